@@ -1,0 +1,268 @@
+"""A builder of StableHLO text.
+
+Lowering rules write operations with `Builder.op`, always in MLIR's generic form, so that one method writes them all:
+
+    %3 = "stablehlo.add"(%1, %2) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+
+A `Value` is an SSA name with its type. A `Module` holds the functions; a `Builder` writes the body of one of them, or
+of a region inside one. Nothing here needs a compiler.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Iterable, Sequence
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import ShapedArray
+
+_ELEMENT = {
+    dtypes.bool_: "i1", dtypes.bfloat16: "bf16", dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64",
+    dtypes.complex64: "complex<f32>", dtypes.complex128: "complex<f64>", dtypes.float0: "i1",
+    **{np.dtype(f"int{n}"): f"i{n}" for n in (8, 16, 32, 64)},
+    **{np.dtype(f"uint{n}"): f"ui{n}" for n in (8, 16, 32, 64)},
+    dtypes.int4: "i4", dtypes.uint4: "ui4", dtypes.int2: "i2", dtypes.uint2: "ui2",
+    dtypes.float8_e4m3fn: "f8E4M3FN", dtypes.float8_e5m2: "f8E5M2", dtypes.float8_e4m3b11fnuz: "f8E4M3B11FNUZ",
+    dtypes.float8_e4m3fnuz: "f8E4M3FNUZ", dtypes.float8_e5m2fnuz: "f8E5M2FNUZ",
+}  # fmt: skip
+
+_type_texts: dict[ShapedArray, str] = {}
+
+
+def tensor_type(aval: ShapedArray) -> str:
+    """`tensor<2x3xf32>`."""
+    try:
+        return _type_texts[aval]
+    except KeyError:
+        text = f"tensor<{''.join(f'{n}x' for n in aval.shape)}{_ELEMENT[aval.dtype]}>"
+        return _type_texts.setdefault(aval, text)
+
+
+def scalar_text(value: Any, dtype: np.dtype) -> str:
+    """One number as MLIR writes it; floats that have no exact decimal form are written as bits."""
+    if dtype == dtypes.bool_ or dtype == dtypes.float0:
+        return "true" if value else "false"
+    if dtype in dtypes.INTEGERS:
+        return str(int(value))
+    if dtype in dtypes.COMPLEX:
+        part = dtypes.real_part_of(dtype)
+        return f"({scalar_text(value.real, part)}, {scalar_text(value.imag, part)})"
+    number = float(value)
+    if math.isfinite(number):
+        text = repr(number)
+        return text if "." in text or "e" not in text else text.replace("e", ".0e")
+    bits = np.asarray(value, dtype).view(np.dtype(f"uint{8 * dtype.itemsize}"))
+    return f"0x{int(bits):0{2 * dtype.itemsize}X}"
+
+
+def dense(value: Any, dtype: np.dtype) -> str:
+    """The text of a constant array, `dense<[1, 2]>`; a scalar is a splat of whatever shape the type says."""
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return f"dense<{scalar_text(array[()], dtype)}>"
+
+    def rows(part: np.ndarray) -> str:
+        if part.ndim == 0:
+            return scalar_text(part[()], dtype)
+        return f"[{', '.join(map(rows, part))}]"
+
+    return f"dense<{rows(array)}>" if array.size else "dense<>"
+
+
+def int_array(values: Iterable[int]) -> str:
+    """`array<i64: 0, 1>`, the form of most shape-like attributes."""
+    values = list(values)
+    return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
+
+
+def int_list(values: Iterable[int]) -> str:
+    """`[0, 1]`, the form of the fields of dimension-number attributes."""
+    return f"[{', '.join(map(str, values))}]"
+
+
+def int_matrix(rows: Sequence[Sequence[int]], columns: int = 2) -> str:
+    """`dense<[[0, 1]]> : tensor<1x2xi64>`, the form of paddings and replica groups."""
+    body = f"dense<[{', '.join(int_list(row) for row in rows)}]>" if rows else "dense<>"
+    return f"{body} : tensor<{len(rows)}x{columns}xi64>"
+
+
+class Value:
+    """An SSA value: its name, `%7`, and its type."""
+
+    __slots__ = ("name", "aval")
+
+    def __init__(self, name: str, aval: ShapedArray):
+        self.name, self.aval = name, aval
+
+    def __repr__(self) -> str:
+        return f"{self.name} : {tensor_type(self.aval)}"
+
+
+class Module:
+    """A module under construction: its functions, and the platform it is for."""
+
+    def __init__(self, platform: str = "cpu"):
+        self.platform = platform
+        self.functions: list[str] = []
+        self.shared: dict[Any, Any] = {}  # what lowering has already made a function of, by whatever key it chose
+        self._names: dict[str, int] = {}
+        self._next = 0
+
+    def fresh(self) -> str:
+        self._next += 1
+        return f"%{self._next}"
+
+    def unique_name(self, base: str) -> str:
+        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in base) or "f"
+        count = self._names.get(clean, 0)
+        self._names[clean] = count + 1
+        return f"{clean}_{count}" if count else clean
+
+    def function(
+        self,
+        name: str,
+        in_avals: Sequence[ShapedArray],
+        body: Callable[[Builder, list[Value]], list[Value]],
+        *,
+        public: bool = False,
+        argument_attributes: Sequence[str] = (),
+    ) -> str:
+        """Adds a function whose body is written by `body(builder, arguments) -> results`; gives its name."""
+        name = name if public else self.unique_name(name)
+        builder = Builder(self)
+        arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
+        results = body(builder, arguments)
+        attributes = list(argument_attributes) or [""] * len(arguments)
+        header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{a}" for v, a in zip(arguments, attributes))
+        types = ", ".join(tensor_type(v.aval) for v in results)
+        lines = "\n".join(builder.lines)
+        self.functions.append(
+            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({types}) {{\n{lines}\n"
+            f'"func.return"({", ".join(v.name for v in results)}) : ({types}) -> ()\n}}'
+        )
+        return name
+
+    def text(self, name: str = "xpr") -> str:
+        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
+        return f"module @{clean} {{\n" + "\n".join(self.functions) + "\n}\n"
+
+
+class Builder:
+    """Writes the operations of one function or region, in order."""
+
+    __slots__ = ("module", "lines")
+
+    def __init__(self, module: Module):
+        self.module = module
+        self.lines: list[str] = []
+
+    @property
+    def platform(self) -> str:
+        return self.module.platform
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result: ShapedArray,
+        properties: str = "",
+        regions: Sequence[str] = (),
+    ) -> Value:
+        """One operation with one result.
+
+        Args:
+          name: with its dialect, `stablehlo.add`.
+          operands: values made by this builder, or by the one around it.
+          result: the type of the result.
+          properties: `key = value, ...` as MLIR writes attributes.
+          regions: texts made by `region`.
+        """
+        out = self.module.fresh()
+        types = ", ".join([tensor_type(v.aval) for v in operands])
+        names = ", ".join([v.name for v in operands])
+        middle = f" <{{{properties}}}>" if properties else ""
+        if regions:
+            middle += f" ({', '.join(regions)})"
+        self.lines.append(f'{out} = "{name}"({names}){middle} : ({types}) -> {tensor_type(result)}')
+        return Value(out, result)
+
+    def ops(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[ShapedArray],
+        properties: str = "",
+        regions: Sequence[str] = (),
+        attributes: str = "",
+    ) -> list[Value]:
+        """One operation with any number of results; `attributes` are the discardable ones, `{key = value}`."""
+        out = self.module.fresh()
+        types = ", ".join(tensor_type(v.aval) for v in operands)
+        names = ", ".join(v.name for v in operands)
+        middle = f" <{{{properties}}}>" if properties else ""
+        if regions:
+            middle += f" ({', '.join(regions)})"
+        if attributes:
+            middle += f" {{{attributes}}}"
+        outs = ", ".join(map(tensor_type, results))
+        binder = f"{out}:{len(results)} = " if results else ""
+        self.lines.append(f'{binder}"{name}"({names}){middle} : ({types}) -> ({outs})')
+        return [Value(f"{out}#{i}", aval) for i, aval in enumerate(results)]
+
+    def constant(self, value: Any, aval: ShapedArray) -> Value:
+        """A constant of the given type; a scalar `value` fills its shape."""
+        return self.op("stablehlo.constant", (), aval, f"value = {dense(value, aval.dtype)} : {tensor_type(aval)}")
+
+    def broadcast(self, operand: Value, shape: Sequence[int], dimensions: Sequence[int] = ()) -> Value:
+        """`broadcast_in_dim`; `dimensions[i]` is where the operand's axis i goes."""
+        aval = operand.aval.update(shape=tuple(shape))
+        if aval is operand.aval:
+            return operand
+        return self.op(
+            "stablehlo.broadcast_in_dim", (operand,), aval, f"broadcast_dimensions = {int_array(dimensions)}"
+        )
+
+    def convert(self, operand: Value, dtype: np.dtype) -> Value:
+        if operand.aval.dtype == dtype:
+            return operand
+        return self.op("stablehlo.convert", (operand,), operand.aval.update(dtype=dtype))
+
+    def reshape(self, operand: Value, shape: Sequence[int]) -> Value:
+        return self.op("stablehlo.reshape", (operand,), operand.aval.update(shape=tuple(shape)))
+
+    def transpose(self, operand: Value, permutation: Sequence[int]) -> Value:
+        shape = tuple(operand.aval.shape[i] for i in permutation)
+        return self.op(
+            "stablehlo.transpose", (operand,), operand.aval.update(shape=shape), f"permutation = {int_array(permutation)}"
+        )
+
+    def region(self, in_avals: Sequence[ShapedArray], body: Callable[[Builder, list[Value]], list[Value]]) -> str:
+        """A region for `op(regions=[...])`, whose body is written by `body(builder, arguments) -> results`."""
+        inner = Builder(self.module)
+        arguments = [Value(self.module.fresh().replace("%", "%r"), aval) for aval in in_avals]
+        results = body(inner, arguments)
+        header = ", ".join(f"{v.name}: {tensor_type(v.aval)}" for v in arguments)
+        types = ", ".join(tensor_type(v.aval) for v in results)
+        block = f"^bb0({header}):\n" if arguments else "^bb0:\n"
+        lines = "\n".join([*inner.lines, f'"stablehlo.return"({", ".join(v.name for v in results)}) : ({types}) -> ()'])
+        return f"{{\n{block}{lines}\n}}"
+
+    def call(self, function: str, operands: Sequence[Value], results: Sequence[ShapedArray], inline: bool = True) -> list[Value]:
+        """A call of a function of this module. XLA keeps an `inline=False` call apart when it fuses."""
+        attributes = "" if inline else 'mhlo.frontend_attributes = {inlineable = "false"}'
+        return self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
+
+    def fence(self, operand: Value) -> Value:
+        """The operand itself, kept by XLA:CPU from being fused into what reads it.
+
+        A gradient that many layers add to is otherwise fused, whole chain and all, into each of its readers: compile
+        and run time then grow with the square of the depth. Elsewhere than on CPU it is an optimization barrier.
+        """
+        if self.platform != "cpu":
+            return self.op("stablehlo.optimization_barrier", (operand,), operand.aval)
+        key = ("fence", operand.aval)
+        if key not in self.module.shared:
+            self.module.shared[key] = self.module.function("fence", [operand.aval], lambda _, args: args)
+        return self.call(self.module.shared[key], [operand], [operand.aval], inline=False)[0]

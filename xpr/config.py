@@ -1,0 +1,122 @@
+"""The few settings of xpr, each process-wide with a thread-local override.
+
+`config.update("enable_x64", True)` changes a setting everywhere; `with enable_x64(True): ...` changes it for
+this thread and block. JAX's spellings with a `jax_` in front are understood too.
+
+Hot paths read `settings.enable_x64` and friends directly: a class attribute holds the process-wide value and an
+instance attribute of this thread-local object shadows it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+__all__ = ["config", "settings", "enable_x64", "disable_jit", "traceback_filtering", "default_device"]
+
+
+def _flag(name: str, default: bool = False) -> bool:
+    return os.environ.get(name, str(int(default))).strip().lower() in ("1", "true", "yes", "on")
+
+
+class Settings(threading.local):
+    """What this thread sees. `trace_key` stands for everything that changes what tracing gives."""
+
+    enable_x64: bool = _flag("XPR_ENABLE_X64")
+    disable_jit: bool = _flag("XPR_DISABLE_JIT")
+    traceback_filtering: bool = _flag("XPR_TRACEBACK_FILTERING", True)
+    default_device: Any = None
+    platforms: str | None = os.environ.get("XPR_PLATFORMS")
+    compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR")
+    trace_key: tuple[Any, ...] = ()
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return [name for name in cls.__annotations__ if name != "trace_key"]
+
+
+settings = Settings()
+
+
+def _trace_key() -> tuple[Any, ...]:
+    return (settings.enable_x64, settings.default_device)
+
+
+Settings.trace_key = _trace_key()
+
+
+class Config:
+    """Reads and changes settings by name; also an attribute each (`config.enable_x64`)."""
+
+    def update(self, name: str, value: Any) -> None:
+        """Sets a setting for the whole process.
+
+        Raises:
+          AttributeError: there is no setting of that name.
+
+        >>> import xpr
+        >>> xpr.config.update("enable_x64", False)
+        """
+        setattr(Settings, self._known(name), value)
+        Settings.trace_key = _trace_key()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(settings, self._known(name))
+
+    def _known(self, name: str) -> str:
+        short = name.removeprefix("jax_")
+        if short not in Settings.names():
+            raise AttributeError(f"xpr has no setting {name!r}; the settings are {', '.join(Settings.names())}.")
+        return short
+
+
+config = Config()
+
+
+@contextmanager
+def _override(name: str, value: Any) -> Iterator[None]:
+    shadowed = settings.__dict__.get(name, settings)  # `settings` itself stands for "not overridden in this thread"
+    setattr(settings, name, value)
+    settings.trace_key = _trace_key()
+    try:
+        yield
+    finally:
+        if shadowed is settings:
+            delattr(settings, name)
+        else:
+            setattr(settings, name, shadowed)
+        settings.trace_key = _trace_key()
+
+
+def enable_x64(new_val: bool = True) -> Any:
+    """A context manager in which 64-bit dtypes are on (or off).
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.enable_x64(True):
+    ...     jnp.zeros(3).dtype
+    dtype('float64')
+    """
+    return _override("enable_x64", new_val)
+
+
+def disable_jit(disable: bool = True) -> Any:
+    """A context manager in which jitted functions run op by op, so that prints and debuggers see values.
+
+    >>> import xpr
+    >>> with xpr.disable_jit():
+    ...     _ = xpr.jit(lambda x: print("x is", x))(1)
+    x is 1
+    """
+    return _override("disable_jit", disable)
+
+
+def traceback_filtering(on: bool = True) -> Any:
+    """A context manager that hides (or shows) xpr's own frames in tracebacks."""
+    return _override("traceback_filtering", on)
+
+
+def default_device(device: Any) -> Any:
+    """A context manager that sets the device on which new arrays are put and programs run."""
+    return _override("default_device", device)

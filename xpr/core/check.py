@@ -1,0 +1,89 @@
+"""The type checker of jaxprs: every variable bound once and before use, every equation well typed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr.core import printer
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from xpr.core.source import summarize, text_of
+from xpr.errors import JaxprTypeError
+
+
+def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
+    """Checks that a jaxpr, and those inside it, are well formed and well typed.
+
+    Raises:
+      JaxprTypeError: a variable is unbound, bound twice, or its type is not the one its equation gives; the message
+        shows the equation, the user's line and the neighbouring equations.
+
+    >>> import xpr
+    >>> xpr.core.check_jaxpr(xpr.make_jaxpr(lambda x: x * x)(3.0))
+    """
+    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    bound: set[Var] = set()
+    for var in [*inner.constvars, *inner.invars]:
+        _bind(var, bound, inner, None)
+    for eqn in inner.eqns:
+        for atom in eqn.invars:
+            _read(atom, bound, inner, eqn)
+        _check_types(inner, eqn)
+        for sub in subjaxprs(eqn):
+            check_jaxpr(sub)
+        for var in eqn.outvars:
+            _bind(var, bound, inner, eqn)
+    for atom in inner.outvars:
+        _read(atom, bound, inner, None)
+
+
+def _bind(var: Any, bound: set[Var], jaxpr: Jaxpr, eqn: JaxprEqn | None) -> None:
+    if not isinstance(var, Var):
+        raise _error(jaxpr, eqn, f"a binder must be a variable, and this one is {var!r}")
+    if var in bound and not isinstance(var, DropVar):
+        raise _error(jaxpr, eqn, "a variable is bound a second time", [var])
+    bound.add(var)
+
+
+def _read(atom: Any, bound: set[Var], jaxpr: Jaxpr, eqn: JaxprEqn | None) -> None:
+    if isinstance(atom, Literal):
+        return
+    if not isinstance(atom, Var):
+        raise _error(jaxpr, eqn, f"an operand must be a variable or a literal, and this one is {atom!r}")
+    if atom not in bound:
+        raise _error(jaxpr, eqn, "a variable is used before it is bound", [atom])
+
+
+def _check_types(jaxpr: Jaxpr, eqn: JaxprEqn) -> None:
+    avals = tuple(atom.aval for atom in eqn.invars)
+    try:
+        expected = eqn.primitive.type_of(avals, eqn.params)
+    except (TypeError, ValueError, IndexError) as error:
+        raise _error(jaxpr, eqn, f"the operands don't fit the primitive: {error}") from error
+    found = [var.aval for var in eqn.outvars]
+    if len(expected) != len(found):
+        raise _error(jaxpr, eqn, f"{eqn.primitive} gives {len(expected)} results, and {len(found)} are bound")
+    for index, (want, have) in enumerate(zip(expected, found)):
+        if not _same_type(want, have):
+            raise _error(jaxpr, eqn, f"result {index} is bound as {have.str_short()} and {eqn.primitive} gives {want.str_short()}")
+
+
+def _same_type(a: ShapedArray, b: ShapedArray) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype
+
+
+def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: list[Var] = []) -> JaxprTypeError:
+    lines = list(printer.format_eqns(jaxpr))
+    name = printer._Names(printer._all_used(jaxpr, set()))
+    for var in [*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars)]:
+        name(var)
+    subject = "".join(f" ({name(v)}:{v.aval.str_short()})" for v in variables)
+    text = [f"check_jaxpr: {what}{subject}."]
+    at = next((i for i, (e, _) in enumerate(lines) if e is eqn), None)
+    if at is None:
+        text.append("  in the binders or the results of the jaxpr")
+    else:
+        for index in range(max(0, at - 2), min(len(lines), at + 3)):
+            text.append(f"  {'-> ' if index == at else '   '}{lines[index][1]}")
+        text.append(f"  from {summarize(eqn.source)}: {text_of(eqn.source)}" if eqn and eqn.source else "")
+    return JaxprTypeError("\n".join(line for line in text if line))

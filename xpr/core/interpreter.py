@@ -1,0 +1,237 @@
+"""Interpreters: what `bind` hands every operation to.
+
+One trace is *current* in each thread. It knows the trace below it (its parent) and runs its rules with that one
+current, so interpreters nest to any depth, and each sees every operation done while it is current, also those that
+touch none of its tracers. The bottom one evaluates.
+
+The contract of `Trace.process(primitive, args, params)`: it gives the list of results, looks at its own state only
+(never at which trace is current), and may make other traces current while it works as long as it restores the one it
+found. So passing an operation on to the parent is a plain method call.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar, Sequence
+
+from xpr.core import source
+from xpr.core.avals import ShapedArray
+from xpr.errors import (
+    AxisNameError,
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
+
+if TYPE_CHECKING:
+    from xpr.core.primitive import Primitive
+
+
+class Trace:
+    """One interpreter at work. Subclasses give `process`, and slots for what they carry."""
+
+    __slots__ = ("parent", "alive", "__weakref__")
+    parent: Trace | None
+    alive: bool  # False once the transformed function has returned: its tracers are then of no use to anyone
+    verb: ClassVar[str] = "traced"  # how messages say what is being done to the user's function
+
+    def __init__(self, parent: Trace | None):
+        self.parent = parent
+        self.alive = True
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        """The results of applying a primitive, as values of this trace."""
+        raise NotImplementedError(type(self))
+
+    def explain(self, tracer: Tracer) -> str:
+        """Where the value of `tracer` comes from, for messages."""
+        return ""
+
+
+class _Context(threading.local):
+    """What is current in this thread."""
+
+    trace: Trace  # set on the class by the evaluator, which is the bottom of every thread's stack
+    axes: tuple[NamedAxis, ...] = ()  # the mapped axes in scope, innermost last
+
+
+context = _Context()
+
+
+def install_base(trace: Trace) -> None:
+    """Makes `trace` the bottom of every thread's stack."""
+    _Context.trace = trace
+
+
+class current:
+    """`with current(trace): ...` makes `trace` the one that operations go to."""
+
+    __slots__ = ("trace", "before")
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+
+    def __enter__(self) -> Trace:
+        self.before = context.trace
+        context.trace = self.trace
+        return self.trace
+
+    def __exit__(self, *error: object) -> None:
+        context.trace = self.before
+
+
+class NamedAxis:
+    """A mapped axis that collectives can name: its name and its size."""
+
+    __slots__ = ("name", "size")
+
+    def __init__(self, name: Any, size: int):
+        self.name, self.size = name, size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedAxis) and (self.name, self.size) == (other.name, other.size)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.size))
+
+
+class axes_in_scope:
+    """`with axes_in_scope(NamedAxis("batch", 8)): ...` lets collectives name the axes."""
+
+    __slots__ = ("axes", "before")
+
+    def __init__(self, *axes: NamedAxis):
+        self.axes = axes
+
+    def __enter__(self) -> None:
+        self.before = context.axes
+        context.axes = self.before + self.axes
+
+    def __exit__(self, *error: object) -> None:
+        context.axes = self.before
+
+
+def axis_size(name: Any) -> int:
+    """The size of the innermost mapped axis of that name.
+
+    Raises:
+      AxisNameError: no such axis is in scope.
+    """
+    for axis in reversed(context.axes):
+        if axis.name == name:
+            return axis.size
+    known = ", ".join(repr(axis.name) for axis in context.axes) or "none"
+    raise AxisNameError(
+        f"Found no mapped axis named {name!r}; the axes in scope here are: {known}. "
+        f"Map the function that uses it with vmap(..., axis_name={name!r})."
+    )
+
+
+class Tracer:
+    """A stand-in for an array while a function is traced: it has a type, and often no value.
+
+    Arithmetic, indexing and methods are those of `xpr.Array`; the library floor installs them on both.
+    """
+
+    __slots__ = ("trace", "aval", "__weakref__")
+    trace: Trace
+    aval: ShapedArray
+
+    __array_priority__ = 1000
+    __hash__ = None  # type: ignore[assignment]  # equality of arrays is elementwise
+
+    def __init__(self, trace: Trace, aval: ShapedArray):
+        self.trace = trace
+        self.aval = aval
+
+    # What a subclass may know more about.
+
+    def concrete(self) -> Any:
+        """The value this tracer stands for, or None where only its type is known."""
+        return None
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.aval.weak_type else ""
+        text = f"Traced<ShapedArray({self.aval.dtype.name}[{','.join(map(str, self.aval.shape))}]{weak})>"
+        return f"{text}with<{type(self.trace).__name__}>"
+
+    # Conversions to Python and NumPy, which need a value.
+
+    def _value_for(self, error: type[ConcretizationTypeError], asked: str, way_out: str) -> Any:
+        value = self.concrete()
+        if value is not None:
+            return value
+        if not self.trace.alive:
+            raise UnexpectedTracerError(escaped(self))
+        raise error(
+            f"{asked} needs the value of a traced array of type {self.aval.str_short()}, and while a function is "
+            f"{self.trace.verb} only shapes and dtypes are known.\n"
+            f"{self.trace.explain(self)}"
+            f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{way_out}"
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._value_for(TracerBoolConversionError, "bool() or a Python `if` or `while`", _FOR_BOOL))
+
+    def __int__(self) -> int:
+        return int(self._value_for(ConcretizationTypeError, "int()", _FOR_NUMBER))
+
+    def __float__(self) -> float:
+        return float(self._value_for(ConcretizationTypeError, "float()", _FOR_NUMBER))
+
+    def __complex__(self) -> complex:
+        return complex(self._value_for(ConcretizationTypeError, "complex()", _FOR_NUMBER))
+
+    def __index__(self) -> int:
+        value = self._value_for(TracerIntegerConversionError, "An index, a length or a shape", _FOR_INDEX)
+        return value.__index__()
+
+    def item(self, *args: Any) -> Any:
+        """The value as a Python scalar."""
+        return self._value_for(ConcretizationTypeError, ".item()", _FOR_NUMBER).item(*args)
+
+    def tolist(self) -> Any:
+        """The value as nested lists of Python scalars."""
+        return self._value_for(ConcretizationTypeError, ".tolist()", _FOR_NUMBER).tolist()
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TracerArrayConversionError(
+            f"NumPy was given a traced array of type {self.aval.str_short()}, which has no value while a function is "
+            f"{self.trace.verb}.\n{self.trace.explain(self)}"
+            f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{_FOR_NUMPY}"
+        )
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else format(self._value_for(ConcretizationTypeError, "format()", _FOR_NUMBER), spec)
+
+
+_FOR_BOOL = (
+    "Choose between values with jnp.where(condition, a, b), between computations with lax.cond, loop with "
+    "lax.while_loop; or, if the condition depends on an argument that is the same in many calls, mark that argument "
+    "static: jit(f, static_argnums=...) or static_argnames=..."
+)
+_FOR_NUMBER = (
+    "Keep it an array (.astype converts dtypes); or mark the argument it depends on static: "
+    "jit(f, static_argnums=...) or static_argnames=..."
+)
+_FOR_INDEX = (
+    "To index an array use jnp arrays (x[i] works when x is a jnp array) or lax.dynamic_slice; to loop, lax.fori_loop; "
+    "for shapes and lengths, mark the argument static: jit(f, static_argnums=...) or static_argnames=..."
+)
+_FOR_NUMPY = (
+    "Call the function of the same name in xpr.numpy instead of numpy's; to run host code on traced values, "
+    "use a callback; or mark the argument static: jit(f, static_argnums=...) or static_argnames=..."
+)
+
+
+def escaped(tracer: Tracer) -> str:
+    """The message for a tracer that outlived its function."""
+    return (
+        f"A tracer of type {tracer.aval.str_short()} was used after the function it was made in had been "
+        f"{tracer.trace.verb}: it has escaped, through a global, an attribute or a closure, as a side effect.\n"
+        f"{tracer.trace.explain(tracer)}"
+        f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
+        "Return the value from the function instead of storing it."
+    )

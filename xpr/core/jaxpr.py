@@ -1,0 +1,253 @@
+"""Jaxprs: typed functional programs as data.
+
+    { lambda constvars ; invars. let eqns in (outvars) }
+
+Everything here is immutable by convention: `replace` gives a changed copy. A `Jaxpr` carries a `memo`, in which
+transformations keep what they derived from it (its jvp, its compiled form), so that those live as long as it does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Sequence
+
+import numpy as np
+
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.primitive import Primitive
+from xpr.core.source import Source
+
+
+class Var:
+    """A variable of a jaxpr: an identity and a type."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var(id={id(self)}):{self.aval.str_short()}"
+
+
+class DropVar(Var):
+    """A result that nothing uses; printed as `_`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "_"
+
+
+class Literal:
+    """A scalar written into the program."""
+
+    __slots__ = ("val", "aval")
+
+    def __init__(self, val: Any, aval: ShapedArray | None = None):
+        self.val = val
+        self.aval = aval_of(val) if aval is None else aval
+
+    def __repr__(self) -> str:
+        return f"Literal({self.val})"
+
+
+Atom = Var | Literal
+
+
+class JaxprEqn:
+    """`outvars = primitive[params] invars`, and the user's line it came from."""
+
+    __slots__ = ("invars", "outvars", "primitive", "params", "source")
+
+    def __init__(
+        self,
+        invars: Sequence[Atom],
+        outvars: Sequence[Var],
+        primitive: Primitive,
+        params: dict[str, Any],
+        source: Source | None = None,
+    ):
+        self.invars, self.outvars = invars, outvars
+        self.primitive, self.params, self.source = primitive, params, source
+
+    def replace(self, **changes: Any) -> JaxprEqn:
+        """A copy with some of invars, outvars, primitive, params and source changed."""
+        return _replaced(self, changes)
+
+    def __repr__(self) -> str:
+        from_printer = _printer["eqn"]
+        return from_printer(self)
+
+
+class Jaxpr:
+    """A program: constvars and invars, equations in order, outvars."""
+
+    __slots__ = ("constvars", "invars", "outvars", "eqns", "memo", "__weakref__")
+
+    def __init__(
+        self, constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[JaxprEqn]
+    ):
+        self.constvars, self.invars = list(constvars), list(invars)
+        self.outvars, self.eqns = list(outvars), list(eqns)
+        self.memo: dict[Any, Any] = {}
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        return [v.aval for v in self.outvars]
+
+    def replace(self, **changes: Any) -> Jaxpr:
+        """A copy with some of constvars, invars, outvars and eqns changed."""
+        return _replaced(self, changes, without=("memo",))
+
+    def __repr__(self) -> str:
+        return _printer["jaxpr"](self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+class ClosedJaxpr:
+    """A jaxpr with the values of its constvars."""
+
+    __slots__ = ("jaxpr", "consts", "__weakref__")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
+        if len(consts) != len(jaxpr.constvars):
+            raise ValueError(f"The jaxpr has {len(jaxpr.constvars)} constvars and was given {len(consts)} values.")
+        self.jaxpr, self.consts = jaxpr, list(consts)
+
+    @property
+    def literals(self) -> list[Any]:
+        """The older name of `consts`."""
+        return self.consts
+
+    @property
+    def eqns(self) -> list[JaxprEqn]:
+        return self.jaxpr.eqns
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        return self.jaxpr.in_avals
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        return self.jaxpr.out_avals
+
+    def replace(self, **changes: Any) -> ClosedJaxpr:
+        """A copy with jaxpr or consts changed."""
+        return _replaced(self, changes)
+
+    def __repr__(self) -> str:
+        return repr(self.jaxpr)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+_printer: dict[str, Callable[[Any], str]] = {}  # filled by core/printer.py, which stands on this file
+
+
+def _replaced(record: Any, changes: dict[str, Any], without: tuple[str, ...] = ()) -> Any:
+    fields = [name for name in type(record).__slots__ if not name.startswith("__") and name not in without]
+    unknown = set(changes) - set(fields)
+    if unknown:
+        raise TypeError(f"{type(record).__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(fields)}.")
+    return type(record)(**{name: changes.get(name, getattr(record, name)) for name in fields})
+
+
+# -- Evaluating
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """Runs a jaxpr by binding its primitives one by one, through whatever interpreter is current.
+
+    Args:
+      jaxpr: the program.
+      consts: a value for each constvar.
+      *args: a value for each invar.
+    Returns:
+      A list, one value for each outvar.
+    Raises:
+      TypeError: the number of values differs from the number of variables.
+
+    >>> import xpr
+    >>> closed = xpr.make_jaxpr(lambda x: x + 1)(2)
+    >>> xpr.core.eval_jaxpr(closed.jaxpr, closed.consts, 5)
+    [Array(6, dtype=int32, weak_type=True)]
+    """
+    if len(args) != len(jaxpr.invars) or len(consts) != len(jaxpr.constvars):
+        raise TypeError(
+            f"The jaxpr takes {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} arguments; "
+            f"it was given {len(consts)} and {len(args)}."
+        )
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
+    env.update(zip(jaxpr.invars, args))
+    for eqn in jaxpr.eqns:
+        values = [env[v] if type(v) is not Literal else literal_value(v) for v in eqn.invars]  # type: ignore[index]
+        outs = eqn.primitive.bind(*values, **eqn.params)
+        if eqn.primitive.multiple_results:
+            env.update(zip(eqn.outvars, outs))
+        else:
+            env[eqn.outvars[0]] = outs
+    return [env[v] if type(v) is not Literal else literal_value(v) for v in jaxpr.outvars]  # type: ignore[index]
+
+
+def literal_value(literal: Literal) -> Any:
+    """The literal's value, with a type that says whether it is weak: a Python scalar or a NumPy one."""
+    return literal.val
+
+
+def make_literal(value: Any, aval: ShapedArray) -> Literal:
+    """A literal for a scalar of known type: a Python scalar where the type is weak, a NumPy scalar where not."""
+    if aval.weak_type:
+        return Literal(value if type(value) in (int, float, complex) else np.asarray(value).item(), aval)
+    return Literal(np.asarray(value).astype(aval.dtype)[()], aval)
+
+
+def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """The Python function that runs a closed jaxpr: flat arguments in, a list of results out.
+
+    >>> import xpr
+    >>> xpr.core.jaxpr_as_fun(xpr.make_jaxpr(lambda x: 2 * x)(1.0))(3.0)
+    [Array(6., dtype=float32, weak_type=True)]
+    """
+
+    def run(*args: Any) -> list[Any]:
+        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+    return run
+
+
+# -- Walking
+
+
+def subjaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
+    """The jaxprs among an equation's parameters, in the order they are printed."""
+    for _, value in sorted(eqn.params.items()):
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(item, Jaxpr):
+                yield item
+            elif isinstance(item, ClosedJaxpr):
+                yield item.jaxpr
+
+
+def used_vars(jaxpr: Jaxpr) -> set[Var]:
+    """The variables that some equation or the result reads."""
+    used = {v for v in jaxpr.outvars if isinstance(v, Var)}
+    for eqn in jaxpr.eqns:
+        used.update(v for v in eqn.invars if isinstance(v, Var))
+    return used
+
+
+def constvars_to_invars(closed: ClosedJaxpr) -> Jaxpr:
+    """The same program with its constants as leading arguments."""
+    jaxpr = closed.jaxpr
+    if not jaxpr.constvars:
+        return jaxpr
+    if "open" not in jaxpr.memo:
+        jaxpr.memo["open"] = jaxpr.replace(constvars=[], invars=jaxpr.constvars + jaxpr.invars)
+    return jaxpr.memo["open"]

@@ -1,0 +1,145 @@
+"""Primitives: the words of the language, each with every rule it has.
+
+A primitive is a closed record. Each slot holds a rule, or `Unsupported("why")`; nothing else is looked up anywhere.
+Rules take and give lists; only `bind` looks at `multiple_results`.
+
+    abstract(avals, **params)                 -> [ShapedArray]      the typing rule; raises TypeError with both types
+    reference(values, **params)               -> [np.ndarray]       the meaning, in NumPy
+    lower(builder, operands, avals, **params) -> [Value]            StableHLO; `avals` are the results' types
+    jvp(primals, tangents, **params)          -> (outs, tangents)   a tangent may be a Zero, in and out
+    transpose(cotangents, operands, **params) -> [cotangent]        `Linear` marks the operands to transpose to;
+                                                                    None or Zero for "nothing to add"
+    batch(size, values, dims, **params)       -> (outs, dims)       a dim is None where a value isn't mapped
+
+Higher-order primitives also give `linearize(trace, primals, tangents, params)`, see transforms/linearize.py;
+collectives give `batch_named`, see transforms/batch.py. `inline` names the jaxpr-valued parameters' rule for
+evaluation by plain interpretation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from xpr.core.avals import ShapedArray
+from xpr.core.interpreter import context
+from xpr.errors import UnsupportedRule
+
+
+class Unsupported:
+    """A slot that holds no rule, and says why and what to do instead."""
+
+    __slots__ = ("why", "name", "slot")
+
+    def __init__(self, why: str):
+        self.why = why
+        self.name = self.slot = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedRule(f"{self.name}: no {self.slot} rule. {self.why}")
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Linear:
+    """Stands for a linear operand in a transposition rule: its type is known, its value is what is solved for."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Linear({self.aval.str_short()})"
+
+
+def is_linear(operand: Any) -> bool:
+    return type(operand) is Linear
+
+
+SLOTS = ("abstract", "reference", "lower", "jvp", "transpose", "batch")
+Rule = Callable[..., Any]
+
+
+class Primitive:
+    """One operation of the language."""
+
+    __slots__ = (
+        "name", "multiple_results", *SLOTS, "linearize", "batch_named", "lower_as", "exact", "call", "typed", "compiled",
+        "__weakref__",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        abstract: Rule | Unsupported,
+        reference: Rule | Unsupported,
+        lower: Rule | Unsupported,
+        jvp: Rule | Unsupported,
+        transpose: Rule | Unsupported,
+        batch: Rule | Unsupported,
+        multiple_results: bool = False,
+        linearize: Rule | None = None,
+        batch_named: Rule | None = None,
+        lower_as: Rule | None = None,
+        exact: bool = False,
+        call: bool = False,
+    ):
+        self.name = name
+        self.multiple_results = multiple_results
+        self.abstract, self.reference, self.lower = abstract, reference, lower
+        self.jvp, self.transpose, self.batch = jvp, transpose, batch
+        self.linearize = linearize  # for primitives that hold jaxprs: splits primal from tangent work
+        self.batch_named = batch_named  # for collectives: what they do over the axis being mapped
+        self.lower_as = lower_as  # a traceable function to lower in place of `lower`
+        self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
+        self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
+        self.typed: dict[Any, list[ShapedArray]] = {}
+        self.compiled: dict[Any, Any] = {}
+        for slot in SLOTS:
+            rule = getattr(self, slot)
+            if isinstance(rule, Unsupported):
+                rule.name, rule.slot = name, slot
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> Any:
+        return _by_name, (self.name,)
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Applies the primitive, through whatever interpreter is current."""
+        outs = context.trace.process(self, args, params)
+        return outs if self.multiple_results else outs[0]
+
+    def type_of(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> list[ShapedArray]:
+        """The types of the results, remembered by operand types and parameters."""
+        if self.call:
+            return self.abstract(avals, **params)
+        key: Any = avals if not params else (avals, *params.items())
+        try:
+            return self.typed[key]
+        except KeyError:
+            outs = self.typed[key] = self.abstract(avals, **params)
+            return outs
+        except TypeError:  # a parameter that can't be hashed
+            return self.abstract(avals, **params)
+
+
+_registry: dict[str, Primitive] = {}
+
+
+def register(primitive: Primitive) -> Primitive:
+    """Makes a primitive known by name, for pickles and parsers."""
+    _registry[primitive.name] = primitive
+    return primitive
+
+
+def _by_name(name: str) -> Primitive:
+    return _registry[name]
+
+
+def all_primitives() -> Sequence[Primitive]:
+    """Every primitive of the library, in the order of their making."""
+    return list(_registry.values())

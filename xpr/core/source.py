@@ -1,0 +1,72 @@
+"""The user's line: where in the user's own code an equation was made or an error arose.
+
+While tracing, only a code object and an instruction offset are kept; the line is worked out when someone asks.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType
+
+Source = tuple[CodeType, int]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LIBRARIES = (os.path.dirname(os.__file__) + os.sep + "functools.py", os.sep + "optree" + os.sep)
+_OWN_PARTS = (os.sep + "demo" + os.sep,)  # parts of the package that are users of it
+_is_internal: dict[str, bool] = {}
+
+
+def is_internal(filename: str) -> bool:
+    """Whether a file belongs to xpr (or to what it calls through), rather than to its user."""
+    try:
+        return _is_internal[filename]
+    except KeyError:
+        inside = filename.startswith(_PACKAGE) and not any(part in filename for part in _OWN_PARTS)
+        return _is_internal.setdefault(filename, inside or any(name in filename for name in _LIBRARIES))
+
+
+def here(depth: int = 1) -> Source | None:
+    """The innermost frame outside xpr, looking from `depth` frames above the caller."""
+    frame = sys._getframe(depth)
+    known = _is_internal
+    while frame is not None:
+        code = frame.f_code
+        internal = known.get(code.co_filename)
+        if internal is None:
+            internal = is_internal(code.co_filename)
+        if not internal:
+            return code, frame.f_lasti
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+    return None
+
+
+def line_number(source: Source) -> int:
+    code, offset = source
+    for index, (start, _, _, _) in enumerate(code.co_positions()):
+        if 2 * index == offset and start is not None:
+            return start
+    return code.co_firstlineno
+
+
+def summarize(source: Source | None) -> str:
+    """`train.py:41 (loss)`."""
+    if source is None:
+        return "an unknown place"
+    code = source[0]
+    return f"{os.path.basename(code.co_filename)}:{line_number(source)} ({code.co_name})"
+
+
+def text_of(source: Source | None) -> str:
+    """The line itself, stripped; empty where the file can't be read."""
+    return linecache.getline(source[0].co_filename, line_number(source)).strip() if source else ""
+
+
+def describe_function(fun: object) -> str:
+    """`loss at train.py:12`, or the best that can be said of a callable."""
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    name = getattr(fun, "__name__", None) or type(fun).__name__
+    code = getattr(fun, "__code__", None)
+    return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else str(name)

@@ -1,0 +1,89 @@
+"""Every exception xpr raises of its own, drawn as a tree.
+
+    XprError
+    ├── TracerError                          a traced value was used where only a concrete one will do
+    │   ├── ConcretizationTypeError          (TypeError)
+    │   │   ├── TracerBoolConversionError
+    │   │   ├── TracerIntegerConversionError
+    │   │   ├── TracerArrayConversionError
+    │   │   └── NonConcreteBooleanIndexError (IndexError)
+    │   └── UnexpectedTracerError            a tracer that outlived the function it was made for
+    ├── JaxprTypeError                       (TypeError) a jaxpr that is not well formed or well typed
+    ├── UnsupportedRule                      (NotImplementedError) a primitive has no rule for a transformation
+    ├── TreeMismatch                         (ValueError) two pytrees differ
+    ├── AxisNameError                        (NameError) no mapped axis of that name is in scope
+    ├── DeviceNotFound                       (RuntimeError)
+    ├── DeletedArrayError                    (RuntimeError) the array was deleted or donated
+    └── NarrowingWarning                     (UserWarning) a 64-bit value lost precision on the way in
+
+Each is also the builtin exception named beside it, so `except TypeError` works as it does in NumPy.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "XprError", "TracerError", "ConcretizationTypeError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "TracerArrayConversionError", "NonConcreteBooleanIndexError",
+    "UnexpectedTracerError", "JaxprTypeError", "UnsupportedRule", "TreeMismatch", "AxisNameError",
+    "DeviceNotFound", "DeletedArrayError", "NarrowingWarning",
+]
+
+
+class XprError(Exception):
+    """The root of xpr's own exceptions."""
+
+
+class TracerError(XprError):
+    """A traced value was used where only a concrete one will do."""
+
+
+class ConcretizationTypeError(TracerError, TypeError):
+    """The value of a traced array was asked for while only its shape and dtype are known."""
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """`bool(x)`, `if x:`, `while x:`, `x and y` of a traced array."""
+
+
+class TracerIntegerConversionError(ConcretizationTypeError):
+    """A traced array where a Python integer is needed: `range(x)`, `seq[x]`, a shape."""
+
+
+class TracerArrayConversionError(ConcretizationTypeError):
+    """A traced array handed to NumPy."""
+
+
+class NonConcreteBooleanIndexError(ConcretizationTypeError, IndexError):
+    """A traced boolean mask as an index: the size of the result would depend on its values."""
+
+
+class UnexpectedTracerError(TracerError):
+    """A tracer was used after the function it was made for had returned."""
+
+
+class JaxprTypeError(XprError, TypeError):
+    """A jaxpr that is not well formed or not well typed."""
+
+
+class UnsupportedRule(XprError, NotImplementedError):
+    """A primitive has no rule for the transformation asked for."""
+
+
+class TreeMismatch(XprError, ValueError):
+    """Two pytrees that should have the same structure differ."""
+
+
+class AxisNameError(XprError, NameError):
+    """A collective names an axis that no enclosing vmap or pmap binds."""
+
+
+class DeviceNotFound(XprError, RuntimeError):
+    """The platform or device asked for is not there."""
+
+
+class DeletedArrayError(XprError, RuntimeError):
+    """The array's buffer was deleted or donated to a jitted call."""
+
+
+class NarrowingWarning(UserWarning):
+    """A 64-bit value lost precision because 64-bit types are off."""
