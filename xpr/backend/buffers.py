@@ -1,0 +1,197 @@
+"""Raw device buffers: host to device and back, between devices, to and from other libraries.
+
+A buffer is jaxlib's own array object. It does not check its type at execution, so whoever holds one keeps its aval
+beside it and passes it along. Users never see buffers, only `Array`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any, Sequence
+
+import numpy as np
+
+from xpr.backend.devices import client_of
+from xpr.backend.runtime import _jax, without_jax, xc
+from xpr.core.avals import ShapedArray
+from xpr.errors import DeletedArrayError
+
+Buffer = Any  # jaxlib's ArrayImpl
+Device = _jax.Device
+
+_ZERO_COPY = _jax.HostBufferSemantics.ZERO_COPY
+_REUSE_INPUT = _jax.ArrayCopySemantics.REUSE_INPUT
+_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
+_CAPSULE = type(np.zeros(1).__dlpack__())
+
+
+@functools.cache
+def sharding_of(device: Device) -> Any:
+    """The sharding "all of it on this device", as jaxlib wants it; the one kind that needs no Python attributes."""
+    return _jax.GSPMDSharding(_jax.DeviceList((device,)), xc.HloSharding.replicate(), memory_kind=None)
+
+
+@functools.cache
+def _devices_of(device: Device) -> list[Device]:
+    return [device]
+
+
+@functools.cache
+def handler_for(aval: ShapedArray, device: Device) -> Any:
+    """What turns one result of an execution into a buffer."""
+    return _jax.array_result_handler(aval, sharding_of(device), committed=True, _skip_checks=True)
+
+
+def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:
+    """A buffer with the values of `host`, which has the shape and (native) dtype of `aval`.
+
+    With `copy=False` the buffer may share memory with `host`, which must then never change. It does so only where the
+    data is contiguous and aligned to 64 bytes, so nothing can be built on it.
+    """
+    return _jax.batched_device_put(
+        aval, sharding_of(device), [host], _devices_of(device), committed=True, force_copy=copy,
+        host_buffer_semantics=_ZERO_COPY, enable_x64=True,
+    )  # fmt: skip
+
+
+def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
+    """The values as a read-only NumPy array, waiting for them; shares the buffer's memory where that is possible.
+
+    Raises:
+      DeletedArrayError: the buffer was deleted or donated.
+      RuntimeError: what the computation of the buffer failed with.
+    """
+    try:
+        view = memoryview(buffer)
+    except BufferError:  # failed, deleted, not on the CPU, or of a dtype that memoryview has no letter for
+        return _get_copy(buffer, aval)
+    return np.asarray(view)
+
+
+def _get_copy(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
+    block([buffer])
+    if buffer.platform() == "cpu":
+        return _read_memory(buffer, aval)
+    with without_jax():
+        host = buffer._single_device_array_to_np_array_did_copy()[0]
+    host = host if host.dtype == aval.dtype else host.view(aval.dtype)
+    host.flags.writeable = False
+    return host
+
+
+def _read_memory(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
+    """A copy of the buffer's bytes. Copied, since a view would not stop the buffer from being donated."""
+    if aval.size == 0:
+        data = b""
+    else:
+        data = ctypes.string_at(buffer.unsafe_buffer_pointer(), aval.size * aval.dtype.itemsize)
+    return np.frombuffer(data, aval.dtype).reshape(aval.shape)
+
+
+def device_of(buffer: Buffer) -> Device:
+    """The device that holds the buffer."""
+    return buffer._sharding._internal_device_list[0]
+
+
+def to_device(buffer: Buffer, aval: ShapedArray, device: Device) -> Buffer:
+    """The same values on `device`: the buffer itself where it is there already."""
+    source = device_of(buffer)
+    if source is device:
+        return buffer
+    if source.client is not device.client:
+        return put(get(buffer, aval), aval, device)
+    sharding = sharding_of(device)
+    return _jax.batched_copy_array_to_devices_with_sharding(
+        [buffer], [sharding._internal_device_list], [sharding], [_REUSE_INPUT]
+    )[0]
+
+
+def is_deleted(buffer: Buffer) -> bool:
+    """Whether the buffer was deleted, or donated to an execution that took it."""
+    return buffer.is_deleted()
+
+
+def delete(buffer: Buffer) -> None:
+    """Frees the buffer's memory now; using it afterwards is an error."""
+    buffer.delete()
+
+
+def block(buffers: Sequence[Buffer]) -> None:
+    """Waits until all are computed.
+
+    Raises:
+      DeletedArrayError: one of them was deleted or donated.
+      RuntimeError: what the computation of one of them failed with.
+    """
+    try:
+        _jax.batched_block_until_ready(buffers)
+    except RuntimeError as error:
+        raise_if_deleted(buffers, error)
+        raise
+
+
+def raise_if_deleted(buffers: Sequence[Buffer], error: BaseException) -> None:
+    """Raises DeletedArrayError where a deleted buffer is the reason of `error`."""
+    deleted = [str(i) for i, buffer in enumerate(buffers) if buffer.is_deleted()]
+    if deleted:
+        which = "The array has" if len(buffers) == 1 else f"Of {len(buffers)} arrays, number {', '.join(deleted)} has"
+        raise DeletedArrayError(
+            f"{which} been deleted or donated to a jitted call. "
+            "Use the result of that call instead, or leave out `donate_argnums`."
+        ) from error
+
+
+def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
+    """A DLPack capsule that shares the buffer's memory; while it lives the buffer is copied instead of donated."""
+    try:
+        return _jax.buffer_to_dlpack_managed_tensor(buffer, stream=stream)
+    except RuntimeError as error:
+        raise_if_deleted([buffer], error)
+        raise
+
+
+def dlpack_device(buffer: Buffer) -> tuple[int, int]:
+    """What `__dlpack_device__` answers: DLPack's device type and the device's number."""
+    device = device_of(buffer)
+    return (_CPU, 0) if device.platform == "cpu" else (_CUDA, device.local_hardware_id)
+
+
+def from_dlpack(tensor: Any, device: Device, copy: bool | None = None) -> tuple[Buffer, ShapedArray]:
+    """A buffer on `device` with the values of an object that speaks DLPack, or of a capsule, and its type.
+
+    Shares memory where it can (same device, aligned to 64 bytes) unless `copy` is True.
+
+    Raises:
+      TypeError: the object does not speak DLPack.
+    """
+    if isinstance(tensor, _CAPSULE):
+        return _adopt(tensor, device, None, copy)
+    if not hasattr(tensor, "__dlpack__") or not hasattr(tensor, "__dlpack_device__"):
+        raise TypeError(
+            f"Expected an object with __dlpack__ and __dlpack_device__, and got {type(tensor).__qualname__}."
+        )
+    kind, number = tensor.__dlpack_device__()
+    source = _source_device(kind, number, device)
+    stream = None if source.platform == "cpu" else source.get_stream_for_external_ready_events()
+    capsule = tensor.__dlpack__() if stream is None else tensor.__dlpack__(stream=stream)
+    buffer, aval = _adopt(capsule, source, stream, copy)
+    return to_device(buffer, aval, device), aval
+
+
+def _source_device(kind: int, number: int, target: Device) -> Device:
+    """The device that a DLPack tensor lies on, of the target's client where that has it."""
+    platform = {_CPU: "cpu", _CUDA: "gpu", _CUDA_HOST: "cpu", _CUDA_MANAGED: "gpu"}.get(int(kind))
+    if platform is None:
+        raise TypeError(f"A DLPack tensor on a device of type {int(kind)}; only CPU and CUDA memory can be taken over.")
+    if platform == "cpu":
+        return target if target.platform == "cpu" else client_of("cpu").local_devices()[0]
+    client = target.client if target.platform != "cpu" else client_of("gpu")
+    return client.device_from_local_hardware_id(number)
+
+
+def _adopt(capsule: Any, device: Device, stream: int | None, copy: bool | None) -> tuple[Buffer, ShapedArray]:
+    with without_jax():
+        buffer = _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream, copy)
+        aval = ShapedArray(buffer.aval.shape, buffer.aval.dtype)
+        return buffer._rewrap_with_aval_and_sharding(aval, sharding_of(device)), aval

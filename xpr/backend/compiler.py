@@ -1,0 +1,184 @@
+"""StableHLO text in, an executable program out; and, gathered from buffers.py, what feeds it and reads its results.
+
+The hot path of a call is `executable.run(buffers)`: two calls into jaxlib, nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Sequence
+
+from xpr.backend import cache
+from xpr.backend.buffers import (
+    Buffer, Device, block, delete, device_of, dlpack_device, from_dlpack, get, handler_for, is_deleted, put,
+    raise_if_deleted, sharding_of, to_device, to_dlpack,
+)  # fmt: skip
+from xpr.backend.runtime import _jax
+from xpr.core.avals import ShapedArray
+
+__all__ = [
+    "Buffer", "Device", "Executable", "block", "compile", "delete", "device_of", "dlpack_device", "from_dlpack", "get",
+    "handler_for", "is_deleted", "put", "sharding_of", "to_device", "to_dlpack",
+]  # fmt: skip
+
+# XLA:CPU compiles a loop whose state is smaller than this into one kernel, at a few nanoseconds a step; other loops
+# pay microseconds a step. XLA's default is 1024 bytes; 64 KiB made the gradient of a scan over 60 scalars 20 times
+# faster and nothing slower.
+_SMALL_LOOP = "xla_cpu_small_while_loop_byte_threshold"
+_EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536"}}
+
+# The fusion emitters make better code for models and twice the compile time for programs of one operation.
+_QUICK_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_use_fusion_emitters": False}}
+
+_ARGUMENT = re.compile(r"(%arg(\d+): tensor<(?:[^<>]|<[^<>]*>)*>)")
+
+
+class Executable:
+    """A compiled program on one device. Callers on the hottest path may use `raw` and `handlers` themselves."""
+
+    __slots__ = ("raw", "handlers", "out_avals", "device", "name", "__weakref__")
+
+    def __init__(self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str):
+        self.raw = raw
+        self.handlers = [handler_for(aval, device) for aval in out_avals]
+        self.out_avals, self.device, self.name = tuple(out_avals), device, name
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.name} on {self.device}>"
+
+    def run(self, buffers: list[Buffer]) -> list[Buffer]:
+        """Runs the program. Long ones go on in the background, and their errors come up where a result is read.
+
+        Raises:
+          DeletedArrayError: one of the buffers was deleted or donated.
+          RuntimeError: what XLA has to say.
+        """
+        try:
+            return self.raw.execute_sharded(buffers).consume_with_handlers(self.handlers)
+        except RuntimeError as error:
+            raise_if_deleted(buffers, error)
+            error.add_note(f"In the program {self.name}.")
+            raise
+
+    def as_text(self) -> str:
+        """The optimized program, in HLO."""
+        return "\n\n".join(module.to_string() for module in self.raw.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What XLA estimates of the optimized program: flops, bytes accessed, transcendentals."""
+        return dict(self.raw.cost_analysis())
+
+    def memory_analysis(self) -> Any:
+        """The sizes in bytes of arguments, outputs, temporaries, aliases, code and the peak, as attributes."""
+        return self.raw.get_compiled_memory_stats()
+
+
+def compile(
+    text: str,
+    out_avals: Sequence[ShapedArray],
+    device: Device,
+    *,
+    name: str = "program",
+    donated: Sequence[int] = (),
+    options: dict[str, Any] | None = None,
+    quick: bool = False,
+) -> Executable:
+    """Compiles a module whose `@main` has results of the types `out_avals`.
+
+    The buffers of the arguments numbered in `donated` may be reused for results. `options` are XLA's own flags by
+    name. `quick` is for programs of one operation, where compiling costs more than running.
+
+    Raises:
+      ValueError: XLA has no such option, or not with such a value; or there is no argument to donate.
+    """
+    text = _with_donations(text, donated) if donated else text
+    raw = cache.load_or_compile(text, device, _compile_options(device.platform, quick, options), _compile_raw)
+    return Executable(raw, out_avals, device, name)
+
+
+def _compile_raw(text: str, device: Device, options: Any) -> Any:
+    try:
+        return device.client.compile_and_load(text, [device], options)
+    except RuntimeError as error:
+        _raise_if_option(error)
+        if "Unknown MLIR failure" not in str(error):
+            raise
+    # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
+    return device.client.compile_and_load(text, [device], _updated(options, _QUICK_OPTIONS.get(device.platform, {})))
+
+
+def _raise_if_option(error: RuntimeError) -> None:
+    message = str(error)
+    if unknown := re.search(r"No such compile option: '(.*?)'", message):
+        raise ValueError(
+            f"XLA has no compiler option {unknown[1]!r}. The options are XLA's flags, spelled like "
+            "'xla_cpu_enable_fast_math' and without dashes; see xla.proto's DebugOptions."
+        ) from error
+    if bad := re.search(r"While setting option (\S+), (.*)", message):
+        raise ValueError(f"The compiler option {bad[1]!r} was given a wrong value: {bad[2]}") from error
+
+
+def _with_donations(text: str, donated: Sequence[int]) -> str:
+    """Marks arguments of `@main` as donated, so that one lowered text serves with and without donation."""
+    start = text.index("@main(")
+    end = text.index(" -> ", start)
+    wanted, marked = set(donated), set()
+
+    def mark(match: re.Match[str]) -> str:
+        number = int(match[2])
+        if number not in wanted:
+            return match[1]
+        marked.add(number)
+        return match[1] + " {jax.buffer_donor = true}"
+
+    header = _ARGUMENT.sub(mark, text[start:end])
+    if wanted - marked:
+        raise ValueError(f"The program has no arguments number {sorted(wanted - marked)} to donate.")
+    return text[:start] + header + text[end:]
+
+
+# -- Options
+
+
+def _compile_options(platform: str, quick: bool, overrides: dict[str, Any] | None) -> Any:
+    overrides = dict(overrides or {})
+    extra = dict(_EXTRA_OPTIONS.get(platform, {}))
+    for option in extra.keys() & overrides.keys():
+        extra[option] = str(overrides.pop(option))
+    flags = {**(_QUICK_OPTIONS.get(platform, {}) if quick else {}), **overrides}
+    return _updated(_with_extra_options(_jax.CompileOptions(), extra), flags)
+
+
+def _updated(options: Any, flags: dict[str, Any]) -> Any:
+    """A copy of the options with more flags; a flag given twice has its later value."""
+    copy = _jax.CompileOptions.ParseFromString(options.SerializeAsString())
+    copy.env_option_overrides = list({**dict(copy.env_option_overrides), **flags}.items())
+    return copy
+
+
+def _with_extra_options(options: Any, extra: dict[str, str]) -> Any:
+    """The options with entries added to `xla_backend_extra_options`, a map that jaxlib gives no access to.
+
+    Protocol buffers merge when their bytes are put one after the other, so a message that holds the map alone is
+    appended: CompileOptionsProto.executable_build_options = 3, its .debug_options = 3, its
+    .xla_backend_extra_options = 500, and of each entry the key = 1 and the value = 2.
+    """
+    message = options.SerializeAsString()
+    for key, value in extra.items():
+        entry = _field(1, key.encode()) + _field(2, value.encode())
+        message += _field(3, _field(3, _field(500, entry)))
+    return _jax.CompileOptions.ParseFromString(message)
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    """A protocol buffer field that holds bytes: tag, length, payload."""
+    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+
+
+def _varint(n: int) -> bytes:
+    """An integer in groups of seven bits, the lowest first, with the high bit set on all but the last."""
+    groups = []
+    while n > 0x7F:
+        groups.append(n & 0x7F | 0x80)
+        n >>= 7
+    return bytes([*groups, n])

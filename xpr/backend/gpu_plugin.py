@@ -1,0 +1,175 @@
+"""The CUDA platform: finding jax's plugin wheels, loading them without jax, and making the client.
+
+The wheels jax-cuda12-plugin (or jax-cuda13-plugin) and their `pjrt` companion hold XLA's CUDA backend and its FFI
+targets; neither needs jax, only the wheels' own `__init__` does, so it is never imported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from xpr.backend.runtime import xc
+from xpr.errors import DeviceNotFound
+
+
+class Toolkit(NamedTuple):
+    """One CUDA generation: the wheels' suffix, and the NVIDIA libraries to load, in an order that resolves them."""
+
+    suffix: str
+    libraries: tuple[tuple[str, tuple[str, ...]], ...]  # (folder under `nvidia`, file names)
+
+
+_TOOLKITS = (  # jaxlib's own modules look for cuda13 first, so this does too
+    Toolkit("cuda13", (
+        ("cu13", ("libcudart.so.13", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcupti.so.13",
+                  "libnvJitLink.so.13", "libcusparse.so.12", "libcusolver.so.12", "libcufft.so.12")),
+        ("nccl", ("libnccl.so.2",)), ("nvshmem", ("libnvshmem_host.so.3",)), ("cudnn", ("libcudnn.so.9",)),
+    )),
+    Toolkit("cuda12", (
+        ("cuda_runtime", ("libcudart.so.12",)), ("cuda_nvrtc", ("libnvrtc.so.12",)),
+        ("cublas", ("libcublasLt.so.12", "libcublas.so.12")), ("nccl", ("libnccl.so.2",)),
+        ("cuda_cupti", ("libcupti.so.12",)), ("nvjitlink", ("libnvJitLink.so.12",)),
+        ("cusparse", ("libcusparse.so.12",)), ("cusolver", ("libcusolver.so.11",)), ("cufft", ("libcufft.so.11",)),
+        ("nvshmem", ("libnvshmem_host.so.3",)), ("cudnn", ("libcudnn.so.9",)),
+    )),
+)  # fmt: skip
+
+_JAXLIB_MODULES = ("gpu_solver", "gpu_linalg", "gpu_prng", "gpu_sparse")  # have registrations() to hand over
+_SELF_REGISTERING = ("gpu_rnn", "gpu_triton")  # register their targets when imported
+_DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the driver's, and WSL's
+
+_given_up = False
+
+
+def is_worth_trying() -> bool:
+    """Whether a GPU may be here: a driver, a plugin, and no failure so far. Costs a few look-ups of files."""
+    return not _given_up and any(map(os.path.exists, _DEVICE_FILES)) and _find() is not None
+
+
+def give_up() -> None:
+    """After a failure, keeps the choice of a default platform from trying (and warning) again."""
+    global _given_up
+    _given_up = True
+
+
+def make_client() -> Any:
+    """Loads the plugin and makes its client.
+
+    Raises:
+      DeviceNotFound: the plugin is not installed, does not load, or finds no GPU.
+    """
+    found = _find()
+    if found is None:
+        raise DeviceNotFound(_not_installed_message())
+    toolkit, plugin = found
+    try:
+        _load(toolkit, plugin)
+        return xc.make_c_api_client("cuda", _client_options(), None)
+    except (RuntimeError, ImportError, OSError) as error:
+        raise DeviceNotFound(_not_working_message(plugin, error)) from error
+
+
+def _find() -> tuple[Toolkit, Path] | None:
+    """The first generation whose plugin library is installed, with the library's path."""
+    for toolkit in _TOOLKITS:
+        for root in _folders_of("jax_plugins"):
+            plugin = root / f"xla_{toolkit.suffix}" / "xla_cuda_plugin.so"
+            if plugin.is_file():
+                return toolkit, plugin
+    return None
+
+
+def _folders_of(package: str) -> list[Path]:
+    """Where a package lies, without importing it; a namespace package may lie in several places."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+
+
+def _load(toolkit: Toolkit, plugin: Path) -> None:
+    _load_nvidia_libraries(toolkit)
+    api = _load_plugin(plugin)
+    extension = importlib.import_module(f"jax_{toolkit.suffix}_plugin.cuda_plugin_extension")
+    _register_handlers(extension, api)
+    _register_targets(extension)
+
+
+def _load_nvidia_libraries(toolkit: Toolkit) -> None:
+    """Loads what is installed as wheels; what is missing is left to the system's loader."""
+    for package, names in toolkit.libraries:
+        for folder in _folders_of("nvidia"):
+            for name in names:
+                library = folder / package / "lib" / name
+                if library.is_file():
+                    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+def _load_plugin(plugin: Path) -> Any:
+    from jaxlib import _profiler
+
+    # jax in this process may have loaded it already; loading again is refused.
+    api = None
+    if not xc.pjrt_plugin_loaded("cuda"):
+        api = xc.load_pjrt_plugin_dynamically("cuda", str(plugin))
+        _profiler.register_plugin_profiler(api)
+    if not xc.pjrt_plugin_initialized("cuda"):
+        xc.initialize_pjrt_plugin("cuda")
+    return api
+
+
+def _register_handlers(extension: Any, api: Any) -> None:
+    if api is None:
+        return  # jax has registered them
+    xc.register_custom_type_handler("CUDA", functools.partial(extension.register_custom_type, api))
+    xc.register_custom_call_handler("CUDA", functools.partial(extension.register_custom_call_target, api))
+    for name, value in extension.ffi_types().items():
+        xc.register_custom_type(name, value, platform="CUDA")
+    for name, value in extension.ffi_handlers().items():
+        xc.register_custom_call_target(name, value, platform="CUDA", api_version=1)
+
+
+def _register_targets(extension: Any) -> None:
+    """Registers cuSOLVER's, cuSPARSE's and the random generators' targets; each module finds the wheel by itself."""
+    for name in _JAXLIB_MODULES:
+        module = importlib.import_module(f"jaxlib.{name}")
+        for target, value, version in module.registrations().get("CUDA", ()):
+            xc.register_custom_call_target(target, value, platform="CUDA", api_version=version)
+    for name in _SELF_REGISTERING:
+        importlib.import_module(f"jaxlib.{name}")
+
+
+def _client_options() -> dict[str, Any]:
+    """Memory settings come from the XLA_PYTHON_CLIENT_* variables, as they do for jax."""
+    return xc.generate_pjrt_gpu_plugin_options()
+
+
+def _not_installed_message() -> str:
+    places = [str(folder) for folder in _folders_of("jax_plugins")] or sys.path
+    driver = [name for name in _DEVICE_FILES if os.path.exists(name)]
+    return (
+        "A GPU was asked for and the CUDA plugin is not installed.\n"
+        f"  looked for  {', '.join(f'jax_plugins/xla_{t.suffix}/xla_cuda_plugin.so' for t in _TOOLKITS)}\n"
+        f"  in          {', '.join(place for place in places if place)}\n"
+        f"  driver      {', '.join(driver) if driver else 'none found, so there may be no NVIDIA GPU here'}\n"
+        'Install it with `pip install "jax-cuda12-plugin[with-cuda]" jax-cuda12-pjrt` in the version of jaxlib, '
+        "or set XPR_PLATFORMS=cpu to run on the CPU."
+    )
+
+
+def _not_working_message(plugin: Path, error: Exception) -> str:
+    return (
+        "A GPU was looked for and the CUDA plugin gave none.\n"
+        f"  plugin  {plugin}\n"
+        f"  error   {error}\n"
+        "Check that `nvidia-smi` lists a GPU, that CUDA_VISIBLE_DEVICES does not hide it, and that the plugin has the "
+        "version of jaxlib; or set XPR_PLATFORMS=cpu to run on the CPU."
+    )

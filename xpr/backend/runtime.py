@@ -1,0 +1,56 @@
+"""The door to jaxlib: every other file of the backend takes `_jax` and `xc` from here.
+
+NOTE [jaxlib without jax]: some of jaxlib's calls look for the Python package jax and import it when it is installed,
+which costs half a second and changes the process. `without_jax()` answers those look-ups with stand-ins. jaxlib keeps
+the `ShapedArray` it finds for the life of the process, so ours steps aside when the real jax is imported later.
+None of the process-wide states that jax owns (x64 mode, post hooks, the pytree registry) is ever written.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Iterator
+
+# Must precede the import of jaxlib. XLA prints what it also raises; only fatal messages, which raise nothing, are kept.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from jaxlib import _jax
+from jaxlib import xla_client as xc
+
+from xpr.core.avals import ShapedArray
+
+__all__ = ["_jax", "without_jax", "xc"]
+
+_stand_in, _core_stand_in = ModuleType("jax"), ModuleType("jax.core")
+_lock = threading.RLock()
+
+
+def _shaped_array(shape: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """jax's own type where the real jax is loaded by now, so that its arrays stay whole; ours otherwise."""
+    core = sys.modules.get("jax.core")
+    real = None if core is _core_stand_in else getattr(core, "ShapedArray", None)
+    return (real or ShapedArray)(shape, dtype, weak_type=weak_type)
+
+
+_core_stand_in.ShapedArray = _shaped_array  # type: ignore[attr-defined]
+
+
+@contextmanager
+def without_jax() -> Iterator[None]:
+    """Keeps a jaxlib call from importing jax (NOTE [jaxlib without jax])."""
+    with _lock:
+        if "jax" in sys.modules:
+            yield
+            return
+        # None in sys.modules makes an import fail, which jaxlib expects and swallows for this module.
+        stand_ins: dict[str, Any] = {"jax": _stand_in, "jax.core": _core_stand_in, "jax._src.sharding_impls": None}
+        sys.modules.update(stand_ins)
+        try:
+            yield
+        finally:
+            for name in stand_ins:
+                sys.modules.pop(name, None)
