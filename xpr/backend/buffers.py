@@ -6,19 +6,18 @@ beside it and passes it along. Users never see buffers, only `Array`.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from xpr.backend.devices import client_of
+from xpr.backend.devices import Device, client_of
 from xpr.backend.runtime import _jax, without_jax, xc
 from xpr.core.avals import ShapedArray
 from xpr.errors import DeletedArrayError
 
-Buffer = Any  # jaxlib's ArrayImpl
-Device = _jax.Device
+Buffer: TypeAlias = Any  # jaxlib's ArrayImpl
 
 _ZERO_COPY = _jax.HostBufferSemantics.ZERO_COPY
 _REUSE_INPUT = _jax.ArrayCopySemantics.REUSE_INPUT
@@ -65,28 +64,17 @@ def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
     try:
         view = memoryview(buffer)
     except BufferError:  # failed, deleted, not on the CPU, or of a dtype that memoryview has no letter for
-        return _get_copy(buffer, aval)
+        return _get_through_jaxlib(buffer, aval)
     return np.asarray(view)
 
 
-def _get_copy(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
+def _get_through_jaxlib(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
     block([buffer])
-    if buffer.platform() == "cpu":
-        return _read_memory(buffer, aval)
     with without_jax():
-        host = buffer._single_device_array_to_np_array_did_copy()[0]
+        host, _ = buffer._single_device_array_to_np_array_did_copy()
     host = host if host.dtype == aval.dtype else host.view(aval.dtype)
     host.flags.writeable = False
     return host
-
-
-def _read_memory(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
-    """A copy of the buffer's bytes. Copied, since a view would not stop the buffer from being donated."""
-    if aval.size == 0:
-        data = b""
-    else:
-        data = ctypes.string_at(buffer.unsafe_buffer_pointer(), aval.size * aval.dtype.itemsize)
-    return np.frombuffer(data, aval.dtype).reshape(aval.shape)
 
 
 def device_of(buffer: Buffer) -> Device:

@@ -15,8 +15,9 @@ import stat
 import tempfile
 import warnings
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import jaxlib.version
 

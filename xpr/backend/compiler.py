@@ -6,13 +6,29 @@ The hot path of a call is `executable.run(buffers)`: two calls into jaxlib, noth
 from __future__ import annotations
 
 import re
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from xpr.backend import cache
 from xpr.backend.buffers import (
-    Buffer, Device, block, delete, device_of, dlpack_device, from_dlpack, get, handler_for, is_deleted, put,
-    raise_if_deleted, sharding_of, to_device, to_dlpack,
-)  # fmt: skip
+    Buffer,
+    Device,
+    block,
+    delete,
+    device_of,
+    dlpack_device,
+    from_dlpack,
+    get,
+    handler_for,
+    is_deleted,
+    put,
+    raise_if_deleted,
+    sharding_of,
+    to_device,
+    to_dlpack,
+)
 from xpr.backend.runtime import _jax
 from xpr.core.avals import ShapedArray
 
@@ -36,7 +52,7 @@ _ARGUMENT = re.compile(r"(%arg(\d+): tensor<(?:[^<>]|<[^<>]*>)*>)")
 class Executable:
     """A compiled program on one device. Callers on the hottest path may use `raw` and `handlers` themselves."""
 
-    __slots__ = ("raw", "handlers", "out_avals", "device", "name", "__weakref__")
+    __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw")
 
     def __init__(self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str):
         self.raw = raw
@@ -92,7 +108,7 @@ def compile(
       ValueError: XLA has no such option, or not with such a value; or there is no argument to donate.
     """
     text = _with_donations(text, donated) if donated else text
-    raw = cache.load_or_compile(text, device, _compile_options(device.platform, quick, options), _compile_raw)
+    raw = cache.load_or_compile(text, device, _compile_options(device, quick, options), _compile_raw)
     return Executable(raw, out_avals, device, name)
 
 
@@ -140,13 +156,28 @@ def _with_donations(text: str, donated: Sequence[int]) -> str:
 # -- Options
 
 
-def _compile_options(platform: str, quick: bool, overrides: dict[str, Any] | None) -> Any:
-    overrides = dict(overrides or {})
-    extra = dict(_EXTRA_OPTIONS.get(platform, {}))
+def _compile_options(device: Device, quick: bool, overrides: dict[str, Any] | None) -> Any:
+    overrides = _checked(overrides or {})
+    extra = dict(_EXTRA_OPTIONS.get(device.platform, {}))
     for option in extra.keys() & overrides.keys():
         extra[option] = str(overrides.pop(option))
-    flags = {**(_QUICK_OPTIONS.get(platform, {}) if quick else {}), **overrides}
-    return _updated(_with_extra_options(_jax.CompileOptions(), extra), flags)
+    flags = {**(_QUICK_OPTIONS.get(device.platform, {}) if quick else {}), **overrides}
+    return _updated(_with_extra_options(_options_for(device), extra), flags)
+
+
+def _options_for(device: Device) -> Any:
+    """Options that place the program on the device: it would otherwise belong to the first one, wherever it is put."""
+    options = _jax.CompileOptions()
+    assignment = _jax.DeviceAssignment.create(np.array([[device.id]], np.int32))  # indexed by replica and partition
+    options.device_assignment = options.executable_build_options.device_assignment = assignment
+    return options
+
+
+def _checked(flags: dict[str, Any]) -> dict[str, Any]:
+    for name, value in flags.items():
+        if not isinstance(value, (bool, int, float, str)):
+            raise ValueError(f"The compiler option {name!r} must be a bool, a number or a string, not {value!r}.")
+    return dict(flags)
 
 
 def _updated(options: Any, flags: dict[str, Any]) -> Any:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import warnings
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from xpr.backend import allocator, gpu_plugin
-from xpr.backend.runtime import _jax, xc
+from xpr.backend.runtime import xc
 from xpr.config import settings
 from xpr.errors import DeviceNotFound
 
@@ -20,7 +21,7 @@ __all__ = [
     "process_count", "process_index",
 ]  # fmt: skip
 
-Device = _jax.Device
+Device: TypeAlias = Any  # jaxlib's Device
 
 _ALIASES = {"cuda": "gpu"}
 _lock = threading.RLock()

@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxlib import _profiler  # type: ignore[attr-defined]
+
 from xpr.backend.runtime import xc
 from xpr.errors import DeviceNotFound
 
@@ -97,10 +99,20 @@ def _folders_of(package: str) -> list[Path]:
 
 def _load(toolkit: Toolkit, plugin: Path) -> None:
     _load_nvidia_libraries(toolkit)
-    api = _load_plugin(plugin)
     extension = importlib.import_module(f"jax_{toolkit.suffix}_plugin.cuda_plugin_extension")
+    if xc.pjrt_plugin_loaded("cuda"):  # by jax, which has registered everything; loading twice is refused
+        _initialize()
+        return
+    api = xc.load_pjrt_plugin_dynamically("cuda", str(plugin))
+    _profiler.register_plugin_profiler(api)
+    _initialize()
     _register_handlers(extension, api)
-    _register_targets(extension)
+    _register_targets()
+
+
+def _initialize() -> None:
+    if not xc.pjrt_plugin_initialized("cuda"):
+        xc.initialize_pjrt_plugin("cuda")
 
 
 def _load_nvidia_libraries(toolkit: Toolkit) -> None:
@@ -113,22 +125,7 @@ def _load_nvidia_libraries(toolkit: Toolkit) -> None:
                     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 
-def _load_plugin(plugin: Path) -> Any:
-    from jaxlib import _profiler
-
-    # jax in this process may have loaded it already; loading again is refused.
-    api = None
-    if not xc.pjrt_plugin_loaded("cuda"):
-        api = xc.load_pjrt_plugin_dynamically("cuda", str(plugin))
-        _profiler.register_plugin_profiler(api)
-    if not xc.pjrt_plugin_initialized("cuda"):
-        xc.initialize_pjrt_plugin("cuda")
-    return api
-
-
 def _register_handlers(extension: Any, api: Any) -> None:
-    if api is None:
-        return  # jax has registered them
     xc.register_custom_type_handler("CUDA", functools.partial(extension.register_custom_type, api))
     xc.register_custom_call_handler("CUDA", functools.partial(extension.register_custom_call_target, api))
     for name, value in extension.ffi_types().items():
@@ -137,7 +134,7 @@ def _register_handlers(extension: Any, api: Any) -> None:
         xc.register_custom_call_target(name, value, platform="CUDA", api_version=1)
 
 
-def _register_targets(extension: Any) -> None:
+def _register_targets() -> None:
     """Registers cuSOLVER's, cuSPARSE's and the random generators' targets; each module finds the wheel by itself."""
     for name in _JAXLIB_MODULES:
         module = importlib.import_module(f"jaxlib.{name}")
@@ -149,7 +146,7 @@ def _register_targets(extension: Any) -> None:
 
 def _client_options() -> dict[str, Any]:
     """Memory settings come from the XLA_PYTHON_CLIENT_* variables, as they do for jax."""
-    return xc.generate_pjrt_gpu_plugin_options()
+    return dict(xc.generate_pjrt_gpu_plugin_options())
 
 
 def _not_installed_message() -> str:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Iterator
+from typing import Any
 
 # Must precede the import of jaxlib. XLA prints what it also raises; only fatal messages, which raise nothing, are kept.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from jaxlib import _jax
+from jaxlib import _jax  # type: ignore[attr-defined]
 from jaxlib import xla_client as xc
 
 from xpr.core.avals import ShapedArray

@@ -1,0 +1,641 @@
+"""The machine: devices, buffers, programs and the cache of programs, below any tracing."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from xpr import dtypes
+from xpr.backend import allocator, cache, compiler, devices, gpu_plugin
+from xpr.backend.runtime import _jax, xc
+from xpr.backend.stablehlo import tensor_type
+from xpr.config import config, settings
+from xpr.core.avals import ShapedArray
+from xpr.errors import DeletedArrayError, DeviceNotFound
+
+F32_8 = ShapedArray((8,), "float32")
+ALL_DTYPES = sorted(dtypes.ANY, key=lambda dtype: dtype.name)
+
+
+@pytest.fixture
+def device():
+    return devices.local_devices(backend="cpu")[0]
+
+
+@pytest.fixture(scope="module")
+def two_devices():
+    """The devices of a client of their own."""
+    return xc.make_cpu_client(asynchronous=True, num_devices=2).local_devices()
+
+
+@pytest.fixture
+def setting():
+    """Changes settings for one test."""
+    before = {name: getattr(settings, name) for name in ("platforms", "default_device", "compilation_cache_dir")}
+    yield config.update
+    for name, value in before.items():
+        config.update(name, value)
+
+
+def one_operation(operation, aval=F32_8):
+    """A module that applies a binary operation to its argument twice over: `op(x, x)`."""
+    t = tensor_type(aval)
+    return (
+        f"module {{ func.func public @main(%arg0: {t}) -> ({t}) {{\n"
+        f'%0 = "stablehlo.{operation}"(%arg0, %arg0) : ({t}, {t}) -> {t}\nreturn %0 : {t} }} }}'
+    )
+
+
+TWICE = one_operation("add")
+
+
+def samples(shape, dtype):
+    values = np.arange(int(np.prod(shape))) % 2 == 1
+    return np.asarray(values.reshape(shape)).astype(dtype)
+
+
+def same(found, expected):
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_array_equal(found, expected)
+
+
+def run_python(source, **environment):
+    """The output of a program in a process of its own, with the warnings of this one."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(source)],
+        env={**os.environ, **environment}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- Devices
+
+
+def test_the_cpu_has_devices(device):
+    assert device.platform == "cpu" and device.id == 0
+    assert devices.devices("cpu")[0] is device
+    assert devices.local_devices(0, "cpu")[0] is device
+    assert devices.device_count("cpu") == devices.local_device_count("cpu") == len(devices.devices("cpu"))
+    assert (devices.process_index("cpu"), devices.process_count("cpu")) == (0, 1)
+
+
+def test_a_client_is_made_once_by_many_threads():
+    source = """
+        import threading
+        from xpr.backend import devices
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(devices.client_of("cpu"))) for _ in range(8)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        print(len(found), len({id(client) for client in found}))
+    """
+    assert run_python(source).split() == ["8", "1"]
+
+
+def test_default_device_follows_the_setting(device, two_devices, setting):
+    setting("platforms", "cpu")
+    assert devices.default_device() is device and devices.default_backend() == "cpu"
+    setting("default_device", two_devices[1])
+    assert devices.default_device() is two_devices[1]
+    setting("default_device", "cpu")
+    assert devices.default_device() is device
+
+
+def test_unknown_platform():
+    with pytest.raises(DeviceNotFound, match=r"no platform 'tpu'; xpr runs on cpu and gpu.*XPR_PLATFORMS"):
+        devices.devices("tpu")
+
+
+def test_unknown_process():
+    with pytest.raises(ValueError, match=r"no process 7; the processes are \[0\]"):
+        devices.local_devices(7, "cpu")
+
+
+def without_plugin(monkeypatch):
+    monkeypatch.setattr(gpu_plugin, "_find", lambda: None)
+    monkeypatch.setattr(devices, "_clients", {"cpu": devices.client_of("cpu")})
+    monkeypatch.setattr(devices, "_defaults", {})
+
+
+def test_a_gpu_asked_for_without_plugin_is_an_error(monkeypatch, setting):
+    without_plugin(monkeypatch)
+    for name in ("gpu", "cuda"):
+        with pytest.raises(DeviceNotFound) as caught:
+            devices.devices(name)
+    message = str(caught.value)
+    assert "jax_plugins/xla_cuda12/xla_cuda_plugin.so" in message
+    assert "pip install" in message and "XPR_PLATFORMS=cpu" in message
+    setting("platforms", "cuda,cpu")
+    with pytest.raises(DeviceNotFound):
+        devices.default_device()
+
+
+def test_no_gpu_and_none_asked_for_is_the_cpu(monkeypatch, setting):
+    without_plugin(monkeypatch)
+    setting("platforms", None)
+    assert devices.default_backend() == "cpu"
+
+
+def test_a_plugin_that_does_not_work_is_named(monkeypatch, setting, tmp_path):
+    without_plugin(monkeypatch)
+    plugin = tmp_path / "xla_cuda_plugin.so"
+    monkeypatch.setattr(gpu_plugin, "_find", lambda: (gpu_plugin._TOOLKITS[1], plugin))
+    monkeypatch.setattr(gpu_plugin, "_DEVICE_FILES", (str(tmp_path),))
+    monkeypatch.setattr(gpu_plugin, "_given_up", False)
+
+    def fail(*_):
+        raise RuntimeError("No visible GPU devices.")
+
+    monkeypatch.setattr(gpu_plugin, "_load", fail)
+    with pytest.raises(DeviceNotFound, match=r"(?s)xla_cuda_plugin.so.*No visible GPU devices.*nvidia-smi"):
+        devices.devices("gpu")
+    setting("platforms", None)
+    with pytest.warns(UserWarning, match="xpr uses the CPU"):
+        assert devices.default_backend() == "cpu"
+    assert devices.default_backend() == "cpu"  # and warns no second time
+
+
+def test_the_plugin_is_found_where_wheels_put_it(monkeypatch, tmp_path):
+    folder = tmp_path / "jax_plugins" / "xla_cuda12"
+    folder.mkdir(parents=True)
+    (folder / "xla_cuda_plugin.so").touch()
+    monkeypatch.setattr(gpu_plugin, "_folders_of", lambda package: [tmp_path / package])
+    toolkit, path = gpu_plugin._find()
+    assert toolkit.suffix == "cuda12" and path == folder / "xla_cuda_plugin.so"
+
+
+# -- The allocator
+
+
+@pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD"])
+def test_the_users_allocator_settings_win(monkeypatch, name):
+    monkeypatch.setenv(name, "1")
+    assert not allocator._is_ours_to_tune()
+
+
+def test_the_allocator_can_be_left_alone(monkeypatch):
+    monkeypatch.setenv("XPR_TUNE_ALLOCATOR", "0")
+    assert not allocator._is_ours_to_tune()
+    allocator.release_memory()
+
+
+# -- Buffers
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5), (2, 0, 4)], ids=str)
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+def test_put_then_get(dtype, shape, copy, device):
+    host, aval = samples(shape, dtype), ShapedArray(shape, dtype)
+    found = compiler.get(compiler.put(host, aval, device, copy), aval)
+    same(found, host)
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in ALL_DTYPES if dtype not in dtypes.BOOL], ids=str)
+def test_results_of_programs_are_read(dtype, device):
+    aval = ShapedArray((9,), dtype)
+    program = compiler.compile(one_operation("multiply", aval), [aval], device, quick=True)
+    host = samples((9,), dtype)
+    (result,) = program.run([compiler.put(host, aval, device)])
+    same(compiler.get(result, aval), host)
+
+
+def test_put_takes_any_strides(device):
+    host = np.arange(12, dtype=np.int32).reshape(3, 4).T[::-1]
+    aval = ShapedArray(host.shape, host.dtype)
+    same(compiler.get(compiler.put(host, aval, device), aval), np.ascontiguousarray(host))
+
+
+@pytest.mark.parametrize("size", [8, 5_000_000])
+def test_put_copies(size, device):
+    host, aval = np.zeros(size, np.float32), ShapedArray((size,), "float32")
+    buffer = compiler.put(host, aval, device)
+    host[:] = 1
+    assert not compiler.get(buffer, aval).any()
+
+
+def test_a_read_array_outlives_its_buffer(device):
+    aval = ShapedArray((1000,), "float32")
+    buffer = compiler.put(np.arange(1000, dtype=np.float32), aval, device)
+    found = compiler.get(buffer, aval)
+    compiler.delete(buffer)
+    others = [compiler.put(np.zeros(1000, np.float32), aval, device) for _ in range(20)]
+    same(found, np.arange(1000, dtype=np.float32))
+    assert len(others) == 20
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, ml_dtypes.int4], ids=str)
+def test_a_deleted_buffer_is_named_so(dtype, device):
+    aval = ShapedArray((8,), dtype)
+    buffer = compiler.put(np.ones(8, dtype), aval, device)
+    assert not compiler.is_deleted(buffer)
+    compiler.delete(buffer)
+    assert compiler.is_deleted(buffer)
+    for use in (lambda: compiler.get(buffer, aval), lambda: compiler.block([buffer])):
+        with pytest.raises(DeletedArrayError, match="deleted or donated"):
+            use()
+
+
+def test_block_says_which_is_deleted(device):
+    buffers = [compiler.put(np.ones(8, np.float32), F32_8, device) for _ in range(3)]
+    compiler.block(buffers)
+    compiler.delete(buffers[1])
+    with pytest.raises(DeletedArrayError, match="Of 3 arrays, number 1 has"):
+        compiler.block(buffers)
+
+
+def test_to_device(device, two_devices):
+    host = np.arange(8, dtype=np.float32)
+    buffer = compiler.put(host, F32_8, two_devices[0])
+    assert compiler.to_device(buffer, F32_8, two_devices[0]) is buffer
+    for target in (two_devices[1], device):  # of the same client, and of another
+        moved = compiler.to_device(buffer, F32_8, target)
+        assert compiler.device_of(moved) is target
+        same(compiler.get(moved, F32_8), host)
+
+
+# -- DLPack
+
+
+class Lent:
+    """A buffer as an object that speaks DLPack."""
+
+    def __init__(self, buffer):
+        self.buffer = buffer
+
+    def __dlpack__(self, **_):
+        return compiler.to_dlpack(self.buffer)
+
+    def __dlpack_device__(self):
+        return compiler.dlpack_device(self.buffer)
+
+
+def test_dlpack_out_shares_memory(device):
+    host = np.arange(8, dtype=np.float32)
+    buffer = compiler.put(host, F32_8, device)
+    seen = np.from_dlpack(Lent(buffer))
+    same(seen, host)
+    assert np.shares_memory(seen, compiler.get(buffer, F32_8))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0, 4)], ids=str)
+def test_dlpack_in(shape, device):
+    host = samples(shape, np.float64)
+    for tensor in (host, host.__dlpack__()):
+        buffer, aval = compiler.from_dlpack(tensor, device)
+        assert aval is ShapedArray(shape, "float64")
+        same(compiler.get(buffer, aval), host)
+
+
+def test_dlpack_in_feeds_a_program(device):
+    buffer, aval = compiler.from_dlpack(np.ones(8, np.float32), device)
+    (result,) = compiler.compile(TWICE, [aval], device).run([buffer])
+    same(compiler.get(result, aval), np.full(8, 2, np.float32))
+
+
+def test_dlpack_can_copy_and_move(device, two_devices):
+    host = np.zeros(64, np.float32)
+    buffer, aval = compiler.from_dlpack(host, device, copy=True)
+    moved, _ = compiler.from_dlpack(Lent(buffer), two_devices[1])
+    host[:] = 1
+    assert not compiler.get(buffer, aval).any() and not compiler.get(moved, aval).any()
+    assert compiler.device_of(moved) is two_devices[1]
+
+
+def test_dlpack_in_of_something_else(device):
+    with pytest.raises(TypeError, match="__dlpack__ and __dlpack_device__, and got list"):
+        compiler.from_dlpack([1, 2], device)
+
+
+# -- Programs
+
+
+def test_compile_and_run(device):
+    program = compiler.compile(TWICE, [F32_8], device, name="twice")
+    (result,) = program.run([compiler.put(np.arange(8, dtype=np.float32), F32_8, device)])
+    same(compiler.get(result, F32_8), 2 * np.arange(8, dtype=np.float32))
+    assert result.aval is F32_8 and repr(program) == "<Executable twice on cpu:0>"
+
+
+def test_a_program_runs_on_the_device_it_was_compiled_for(two_devices):
+    for target in two_devices:
+        program = compiler.compile(TWICE, [F32_8], target, quick=True)
+        (result,) = program.run([compiler.put(np.ones(8, np.float32), F32_8, target)])
+        assert compiler.device_of(result) is target
+
+
+def test_analyses(device):
+    program = compiler.compile(TWICE, [F32_8], device)
+    assert "ENTRY" in program.as_text()
+    assert program.cost_analysis()["flops"] == 8
+    sizes = program.memory_analysis()
+    assert (sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.alias_size_in_bytes) == (32, 32, 0)
+    assert sizes.temp_size_in_bytes >= 0 and sizes.generated_code_size_in_bytes >= 0
+    assert sizes.peak_memory_in_bytes >= 32
+
+
+def test_donation(device):
+    program = compiler.compile(TWICE, [F32_8], device, name="twice", donated=[0])
+    assert program.memory_analysis().alias_size_in_bytes == 32
+    buffer = compiler.put(np.ones(8, np.float32), F32_8, device)
+    (result,) = program.run([buffer])
+    assert compiler.is_deleted(buffer)
+    same(compiler.get(result, F32_8), np.full(8, 2, np.float32))
+    with pytest.raises(DeletedArrayError, match="donated to a jitted call"):
+        program.run([buffer])
+
+
+def test_donation_spares_what_is_being_read(device):
+    program = compiler.compile(TWICE, [F32_8], device, donated=[0])
+    buffer = compiler.put(np.ones(8, np.float32), F32_8, device)
+    seen = compiler.get(buffer, F32_8)
+    program.run([buffer])
+    same(seen, np.ones(8, np.float32))
+
+
+def test_donating_marks_the_right_arguments():
+    text = "@main(%arg0: tensor<2xcomplex<f32>>, %arg1: tensor<f32>) -> (tensor<f32>) { %arg0: tensor<f32>"
+    marked = compiler._with_donations(text, [0])
+    assert marked.count("jax.buffer_donor") == 1 and "complex<f32>> {jax.buffer_donor = true}, %arg1" in marked
+    with pytest.raises(ValueError, match=r"no arguments number \[2\]"):
+        compiler._with_donations(text, [1, 2])
+
+
+def test_errors_of_a_run_name_the_program(device):
+    huge = ShapedArray((1 << 41,), "float32")
+    text = (
+        f"module {{ func.func public @main(%arg0: tensor<f32>) -> ({tensor_type(huge)}) {{\n"
+        f"%0 = stablehlo.broadcast_in_dim %arg0, dims = [] : (tensor<f32>) -> {tensor_type(huge)}\n"
+        f"return %0 : {tensor_type(huge)} }} }}"
+    )
+    program = compiler.compile(text, [huge], device, name="huge")
+    scalar = ShapedArray((), "float32")
+    with pytest.raises(RuntimeError, match="Out of memory") as caught:
+        compiler.block(program.run([compiler.put(np.ones((), np.float32), scalar, device)]))
+    assert any("huge" in note for note in getattr(caught.value, "__notes__", ["huge"]))
+
+
+def test_errors_in_the_background_come_up_where_results_are_read(device):
+    class Failed:
+        shape, dtype, weak_type, sharding = (8,), np.dtype("float32"), False, compiler.sharding_of(device)
+
+    failed = _jax._make_error_array(device.client, Failed, "the background failed")
+    (dependent,) = compiler.compile(TWICE, [F32_8], device).run([failed])
+    for use in (
+        lambda: compiler.get(failed, F32_8),
+        lambda: compiler.block([failed]),
+        lambda: compiler.get(dependent, F32_8),
+    ):
+        with pytest.raises(RuntimeError, match="the background failed"):
+            use()
+
+
+def test_long_programs_run_in_the_background(device):
+    aval = ShapedArray((1000, 1000), "float32")
+    t = tensor_type(aval)
+    text = (
+        f"module {{ func.func public @main(%arg0: {t}) -> ({t}) {{\n"
+        f"%0 = stablehlo.dot %arg0, %arg0 : ({t}, {t}) -> {t}\nreturn %0 : {t} }} }}"
+    )
+    program = compiler.compile(text, [aval], device)
+    buffer = compiler.put(np.ones(aval.shape, np.float32), aval, device)
+    (result,) = program.run(program.run([buffer]))
+    compiler.block([result])
+    assert result.is_ready() and compiler.get(result, aval)[0, 0] == 1e9
+
+
+def test_text_that_does_not_parse(device):
+    with pytest.raises(RuntimeError, match=r"stablehlo\.nothing"):
+        compiler.compile(TWICE.replace("stablehlo.add", "stablehlo.nothing"), [F32_8], device)
+
+
+# -- Options
+
+
+def test_options_reach_the_compiler(device):
+    for options in ({"xla_backend_optimization_level": 0}, {"xla_cpu_small_while_loop_byte_threshold": 1024}):
+        compiler.compile(TWICE, [F32_8], device, options=options)
+
+
+def flags_of(options):
+    return dict(options.env_option_overrides), options.SerializeAsString()
+
+
+def test_small_loops_are_larger_by_default(device):
+    _, default = flags_of(compiler._compile_options(device, False, None))
+    assert b"xla_cpu_small_while_loop_byte_threshold\x12\x0565536" in default
+    _, chosen = flags_of(compiler._compile_options(device, False, {"xla_cpu_small_while_loop_byte_threshold": 7}))
+    assert b"xla_cpu_small_while_loop_byte_threshold\x12\x017" in chosen and b"65536" not in chosen
+
+
+def test_a_loop_with_a_larger_state_is_one_kernel(device):
+    """4 KB of state: above XLA's own threshold and below ours."""
+    t = "tensor<1024xf32>"
+    text = f"""module {{ func.func public @main(%arg0: {t}) -> ({t}) {{
+      %n = stablehlo.constant dense<5> : tensor<i32>
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %r:2 = stablehlo.while(%i = %zero, %x = %arg0) : tensor<i32>, {t}
+      cond {{ %go = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+             stablehlo.return %go : tensor<i1> }}
+      do {{ %next = stablehlo.add %i, %one : tensor<i32>
+           %y = stablehlo.cosine %x : {t}
+           stablehlo.return %next, %y : tensor<i32>, {t} }}
+      return %r#1 : {t} }} }}"""
+    aval = ShapedArray((1024,), "float32")
+    small = "small_call"
+    assert small in compiler.compile(text, [aval], device).as_text()
+    own = {"xla_cpu_small_while_loop_byte_threshold": 1024}
+    assert small not in compiler.compile(text, [aval], device, options=own).as_text()
+
+
+def test_quick_options_and_the_users(device):
+    emitters = "xla_cpu_use_fusion_emitters"
+    assert flags_of(compiler._compile_options(device, False, None))[0] == {}
+    assert flags_of(compiler._compile_options(device, True, None))[0] == {emitters: False}
+    assert flags_of(compiler._compile_options(device, True, {emitters: True}))[0] == {emitters: True}
+
+
+def test_unknown_option(device):
+    with pytest.raises(ValueError, match="no compiler option 'xla_nope'"):
+        compiler.compile(TWICE, [F32_8], device, options={"xla_nope": 1})
+
+
+@pytest.mark.parametrize("value", ["banana", [1], None], ids=str)
+def test_option_with_a_wrong_value(value, device):
+    with pytest.raises(ValueError, match="'xla_cpu_use_fusion_emitters'"):
+        compiler.compile(TWICE, [F32_8], device, options={"xla_cpu_use_fusion_emitters": value})
+
+
+def test_a_failure_of_the_fusion_emitters_is_tried_without_them(device):
+    seen = []
+
+    class Client:
+        def compile_and_load(self, text, targets, options):
+            seen.append(dict(options.env_option_overrides))
+            if len(seen) == 1:
+                raise RuntimeError("UNKNOWN: Unknown MLIR failure")
+            return device.client.compile_and_load(text, [device], options)
+
+    class Device:
+        platform, client = "cpu", Client()
+
+    options = compiler._compile_options(device, False, {"xla_backend_optimization_level": 2})
+    assert compiler._compile_raw(TWICE, Device, options) is not None
+    first = {"xla_backend_optimization_level": 2}
+    assert seen == [first, {**first, "xla_cpu_use_fusion_emitters": False}]
+
+
+# -- The cache on disk
+
+
+@pytest.fixture
+def folder(tmp_path, setting):
+    path = tmp_path / "programs"
+    setting("compilation_cache_dir", str(path))
+    return path
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The texts that were really compiled."""
+    texts, compile_raw = [], compiler._compile_raw
+    monkeypatch.setattr(compiler, "_compile_raw", lambda text, *rest: texts.append(text) or compile_raw(text, *rest))
+    return texts
+
+
+def twice(device, **options):
+    program = compiler.compile(TWICE, [F32_8], device, **options)
+    (result,) = program.run([compiler.put(np.ones(8, np.float32), F32_8, device)])
+    same(compiler.get(result, F32_8), np.full(8, 2, np.float32))
+
+
+def test_cache_hits_and_misses(folder, compiled, device):
+    twice(device)
+    twice(device)
+    assert len(compiled) == 1 and len(list(folder.iterdir())) == 1
+    twice(device, quick=True)
+    twice(device, donated=[0])
+    assert len(compiled) == 3 and len(list(folder.iterdir())) == 3
+    twice(device, donated=[0])
+    assert len(compiled) == 3
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"", lambda b: b"?" * 99, lambda b: b[:-9] + bytes(9)])
+def test_a_damaged_file_is_replaced(damage, folder, compiled, device):
+    twice(device)
+    (path,) = folder.iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    twice(device)
+    twice(device)
+    assert len(compiled) == 2
+
+
+def test_a_file_that_xla_refuses_is_replaced(folder, compiled, device):
+    import hashlib
+    import zlib
+
+    twice(device)
+    (path,) = folder.iterdir()
+    packed = zlib.compress(b"not a program")
+    path.write_bytes(cache._FORMAT + hashlib.sha256(packed).digest() + packed)
+    twice(device)
+    assert len(compiled) == 2
+
+
+def test_the_key_knows_the_device(two_devices):
+    options = [compiler._compile_options(target, False, None) for target in two_devices]
+    keys = [cache.key_of(TWICE, target, option) for target, option in zip(two_devices, options, strict=True)]
+    assert keys[0] != keys[1]
+
+
+def test_a_folder_others_can_write_to_is_not_used(folder, compiled, device):
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.warns(UserWarning, match="chmod 700"):
+        twice(device)
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, setting, device):
+    (tmp_path / "file").touch()
+    setting("compilation_cache_dir", str(tmp_path / "file" / "folder"))
+    with pytest.warns(UserWarning, match="cannot be used"):
+        twice(device)
+
+
+# -- Other threads, and jax in the same process
+
+EVERYTHING = """
+    import sys
+    import ml_dtypes, numpy as np
+    from xpr.backend import compiler, devices
+    from xpr.core.avals import ShapedArray
+
+    def everything():
+        device = devices.default_device()
+        for dtype in (np.float32, ml_dtypes.bfloat16, ml_dtypes.int4, np.bool_):
+            aval = ShapedArray((8,), dtype)
+            assert (compiler.get(compiler.put(np.ones(8, dtype), aval, device), aval) == 1).all()
+        aval = ShapedArray((8,), "float32")
+        t = "tensor<8xf32>"
+        body = f"%0 = stablehlo.add %arg0, %arg0 : {t} return %0 : {t}"
+        text = f"func.func public @main(%arg0: {t}) -> ({t}) {{ {body} }}"
+        program = compiler.compile(text, [aval], device, donated=[0])
+        buffer, aval = compiler.from_dlpack(np.ones(8, np.float32), device)
+        assert (compiler.get(program.run([buffer])[0], aval) == 2).all()
+        program.as_text(), program.cost_analysis(), program.memory_analysis()
+        compiler.to_dlpack(compiler.put(np.ones(8, np.float32), aval, device))
+"""
+
+
+def test_nothing_imports_jax(tmp_path):
+    tail = """
+    everything()
+    everything()
+    print([name for name in sys.modules if name == "jax" or name.startswith("jax.")])
+    """
+    assert run_python(EVERYTHING + tail, XPR_COMPILATION_CACHE_DIR=str(tmp_path / "programs")).strip() == "[]"
+
+
+@pytest.mark.parametrize("jax_first", [True, False])
+def test_lives_with_jax(jax_first):
+    pytest.importorskip("jax")
+    ours, theirs = "    everything()\n", "    the_others()\n"
+    other = """
+    def the_others():
+        import jax, jax.numpy as jnp
+        assert float(jax.jit(lambda x: x * 2 + 1)(1.5)) == 4
+        assert jnp.ones(3, jnp.bfloat16).addressable_shards[0].data.dtype == jnp.bfloat16
+        assert float(jax.grad(jnp.sin)(0.0)) == 1
+        with jax.enable_x64(True):
+            assert jnp.arange(3.0).dtype == np.float64
+        assert jnp.arange(3.0).dtype == np.float32
+        assert type(jax.dlpack.from_dlpack(np.ones(16, np.float32)).aval).__module__.startswith("jax")
+    """
+    order = [theirs, ours] if jax_first else [ours, theirs]
+    assert run_python(EVERYTHING + other + "\n" + "".join([*order, ours, theirs, "    print('done')\n"])) == "done\n"
+
+
+def test_threads_share_a_program(device):
+    program = compiler.compile(TWICE, [F32_8], device)
+    found = {}
+
+    def work(number):
+        for _ in range(50):
+            buffer = compiler.put(np.full(8, number, np.float32), F32_8, device)
+            found[number] = compiler.get(program.run([buffer])[0], F32_8)[0]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: 2 * number for number in range(4)}
