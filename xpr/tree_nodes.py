@@ -1,0 +1,427 @@
+"""What a pytree node is: the keys that lead to its children, how a class becomes one, and how one is opened.
+
+Nodes are tuples, lists, dicts (children sorted by key), OrderedDicts, defaultdicts, deques, namedtuples, `None` (no
+children), and the classes registered here. Everything else is a leaf, instances of unregistered subclasses included.
+The work is optree's; registrations live in one namespace of ours, so nobody else who uses optree in the process sees
+them. `PyTreeDef` is optree's own `PyTreeSpec` and prints as that does: a wrapper would be one more object, hash and
+comparison on every call of a jitted function.
+
+Wider than JAX: deques and struct sequences are nodes, and a dict may have keys that do not compare.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import optree
+from optree import PyTreeKind
+
+__all__ = [
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Level", "Partial", "PyTreeDef",
+    "SequenceKey", "keystr", "open_def", "open_tree", "register_dataclass", "register_pytree_node",
+    "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static",
+    "static",
+]
+
+NAMESPACE = "xpr"
+PyTreeDef = optree.PyTreeSpec
+
+T = TypeVar("T")
+Class = TypeVar("Class", bound=type)
+Flatten = Callable[[Any], tuple[Iterable[Any], Any]]  # node -> children, static data
+FlattenWithKeys = Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]]  # node -> (key, child) pairs, static data
+Unflatten = Callable[[Any, Any], Any]  # static data, children -> node
+
+
+# ---- keys ----------------------------------------------------------------------------------------------------------
+
+
+class KeyEntry(Protocol):
+    """What a step of a path must be: hashable, comparable, and printed as the code that takes the step."""
+
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __str__(self) -> str: ...
+
+
+KeyPath = tuple[KeyEntry, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SequenceKey:
+    """A place in a tuple, list or deque: `str(SequenceKey(0))` is `[0]`."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DictKey:
+    """A key of a dict: `str(DictKey("a"))` is `['a']`."""
+
+    key: Hashable
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GetAttrKey:
+    """An attribute of a namedtuple, a dataclass or another object: `str(GetAttrKey("x"))` is `.x`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlattenedIndexKey:
+    """The n-th child of a registered class that names no keys: `[<flat index 0>]`."""
+
+    key: int
+
+    def __str__(self) -> str:
+        return f"[<flat index {self.key}>]"
+
+
+def keystr(keys: Iterable[Any], *, simple: bool = False, separator: str = "") -> str:
+    """The text of a key path; `simple` leaves out brackets, dots and quotes.
+
+    >>> path = (DictKey("a"), SequenceKey(0), GetAttrKey("b"))
+    >>> keystr(path)
+    "['a'][0].b"
+    >>> keystr(path, simple=True, separator="/")
+    'a/0/b'
+    """
+    return separator.join(str(_bare(key)) if simple else str(key) for key in keys)
+
+
+def _bare(key: Any) -> Any:
+    match key:
+        case SequenceKey(bare) | DictKey(bare) | GetAttrKey(bare) | FlattenedIndexKey(bare):
+            return bare
+    return key
+
+
+# ---- registration --------------------------------------------------------------------------------------------------
+
+
+class _Registration(NamedTuple):
+    names_keys: bool  # its flatten function hands its keys to optree, so that they are known from a PyTreeDef alone
+    flatten_with_keys: FlattenWithKeys | None  # where they are not: keys are made only when a path is asked for
+
+
+_registered: dict[type, _Registration] = {}
+
+
+def _register(nodetype: type, flatten: Callable[[Any], Any], unflatten: Unflatten, entry: _Registration) -> None:
+    if not isinstance(nodetype, type):
+        raise TypeError(f"only a class can be registered as a pytree node, got {nodetype!r}")
+    if nodetype in _registered:
+        raise ValueError(f"{nodetype} is already registered as a pytree node; a class is registered once")
+    try:
+        with warnings.catch_warnings():  # optree warns where a namedtuple class gets rules of its own
+            warnings.simplefilter("ignore", UserWarning)
+            optree.register_pytree_node(nodetype, flatten, unflatten, namespace=NAMESPACE)
+    except ValueError:
+        raise ValueError(f"{nodetype} is a pytree node of its own accord and can't be registered") from None
+    _registered[nodetype] = entry
+
+
+def register_pytree_node(
+    nodetype: type[T],
+    flatten_func: Callable[[T], tuple[Iterable[Any], Any]],
+    unflatten_func: Callable[[Any, Any], T],
+    flatten_with_keys_func: Callable[[T], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
+) -> None:
+    """Make a class a node: `flatten_func(node)` gives `(children, static data)`, `unflatten_func` turns them back.
+
+    The static data are part of the structure, so they must compare with `==` and be hashable where a function of the
+    tree is compiled. Raises ValueError where the class is a node already.
+
+    >>> from xpr import tree, tree_util
+    >>> class Pair:
+    ...     def __init__(self, left, right): self.left, self.right = left, right
+    >>> tree_util.register_pytree_node(Pair, lambda p: ((p.left, p.right), None), lambda _, both: Pair(*both))
+    >>> tree.leaves(Pair(1, [2, 3]))
+    [1, 2, 3]
+    """
+    _register(nodetype, flatten_func, unflatten_func, _Registration(False, flatten_with_keys_func))
+
+
+def register_pytree_with_keys(
+    nodetype: type[T],
+    flatten_with_keys: Callable[[T], tuple[Iterable[tuple[Any, Any]], Any]],
+    unflatten_func: Callable[[Any, Any], T],
+    flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
+) -> None:
+    """Make a class a node whose paths have names: `flatten_with_keys(node)` gives `((key, child) pairs, static data)`.
+
+    `flatten_func`, where given, does the same without keys and is what runs when no path is needed.
+
+    >>> from xpr import tree, tree_util
+    >>> class Pair:
+    ...     def __init__(self, left, right): self.left, self.right = left, right
+    >>> key = tree_util.GetAttrKey
+    >>> tree_util.register_pytree_with_keys(
+    ...     Pair, lambda p: (((key("left"), p.left), (key("right"), p.right)), None), lambda _, both: Pair(*both))
+    >>> [tree_util.keystr(path) for path, _ in tree.leaves_with_path(Pair(1, [2, 3]))]
+    ['.left', '.right[0]', '.right[1]']
+    """
+    if flatten_func is not None:
+        return register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys)
+
+    def flatten(node: T) -> tuple[list[Any], Any, tuple[Any, ...]]:
+        pairs, data = flatten_with_keys(node)
+        pairs = list(pairs)
+        return [child for _, child in pairs], data, tuple(key for key, _ in pairs)
+
+    _register(nodetype, flatten, unflatten_func, _Registration(True, None))
+
+
+def register_pytree_node_class(cls: Class) -> Class:
+    """A decorator: make a class with methods `tree_flatten` and `tree_unflatten` (a classmethod) a node.
+
+    Raises TypeError where one of the methods is missing.
+
+    >>> from xpr import tree, tree_util
+    >>> @tree_util.register_pytree_node_class
+    ... class Scaled:
+    ...     def __init__(self, value, unit): self.value, self.unit = value, unit
+    ...     def tree_flatten(self): return (self.value,), self.unit
+    ...     @classmethod
+    ...     def tree_unflatten(cls, unit, children): return cls(*children, unit)
+    >>> tree.map(lambda x: 2 * x, Scaled(3, "m")).value
+    6
+    """
+    _require(cls, "register_pytree_node_class", "tree_flatten", "tree_unflatten")
+    register_pytree_node(cls, operator.methodcaller("tree_flatten"), cls.tree_unflatten)  # type: ignore[attr-defined]
+    return cls
+
+
+def register_pytree_with_keys_class(cls: Class) -> Class:
+    """A decorator: make a class with methods `tree_flatten_with_keys` and `tree_unflatten` a node.
+
+    A method `tree_flatten`, where there is one, runs when no path is needed. Raises TypeError where one is missing.
+
+    >>> from xpr import tree, tree_util
+    >>> @tree_util.register_pytree_with_keys_class
+    ... class Box:
+    ...     def __init__(self, content): self.content = content
+    ...     def tree_flatten_with_keys(self): return [(tree_util.GetAttrKey("content"), self.content)], None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, _, children): return cls(*children)
+    >>> tree.leaves_with_path(Box(3))
+    [((GetAttrKey(name='content'),), 3)]
+    """
+    _require(cls, "register_pytree_with_keys_class", "tree_flatten_with_keys", "tree_unflatten")
+    flatten = operator.methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
+    with_keys = operator.methodcaller("tree_flatten_with_keys")
+    register_pytree_with_keys(cls, with_keys, cls.tree_unflatten, flatten)  # type: ignore[attr-defined]
+    return cls
+
+
+def _require(cls: type, decorator: str, *methods: str) -> None:
+    missing = [method for method in methods if not hasattr(cls, method)]
+    if missing:
+        raise TypeError(f"{decorator}: {cls} has no {' and no '.join(f'`{method}`' for method in missing)}")
+
+
+def register_static(cls: Class) -> Class:
+    """A decorator: instances are nodes without children, part of the structure rather than of the data.
+
+    The class must define `==` and a hash.
+
+    >>> from xpr import tree, tree_util
+    >>> @tree_util.register_static
+    ... class Mode(str): pass
+    >>> tree.leaves([Mode("train"), 1])
+    [1]
+    """
+    register_pytree_node(cls, lambda node: ((), node), lambda node, _: node)
+    return cls
+
+
+def static(**kwargs: Any) -> Any:
+    """A dataclass field that `register_dataclass` takes for static data; the arguments are `dataclasses.field`'s.
+
+    >>> static(default=3).metadata["static"]
+    True
+    """
+    return dataclasses.field(**{**kwargs, "metadata": {**(kwargs.get("metadata") or {}), "static": True}})
+
+
+def register_dataclass(
+    nodetype: Class,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+    drop_fields: Sequence[str] = (),
+) -> Class:
+    """Make a dataclass a node: its data fields are children, its meta fields static data; also a decorator.
+
+    Without the lists, a field whose metadata say `static=True` is a meta field and any other a data field. Instances
+    are made again by calling the class with the fields by name; `drop_fields` then take their defaults. A class that is
+    not a dataclass needs both lists. Raises TypeError where a list is missing, ValueError where the lists overlap or
+    are not the fields of `__init__`.
+
+    >>> import dataclasses
+    >>> from xpr import tree, tree_util
+    >>> @tree_util.register_dataclass
+    ... @dataclasses.dataclass
+    ... class Layer:
+    ...     weight: float
+    ...     activation: str = dataclasses.field(default="relu", metadata={"static": True})
+    >>> tree.map(lambda x: 2 * x, Layer(1.5))
+    Layer(weight=3.0, activation='relu')
+    """
+    data, meta = _fields_of(nodetype, data_fields, meta_fields)
+    _check_fields(nodetype, data, meta, drop_fields)
+    keys = tuple(GetAttrKey(name) for name in data)
+
+    def flatten(node: Any) -> tuple[list[Any], tuple[Any, ...], tuple[GetAttrKey, ...]]:
+        return [getattr(node, name) for name in data], tuple([getattr(node, name) for name in meta]), keys
+
+    def unflatten(values: tuple[Any, ...], children: Iterable[Any]) -> Any:
+        return nodetype(**dict(zip(data, children, strict=True)), **dict(zip(meta, values, strict=True)))
+
+    _register(nodetype, flatten, unflatten, _Registration(True, None))
+    return nodetype
+
+
+def _fields_of(
+    nodetype: type, data: Sequence[str] | None, meta: Sequence[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if data is not None and meta is not None:
+        return tuple(data), tuple(meta)
+    if data is not None or meta is not None:
+        given, missing = ("data_fields", "meta_fields") if meta is None else ("meta_fields", "data_fields")
+        raise TypeError(f"register_dataclass: {given} was given without {missing}; give both or neither")
+    if not dataclasses.is_dataclass(nodetype):
+        raise TypeError(f"register_dataclass: {nodetype} is not a dataclass, so it needs data_fields and meta_fields")
+    fields = dataclasses.fields(nodetype)
+    is_static = [bool(field.metadata.get("static", False)) for field in fields]
+    return (tuple(field.name for field, meta in zip(fields, is_static, strict=True) if not meta),
+            tuple(field.name for field, meta in zip(fields, is_static, strict=True) if meta))
+
+
+def _check_fields(nodetype: type, data: Sequence[str], meta: Sequence[str], dropped: Sequence[str]) -> None:
+    def complain(names: Iterable[str], what: str) -> None:
+        listed = ", ".join(f"`{name}`" for name in sorted(names))
+        if listed:
+            raise ValueError(f"register_dataclass: {listed} of {nodetype} {what}")
+
+    complain(set(data) & set(meta), "is both a data field and a meta field")
+    if not dataclasses.is_dataclass(nodetype):
+        return
+    known = {field.name for field in dataclasses.fields(nodetype) if field.init}
+    named = {*data, *meta}
+    complain(known - named - set(dropped), "is in none of data_fields, meta_fields and drop_fields")
+    complain(named - known, "is no field that `__init__` takes")
+
+
+# ---- Partial -------------------------------------------------------------------------------------------------------
+
+
+class Partial(functools.partial):
+    """`functools.partial` as a node: its arguments are children, its function is static data.
+
+    >>> import operator
+    >>> from xpr import tree, tree_util
+    >>> add_one = tree_util.Partial(operator.add, 1)
+    >>> tree.leaves(add_one), tree.map(lambda x: 10 * x, add_one)(2)
+    ([1], 12)
+    """
+
+    __module__ = "xpr.tree_util"
+
+    def __new__(cls, func: Callable[..., Any], /, *args: Any, **keywords: Any) -> Partial:
+        # `functools.partial` would absorb the arguments of a partial, and make children of what was static.
+        return super().__new__(cls, _Whole(func) if isinstance(func, functools.partial) else func, *args, **keywords)
+
+
+class _Whole:
+    """A `functools.partial` that is kept whole: equal where the partials are equal."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.function(*args, **keywords)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Whole) and self.function == other.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+register_pytree_node(
+    Partial,
+    lambda node: ((node.args, node.keywords), node.func),
+    lambda func, children: Partial(func, *children[0], **children[1]),
+)
+
+
+# ---- one level -----------------------------------------------------------------------------------------------------
+
+
+class Level(NamedTuple):
+    """A node opened by one step."""
+
+    shape: PyTreeDef  # its structure as if every child were a leaf
+    keys: tuple[Any, ...]
+    children: Sequence[Any]
+
+
+def open_tree(node: Any, is_leaf: Callable[[Any], bool] | None = None) -> Level | None:
+    """The first level of a tree; None for a leaf.
+
+    >>> open_tree({"a": [1, 2]}).children, open_tree(3)
+    ([[1, 2]], None)
+    """
+    if is_leaf is not None and is_leaf(node):
+        return None
+    children, shape = optree.tree_flatten(node, is_leaf=lambda inner: inner is not node, namespace=NAMESPACE)
+    if shape.kind == PyTreeKind.LEAF:
+        return None
+    registration = _registered.get(type(node))
+    if registration is not None and registration.flatten_with_keys is not None:
+        return Level(shape, tuple(key for key, _ in registration.flatten_with_keys(node)[0]), children)
+    return Level(shape, _keys(shape), children)
+
+
+def open_def(treedef: PyTreeDef) -> Level | None:
+    """The same for a PyTreeDef, whose children are PyTreeDefs."""
+    shape = treedef.one_level()
+    return None if shape is None else Level(shape, _keys(treedef), treedef.children())
+
+
+def _keys(treedef: PyTreeDef) -> tuple[Any, ...]:
+    """The keys of a structure's children."""
+    kind, entries = treedef.kind, treedef.entries()
+    node_type: Any = treedef.type
+    if kind in (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT):
+        return tuple(DictKey(key) for key in entries)
+    if kind == PyTreeKind.NAMEDTUPLE:
+        return tuple(GetAttrKey(name) for name in optree.namedtuple_fields(node_type))
+    if kind == PyTreeKind.STRUCTSEQUENCE:
+        return tuple(GetAttrKey(name) for name in optree.structseq_fields(node_type))
+    if kind != PyTreeKind.CUSTOM:
+        return tuple(SequenceKey(index) for index in entries)
+    registration = _registered.get(node_type)
+    if registration is not None and registration.names_keys:
+        return tuple(entries)
+    return tuple(FlattenedIndexKey(index) for index in range(treedef.num_children))

@@ -1,0 +1,89 @@
+"""A face: the pytree names as `tree_*`, the node classes and their keys. The work is in tree.py and tree_nodes.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import optree
+
+from xpr.tree import all as tree_all
+from xpr.tree import broadcast as tree_broadcast
+from xpr.tree import flatten as tree_flatten
+from xpr.tree import flatten_with_path as tree_flatten_with_path
+from xpr.tree import leaves as tree_leaves
+from xpr.tree import leaves_with_path as tree_leaves_with_path
+from xpr.tree import map as tree_map
+from xpr.tree import map_with_path as tree_map_with_path
+from xpr.tree import reduce as tree_reduce
+from xpr.tree import reduce_associative as tree_reduce_associative
+from xpr.tree import structure as tree_structure
+from xpr.tree import transpose as tree_transpose
+from xpr.tree import unflatten as tree_unflatten
+from xpr.tree_nodes import (
+    NAMESPACE,
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    KeyEntry,
+    KeyPath,
+    Partial,
+    PyTreeDef,
+    SequenceKey,
+    keystr,
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    register_pytree_with_keys,
+    register_pytree_with_keys_class,
+    register_static,
+)
+
+__all__ = [
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef", "SequenceKey",
+    "all_leaves", "keystr", "register_dataclass", "register_pytree_node", "register_pytree_node_class",
+    "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static", "tree_all", "tree_broadcast",
+    "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_with_path",
+    "tree_reduce", "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten", "treedef_children",
+    "treedef_is_leaf", "treedef_tuple",
+]
+
+
+def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether every item is a leaf by itself.
+
+    >>> from xpr import tree_util
+    >>> tree_util.all_leaves([1, "x"]), tree_util.all_leaves([1, (2,)]), tree_util.all_leaves([None])
+    (True, False, False)
+    """
+    return optree.all_leaves(iterable, is_leaf, namespace=NAMESPACE)
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether a structure is one node without children: a leaf, `None`, or an empty container.
+
+    >>> from xpr import tree, tree_util
+    >>> tree_util.treedef_is_leaf(tree.structure(1)), tree_util.treedef_is_leaf(tree.structure([1]))
+    (True, False)
+    """
+    return treedef.num_nodes == 1
+
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures of the children, in order; none for a leaf.
+
+    >>> from xpr import tree, tree_util
+    >>> [child.num_leaves for child in tree_util.treedef_children(tree.structure({"b": 1, "a": (2, 3)}))]
+    [2, 1]
+    """
+    return treedef.children()
+
+
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
+    """The structure of a tuple from the structures of its items.
+
+    >>> from xpr import tree, tree_util
+    >>> tree_util.treedef_tuple([tree.structure(1), tree.structure([2])]) == tree.structure((1, [2]))
+    True
+    """
+    return optree.treespec_tuple(list(treedefs), namespace=NAMESPACE)
