@@ -1,0 +1,1 @@
+"""What users call: jit, grad, vmap, make_jaxpr and their kin."""

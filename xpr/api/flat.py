@@ -1,0 +1,96 @@
+"""Between the user's functions of pytrees and the interpreters' functions of flat lists."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Sequence
+
+from xpr import tree
+from xpr.core.avals import aval_of
+from xpr.core.source import describe_function
+from xpr.transforms.stage import Signature
+
+
+def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
+    """A name for each leaf of the arguments: `x`, `params['w']`."""
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for i, arg in enumerate(args):
+        parameter = parameters[min(i, len(parameters) - 1)] if parameters else None
+        if parameter is None:
+            name = f"args[{i}]"
+        elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            name = f"{parameter.name}[{i - len(parameters) + 1}]"
+        else:
+            name = parameter.name
+        names.extend(name + tree.keystr(path) for path, _ in tree.leaves_with_path(arg))
+    for key in sorted(kwargs):
+        names.extend(key + tree.keystr(path) for path, _ in tree.leaves_with_path(kwargs[key]))
+    return names
+
+
+def signature_of(verb: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Signature:
+    """What messages say of `fun(*args, **kwargs)`; only the structure of the arguments is kept."""
+    in_tree = tree.structure((tuple(args), kwargs))
+
+    def names() -> list[str]:
+        blank_args, blank_kwargs = tree.unflatten(in_tree, [0] * in_tree.num_leaves)
+        return argument_names(fun, blank_args, blank_kwargs)
+
+    return Signature(verb, fun, names)
+
+
+class FlatFunction:
+    """A function of pytrees as one of flat leaves giving a list; remembers the structure of the last result."""
+
+    __slots__ = ("fun", "in_tree", "out_tree")
+
+    def __init__(self, fun: Callable[..., Any], in_tree: Any):
+        self.fun, self.in_tree = fun, in_tree
+        self.out_tree: Any = None
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        args, kwargs = tree.unflatten(self.in_tree, leaves)
+        out_leaves, self.out_tree = tree.flatten(self.fun(*args, **kwargs))
+        check_results(self.fun, out_leaves, self.out_tree)
+        return out_leaves
+
+
+def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any) -> None:
+    """Raises TypeError where a result is no array, naming its path."""
+    for index, leaf in enumerate(leaves):
+        if getattr(leaf, "aval", None) is None:
+            try:
+                aval_of(leaf)
+            except TypeError as error:
+                path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
+                raise TypeError(
+                    f"{describe_function(fun)} returned something that is no array, at result{tree.keystr(path)}: {error}"
+                ) from None
+
+
+def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int, ...]:
+    """Argument numbers as non-negative ones.
+
+    Raises:
+      ValueError: one is out of range.
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if any(not isinstance(n, int) for n in numbers):
+        raise TypeError(f"{what} must be an integer or a sequence of integers, and is {argnums!r}.")
+    if any(not -n_args <= n < n_args for n in numbers):
+        raise ValueError(f"{what}={argnums} is out of range for a function called with {n_args} positional arguments.")
+    return tuple(n % n_args for n in numbers)
+
+
+def named_like(wrapper: Any, fun: Callable[..., Any]) -> Any:
+    """`functools.wraps`, for callables that may lack a name."""
+    for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+        value = getattr(fun, attribute, None)
+        if value is not None:
+            setattr(wrapper, attribute, value)
+    wrapper.__wrapped__ = fun
+    return wrapper

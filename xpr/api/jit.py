@@ -1,0 +1,559 @@
+"""jit: trace a function once per abstract signature, compile it, and run the compiled program from then on.
+
+A call takes the shortest road that fits it. Arguments that are all plain arrays, evaluated eagerly, make a tuple of
+avals that finds the compiled program directly; anything else (pytrees, scalars, static arguments, tracers) is
+flattened first. The traced jaxpr is what transformations work on: under them the call becomes an `xla_call`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from typing import Any, Callable, Sequence
+
+from xpr import tree
+from xpr.api.flat import FlatFunction, named_like, positions, signature_of
+from xpr.api.staging import ShapeDtypeStruct, shaped, with_static
+from xpr.backend import compiler, devices
+from xpr.backend.allocator import release_memory
+from xpr.backend.array import Array, buffer_of
+from xpr.config import settings
+from xpr.control.xla_call import call
+from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.interpreter import Tracer, context, escaped
+from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.primitive import all_primitives
+from xpr.core.source import describe_function
+from xpr.errors import UnexpectedTracerError
+from xpr.transforms.evaluate import EvalTrace, device_of, reference_eval
+from xpr.transforms.lower import lower_jaxpr
+from xpr.transforms.stage import StageTrace, stage
+
+
+class Traced:
+    """A function traced for one abstract signature: its closed jaxpr and the structures around it.
+
+    >>> import xpr
+    >>> xpr.jit(lambda x: x + 1).trace(1.0).jaxpr
+    { lambda ; a:f32[]. let b:f32[] = add a 1.0 in (b,) }
+    """
+
+    __slots__ = ("jaxpr", "in_tree", "out_tree", "name", "donated", "_options")
+
+    def __init__(self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any):
+        self.jaxpr, self.in_tree, self.out_tree = jaxpr, in_tree, out_tree
+        self.name, self.donated, self._options = name, tuple(donated), options
+
+    @property
+    def out_info(self) -> Any:
+        """The structure of the result, a `ShapeDtypeStruct` at each leaf."""
+        avals = self.jaxpr.out_avals
+        return tree.unflatten(
+            self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals]
+        )
+
+    def lower(self, device: Any = None) -> Lowered:
+        """The program as StableHLO text."""
+        device = device or devices.default_device()
+        shift = len(self.jaxpr.consts)
+        donated = [shift + i for i in self.donated]
+        return Lowered(self, lower_jaxpr(self.jaxpr.jaxpr, self.name, device.platform, donated), device)
+
+
+class Lowered:
+    """A traced function as StableHLO."""
+
+    __slots__ = ("traced", "_text", "_device")
+
+    def __init__(self, traced: Traced, text: str, device: Any):
+        self.traced, self._text, self._device = traced, text, device
+
+    in_tree = property(lambda self: self.traced.in_tree)
+    out_tree = property(lambda self: self.traced.out_tree)
+    out_info = property(lambda self: self.traced.out_info)
+
+    def as_text(self, dialect: str = "stablehlo") -> str:
+        """The StableHLO text."""
+        if dialect != "stablehlo":
+            raise ValueError(f"A lowered program is StableHLO; {dialect!r} can't be had. compile().as_text() gives HLO.")
+        return self._text
+
+    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
+        """The program compiled for its device."""
+        options = {**(self.traced._options or {}), **(compiler_options or {})}
+        executable = compiler.compile(
+            self._text, self.traced.jaxpr.out_avals, self._device, name=self.traced.name, options=options or None
+        )
+        return Compiled(self.traced, executable)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of operations and bytes, after optimization."""
+        return self.compile().cost_analysis()
+
+
+class Compiled:
+    """A compiled program, called with arguments of exactly the types it was made for."""
+
+    __slots__ = ("traced", "executable", "constants", "__weakref__")
+
+    def __init__(self, traced: Traced, executable: compiler.Executable):
+        self.traced, self.executable = traced, executable
+        self.constants = [x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in traced.jaxpr.consts]
+
+    in_tree = property(lambda self: self.traced.in_tree)
+    out_tree = property(lambda self: self.traced.out_tree)
+    out_info = property(lambda self: self.traced.out_info)
+
+    def as_text(self) -> str:
+        """The optimized program, in HLO."""
+        return self.executable.as_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of operations (flops), bytes accessed and transcendentals."""
+        return self.executable.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """The sizes in bytes of arguments, results and temporaries, and the peak."""
+        return self.executable.memory_analysis()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        if in_tree != self.traced.in_tree:
+            raise TypeError(
+                f"{self.traced.name}: compiled for arguments of structure {self.traced.in_tree}, called with {in_tree}."
+            )
+        for have, want in zip((aval_of(x) for x in leaves), self.traced.jaxpr.in_avals):
+            if have.shape != want.shape or have.dtype != want.dtype:
+                raise TypeError(
+                    f"{self.traced.name}: compiled for ({_types(self.traced.jaxpr.in_avals)}), "
+                    f"called with ({_types(map(aval_of, leaves))})."
+                )
+        return tree.unflatten(self.out_tree, self.run(leaves))
+
+    def run(self, leaves: Sequence[Any]) -> list[Array]:
+        """Runs on flat arguments."""
+        buffers = self.constants + [
+            (x._buffer or x.buffer) if type(x) is Array else buffer_of(x, aval_of(x)) for x in leaves
+        ]
+        for i in self.traced.donated:
+            if type(leaves[i]) is Array:
+                leaves[i]._host = None  # a view of the buffer from outside would keep XLA from reusing it
+        executable = self.executable
+        where = None if executable.device is devices.default_device() else executable.device
+        results = [Array(a, None, b, where) for a, b in zip(executable.out_avals, executable.run(buffers))]
+        for i in self.traced.donated:
+            if type(leaves[i]) is Array:
+                leaves[i].forget()
+        return results
+
+
+def _types(avals: Any) -> str:
+    return ", ".join(a.str_short() for a in avals)
+
+
+class _Caches:
+    """What is remembered of one function under one set of options."""
+
+    __slots__ = ("traces", "compiled", "direct", "__weakref__")
+
+    def __init__(self) -> None:
+        self.traces: dict[Any, Traced] = {}
+        self.compiled: dict[Any, Compiled] = {}
+        self.direct: dict[Any, Any] = {}  # by avals alone: (execute, handlers, constants, avals, rebuild)
+        _all_caches.add(self)
+
+    def clear(self) -> None:
+        self.traces.clear()
+        self.compiled.clear()
+        self.direct.clear()
+
+
+_all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
+_by_function: weakref.WeakKeyDictionary[Any, dict[Any, _Caches]] = weakref.WeakKeyDictionary()
+
+
+def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...]) -> _Caches:
+    """The caches shared by every `jit` of the same function with the same options; they die with the function."""
+    try:
+        return _by_function.setdefault(fun, {}).setdefault(options, _Caches())
+    except TypeError:  # the callable can't be referred to weakly, or not be hashed
+        return _Caches()
+
+
+def clear_caches() -> None:
+    """Forgets every traced and compiled program, and gives free memory back to the system.
+
+    >>> import xpr
+    >>> xpr.clear_caches()
+    """
+    for caches in list(_all_caches):
+        caches.clear()
+    for primitive in all_primitives():
+        primitive.compiled.clear()
+        primitive.typed.clear()
+    release_memory()
+
+
+class JitFunction:
+    """A function that is compiled when called; made by `jit`."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static_argnums: tuple[int, ...],
+        static_argnames: tuple[str, ...],
+        donate_argnums: tuple[int, ...],
+        donate_argnames: tuple[str, ...],
+        device: Any,
+        backend: str | None,
+        options: dict[str, Any] | None,
+    ):
+        self.fun = fun
+        self.name = getattr(fun, "__name__", type(fun).__name__)
+        self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
+        self.donate_argnums, self.donate_argnames = donate_argnums, frozenset(donate_argnames)
+        self.device, self.backend = device, backend
+        self.options = options
+        frozen = (
+            static_argnums, static_argnames, donate_argnums, donate_argnames, device, backend,
+            tuple(sorted(options.items())) if options else None,
+        )  # fmt: skip
+        self.caches = _caches_of(fun, frozen)
+        self.direct = self.caches.direct
+        named_like(self, fun)
+
+    def __repr__(self) -> str:
+        return f"<jit of {describe_function(self.fun)}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: `jit` may decorate one, with `self` static or a pytree."""
+        return self if instance is None else _Bound(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and type(context.trace) is EvalTrace:
+            key: list[Any] = [settings.trace_key]
+            buffers: list[Any] = []
+            for x in args:
+                if type(x) is not Array or x._device is not None:
+                    break
+                key.append(x.aval)
+                buffers.append(x._buffer or x.buffer)
+            else:
+                entry = self.direct.get(tuple(key))
+                if entry is not None:
+                    execute, handlers, avals, rebuild = entry
+                    outs = execute(buffers).consume_with_handlers(handlers)
+                    if rebuild is None:
+                        return Array(avals[0], None, outs[0])
+                    return rebuild([Array(a, None, b) for a, b in zip(avals, outs)])
+        return self.call(args, kwargs)
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The road for every kind of call."""
+        if settings.disable_jit:
+            return self.fun(*args, **kwargs)
+        dynamic, dynamic_kwargs, static = self.split(args, kwargs)
+        leaves, in_tree = tree.flatten((dynamic, dynamic_kwargs))
+        avals = self.avals_of(leaves, dynamic, dynamic_kwargs)
+        key = (settings.trace_key, context.axes, in_tree, static, *avals)
+        if type(context.trace) is not EvalTrace:
+            traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
+            return tree.unflatten(traced.out_tree, call(traced.jaxpr, leaves, self.name))
+        if self.backend == "reference":
+            traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
+            outs = reference_eval(traced.jaxpr.jaxpr, traced.jaxpr.consts, *leaves)
+            arrays = [Array(a, x) for a, x in zip(traced.jaxpr.out_avals, outs)]
+            return tree.unflatten(traced.out_tree, arrays)
+        compiled = self.compiled_for(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals, leaves)
+        return tree.unflatten(compiled.out_tree, compiled.run(leaves))
+
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+        """Dynamic positional and keyword arguments, and a hashable record of the static ones."""
+        if not self.static_argnums and not self.static_argnames:
+            return args, kwargs, ()
+        numbers = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)} if args else set()
+        names = self.static_argnames & kwargs.keys()
+        static = tuple((n, _Static(args[n])) for n in sorted(numbers)) + tuple(
+            (name, _Static(kwargs[name])) for name in sorted(names)
+        )
+        for where, value in static:
+            self.check_hashable(where, value.value)
+        dynamic = tuple(x for i, x in enumerate(args) if i not in numbers)
+        return dynamic, {k: v for k, v in kwargs.items() if k not in names}, static
+
+    def check_hashable(self, where: int | str, value: Any) -> None:
+        try:
+            hash(value)
+        except TypeError:
+            which = f"number {where}" if isinstance(where, int) else repr(where)
+            raise ValueError(
+                f"jit: static argument {which} of {describe_function(self.fun)} is {describe(value)}, which can't be "
+                "hashed, so calls with it can't be told apart. Pass something hashable (a tuple for a list), or don't "
+                "mark it static."
+            ) from None
+
+    def avals_of(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ShapedArray]:
+        try:
+            return [x.aval if type(x) is Array else aval_of(x) for x in leaves]
+        except TypeError as error:
+            names = signature_of("jit", self.fun, args, kwargs).arguments()
+            for name, x in zip(names, leaves):
+                try:
+                    aval_of(x)
+                except TypeError:
+                    raise TypeError(
+                        f"jit: argument {name} of {describe_function(self.fun)} is {describe(x)}, which is no array. "
+                        "Mark it static (static_argnums or static_argnames) if it is the same in many calls and hashable."
+                    ) from error
+            raise
+
+    def traced(
+        self,
+        key: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        dynamic: tuple[Any, ...],
+        dynamic_kwargs: dict[str, Any],
+        in_tree: Any,
+        avals: Sequence[ShapedArray],
+    ) -> Traced:
+        """The function's jaxpr for one abstract signature, traced the first time."""
+        found = self.caches.traces.get(key)
+        outer = context.trace
+        while found is None and outer is not None:
+            if isinstance(outer, StageTrace):
+                found = outer.calls.get((id(self.caches), key))
+            outer = outer.parent
+        if found is not None:
+            return found
+        static_kwargs = {k: v for k, v in kwargs.items() if k not in dynamic_kwargs}
+        fun = self.fun
+        if static_kwargs:
+            fun = _with_keywords(fun, static_kwargs)
+        numbers = [n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)]
+        flat = FlatFunction(with_static(fun, numbers, args), in_tree)
+        closed = stage(flat, avals, signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs))
+        donated = self.donated_leaves(args, dynamic_kwargs, numbers)
+        made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options)
+        if not any(isinstance(c, Tracer) for c in closed.consts):
+            self.caches.traces[key] = made
+        elif isinstance(context.trace, StageTrace):
+            context.trace.calls[id(self.caches), key] = made
+        return made
+
+    def donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any], static: Sequence[int]) -> list[int]:
+        """The flat positions of donated arguments."""
+        if not self.donate_argnums and not self.donate_argnames:
+            return []
+        chosen = positions(self.donate_argnums, len(args), "donate_argnums")
+        donated, at = [], 0
+        for i, x in enumerate(args):
+            if i in static:
+                continue
+            n = len(tree.leaves(x))
+            if i in chosen:
+                donated.extend(range(at, at + n))
+            at += n
+        for name in sorted(kwargs):
+            n = len(tree.leaves(kwargs[name]))
+            if name in self.donate_argnames:
+                donated.extend(range(at, at + n))
+            at += n
+        return donated
+
+    def compiled_for(
+        self,
+        key: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        dynamic: tuple[Any, ...],
+        dynamic_kwargs: dict[str, Any],
+        in_tree: Any,
+        avals: Sequence[ShapedArray],
+        leaves: Sequence[Any],
+    ) -> Compiled:
+        device = self.device or (devices.devices(self.backend)[0] if self.backend else device_of(leaves))
+        place = (key, device)
+        compiled = self.caches.compiled.get(place)
+        if compiled is None:
+            traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
+            for constant in traced.jaxpr.consts:
+                if isinstance(constant, Tracer):
+                    raise UnexpectedTracerError(escaped(constant))
+            compiled = self.caches.compiled[place] = traced.lower(device).compile()
+            self.remember_direct(compiled, args, kwargs, avals, device)
+        return compiled
+
+    def remember_direct(
+        self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], avals: Sequence[ShapedArray], device: Any
+    ) -> None:
+        """Lets calls with plain arrays find the program by their avals alone."""
+        plain = not kwargs and all(type(x) is Array for x in args) and not self.static_argnums
+        simple = not compiled.constants and not compiled.traced.donated and device is devices.default_device()
+        if not plain or not simple or context.axes:
+            return
+        executable = compiled.executable
+        out_tree = compiled.out_tree
+        leaf = out_tree == tree.structure(0)
+        self.direct[settings.trace_key, *avals] = (
+            executable.raw.execute_sharded,
+            executable.handlers,
+            executable.out_avals,
+            None if leaf else out_tree.unflatten,
+        )
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Traces without compiling; arguments may be anything with a shape and a dtype."""
+        dynamic, dynamic_kwargs, static = self.split(args, kwargs)
+        leaves, in_tree = tree.flatten((dynamic, dynamic_kwargs))
+        avals = [shaped(x) for x in leaves]
+        key = (settings.trace_key, context.axes, in_tree, static, *avals)
+        return self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Traces and lowers without compiling or running.
+
+        >>> import xpr
+        >>> "stablehlo.sine" in xpr.jit(xpr.numpy.sin).lower(1.0).as_text()
+        True
+        """
+        return self.trace(*args, **kwargs).lower(self.device)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The structure of the result, a `ShapeDtypeStruct` at each leaf."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forgets what was traced and compiled for this function."""
+        self.caches.clear()
+
+
+class _Static:
+    """A static argument in a cache key: equal only to one of the same type."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and type(self.value) is type(other.value) and bool(self.value == other.value)
+
+
+class _Bound:
+    """A jitted function bound to an instance, as a method is."""
+
+    __slots__ = ("jitted", "instance")
+
+    def __init__(self, jitted: JitFunction, instance: Any):
+        self.jitted, self.instance = jitted, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.jitted(self.instance, *args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        return self.jitted.lower(self.instance, *args, **kwargs)
+
+
+def _with_keywords(fun: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
+    def rest(*args: Any, **kwargs: Any) -> Any:
+        return fun(*args, **kwargs, **static)
+
+    return named_like(rest, fun)
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
+    """Compiles a function with XLA when it is called, once for each combination of argument types.
+
+    Args:
+      fun: takes and gives pytrees of arrays, without side effects. Without it, `jit` is a decorator with options.
+      static_argnums, static_argnames: arguments that are plain Python values, by number and by name; the function
+        is compiled anew for each new value. They must be hashable.
+      donate_argnums, donate_argnames: arguments whose memory the results may use; they are deleted by the call.
+      keep_unused: unused arguments are always kept.
+      device, backend: where to run; `backend="reference"` evaluates in NumPy, without XLA.
+      inline: has no effect; XLA inlines calls.
+      compiler_options: XLA options by name.
+    Raises:
+      ConcretizationTypeError: the function needs the value of an argument that is not static.
+      ValueError: a static argument is not hashable.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> @xpr.jit
+    ... def f(x):
+    ...     return jnp.sum(x ** 2)
+    >>> f(jnp.arange(3.0))
+    Array(5., dtype=float32)
+    """
+    if fun is None:
+        options = dict(
+            static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend, inline=inline,
+            compiler_options=compiler_options,
+        )  # fmt: skip
+        return lambda fun: jit(fun, **options)  # type: ignore[arg-type]  # the options are those of this very function
+    if not callable(fun):
+        raise TypeError(f"jit compiles functions, and got {describe(fun)}.")
+    numbers, names = _both_ways(fun, _numbers(static_argnums), _names(static_argnames))
+    donate_numbers, donate_names = _both_ways(fun, _numbers(donate_argnums), _names(donate_argnames))
+    donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
+    return JitFunction(fun, numbers, names, donate_numbers, donate_names, device, backend, compiler_options)
+
+
+def _numbers(given: int | Sequence[int] | None) -> tuple[int, ...]:
+    return () if given is None else (given,) if isinstance(given, int) else tuple(given)
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+def _both_ways(
+    fun: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Numbers and names of the same parameters, so that an argument counts however it is passed.
+
+    Raises:
+      ValueError: the function has no such parameter.
+    """
+    if not numbers and not names:
+        return numbers, names
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return numbers, names
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    keywords = {p.name for p in parameters}
+    for n in numbers:
+        if not open_ended and not -len(positional) <= n < len(positional):
+            raise ValueError(
+                f"jit: static_argnums or donate_argnums has {n}, and {describe_function(fun)} takes "
+                f"{len(positional)} positional arguments."
+            )
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for name in names:
+        if name not in keywords and not takes_any:
+            raise ValueError(
+                f"jit: static_argnames or donate_argnames has {name!r}, and the parameters of {describe_function(fun)} "
+                f"are {', '.join(p.name for p in parameters)}."
+            )
+    in_range = [n for n in numbers if -len(positional) <= n < len(positional)]
+    all_names = dict.fromkeys([*names, *(positional[n] for n in in_range)])
+    all_numbers = dict.fromkeys([*numbers, *(positional.index(name) for name in names if name in positional)])
+    return tuple(all_numbers), tuple(all_names)

@@ -1,0 +1,148 @@
+"""vmap: a function of rows as a function of arrays of rows."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from xpr import tree
+from xpr.api.flat import FlatFunction, argument_names, named_like, signature_of
+from xpr.core.avals import aval_of
+from xpr.core.source import describe_function
+from xpr.primitives.shapes import mapped_to
+from xpr.transforms.batch import batch_flat
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Callable[..., Any]:
+    """Vectorizes a function: maps it over an axis of its arguments, in one pass over whole arrays.
+
+    Args:
+      fun: takes and gives pytrees of arrays.
+      in_axes: for each positional argument the axis to map over, None where it is the same for all rows; a
+        sequence (or one integer for all) whose entries may be pytree prefixes of the arguments. Negative axes count
+        from the end. Keyword arguments are mapped over axis 0.
+      out_axes: where the mapped axis goes in the results; a pytree prefix of them.
+      axis_name: a name for the axis, by which collectives such as `lax.psum` can refer to it.
+      axis_size: the size of the axis, needed only where no argument is mapped.
+      spmd_axis_name: not supported without device meshes; must be None.
+    Raises:
+      ValueError: sizes differ, an axis is out of range, or `in_axes` doesn't fit the arguments.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.vmap(jnp.dot, in_axes=(0, None))(jnp.eye(2), jnp.array([3., 4.]))
+    Array([3., 4.], dtype=float32)
+    """
+    if not callable(fun):
+        raise TypeError(f"vmap maps functions, and got {fun!r}.")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not isinstance(in_axes, (int, tuple, type(None))) and not hasattr(in_axes, "__iter__"):
+        raise TypeError(f"vmap: in_axes must be an integer, None or a tuple of axis specifications, and is {in_axes!r}.")
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        dims = _input_dims(fun, args, kwargs, leaves, in_axes)
+        size = _mapped_size(fun, args, kwargs, leaves, dims, axis_size)
+        flat = FlatFunction(fun, in_tree)
+        signature = signature_of("vectorized with vmap", fun, args, kwargs)
+        outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature)
+        return tree.unflatten(flat.out_tree, _place(fun, outs, out_dims, flat.out_tree, out_axes, size))
+
+    return named_like(mapped, fun)
+
+
+def _input_dims(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], in_axes: Any
+) -> list[int | None]:
+    """For each leaf the axis it is mapped over, counted from the front."""
+    if type(in_axes) is int and in_axes == 0:
+        axes: list[Any] = [0] * len(leaves)
+    else:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                f"vmap: in_axes has {len(in_axes)} entries and {describe_function(fun)} was called with {len(args)} "
+                "positional arguments. Give one entry for each."
+            )
+        own = tree.flatten_prefix(in_axes, tuple(args), "vmap in_axes")
+        axes = [*own, *[0] * (len(leaves) - len(own))]
+    for i, (x, axis) in enumerate(zip(leaves, axes)):
+        if axis is None:
+            continue
+        ndim = aval_of(x).ndim
+        if not isinstance(axis, int):
+            raise TypeError(f"vmap: in_axes holds {axis!r}, which is neither an integer nor None.")
+        if not -ndim <= axis < ndim:
+            name = argument_names(fun, args, kwargs)[i]
+            raise ValueError(
+                f"vmap: argument {name} of {describe_function(fun)} has type {aval_of(x).str_short()}, which has no axis "
+                f"{axis} to map over. Use in_axes=None for what is the same in all rows."
+            )
+        if axis < 0:
+            axes[i] = axis + ndim
+    return axes
+
+
+def _mapped_size(
+    fun: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    leaves: Sequence[Any],
+    dims: Sequence[int | None],
+    axis_size: int | None,
+) -> int:
+    sizes = {aval_of(x).shape[d] for x, d in zip(leaves, dims) if d is not None}
+    if axis_size is not None:
+        sizes.add(axis_size)
+    if len(sizes) == 1:
+        return sizes.pop()
+    if not sizes:
+        raise ValueError(
+            f"vmap: no argument of {describe_function(fun)} is mapped, so the number of rows is unknown. "
+            "Map one (an integer in in_axes), or say axis_size=n."
+        )
+    names = argument_names(fun, args, kwargs)
+    lines = [
+        f"  {name}   {aval_of(x).str_short()}   {aval_of(x).shape[d]} rows along axis {d}"
+        for name, x, d in zip(names, leaves, dims)
+        if d is not None
+    ]
+    asked = [f"  axis_size={axis_size}"] if axis_size is not None else []
+    raise ValueError(
+        f"vmap: the mapped axes of the arguments of {describe_function(fun)} have different sizes:\n"
+        + "\n".join(lines + asked)
+        + "\nMap axes of one size, or give in_axes=None for arguments that are the same in all rows."
+    )
+
+
+def _place(
+    fun: Callable[..., Any], outs: Sequence[Any], dims: Sequence[int | None], out_tree: Any, out_axes: Any, size: int
+) -> list[Any]:
+    """The results with their mapped axes where `out_axes` wants them."""
+    if type(out_axes) is int:
+        targets: list[Any] = [out_axes] * len(outs)
+    else:
+        targets = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
+    placed = []
+    for x, dim, target in zip(outs, dims, targets):
+        if target is None:
+            if dim is not None:
+                raise ValueError(
+                    f"vmap: out_axes is None for a result of {describe_function(fun)} that differs from row to row. "
+                    "Give the axis where the rows should go."
+                )
+            placed.append(x)
+            continue
+        ndim = aval_of(x).ndim + (dim is None)
+        if not -ndim <= target < ndim:
+            raise ValueError(
+                f"vmap: out_axes={target} is out of range for a result of {describe_function(fun)} with {ndim} axes, "
+                "the mapped one included."
+            )
+        placed.append(x if dim == target else mapped_to(x, dim, size, target % ndim))
+    return placed

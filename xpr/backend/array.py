@@ -1,0 +1,168 @@
+"""Array: a value with a type, on the host, on a device, or on both.
+
+The result of a small eager operation lives on the host and is only sent to the device when a compiled program wants
+it; the result of a compiled program is only fetched when someone looks at it. Either copy is made from the other when
+first asked for, and both are immutable. Operators and methods are installed by numpy/methods.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.backend import compiler, devices
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.errors import DeletedArrayError
+
+
+class Array:
+    """An immutable n-dimensional array on some device, with NumPy's operators, methods and properties.
+
+    Make one with `xpr.numpy.array`, `zeros`, `arange` and so on.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arange(3) * 2
+    Array([0, 2, 4], dtype=int32)
+    """
+
+    __slots__ = ("aval", "_host", "_buffer", "_device", "__weakref__")
+
+    aval: ShapedArray
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]  # equality of arrays is elementwise
+
+    def __init__(self, aval: ShapedArray, host: Any = None, buffer: Any = None, device: Any = None):
+        self.aval = aval
+        self._host = host  # a NumPy array or scalar that nobody writes to
+        self._buffer = buffer  # a jaxlib buffer
+        self._device = device  # the device it was put on by name; None where the default was taken
+
+    @property
+    def host(self) -> np.ndarray:
+        """The value in NumPy, waiting for it if need be; shared, so read-only."""
+        value = self._host
+        if value is None:
+            if self._buffer is None:
+                raise DeletedArrayError(
+                    f"This array of type {self.aval.str_short()} was deleted, or donated to a jitted call "
+                    "(donate_argnums). Keep a copy, or don't donate it, to use it afterwards."
+                )
+            value = self._host = compiler.get(self._buffer, self.aval)
+        return value
+
+    @property
+    def buffer(self) -> Any:
+        """The value on its device."""
+        value = self._buffer
+        if value is None:
+            value = self._buffer = compiler.put(
+                np.asarray(self.host), self.aval, self._device or devices.default_device()
+            )
+        return value
+
+    def forget(self) -> None:
+        """Gives up both copies: the buffer now belongs to the program it was donated to."""
+        self._host = self._buffer = None
+
+    # What jaxlib and other libraries ask for.
+
+    @property
+    def device(self) -> Any:
+        """The device the array is on."""
+        return self._device or devices.default_device()
+
+    def devices(self) -> set[Any]:
+        """The devices the array is on."""
+        return {self.device}
+
+    @property
+    def committed(self) -> bool:
+        """Whether the array was put on its device by name."""
+        return self._device is not None
+
+    def block_until_ready(self) -> Array:
+        """Waits until the value has been computed, and gives the array itself.
+
+        >>> import xpr.numpy as jnp
+        >>> jnp.ones(2).block_until_ready()
+        Array([1., 1.], dtype=float32)
+        """
+        if self._buffer is not None:
+            compiler.block([self._buffer])
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether the value has been computed."""
+        return self._buffer is None or self._buffer.is_ready()
+
+    def is_deleted(self) -> bool:
+        """Whether the array was deleted or donated."""
+        return self._host is None and (self._buffer is None or self._buffer.is_deleted())
+
+    def delete(self) -> None:
+        """Frees the memory of the array, which can't be used afterwards."""
+        if self._buffer is not None:
+            compiler.delete(self._buffer)
+        self.forget()
+
+    def copy_to_host_async(self) -> None:
+        """Starts fetching the value; here it is fetched when asked for."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = np.asarray(self.host)
+        if dtype is not None and value.dtype != dtype:
+            return value.astype(dtype)
+        if copy:
+            return value.copy()
+        if value.flags.writeable:
+            value = value.view()
+            value.flags.writeable = False
+        return value
+
+    def __reduce__(self) -> Any:
+        return from_host, (np.asarray(self.host), self.aval.weak_type)
+
+    def __bool__(self) -> bool:
+        if self.aval.size != 1:
+            raise ValueError(
+                f"The truth of an array of {self.aval.size} entries is ambiguous; use .any() or .all()."
+            )
+        return bool(self.host)
+
+    def __int__(self) -> int:
+        return int(np.asarray(self.host).item() if self.aval.size == 1 else self.host)
+
+    def __float__(self) -> float:
+        return float(np.asarray(self.host).item() if self.aval.size == 1 else self.host)
+
+    def __complex__(self) -> complex:
+        return complex(np.asarray(self.host).item() if self.aval.size == 1 else self.host)
+
+    def __index__(self) -> int:
+        if self.aval.ndim or self.aval.dtype.kind not in "iub":
+            raise TypeError(f"Only an integer scalar array is an index; this one is {self.aval.str_short()}.")
+        return int(self.host)
+
+
+def from_host(value: np.ndarray, weak_type: bool = False) -> Array:
+    """An array of a host value that its caller gives up, or copies first."""
+    aval = aval_of(value)
+    if value.dtype != aval.dtype:
+        value = value.astype(aval.dtype)
+    return Array(aval.update(weak_type=weak_type) if weak_type else aval, value)
+
+
+def host_value(x: Any, aval: ShapedArray) -> Any:
+    """The NumPy value of an array, NumPy array or scalar, in the dtype of `aval`."""
+    if type(x) is Array:
+        return x.host
+    value = np.asarray(x)
+    return value.astype(aval.dtype) if value.dtype != aval.dtype or isinstance(x, np.ndarray) else value
+
+
+def buffer_of(x: Any, aval: ShapedArray) -> Any:
+    """The device buffer of an array, NumPy array or scalar, in the dtype of `aval`."""
+    if type(x) is Array:
+        return x.buffer
+    return compiler.put(np.asarray(x, aval.dtype), aval, devices.default_device())

@@ -1,0 +1,1 @@
+"""Higher-order primitives, whose rules transform jaxprs."""

@@ -1,0 +1,125 @@
+"""xla_call: a call of a jaxpr that is compiled as a whole, which is what `jit` makes of a function.
+
+Operands are laid out as the jaxpr's invars; it has no constants, whatever the function closed over is among the
+operands. Every rule turns the jaxpr into another one, remembers it with the first, and calls that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, Zero
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.primitive import Linear, Primitive, Unsupported, register
+from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.jvp import push_forward
+from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
+from xpr.transforms.lower import lower_call
+from xpr.transforms.stage import stage
+from xpr.transforms.transpose import transpose_jaxpr
+
+
+def call(closed: ClosedJaxpr, operands: Sequence[Any], name: str) -> list[Any]:
+    """Calls a closed jaxpr, its constants as leading operands."""
+    return xla_call_p.bind(*closed.consts, *operands, call_jaxpr=constvars_to_invars(closed), name=name)
+
+
+def _abstract(avals: Sequence[ShapedArray], *, call_jaxpr: Jaxpr, name: str) -> list[ShapedArray]:
+    if len(avals) != len(call_jaxpr.invars) or any(
+        a.shape != v.aval.shape or a.dtype != v.aval.dtype for a, v in zip(avals, call_jaxpr.invars)
+    ):
+        given, wanted = ([a.str_short() for a in types] for types in (avals, call_jaxpr.in_avals))
+        raise TypeError(f"xla_call: {name} takes ({', '.join(wanted)}) and was given ({', '.join(given)}).")
+    return call_jaxpr.out_avals
+
+
+def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, call_jaxpr: Jaxpr, name: str) -> list[Value]:
+    return lower_call(b, call_jaxpr, operands, name)
+
+
+def jvp_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr from (primals, active tangents) to (results, their tangents), and which results have one."""
+    key = ("jvp", is_active)
+    if key not in jaxpr.memo:
+        avals = jaxpr.in_avals
+        out_active: list[bool] = []
+
+        def run(*args: Any) -> list[Any]:
+            primals, given = args[: len(avals)], iter(args[len(avals) :])
+            tangents = [next(given) if a else Zero(t.to_tangent_aval()) for a, t in zip(is_active, avals)]
+            outs, out_tangents = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents)
+            out_active[:] = [type(t) is not Zero for t in out_tangents]
+            return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
+
+        tangent_avals = [a.to_tangent_aval() for a, active in zip(avals, is_active) if active]
+        jaxpr.memo[key] = stage(run, [*avals, *tangent_avals]), out_active
+    return jaxpr.memo[key]
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: Jaxpr, name: str) -> Any:
+    is_active = tuple(type(t) is not Zero for t in tangents)
+    closed, out_active = jvp_jaxpr(call_jaxpr, is_active)
+    results = call(closed, [*primals, *(t for t in tangents if type(t) is not Zero)], name)
+    n = len(out_active)
+    return results[:n], with_zeros(results[n:], out_active, call_jaxpr.out_avals)
+
+
+def with_zeros(given: Sequence[Any], is_given: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
+    """The given values in their places, symbolic zeros in the others."""
+    values = iter(given)
+    return [next(values) if has else Zero(aval.to_tangent_aval()) for has, aval in zip(is_given, avals)]
+
+
+def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
+    """One call for the results and residuals, one in the linear program for the tangents."""
+    jaxpr, name = params["call_jaxpr"], params["name"]
+    split = linearize_jaxpr(jaxpr, tuple(type(t) is not Zero for t in tangents))
+    primal = constvars_to_invars(split.primal)
+    operands = [*split.primal.consts, *primals]
+    given = trace.parent.process(xla_call_p, operands, {"call_jaxpr": primal, "name": name})  # type: ignore[union-attr]
+    outs, computed = given[: len(jaxpr.outvars)], given[len(jaxpr.outvars) :]
+    if not any(split.active_outs):
+        return outs, with_zeros([], split.active_outs, jaxpr.out_avals)
+    residuals = split.residuals(primals, computed)
+    active = [t for t in tangents if type(t) is not Zero]
+    out_tangents = xla_call_p.bind(*residuals, *active, call_jaxpr=split.linear, name=name)
+    return outs, with_zeros(out_tangents, split.active_outs, jaxpr.out_avals)
+
+
+def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr, name: str) -> list[Any]:
+    is_linear = tuple(type(x) is Linear for x in operands)
+    has_ct = tuple(type(ct) is not Zero for ct in cts)
+    closed, reached = transpose_jaxpr(call_jaxpr, is_linear, has_ct)
+    known = [x for x in operands if type(x) is not Linear]
+    given = iter(call(closed, [*known, *(ct for ct in cts if type(ct) is not Zero)], name))
+    found = iter([next(given) if has else None for has in reached])
+    return [next(found) if linear else None for linear in is_linear]
+
+
+def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *, call_jaxpr: Jaxpr, name: str) -> Any:
+    return _batch_named(None, size, values, dims, call_jaxpr=call_jaxpr, name=name)
+
+
+def _batch_named(
+    axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], *, call_jaxpr: Jaxpr, name: str
+) -> Any:
+    closed, out_dims = batch_jaxpr(call_jaxpr, size, tuple(dims), axis_name)
+    return call(closed, values, name), out_dims
+
+
+xla_call_p = register(
+    Primitive(
+        "xla_call",
+        abstract=_abstract,
+        reference=Unsupported("It is evaluated by evaluating its jaxpr."),
+        lower=_lower,
+        jvp=_jvp,
+        transpose=_transpose,
+        batch=_batch,
+        linearize=_linearize,
+        batch_named=_batch_named,
+        multiple_results=True,
+        call=True,
+    )
+)

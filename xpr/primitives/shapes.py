@@ -1,0 +1,382 @@
+"""The shape of arrays: broadcasting and its transpose the sum, reshape, squeeze, transpose, reverse.
+
+All are linear in their one operand: the tangent of the output is the same operation on the tangent, and the transpose
+puts each entry of the cotangent back where it came from. All but the sum are exact, so small eager calls run in NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import Primitive, Unsupported, register
+
+# -- What the family shares
+
+
+def linear_jvp(primitive: Primitive) -> Callable[..., Any]:
+    """The jvp of an operation linear in its only operand: itself on the tangent."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        out = primitive.bind(*primals, **params)
+        (tangent,) = tangents
+        if type(tangent) is Zero:
+            return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [primitive.bind(tangent, **params)]
+
+    return jvp
+
+
+def structural(
+    name: str, *, abstract: Any, reference: Any, lower: Any, transpose: Any, batch: Any, exact: bool = True
+) -> Primitive:
+    """A primitive linear in its one operand.
+
+    Its rules are given for that operand: `abstract(aval, **params)`, `reference(value, **params)`,
+    `lower(builder, operand, aval, **params)`, `transpose(ct, aval, **params)`, and
+    `batch(size, value, dim, **params) -> (out, dim)`.
+    """
+    primitive = register(
+        Primitive(
+            name,
+            abstract=lambda avals, **params: [abstract(avals[0], **params)],
+            reference=lambda values, **params: [reference(values[0], **params)],
+            lower=lambda b, operands, avals, **params: [lower(b, operands[0], avals[0], **params)],
+            jvp=Unsupported("it is set below"),
+            transpose=lambda cts, operands, **params: [transpose(cts[0], operands[0].aval, **params)],
+            batch=lambda size, values, dims, **params: _one(batch(size, values[0], dims[0], **params)),
+            exact=exact,
+        )
+    )
+    primitive.jvp = linear_jvp(primitive)
+    return primitive
+
+
+def _one(pair: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
+    return [pair[0]], [pair[1]]
+
+
+def move_axis(x: Any, source: int, target: int) -> Any:
+    """`x` with one axis moved."""
+    if source == target:
+        return x
+    order = [i for i in range(aval_of(x).ndim) if i != source]
+    order.insert(target, source)
+    return transpose(x, order)
+
+
+def to_front(x: Any, dim: int) -> Any:
+    return move_axis(x, dim, 0)
+
+
+def mapped_to(x: Any, dim: int | None, size: int, at: int = 0) -> Any:
+    """A value with its mapped axis at `at`, repeated along it where it was not mapped."""
+    if dim is not None:
+        return move_axis(x, dim, at)
+    shape = aval_of(x).shape
+    return broadcast_in_dim(
+        x, (*shape[:at], size, *shape[at:]), [i if i < at else i + 1 for i in range(len(shape))]
+    )
+
+
+# -- broadcast_in_dim: the operand's axis i becomes the result's axis broadcast_dimensions[i], all others repeat it.
+
+
+def _broadcast_abstract(
+    aval: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> ShapedArray:
+    fits = len(broadcast_dimensions) == aval.ndim and all(
+        0 <= d < len(shape) and n in (1, shape[d]) for n, d in zip(aval.shape, broadcast_dimensions)
+    )
+    if not fits or list(broadcast_dimensions) != sorted(set(broadcast_dimensions)):
+        raise TypeError(
+            f"broadcast_in_dim: {aval.str_short()} does not broadcast to shape {shape} with its axes at "
+            f"{broadcast_dimensions}: the axes must increase, and each size be 1 or the target's."
+        )
+    return aval.update(shape=shape)
+
+
+def _broadcast_reference(x: np.ndarray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
+    spread = [1] * len(shape)
+    for n, d in zip(np.shape(x), broadcast_dimensions):
+        spread[d] = n
+    return np.array(np.broadcast_to(np.reshape(x, spread), shape))
+
+
+def _broadcast_transpose(
+    ct: Any, aval: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> Any:
+    kept = {d for n, d in zip(aval.shape, broadcast_dimensions) if n == shape[d]}
+    summed = reduce_sum(ct, [d for d in range(len(shape)) if d not in kept])
+    return reshape(summed, aval.shape)
+
+
+def _broadcast_batch(
+    size: int, x: Any, dim: int, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> Any:
+    moved = to_front(x, dim)
+    return broadcast_in_dim(moved, (size, *shape), (0, *(d + 1 for d in broadcast_dimensions))), 0
+
+
+broadcast_in_dim_p = structural(
+    "broadcast_in_dim",
+    abstract=_broadcast_abstract,
+    reference=_broadcast_reference,
+    lower=lambda b, x, aval, *, shape, broadcast_dimensions: b.op(
+        "stablehlo.broadcast_in_dim", [x], aval, f"broadcast_dimensions = {int_array(broadcast_dimensions)}"
+    ),
+    transpose=_broadcast_transpose,
+    batch=_broadcast_batch,
+)
+
+
+def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+    """Repeats an array along new or size-1 axes: axis i of `operand` becomes axis `broadcast_dimensions[i]`.
+
+    >>> from xpr import lax
+    >>> lax.broadcast_in_dim(1.0, (2,), ())
+    Array([1., 1.], dtype=float32, weak_type=True)
+    """
+    shape = tuple(shape)
+    if aval_of(operand).shape == shape and len(broadcast_dimensions) == len(shape):
+        return operand
+    return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=tuple(broadcast_dimensions))
+
+
+def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
+    """Broadcasts as NumPy does: axes are aligned at the end."""
+    shape = tuple(shape)
+    own = aval_of(x).shape
+    if own == shape:
+        return x
+    return broadcast_in_dim(x, shape, tuple(range(len(shape) - len(own), len(shape))))
+
+
+def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
+    """An array of one scalar repeated; the scalar takes the strong type `dtype`."""
+    return broadcast_in_dim(np.asarray(value, dtype)[()], tuple(shape), ())
+
+
+def zeros_like_aval(aval: ShapedArray) -> Any:
+    """Zeros of a type, weak where it is weak."""
+    scalar = np.zeros((), aval.dtype)[()]
+    return broadcast_in_dim(scalar.item() if aval.weak_type else scalar, aval.shape, ())
+
+
+def instantiate(tangent: Any) -> Any:
+    """An array of zeros for a symbolic zero; anything else as it is."""
+    return zeros_like_aval(tangent.aval) if type(tangent) is Zero else tangent
+
+
+# -- reshape
+
+
+def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
+    if math.prod(new_sizes) != aval.size or min(new_sizes, default=0) < 0:
+        raise TypeError(
+            f"reshape: {aval.str_short()} has {aval.size} entries and shape {new_sizes} has {math.prod(new_sizes)}."
+        )
+    return aval.update(shape=new_sizes)
+
+
+reshape_p = structural(
+    "reshape",
+    abstract=_reshape_abstract,
+    reference=lambda x, *, new_sizes: np.reshape(x, new_sizes),
+    lower=lambda b, x, aval, *, new_sizes: b.reshape(x, new_sizes),
+    transpose=lambda ct, aval, *, new_sizes: reshape(ct, aval.shape),
+    batch=lambda size, x, dim, *, new_sizes: (reshape(to_front(x, dim), (size, *new_sizes)), 0),
+)
+
+
+def reshape(operand: Any, new_sizes: Sequence[int]) -> Any:
+    """The same entries, in row-major order, in another shape.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reshape(jnp.arange(4), (2, 2))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    new_sizes = tuple(new_sizes)
+    if aval_of(operand).shape == new_sizes:
+        return operand
+    return reshape_p.bind(operand, new_sizes=new_sizes)
+
+
+def expand_dims(x: Any, axes: Sequence[int]) -> Any:
+    """Axes of size 1 inserted at the places `axes` of the result."""
+    shape = list(aval_of(x).shape)
+    count = len(shape) + len(axes)
+    for axis in sorted(a % count for a in axes):
+        shape.insert(axis, 1)
+    kept = [i for i in range(count) if i not in {a % count for a in axes}]
+    return broadcast_in_dim(x, shape, kept)
+
+
+# -- squeeze
+
+
+def _squeeze_abstract(aval: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
+    if any(not 0 <= d < aval.ndim or aval.shape[d] != 1 for d in dimensions):
+        raise ValueError(f"squeeze: {aval.str_short()} can lose only axes of size 1, and was asked to lose {dimensions}.")
+    return aval.update(shape=tuple(n for i, n in enumerate(aval.shape) if i not in dimensions))
+
+
+def _squeeze_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) -> Any:
+    return squeeze(to_front(x, dim), [d + 1 for d in dimensions]), 0
+
+
+squeeze_p = structural(
+    "squeeze",
+    abstract=_squeeze_abstract,
+    reference=lambda x, *, dimensions: np.squeeze(x, dimensions),
+    lower=lambda b, x, aval, *, dimensions: b.reshape(x, aval.shape),
+    transpose=lambda ct, aval, *, dimensions: reshape(ct, aval.shape),
+    batch=_squeeze_batch,
+)
+
+
+def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+    """The array without some of its axes of size 1.
+
+    Raises:
+      ValueError: an axis to be removed has another size.
+    """
+    ndim = aval_of(array).ndim
+    dimensions = tuple(sorted(d % ndim if ndim else d for d in dimensions))
+    return squeeze_p.bind(array, dimensions=dimensions) if dimensions else array
+
+
+# -- transpose
+
+
+def _transpose_abstract(aval: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
+    if sorted(permutation) != list(range(aval.ndim)):
+        raise TypeError(f"transpose: {permutation} is not a permutation of the axes of {aval.str_short()}.")
+    return aval.update(shape=tuple(aval.shape[i] for i in permutation))
+
+
+def _transpose_batch(size: int, x: Any, dim: int, *, permutation: tuple[int, ...]) -> Any:
+    rest = [i for i in range(aval_of(x).ndim) if i != dim]
+    return transpose(x, (dim, *(rest[i] for i in permutation))), 0
+
+
+transpose_p = structural(
+    "transpose",
+    abstract=_transpose_abstract,
+    reference=lambda x, *, permutation: np.transpose(x, permutation),
+    lower=lambda b, x, aval, *, permutation: b.transpose(x, permutation),
+    transpose=lambda ct, aval, *, permutation: transpose(ct, np.argsort(permutation).tolist()),
+    batch=_transpose_batch,
+)
+
+
+def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+    """The array with its axes in another order: axis i of the result is axis `permutation[i]` of the operand.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.transpose(jnp.zeros((2, 3)), (1, 0)).shape
+    (3, 2)
+    """
+    permutation = tuple(map(int, permutation))
+    if permutation == tuple(range(len(permutation))) and len(permutation) == aval_of(operand).ndim:
+        return operand
+    return transpose_p.bind(operand, permutation=permutation)
+
+
+# -- rev
+
+
+def _rev_abstract(aval: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
+    if len(set(dimensions)) != len(dimensions) or any(not 0 <= d < aval.ndim for d in dimensions):
+        raise TypeError(f"rev: {dimensions} are not different axes of {aval.str_short()}.")
+    return aval
+
+
+def _rev_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) -> Any:
+    return rev(x, [d if d < dim else d + 1 for d in dimensions]), dim
+
+
+rev_p = structural(
+    "rev",
+    abstract=_rev_abstract,
+    reference=lambda x, *, dimensions: np.flip(x, dimensions),
+    lower=lambda b, x, aval, *, dimensions: b.op(
+        "stablehlo.reverse", [x], aval, f"dimensions = {int_array(dimensions)}"
+    ),
+    transpose=lambda ct, aval, *, dimensions: rev(ct, dimensions),
+    batch=_rev_batch,
+)
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+    """The array reversed along some axes.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.rev(jnp.arange(3), (0,))
+    Array([2, 1, 0], dtype=int32)
+    """
+    return rev_p.bind(operand, dimensions=tuple(dimensions))
+
+
+# -- reduce_sum: the transpose of broadcasting
+
+
+def reduced(aval: ShapedArray, axes: Sequence[int]) -> ShapedArray:
+    """The type of a reduction: `aval` without `axes`."""
+    if len(set(axes)) != len(axes) or any(not 0 <= a < aval.ndim for a in axes):
+        raise TypeError(f"A reduction of {aval.str_short()} over axes {tuple(axes)}: they must be different axes of it.")
+    return aval.update(shape=tuple(n for i, n in enumerate(aval.shape) if i not in axes))
+
+
+def _sum_abstract(aval: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
+    if aval.dtype not in dtypes.NUMBERS:
+        raise TypeError(f"reduce_sum: sums numbers, and got {aval.str_short()}. Convert it first.")
+    return reduced(aval, axes)
+
+
+def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
+    """A StableHLO reduction with a one-operation body, `stablehlo.add` say, from the value `start`."""
+    scalar = ShapedArray((), x.aval.dtype)
+    body = b.region([scalar, scalar], lambda inner, args: [inner.op(operation, args, scalar)])
+    return b.op("stablehlo.reduce", [x, b.constant(start, scalar)], aval, f"dimensions = {int_array(axes)}", [body])
+
+
+def _sum_transpose(ct: Any, aval: ShapedArray, *, axes: tuple[int, ...]) -> Any:
+    return broadcast_in_dim(ct, aval.shape, [i for i in range(aval.ndim) if i not in axes])
+
+
+def shifted_axes(axes: Sequence[int], dim: int) -> tuple[int, ...]:
+    """Axes of one row as axes of the batched array, whose mapped axis is `dim`."""
+    return tuple(a if a < dim else a + 1 for a in axes)
+
+
+def kept_dim(axes: Sequence[int], dim: int) -> int:
+    """Where the mapped axis is once the rows' `axes` are reduced away."""
+    return dim - sum(a < dim for a in axes)
+
+
+reduce_sum_p = structural(
+    "reduce_sum",
+    abstract=_sum_abstract,
+    reference=lambda x, *, axes: np.sum(x, axes, dtype=np.asarray(x).dtype),
+    lower=lambda b, x, aval, *, axes: lower_reduction(b, x, aval, axes, "stablehlo.add", np.zeros((), aval.dtype)[()]),
+    transpose=_sum_transpose,
+    batch=lambda size, x, dim, *, axes: (reduce_sum(x, shifted_axes(axes, dim)), kept_dim(axes, dim)),
+    exact=False,
+)
+
+
+def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
+    """The sum over some axes.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce_sum(jnp.ones((2, 3)), (1,))
+    Array([3., 3.], dtype=float32)
+    """
+    return reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else operand

@@ -1,0 +1,1 @@
+"""One interpreter a file: stage, lower, evaluate, jvp, linearize, transpose, batch."""

@@ -1,0 +1,158 @@
+"""batch (vmap) : (a -> b) -> [a] -> [b]. Carries a value with one more axis, and remembers which axis it is.
+
+The carried value is a pair (array, dim). `sin` of ([3, 4] array, dim 0) calls `sin`'s batch rule, which gives the sine
+of the whole array, dim 0. What is not mapped is not wrapped, so operations on it go straight to the trace below.
+A collective that names this trace's axis becomes an operation along the mapped axis.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Callable, ClassVar, Iterator, Sequence
+
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import NamedAxis, Trace, Tracer, axes_in_scope, context
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, subjaxprs
+from xpr.core.primitive import Primitive
+from xpr.transforms.stage import Signature, stage
+
+
+class BatchTracer(Tracer):
+    """An array with a mapped axis `dim`, seen as one of its rows. `origin` is an argument it comes from, or -1."""
+
+    __slots__ = ("value", "dim", "origin")
+
+    def __init__(self, trace: Trace, value: Any, dim: int, origin: int = -1):
+        self.trace, self.value, self.dim, self.origin = trace, value, dim, origin
+        self.aval = row_aval(aval_of(value), dim)
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval!r}>with<BatchTrace>(value={self.value!r}, dim={self.dim})"
+
+
+def row_aval(aval: ShapedArray, dim: int) -> ShapedArray:
+    """The type of one row."""
+    shape = aval.shape
+    return ShapedArray(shape[:dim] + shape[dim + 1 :], aval.dtype, aval.weak_type)
+
+
+class BatchTrace(Trace):
+    """Runs batch rules on mapped values."""
+
+    __slots__ = ("size", "axis_name", "signature")
+    verb: ClassVar[str] = "vectorized with vmap"
+
+    def __init__(self, parent: Trace, size: int, axis_name: Any = None, signature: Signature | None = None):
+        super().__init__(parent)
+        self.size, self.axis_name, self.signature = size, axis_name, signature
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        values: list[Any] = []
+        dims: list[int | None] = []
+        origin = None
+        for x in args:
+            if type(x) is BatchTracer and x.trace is self:
+                if origin is None:
+                    origin = x.origin
+                values.append(x.value)
+                dims.append(x.dim)
+            else:
+                values.append(x)
+                dims.append(None)
+        rule: Callable[..., Any] = primitive.batch
+        if self.axis_name is not None and self.names_axis(primitive, params):
+            rule = partial(primitive.batch_named, self.axis_name)  # type: ignore[arg-type]  # names_axis saw it
+        elif origin is None:
+            return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
+        before = context.trace
+        context.trace = self.parent  # type: ignore[assignment]
+        try:
+            outs, out_dims = rule(self.size, values, dims, **params)
+        finally:
+            context.trace = before
+        if origin is None:
+            origin = -1
+        return [x if d is None else BatchTracer(self, x, d, origin) for x, d in zip(outs, out_dims)]
+
+    def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
+        """Whether this is a collective over the axis being mapped, or holds one."""
+        if primitive.batch_named is None:
+            return False
+        return any(self.axis_name in names_in(sub) for sub in params_jaxprs(params)) or self.axis_name in named_axes(params)
+
+    def explain(self, tracer: Tracer) -> str:
+        return self.signature.explain([tracer.origin]) if self.signature and isinstance(tracer, BatchTracer) else ""
+
+
+def named_axes(params: dict[str, Any]) -> tuple[Any, ...]:
+    """The axis names among a collective's parameters."""
+    names = params.get("axes", params.get("axis_name", ()))
+    return names if isinstance(names, tuple) else (names,)
+
+
+def params_jaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The jaxprs among an operation's parameters."""
+    return subjaxprs(JaxprEqn((), (), None, params))  # type: ignore[arg-type]  # only the parameters are looked at
+
+
+def names_in(jaxpr: Jaxpr) -> frozenset[Any]:
+    """The axes that the collectives of a jaxpr name, remembered with it."""
+    if "axes" not in jaxpr.memo:
+        found: set[Any] = set()
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.batch_named is not None:
+                found.update(named_axes(eqn.params))
+            for sub in subjaxprs(eqn):
+                found |= names_in(sub)
+        jaxpr.memo["axes"] = frozenset(found)
+    return jaxpr.memo["axes"]
+
+
+def batch_flat(
+    fun: Callable[..., Sequence[Any]],
+    size: int,
+    values: Sequence[Any],
+    dims: Sequence[int | None],
+    axis_name: Any = None,
+    signature: Signature | None = None,
+) -> tuple[list[Any], list[int | None]]:
+    """Runs `fun`, which takes flat rows and gives a list, on arrays mapped along `dims`."""
+    trace = BatchTrace(context.trace, size, axis_name, signature)
+    arguments = [x if d is None else BatchTracer(trace, x, d, i) for i, (x, d) in enumerate(zip(values, dims))]
+    before = context.trace
+    context.trace = trace
+    try:
+        if axis_name is None:
+            results = fun(*arguments)
+        else:
+            with axes_in_scope(NamedAxis(axis_name, size)):
+                results = fun(*arguments)
+    finally:
+        context.trace = before
+        trace.alive = False
+    mine = [type(x) is BatchTracer and x.trace is trace for x in results]
+    return (
+        [x.value if own else x for x, own in zip(results, mine)],
+        [x.dim if own else None for x, own in zip(results, mine)],
+    )
+
+
+def batch_jaxpr(
+    jaxpr: Jaxpr, size: int, dims: tuple[int | None, ...], axis_name: Any = None
+) -> tuple[ClosedJaxpr, list[int | None]]:
+    """A jaxpr without constants, mapped along `dims` of its arguments; remembered with the jaxpr."""
+    key = ("batch", size, dims, axis_name, context.axes)
+    if key not in jaxpr.memo:
+        avals = [
+            v.aval if d is None else v.aval.update(shape=(*v.aval.shape[:d], size, *v.aval.shape[d:]))
+            for v, d in zip(jaxpr.invars, dims)
+        ]
+        out_dims: list[int | None] = []
+
+        def run(*args: Any) -> list[Any]:
+            outs, found = batch_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, dims, axis_name)
+            out_dims[:] = found
+            return outs
+
+        jaxpr.memo[key] = (stage(run, avals), out_dims)
+    return jaxpr.memo[key]

@@ -1,0 +1,86 @@
+"""jvp : (a -> b) -> (a, T a) -> (b, T b). Pushes a tangent forward beside every value.
+
+The carried value is a pair (primal, tangent). `mul` of (2., 1.) and 3. calls `mul`'s jvp rule with tangents (1., Zero)
+and carries (6., 3.). What has no tangent is not wrapped at all, so operations on it go straight to the trace below.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, ClassVar, Sequence
+
+from xpr.core.avals import Zero, aval_of
+from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.primitive import Primitive
+
+
+class JVPTracer(Tracer):
+    """A value with its tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: Trace, primal: Any, tangent: Any):
+        self.trace, self.primal, self.tangent = trace, primal, tangent
+        self.aval = aval_of(primal)
+
+    def concrete(self) -> Any:
+        return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval!r}>with<JVPTrace>(primal={self.primal!r}, tangent={self.tangent!r})"
+
+
+class JVPTrace(Trace):
+    """Runs the jvp rule of every operation that touches a tangent."""
+
+    __slots__ = ()
+    verb: ClassVar[str] = "differentiated"
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        primals, tangents = self.split(args)
+        if tangents is None:
+            return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
+        before = context.trace
+        context.trace = self.parent  # type: ignore[assignment]
+        try:
+            outs, out_tangents = primitive.jvp(primals, tangents, **params)
+        finally:
+            context.trace = before
+        return self.join(outs, out_tangents)
+
+    def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Any] | None]:
+        """Primals and tangents; no tangents where no argument carries one."""
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        found = False
+        for x in args:
+            if type(x) is JVPTracer and x.trace is self:
+                found = True
+                primals.append(x.primal)
+                tangents.append(x.tangent)
+            else:
+                primals.append(x)
+                tangents.append(None)
+        if not found:
+            return primals, None
+        return primals, [Zero(aval_of(p).to_tangent_aval()) if t is None else t for p, t in zip(primals, tangents)]
+
+    def join(self, outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        return [x if type(t) is Zero else JVPTracer(self, x, t) for x, t in zip(outs, tangents)]
+
+
+def push_forward(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Runs `fun`, which takes flat arguments and gives a list, on values with tangents (Zero where there is none)."""
+    trace = JVPTrace(context.trace)
+    before = context.trace
+    context.trace = trace
+    try:
+        outs = fun(*trace.join(primals, tangents))
+    finally:
+        context.trace = before
+        trace.alive = False
+    out_primals, out_tangents = trace.split(outs)
+    if out_tangents is None:
+        out_tangents = [Zero(aval_of(x).to_tangent_aval()) for x in out_primals]
+    return out_primals, out_tangents

@@ -1,0 +1,174 @@
+"""linearize : (a -> b) -> a -> (b, T a -o T b). Computes the primal while writing the tangent program down.
+
+The carried value is a pair of a primal, which is an ordinary value of the trace below, and a tangent, which is a
+variable of a linear jaxpr under construction. The jvp rules do the work: they run with a `TangentTrace` current, which
+stages operations on tangents and passes all others to the trace below. Linearizing sin at 2. gives sin(2.) at once and
+the program `{ lambda a ; b. let c = mul b a in (c,) }` with a = cos(2.), which was computed on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, ClassVar, Sequence
+
+from xpr.backend.array import Array
+from xpr.core.avals import Zero, aval_of
+from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.primitive import Primitive
+from xpr.transforms.stage import StageTrace, StageTracer, stage
+
+
+class TangentTrace(StageTrace):
+    """Stages what touches a tangent; everything else is primal work for the trace below."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        for x in args:
+            if type(x) is StageTracer and x.trace is self:
+                return StageTrace.process(self, primitive, args, params)
+        return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
+
+    def scalar(self, x: Any, aval: Any) -> Atom:
+        """A scalar residual stays a constant: reading its value would wait for the device."""
+        return self.constant(x, x) if type(x) is Array else super().scalar(x, aval)
+
+
+class LinearizeTracer(Tracer):
+    """A value, with its tangent as a variable of the linear program."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: Trace, primal: Any, tangent: StageTracer):
+        self.trace, self.primal, self.tangent = trace, primal, tangent
+        self.aval = aval_of(primal)
+
+    def concrete(self) -> Any:
+        return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval!r}>with<LinearizeTrace>(primal={self.primal!r})"
+
+
+class LinearizeTrace(Trace):
+    """Runs jvp rules, primal work below and tangent work into the linear program."""
+
+    __slots__ = ("tangents",)
+    verb: ClassVar[str] = "differentiated"
+
+    def __init__(self, parent: Trace):
+        super().__init__(parent)
+        self.tangents = TangentTrace(parent)
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        found = False
+        primals: list[Any] = []
+        for x in args:
+            if type(x) is LinearizeTracer and x.trace is self:
+                found = True
+                primals.append(x.primal)
+            else:
+                primals.append(x)
+        if not found:
+            return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
+        tangents = [
+            x.tangent if type(x) is LinearizeTracer and x.trace is self else Zero(aval_of(x).to_tangent_aval())
+            for x in args
+        ]
+        before = context.trace
+        context.trace = self.tangents
+        try:
+            if primitive.linearize is not None:
+                outs, out_tangents = primitive.linearize(self, primals, tangents, params)
+            else:
+                outs, out_tangents = primitive.jvp(primals, tangents, **params)
+        finally:
+            context.trace = before
+        return self.join(outs, out_tangents)
+
+    def join(self, outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        return [
+            x if type(t) is Zero else LinearizeTracer(self, x, self.as_variable(t)) for x, t in zip(outs, tangents)
+        ]
+
+    def as_variable(self, tangent: Any) -> StageTracer:
+        """A tangent that a rule gave as a plain value, which can only be a constant one, as a variable."""
+        if type(tangent) is StageTracer and tangent.trace is self.tangents:
+            return tangent
+        atom = self.tangents.constant(tangent, tangent)
+        return StageTracer(self.tangents, atom.aval, atom)
+
+
+def linearize_flat(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], is_active: Sequence[bool]
+) -> tuple[list[Any], ClosedJaxpr, list[bool]]:
+    """Runs `fun` on flat primals and writes its tangent program down.
+
+    Args:
+      fun: takes flat arguments and gives a list.
+      primals: where to linearize.
+      is_active: which arguments have a tangent.
+    Returns:
+      The results; the linear jaxpr from the active tangents to those of the results that have one, its constants the
+      residuals; and which results have one.
+    """
+    trace = LinearizeTrace(context.trace)
+    arguments = [
+        LinearizeTracer(trace, x, trace.tangents.argument(aval_of(x).to_tangent_aval())) if active else x
+        for x, active in zip(primals, is_active)
+    ]
+    before = context.trace
+    context.trace = trace
+    try:
+        results = fun(*arguments)
+    finally:
+        context.trace = before
+        trace.alive = False
+    mine = [type(x) is LinearizeTracer and x.trace is trace for x in results]
+    outs = [x.primal if own else x for x, own in zip(results, mine)]
+    linear = trace.tangents.finish([x.tangent for x, own in zip(results, mine) if own])
+    return outs, linear, mine
+
+
+class Linearized:
+    """A jaxpr split in two: `primal` gives (results, residuals), `linear` takes (residuals, tangents).
+
+    A residual that is one of the jaxpr's own arguments is not computed: `residual_sources` has its position, and None
+    for those that `primal` gives.
+    """
+
+    __slots__ = ("primal", "linear", "active_outs", "residual_sources")
+
+    def __init__(
+        self, primal: ClosedJaxpr, linear: Jaxpr, active_outs: list[bool], residual_sources: list[int | None]
+    ):
+        self.primal, self.linear = primal, linear
+        self.active_outs, self.residual_sources = active_outs, residual_sources
+
+    def residuals(self, arguments: Sequence[Any], computed: Sequence[Any]) -> list[Any]:
+        """The residuals, from the arguments of the call and what `primal` gave beyond the results."""
+        given = iter(computed)
+        return [next(given) if source is None else arguments[source] for source in self.residual_sources]
+
+
+def linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...]) -> Linearized:
+    """Splits a jaxpr without constants into its primal and its tangent program; remembered with the jaxpr."""
+    key = ("linearize", is_active)
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = _linearize_jaxpr(jaxpr, is_active)
+    return jaxpr.memo[key]
+
+
+def _linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...]) -> Linearized:
+    linear = active = sources = None
+
+    def run(*primals: Any) -> list[Any]:
+        nonlocal linear, active, sources
+        outs, linear, active = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, is_active)
+        positions = {id(x): i for i, x in enumerate(primals)}
+        sources = [positions.get(id(residual)) for residual in linear.consts]
+        return [*outs, *(r for r, source in zip(linear.consts, sources) if source is None)]
+
+    primal = stage(run, jaxpr.in_avals)
+    opened = constvars_to_invars(linear)  # type: ignore[arg-type]  # `run` has set it, and the next two
+    return Linearized(primal, opened, active, sources)  # type: ignore[arg-type]

@@ -1,0 +1,104 @@
+"""lower : jaxpr -> StableHLO text. Walks the equations and writes each with its primitive's `lower` rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Sequence
+
+import numpy as np
+
+from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.primitive import Primitive, Unsupported
+from xpr.core.source import summarize
+from xpr.errors import UnsupportedRule
+from xpr.transforms.stage import stage
+
+
+def lower_jaxpr(
+    jaxpr: Jaxpr, name: str = "xpr", platform: str = "cpu", donated: Sequence[int] = ()
+) -> str:
+    """The text of a module whose `main` takes the jaxpr's constvars and then its invars.
+
+    Args:
+      jaxpr: the program. Its constants are arguments of `main`, never part of the text.
+      name: the module's name.
+      platform: what it is lowered for.
+      donated: which arguments of `main` may be overwritten.
+    """
+    module = Module(platform)
+    variables = [*jaxpr.constvars, *jaxpr.invars]
+    given_up = set(donated)
+    attributes = [" {jax.buffer_donor = true}" if i in given_up else "" for i in range(len(variables))]
+    module.function(
+        "main",
+        [v.aval for v in variables],
+        lambda builder, arguments: lower_eqns(builder, jaxpr, arguments),
+        public=True,
+        argument_attributes=attributes,
+    )
+    return module.text(name)
+
+
+def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> list[Value]:
+    """Writes a jaxpr's equations where `builder` stands; gives the results."""
+    env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments))
+    readers = _readers(jaxpr)
+    for eqn in jaxpr.eqns:
+        operands = [env[v] if type(v) is not Literal else literal(builder, v) for v in eqn.invars]
+        results = lower_eqn(builder, eqn, operands)
+        if eqn.primitive.name == "add_any" and _needs_fence(eqn.outvars[0], readers):
+            results = [builder.fence(results[0])]
+        env.update(zip(eqn.outvars, results))
+    return [env[v] if type(v) is not Literal else literal(builder, v) for v in jaxpr.outvars]
+
+
+def _readers(jaxpr: Jaxpr) -> Counter[Any]:
+    """How many equations read each variable that an accumulation makes; empty where there is none."""
+    if not any(eqn.primitive.name == "add_any" for eqn in jaxpr.eqns):
+        return Counter()
+    return Counter(v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal)
+
+
+def _needs_fence(var: Var, readers: Counter[Any]) -> bool:
+    """Whether it is an accumulated cotangent that several equations read; see `Builder.fence`."""
+    return var.aval.ndim >= 2 and readers[var] > 1
+
+
+def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
+    avals = [v.aval for v in eqn.outvars]
+    try:
+        return lower_operation(builder, eqn.primitive, operands, avals, eqn.params)
+    except UnsupportedRule as error:
+        error.add_note(f"  at {summarize(eqn.source)}")
+        raise
+
+
+def lower_operation(
+    builder: Builder, primitive: Primitive, operands: list[Value], avals: list[ShapedArray], params: dict[str, Any]
+) -> list[Value]:
+    """Writes one operation; one whose rule is a traceable function is traced, and its equations written."""
+    if primitive.lower_as is None or not isinstance(primitive.lower, Unsupported):
+        return primitive.lower(builder, operands, avals, **params)
+    closed = stage(lambda *xs: primitive.lower_as(*xs, **params), [v.aval for v in operands])  # type: ignore[misc]
+    return lower_eqns(builder, closed.jaxpr, [*constants(builder, closed), *operands])
+
+
+def constants(builder: Builder, closed: ClosedJaxpr) -> list[Value]:
+    """The constants of a jaxpr made while lowering, written into the text: small tables, never user data."""
+    return [builder.constant(np.asarray(c), v.aval) for c, v in zip(closed.consts, closed.jaxpr.constvars)]
+
+
+def literal(builder: Builder, atom: Literal) -> Value:
+    return builder.constant(np.asarray(atom.val).astype(atom.aval.dtype)[()], atom.aval)
+
+
+def lower_call(builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: str) -> list[Value]:
+    """A call of a function of its own, made once for each jaxpr in a module."""
+    key = ("call", jaxpr)
+    shared = builder.module.shared
+    if key not in shared:
+        avals = [v.aval for v in jaxpr.invars]
+        shared[key] = builder.module.function(name, avals, lambda inner, args: lower_eqns(inner, jaxpr, args))
+    return builder.call(shared[key], operands, [v.aval for v in jaxpr.outvars])

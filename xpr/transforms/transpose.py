@@ -1,0 +1,107 @@
+"""transpose : (T a -o T b) -> (T b -o T a). Walks a linear jaxpr backwards, carrying cotangents.
+
+From the cotangents of the results, each equation's `transpose` rule gives those of its linear operands; where a
+variable is read several times its cotangents are summed with `add_any`. Variables that no cotangent reaches cost
+nothing. In `{ lambda a ; b. let c = mul b a in (c,) }` the cotangent of c becomes that of b by `mul ct a`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from xpr.core.avals import Zero
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.primitive import Linear
+from xpr.core.source import summarize
+from xpr.errors import UnsupportedRule
+from xpr.primitives.elementwise import add_any
+from xpr.transforms.stage import stage
+
+
+def backward_pass(
+    jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any], is_linear: Sequence[bool] | None = None
+) -> list[Any]:
+    """The cotangents of a linear jaxpr's arguments.
+
+    Args:
+      jaxpr: linear in its invars (those marked by `is_linear`, where given), given the rest.
+      residuals: values of the constvars and of the invars that are not linear, in order.
+      cotangents: one for each result, `Zero` where there is none.
+    Returns:
+      For each linear invar its cotangent, a `Zero` where nothing reaches it.
+    """
+    linear_flags = [True] * len(jaxpr.invars) if is_linear is None else is_linear
+    linear_invars = [v for v, flag in zip(jaxpr.invars, linear_flags) if flag]
+    known_vars = [*jaxpr.constvars, *(v for v, flag in zip(jaxpr.invars, linear_flags) if not flag)]
+    known: dict[Any, Any] = dict(zip(known_vars, residuals))
+    linear_eqns = _evaluate_known(jaxpr, known) if is_linear is not None else jaxpr.eqns
+
+    totals: dict[Var, Any] = {}
+    for atom, ct in zip(jaxpr.outvars, cotangents):
+        if type(atom) is not Literal and atom not in known:
+            _accumulate(totals, atom, ct)
+    for eqn in reversed(linear_eqns):
+        if any(v in totals for v in eqn.outvars):
+            _transpose_eqn(eqn, known, totals)
+    return [totals.get(v, Zero(v.aval)) for v in linear_invars]
+
+
+def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
+    """Runs the equations that touch no linear variable; gives the others."""
+    rest = []
+    for eqn in jaxpr.eqns:
+        if all(type(v) is Literal or v in known for v in eqn.invars):
+            values = [v.val if type(v) is Literal else known[v] for v in eqn.invars]
+            outs = eqn.primitive.bind(*values, **eqn.params)
+            known.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
+        else:
+            rest.append(eqn)
+    return rest
+
+
+def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any]) -> None:
+    operands = [
+        v.val if type(v) is Literal else known[v] if v in known else Linear(v.aval) for v in eqn.invars
+    ]
+    cts = [totals.pop(v) if v in totals else Zero(v.aval) for v in eqn.outvars]
+    try:
+        given = eqn.primitive.transpose(cts, operands, **eqn.params)
+    except UnsupportedRule as error:
+        error.add_note(f"  at {summarize(eqn.source)}")
+        raise
+    for v, operand, ct in zip(eqn.invars, operands, given):
+        if ct is not None and type(operand) is Linear:
+            _accumulate(totals, v, ct)
+
+
+def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
+    if type(ct) is Zero:
+        return
+    sofar = totals.get(var)
+    totals[var] = ct if sofar is None else add_any(sofar, ct)
+
+
+def transpose_jaxpr(jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bool, ...]) -> tuple[Any, list[bool]]:
+    """The jaxpr from (residuals, cotangents) to cotangents, and which linear arguments have one.
+
+    Remembered with the jaxpr, which has no constants.
+    """
+    key = ("transpose", is_linear, has_ct)
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = _transpose_jaxpr(jaxpr, is_linear, has_ct)
+    return jaxpr.memo[key]
+
+
+def _transpose_jaxpr(jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bool, ...]) -> tuple[Any, list[bool]]:
+    residual_avals = [v.aval for v, linear in zip(jaxpr.invars, is_linear) if not linear]
+    ct_avals = [v.aval for v, given in zip(jaxpr.outvars, has_ct) if given]
+    reached: list[bool] = []
+
+    def run(*args: Any) -> list[Any]:
+        residuals, given = args[: len(residual_avals)], iter(args[len(residual_avals) :])
+        cts = [next(given) if has else Zero(v.aval) for v, has in zip(jaxpr.outvars, has_ct)]
+        results = backward_pass(jaxpr, residuals, cts, is_linear)
+        reached[:] = [type(ct) is not Zero for ct in results]
+        return [ct for ct in results if type(ct) is not Zero]
+
+    return stage(run, [*residual_avals, *ct_avals]), reached
