@@ -55,7 +55,7 @@ def descent(weights, data: Digits, steps: int):
 
 
 def report(name: str, weights, g, data: Digits) -> None:
-    print(f"{name:18}  loss {loss(weights, *data):.6f}  gradient norm {jnp.linalg.norm(g):.1e}")
+    print(f"{name:18}  loss {loss(weights, *data):.6f}  gradient norm {np.linalg.norm(g):.1e}")
 
 
 def hessian_error(weights, data: Digits) -> float:
