@@ -1,0 +1,203 @@
+"""Derivatives held against finite differences along random directions.
+
+Forward mode: J v against (f(x + h v) - f(x - h v)) / 2h, whose error is of the order of h^2, plus the rounding of f
+divided by h; h is the cube root of the dtype's epsilon, where the two are about equal. Reverse mode: <ct, J v> against
+<J^T ct, v>, with J v the finite difference, and <a, b> the real part of sum(a * b), under which xpr transposes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes, tree
+from xpr.api.grad import jvp, vjp
+from xpr.core.avals import aval_of
+
+_SEED = 42
+_VALUE = ": the value beside the derivative is not that of the function"
+
+
+def check_grads(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int,
+    modes: Sequence[str] = ("fwd", "rev"),
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+) -> None:
+    """Checks the derivatives of a function, up to some order, against finite differences.
+
+    Args:
+      f: takes and gives pytrees of arrays; smooth around `args`.
+      args: the point, a sequence of pytrees. Integers in it stay as they are.
+      order: 1 for first derivatives; 2 also checks derivatives of derivatives, in every combination of the modes.
+      modes: "fwd" for jvp, "rev" for vjp, or both.
+      atol, rtol: tolerances; by default what the coarsest dtype among the values allows. 64-bit types
+        (`xpr.enable_x64`) make for sharp checks.
+      eps: the step of the finite differences; by default the cube root of the dtype's epsilon.
+    Raises:
+      AssertionError: a derivative and its finite difference differ.
+      ValueError: `modes` holds anything else, or `order` is less than 1.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.testing import check_grads
+    >>> check_grads(jnp.tanh, (jnp.array([0.5, -1.0]),), order=2)
+    """
+    if order < 1 or not set(modes) <= {"fwd", "rev"}:
+        raise ValueError(f"check_grads: order is at least 1 and modes are 'fwd' and 'rev'; got {order} and {modes}.")
+    args = tuple(args)
+    if "fwd" in modes:
+        check_jvp(f, partial(jvp, f), args, atol, rtol, eps, f"jvp, {order} orders to go")
+        if order > 1:
+            directions = _random_like(args, np.random.default_rng(_SEED + order))
+            check_grads(lambda *xs: jvp(f, xs, directions)[1], args, order - 1, modes, atol, rtol, eps)
+    if "rev" in modes:
+        check_vjp(f, partial(vjp, f), args, atol, rtol, eps, f"vjp, {order} orders to go")
+        if order > 1:
+            cotangent = _random_like(f(*args), np.random.default_rng(_SEED - order))
+            check_grads(lambda *xs: _inexact(vjp(f, *xs)[1](cotangent)), args, order - 1, modes, atol, rtol, eps)
+
+
+def check_jvp(
+    f: Callable[..., Any],
+    f_jvp: Callable[..., Any],
+    args: Sequence[Any],
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    err_msg: str = "jvp",
+) -> None:
+    """Checks `f_jvp(primals, tangents) -> (value, tangent)` against `f` and its finite difference.
+
+    Raises:
+      AssertionError: they differ.
+    """
+    args = tuple(args)
+    tangents = _random_like(args, np.random.default_rng(_SEED))
+    value, tangent = f_jvp(args, tangents)
+    _assert_close(value, f(*args), atol, rtol, err_msg + _VALUE)
+    expected = _difference(f, args, tangents, eps)
+    _assert_close(_inexact(tangent), expected, atol, rtol, f"{err_msg}: the derivative is not the finite difference")
+
+
+def check_vjp(
+    f: Callable[..., Any],
+    f_vjp: Callable[..., Any],
+    args: Sequence[Any],
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    err_msg: str = "vjp",
+) -> None:
+    """Checks `f_vjp(*primals) -> (value, pull_back)` against `f` and its finite difference.
+
+    Raises:
+      AssertionError: they differ.
+    """
+    args = tuple(args)
+    rng = np.random.default_rng(_SEED)
+    value, pull_back = f_vjp(*args)
+    _assert_close(value, f(*args), atol, rtol, err_msg + _VALUE)
+    tangents, cotangent = _random_like(args, rng), _random_like(value, rng)
+    pushed = _difference(f, args, tangents, eps)
+    pulled = _inexact(pull_back(cotangent))
+    forward, backward = _inner(_inexact(cotangent), pushed), _inner(pulled, _inexact(tangents))
+    message = f"{err_msg}: <ct, J v> is not <J^T ct, v>"
+    _assert_close(np.asarray(backward), np.asarray(forward), atol, rtol, message, _coarsest([value, args]))
+
+
+# -- Trees of arrays as NumPy
+
+
+def _numpy(x: Any) -> np.ndarray:
+    return np.asarray(x, dtype=None if isinstance(x, np.ndarray) else aval_of(x).dtype)
+
+
+def _is_inexact(x: Any) -> bool:
+    return np.dtype(getattr(x, "dtype", type(x))) in dtypes.INEXACT
+
+
+def _inexact(values: Any) -> list[np.ndarray]:
+    """The leaves that have derivatives."""
+    return [_numpy(x) for x in tree.leaves(values) if _is_inexact(x)]
+
+
+def _random_like(values: Any, rng: np.random.Generator) -> Any:
+    """A random tangent for each leaf; float0 zeros for integers."""
+
+    def draw(x: Any) -> np.ndarray:
+        aval = aval_of(x)
+        if aval.dtype not in dtypes.INEXACT:
+            return np.zeros(aval.shape, dtypes.float0)
+        drawn = rng.normal(size=aval.shape)
+        if aval.dtype in dtypes.COMPLEX:
+            drawn = drawn + 1j * rng.normal(size=aval.shape)
+        return np.asarray(drawn, aval.dtype)
+
+    return tree.map(draw, values)
+
+
+def _coarsest(values: Any) -> np.dtype:
+    """The real dtype of least precision among the leaves."""
+    found = [dtypes.real_part_of(_numpy(x).dtype) for x in tree.leaves(values) if _is_inexact(x)]
+    return max(found, key=lambda dtype: float(dtypes.finfo(dtype).eps), default=dtypes.float32)
+
+
+def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | None) -> list[np.ndarray]:
+    """The central difference of the inexact results of `f` along `tangents`."""
+    step = float(dtypes.finfo(_coarsest(args)).eps) ** (1 / 3) if eps is None else eps
+
+    def moved(sign: float) -> list[np.ndarray]:
+        def move(x: Any, t: np.ndarray) -> Any:
+            if t.dtype == dtypes.float0:
+                return x
+            return np.asarray(_numpy(x) + np.asarray(sign * step, t.dtype) * t, t.dtype)
+
+        return _inexact(f(*tree.map(move, args, tangents)))
+
+    pairs = zip(moved(1.0), moved(-1.0), strict=True)
+    return [_wide(high) / (2 * step) - _wide(low) / (2 * step) for high, low in pairs]
+
+
+def _wide(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.complex128 if x.dtype in dtypes.COMPLEX else np.float64)
+
+
+def _inner(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float:
+    return float(sum(np.sum(_wide(x) * _wide(y)).real for x, y in zip(a, b, strict=True)))
+
+
+# -- Comparing
+
+
+def _assert_close(
+    got: Any, expected: Any, atol: float | None, rtol: float | None, message: str, dtype: np.dtype | None = None
+) -> None:
+    got, expected = tree.leaves(got), tree.leaves(expected)
+    if len(got) != len(expected):
+        raise AssertionError(f"{message}: {len(got)} results, and {len(expected)} expected.")
+    coarse = float(dtypes.finfo(dtype or _coarsest(got)).eps)
+    loose = 8 * coarse ** (2 / 3)  # the error of a central difference with the default step
+    for x, y in zip(got, expected, strict=True):
+        np.testing.assert_allclose(
+            _comparable(x),
+            _comparable(y),
+            rtol=10 * loose if rtol is None else rtol,
+            atol=10 * loose if atol is None else atol,
+            err_msg=message,
+        )
+
+
+def _comparable(x: Any) -> np.ndarray:
+    x = _numpy(x)
+    if x.dtype == dtypes.float0:
+        return np.zeros(x.shape)
+    return _wide(x) if x.dtype in dtypes.INEXACT else x
+
+
+__all__ = ["check_grads", "check_jvp", "check_vjp"]
