@@ -115,11 +115,11 @@ def check_vjp(
 
 
 def _numpy(x: Any) -> np.ndarray:
-    return np.asarray(x, dtype=None if isinstance(x, np.ndarray) else aval_of(x).dtype)
+    return np.asarray(x, aval_of(x).dtype)
 
 
 def _is_inexact(x: Any) -> bool:
-    return np.dtype(getattr(x, "dtype", type(x))) in dtypes.INEXACT
+    return aval_of(x).dtype in dtypes.INEXACT
 
 
 def _inexact(values: Any) -> list[np.ndarray]:
