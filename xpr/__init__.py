@@ -1,0 +1,40 @@
+"""xpr: trace numerical Python into jaxprs; differentiate, vectorize, compile and run them through XLA."""
+
+from xpr import core as core
+from xpr import dtypes as dtypes
+from xpr import errors as errors
+from xpr import lax as lax
+from xpr import numpy as numpy
+from xpr import tree as tree
+from xpr import tree_util as tree_util
+from xpr.api.grad import grad as grad
+from xpr.api.grad import hessian as hessian
+from xpr.api.grad import jacfwd as jacfwd
+from xpr.api.grad import jacobian as jacobian
+from xpr.api.grad import jacrev as jacrev
+from xpr.api.grad import jvp as jvp
+from xpr.api.grad import linear_transpose as linear_transpose
+from xpr.api.grad import linearize as linearize
+from xpr.api.grad import value_and_grad as value_and_grad
+from xpr.api.grad import vjp as vjp
+from xpr.api.jit import clear_caches as clear_caches
+from xpr.api.jit import jit as jit
+from xpr.api.staging import ShapeDtypeStruct as ShapeDtypeStruct
+from xpr.api.staging import eval_shape as eval_shape
+from xpr.api.staging import make_jaxpr as make_jaxpr
+from xpr.api.vmap import vmap as vmap
+from xpr.backend.array import Array as Array
+from xpr.backend.devices import default_backend as default_backend
+from xpr.backend.devices import device_count as device_count
+from xpr.backend.devices import devices as devices
+from xpr.backend.devices import local_device_count as local_device_count
+from xpr.backend.devices import local_devices as local_devices
+from xpr.backend.devices import process_count as process_count
+from xpr.backend.devices import process_index as process_index
+from xpr.config import config as config
+from xpr.config import default_device as default_device
+from xpr.config import disable_jit as disable_jit
+from xpr.config import enable_x64 as enable_x64
+from xpr.config import traceback_filtering as traceback_filtering
+
+__version__ = "0.1.0"

@@ -1,0 +1,38 @@
+"""How arrays are shown: `Array([1., 2.], dtype=float32)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.backend.array import Array
+
+
+def array_repr(x: Array) -> str:
+    """NumPy's text of the values, with the dtype, and the weak type where there is one."""
+    if x.is_deleted():
+        return f"Array(shape={x.aval.shape}, dtype={x.aval.dtype.name}, deleted)"
+    suffix = f", dtype={x.aval.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "") + ")"
+    value = np.asarray(x.host)
+    if value.dtype.kind == "V":  # bfloat16 and the like print as the numbers they hold
+        value = value.astype(np.float32)
+    if value.size == 0:
+        return f"Array([], shape={value.shape}{suffix}"
+    text = np.array2string(value, separator=", ", prefix="Array(", suffix=suffix)
+    last_line = text.rsplit("\n", 1)[-1]
+    start = len("Array(") if "\n" not in text else 0
+    if start + len(last_line) + len(suffix) > np.get_printoptions()["linewidth"]:
+        return f"Array({text},\n{' ' * len('Array(')}{suffix[2:]}"
+    return f"Array({text}{suffix}"
+
+
+def array_str(x: Array) -> str:
+    value = np.asarray(x.host)
+    return str(value.astype(np.float32) if value.dtype.kind == "V" else value)
+
+
+def array_format(x: Array, spec: str) -> str:
+    """A scalar is formatted as the number it is."""
+    value: Any = np.asarray(x.host)
+    return format(value[()], spec) if value.ndim == 0 else format(array_str(x), spec)
