@@ -60,7 +60,7 @@ def check_grads(
         check_vjp(f, partial(vjp, f), args, atol, rtol, eps, f"vjp, {order} orders to go")
         if order > 1:
             cotangent = _random_like(f(*args), np.random.default_rng(_SEED - order))
-            check_grads(lambda *xs: _inexact(vjp(f, *xs)[1](cotangent)), args, order - 1, modes, atol, rtol, eps)
+            check_grads(lambda *xs: vjp(f, *xs)[1](cotangent), args, order - 1, modes, atol, rtol, eps)
 
 
 def check_jvp(
