@@ -1,0 +1,1 @@
+"""How fast is xpr, beside JAX in the same process? Run `python -m benchmarks`; see README.md."""

@@ -1,0 +1,23 @@
+"""What a call of a compiled function costs before and after the program itself, which does next to nothing."""
+
+from functools import partial
+
+from benchmarks.case import Call, Case, Library, warm
+
+
+def one_argument(library: Library) -> Call:
+    increment = library.jit(lambda x: x + 1)
+    return partial(increment, library.numpy.ones(8))
+
+
+def pytree(library: Library) -> Call:
+    """100 arrays in and out, as ten dictionaries of ten."""
+    tree = [{f"leaf{i}": library.numpy.ones(8) for i in range(10)} for _ in range(10)]
+    increment = library.jit(lambda tree: library.tree.map(lambda x: x + 1, tree))
+    return partial(increment, tree)
+
+
+CASES = [
+    Case("a jitted call of one argument", warm(one_argument), target=1 / 1.6),
+    Case("a jitted call of a pytree of 100 leaves", warm(pytree), target=1 / 1.25),
+]

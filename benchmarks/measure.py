@@ -1,0 +1,70 @@
+"""Runs a case on every library in turns, so that whatever slows the machine for a while slows all of them."""
+
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Case, Library
+
+MIN_ROUNDS, MAX_ROUNDS = 3, 50
+
+NUMPY = SimpleNamespace(numpy=np, jit=lambda function: function, block_until_ready=lambda result: result)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The seconds a case takes, by the name of the library: the least over all samples."""
+
+    group: str
+    name: str
+    seconds: dict[str, float]
+    target: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as fast as JAX xpr is."""
+        return self.seconds["jax"] / self.seconds["xpr"] if "jax" in self.seconds else None
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.ratio is None or self.target is None else self.ratio >= self.target
+
+    def as_json(self) -> dict[str, Any]:
+        return {**vars(self), "ratio": self.ratio, "met": self.met}
+
+
+def load_libraries() -> dict[str, Library]:
+    """xpr, and jax where it is installed. jax comes first: imported later, it finds jaxlib's tables frozen."""
+    libraries = {}
+    try:
+        import jax
+    except ImportError:
+        pass
+    else:
+        libraries["jax"] = jax
+
+    import xpr
+
+    libraries["xpr"] = xpr
+    for library in libraries.values():
+        library.config.update("jax_compilation_cache_dir", None)
+    return libraries
+
+
+def measure(group: str, case: Case, libraries: dict[str, Library], budget: float) -> Row:
+    """Takes samples for about `budget` seconds, and at least `MIN_ROUNDS` from each library (one if there is none)."""
+    if case.with_numpy:
+        libraries = {**libraries, "numpy": NUMPY}
+    samples = {name: case.sampler(library) for name, library in libraries.items()}
+    least = dict.fromkeys(samples, float("inf"))
+    start = time.perf_counter()
+
+    for done in range(1, MAX_ROUNDS + 1):
+        for name, sample in samples.items():
+            least[name] = min(least[name], sample())
+        if time.perf_counter() - start > budget and (done >= MIN_ROUNDS or not budget):
+            break
+    return Row(group, case.name, least, case.target)

@@ -1,0 +1,36 @@
+"""From a fresh interpreter to the library imported, and to the first result of `jit`. Each sample is a process."""
+
+import subprocess
+import sys
+
+from benchmarks.case import Case, Library, Sample
+
+IMPORT = """
+import time
+start = time.perf_counter()
+import {library} as library
+import {library}.numpy
+"""
+FIRST_RESULT = """
+f = library.jit(lambda x: library.numpy.sin(x) * 2 + x)
+f(library.numpy.arange(8.0)).block_until_ready()
+"""
+REPORT = """
+print(time.perf_counter() - start)
+"""
+
+
+def process(program: str):
+    """Times a program that has the name of the library in it and prints its own seconds."""
+
+    def sampler(library: Library) -> Sample:
+        command = [sys.executable, "-c", program.format(library=library.__name__)]
+        return lambda: float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    return sampler
+
+
+CASES = [
+    Case("import", process(IMPORT + REPORT), target=2.5),
+    Case("import to the first result of jit", process(IMPORT + FIRST_RESULT + REPORT), target=1.3),
+]

@@ -1,0 +1,57 @@
+"""The rows as a table, a line at a time, and as a JSON file."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+import jaxlib
+import numpy
+
+from benchmarks.case import Library
+from benchmarks.measure import Row
+
+NAME_WIDTH, CELL_WIDTH = 44, 9
+COLUMNS = ("xpr", "jax", "numpy")
+
+
+def header(group: str) -> str:
+    cells = [*COLUMNS, "jax/xpr", "target", "met"]
+    return f"{group:{NAME_WIDTH}}" + "".join(f"{cell:>{CELL_WIDTH}}" for cell in cells)
+
+
+def line(row: Row) -> str:
+    cells = [duration(row.seconds.get(column)) for column in COLUMNS]
+    cells += [factor(row.ratio), factor(row.target), {True: "yes", False: "NO", None: ""}[row.met]]
+    return f"  {row.name:{NAME_WIDTH - 2}}" + "".join(f"{cell:>{CELL_WIDTH}}" for cell in cells)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    judged = [row.met for row in rows if row.met is not None]
+    return f"{sum(judged)} of {len(judged)} targets met" if judged else "no targets to compare with"
+
+
+def duration(seconds: float | None) -> str:
+    """Three digits, in the unit that fits."""
+    if seconds is None:
+        return ""
+    for unit, size in (("s", 1), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} us"
+
+
+def factor(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def write_json(rows: Sequence[Row], libraries: Sequence[Library], path: Path) -> None:
+    report = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "versions": {library.__name__: library.__version__ for library in (*libraries, jaxlib, numpy)},
+        "rows": [row.as_json() for row in rows],
+    }
+    path.write_text(json.dumps(report, indent=2) + "\n")

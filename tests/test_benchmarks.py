@@ -1,0 +1,34 @@
+"""The benchmarks still run, and their table says what was measured. How long anything takes is never a test."""
+
+import pytest
+
+import xpr
+from benchmarks.__main__ import GROUPS
+from benchmarks.measure import Row
+from benchmarks.table import header, line, summary
+
+CASES = [pytest.param(case, id=f"{group}: {case.name}") for group, cases in GROUPS.items() for case in cases]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_runs(case):
+    assert case.sampler(xpr)() > 0
+
+
+def test_a_row_compares_with_the_target():
+    row = Row("eager", "x + x", {"xpr": 2e-6, "jax": 3e-6}, target=1.25)
+    assert row.ratio == pytest.approx(1.5) and row.met
+    assert line(row).split() == ["x", "+", "x", "2", "us", "3", "us", "1.50", "1.25", "yes"]
+    assert len(line(row)) == len(header("eager"))
+
+
+def test_a_row_without_jax_makes_no_comparison():
+    row = Row("eager", "x + x", {"xpr": 0.25}, target=2)
+    assert row.ratio is None and row.met is None
+    assert line(row).split() == ["x", "+", "x", "250", "ms", "2.00"]
+
+
+def test_the_summary_counts_the_targets_met():
+    fast, slow = (Row("eager", "x", {"xpr": 1, "jax": jax}, target=2) for jax in (3, 1))
+    assert summary([fast, slow]) == "1 of 2 targets met"
+    assert summary([Row("numpy_ops", "x", {"xpr": 1}, target=None)]) == "no targets to compare with"
