@@ -25,7 +25,7 @@ def process(program: str):
 
     def sampler(library: Library) -> Sample:
         command = [sys.executable, "-c", program.format(library=library.__name__)]
-        return lambda: float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return lambda: float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
     return sampler
 
