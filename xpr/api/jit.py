@@ -133,7 +133,7 @@ class Compiled:
     def run(self, leaves: Sequence[Any]) -> list[Array]:
         """Runs on flat arguments."""
         buffers = self.constants + [
-            (x._buffer or x.buffer) if type(x) is Array else buffer_of(x, aval_of(x)) for x in leaves
+            x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in leaves
         ]
         for i in self.traced.donated:
             if type(leaves[i]) is Array:
@@ -237,7 +237,7 @@ class JitFunction:
                 if type(x) is not Array or x._device is not None:
                     break
                 key.append(x.aval)
-                buffers.append(x._buffer or x.buffer)
+                buffers.append(x.buffer)
             else:
                 entry = self.direct.get(tuple(key))
                 if entry is not None:

@@ -70,7 +70,7 @@ class EvalTrace(Trace):
             executable = primitive.compiled[key]
         except KeyError:
             executable = primitive.compiled[key] = compile_operation(primitive, avals, out_avals, params, device)
-        buffers = [x._buffer or x.buffer if type(x) is Array else buffer_of(x, aval) for x, aval in zip(args, avals)]
+        buffers = [x.buffer if type(x) is Array else buffer_of(x, aval) for x, aval in zip(args, avals)]
         where = None if device is devices.default_device() else device
         return [Array(aval, None, b, where) for aval, b in zip(out_avals, executable.run(buffers))]
 
