@@ -36,5 +36,7 @@ from xpr.config import default_device as default_device
 from xpr.config import disable_jit as disable_jit
 from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
+from xpr.control.custom_derivatives import custom_jvp as custom_jvp
+from xpr.control.custom_derivatives import custom_vjp as custom_vjp
 
 __version__ = "0.1.0"

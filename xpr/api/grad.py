@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.api.flat import FlatFunction, named_like, positions
+from xpr.transforms.flat import FlatFunction, named_like, positions
 from xpr.api.staging import shaped
 from xpr.api.vmap import vmap
 from xpr.core.avals import ShapedArray, Zero, aval_of

@@ -12,7 +12,7 @@ import weakref
 from typing import Any, Callable, Sequence
 
 from xpr import tree
-from xpr.api.flat import FlatFunction, named_like, positions, signature_of
+from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.api.staging import ShapeDtypeStruct, shaped, with_static
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory

@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.api.flat import FlatFunction, named_like, positions, signature_of
+from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr

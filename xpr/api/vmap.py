@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from xpr import tree
-from xpr.api.flat import FlatFunction, argument_names, named_like, signature_of
+from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
 from xpr.core.avals import aval_of
 from xpr.core.source import describe_function
 from xpr.primitives.shapes import mapped_to

@@ -13,6 +13,7 @@ from xpr.core.avals import ShapedArray, Zero
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, Unsupported, register
 from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.evaluate import run_jaxpr
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.transforms.lower import lower_call
@@ -87,7 +88,8 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
     return outs, with_zeros(out_tangents, split.active_outs, jaxpr.out_avals)
 
 
-def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr, name: str) -> list[Any]:
+def call_transpose(cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr, name: str) -> list[Any]:
+    """Calls the transposed jaxpr."""
     is_linear = tuple(type(x) is Linear for x in operands)
     has_ct = tuple(type(ct) is not Zero for ct in cts)
     closed, reached = transpose_jaxpr(call_jaxpr, is_linear, has_ct)
@@ -115,10 +117,11 @@ xla_call_p = register(
         reference=Unsupported("It is evaluated by evaluating its jaxpr."),
         lower=_lower,
         jvp=_jvp,
-        transpose=_transpose,
+        transpose=call_transpose,
         batch=_batch,
         linearize=_linearize,
         batch_named=_batch_named,
+        evaluate=lambda args, params: run_jaxpr(params["call_jaxpr"], args, params["name"]),
         multiple_results=True,
         call=True,
     )

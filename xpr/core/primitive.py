@@ -11,9 +11,11 @@ Rules take and give lists; only `bind` looks at `multiple_results`.
                                                                     None or Zero for "nothing to add"
     batch(size, values, dims, **params)       -> (outs, dims)       a dim is None where a value isn't mapped
 
-Higher-order primitives also give `linearize(trace, primals, tangents, params)`, see transforms/linearize.py;
-collectives give `batch_named`, see transforms/batch.py. `inline` names the jaxpr-valued parameters' rule for
-evaluation by plain interpretation.
+Some give more. `linearize(trace, primals, tangents, params)` splits primal from tangent work, see
+transforms/linearize.py. `batch_named(axis_name, size, values, dims, **params)` is a collective's batch rule over the
+axis it names. `evaluate(args, params)` runs the operation in place of a program compiled from `lower`, and
+`prepare(args, params) -> (args, params)` turns parameters that are Python functions into jaxprs before an equation is
+written. `lower_as(*args, **params)` is a traceable function to lower in place of `lower`.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ class Primitive:
     """One operation of the language."""
 
     __slots__ = (
-        "name", "multiple_results", *SLOTS, "linearize", "batch_named", "lower_as", "exact", "call", "typed", "compiled",
-        "__weakref__",
+        "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact", "call",
+        "typed", "compiled", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +84,8 @@ class Primitive:
         multiple_results: bool = False,
         linearize: Rule | None = None,
         batch_named: Rule | None = None,
+        evaluate: Rule | None = None,
+        prepare: Rule | None = None,
         lower_as: Rule | None = None,
         exact: bool = False,
         call: bool = False,
@@ -90,9 +94,8 @@ class Primitive:
         self.multiple_results = multiple_results
         self.abstract, self.reference, self.lower = abstract, reference, lower
         self.jvp, self.transpose, self.batch = jvp, transpose, batch
-        self.linearize = linearize  # for primitives that hold jaxprs: splits primal from tangent work
-        self.batch_named = batch_named  # for collectives: what they do over the axis being mapped
-        self.lower_as = lower_as  # a traceable function to lower in place of `lower`
+        self.linearize = linearize
+        self.batch_named, self.evaluate, self.prepare, self.lower_as = batch_named, evaluate, prepare, lower_as
         self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         self.typed: dict[Any, list[ShapedArray]] = {}

@@ -154,4 +154,14 @@ from xpr.primitives.placing import select_n_p as select_n_p
 from xpr.primitives.placing import slice_ as slice
 from xpr.primitives.placing import slice_in_dim as slice_in_dim
 from xpr.primitives.placing import slice_p as slice_p
+from xpr.primitives.dot import DotDimensionNumbers as DotDimensionNumbers
+from xpr.primitives.dot import Precision as Precision
+from xpr.primitives.dot import PrecisionLike as PrecisionLike
+from xpr.primitives.dot import batch_matmul as batch_matmul
+from xpr.primitives.dot import dot as dot
+from xpr.primitives.dot import dot_general as dot_general
+from xpr.primitives.dot import dot_general_p as dot_general_p
+from xpr.primitives.random_bits import threefry2x32_p as threefry2x32_p
 from xpr.control.xla_call import xla_call_p as xla_call_p
+from xpr.control.stop_gradient import stop_gradient as stop_gradient
+from xpr.control.stop_gradient import stop_gradient_p as stop_gradient_p

@@ -71,6 +71,8 @@ class StageTrace(Trace):
         return tracer
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        if primitive.prepare is not None:
+            args, params = primitive.prepare(args, params)
         operands: list[Atom] = []
         for x in args:
             operands.append(x.var if type(x) is StageTracer and x.trace is self else self.lift(x))

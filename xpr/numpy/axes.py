@@ -1,0 +1,50 @@
+"""Axes as users name them: negative, in tuples, or all."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+_ALL_AXES = tuple(tuple(range(n)) for n in range(33))
+
+
+def one_axis(axis: Any, ndim: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+      ValueError: the array has no such axis.
+      TypeError: `axis` is not an integer.
+    """
+    index = operator.index(axis)
+    if not -ndim <= index < ndim:
+        raise ValueError(f"axis {index} is out of bounds for an array of {ndim} axes.")
+    return index % ndim
+
+
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that `axis` names, counted from the front: all for None, one for an integer, else those listed.
+
+    Raises:
+      ValueError: the array has no such axis, or an axis is named twice.
+      TypeError: `axis` is neither an integer nor a sequence of them.
+    """
+    if axis is None:
+        return _ALL_AXES[ndim]
+    if type(axis) is int:
+        return (one_axis(axis, ndim),)
+    if not isinstance(axis, (tuple, list)):
+        return (one_axis(axis, ndim),)
+    axes = tuple(one_axis(a, ndim) for a in axis)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"axis {tuple(axis)} names an axis twice; the array has {ndim}.")
+    return axes
+
+
+def no_out(name: str, out: Any) -> None:
+    """Refuses `out`, which NumPy's signatures have.
+
+    Raises:
+      NotImplementedError: `out` was given.
+    """
+    if out is not None:
+        raise NotImplementedError(f"{name}: out= is not supported, because arrays are immutable. Use the result.")

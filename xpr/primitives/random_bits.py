@@ -1,0 +1,176 @@
+"""Random bits: the counter-based generator Threefry-2x32, and arrays of bits made with it.
+
+Threefry scrambles a counter of two 32-bit words with a key of two words; the same key and counter always give the same
+two words. An array of bits is the scrambled count of its entries. Source: Salmon, Moraes, Dror and Shaw, "Parallel
+random numbers: as easy as 1, 2, 3" (SC 2011), with 20 rounds. How entries are counted, and how the two words make 8,
+16, 32 or 64 bits, is what JAX does by default, so the same key draws the same numbers in both.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import repeat
+from typing import Any, Sequence
+
+import numpy as np
+
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dtypes import uint8, uint16, uint32, uint64
+from xpr.primitives.elementwise import (
+    NOT_LINEAR,
+    batch_elementwise,
+    bitwise_or,
+    bitwise_xor,
+    convert_element_type,
+    shift_left,
+    shift_right_logical,
+)
+from xpr.primitives.placing import broadcasted_iota, slice_
+from xpr.primitives.shapes import reshape, squeeze
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # for four rounds and the next four, in turn
+PARITY = 0x1BD11BDA  # keeps a key of zeros from leaving the words as they are
+MASK = 0xFFFFFFFF
+FEW = 8  # blocks; up to here Python's own integers are faster than NumPy's arrays
+
+
+def scrambled(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
+    """The generator on Python integers or on uint32 arrays."""
+    keys = (k0, k1, k0 ^ k1 ^ PARITY)
+    x0, x1 = (x0 + k0) & MASK, (x1 + k1) & MASK
+    for group in range(5):
+        for places in ROTATIONS[group % 2]:
+            x0 = (x0 + x1) & MASK
+            x1 = x0 ^ ((x1 << places & MASK) | x1 >> 32 - places)
+        x0 = (x0 + keys[(group + 1) % 3]) & MASK
+        x1 = (x1 + keys[(group + 2) % 3] + (group + 1)) & MASK
+    return x0, x1
+
+
+# -- threefry2x32: (key word, key word, counter word, counter word) -> (word, word), entry by entry
+
+
+def _threefry_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
+    shapes = {a.shape for a in avals if a.shape}
+    if len(shapes) > 1 or any(a.dtype != uint32 for a in avals):
+        raise TypeError(
+            "threefry2x32: the two words of the key and the two of the counter must be u32, of one shape or scalars, and "
+            f"are ({', '.join(a.str_short() for a in avals)})."
+        )
+    aval = ShapedArray(shapes.pop() if shapes else (), uint32)
+    return [aval, aval]
+
+
+def _threefry_reference(values: Sequence[Any]) -> list[Any]:
+    words = [np.asarray(x) for x in values]
+    shape = max([w.shape for w in words], key=len)
+    if math.prod(shape) > FEW:
+        return [np.broadcast_to(x, shape) for x in scrambled(*words)]
+    columns = [w.ravel().tolist() if w.shape == shape else repeat(w.item()) for w in words]
+    pairs = [scrambled(*block) for block in zip(*columns)]
+    return [np.array([pair[i] for pair in pairs], uint32).reshape(shape) for i in (0, 1)]
+
+
+def _threefry_write(b: Builder, words: list[Value]) -> list[Value]:
+    k0, k1, x0, x1 = words
+    aval = x0.aval
+
+    def op(name: str, x: Value, y: Value) -> Value:
+        return b.op(f"stablehlo.{name}", [x, y], aval)
+
+    def number(value: int) -> Value:
+        return b.constant(value, aval)
+
+    keys = (k0, k1, op("xor", op("xor", k0, k1), number(PARITY)))
+    x0, x1 = op("add", x0, k0), op("add", x1, k1)
+    for group in range(5):
+        for places in ROTATIONS[group % 2]:
+            x0 = op("add", x0, x1)
+            left, right = op("shift_left", x1, number(places)), op("shift_right_logical", x1, number(32 - places))
+            x1 = op("xor", x0, op("or", left, right))
+        x0 = op("add", x0, keys[(group + 1) % 3])
+        x1 = op("add", op("add", x1, keys[(group + 2) % 3]), number(group + 1))
+    return [x0, x1]
+
+
+def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    """A call of a function that is written once for each shape in a module."""
+    aval = avals[0]
+    key = ("threefry2x32", aval)
+    if key not in b.module.shared:
+        b.module.shared[key] = b.module.function("threefry2x32", [aval] * 4, _threefry_write)
+    return b.call(b.module.shared[key], [b.broadcast(x, aval.shape) for x in operands], avals)
+
+
+def _threefry_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    outs = threefry2x32_p.bind(*primals)
+    return outs, [Zero(aval_of(x).to_tangent_aval()) for x in outs]
+
+
+threefry2x32_p = register(
+    Primitive(
+        "threefry2x32",
+        abstract=_threefry_abstract,
+        reference=_threefry_reference,
+        lower=_threefry_lower,
+        jvp=_threefry_jvp,
+        transpose=Unsupported(NOT_LINEAR),
+        batch=Unsupported("it is set below"),
+        multiple_results=True,
+        exact=True,
+    )
+)
+_batch_one = batch_elementwise(threefry2x32_p)
+
+
+def _threefry_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
+    (outs,), (dim,) = _batch_one(size, values, dims)
+    return outs, [dim, dim]
+
+
+threefry2x32_p.batch = _threefry_batch
+
+
+def threefry2x32(k0: Any, k1: Any, x0: Any, x1: Any) -> list[Any]:
+    """Two random words for each entry, from the two words of a key and of a counter, uint32 of one shape or scalars.
+
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+    """
+    return threefry2x32_p.bind(k0, k1, x0, x1)
+
+
+# -- Arrays of bits
+
+ZERO_WORD = np.uint32(0)
+
+
+def key_words(key: Any) -> tuple[Any, Any]:
+    """The two words of a key, uint32[2]."""
+    return squeeze(slice_(key, (0,), (1,)), (0,)), squeeze(slice_(key, (1,), (2,)), (0,))
+
+
+def entry_counts(shape: Sequence[int]) -> tuple[Any, Any]:
+    """The number of each entry in row-major order, as its high and its low word; the high one mostly a scalar 0."""
+    size = math.prod(shape)
+    if size <= 1 << 32:
+        low = broadcasted_iota(uint32, (size,), 0) if shape else ZERO_WORD
+        return ZERO_WORD, reshape(low, shape)
+    count = reshape(broadcasted_iota(uint64, (size,), 0), shape)
+    high = shift_right_logical(count, np.uint64(32))
+    return convert_element_type(high, uint32), convert_element_type(count, uint32)
+
+
+def random_bits(k0: Any, k1: Any, bit_width: int, shape: Sequence[int]) -> Any:
+    """Random unsigned integers of 8, 16, 32 or 64 bits, from the two words of a key."""
+    return joined(*threefry2x32(k0, k1, *entry_counts(shape)), bit_width)
+
+
+def joined(high: Any, low: Any, bit_width: int) -> Any:
+    """Two random words as one unsigned integer: side by side for 64 bits, else laid over each other and cut."""
+    if bit_width == 64:
+        high, low = (convert_element_type(x, uint64) for x in (high, low))
+        return bitwise_or(shift_left(high, np.uint64(32)), low)
+    word = bitwise_xor(high, low)
+    return word if bit_width == 32 else convert_element_type(word, {8: uint8, 16: uint16}[bit_width])
