@@ -116,12 +116,18 @@ def _dot_general_abstract(
                 f"dot_general: {lhs.str_short()} and {rhs.str_short()}: the {what} axes {list(mine)} of the left operand "
                 f"have sizes {sizes}, and axes {list(others)} of the right one {other_sizes}. They must be the same."
             )
+    dtype = result_dtype(lhs, rhs, preferred_element_type)
+    if dtypes.COMPLEX & {lhs.dtype, rhs.dtype} and dtype not in dtypes.COMPLEX:
+        raise TypeError(
+            f"dot_general: the product of {lhs.str_short()} and {rhs.str_short()} is complex, and "
+            f"preferred_element_type={dtype.name} is not. Take the real part of the product."
+        )
     shape = (
         *(lhs.shape[a] for a in lb),
         *(n for a, n in enumerate(lhs.shape) if a not in lc and a not in lb),
         *(n for a, n in enumerate(rhs.shape) if a not in rc and a not in rb),
     )
-    return [ShapedArray(shape, result_dtype(lhs, rhs, preferred_element_type), lhs.weak_type and rhs.weak_type)]
+    return [ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)]
 
 
 def _check_axes(side: str, aval: ShapedArray, contracted: Axes, batched: Axes, numbers: Numbers) -> None:
@@ -146,16 +152,13 @@ def _dot_general_reference(
     aval, other = aval_of(lhs), aval_of(rhs)
     dtype = result_dtype(aval, other, preferred_element_type)
     working = _working_dtype(result_dtype(aval, other, None), dtype)
-    batch, rows, columns = ([x.shape[a] for a in axes] for x, axes in ((lhs, lb), (lhs, lf), (rhs, rf)))
+    batch, rows, columns = (tuple(x.shape[a] for a in axes) for x, axes in ((lhs, lb), (lhs, lf), (rhs, rf)))
+    terms = math.prod(lhs.shape[a] for a in lc)
     stacked = np.matmul(
-        lhs.astype(working).transpose(*lb, *lf, *lc).reshape(*batch, math.prod(rows), -1 if lhs.size else _size(lhs, lc)),
-        rhs.astype(working).transpose(*rb, *rc, *rf).reshape(*batch, _size(rhs, rc), math.prod(columns)),
+        lhs.astype(working).transpose((*lb, *lf, *lc)).reshape((*batch, math.prod(rows), terms)),
+        rhs.astype(working).transpose((*rb, *rc, *rf)).reshape((*batch, terms, math.prod(columns))),
     )
-    return [stacked.reshape(*batch, *rows, *columns).astype(dtype)]
-
-
-def _size(x: np.ndarray, axes: Axes) -> int:
-    return math.prod(x.shape[a] for a in axes)
+    return [stacked.reshape(batch + rows + columns).astype(dtype)]
 
 
 def _working_dtype(common: np.dtype, out: np.dtype) -> np.dtype:
@@ -165,11 +168,14 @@ def _working_dtype(common: np.dtype, out: np.dtype) -> np.dtype:
     return common if _wider(common, out) else out
 
 
+def _kind(dtype: np.dtype) -> int:
+    """0 to 3 for booleans, integers, floats, complex numbers."""
+    return next(i for i, kind in enumerate((dtypes.BOOL, dtypes.INTEGERS, dtypes.FLOATS, dtypes.COMPLEX)) if dtype in kind)
+
+
 def _wider(a: np.dtype, b: np.dtype) -> bool:
-    """Whether b adds nothing to a: it is a shorter dtype of the same kind, or a lower kind."""
-    kinds = (dtypes.BOOL, dtypes.INTEGERS, dtypes.FLOATS, dtypes.COMPLEX)
-    kind_a, kind_b = (next(i for i, kind in enumerate(kinds) if d in kind) for d in (a, b))
-    return kind_a > kind_b or (kind_a == kind_b and a.itemsize >= b.itemsize)
+    """Whether b adds nothing to a: it is of a lower kind, or of the same and no longer."""
+    return (_kind(a), a.itemsize) >= (_kind(b), b.itemsize)
 
 
 def free_axes(ndim: int, contracted: Sequence[int], batched: Sequence[int]) -> Axes:
@@ -207,12 +213,10 @@ def _dot_general_lower(
 
 
 def _comparable(b: Builder, operands: list[Value], out: np.dtype) -> list[Value]:
-    """The operands in one dtype, of the result's kind where that is a higher one."""
-    lhs, rhs = operands
-    common = result_dtype(lhs.aval, rhs.aval, None)
-    if common.kind != out.kind and not _wider(common, out) and not (common in dtypes.FLOATS and out in dtypes.FLOATS):
-        common = out
-    return [b.convert(lhs, common), b.convert(rhs, common)]
+    """The operands in one dtype, the result's where that is of a higher kind."""
+    common = result_dtype(operands[0].aval, operands[1].aval, None)
+    dtype = out if _kind(out) > _kind(common) else common
+    return [b.convert(x, dtype) for x in operands]
 
 
 def _is_small(lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers) -> bool:
@@ -341,13 +345,12 @@ def _dot_general_transpose(
 ) -> list[Any]:
     (ct,), (x, y) = cts, operands
     lhs, rhs, out = _labels(dimension_numbers, aval_of(x).ndim, aval_of(y).ndim)
-    params = {"preferred_element_type": preferred_element_type}
     if is_linear(x):
-        back = contract(ct, out, y, rhs, lhs, precision=precision, **params)
-        return [convert_element_type(back, x.aval.dtype, x.aval.weak_type) if aval_of(back) is not x.aval else back, None]
+        back = contract(ct, out, y, rhs, lhs, precision=precision, preferred_element_type=preferred_element_type)
+        return [convert_element_type(back, x.aval.dtype), None]
     reverse = None if precision is None else precision[::-1]
-    back = contract(ct, out, x, lhs, rhs, precision=reverse, **params)
-    return [None, convert_element_type(back, y.aval.dtype, y.aval.weak_type) if aval_of(back) is not y.aval else back]
+    back = contract(ct, out, x, lhs, rhs, precision=reverse, preferred_element_type=preferred_element_type)
+    return [None, convert_element_type(back, y.aval.dtype)]
 
 
 def _dot_general_batch(
