@@ -1,0 +1,171 @@
+"""The door for new primitives: an operation of your own, with as many rules as you need of it.
+
+    softclip_p = Primitive("softclip")
+
+    @softclip_p.def_lowering_as
+    def _(x, *, limit): return limit * jnp.tanh(x / limit)
+
+    @softclip_p.def_jvp
+    def _(primals, tangents, *, limit): ...
+
+    def softclip(x): return softclip_p.bind(x, limit=1.0)
+
+Each `def_...` gives one rule and can be used as a decorator. A primitive so made composes with every transformation
+that it has a rule for; where a rule is missing, the error says which and how to give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.backend.array import Array, from_host
+from xpr.backend.stablehlo import Builder as Builder
+from xpr.backend.stablehlo import Value as Value
+from xpr.core.avals import ShapedArray as ShapedArray
+from xpr.core.avals import Zero, aval_of
+from xpr.core.primitive import Linear as Linear
+from xpr.core.primitive import Primitive as _CorePrimitive
+from xpr.core.primitive import Unsupported, is_linear, register
+from xpr.primitives.shapes import instantiate
+from xpr.transforms.evaluate import reference_eval
+from xpr.transforms.stage import stage
+
+__all__ = ["Builder", "Linear", "Primitive", "ShapedArray", "Value", "is_linear"]
+
+Rule = Callable[..., Any]
+
+
+class Primitive(_CorePrimitive):
+    """A new primitive without rules; the `def_...` methods give it some.
+
+    Args:
+      name: as jaxprs print it.
+      multiple_results: whether it gives a list of results rather than one.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.extend import Primitive
+    >>> double_p = Primitive("double")
+    >>> double_p.def_lowering_as(lambda x: 2 * x)  # doctest: +ELLIPSIS
+    <function ...
+    >>> double_p.bind(jnp.arange(3))
+    Array([0, 2, 4], dtype=int32)
+    >>> xpr.make_jaxpr(double_p.bind)(1.0)
+    { lambda ; a:f32[]. let b:f32[] = double a in (b,) }
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, multiple_results: bool = False):
+        def missing(method: str) -> Unsupported:
+            return Unsupported(f"Give {name} one with {name}_p.{method}(...).")
+
+        super().__init__(
+            name,
+            abstract=missing("def_abstract_eval"),
+            reference=missing("def_impl"),
+            lower=missing("def_lowering or def_lowering_as"),
+            jvp=missing("def_jvp"),
+            transpose=missing("def_transpose"),
+            batch=missing("def_batching"),
+            multiple_results=multiple_results,
+        )
+        register(self)
+
+    def _listed(self, out: Any) -> list[Any]:
+        return list(out) if self.multiple_results else [out]
+
+    def def_impl(self, rule: Rule) -> Rule:
+        """The meaning: `rule(*arrays, **params)` gives NumPy or xpr arrays. Eager calls run it."""
+
+        def reference(values: Sequence[Any], **params: Any) -> list[Any]:
+            return [np.asarray(x) for x in self._listed(rule(*values, **params))]
+
+        def evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+            arrays = [x if type(x) is Array else from_host(np.array(x)) for x in args]
+            outs = self._listed(rule(*arrays, **params))
+            return [x if type(x) is Array else from_host(np.array(x)) for x in outs]
+
+        self.reference, self.evaluate = reference, evaluate
+        return rule
+
+    def def_abstract_eval(self, rule: Rule) -> Rule:
+        """The types: `rule(*avals, **params)` gives a `ShapedArray` (or anything with shape and dtype), or several."""
+
+        def abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
+            outs = self._listed(rule(*avals, **params))
+            return [x if isinstance(x, ShapedArray) else ShapedArray(x.shape, x.dtype) for x in outs]
+
+        self.abstract = abstract
+        return rule
+
+    def def_jvp(self, rule: Rule) -> Rule:
+        """The derivative: `rule(primals, tangents, **params) -> (result, tangent)`; zero tangents come as arrays."""
+
+        def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+            outs, out_tangents = rule(tuple(primals), tuple(map(instantiate, tangents)), **params)
+            listed = [
+                Zero(aval_of(x).to_tangent_aval()) if t is None else t
+                for x, t in zip(self._listed(outs), self._listed(out_tangents), strict=True)
+            ]
+            return self._listed(outs), listed
+
+        self.jvp = jvp
+        return rule
+
+    def def_transpose(self, rule: Rule) -> Rule:
+        """The transpose: `rule(ct, *operands, **params)` gives a cotangent for each operand, None for known ones.
+
+        Operands to be solved for are `Linear(aval)`; `is_linear(operand)` tells. With several results `ct` is a list.
+        """
+
+        def transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
+            cts = [instantiate(ct) for ct in cts]
+            return list(rule(cts if self.multiple_results else cts[0], *operands, **params))
+
+        self.transpose = transpose
+        return rule
+
+    def def_batching(self, rule: Rule) -> Rule:
+        """The vectorization: `rule(size, vals, dims, **params) -> (result, dim)`; a dim is None where not mapped."""
+
+        def batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+            outs, out_dims = rule(size, tuple(values), tuple(dims), **params)
+            return self._listed(outs), self._listed(out_dims)
+
+        self.batch = batch
+        return rule
+
+    def def_lowering(self, rule: Rule) -> Rule:
+        """The StableHLO: `rule(builder, operands, avals, **params)` gives a `Value`, or several.
+
+        `avals` are the types of the results; see `Builder.op`.
+        """
+
+        def lower(builder: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
+            return self._listed(rule(builder, operands, avals, **params))
+
+        self.lower = lower
+        return rule
+
+    def def_lowering_as(self, rule: Rule) -> Rule:
+        """A traceable function `rule(*arrays, **params)` to compile in the primitive's place.
+
+        It also gives the types and the meaning, where no other rule does.
+        """
+
+        def flat(params: dict[str, Any]) -> Rule:
+            return lambda *xs: self._listed(rule(*xs, **params))
+
+        def reference(values: Sequence[Any], **params: Any) -> list[Any]:
+            closed = stage(flat(params), [aval_of(x) for x in values])
+            return reference_eval(closed.jaxpr, closed.consts, *values)
+
+        self.lower_as = lambda *xs, **params: self._listed(rule(*xs, **params))
+        if isinstance(self.abstract, Unsupported):
+            self.abstract = lambda avals, **params: stage(flat(params), avals).out_avals
+        if isinstance(self.reference, Unsupported):
+            self.reference = reference
+        return rule
