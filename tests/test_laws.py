@@ -1,0 +1,36 @@
+"""Every law of tests/ops/laws.py on every row of the op table: `pytest tests/test_laws.py -k "vjp and add-1"`."""
+
+import pytest
+
+from tests.ops import laws, table
+
+CASES = table.cases(table.ROWS)
+
+
+def _parameters(law):
+    for name, row, sample in CASES:
+        if laws.applies(law, row, sample):
+            marks = [pytest.mark.skip(reason=row.skip[law])] if law in row.skip else []
+            yield pytest.param(law, row, sample, id=f"{law}-{name}", marks=marks)
+
+
+@pytest.mark.parametrize("law, row, sample", [p for law in laws.LAWS for p in _parameters(law)])
+def test_law(law, row, sample):
+    laws.check(law, row, sample)
+
+
+SKIPS = [
+    pytest.param(row, law, id=f"{row.primitive}-{law}")
+    for row in table.ROWS
+    for law, reason in row.skip.items()
+    if not reason.startswith("sometimes")
+]
+
+
+@pytest.mark.parametrize("row, law", SKIPS)
+def test_a_skipped_law_does_not_hold(row, law):
+    """What is excused must be at fault: once a law holds, its `skip` goes."""
+    samples = [sample for sample in row.samples if laws.applies(law, row, sample)]
+    with pytest.raises((AssertionError, NotImplementedError)):
+        for sample in samples:
+            laws.check(law, row, sample)
