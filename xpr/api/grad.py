@@ -7,6 +7,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.api.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions
 from xpr.api.staging import shaped
 from xpr.api.vmap import vmap
@@ -23,6 +24,7 @@ from xpr.transforms.transpose import backward_pass
 # -- Forward mode
 
 
+@boundary
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -101,6 +103,7 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], who: str, w
             )
 
 
+@boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of `fun` at some point, and its derivative there as a linear function.
 
@@ -148,6 +151,7 @@ def _split_aux(flat: FlatFunction, outs: Sequence[Any], has_aux: bool) -> tuple[
 # -- Reverse mode
 
 
+@boundary
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of `fun`, and the function that takes a cotangent of it to cotangents of the arguments.
 
@@ -224,7 +228,7 @@ def grad(
         value, gradients = with_value(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
-    return named_like(gradient, fun)
+    return named_like(boundary(gradient), fun)
 
 
 def value_and_grad(
@@ -277,7 +281,7 @@ def value_and_grad(
             value = (value, tree.unflatten(aux, outs[1:]))
         return value, gradients if not isinstance(argnums, int) else gradients[0]
 
-    return named_like(value_and_gradient, fun)
+    return named_like(boundary(value_and_gradient), fun)
 
 
 def _gradients(
@@ -341,6 +345,7 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
     return out
 
 
+@boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[..., Any]:
     """The transpose of a function that is linear.
 
@@ -404,7 +409,7 @@ def jacfwd(
         jac = tree.map(lambda out, column: _split_columns(column, out, point, point_tree, argnums), value, columns)
         return (jac, *aux) if has_aux else jac
 
-    return named_like(jacobian, fun)
+    return named_like(boundary(jacobian), fun)
 
 
 def jacrev(
@@ -436,7 +441,7 @@ def jacrev(
         jac = tree.unflatten(out_tree, nested)
         return (jac, *aux) if has_aux else jac
 
-    return named_like(jacobian, fun)
+    return named_like(boundary(jacobian), fun)
 
 
 jacobian = jacrev

@@ -12,6 +12,7 @@ import weakref
 from typing import Any, Callable, Sequence
 
 from xpr import tree
+from xpr.api.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.api.staging import ShapeDtypeStruct, shaped, with_static
 from xpr.backend import compiler, devices
@@ -248,6 +249,7 @@ class JitFunction:
                     return rebuild([Array(a, None, b) for a, b in zip(avals, outs)])
         return self.call(args, kwargs)
 
+    @boundary
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The road for every kind of call."""
         if settings.disable_jit:
@@ -402,6 +404,7 @@ class JitFunction:
             None if leaf else out_tree.unflatten,
         )
 
+    @boundary
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Traces without compiling; arguments may be anything with a shape and a dtype."""
         dynamic, dynamic_kwargs, static = self.split(args, kwargs)

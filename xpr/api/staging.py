@@ -7,6 +7,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.api.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
@@ -94,9 +95,9 @@ def make_jaxpr(
         structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals]
         return closed, tree.unflatten(out_tree, structs)
 
-    named_like(make, fun)
-    make.__name__ = f"make_jaxpr({getattr(fun, '__name__', 'function')})"
-    return make
+    made = named_like(boundary(make), fun)
+    made.__name__ = f"make_jaxpr({getattr(fun, '__name__', 'function')})"
+    return made
 
 
 def trace_function(
@@ -122,6 +123,7 @@ def with_static(fun: Callable[..., Any], static: Sequence[int], args: Sequence[A
     return named_like(rest, fun)
 
 
+@boundary
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The structure of `fun`'s result, a `ShapeDtypeStruct` at each leaf, found without computing anything.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from xpr import tree
+from xpr.api.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
 from xpr.core.avals import aval_of
 from xpr.core.source import describe_function
@@ -54,7 +55,7 @@ def vmap(
         outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature)
         return tree.unflatten(flat.out_tree, _place(fun, outs, out_dims, flat.out_tree, out_axes, size))
 
-    return named_like(mapped, fun)
+    return named_like(boundary(mapped), fun)
 
 
 def _input_dims(

@@ -25,6 +25,12 @@ _PYTHON_SCALARS = frozenset({bool, int, float, complex})
 
 # -- Typing
 
+_KINDS = {
+    FLOATS: "floats", INEXACT: "floats and complex numbers", COMPLEX: "complex numbers", NUMBERS: "numbers",
+    INTEGERS: "integers", REAL: "real numbers", REAL | BOOL: "real numbers and booleans",
+    INTEGERS | BOOL: "integers and booleans",
+}  # fmt: skip
+
 
 def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dtype]) -> ShapedArray:
     """The shape, dtype and weakness that the operands agree on."""
@@ -42,8 +48,8 @@ def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dty
         if aval.ndim > best.ndim:
             best = aval
     if best.dtype not in over:
-        allowed = ", ".join(sorted(short_name(d) for d in over))
-        raise TypeError(f"{name}: takes {allowed}, and got {', '.join(a.str_short() for a in avals)}.")
+        allowed = _KINDS.get(over) or ", ".join(sorted(short_name(d) for d in over))
+        raise TypeError(f"{name}: takes {allowed}, and got {', '.join(a.str_short() for a in avals)}. Convert with .astype.")
     return best if best.weak_type == weak else best.update(weak_type=weak)
 
 
