@@ -1,0 +1,163 @@
+"""Differentiation: values, structures, kinds of arguments, and messages."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import dtypes, lax
+from xpr.testing import check_grads
+
+
+def f(x):
+    return jnp.sin(x) * x
+
+
+def test_grad_and_value():
+    value, gradient = xpr.value_and_grad(f)(2.0)
+    assert float(value) == pytest.approx(np.sin(2) * 2, rel=1e-6)
+    assert float(gradient) == pytest.approx(np.cos(2) * 2 + np.sin(2), rel=1e-6)
+
+
+def test_any_depth():
+    d = f
+    for _ in range(4):
+        d = xpr.grad(d)
+    expected = np.sin(1.3) * 1.3 - 4 * np.cos(1.3)
+    assert float(d(1.3)) == pytest.approx(expected, rel=1e-5)
+    assert float(xpr.jit(d)(1.3)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_argnums_and_pytrees():
+    fun = lambda a, b, c: a["x"] * b[0] + c
+    grads = xpr.grad(fun, argnums=(0, 1))({"x": 2.0, "unused": 5.0}, (3.0,), 4.0)
+    assert float(grads[0]["x"]) == 3 and float(grads[0]["unused"]) == 0 and float(grads[1][0]) == 2
+    assert float(xpr.grad(fun, argnums=-1)({"x": 2.0}, (3.0,), 4.0)) == 1
+
+
+def test_has_aux():
+    fun = lambda x: (x**2, {"twice": 2 * x, "text": None})
+    gradient, aux = xpr.grad(fun, has_aux=True)(3.0)
+    assert float(gradient) == 6 and float(aux["twice"]) == 6
+    (value, aux), gradient = xpr.value_and_grad(fun, has_aux=True)(3.0)
+    assert float(value) == 9
+    value, pull, aux = xpr.vjp(fun, 3.0, has_aux=True)
+    assert float(pull(1.0)[0]) == 6
+    value, tangent, aux = xpr.jvp(fun, (3.0,), (1.0,), has_aux=True)
+    assert float(tangent) == 6 and float(aux["twice"]) == 6
+    value, push, aux = xpr.linearize(fun, 3.0, has_aux=True)
+    assert float(push(2.0)) == 12
+
+
+def test_integers_have_float0_tangents():
+    gradient = xpr.grad(lambda n, x: n * x, argnums=0, allow_int=True)(2, 3.0)
+    assert gradient.dtype == dtypes.float0 and gradient.shape == ()
+    out, tangent = xpr.jvp(lambda x, n: (x * n, n + 1), (2.0, 3), (1.0, np.zeros((), dtypes.float0)))
+    assert float(tangent[0]) == 3 and tangent[1].dtype == dtypes.float0
+    _, pull = xpr.vjp(lambda x, n: x * n, 2.0, 3)
+    gradients = pull(1.0)
+    assert float(gradients[0]) == 3 and gradients[1].dtype == dtypes.float0
+
+
+def test_complex_numbers():
+    z = 1.0 + 2.0j
+    assert complex(xpr.grad(lambda z: z**3, holomorphic=True)(z)) == pytest.approx(3 * z**2)
+    # The gradient of a real function of z is the conjugate of JAX's direction of steepest descent: df/dx - i df/dy.
+    assert complex(xpr.grad(lambda z: jnp.real(z * jnp.conj(z)))(z)) == pytest.approx(2 * np.conj(z))
+    check_grads(lambda z: jnp.abs(jnp.exp(z) * z), (np.complex64(z),), order=1)
+
+
+def test_linearize_runs_the_function_once():
+    calls = []
+
+    def counted(x):
+        calls.append(1)
+        return jnp.sin(x)
+
+    y, push = xpr.linearize(counted, 0.5)
+    assert float(push(2.0)) == pytest.approx(2 * np.cos(0.5), rel=1e-6)
+    assert float(xpr.vmap(push)(jnp.arange(3.0))[2]) == pytest.approx(2 * np.cos(0.5), rel=1e-6)
+    assert len(calls) == 1
+
+
+def test_linear_transpose():
+    transposed = xpr.linear_transpose(lambda x, y: 2 * x - y, 1.0, xpr.ShapeDtypeStruct((), np.float32))
+    assert [float(v) for v in transposed(3.0)] == [6, -3]
+
+
+def test_jacobians_and_hessian():
+    fun = lambda x, y: {"a": x**2 * y, "b": jnp.sum(x)}
+    x, y = jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])
+    for jac in (xpr.jacfwd, xpr.jacrev):
+        out = jac(fun, argnums=(0, 1))(x, y)
+        np.testing.assert_allclose(out["a"][0], np.diag([6.0, 16.0]))
+        np.testing.assert_allclose(out["a"][1], np.diag([1.0, 4.0]))
+        np.testing.assert_allclose(out["b"][0], [1, 1])
+    h = xpr.hessian(lambda x: x[0] ** 2 * x[1])(jnp.array([1.0, 3.0]))
+    np.testing.assert_allclose(h, [[6, 2], [2, 0]])
+    jac, aux = xpr.jacfwd(lambda x: (x**2, x + 1), has_aux=True)(x)
+    np.testing.assert_allclose(aux, [2, 3])
+    jac, aux = xpr.jacrev(lambda x: (x**2, x + 1), has_aux=True)(x)
+    np.testing.assert_allclose(jac, np.diag([2.0, 4.0]))
+
+
+def test_symbolic_zeros_make_no_equations():
+    closed = xpr.make_jaxpr(xpr.grad(lambda x, y: jnp.sum(x) + jnp.sum(jnp.sin(y)) * 0.5))(jnp.ones(3), jnp.ones(4))
+    assert not any(eqn.primitive.name in ("cos", "add_any") for eqn in closed.eqns)
+    plain = xpr.make_jaxpr(lambda x: xpr.jvp(lambda x, y: x * jnp.exp(y), (x, 2.0), (1.0, 1.0))[0])(1.0)
+    assert len(plain.eqns) <= 5
+
+
+def test_stop_gradient():
+    assert float(xpr.grad(lambda x: x * lax.stop_gradient(x))(3.0)) == 3
+    assert float(xpr.grad(lambda x: lax.stop_gradient({"a": x})["a"])(3.0)) == 0
+
+
+def test_grad_of_a_constant_function():
+    assert float(xpr.grad(lambda x: 1.0)(2.0)) == 0
+
+
+def test_nested_perturbations_stay_apart():
+    inner = lambda x: xpr.grad(lambda y: x + y)(1.0)
+    assert float(xpr.grad(lambda x: x * inner(x))(2.0)) == 1
+
+
+@pytest.mark.parametrize(
+    "call, part",
+    [
+        (lambda: xpr.grad(lambda x: x)(1), "got one of type i32[]. Pass floats"),
+        (lambda: xpr.grad(f)(jnp.ones(3)), "must return a scalar, and returned an array of type f32[3]"),
+        (lambda: xpr.grad(lambda x: (x, x))(1.0), "has_aux=True"),
+        (lambda: xpr.grad(lambda x: 1j * x)(1.0), "must return a real number"),
+        (lambda: xpr.grad(f, holomorphic=True)(1.0), "needs complex arguments"),
+        (lambda: xpr.grad(lambda x: jnp.real(x), holomorphic=True)(1j), "needs a complex result"),
+        (lambda: xpr.grad(3), "grad differentiates functions"),
+        (lambda: xpr.jvp(f, 1.0, 1.0), "given as tuples"),
+        (lambda: xpr.jvp(f, (1.0,), (jnp.ones(2),)), "has type f32[], and f32[2] was given"),
+        (lambda: xpr.jvp(f, (1,), (1,)), "Tangents of integers have dtype float0"),
+        (lambda: xpr.vjp(f, 1.0)[1](jnp.ones(2)), "must have that type, and f32[2] was given"),
+        (lambda: xpr.value_and_grad(f, has_aux=True)(1.0), "must return a pair (scalar, auxiliary data)"),
+    ],
+)
+def test_type_errors(call, part):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert part in str(caught.value)
+
+
+def test_value_errors():
+    with pytest.raises(ValueError, match="argnums=2 is out of range"):
+        xpr.grad(f, argnums=2)(1.0)
+    with pytest.raises(ValueError, match="jvp: the tangents must have the primals' structure"):
+        xpr.jvp(f, (1.0,), ({"a": 1.0},))
+    with pytest.raises(NotImplementedError, match="reduce_axes"):
+        xpr.grad(f, reduce_axes=("i",))
+
+
+def test_a_missing_rule_names_the_users_line():
+    from xpr.extend import Primitive
+
+    odd_p = Primitive("odd")
+    odd_p.def_lowering_as(lambda x: x + 1)
+    with pytest.raises(xpr.errors.UnsupportedRule, match="odd: no jvp rule. Give odd one with odd_p.def_jvp"):
+        xpr.grad(lambda x: odd_p.bind(x))(1.0)

@@ -1,0 +1,321 @@
+"""jit: how often it traces, what it takes, what it keeps, and what it says when it can't."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax
+
+
+class Counted:
+    """A function that counts how often it is traced."""
+
+    def __init__(self, fun):
+        self.fun, self.count = fun, 0
+        self.__name__ = "counted"
+
+    def __call__(self, *args, **kwargs):
+        self.count += 1
+        return self.fun(*args, **kwargs)
+
+
+def test_traced_once_per_abstract_signature():
+    fun = Counted(lambda x, y: x + y)
+    jitted = xpr.jit(fun)
+    for _ in range(3):
+        assert float(jitted(1.0, 2.0)) == 3
+    assert fun.count == 1
+    jitted(jnp.ones(3), 2.0)
+    jitted(jnp.zeros(3), 5.0)
+    assert fun.count == 2
+    jitted(1, 2)
+    assert fun.count == 3
+
+
+def test_two_jits_of_one_function_share_their_traces():
+    fun = Counted(lambda x: x + 1)
+    xpr.jit(fun)(1.0)
+    xpr.jit(fun)(2.0)
+    assert fun.count == 1
+
+
+def test_x64_setting_is_part_of_the_signature():
+    jitted = xpr.jit(lambda: jnp.arange(2))
+    assert jitted().dtype == np.int32
+    with xpr.enable_x64(True):
+        assert jitted().dtype == np.int64
+    assert jitted().dtype == np.int32
+
+
+def test_static_arguments_by_number_and_name():
+    fun = Counted(lambda x, n, *, mode="up": x * n if mode == "up" else x / n)
+    jitted = xpr.jit(fun, static_argnums=1, static_argnames="mode")
+    assert float(jitted(2.0, 3)) == 6
+    assert float(jitted(2.0, 3, mode="down")) == pytest.approx(2 / 3)
+    assert float(jitted(5.0, 3)) == 15
+    assert fun.count == 2
+    jitted(2.0, 4)
+    assert fun.count == 3
+
+
+def test_a_static_name_counts_however_it_is_passed():
+    def fun(x, n):
+        assert isinstance(n, int)
+        return x * n
+
+    jitted = xpr.jit(fun, static_argnames="n")
+    assert float(jitted(2.0, 3)) == float(jitted(2.0, n=3)) == 6
+
+
+def test_static_arguments_of_equal_value_and_other_type_differ():
+    jitted = xpr.jit(lambda n: jnp.ones(2) * (1.5 if isinstance(n, bool) else 2.5), static_argnums=0)
+    assert float(jitted(1)[0]) == 2.5 and float(jitted(True)[0]) == 1.5
+
+
+def test_keyword_arguments_and_pytrees():
+    jitted = xpr.jit(lambda p, *, scale: {"out": p["w"] * scale, "none": None})
+    out = jitted({"w": jnp.ones(2)}, scale=3.0)
+    assert out["none"] is None
+    np.testing.assert_array_equal(out["out"], [3, 3])
+
+
+def test_decorator_with_options_and_methods():
+    class Model:
+        @xpr.jit
+        def twice(self, x):
+            return x * 2
+
+    xpr.tree_util.register_static(Model)
+
+    @xpr.jit(static_argnums=0)
+    def repeat(n, x):
+        return x * n
+
+    assert float(repeat(3, 2.0)) == 6
+    assert float(Model().twice(2.0)) == 4
+
+
+def test_jvp_of_jit_traces_the_function_once():
+    fun = Counted(lambda x: jnp.sin(x) * x)
+    jitted = xpr.jit(fun)
+    jitted(1.0)
+    xpr.jvp(jitted, (1.0,), (1.0,))
+    xpr.grad(jitted)(1.0)
+    xpr.vmap(jitted)(jnp.ones(3))
+    assert fun.count == 1 + 1  # the rows are not weakly typed
+
+
+def test_constants_are_never_part_of_the_program():
+    table = jnp.arange(1000.0)
+    lowered = xpr.jit(lambda x: x + table).lower(1.0)
+    assert len(lowered.as_text()) < 1000
+    np.testing.assert_array_equal(xpr.jit(lambda x: x + table)(1.0), np.arange(1000) + 1)
+
+
+def test_donation_deletes_the_argument():
+    x = jnp.sin(jnp.ones(1000))
+    y = xpr.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert x.is_deleted() and not y.is_deleted()
+    with pytest.raises(xpr.errors.DeletedArrayError, match="deleted, or donated"):
+        np.asarray(x)
+    assert "deleted" in repr(x)
+
+
+def test_donation_by_name_inside_pytrees():
+    state = {"a": jnp.sin(jnp.ones(3)), "b": jnp.cos(jnp.ones(3))}
+    jitted = xpr.jit(lambda k, state: {n: v * k for n, v in state.items()}, donate_argnames="state")
+    out = jitted(2.0, state)
+    assert state["a"].is_deleted() and state["b"].is_deleted()
+    np.testing.assert_allclose(out["a"], 2 * np.sin(np.ones(3)), rtol=1e-6)
+
+
+def test_lower_compile_and_analyses():
+    lowered = xpr.jit(lambda x: jnp.sin(x) @ x).lower(xpr.ShapeDtypeStruct((4, 4), np.float32))
+    assert "stablehlo.sine" in lowered.as_text()
+    compiled = lowered.compile()
+    assert "HloModule" in compiled.as_text()
+    assert compiled.cost_analysis()["flops"] > 0
+    assert compiled.memory_analysis().argument_size_in_bytes == 64
+    x = np.eye(4, dtype=np.float32)
+    np.testing.assert_allclose(compiled(x), np.sin(x) @ x, rtol=1e-6)
+    with pytest.raises(TypeError, match=r"compiled for \(f32\[4,4\]\), called with \(f32\[3\]\)"):
+        compiled(jnp.ones(3))
+    with pytest.raises(TypeError, match="compiled for arguments of structure"):
+        compiled(x, x)
+
+
+def test_unknown_compiler_options_are_named():
+    with pytest.raises(ValueError, match="xla_no_such_option"):
+        xpr.jit(lambda x: x + 1, compiler_options={"xla_no_such_option": 1})(jnp.ones(2))
+
+
+def test_disable_jit_runs_op_by_op():
+    seen = []
+    with xpr.disable_jit():
+        xpr.jit(lambda x: seen.append(float(x)))(2.0)
+    assert seen == [2.0]
+
+
+def test_reference_backend_needs_no_xla():
+    fun = lambda x: jnp.sum(jnp.sin(x) * x, 0)
+    x = np.linspace(0, 1, 5, dtype=np.float32)
+    np.testing.assert_allclose(xpr.jit(fun, backend="reference")(x), xpr.jit(fun)(x), rtol=1e-6)
+
+
+def test_caches_keep_neither_functions_nor_arrays_alive():
+    array = jnp.arange(5.0)
+
+    def fun(x):
+        return x + array
+
+    refs = [weakref.ref(fun), weakref.ref(array)]
+    xpr.jit(fun)(1.0)
+    xpr.jit(lambda y: xpr.jit(fun)(y))(1.0)
+    del fun, array
+    gc.collect()
+    assert [r() for r in refs] == [None, None]
+
+
+def test_clear_caches_forgets_traces():
+    fun = Counted(lambda x: x + 1)
+    jitted = xpr.jit(fun)
+    jitted(1.0)
+    xpr.clear_caches()
+    jitted(1.0)
+    assert fun.count == 2
+    jitted.clear_cache()
+    jitted(1.0)
+    assert fun.count == 3
+
+
+def test_dispatch_is_asynchronous():
+    x = jnp.ones((1500, 1500))
+    matmul = xpr.jit(lambda x: x @ x @ x @ x)
+    matmul(x).block_until_ready()
+    y = matmul(x)
+    y.block_until_ready()
+    assert y.is_ready()
+
+
+def test_a_call_with_closed_over_tracers_is_traced_once_in_a_trace():
+    inner_count = 0
+
+    def outer(x):
+        @xpr.jit
+        def inner(y):
+            nonlocal inner_count
+            inner_count += 1
+            return y * x
+
+        return inner(1.0) + inner(2.0)
+
+    assert float(xpr.jit(outer)(3.0)) == 9
+    assert inner_count == 1
+
+
+@pytest.mark.parametrize("nest", [xpr.grad, xpr.jit, lambda f: xpr.jit(xpr.grad(xpr.jit(f)))])
+def test_jit_anywhere_in_the_nest(nest):
+    fun = lambda x: jnp.sin(x) * x
+    nested, plain = nest(xpr.jit(fun)), nest(fun)
+    assert float(nested(0.7)) == pytest.approx(float(plain(0.7)), rel=1e-6)
+
+
+# -- Errors
+
+
+def test_branching_on_a_traced_value():
+    def choose(x, negate):
+        return -x if negate else x
+
+    with pytest.raises(xpr.errors.TracerBoolConversionError) as error:
+        xpr.jit(choose)(1, True)
+    message = str(error.value)
+    assert isinstance(error.value, TypeError)
+    for part in ("argument negate of choose at test_jit.py:", "-x if negate else x", "static_argnums", "lax.cond", "jnp.where"):
+        assert part in message
+    assert int(xpr.jit(choose, static_argnums=1)(1, True)) == -1
+
+
+@pytest.mark.parametrize(
+    "fun, error, part",
+    [
+        (lambda x: float(x), xpr.errors.ConcretizationTypeError, "float()"),
+        (lambda x: int(x), xpr.errors.ConcretizationTypeError, "int()"),
+        (lambda x: x.item(), xpr.errors.ConcretizationTypeError, ".item()"),
+        (lambda x: x.tolist(), xpr.errors.ConcretizationTypeError, ".tolist()"),
+        (lambda x: complex(x), xpr.errors.ConcretizationTypeError, "complex()"),
+        (lambda x: list(range(x)), xpr.errors.TracerIntegerConversionError, "lax.fori_loop"),
+        (lambda x: np.sin(x), xpr.errors.TracerArrayConversionError, "xpr.numpy"),
+        (lambda x: f"{x:.2f}", xpr.errors.ConcretizationTypeError, "format()"),
+        (lambda x: 1 if x > 0 else 2, xpr.errors.TracerBoolConversionError, "lax.cond"),
+    ],
+)
+def test_asking_a_tracer_for_its_value(fun, error, part):
+    for transform in (xpr.jit, xpr.make_jaxpr, lambda f: lambda x: xpr.vmap(f)(jnp.ones(2, jnp.int32) * x)):
+        with pytest.raises(error) as caught:
+            transform(fun)(1)
+        assert part in str(caught.value) and "argument x" in str(caught.value) and "test_jit.py" in str(caught.value)
+
+
+def test_python_control_flow_under_grad_and_jvp_sees_values():
+    def divide(x, y):
+        return x / y if y >= 1.0 else 0.0 * x
+
+    assert float(xpr.grad(divide)(3.0, 2.0)) == 0.5
+    assert float(xpr.jvp(lambda x: x * int(x) if bool(x > 0) else x, (2.5,), (1.0,))[1]) == 2
+
+
+def test_escaped_tracers_say_where_they_were_made():
+    kept = []
+
+    def leaky(x):
+        kept.append(x * 2)
+        return x
+
+    xpr.jit(leaky)(1.0)
+    for use in (lambda: kept[0] + 1, lambda: xpr.jit(lambda y: y + kept[0])(1.0), lambda: float(kept[0])):
+        with pytest.raises(xpr.errors.UnexpectedTracerError) as error:
+            use()
+        assert "leaky at test_jit.py:" in str(error.value) and "escaped" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "call, error, part",
+    [
+        (lambda: xpr.jit(3), TypeError, "jit compiles functions, and got 3"),
+        (lambda: xpr.jit(lambda x: x)("a"), TypeError, "argument x of <lambda> at test_jit.py:"),
+        (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned something that is no array, at result"),
+        (lambda: xpr.jit(lambda x: {"k": [x, "a"]})(1), TypeError, "result['k'][1]"),
+        (lambda: xpr.jit(lambda x: x, static_argnums=0)([1]), ValueError, "can't be hashed"),
+        (lambda: xpr.jit(lambda x: x, static_argnums=3), ValueError, "takes 1 positional arguments"),
+        (lambda: xpr.jit(lambda x: x, static_argnames="y"), ValueError, "the parameters of <lambda>"),
+    ],
+)
+def test_bad_input_is_named(call, error, part):
+    with pytest.raises(error) as caught:
+        call()
+    assert part in str(caught.value)
+
+
+def test_library_frames_are_cut_from_tracebacks():
+    def fails(x):
+        raise KeyError("mine")
+
+    import traceback
+
+    for switch, expected in ((True, 1), (False, 4)):
+        with xpr.traceback_filtering(switch):
+            try:
+                xpr.grad(xpr.jit(fails))(1.0)
+            except KeyError as error:
+                inside = [f for f in traceback.extract_tb(error.__traceback__) if "/xpr/" in f.filename.replace("\\", "/")]
+                assert (len(inside) <= expected) is switch
+
+
+def test_psum_outside_of_any_mapped_axis():
+    with pytest.raises(NameError, match="no mapped axis named 'i'"):
+        xpr.jit(lambda x: lax.psum(x, "i"))(1.0)

@@ -1,0 +1,82 @@
+"""vmap: axes, sizes, structures, nesting, and messages."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def test_axes_of_arguments_and_results():
+    double = lambda x: 2 * x
+    np.testing.assert_array_equal(xpr.vmap(double)(X), 2 * X)
+    np.testing.assert_array_equal(xpr.vmap(double, in_axes=1, out_axes=0)(X), 2 * X.T)
+    np.testing.assert_array_equal(xpr.vmap(double, in_axes=-1, out_axes=-1)(X), 2 * X)
+    np.testing.assert_array_equal(xpr.vmap(lambda x, y: x + y, in_axes=(0, None))(X, X[0]), X + X[0])
+    np.testing.assert_array_equal(xpr.vmap(lambda x, y: x + y, in_axes=[0, None])(X, X[0]), X + X[0])
+
+
+def test_axes_are_pytree_prefixes():
+    fun = lambda p, x: {"s": p["w"] * x, "b": p["b"]}
+    out = xpr.vmap(fun, in_axes=({"w": 0, "b": None}, 1), out_axes={"s": 1, "b": None})(
+        {"w": X[:, 0], "b": 2.0}, X.T
+    )
+    np.testing.assert_array_equal(out["s"], (X[:, :1] * X).T)
+    assert float(out["b"]) == 2
+
+
+def test_keyword_arguments_are_mapped_over_axis_0():
+    np.testing.assert_array_equal(xpr.vmap(lambda x, *, y: x + y)(X, y=X), 2 * X)
+
+
+def test_unmapped_results_are_repeated():
+    np.testing.assert_array_equal(xpr.vmap(lambda x: 1.0)(X), np.ones(3))
+    np.testing.assert_array_equal(xpr.vmap(lambda: jnp.ones(2), axis_size=3)(), np.ones((3, 2)))
+
+
+def test_axis_size_without_mapped_arguments():
+    assert xpr.vmap(lambda x: x, in_axes=None, axis_size=5)(X).shape == (5, 3, 4)
+
+
+def test_nesting_with_grad_and_jit():
+    loss = lambda w, x: jnp.sum(jnp.sin(x * w))
+    w = np.ones(4, np.float32)
+    per_example = xpr.vmap(xpr.grad(loss), in_axes=(None, 0))
+    expected = np.cos(X) * X
+    np.testing.assert_allclose(per_example(w, X), expected, rtol=1e-5)
+    np.testing.assert_allclose(xpr.jit(per_example)(w, X), expected, rtol=1e-5)
+    np.testing.assert_allclose(xpr.vmap(xpr.jit(xpr.grad(loss)), in_axes=(None, 0))(w, X), expected, rtol=1e-5)
+    total = xpr.grad(lambda w: jnp.sum(xpr.vmap(loss, in_axes=(None, 0))(w, X)))(w)
+    np.testing.assert_allclose(total, expected.sum(0), rtol=1e-5)
+
+
+def test_vmap_of_vmap():
+    outer = xpr.vmap(xpr.vmap(lambda a, b: a * b, in_axes=(None, 0)), in_axes=(0, None))
+    np.testing.assert_array_equal(outer(X[0], X[1]), np.outer(X[0], X[1]))
+
+
+def test_closed_over_mapped_values():
+    np.testing.assert_array_equal(xpr.vmap(lambda x: xpr.vmap(lambda y: x * y)(jnp.ones(2)))(X[:, 1]), X[:, 1:2] * np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "call, error, part",
+    [
+        (lambda: xpr.vmap(lambda x, y: x)(np.ones(3, "f4"), np.ones(4, "f4")), ValueError, "y   f32[4]   4 rows along axis 0"),
+        (lambda: xpr.vmap(lambda x: x)(1.0), ValueError, "argument x of <lambda> at test_vmap.py"),
+        (lambda: xpr.vmap(lambda x: x, in_axes=(0, 0))(X), ValueError, "in_axes has 2 entries"),
+        (lambda: xpr.vmap(lambda x: x, in_axes=None)(X), ValueError, "axis_size=n"),
+        (lambda: xpr.vmap(lambda x: x, out_axes=None)(X), ValueError, "out_axes is None for a result"),
+        (lambda: xpr.vmap(lambda x: x, out_axes=5)(X), ValueError, "out_axes=5 is out of range"),
+        (lambda: xpr.vmap(lambda x: x, in_axes=({"a": 0},))({"b": X}), ValueError, "vmap in_axes"),
+        (lambda: xpr.vmap(lambda x: x, in_axes=1.5), TypeError, "in_axes must be an integer"),
+        (lambda: xpr.vmap(3), TypeError, "vmap maps functions"),
+        (lambda: xpr.vmap(lambda x: x, axis_size=2)(X), ValueError, "axis_size=2"),
+    ],
+)
+def test_messages(call, error, part):
+    with pytest.raises(error) as caught:
+        call()
+    assert part in str(caught.value)
