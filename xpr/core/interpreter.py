@@ -55,6 +55,7 @@ class _Context(threading.local):
 
     trace: Trace  # set on the class by the evaluator, which is the bottom of every thread's stack
     axes: tuple[NamedAxis, ...] = ()  # the mapped axes in scope, innermost last
+    source: source.Source | None = None  # the line that new equations come from, where an old equation is worked on
 
 
 context = _Context()

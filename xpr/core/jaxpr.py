@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive
 from xpr.core.source import Source
 
@@ -186,19 +187,16 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
         )
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
-    for eqn in jaxpr.eqns:
-        values = [env[v] if type(v) is not Literal else literal_value(v) for v in eqn.invars]  # type: ignore[index]
-        outs = eqn.primitive.bind(*values, **eqn.params)
-        if eqn.primitive.multiple_results:
+    before = context.source
+    try:
+        for eqn in jaxpr.eqns:
+            values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
+            context.source = eqn.source
+            outs = context.trace.process(eqn.primitive, values, eqn.params)
             env.update(zip(eqn.outvars, outs))
-        else:
-            env[eqn.outvars[0]] = outs
-    return [env[v] if type(v) is not Literal else literal_value(v) for v in jaxpr.outvars]  # type: ignore[index]
-
-
-def literal_value(literal: Literal) -> Any:
-    """The literal's value, with a type that says whether it is weak: a Python scalar or a NumPy one."""
-    return literal.val
+    finally:
+        context.source = before
+    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]  # type: ignore[index]
 
 
 def make_literal(value: Any, aval: ShapedArray) -> Literal:

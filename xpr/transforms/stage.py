@@ -78,7 +78,7 @@ class StageTrace(Trace):
             operands.append(x.var if type(x) is StageTracer and x.trace is self else self.lift(x))
         avals = primitive.type_of(tuple([v.aval for v in operands]), params)
         outvars = [Var(aval) for aval in avals]
-        self.eqns.append(JaxprEqn(operands, outvars, primitive, params, here(3)))
+        self.eqns.append(JaxprEqn(operands, outvars, primitive, params, context.source or here(3)))
         return [StageTracer(self, v.aval, v) for v in outvars]
 
     def lift(self, x: Any) -> Atom:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from xpr.core.avals import Zero
+from xpr.core.interpreter import context
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Linear
 from xpr.core.source import summarize
@@ -40,9 +41,14 @@ def backward_pass(
     for atom, ct in zip(jaxpr.outvars, cotangents):
         if type(atom) is not Literal and atom not in known:
             _accumulate(totals, atom, ct)
-    for eqn in reversed(linear_eqns):
-        if any(v in totals for v in eqn.outvars):
-            _transpose_eqn(eqn, known, totals)
+    before = context.source
+    try:
+        for eqn in reversed(linear_eqns):
+            if any(v in totals for v in eqn.outvars):
+                context.source = eqn.source
+                _transpose_eqn(eqn, known, totals)
+    finally:
+        context.source = before
     return [totals.get(v, Zero(v.aval)) for v in linear_invars]
 
 
