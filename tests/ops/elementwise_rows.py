@@ -36,7 +36,6 @@ CORNERS = [np.int32(x) for x in ([7, -7, 7, -7, 0, 5, SMALLEST, SMALLEST], [2, 2
 INSIDE = [Sample(floats(2, 3, low=-0.9, high=0.9)), Sample(complexes(2, 2) / 4)]  # of the unit circle
 RIGHT = [Sample(positive(2, 3)), Sample(complexes(2, 2) + 3)]  # of the imaginary axis
 HALVES = Sample(F32([-2.5, -1.5, -0.5, -0.49999997, 0.0, 0.3, 0.49999997, 0.5, 1.5, 2.5, 8388609.0]), edges=True)
-ROUGH = {"jvp": "rounding is a staircase", "order2": "rounding is a staircase"}
 SPECKLED = F32([1.0, 2.0, 1.0, -1.0])  # equal to some of `SPOTTED`
 SPOTTED = F32([1.0, 1.0, 2.0, -1.0])
 
@@ -55,8 +54,8 @@ arithmetic = [
                   TWO_COMPLEX, PAIRS, Sample(*CORNERS, edges=True)], dtypes=NUMBERS),
     Row(e.rem_p, [Sample(floats(2, 3), positive(2, 3)), Sample(floats(3), F32(-0.7)), PAIRS, INTS,
                   Sample(*CORNERS, edges=True)], dtypes=REALS),
-    Row(e.max_p, [*TWO, PAIRS, INTS, Sample(booleans(4), booleans(4, salt=1))], dtypes=BOOLS + REALS),
-    Row(e.min_p, [*TWO, PAIRS, INTS, Sample(booleans(4), booleans(4, salt=1))], dtypes=BOOLS + REALS),
+    *(Row(p, [*TWO, PAIRS, INTS, Sample(booleans(4), booleans(4, salt=1))], dtypes=BOOLS + REALS, signed_zeros=False)
+      for p in (e.max_p, e.min_p)),
     unary(e.sign_p, BOTH, NUMBERS),
     unary(e.abs_p, BOTH, NUMBERS),
     unary(e.square_p, BOTH, NUMBERS),
@@ -95,7 +94,7 @@ exponentials = [
 trigonometry = [
     *(unary(p, BOTH, edges=Sample(F32([0.0, -0.0, 1.0, -3.0, INF, -INF, NAN]), edges=True))
       for p in (e.sin_p, e.cos_p, e.tan_p, e.sinh_p, e.cosh_p, e.tanh_p, e.atan_p, e.asinh_p)),
-    *(unary(p, INSIDE) for p in (e.asin_p, e.acos_p, e.atanh_p)),
+    *(unary(p, INSIDE, tolerance=128) for p in (e.asin_p, e.acos_p, e.atanh_p)),
     unary(e.acosh_p, [Sample(positive(2, 3) + 1), Sample(complexes(2) + 3)]),
     Row(e.atan2_p, [*TWO, PAIRS], dtypes=FLOATS),
     Row(e.atan2_p, [Sample(complexes(2) + 3, complexes(2, salt=1) + 3)], dtypes=COMPLEX),
@@ -151,8 +150,8 @@ conversions = [
     Row(e.reduce_precision_p,
         [Sample(floats(2, 3), exponent_bits=8, mantissa_bits=7), Sample(positive(3), exponent_bits=5, mantissa_bits=10),
          Sample(EDGES.operands[0], exponent_bits=4, mantissa_bits=3, edges=True)],
-        skip={"jvp": "rounding is a staircase, and the derivative that of the identity", "order2": "as for jvp",
-              "transpose": "linear up to rounding"}),
+        skip={"jvp": "rounding is a staircase, and the derivative that of the identity",
+              "vjp": "tangents and cotangents are rounded too", "transpose": "linear up to rounding"}),
     Row(e.copy_p, [Sample(floats(2, 3)), Sample(complexes(2)), Sample(integers(3)), Sample(booleans(3))], dtypes=ANY),
 ]  # fmt: skip
 

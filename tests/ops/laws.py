@@ -144,19 +144,19 @@ def same_type(got: Any, expected: Any, what: str) -> None:
         raise AssertionError(f"{what}: {got.dtype}{list(got.shape)}, and {expected.dtype}{list(expected.shape)} expected")
 
 
-def same_bits(got: Any, expected: Any, what: str) -> None:
-    """Equal, also in the sign of zeros; any NaN is like another, and XLA may flush subnormal numbers."""
+def same_bits(got: Any, expected: Any, what: str, signed_zeros: bool = True) -> None:
+    """Equal, also in the sign of zeros where asked; any NaN is like another, and XLA may flush subnormal numbers."""
     same_type(got, expected, what)
     x, y = _flushed(np.asarray(got)), _flushed(np.asarray(expected))
     np.testing.assert_array_equal(x, y, what)
-    if x.dtype in dtypes.FLOATS:
+    if signed_zeros and x.dtype in dtypes.FLOATS:
         numbers = ~np.isnan(x)
         np.testing.assert_array_equal(np.signbit(x)[numbers], np.signbit(y)[numbers], f"{what}: the signs of zeros")
 
 
 def _flushed(x: np.ndarray) -> np.ndarray:
     if x.dtype in dtypes.COMPLEX:
-        return _flushed(x.real) + 1j * _flushed(x.imag)
+        return np.stack([_flushed(x.real), _flushed(x.imag)])
     if x.dtype not in dtypes.FLOATS:
         return x
     x = x.astype(np.float64) if x.dtype not in (np.float16, np.float32) else x
@@ -225,8 +225,11 @@ def value(case: Case) -> None:
 
 
 def _compare(case: Case, got: np.ndarray, expected: np.ndarray, what: str) -> None:
-    if case.primitive.exact:
-        same_bits(got, expected, what)
+    """Bit for bit where the primitive is exact, save for products of complex numbers, which XLA may contract."""
+    if case.primitive.exact and got.dtype not in dtypes.COMPLEX:
+        same_bits(got, expected, what, case.row.signed_zeros)
+    elif case.primitive.exact:
+        close(got, expected, 2 * _tolerance(case, expected) / case.row.tolerance, what, scale=not case.sample.edges)
     else:
         close(got, expected, _tolerance(case, expected), what, scale=not case.sample.edges)
 
@@ -243,6 +246,7 @@ def _leading(operands: Sequence[np.ndarray]) -> np.dtype | None:
     return found[0] if found else None
 
 
+@np.errstate(all="ignore")
 def _convert(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "c" and x.dtype not in dtypes.COMPLEX:
         return (x.astype(np.float64) * (1 + 0.5j)).astype(dtype)
@@ -274,8 +278,10 @@ def _kind(dtype: np.dtype) -> str:
 
 
 def eager(case: Case) -> None:
-    """Operation by operation = compiled."""
+    """Operation by operation = compiled, in value and type."""
     at_once, compiled = case(*case.operands), jit(case.__call__)(*case.operands)
+    _check_types(case, case.operands, "eager", [aval_of(x) for x in at_once])
+    _check_types(case, case.operands, "compiled", [aval_of(x) for x in compiled])
     for x, y in zip(at_once, compiled, strict=True):
         _compare(case, np.asarray(x), np.asarray(y), "eager: eager and compiled differ")
 
@@ -296,21 +302,19 @@ def typing(case: Case) -> None:
 
 
 def _check_typing(case: Case, operands: Sequence[Any]) -> None:
-    expected = case.primitive.type_of(tuple(map(aval_of, operands)), case.params)
     closed, _ = trace_function(case.__call__, operands, {}, "staged by a law")
     core.check_jaxpr(closed)
-    found = {
-        "staged": closed.out_avals,
-        "eager": [aval_of(x) for x in case(*operands)],
-        "compiled": [aval_of(x) for x in jit(case.__call__)(*operands)],
-    }
-    for how, avals in found.items():
-        if [*avals] != [*expected]:
-            raise AssertionError(f"typing: the rule says {expected}, and {how} it is {avals}")
-    for x, aval in zip(case(*operands), expected, strict=True):
-        same_type(x, np.empty(aval.shape, aval.dtype), "typing: the value is not of the type it says")
+    _check_types(case, operands, "staged", closed.out_avals)
+    if case.primitive.exact:  # runs in NumPy; what is compiled is looked at by the law `eager`
+        _check_types(case, operands, "eager", [aval_of(x) for x in case(*operands)])
     if case.has_reference:
-        _check_reference_types(case, expected)
+        _check_reference_types(case, closed.out_avals)
+
+
+def _check_types(case: Case, operands: Sequence[Any], how: str, found: Sequence[Any]) -> None:
+    expected = case.primitive.type_of(tuple(map(aval_of, operands)), case.params)
+    if [*found] != [*expected]:
+        raise AssertionError(f"typing: the rule says {expected}, and {how} it is {found}")
 
 
 def _check_reference_types(case: Case, expected: Sequence[Any]) -> None:
@@ -600,13 +604,24 @@ def commute(case: Case) -> None:
         around = _around(case)
         plain = run(around(case), *case.operands)
         all_close(run(around(jit(case.__call__)), *case.operands), plain, SHARP, "commute: jit inside")
-        compiled = jit(around(case))(*case.operands)
-        tolerance = max(SHARP, _tolerance(case))
-        all_close(tree.map(np.asarray, compiled), plain, tolerance, "commute: jit outside, of values, derivatives, rows")
+        if _is_first_of_its_kind(case):
+            compiled = tree.map(np.asarray, jit(around(case))(*case.operands))
+            all_close(compiled, plain, max(SHARP, _tolerance(case)), "commute: jit outside, of all these together")
         for name in ("jvp", "vjp"):
             if name in plain:
                 mapped = f"vmap of {name}", f"{name} of vmap"
                 all_close(plain[mapped[0]], plain[mapped[1]], SHARP, f"commute: {mapped[0]}, {mapped[1]}")
+
+
+def _is_first_of_its_kind(case: Case) -> bool:
+    """Whether no earlier sample of the row is of its kind of dtype: compiling all transformations takes 0.2 s."""
+    others = [s for s in case.row.samples if not s.edges and _kind_of(Case(case.row, s)) == _kind_of(case)]
+    return others[0] is case.sample if others else case.sample is case.row.samples[0]
+
+
+def _kind_of(case: Case) -> str:
+    leading = _leading(case.operands)
+    return _kind(leading) if leading is not None else ""
 
 
 def _around(case: Case) -> Callable[[Any], Callable[..., dict[str, Any]]]:

@@ -77,6 +77,7 @@ class Row:
         operand, where none is inexact) to each of these; None keeps the samples as they are.
     tolerance: of comparisons of values, relative, in units of the dtype's epsilon (default 16).
     skip: laws that don't hold, each with its reason.
+    signed_zeros: False where the sign of a zero is left open, as in the greater of 0.0 and -0.0.
     """
 
     primitive: Primitive
@@ -85,6 +86,7 @@ class Row:
     skip: Mapping[str, str] = field(default_factory=dict)
     tolerance: float = 16.0
     dtypes: Sequence[Any] | None = None
+    signed_zeros: bool = True
 
     def __post_init__(self) -> None:
         unknown = set(self.skip) - set(LAWS)

@@ -16,7 +16,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
-from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, short_name
+from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, short_name
 from xpr.primitives.placing import select, select_n
 from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum, to_front
 
@@ -366,7 +366,14 @@ def _sign_partial(t: Any, x: Any, y: Any) -> Any:
     return mul(complex_(full(aval_of(turned).shape, 0, aval_of(turned).dtype), turned), y)
 
 
-sign_p = elementwise("sign", lowers_to="stablehlo.sign", reference=_sign_reference, exact=False, partials=[ZERO])
+def _sign_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    """StableHLO has no sign of unsigned integers: the lesser of x and 1."""
+    if avals[0].dtype in UNSIGNED:
+        return [b.op("stablehlo.minimum", [operands[0], b.constant(1, avals[0])], avals[0])]
+    return [b.op("stablehlo.sign", operands, avals[0])]
+
+
+sign_p = elementwise("sign", lowers_to=_sign_lower, reference=_sign_reference, exact=False, partials=[ZERO])
 _real_sign_jvp, _complex_sign_jvp = sign_p.jvp, _chain(sign_p, [_sign_partial])
 sign_p.jvp = lambda primals, tangents: (
     _complex_sign_jvp if aval_of(primals[0]).dtype in COMPLEX else _real_sign_jvp
@@ -380,10 +387,21 @@ def _abs_partial(t: Any, x: Any, y: Any) -> Any:
     return mul(t, sign(x))
 
 
-abs_p = elementwise("abs", lowers_to="stablehlo.abs", reference=np.abs, gives=dtypes.real_part_of, partials=[_abs_partial], exact=False)
+def _abs_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    return operands if avals[0].dtype in UNSIGNED else [b.op("stablehlo.abs", operands, avals[0])]
+
+
+abs_p = elementwise("abs", lowers_to=_abs_lower, reference=np.abs, gives=dtypes.real_part_of, partials=[_abs_partial], exact=False)
 abs = function_of(abs_p, "The absolute value of each entry.")
 
-square_p = unary("square", over=NUMBERS, lowers_to="chlo.square", reference=np.square, derivative=lambda x, y: mul(scalar(2, x), x))
+
+def _square_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    if avals[0].dtype in INEXACT:
+        return [b.op("chlo.square", operands, avals[0])]
+    return [b.op("stablehlo.multiply", [*operands, *operands], avals[0])]
+
+
+square_p = unary("square", over=NUMBERS, lowers_to=_square_lower, reference=np.square, derivative=lambda x, y: mul(scalar(2, x), x))
 square = function_of(square_p, "The square of each entry.")
 
 
@@ -464,7 +482,11 @@ def _round_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *,
 
 
 def _round_reference(x: Any, *, rounding_method: int) -> Any:
-    return np.round(x) if rounding_method else np.trunc(x + np.copysign(np.asarray(0.5, np.asarray(x).dtype), x))
+    if rounding_method:
+        return np.round(x)
+    x = np.asarray(x)
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(np.ones_like(x), x), whole)
 
 
 round_p = elementwise("round", over=FLOATS, lowers_to=_round_lower, reference=_round_reference, partials=[ZERO])
@@ -563,8 +585,17 @@ acosh = function_of(acosh_p, "The inverse hyperbolic cosine of each entry.")
 atanh_p = unary("atanh", lowers_to="chlo.atanh", reference=np.arctanh, derivative=lambda x, y: div(scalar(1, x), _one_minus_square(x)))
 atanh = function_of(atanh_p, "The inverse hyperbolic tangent of each entry.")
 
+
+
+def _atan2_reference(x: Any, y: Any) -> Any:
+    """For complex numbers -i log((y + i x) / sqrt(x^2 + y^2))."""
+    if np.asarray(x).dtype in COMPLEX:
+        return (-1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))).astype(np.asarray(x).dtype)
+    return np.arctan2(x, y)
+
+
 atan2_p = elementwise(
-    "atan2", over=INEXACT, lowers_to="stablehlo.atan2", reference=np.arctan2,
+    "atan2", over=INEXACT, lowers_to="stablehlo.atan2", reference=_atan2_reference,
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),
@@ -621,6 +652,16 @@ def _shift_reference(shift: Callable[[Any, Any], Any], overflow: Callable[[Any],
     return reference
 
 
+def _arithmetic_right(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Moves the highest bit in, also for unsigned integers."""
+    signed = np.dtype(f"int{8 * x.dtype.itemsize}")
+    return (x.view(signed) >> y.astype(signed)).view(x.dtype)
+
+
+def _sign_bits(x: np.ndarray) -> np.ndarray:
+    return _arithmetic_right(x, np.asarray(8 * x.dtype.itemsize - 1))
+
+
 def _logical_right(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
     return (x.view(unsigned) >> y.astype(unsigned)).view(x.dtype)
@@ -640,10 +681,17 @@ shift_right_logical_p = _bits("shift_right_logical", "stablehlo.shift_right_logi
 shift_right_logical = function_of(shift_right_logical_p, "The bits of `x` moved down by `y` places, with zeros moving in.", 2)
 shift_right_arithmetic_p = _bits(
     "shift_right_arithmetic", "stablehlo.shift_right_arithmetic",
-    _shift_reference(np.right_shift, lambda x: np.where(x < 0, -1, 0)), over=INTEGERS,
+    _shift_reference(_arithmetic_right, _sign_bits), over=INTEGERS,
 )  # fmt: skip
 shift_right_arithmetic = function_of(shift_right_arithmetic_p, "The bits of `x` moved down by `y` places, with its sign moving in.", 2)
-population_count_p = _bits("population_count", "stablehlo.popcnt", lambda x: np.bitwise_count(x).astype(x.dtype), arity=1, over=INTEGERS)
+
+
+def _count_bits(x: Any) -> Any:
+    x = np.asarray(x)
+    return np.bitwise_count(x.view(np.dtype(f"uint{8 * x.dtype.itemsize}"))).astype(x.dtype)
+
+
+population_count_p = _bits("population_count", "stablehlo.popcnt", _count_bits, arity=1, over=INTEGERS)
 population_count = function_of(population_count_p, "How many bits of each entry are set.")
 
 
@@ -688,11 +736,13 @@ def _complex_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]
 
 
 def _complex_reference(x: Any, y: Any) -> Any:
-    return (np.asarray(x) + 1j * np.asarray(y)).astype(dtypes.complex_of(np.asarray(x).dtype))
+    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtypes.complex_of(np.asarray(x).dtype))
+    out.real, out.imag = x, y
+    return out
 
 
 complex_p = elementwise(
-    "complex", over=frozenset({dtypes.float32, dtypes.float64}), gives=dtypes.complex_of, lowers_to="stablehlo.complex",
+    "complex", over=frozenset({dtypes.float32, dtypes.float64}), gives=dtypes.complex_of, lowers_to="stablehlo.complex", exact=True,
     reference=_complex_reference, transpose=_complex_transpose,
     partials=[
         lambda t, x, y, out: complex_(t, full(aval_of(t).shape, 0, aval_of(t).dtype)),
@@ -726,6 +776,18 @@ clamp_p = elementwise(
     ],
 )  # fmt: skip
 clamp_p.abstract = _clamp_abstract
+_clamp_elementwise = clamp_p.batch
+
+
+def _clamp_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    """The bounds may be scalars, and the operand then has the shape of the result: so it is always mapped."""
+    low, x, high = values
+    if dims[1] is None:
+        return _clamp_elementwise(size, [low, mapped_to(x, None, size), high], [dims[0], 0, dims[2]])
+    return _clamp_elementwise(size, values, dims)
+
+
+clamp_p.batch = _clamp_batch
 
 
 def _kept_where(condition: Any, t: Any, out: Any) -> Any:

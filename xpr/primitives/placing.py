@@ -219,6 +219,8 @@ def _pad_abstract(avals: Sequence[ShapedArray], *, padding_config: tuple[tuple[i
 def _pad_reference(values: Sequence[Any], *, padding_config: tuple[tuple[int, int, int], ...]) -> list[Any]:
     x, fill = values
     x = np.asarray(x)
+    if not padding_config:
+        return [x]
     spread = np.full(tuple(n + max(n - 1, 0) * i for n, (_, _, i) in zip(x.shape, padding_config)), fill, x.dtype)
     spread[tuple(slice(None, None, i + 1) for _, _, i in padding_config)] = x
     outer = np.pad(spread, [(max(lo, 0), max(hi, 0)) for lo, hi, _ in padding_config], constant_values=fill)
