@@ -1,0 +1,165 @@
+"""The pages run as they stand: README.md and docs/, every block of code in order, its output compared with the page's.
+
+* A ```python block with `>>>` prompts is a doctest session; without them it is a script, and a ```text block right
+  after it holds what it prints, and, where it raises, the last lines of the traceback. All blocks of a page share names.
+* Any other block, and one that can't be run here, has `<!-- not run: reason -->` before it.
+"""
+
+import contextlib
+import doctest
+import io
+import linecache
+import re
+import shlex
+import subprocess
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
+FENCE = re.compile(r"(?P<note><!--(?P<comment>.*?)-->\n)?^```(?P<language>\S*)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+@dataclass
+class Block:
+    """A fenced block: its language, its text, the number of its first line, and the comment before it."""
+
+    language: str
+    text: str
+    line: int
+    comment: str
+    follows: bool  # right after the block before it, with nothing but blank lines between
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    end = 0
+    for match in FENCE.finditer(text):
+        follows = not text[end : match.start()].strip()
+        line = text.count("\n", 0, match.start("text")) + 1
+        yield Block(match["language"], match["text"], line, (match["comment"] or "").strip(), follows)
+        end = match.end()
+
+
+class Page:
+    """Runs blocks one after another in one module, as a reader would who types them in."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.module = types.ModuleType("__main__")
+
+    def run(self, text: str) -> None:
+        blocks = list(blocks_of(text))
+        for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+            is_output = following is not None and following.language == "text" and following.follows
+            self.run_block(block, following if is_output else None)
+
+    def run_block(self, block: Block, output: Block | None) -> None:
+        where = f"{self.name}:{block.line}"
+        if block.comment.startswith("not run:"):
+            assert len(block.comment) > len("not run: "), f"{where}: a block that is not run needs a reason"
+        elif block.language == "python" and ">>>" in block.text:
+            self.session(block)
+        elif block.language == "python":
+            printed = self.script(block, raises=output is not None)
+            assert printed == (output.text if output else ""), f"{where}: the page does not show this output"
+        elif block.language == "text":
+            assert block.follows, f"{where}: a text block is the output of the script right before it"
+        else:
+            pytest.fail(f"{where}: a {block.language or 'nameless'} block needs <!-- not run: reason -->")
+
+    def script(self, block: Block, raises: bool) -> str:
+        """What a script prints, with the last lines of its traceback if it may raise."""
+        name = "example.py"  # what messages that name the user's line will say
+        linecache.cache[name] = (len(block.text), None, block.text.splitlines(True), name)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            try:
+                exec(compile(block.text, name, "exec"), self.module.__dict__)
+            except Exception as error:
+                if not raises:
+                    raise
+                out.write("".join(traceback.format_exception_only(error)))
+        return out.getvalue()
+
+    def session(self, block: Block) -> None:
+        test = doctest.DocTestParser().get_doctest(block.text, {}, self.name, self.name, block.line - 1)
+        test.globs = self.module.__dict__
+        report = io.StringIO()
+        failed, _ = doctest.DocTestRunner(verbose=False).run(test, out=report.write, clear_globs=False)
+        assert not failed, report.getvalue()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page(name, monkeypatch):
+    page = Page(name)
+    monkeypatch.setitem(sys.modules, "__main__", page.module)
+    page.run((ROOT / name).read_text())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_fence_is_seen(name):
+    text = (ROOT / name).read_text()
+    assert len(re.findall("```", text)) == 2 * len(list(blocks_of(text)))
+
+
+def test_local_links_lead_somewhere():
+    for name in PAGES:
+        page = ROOT / name
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{name}: {target}"
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert sorted(f"docs/{page}" for page in listed) == PAGES[1:]
+
+
+def test_the_site_builds(tmp_path):
+    if find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (tmp_path / "index.html").exists()
+
+
+def test_two_commands_do_all_the_set_up():
+    """One for the demo, one for the tests; CI runs the second one as it stands."""
+    commands = re.findall(r"^python3 -m venv .*$", (ROOT / "README.md").read_text(), re.M)
+    demo, tests = (command.split(" && ")[-1] for command in commands)
+    assert shlex.split(demo)[1:] == ["-m", "xpr.demo"]
+    assert shlex.split(tests)[1:3] == ["-m", "pytest"]
+    assert "README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+class TestTheRunner:
+    """Pages that are wrong are found out."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "```python\nprint(1)\n```\n```text\n2\n```\n",
+            "```python\nprint(1)\n```\n",
+            "```python\n>>> 1 + 1\n3\n```\n",
+            "```bash\nls\n```\n",
+            "<!-- not run: -->\n```bash\nls\n```\n",
+            "```python\nprint(1)\n```\nwords between\n```text\n1\n```\n",
+        ],
+    )
+    def test_wrong_pages_fail(self, text):
+        with pytest.raises((AssertionError, pytest.fail.Exception)):
+            self.run(text)
+
+    def test_right_pages_pass(self):
+        self.run("```python\nx = 1\nprint(x)\n```\n\n```text\n1\n```\n```python\n>>> x + 1\n2\n```\n")
+        self.run("<!-- not run: for fun -->\n```bash\nls\n```\n")
+
+    def run(self, text):
+        Page("a page").run(text)
