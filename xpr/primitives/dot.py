@@ -11,16 +11,17 @@ operand under the same labels; of the two orders of its operands the one is take
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value, int_array, int_list
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.primitive import Primitive, is_linear, register
+from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.primitives.elementwise import add_any, convert_element_type
 from xpr.primitives.shapes import transpose
 
@@ -113,8 +114,8 @@ def _dot_general_abstract(
         sizes, other_sizes = [lhs.shape[a] for a in mine], [rhs.shape[a] for a in others]
         if sizes != other_sizes:
             raise TypeError(
-                f"dot_general: {lhs.str_short()} and {rhs.str_short()}: the {what} axes {list(mine)} of the left operand "
-                f"have sizes {sizes}, and axes {list(others)} of the right one {other_sizes}. They must be the same."
+                f"dot_general: {lhs.str_short()} and {rhs.str_short()}: the {what} axes {list(mine)} of the left "
+                f"operand have sizes {sizes}, axes {list(others)} of the right one {other_sizes}; they must be the same."
             )
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     if dtypes.COMPLEX & {lhs.dtype, rhs.dtype} and dtype not in dtypes.COMPLEX:
@@ -170,7 +171,8 @@ def _working_dtype(common: np.dtype, out: np.dtype) -> np.dtype:
 
 def _kind(dtype: np.dtype) -> int:
     """0 to 3 for booleans, integers, floats, complex numbers."""
-    return next(i for i, kind in enumerate((dtypes.BOOL, dtypes.INTEGERS, dtypes.FLOATS, dtypes.COMPLEX)) if dtype in kind)
+    kinds = (dtypes.BOOL, dtypes.INTEGERS, dtypes.FLOATS, dtypes.COMPLEX)
+    return next(i for i, kind in enumerate(kinds) if dtype in kind)
 
 
 def _wider(a: np.dtype, b: np.dtype) -> bool:
@@ -196,7 +198,7 @@ def _dot_general_lower(
     preferred_element_type: Any,
 ) -> list[Value]:
     (out,) = avals
-    lhs, rhs = _comparable(b, operands, out.dtype)
+    lhs, rhs = in_one_dtype(b, operands, out.dtype)
     (lc, rc), (lb, rb) = dimension_numbers
     if b.platform == "cpu" and _is_small(lhs.aval, rhs.aval, out, dimension_numbers):
         return [_lower_as_sum(b, lhs, rhs, out, dimension_numbers)]
@@ -204,19 +206,21 @@ def _dot_general_lower(
         f"#stablehlo.dot<lhs_batching_dimensions = {int_list(lb)}, rhs_batching_dimensions = {int_list(rb)}, "
         f"lhs_contracting_dimensions = {int_list(lc)}, rhs_contracting_dimensions = {int_list(rc)}>"
     )
-    narrowed = out.dtype != lhs.aval.dtype and _wider(lhs.aval.dtype, out.dtype)
-    result = out.update(dtype=lhs.aval.dtype) if narrowed else out
-    product = b.op(
-        "stablehlo.dot_general", [lhs, rhs], result, f"dot_dimension_numbers = {numbers}, {precision_text(precision)}"
-    )
-    return [b.convert(product, out.dtype)]
+    summed = summed_in(lhs.aval.dtype, out)
+    properties = f"dot_dimension_numbers = {numbers}, {precision_text(precision)}"
+    return [b.convert(b.op("stablehlo.dot_general", [lhs, rhs], summed, properties), out.dtype)]
 
 
-def _comparable(b: Builder, operands: list[Value], out: np.dtype) -> list[Value]:
+def in_one_dtype(b: Builder, operands: list[Value], out: np.dtype) -> list[Value]:
     """The operands in one dtype, the result's where that is of a higher kind."""
     common = result_dtype(operands[0].aval, operands[1].aval, None)
     dtype = out if _kind(out) > _kind(common) else common
     return [b.convert(x, dtype) for x in operands]
+
+
+def summed_in(operands: np.dtype, out: ShapedArray) -> ShapedArray:
+    """The type in which products are summed: the result's, but not shorter than the operands'."""
+    return out.update(dtype=operands) if _wider(operands, out.dtype) else out
 
 
 def _is_small(lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers) -> bool:
@@ -234,7 +238,7 @@ def _is_small(lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Num
     columns = math.prod([rhs.shape[a] for a in free_axes(rhs.ndim, rc, rb)])
     rows = math.prod([lhs.shape[a] for a in free_axes(lhs.ndim, lc, lb)])
     longer = max(rows, columns)
-    return terms * longer <= 128 and longer <= 16 or terms <= 8 and columns <= 8
+    return (terms * longer <= 128 and longer <= 16) or (terms <= 8 and columns <= 8)
 
 
 def _lower_as_sum(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Numbers) -> Value:
@@ -261,12 +265,9 @@ def _spread_slice(b: Builder, x: Value, fixed: dict[int, int], place: Sequence[i
     shape = x.aval.shape
     starts = [fixed.get(a, 0) for a in range(len(shape))]
     limits = [fixed[a] + 1 if a in fixed else n for a, n in enumerate(shape)]
-    part = b.op(
-        "stablehlo.slice",
-        [x],
-        x.aval.update(shape=tuple(limit - start for start, limit in zip(starts, limits))),
-        f"start_indices = {int_array(starts)}, limit_indices = {int_array(limits)}, strides = {int_array([1] * len(shape))}",
-    )
+    aval = x.aval.update(shape=tuple(limit - start for start, limit in zip(starts, limits)))
+    bounds = f"start_indices = {int_array(starts)}, limit_indices = {int_array(limits)}"
+    part = b.op("stablehlo.slice", [x], aval, f"{bounds}, strides = {int_array([1] * len(shape))}")
     kept = [a for a in range(len(shape)) if a not in fixed]
     part = b.reshape(part, [shape[a] for a in kept])
     order = [place.index(a) for a in kept]
@@ -327,29 +328,34 @@ def contract(lhs: Any, lhs_labels: Any, rhs: Any, rhs_labels: Any, out_labels: A
 # -- Differentiating and batching
 
 
-def _dot_general_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    (x, y), (tx, ty) = primals, tangents
-    out = dot_general_p.bind(x, y, **params)
-    aval = aval_of(out).to_tangent_aval()
-    if aval.dtype == dtypes.float0:
-        return [out], [Zero(aval)]
-    left = None if type(tx) is Zero else dot_general_p.bind(tx, y, **params)
-    right = None if type(ty) is Zero else dot_general_p.bind(x, ty, **params)
-    if left is None:
-        return [out], [Zero(aval) if right is None else right]
-    return [out], [left if right is None else add_any(left, right)]
+def bilinear_jvp(primitive: Primitive) -> Callable[..., Any]:
+    """The jvp of an operation linear in each of its two operands: x_dot y + x y_dot."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        (x, y), (tx, ty) = primals, tangents
+        out = primitive.bind(x, y, **params)
+        aval = aval_of(out).to_tangent_aval()
+        if aval.dtype == dtypes.float0:
+            return [out], [Zero(aval)]
+        left = None if type(tx) is Zero else primitive.bind(tx, y, **params)
+        right = None if type(ty) is Zero else primitive.bind(x, ty, **params)
+        if left is None:
+            return [out], [Zero(aval) if right is None else right]
+        return [out], [left if right is None else add_any(left, right)]
+
+    return jvp
 
 
 def _dot_general_transpose(
-    cts: Sequence[Any], operands: Sequence[Any], *, dimension_numbers: Numbers, precision: Any, preferred_element_type: Any
+    cts: Sequence[Any], operands: Sequence[Any], *, dimension_numbers: Numbers, precision: Any, **params: Any
 ) -> list[Any]:
     (ct,), (x, y) = cts, operands
     lhs, rhs, out = _labels(dimension_numbers, aval_of(x).ndim, aval_of(y).ndim)
     if is_linear(x):
-        back = contract(ct, out, y, rhs, lhs, precision=precision, preferred_element_type=preferred_element_type)
+        back = contract(ct, out, y, rhs, lhs, precision=precision, **params)
         return [convert_element_type(back, x.aval.dtype), None]
     reverse = None if precision is None else precision[::-1]
-    back = contract(ct, out, x, lhs, rhs, precision=reverse, preferred_element_type=preferred_element_type)
+    back = contract(ct, out, x, lhs, rhs, precision=reverse, **params)
     return [None, convert_element_type(back, y.aval.dtype)]
 
 
@@ -386,11 +392,12 @@ dot_general_p = register(
         abstract=_dot_general_abstract,
         reference=_dot_general_reference,
         lower=_dot_general_lower,
-        jvp=_dot_general_jvp,
+        jvp=Unsupported("it is set below"),
         transpose=_dot_general_transpose,
         batch=_dot_general_batch,
     )
 )
+dot_general_p.jvp = bilinear_jvp(dot_general_p)
 
 # -- What users call
 
