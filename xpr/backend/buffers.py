@@ -23,6 +23,8 @@ _ZERO_COPY = _jax.HostBufferSemantics.ZERO_COPY
 _REUSE_INPUT = _jax.ArrayCopySemantics.REUSE_INPUT
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
 _CAPSULE = type(np.zeros(1).__dlpack__())
+# jaxlib 0.10 checks a handler's arguments unless told not to; 0.11 never does and has no such argument.
+_WITHOUT_CHECKS = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
 
 
 @functools.cache
@@ -39,7 +41,7 @@ def _devices_of(device: Device) -> list[Device]:
 @functools.cache
 def handler_for(aval: ShapedArray, device: Device) -> Any:
     """What turns one result of an execution into a buffer."""
-    return _jax.array_result_handler(aval, sharding_of(device), committed=True, _skip_checks=True)
+    return _jax.array_result_handler(aval, sharding_of(device), committed=True, **_WITHOUT_CHECKS)
 
 
 def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:

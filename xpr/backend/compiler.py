@@ -45,6 +45,7 @@ _EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536"}}
 
 # The fusion emitters make better code for models and twice the compile time for programs of one operation.
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_use_fusion_emitters": False}}
+_missing_options: set[str] = set()  # those of the above that turned out not to exist: jaxlib 0.11 has no such choice
 
 _ARGUMENT = re.compile(r"(%arg(\d+): tensor<(?:[^<>]|<[^<>]*>)*>)")
 
@@ -116,11 +117,21 @@ def _compile_raw(text: str, device: Device, options: Any) -> Any:
     try:
         return device.client.compile_and_load(text, [device], options)
     except RuntimeError as error:
+        if own := _own_option_missing(device, error):
+            _missing_options.add(own)
+            return _compile_raw(text, device, _without(options, own))
         _raise_if_option(error)
         if "Unknown MLIR failure" not in str(error):
             raise
     # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
-    return device.client.compile_and_load(text, [device], _updated(options, _QUICK_OPTIONS.get(device.platform, {})))
+    unfused = _quick_options(device) or {"xla_disable_hlo_passes": "fusion"}
+    return device.client.compile_and_load(text, [device], _updated(options, unfused))
+
+
+def _own_option_missing(device: Device, error: RuntimeError) -> str | None:
+    """The option of our own choosing that this release of XLA doesn't know, if that is what went wrong."""
+    unknown = re.search(r"No such compile option: '(.*?)'", str(error))
+    return unknown[1] if unknown and unknown[1] in _quick_options(device) else None
 
 
 def _raise_if_option(error: RuntimeError) -> None:
@@ -161,8 +172,19 @@ def _compile_options(device: Device, quick: bool, overrides: dict[str, Any] | No
     extra = dict(_EXTRA_OPTIONS.get(device.platform, {}))
     for option in extra.keys() & overrides.keys():
         extra[option] = str(overrides.pop(option))
-    flags = {**(_QUICK_OPTIONS.get(device.platform, {}) if quick else {}), **overrides}
+    flags = {**(_quick_options(device) if quick else {}), **overrides}
     return _updated(_with_extra_options(_options_for(device), extra), flags)
+
+
+def _quick_options(device: Device) -> dict[str, Any]:
+    own = _QUICK_OPTIONS.get(device.platform, {})
+    return {name: value for name, value in own.items() if name not in _missing_options}
+
+
+def _without(options: Any, name: str) -> Any:
+    copy = _jax.CompileOptions.ParseFromString(options.SerializeAsString())
+    copy.env_option_overrides = [(key, value) for key, value in copy.env_option_overrides if key != name]
+    return copy
 
 
 def _options_for(device: Device) -> Any:
