@@ -47,8 +47,6 @@ _EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536"}}
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_use_fusion_emitters": False}}
 _missing_options: set[str] = set()  # those of the above that turned out not to exist: jaxlib 0.11 has no such choice
 
-_ARGUMENT = re.compile(r"(%arg(\d+): tensor<(?:[^<>]|<[^<>]*>)*>)")
-
 
 class Executable:
     """A compiled program on one device. Callers on the hottest path may use `raw` and `handlers` themselves."""
@@ -96,19 +94,17 @@ def compile(
     device: Device,
     *,
     name: str = "program",
-    donated: Sequence[int] = (),
     options: dict[str, Any] | None = None,
     quick: bool = False,
 ) -> Executable:
     """Compiles a module whose `@main` has results of the types `out_avals`.
 
-    The buffers of the arguments numbered in `donated` may be reused for results. `options` are XLA's own flags by
-    name. `quick` is for programs of one operation, where compiling costs more than running.
+    An argument that the text marks `jax.buffer_donor` is donated: results may use its buffer. `options` are XLA's own
+    flags by name. `quick` is for programs of one operation, where compiling costs more than running.
 
     Raises:
-      ValueError: XLA has no such option, or not with such a value; or there is no argument to donate.
+      ValueError: XLA has no such option, or not with such a value.
     """
-    text = _with_donations(text, donated) if donated else text
     raw = cache.load_or_compile(text, device, _compile_options(device, quick, options), _compile_raw)
     return Executable(raw, out_avals, device, name)
 
@@ -143,25 +139,6 @@ def _raise_if_option(error: RuntimeError) -> None:
         ) from error
     if bad := re.search(r"While setting option (\S+), (.*)", message):
         raise ValueError(f"The compiler option {bad[1]!r} was given a wrong value: {bad[2]}") from error
-
-
-def _with_donations(text: str, donated: Sequence[int]) -> str:
-    """Marks arguments of `@main` as donated, so that one lowered text serves with and without donation."""
-    start = text.index("@main(")
-    end = text.index(" -> ", start)
-    wanted, marked = set(donated), set()
-
-    def mark(match: re.Match[str]) -> str:
-        number = int(match[2])
-        if number not in wanted:
-            return match[1]
-        marked.add(number)
-        return match[1] + " {jax.buffer_donor = true}"
-
-    header = _ARGUMENT.sub(mark, text[start:end])
-    if wanted - marked:
-        raise ValueError(f"The program has no arguments number {sorted(wanted - marked)} to donate.")
-    return text[:start] + header + text[end:]
 
 
 # -- Options
