@@ -84,6 +84,8 @@ class Primitive(_CorePrimitive):
             return [np.asarray(x) for x in self._listed(rule(*values, **params))]
 
         def evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+            if not isinstance(self.abstract, Unsupported):
+                self.type_of(tuple(map(aval_of, args)), params)
             arrays = [x if type(x) is Array else from_host(np.array(x)) for x in args]
             outs = self._listed(rule(*arrays, **params))
             return [x if type(x) is Array else from_host(np.array(x)) for x in outs]

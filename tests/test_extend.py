@@ -1,0 +1,115 @@
+"""Primitives from outside compose with everything they have a rule for."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr.errors import UnsupportedRule
+from xpr.extend import Primitive, is_linear
+
+multiply_add_p = Primitive("multiply_add")
+
+
+@multiply_add_p.def_impl
+def multiply_add_impl(x, y, z, *, scale):
+    return scale * np.asarray(x) * np.asarray(y) + np.asarray(z)
+
+
+@multiply_add_p.def_abstract_eval
+def multiply_add_abstract(x, y, z, *, scale):
+    if not x.shape == y.shape == z.shape:
+        raise TypeError(f"multiply_add: shapes differ: {x}, {y}, {z}")
+    return x
+
+
+@multiply_add_p.def_jvp
+def multiply_add_jvp(primals, tangents, *, scale):
+    x, y, z = primals
+    dx, dy, dz = tangents
+    out = multiply_add(x, y, z, scale)
+    return out, multiply_add(dx, y, multiply_add(x, dy, dz, scale), scale)
+
+
+@multiply_add_p.def_transpose
+def multiply_add_transpose(ct, x, y, z, *, scale):
+    other = y if is_linear(x) else x
+    product = None if is_linear(x) is is_linear(y) else multiply_add(ct, other, jnp.zeros_like(ct), scale)
+    return [product if is_linear(x) else None, product if is_linear(y) else None, ct if is_linear(z) else None]
+
+
+@multiply_add_p.def_batching
+def multiply_add_batch(size, vals, dims, *, scale):
+    rows = [jnp.broadcast_to(v, (size, *v.shape)) if d is None else jnp.moveaxis(v, d, 0) for v, d in zip(vals, dims)]
+    return multiply_add(*rows, scale), 0
+
+
+@multiply_add_p.def_lowering
+def multiply_add_lowering(builder, operands, avals, *, scale):
+    x, y, z = operands
+    product = builder.op("stablehlo.multiply", [x, y], avals[0])
+    scaled = builder.op("stablehlo.multiply", [product, builder.constant(scale, avals[0])], avals[0])
+    return builder.op("stablehlo.add", [scaled, z], avals[0])
+
+
+def multiply_add(x, y, z, scale):
+    return multiply_add_p.bind(x, y, z, scale=scale)
+
+
+A, B, C = (np.array(v, np.float32) for v in ([1, 2], [3, 4], [5, 6]))
+
+
+def test_every_transformation():
+    fun = lambda x, y, z: multiply_add(x, y, z, 2.0)
+    np.testing.assert_array_equal(fun(A, B, C), 2 * A * B + C)
+    np.testing.assert_array_equal(xpr.jit(fun)(A, B, C), 2 * A * B + C)
+    assert "multiply_add[scale=2.0] a b c" in str(xpr.make_jaxpr(fun)(A, B, C))
+    loss = lambda x, y, z: jnp.sum(fun(x, y, z))
+    for grad in (xpr.grad(loss, (0, 1, 2)), xpr.jit(xpr.grad(loss, (0, 1, 2))), xpr.grad(xpr.jit(loss), (0, 1, 2))):
+        for got, want in zip(grad(A, B, C), (2 * B, 2 * A, np.ones(2))):
+            np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(xpr.vmap(fun, in_axes=(0, None, 0))(A, B[0], C), 2 * A * B[0] + C)
+    np.testing.assert_array_equal(xpr.hessian(lambda x: loss(x, x, C))(A), 4 * np.eye(2))
+    np.testing.assert_array_equal(xpr.vmap(xpr.grad(xpr.jit(lambda x: fun(x, x, x))))(A), 4 * A + 1)
+
+
+def test_typing_errors_are_the_users():
+    with pytest.raises(TypeError, match="multiply_add: shapes differ"):
+        multiply_add(A, B, C[:1], 2.0)
+
+
+def test_several_results():
+    divmod_p = Primitive("divmod2", multiple_results=True)
+
+    @divmod_p.def_lowering_as
+    def _(x, *, by):
+        return [x // by, x % by]
+
+    divmod_p.def_batching(lambda size, vals, dims, *, by: (divmod_p.bind(*vals, by=by), [dims[0], dims[0]]))
+    x = np.array([7, 9], np.int32)
+    for fun in (lambda x: divmod_p.bind(x, by=4), xpr.jit(lambda x: divmod_p.bind(x, by=4))):
+        quotient, rest = fun(x)
+        np.testing.assert_array_equal(quotient, [1, 2])
+        np.testing.assert_array_equal(rest, [3, 1])
+    np.testing.assert_array_equal(xpr.vmap(lambda x: divmod_p.bind(x, by=4))(x)[1], [3, 1])
+
+
+@pytest.mark.parametrize(
+    "use, part",
+    [
+        (lambda p: xpr.grad(p.bind)(1.0), "bare: no jvp rule. Give bare one with bare_p.def_jvp(...)"),
+        (lambda p: xpr.vmap(p.bind)(A), "no batch rule. Give bare one with bare_p.def_batching(...)"),
+        (lambda p: xpr.jit(p.bind)(1.0), "def_lowering or def_lowering_as"),
+        (lambda p: xpr.linear_transpose(p.bind, 1.0)(1.0), "bare_p.def_transpose(...)"),
+    ],
+)
+def test_missing_rules_are_named(use, part):
+    bare_p = Primitive("bare")
+    bare_p.def_abstract_eval(lambda x: x)
+    bare_p.def_impl(lambda x: x)
+    with pytest.raises(UnsupportedRule) as caught:
+        use(bare_p)
+    assert part in str(caught.value)
+    nothing_p = Primitive("nothing")
+    with pytest.raises(UnsupportedRule, match="def_abstract_eval"):
+        nothing_p.bind(1.0)
