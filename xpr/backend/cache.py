@@ -29,8 +29,8 @@ _HASH_SIZE = hashlib.sha256().digest_size
 
 
 def load_or_compile(text: str, device: Any, options: Any, compile_text: Callable[[str, Any, Any], Any]) -> Any:
-    """The program from the folder, or compiled and put there; just compiled where no folder is set."""
-    folder = settings.compilation_cache_dir and _usable(settings.compilation_cache_dir)
+    """The program from the folder, or compiled and put there; just compiled where the folder can't be used."""
+    folder = _usable(settings.compilation_cache_dir)
     if not folder:
         return compile_text(text, device, options)
     path = folder / key_of(text, device, options)

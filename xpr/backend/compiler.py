@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend import cache
 from xpr.backend.buffers import (
     Buffer,
     Device,
@@ -30,6 +29,7 @@ from xpr.backend.buffers import (
     to_dlpack,
 )
 from xpr.backend.runtime import _jax
+from xpr.config import settings
 from xpr.core.avals import ShapedArray
 
 __all__ = [
@@ -105,8 +105,12 @@ def compile(
     Raises:
       ValueError: XLA has no such option, or not with such a value.
     """
-    raw = cache.load_or_compile(text, device, _compile_options(device, quick, options), _compile_raw)
-    return Executable(raw, out_avals, device, name)
+    made_options = _compile_options(device, quick, options)
+    if settings.compilation_cache_dir:
+        from xpr.backend import cache  # 10 ms of imports that most processes never need
+
+        return Executable(cache.load_or_compile(text, device, made_options, _compile_raw), out_avals, device, name)
+    return Executable(_compile_raw(text, device, made_options), out_avals, device, name)
 
 
 def _compile_raw(text: str, device: Device, options: Any) -> Any:
