@@ -340,9 +340,10 @@ def _sum_abstract(aval: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     return reduced(aval, axes)
 
 
-# A library that XLA:CPU hands sums, maxima and minima of floats to reads long rows column by column: summing f32[32,100000]
-# over axis 0 takes it 36 ms, and XLA's own loop 0.3 ms. It recognizes one operation in the body, so the same function
-# spelled with negations, a - (-b), is left to XLA. For shorter rows, and for most other choices of axes, it is the faster.
+# A library that XLA:CPU hands sums, maxima and minima of floats to reads long rows column by column: for the sum of
+# f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop 0.3 ms. It recognizes one operation in the body, so the
+# same function spelled with negations, a - (-b), is left to XLA. For shorter rows, and for most other choices of axes,
+# the library is the faster.
 _LONG_ROW = 8192
 _SPELLED_WITH_NEGATIONS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 

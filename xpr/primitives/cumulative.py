@@ -1,0 +1,285 @@
+"""Cumulative sums, products, maxima, minima and log-sum-exps along an axis.
+
+Each result is a step from the one before, y[k] = f(y[k-1], x[k]). So the tangents obey a linear recurrence,
+y'[k] = (df/dy) y'[k-1] + (df/dx) x'[k], whatever f is: products need no division, and zeros are no special case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dtypes import BOOL, FLOATS, NUMBERS, REAL, short_name
+from xpr.primitives.elementwise import NOT_LINEAR, eq, exp, gt, is_finite, lt, mul, sub
+from xpr.primitives.placing import pad, select, slice_in_dim
+from xpr.primitives.scans import Scan, carried_in, linear_recurrence, lower_scan, shifted
+from xpr.primitives.shapes import full, linear_jvp
+
+# -- What the family shares
+
+
+def cumulative(
+    name: str,
+    *,
+    over: frozenset[np.dtype],
+    step: str | Callable[[Builder, Value, Value], Value],
+    start: Callable[[np.dtype], Any],
+    ufunc: np.ufunc,
+    computed_in: Callable[[np.dtype], np.dtype] = lambda dtype: dtype,
+    jvp: Any = None,
+    transpose: Any = None,
+    exact: bool = True,
+) -> Primitive:
+    """A cumulative primitive.
+
+    Args:
+      over: the dtypes it is defined for.
+      step: what joins two results, an operation of StableHLO or a function `(builder, left, right)` that writes it.
+      start: the value that changes nothing, by dtype.
+      ufunc: the same in NumPy.
+      computed_in: the dtype that results are carried along in, by the operand's.
+      jvp: `(x, tangent, y, axis, reverse) -> tangent`; None where it is linear.
+      transpose: the rule where it is linear.
+      exact: NumPy gives the same bits as XLA.
+    """
+
+    def abstract(avals: Sequence[ShapedArray], *, axis: int, reverse: bool) -> list[ShapedArray]:
+        (aval,) = avals
+        if aval.dtype not in over:
+            allowed = ", ".join(sorted(map(short_name, over)))
+            raise TypeError(f"{name}: takes {allowed}, and got {aval.str_short()}.")
+        if not 0 <= axis < aval.ndim:
+            raise ValueError(f"{name}: {aval.str_short()} has no axis {axis}.")
+        return [aval]
+
+    def reference(values: Sequence[Any], *, axis: int, reverse: bool) -> list[Any]:
+        x = np.asarray(values[0])
+        ordered = np.flip(x, axis) if reverse else x
+        result = ufunc.accumulate(ordered.astype(computed_in(x.dtype)), axis).astype(x.dtype)
+        return [np.flip(result, axis) if reverse else result]
+
+    def join(b: Builder, left: Value, right: Value) -> Value:
+        return b.op(step, [left, right], left.aval) if isinstance(step, str) else step(b, left, right)
+
+    def lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, axis: int, reverse: bool) -> list[Value]:
+        dtype = computed_in(avals[0].dtype)
+        scan = Scan(
+            lambda inner, carry, rows: join(inner, carry, rows[0]),
+            lambda inner, left, right: [join(inner, left[0], right[0])],
+            np.asarray(start(dtype), dtype)[()],
+            dtype,
+        )
+        return [lower_scan(b, operands, axis, reverse, scan)]
+
+    def along(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool) -> Any:
+        (x,), (t,) = primals, tangents
+        y = primitive.bind(x, axis=axis, reverse=reverse)
+        if type(t) is Zero or aval_of(x).dtype not in dtypes.INEXACT:
+            return [y], [Zero(aval_of(y).to_tangent_aval())]
+        return [y], [jvp(x, t, y, axis, reverse)]
+
+    def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, axis: int, reverse: bool) -> Any:
+        (dim,) = dims
+        return [primitive.bind(*values, axis=axis + (axis >= dim), reverse=reverse)], [dim]
+
+    primitive = register(
+        Primitive(
+            name,
+            abstract=abstract,
+            reference=reference,
+            lower=lower,
+            jvp=along,
+            transpose=transpose or Unsupported(NOT_LINEAR),
+            batch=batch,
+            exact=exact,
+        )
+    )
+    if jvp is None:
+        primitive.jvp = linear_jvp(primitive)
+    return primitive
+
+
+def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
+    """The function that users call."""
+
+    def function(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+        ndim = aval_of(operand).ndim
+        return primitive.bind(operand, axis=axis + ndim if -ndim <= axis < 0 else axis, reverse=bool(reverse))
+
+    function.__name__ = function.__qualname__ = primitive.name
+    summary, _, example = doc.partition("\n\n")
+    function.__doc__ = f"""{summary}
+
+    Args:
+      operand: an array with at least one axis.
+      axis: the axis along which results run; negative ones count from the end.
+      reverse: from the last entry to the first.
+    Raises:
+      TypeError: it is not defined for the operand's dtype.
+      ValueError: there is no such axis.
+
+{example}
+    """
+    function.__module__ = __name__
+    return function
+
+
+# -- Sums
+
+
+def _wide(dtype: np.dtype) -> np.dtype:
+    """float64 for floats: one term after the other, a million of them would lose half of float32's digits."""
+    if dtype in FLOATS:
+        return dtypes.float64
+    return dtypes.complex128 if dtype in dtypes.COMPLEX else dtype
+
+
+def _sum_transpose(cts: Sequence[Any], operands: Sequence[Any], *, axis: int, reverse: bool) -> list[Any]:
+    return [cumsum_p.bind(cts[0], axis=axis, reverse=not reverse)]
+
+
+cumsum_p = cumulative(
+    "cumsum", over=NUMBERS, step="stablehlo.add", start=lambda dtype: -np.zeros((), dtype), ufunc=np.add,
+    computed_in=_wide, transpose=_sum_transpose,
+)  # fmt: skip
+cumsum = function_of(
+    cumsum_p,
+    """The running sum along an axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.cumsum(jnp.arange(4))
+    Array([0, 1, 3, 6], dtype=int32)""",
+)
+
+# -- Products
+
+
+def _product_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
+    """y[k] = y[k-1] x[k], so y'[k] = x[k] y'[k-1] + y[k-1] x'[k]."""
+    return linear_recurrence(x, mul(t, shifted(y, 1, axis, reverse)), axis, reverse)
+
+
+cumprod_p = cumulative(
+    "cumprod", over=NUMBERS, step="stablehlo.multiply", start=lambda dtype: 1, ufunc=np.multiply,
+    computed_in=carried_in, jvp=_product_jvp,
+)  # fmt: skip
+cumprod = function_of(
+    cumprod_p,
+    """The running product along an axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.cumprod(jnp.array([1, 2, 3, 4]))
+    Array([ 1,  2,  6, 24], dtype=int32)""",
+)
+
+# -- Maxima and minima
+
+
+def _extreme_jvp(exceeds: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Either the value before is kept or this entry is taken; where they are equal, half of each."""
+
+    def jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
+        length = aval_of(x).shape[axis]
+        if length < 2:
+            return t
+        before, here = (0, length - 1), (1, length)
+        if reverse:
+            before, here = here, before
+        y, x = slice_in_dim(y, *before, axis=axis), slice_in_dim(x, *here, axis=axis)
+        one, half, none = (full(aval_of(x).shape, value, aval_of(x).dtype) for value in (1, 0.5, 0))
+        kept = select(exceeds(y, x), one, select(eq(y, x), half, none))
+        edges = [(0, 0, 0)] * aval_of(x).ndim
+        edges[axis] = (0, 1, 0) if reverse else (1, 0, 0)
+        kept = pad(kept, np.zeros((), aval_of(x).dtype)[()], edges)
+        taken = sub(full(aval_of(t).shape, 1, aval_of(t).dtype), kept)
+        return linear_recurrence(kept, mul(taken, t), axis, reverse)
+
+    return jvp
+
+
+def least(dtype: np.dtype) -> Any:
+    """The least value of a dtype: what changes no maximum."""
+    if dtype == dtypes.bool_:
+        return False
+    if dtype in dtypes.INTEGERS:
+        return dtypes.iinfo(dtype).min
+    return -greatest(dtype)
+
+
+def greatest(dtype: np.dtype) -> Any:
+    """The greatest value of a dtype, infinity where there is one: what changes no minimum."""
+    if dtype == dtypes.bool_:
+        return True
+    if dtype in dtypes.INTEGERS:
+        return dtypes.iinfo(dtype).max
+    with np.errstate(over="ignore"):
+        infinite = np.asarray(np.inf, dtype)
+    return np.inf if np.isinf(infinite) else dtypes.finfo(dtype).max
+
+
+cummax_p = cumulative(
+    "cummax", over=REAL | BOOL, step="stablehlo.maximum", start=least, ufunc=np.maximum, jvp=_extreme_jvp(gt)
+)
+cummax = function_of(
+    cummax_p,
+    """The running maximum along an axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.cummax(jnp.array([1, 3, 2]))
+    Array([1, 3, 3], dtype=int32)""",
+)
+
+cummin_p = cumulative(
+    "cummin", over=REAL | BOOL, step="stablehlo.minimum", start=greatest, ufunc=np.minimum, jvp=_extreme_jvp(lt)
+)
+cummin = function_of(
+    cummin_p,
+    """The running minimum along an axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.cummin(jnp.array([3, 1, 2]))
+    Array([3, 1, 1], dtype=int32)""",
+)
+
+# -- log-sum-exp
+
+
+def _join_logarithms(b: Builder, x: Value, y: Value) -> Value:
+    """log(e^x + e^y) = max + log1p(e^-|x - y|); of equal ones, infinities among them, x + log 2."""
+    aval = x.aval
+    flag = aval.update(dtype=dtypes.bool_)
+    equal = b.op("stablehlo.compare", [x, y], flag, "comparison_direction = #stablehlo<comparison_direction EQ>")
+    greater = b.op("stablehlo.maximum", [x, y], aval)
+    distance = b.op("stablehlo.abs", [b.op("stablehlo.subtract", [x, y], aval)], aval)
+    lesser = b.op("stablehlo.exponential", [b.op("stablehlo.negate", [distance], aval)], aval)
+    apart = b.op("stablehlo.log_plus_one", [lesser], aval)
+    log_two = b.constant(np.asarray(math.log(2), aval.dtype)[()], aval)
+    return b.op("stablehlo.add", [greater, b.op("stablehlo.select", [equal, log_two, apart], aval)], aval)
+
+
+def _logarithm_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
+    """y[k] = log(e^y[k-1] + e^x[k]), so y'[k] = e^(y[k-1]-y[k]) y'[k-1] + e^(x[k]-y[k]) x'[k]."""
+    own = select(is_finite(y), y, full(aval_of(y).shape, 0, aval_of(y).dtype))
+    kept = exp(sub(shifted(y, -np.inf, axis, reverse), own))
+    return linear_recurrence(kept, mul(t, exp(sub(x, own))), axis, reverse)
+
+
+cumlogsumexp_p = cumulative(
+    "cumlogsumexp", over=FLOATS, step=_join_logarithms, start=least, ufunc=np.logaddexp, computed_in=carried_in,
+    jvp=_logarithm_jvp, exact=False,
+)  # fmt: skip
+cumlogsumexp = function_of(
+    cumlogsumexp_p,
+    """The running logarithm of the sum of exponentials along an axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.cumlogsumexp(jnp.zeros(2))
+    Array([0.       , 0.6931472], dtype=float32)""",
+)

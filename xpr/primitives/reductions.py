@@ -1,0 +1,232 @@
+"""Reductions over axes: extremes, products, truths. Sums stand with the shapes, being the transpose of broadcasting.
+
+A mapped axis stays where it is while rows are reduced over the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dtypes import BOOL, INTEGERS, NUMBERS, REAL, short_name
+from xpr.primitives.cumulative import cumprod, greatest, least
+from xpr.primitives.elementwise import NOT_LINEAR, convert_element_type, div, eq, mul
+from xpr.primitives.scans import shifted
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    kept_dim,
+    lower_reduction,
+    reduce_sum,
+    reduced,
+    reshape,
+    shifted_axes,
+    transpose,
+)
+
+# -- What the family shares
+
+
+def _check_dtype(name: str, aval: ShapedArray, over: frozenset[np.dtype]) -> None:
+    if aval.dtype not in over:
+        allowed = ", ".join(sorted(map(short_name, over)))
+        raise TypeError(f"{name}: takes {allowed}, and got {aval.str_short()}.")
+
+
+def _no_tangent(out: Any) -> Zero:
+    return Zero(aval_of(out).to_tangent_aval())
+
+
+def reduction(
+    name: str,
+    *,
+    over: frozenset[np.dtype],
+    lowers_to: str,
+    start: Callable[[np.dtype], Any],
+    ufunc: np.ufunc,
+    jvp: Callable[..., Any] | None = None,
+    exact: bool = True,
+) -> Primitive:
+    """A reduction by one operation.
+
+    Args:
+      over: the dtypes it is defined for.
+      lowers_to: the operation of StableHLO.
+      start: the value that changes nothing, by dtype.
+      ufunc: the same in NumPy.
+      jvp: `(x, tangent, y, axes) -> tangent`; None where it is always zero.
+      exact: NumPy gives the same bits as XLA.
+    """
+
+    def abstract(avals: Sequence[ShapedArray], *, axes: tuple[int, ...]) -> list[ShapedArray]:
+        _check_dtype(name, avals[0], over)
+        return [reduced(avals[0], axes)]
+
+    def reference(values: Sequence[Any], *, axes: tuple[int, ...]) -> list[Any]:
+        x = np.asarray(values[0])
+        first = np.asarray(start(x.dtype), x.dtype)[()]
+        return [np.asarray(ufunc.reduce(x, axes, initial=first)).astype(x.dtype)]
+
+    def lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, axes: tuple[int, ...]) -> list[Value]:
+        (x,) = operands
+        first = np.asarray(start(x.aval.dtype), x.aval.dtype)[()]
+        return [lower_reduction(b, x, avals[0], axes, lowers_to, first)]
+
+    def along(primals: Sequence[Any], tangents: Sequence[Any], *, axes: tuple[int, ...]) -> Any:
+        (x,), (t,) = primals, tangents
+        y = primitive.bind(x, axes=axes)
+        return [y], [_no_tangent(y) if type(t) is Zero or jvp is None else jvp(x, t, y, axes)]
+
+    def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, axes: tuple[int, ...]) -> Any:
+        (x,), (dim,) = values, dims
+        return [primitive.bind(x, axes=shifted_axes(axes, dim))], [kept_dim(axes, dim)]
+
+    primitive = register(
+        Primitive(
+            name,
+            abstract=abstract,
+            reference=reference,
+            lower=lower,
+            jvp=along,
+            transpose=Unsupported(NOT_LINEAR),
+            batch=batch,
+            exact=exact,
+        )
+    )
+    return primitive
+
+
+def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
+    """The function that users call."""
+
+    def function(operand: Any, axes: Sequence[int]) -> Any:
+        return primitive.bind(operand, axes=tuple(axes)) if len(axes) else operand
+
+    function.__name__ = function.__qualname__ = primitive.name
+    summary, _, example = doc.partition("\n\n")
+    function.__doc__ = f"""{summary}
+
+    Args:
+      operand: an array.
+      axes: which of its axes to reduce, counted from 0; none of them leaves it as it is.
+    Raises:
+      TypeError: it is not defined for the operand's dtype, or `axes` are not different axes of it.
+
+{example}
+    """
+    function.__module__ = __name__
+    return function
+
+
+# -- Maxima and minima
+
+
+def _spread(y: Any, x: Any, axes: Sequence[int]) -> Any:
+    """A result of reducing `x`, repeated to its shape."""
+    aval = aval_of(x)
+    return broadcast_in_dim(y, aval.shape, [i for i in range(aval.ndim) if i not in axes])
+
+
+def _extreme_jvp(x: Any, t: Any, y: Any, axes: tuple[int, ...]) -> Any:
+    """The mean of the tangents of the entries that attain the extreme."""
+    attains = convert_element_type(eq(x, _spread(y, x, axes)), aval_of(t).dtype)
+    return div(reduce_sum(mul(t, attains), axes), reduce_sum(attains, axes))
+
+
+reduce_max_p = reduction(
+    "reduce_max", over=REAL | BOOL, lowers_to="stablehlo.maximum", start=least, ufunc=np.maximum, jvp=_extreme_jvp
+)
+reduce_max = function_of(
+    reduce_max_p,
+    """The maximum over some axes; nan where there is one; the least value of the dtype where there are no entries.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce_max(jnp.array([[1, 4], [3, 2]]), (1,))
+    Array([4, 3], dtype=int32)""",
+)
+
+reduce_min_p = reduction(
+    "reduce_min", over=REAL | BOOL, lowers_to="stablehlo.minimum", start=greatest, ufunc=np.minimum, jvp=_extreme_jvp
+)
+reduce_min = function_of(
+    reduce_min_p,
+    """The minimum over some axes; nan where there is one; the greatest value of the dtype where there are no entries.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce_min(jnp.array([[1, 4], [3, 2]]), (1,))
+    Array([1, 2], dtype=int32)""",
+)
+
+# -- Products
+
+
+def _product_jvp(x: Any, t: Any, y: Any, axes: tuple[int, ...]) -> Any:
+    """The derivative for each entry is the product of those before it and those after it, which zeros don't disturb."""
+    kept = [i for i in range(aval_of(x).ndim) if i not in axes]
+
+    def in_line(v: Any) -> Any:
+        shape = aval_of(v).shape
+        return reshape(transpose(v, [*kept, *axes]), (*(shape[i] for i in kept), math.prod(shape[i] for i in axes)))
+
+    x, t, axis = in_line(x), in_line(t), len(kept)
+    before = shifted(cumprod(x, axis), 1, axis)
+    after = shifted(cumprod(x, axis, reverse=True), 1, axis, reverse=True)
+    return reduce_sum(mul(t, mul(before, after)), (axis,))
+
+
+reduce_prod_p = reduction(
+    "reduce_prod", over=NUMBERS, lowers_to="stablehlo.multiply", start=lambda dtype: 1, ufunc=np.multiply,
+    jvp=_product_jvp, exact=False,
+)  # fmt: skip
+reduce_prod = function_of(
+    reduce_prod_p,
+    """The product over some axes.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce_prod(jnp.array([[1, 4], [3, 2]]), (1,))
+    Array([4, 6], dtype=int32)""",
+)
+
+# -- Truths and bits
+
+
+def _all_bits(dtype: np.dtype) -> Any:
+    return True if dtype == dtypes.bool_ else -1 if dtype in dtypes.SIGNED else dtypes.iinfo(dtype).max
+
+
+_BITS = INTEGERS | BOOL
+reduce_and_p = reduction("reduce_and", over=_BITS, lowers_to="stablehlo.and", start=_all_bits, ufunc=np.bitwise_and)
+reduce_and = function_of(
+    reduce_and_p,
+    """Whether all entries over some axes are true; of integers, the bits that all of them have.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce_and(jnp.array([True, False]), (0,))
+    Array(False, dtype=bool)""",
+)
+reduce_or_p = reduction("reduce_or", over=_BITS, lowers_to="stablehlo.or", start=lambda dtype: 0, ufunc=np.bitwise_or)
+reduce_or = function_of(
+    reduce_or_p,
+    """Whether any entry over some axes is true; of integers, the bits that any of them has.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce_or(jnp.array([True, False]), (0,))
+    Array(True, dtype=bool)""",
+)
+reduce_xor_p = reduction(
+    "reduce_xor", over=_BITS, lowers_to="stablehlo.xor", start=lambda dtype: 0, ufunc=np.bitwise_xor
+)
+reduce_xor = function_of(
+    reduce_xor_p,
+    """Whether an odd number of entries over some axes is true; of integers, the same bit by bit.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce_xor(jnp.array([True, True]), (0,))
+    Array(False, dtype=bool)""",
+)
