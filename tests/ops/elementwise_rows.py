@@ -27,7 +27,7 @@ INF, NAN = np.inf, np.nan
 ONE = [Sample(floats(2, 3)), Sample(floats())]
 BOTH = [*ONE, Sample(complexes(2, 2))]
 EDGES = Sample(F32([0.0, -0.0, 1.0, -1.0, 1e-3, 1e6, INF, -INF, NAN]), edges=True)
-TWO = [Sample(floats(2, 3), floats(2, 3, salt=1)), Sample(floats(3), floats(salt=1)), Sample(floats(), floats(3, salt=1))]
+TWO = [Sample(floats(*m), floats(*n, salt=1)) for m, n in (((2, 3), (2, 3)), ((3,), ()), ((), (3,)))]
 TWO_COMPLEX = Sample(complexes(2), complexes(2, salt=1))
 PAIRS = Sample(*(x.ravel() for x in np.meshgrid(*[F32([0.0, -0.0, 1.5, -2.0, INF, -INF, NAN])] * 2)), edges=True)
 INTS = Sample(integers(3, low=-5), integers(3, low=-4, below=5, salt=1), edges=True)
@@ -72,8 +72,8 @@ rounding = [
     unary(e.ceil_p, ONE, FLOATS),
     Row(e.floor_p, [HALVES], dtypes=FLOATS),
     Row(e.ceil_p, [HALVES], dtypes=FLOATS),
-    Row(e.round_p, [Sample(x.operands[0], rounding_method=m, edges=x.edges) for m in (0, 1) for x in (*ONE, HALVES, EDGES)],
-        dtypes=FLOATS),
+    *(Row(e.round_p, [Sample(*x.operands, edges=x.edges, rounding_method=m) for x in (*ONE, HALVES, EDGES)],
+          dtypes=FLOATS) for m in (0, 1)),
     unary(e.is_finite_p, ONE, FLOATS),
     Row(e.nextafter_p, [*TWO, PAIRS], dtypes=FLOATS,
         skip={"jvp": "it is a step of one unit beside x, whose derivative is taken as zero"}),
@@ -125,12 +125,13 @@ complex_parts = [
 
 BOUNDS = np.float32([-1.5, -0.5, 0.25]), np.float32([-2.0, 0.1, 0.3]), np.float32([1.0, 0.0625, 0.75])
 
+WIDELY = F32([0.0, -1.5, 2.5, 1e3, -3e9, 1e20, INF, -INF, NAN])
+
 conversions = [
     Row(e.clamp_p, [Sample(F32(-1), floats(2, 3), F32(0.5)), Sample(*BOUNDS), Sample(F32(-1), floats(), F32(1)),
                     Sample(np.int32(2), integers(5), np.int32(7)),
                     Sample(F32(-1), F32([NAN, INF, -INF]), F32(1), edges=True)], dtypes=REALS),
-    *(Row(e.convert_element_type_p,
-          [Sample(F32([0.0, -1.5, 2.5, 1e3, -3e9, 1e20, INF, -INF, NAN]), edges=True, new_dtype=dtype, weak_type=False)],
+    *(Row(e.convert_element_type_p, [Sample(WIDELY, edges=True, new_dtype=dtype, weak_type=False)],
           dtypes=FLOATS) for dtype in ANY if dtype.itemsize < 8),
     *(Row(e.convert_element_type_p, [Sample(WORDS, edges=True, new_dtype=dtype, weak_type=False)],
           dtypes=BOOLS + INTEGERS) for dtype in ANY if dtype.itemsize < 8),

@@ -1,0 +1,123 @@
+"""The laws of values and types: value, eager, typing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.ops.case import Case, allowed, close, kind, leading, same_bits, same_type
+from tests.ops.table import Row, Sample
+from xpr import core, dtypes
+from xpr.api.jit import jit
+from xpr.api.staging import trace_function
+from xpr.backend.array import Array
+from xpr.config import enable_x64
+from xpr.core.avals import aval_of
+
+
+def value(case: Case) -> None:
+    """Compiled = NumPy, for each dtype; and the reference backend gives what the reference rule gives."""
+    if not case.has_reference:
+        raise AssertionError(f"{case.primitive} has no reference rule: skip the law `value`, with the reason")
+    jitted = jit(case.__call__)
+    with enable_x64(any(x.dtype.itemsize // (1 + (x.dtype.kind == "c")) == 8 for x in case.operands)):
+        got = [np.asarray(x) for x in jitted(*case.operands)]
+        expected = case.reference(*case.operands)
+        if len(got) != len(expected):
+            raise AssertionError(f"value: {len(got)} results, and the reference gives {len(expected)}")
+        backed = jit(case.__call__, backend="reference")(*case.operands)
+        for x, y, z in zip(got, expected, backed, strict=True):
+            y = np.asarray(y)
+            same_bits(np.asarray(z), y, "value: the reference backend differs from the reference rule")
+            _compare(case, x, y, "value: compiled and reference differ")
+
+
+def _compare(case: Case, got: np.ndarray, expected: np.ndarray, what: str) -> None:
+    """Bit for bit where the primitive is exact, save for products of complex numbers, which XLA may contract."""
+    if case.primitive.exact and got.dtype not in dtypes.COMPLEX:
+        same_bits(got, expected, what, case.row.signed_zeros)
+    elif case.primitive.exact:
+        close(got, expected, 2 * allowed(case, expected) / case.row.tolerance, what, scale=not case.sample.edges)
+    else:
+        close(got, expected, allowed(case, expected), what, scale=not case.sample.edges)
+
+
+def converted(case: Case, dtype: np.dtype) -> Case:
+    """The case with its operands of the leading dtype in another one."""
+    own = leading(case.operands)
+    operands = [_convert(x, dtype) if x.dtype == own else x for x in case.operands]
+    return Case(case.row, case.sample, operands, case.params)
+
+
+@np.errstate(all="ignore")
+def _convert(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if dtype.kind == "c" and x.dtype not in dtypes.COMPLEX:
+        return (x.astype(np.float64) * (1 + 0.5j)).astype(dtype)
+    if x.dtype in dtypes.COMPLEX and dtype.kind != "c":
+        x = x.real
+    if dtype.kind == "b":
+        return x > 0
+    if dtype in dtypes.INTEGERS and x.dtype in dtypes.INEXACT:
+        x = np.rint(x.astype(np.float64))
+        x = np.abs(x) if dtype.kind == "u" else x
+    return x.astype(dtype)
+
+
+def value_dtypes(row: Row, sample: Sample) -> list[np.dtype]:
+    """The dtypes to try a sample on: all for a row's first, of its own kind for edges, its own for the others."""
+    own = leading(Case(row, sample).operands)
+    if row.dtypes is None or own is None:
+        return [own] if own is not None else [np.dtype(bool)]
+    wanted = [np.dtype(d) for d in row.dtypes]
+    if sample is row.samples[0] and not sample.edges:
+        return wanted
+    if sample.edges:
+        return [d for d in wanted if kind(d) == kind(own)] or [own]
+    return [own]
+
+
+def eager(case: Case) -> None:
+    """Operation by operation = compiled, in value and type."""
+    at_once, compiled = case(*case.operands), jit(case.__call__)(*case.operands)
+    _check_types(case, case.operands, "eager", [aval_of(x) for x in at_once])
+    _check_types(case, case.operands, "compiled", [aval_of(x) for x in compiled])
+    for x, y in zip(at_once, compiled, strict=True):
+        _compare(case, np.asarray(x), np.asarray(y), "eager: eager and compiled differ")
+
+
+def typing(case: Case) -> None:
+    """The typing rule gives the types of the values, however they are computed, and only weak operands weak results."""
+    _check_typing(case, case.operands)
+    for x in case.primitive.type_of(tuple(map(aval_of, case.operands)), case.params):
+        if x.weak_type and not case.params.get("weak_type"):
+            raise AssertionError("typing: the result is weak, and no operand is")
+    weak = [Array(aval_of(x).update(weak_type=x.dtype.kind != "b"), x) for x in case.operands]
+    _check_typing(case, weak)
+    if case.has_reference:
+        with enable_x64():
+            wide = case.wide()
+            avals = wide.primitive.type_of(tuple(map(aval_of, wide.operands)), wide.params)
+            _check_reference_types(wide, avals)
+
+
+def _check_typing(case: Case, operands: Sequence[Any]) -> None:
+    closed, _ = trace_function(case.__call__, operands, {}, "staged by a law")
+    core.check_jaxpr(closed)
+    _check_types(case, operands, "staged", closed.out_avals)
+    if case.primitive.exact:  # runs in NumPy; what is compiled is looked at by the law `eager`
+        _check_types(case, operands, "eager", [aval_of(x) for x in case(*operands)])
+    if case.has_reference:
+        _check_reference_types(case, closed.out_avals)
+
+
+def _check_types(case: Case, operands: Sequence[Any], how: str, found: Sequence[Any]) -> None:
+    expected = case.primitive.type_of(tuple(map(aval_of, operands)), case.params)
+    if [*found] != [*expected]:
+        raise AssertionError(f"typing: the rule says {expected}, and {how} it is {found}")
+
+
+def _check_reference_types(case: Case, expected: Sequence[Any]) -> None:
+    for x, aval in zip(case.reference(*case.operands), expected, strict=True):
+        same_type(x, np.empty(aval.shape, aval.dtype), "typing: the type the reference rule gives, by the typing rule")
