@@ -40,6 +40,9 @@ class Plain:
     def __init__(self, *children: Any) -> None:
         self.children = children
 
+    def __repr__(self) -> str:  # the same in every process, for it is part of a test's name
+        return f"Plain{self.children}"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plain) and self.children == other.children
 
