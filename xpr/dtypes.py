@@ -49,6 +49,7 @@ _SHORT = {
 }  # fmt: skip
 
 _NARROW = {float64: float32, int64: int32, uint64: uint32, complex128: complex64}
+NARROWED = frozenset(_NARROW.values())
 
 # The dtype a Python scalar has: weak, and wide or narrow with the x64 setting.
 _PYTHON_WIDE = {bool: bool_, int: int64, float: float64, complex: complex128}
@@ -64,7 +65,7 @@ def canonical(dtype: Any) -> np.dtype:
     if dtype in _PYTHON_WIDE:
         dtype = _PYTHON_WIDE[dtype]
     elif type(dtype) is not np.dtype:
-        dtype = np.dtype(getattr(dtype, "dtype", dtype))
+        dtype = np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
     if settings.enable_x64:
         return dtype
     return _NARROW.get(dtype, dtype)
@@ -179,6 +180,11 @@ def _promote_wide(a: np.dtype, a_weak: bool, b: np.dtype, b_weak: bool) -> tuple
     if isinstance(node, str):
         return {"i*": int64, "f*": float64, "c*": complex128}[node], True
     return node, False
+
+
+def promote_types(a: np.dtype, a_weak: bool, b: np.dtype, b_weak: bool) -> tuple[np.dtype, bool]:
+    """The dtype two dtypes meet in, in 64 bits where the lattice says so, and whether it is weak."""
+    return _promote_wide(a, a_weak, b, b_weak)
 
 
 def promote_pair(a: np.dtype, a_weak: bool, b: np.dtype, b_weak: bool) -> tuple[np.dtype, bool]:

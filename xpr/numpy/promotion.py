@@ -194,8 +194,8 @@ def requested_dtype(dtype: Any) -> np.dtype:
       NarrowingWarning: it is a 64-bit type and those are off.
     """
     canonical = dtypes.canonical(dtype)
-    if dtype not in (int, float, complex):
-        wide = np.dtype(getattr(dtype, "dtype", dtype))
+    if canonical in dtypes.NARROWED and dtype not in (int, float, complex):
+        wide = np.dtype(dtype)
         if wide != canonical:
             warn_narrowing(f"dtype {wide.name} was asked for and {canonical.name} is used.")
     return canonical

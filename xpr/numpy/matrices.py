@@ -1,0 +1,204 @@
+"""Matrices of a form: identity, triangles, diagonals, Vandermonde.
+
+A diagonal of a matrix in row-major order is every (n + 1)-th entry, so taking it is a strided slice, and making a
+matrix of it is padding between the entries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.array import Array
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import Tracer
+from xpr.numpy.axes import one_axis
+from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, ones, placed, shape_of, zeros
+from xpr.numpy.promotion import convert
+from xpr.numpy.ufuncs import asarray_like
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import broadcasted_iota, concatenate, pad, select, slice_
+from xpr.primitives.shapes import broadcast_to, expand_dims, full, reshape, rev, transpose
+
+
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
+    """Ones on a diagonal, zeros elsewhere: N x M (N x N by default), on the k-th diagonal above the main one.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.eye(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    target = chosen_dtype(dtype)
+    shape = shape_of((N, N if M is None else M))
+    if is_eager() and shape[0] * shape[1] <= HOST_LIMIT:
+        return Array(ShapedArray(shape, target), np.eye(*shape, int(k), target), None, device)
+    rows, columns = _shifted_rows(shape, k), broadcasted_iota(dtypes.int32, shape, 1)
+    return placed(convert(e.eq(rows, columns), target), device)
+
+
+def _shifted_rows(shape: tuple[int, ...], k: Any) -> Any:
+    """The row of each entry, plus k."""
+    rows = broadcasted_iota(dtypes.int32, shape, 0)
+    if not isinstance(k, Tracer):
+        k = int(k)
+    return rows if type(k) is int and k == 0 else e.add(rows, convert(k, dtypes.int32))
+
+
+def identity(n: Any, dtype: Any = None) -> Any:
+    """The n x n identity matrix.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.identity(2, int)
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    return eye(n, dtype=dtype)
+
+
+# -- Triangles
+
+
+def _lower(shape: tuple[int, ...], k: Any) -> Any:
+    """Whether each entry lies on or below the k-th diagonal."""
+    if is_eager() and shape[0] * shape[1] <= HOST_LIMIT:
+        return Array(ShapedArray(shape, dtypes.bool_), np.tri(*shape, int(k), bool))
+    return e.ge(_shifted_rows(shape, k), broadcasted_iota(dtypes.int32, shape, 1))
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on and below the k-th diagonal, zeros above.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tri(2)
+    Array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
+    return convert(_lower(shape_of((N, N if M is None else M)), k), chosen_dtype(dtype))
+
+
+def _split_at(name: str, m: Any, k: Any, lower: bool) -> Any:
+    m = asarray_like(m)
+    aval = m.aval
+    if aval.ndim < 2:
+        raise ValueError(f"{name}: takes an array of at least two axes, and its shape is {aval.shape}.")
+    mask = broadcast_to(_lower(aval.shape[-2:], k), aval.shape)
+    nothing = full(aval.shape, 0, aval.dtype)
+    return select(mask, m, nothing) if lower else select(mask, nothing, m)
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """The lower triangles of matrices, up to the k-th diagonal; zeros above.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tril(jnp.ones((2, 2)))
+    Array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
+    return _split_at("tril", m, k, True)
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """The upper triangles of matrices, from the k-th diagonal on; zeros below.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.triu(jnp.ones((2, 2)))
+    Array([[1., 1.],
+           [0., 1.]], dtype=float32)
+    """
+    return _split_at("triu", m, k - 1, False)
+
+
+# -- Diagonals
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The diagonals of the matrices that two axes make, along a new last axis.
+
+    Raises:
+      ValueError: the array has fewer than two axes, or both axes are the same.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int32)
+    """
+    a = asarray_like(a)
+    ndim = a.aval.ndim
+    if ndim < 2:
+        raise ValueError(f"diagonal: takes an array of at least two axes, and its shape is {a.aval.shape}.")
+    axis1, axis2 = one_axis(axis1, ndim), one_axis(axis2, ndim)
+    if axis1 == axis2:
+        raise ValueError(f"diagonal: axis1 and axis2 are both {axis1}.")
+    a = transpose(a, (*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2))
+    *batch, rows, columns = aval_of(a).shape
+    size = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    start = min(offset if offset >= 0 else -offset * columns, rows * columns)
+    limit = start + (size - 1) * (columns + 1) + 1 if size else start
+    flat = reshape(a, (*batch, rows * columns))
+    none, steps = [0] * len(batch), [1] * len(batch)
+    return slice_(flat, (*none, start), (*batch, limit), (*steps, columns + 1))
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """The k-th diagonal of a matrix, or the matrix that has a vector on its k-th diagonal and zeros elsewhere.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.diag(jnp.array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
+    v = asarray_like(v)
+    if v.aval.ndim not in (1, 2):
+        raise ValueError(f"diag: takes a vector or a matrix, and its shape is {v.aval.shape}.")
+    return diagonal(v, k) if v.aval.ndim == 2 else _with_diagonal(v, k)
+
+
+def _with_diagonal(v: Any, k: int) -> Any:
+    size = v.aval.shape[0]
+    n = size + abs(k)
+    if not size:
+        return zeros((n, n), v.aval.dtype)
+    start = k if k >= 0 else -k * n
+    end = n * n - start - ((size - 1) * (n + 1) + 1)
+    return reshape(pad(v, v.aval.dtype.type(0), [(start, end, n)]), (n, n))
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    """The matrix that has all the entries of an array on its k-th diagonal.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.diagflat(jnp.array([[1, 2]]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
+    v = asarray_like(v)
+    return _with_diagonal(reshape(v, (v.aval.size,)), k)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """The powers of the entries of a vector, a row for each: N columns from power N - 1 down to 0.
+
+    The columns are made by doubling: those for the powers below 2k are those below k, and those times x^k.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.vander(jnp.array([1, 2, 3]))
+    Array([[1, 1, 1],
+           [4, 2, 1],
+           [9, 3, 1]], dtype=int32)
+    """
+    x = asarray_like(x)
+    if x.aval.ndim != 1:
+        raise ValueError(f"vander: takes a vector, and its shape is {x.aval.shape}.")
+    size = x.aval.shape[0]
+    columns = size if N is None else shape_of(N)[0]
+    if x.aval.dtype == dtypes.bool_:
+        x = convert(x, dtypes.of_python(int))
+    powers, width, step = ones((size, 1), x.aval.dtype), 1, x
+    while width < columns:
+        powers = concatenate([powers, e.mul(powers, broadcast_to(expand_dims(step, (1,)), (size, width)))], 1)
+        width *= 2
+        step = e.mul(step, step) if width < columns else step
+    powers = slice_(powers, (0, 0), (size, columns))
+    return powers if increasing else rev(powers, (1,))

@@ -1,0 +1,280 @@
+"""Numbers at regular steps: arange, linspace and their kin, and grids of them.
+
+What is known on the host is computed there, in 64 bits, and rounded once: while a function is staged,
+`linspace(0, 1, 5)` is a constant. `arange` is the exception: it is staged as an iota, which costs the device nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.array import Array, from_host
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import Tracer
+from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, placed
+from xpr.numpy.promotion import SCALARS, convert, requested_dtype
+from xpr.numpy.ufuncs import add, asarray_like, divide, log10, multiply, power, sign, subtract
+from xpr.numpy.ufuncs import floor as round_down
+from xpr.primitives.placing import iota_p
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, move_axis
+
+# -- arange
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
+    """The numbers from `start` (0 if only one bound is given) up to `stop`, which is left out, at distance `step`.
+
+    Bounds and step must be known while tracing, since the length depends on them. Entry i is start + i * step, computed
+    in the result's dtype.
+
+    Raises:
+      ConcretizationTypeError: a bound or the step is traced.
+      ZeroDivisionError: the step is 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arange(2, 10, 3)
+    Array([2, 5, 8], dtype=int32)
+    """
+    if type(start) is int and stop is None and step is None:
+        return _counts(start, dtypes.of_python(int) if dtype is None else _counted(dtype), device)
+    given = [x for x in (start, stop, step) if x is not None]
+    target = _common_dtype(*given) if dtype is None else _counted(dtype)
+    first, last, by = _number(start), _number(stop), _number(step)
+    if stop is None:
+        first, last = 0, first
+    by = 1 if step is None else by
+    if any(isinstance(x, complex) for x in (first, last, by)):
+        raise ValueError("arange: complex numbers are not ordered, so there is no range of them.")
+    if all(type(x) is int for x in (first, last, by)):
+        size = -((first - last) // by)
+    else:
+        size = math.ceil((last - first) / by)
+    return _progression(first, by, max(size, 0), target, device)
+
+
+def _counted(dtype: Any) -> np.dtype:
+    target = requested_dtype(dtype)
+    if target == dtypes.bool_:
+        raise TypeError("arange: booleans can't be counted with. Make integers and convert them.")
+    return target
+
+
+def _common_dtype(*xs: Any) -> np.dtype:
+    return dtypes.promote_all([(a.dtype, a.weak_type) for a in map(aval_of, xs)])[0]
+
+
+def _number(x: Any) -> Any:
+    """The Python number that a scalar of any kind holds."""
+    if x is None or type(x) in SCALARS:
+        return x
+    if isinstance(x, Tracer):
+        value = x.concrete()
+        x = x.__index__() if value is None else value
+    value = np.asarray(x)
+    if value.ndim:
+        raise ValueError(f"arange: bounds and step are numbers, and an array of shape {value.shape} was given.")
+    return value.item()
+
+
+def _counts(n: int, dtype: np.dtype, device: Any) -> Any:
+    """0, 1, 2, ... below n."""
+    n = max(n, 0)
+    if n <= HOST_LIMIT and is_eager():
+        values = np.arange(n, dtype=dtype) if dtype.kind in "iuf" else np.arange(n).astype(dtype)
+        return Array(ShapedArray((n,), dtype), values, None, device)
+    return placed(iota_p.bind(dtype=dtype, shape=(n,), dimension=0), device)
+
+
+def _progression(first: Any, by: Any, size: int, dtype: np.dtype, device: Any) -> Any:
+    with np.errstate(all="ignore"):
+        first, by = np.asarray(first).astype(dtype)[()], np.asarray(by).astype(dtype)[()]
+        if size <= HOST_LIMIT and is_eager():
+            return Array(ShapedArray((size,), dtype), first + by * np.arange(size).astype(dtype), None, device)
+    counts = _counts(size, dtype, device)
+    counts = counts if by == 1 else multiply(by, counts)
+    return counts if first == 0 else add(first, counts)
+
+
+# -- linspace, logspace, geomspace
+
+
+def _known(*xs: Any) -> bool:
+    """Whether all of these can be computed with on the host."""
+    return not any(isinstance(x, Tracer) or getattr(x, "size", 1) > HOST_LIMIT for x in xs)
+
+
+def _hosts(*xs: Any) -> list[Any]:
+    """In 64 bits, whatever the dtypes."""
+    values = [np.asarray(x) for x in xs]
+    return [v.astype(np.complex128 if v.dtype.kind == "c" else np.float64) for v in values]
+
+
+def _count(name: str, num: Any) -> int:
+    count = num.__index__()
+    if count < 0:
+        raise ValueError(f"{name}: the number of samples can't be negative, and is {count}.")
+    return count
+
+
+def _sample_dtypes(dtype: Any, *bounds: Any) -> tuple[np.dtype, np.dtype]:
+    """The dtype samples are computed in, and the one they are given in."""
+    computed = dtypes.to_inexact(_common_dtype(*bounds))
+    return computed, computed if dtype is None else requested_dtype(dtype)
+
+
+def _rounded(value: np.ndarray, dtype: np.dtype) -> Array:
+    with np.errstate(all="ignore"):
+        if dtype in dtypes.INTEGERS:
+            value = np.floor(value)
+        return from_host(np.asarray(value).astype(dtype))
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """`num` numbers at equal distances from `start` to `stop`.
+
+    Args:
+      start, stop: numbers, or arrays that broadcast together.
+      num: how many samples.
+      endpoint: whether the last sample is `stop`; otherwise it is one step before.
+      retstep: whether to give the step too.
+      dtype: of the result, by default the floating-point dtype of the bounds; samples are rounded down to integers.
+      axis: where the samples lie in the result, if the bounds are arrays.
+    Raises:
+      ValueError: `num` is negative.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    num = _count("linspace", num)
+    computed, target = _sample_dtypes(dtype, start, stop)
+    if _known(start, stop):
+        with np.errstate(all="ignore"):
+            values, step = np.linspace(*_hosts(start, stop), num, endpoint, True, axis=axis)
+        result, distance = _rounded(values, target), _rounded(step, computed)
+    else:
+        start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
+        result = convert(_between(start, stop, num, endpoint, axis), target)
+        distance = divide(subtract(stop, start), max(num - endpoint, 1)) if retstep else None
+    result = placed(result, device)
+    return (result, distance) if retstep else result
+
+
+def _between(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Any:
+    """(1 - t) * start + t * stop, which gives both ends exactly."""
+    dtype = aval_of(start).dtype
+    ndim = max(aval_of(start).ndim, aval_of(stop).ndim)
+    t = np.linspace(0.0, 1.0, num, endpoint).reshape(num, *(1,) * ndim)
+    start, stop = multiply(from_host((1 - t).astype(dtype)), start), multiply(from_host(t.astype(dtype)), stop)
+    return move_axis(add(start, stop), 0, axis % (ndim + 1))
+
+
+def logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+) -> Any:
+    """`num` numbers whose logarithms lie at equal distances from `start` to `stop`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.logspace(0, 2, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
+    num = _count("logspace", num)
+    computed, target = _sample_dtypes(dtype, start, stop, base)
+    if _known(start, stop, base):
+        low, high, base = _hosts(start, stop, base)
+        with np.errstate(all="ignore"):
+            return _rounded(base ** np.linspace(low, high, num, endpoint, axis=axis), target)
+    exponents = linspace(start, stop, num, endpoint, dtype=computed, axis=axis)
+    return _given_as(power(convert(asarray_like(base), computed), exponents), target)
+
+
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    """`num` numbers at equal ratios from `start` to `stop`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.geomspace(1, 100, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
+    num = _count("geomspace", num)
+    computed, target = _sample_dtypes(dtype, start, stop)
+    if _known(start, stop):
+        with np.errstate(all="ignore"):
+            return _rounded(np.geomspace(*_hosts(start, stop), num, endpoint, axis=axis), target)
+    start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
+    direction = sign(start)
+    exponents = (log10(divide(x, direction)) for x in (start, stop))
+    samples = move_axis(logspace(*exponents, num, endpoint, 10.0, computed, axis), axis % (aval_of(start).ndim + 1), 0)
+    return _given_as(move_axis(multiply(direction, samples), 0, axis % aval_of(samples).ndim), target)
+
+
+def _given_as(x: Any, dtype: np.dtype) -> Any:
+    return convert(round_down(x) if dtype in dtypes.INTEGERS else x, dtype)
+
+
+# -- Grids
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+    """For each of n vectors, its entries spread over an n-dimensional grid.
+
+    Args:
+      xi: vectors.
+      copy: must be True.
+      sparse: whether the other axes of each grid have size 1.
+      indexing: "xy" for grids whose first two axes are exchanged, "ij" for axes in the order of the vectors.
+    Raises:
+      ValueError: an operand is not a vector.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.meshgrid(jnp.arange(2), jnp.arange(2), sparse=True)
+    [Array([[0, 1]], dtype=int32), Array([[0],
+           [1]], dtype=int32)]
+    """
+    if indexing not in ("xy", "ij") or not copy:
+        raise ValueError(f'meshgrid: indexing must be "xy" or "ij" and copy True; they are {indexing!r} and {copy!r}.')
+    arrays = [asarray_like(x) for x in xi]
+    if any(x.aval.ndim != 1 for x in arrays):
+        raise ValueError(f"meshgrid: takes vectors, and the shapes are {', '.join(str(x.aval.shape) for x in arrays)}.")
+    places = list(range(len(arrays)))
+    if indexing == "xy":
+        places[:2] = places[:2][::-1]
+    return spread(arrays, places, sparse)
+
+
+def spread(vectors: Sequence[Any], places: Sequence[int], sparse: bool) -> list[Any]:
+    """Each vector laid along its own axis of a grid of them all, as an open grid if `sparse`."""
+    sizes = [0] * len(vectors)
+    for x, place in zip(vectors, places):
+        sizes[place] = aval_of(x).shape[0]
+    if sparse:
+        others = [[i for i in range(len(sizes)) if i != place] for place in places]
+        return [expand_dims(x, axes) for x, axes in zip(vectors, others)]
+    return [broadcast_in_dim(x, sizes, (place,)) for x, place in zip(vectors, places)]
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """For each axis of a grid, the index along it at every place.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.indices((2, 2), sparse=True)
+    (Array([[0],
+           [1]], dtype=int32), Array([[0, 1]], dtype=int32))
+    """
+    target = requested_dtype(int if dtype is None else dtype)
+    grids = spread([_counts(int(n), target, None) for n in dimensions], range(len(dimensions)), sparse)
+    return tuple(grids) if sparse else asarray(grids, target)
