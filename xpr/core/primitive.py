@@ -16,6 +16,7 @@ transforms/linearize.py. `batch_named(axis_name, size, values, dims, **params)` 
 axis it names. `evaluate(args, params)` runs the operation in place of a program compiled from `lower`, and
 `prepare(args, params) -> (args, params)` turns parameters that are Python functions into jaxprs before an equation is
 written. `lower_as(*args, **params)` is a traceable function to lower in place of `lower`.
+`faster_in_numpy(avals, **params)` says of an exact primitive that its `reference` beats XLA:CPU at any size.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Primitive:
 
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact", "call",
-        "typed", "compiled", "__weakref__",
+        "faster_in_numpy", "typed", "compiled", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +90,7 @@ class Primitive:
         lower_as: Rule | None = None,
         exact: bool = False,
         call: bool = False,
+        faster_in_numpy: Callable[..., bool] | None = None,
     ):
         self.name = name
         self.multiple_results = multiple_results
@@ -97,6 +99,7 @@ class Primitive:
         self.linearize = linearize
         self.batch_named, self.evaluate, self.prepare, self.lower_as = batch_named, evaluate, prepare, lower_as
         self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
+        self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         self.typed: dict[Any, list[ShapedArray]] = {}
         self.compiled: dict[Any, Any] = {}

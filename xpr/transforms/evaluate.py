@@ -38,20 +38,34 @@ class EvalTrace(Trace):
         if primitive.evaluate is not None:
             return primitive.evaluate(args, params)
         out_avals = primitive.type_of(avals, params)
-        if primitive.exact and self.runs_on_host(args, out_avals):
+        if primitive.exact and self.runs_on_host(primitive, args, avals, out_avals, params):
             values = [x.host if type(x) is Array else host_value(x, aval) for x, aval in zip(args, avals)]
             with np.errstate(all="ignore"):  # inf and nan are values here, as in XLA
                 outs = primitive.reference(values, **params)
             return [Array(aval, out) for aval, out in zip(out_avals, outs)]
         return self.run(primitive, args, avals, out_avals, params)
 
-    def runs_on_host(self, args: Sequence[Any], out_avals: Sequence[ShapedArray]) -> bool:
+    def runs_on_host(
+        self,
+        primitive: Primitive,
+        args: Sequence[Any],
+        avals: tuple[ShapedArray, ...],
+        out_avals: Sequence[ShapedArray],
+        params: dict[str, Any],
+    ) -> bool:
+        """Whether NumPy is to run an exact operation: a small one, or one that NumPy is better at."""
+        small = True
         for aval in out_avals:
             if aval.size > HOST_LIMIT:
-                return False
+                small = False
         for x in args:
-            if type(x) is Array and (x._device is not None or x.aval.size > HOST_LIMIT):
-                return False
+            if type(x) is Array:
+                if x._device is not None:
+                    return False
+                if x.aval.size > HOST_LIMIT:
+                    small = False
+        if not small and (primitive.faster_in_numpy is None or not primitive.faster_in_numpy(avals, **params)):
+            return False
         if self.host_is_default is None:
             self.host_is_default = devices.default_backend() == "cpu"
         return self.host_is_default
