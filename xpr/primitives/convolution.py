@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array, int_matrix
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
-from xpr.primitives.dot import bilinear_jvp, in_one_dtype, precision_text, result_dtype, summed_in
+from xpr.primitives.convolution_lowering import lower_convolution
+from xpr.primitives.dot import bilinear_jvp, result_dtype
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.placing import pad_p
 from xpr.primitives.shapes import full, move_axis, reshape, rev
@@ -152,56 +152,6 @@ def _slide(images: np.ndarray, kernel: np.ndarray, strides: Axes, features: int,
     # The labels: 0 the batch, 1 the group, 2 and 3 the features in and out of a group.
     found = np.einsum(windows, [0, 1, 2, *space, *inside], kernel, [1, 3, 2, *inside], [0, 1, 3, *space], optimize=True)
     return found.reshape(n, o, *sizes)
-
-
-# -- Lowering
-
-
-def _conv_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
-    lhs, rhs = in_one_dtype(b, operands, avals[0].dtype)
-    summed = summed_in(lhs.aval.dtype, avals[0])
-    lower = _lower_complex if summed.dtype in dtypes.COMPLEX else _lower_real
-    return [b.convert(lower(b, lhs, rhs, summed, params), avals[0].dtype)]
-
-
-def _lower_complex(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
-    """Four real convolutions: XLA has fast kernels for these alone."""
-    part = dtypes.real_part_of(out.dtype)
-
-    def parts(x: Value) -> list[Value]:
-        aval = x.aval.update(dtype=dtypes.real_part_of(x.aval.dtype))
-        return [b.op(f"stablehlo.{name}", [x], aval) for name in ("real", "imag")]
-
-    (a, c), (d, e) = parts(lhs), parts(rhs)
-    aval = out.update(dtype=part)
-    product = [[_lower_real(b, x, y, aval, params) for y in (d, e)] for x in (a, c)]
-    real = b.op("stablehlo.subtract", [product[0][0], product[1][1]], aval)
-    imaginary = b.op("stablehlo.add", [product[0][1], product[1][0]], aval)
-    return b.op("stablehlo.complex", [real, imaginary], out)
-
-
-def _lower_real(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
-    strides = params["window_strides"]
-    reversal = f"array<i1: {', '.join(['false'] * len(strides))}>" if strides else "array<i1>"
-    properties = (
-        f"window_strides = {int_array(strides)}, padding = {int_matrix(params['padding'])}, "
-        f"lhs_dilation = {int_array(params['lhs_dilation'])}, rhs_dilation = {int_array(params['rhs_dilation'])}, "
-        f"window_reversal = {reversal}, dimension_numbers = {_numbers_text(params['dimension_numbers'])}, "
-        f"feature_group_count = {params['feature_group_count']} : i64, "
-        f"batch_group_count = {params['batch_group_count']} : i64, {precision_text(params['precision'])}"
-    )
-    return b.op("stablehlo.convolution", [lhs, rhs], out, properties)
-
-
-def _numbers_text(numbers: ConvDimensionNumbers) -> str:
-    """`#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>`."""
-
-    def one(spec: Axes, first: str, second: str) -> str:
-        names = [first, second, *map(str, range(len(spec) - 2))]
-        return f"[{', '.join(names[spec.index(axis)] for axis in range(len(spec)))}]"
-
-    lhs, rhs, out = numbers
-    return f"#stablehlo.conv<{one(lhs, 'b', 'f')}x{one(rhs, 'o', 'i')}->{one(out, 'b', 'f')}>"
 
 
 # -- Transposing
@@ -390,7 +340,7 @@ conv_general_dilated_p = register(
         "conv_general_dilated",
         abstract=_conv_abstract,
         reference=_conv_reference,
-        lower=_conv_lower,
+        lower=lower_convolution,
         jvp=Unsupported("it is set below"),
         transpose=_conv_transpose,
         batch=_conv_batch,
