@@ -29,9 +29,10 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.primitives.convolution_lowering import lower_convolution
-from xpr.primitives.dot import bilinear_jvp, result_dtype
+from xpr.primitives.dot import bilinear_jvp
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.placing import pad_p
+from xpr.primitives.precision import result_dtype
 from xpr.primitives.shapes import full, move_axis, reshape, rev
 from xpr.primitives.sliding import Pads, count_windows, dilated
 

@@ -10,7 +10,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p
-from xpr.primitives.dot import PrecisionLike, canonical_precision
+from xpr.primitives.precision import PrecisionLike, canonical_precision
 from xpr.primitives.shapes import rev, transpose
 from xpr.primitives.sliding import canonical_pads, canonical_steps, dilated
 

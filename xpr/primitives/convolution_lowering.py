@@ -20,7 +20,8 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value, int_array, int_matrix
 from xpr.core.avals import ShapedArray
-from xpr.primitives.dot import dot_general_p, free_axes, in_one_dtype, precision_text, summed_in
+from xpr.primitives.dot_lowering import free_axes, lower_dot_general
+from xpr.primitives.precision import in_one_dtype, precision_text, summed_in
 from xpr.primitives.sliding import Pads
 
 Axes = tuple[int, ...]
@@ -183,7 +184,7 @@ def _lower_contraction(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, par
     free = free_axes(lhs.aval.ndim, contracted, ())
     product = out.update(shape=(*(lhs.aval.shape[a] for a in free), rhs.aval.shape[rhs_spec[0]]))
     precision = params["precision"]
-    (found,) = dot_general_p.lower(
+    (found,) = lower_dot_general(
         b, [lhs, kernel], [product], dimension_numbers=numbers, precision=precision, preferred_element_type=None
     )
     places = dict(zip(lhs_spec, out_spec))

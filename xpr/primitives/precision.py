@@ -1,0 +1,108 @@
+"""How products are multiplied and summed: in which dtype, and how exactly. Contractions and convolutions share it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray
+
+# -- Precision
+
+
+class Precision(Enum):
+    """How exactly accelerators multiply float32: in one bfloat16 or tensorfloat32 pass, in several, or in float32.
+
+    CPUs always multiply in the dtype of the operands.
+
+    >>> from xpr import lax
+    >>> lax.Precision("float32")
+    HIGHEST
+    """
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+    @classmethod
+    def _missing_(cls, value: object) -> Precision | None:
+        return _PRECISIONS.get(value)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __str__(self) -> str:
+        return f"Precision.{self.name}"
+
+
+_PRECISIONS: dict[object, Precision] = {
+    None: Precision.DEFAULT, "default": Precision.DEFAULT, "fastest": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,
+    "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH, "tensorfloat32": Precision.HIGH,
+    "highest": Precision.HIGHEST, "float32": Precision.HIGHEST,
+}  # fmt: skip
+
+PrecisionLike = Precision | str | tuple[Precision | str, Precision | str] | None
+
+
+def canonical_precision(precision: Any) -> tuple[Precision, Precision] | None:
+    """A precision for each operand, or None where none was asked for.
+
+    Raises:
+      ValueError: there is no such precision.
+    """
+    if precision is None:
+        return None
+    pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)
+    try:
+        lhs, rhs = map(Precision, pair)
+    except ValueError:
+        raise ValueError(
+            f"precision is None, one of {', '.join(repr(k) for k in _PRECISIONS if k)}, a lax.Precision, or a pair of "
+            f"these for the two operands; it was {precision!r}."
+        ) from None
+    return lhs, rhs
+
+
+def precision_text(precision: tuple[Precision, Precision] | None) -> str:
+    """`precision_config = [...]`, the attribute of StableHLO's contractions and convolutions."""
+    names = [p.name for p in precision or (Precision.DEFAULT, Precision.DEFAULT)]
+    return f"precision_config = [{', '.join(f'#stablehlo<precision {name}>' for name in names)}]"
+
+
+# -- Dtypes
+
+
+def result_dtype(lhs: ShapedArray, rhs: ShapedArray, preferred: np.dtype | None) -> np.dtype:
+    """The dtype of a product: the preferred one, else what the operands promote to."""
+    if preferred is not None:
+        return preferred
+    if lhs.dtype == rhs.dtype:
+        return lhs.dtype
+    return dtypes.promote_pair(lhs.dtype, lhs.weak_type, rhs.dtype, rhs.weak_type)[0]
+
+
+def _kind(dtype: np.dtype) -> int:
+    """0 to 3 for booleans, integers, floats, complex numbers."""
+    kinds = (dtypes.BOOL, dtypes.INTEGERS, dtypes.FLOATS, dtypes.COMPLEX)
+    return next(i for i, kind in enumerate(kinds) if dtype in kind)
+
+
+def wider(a: np.dtype, b: np.dtype) -> bool:
+    """Whether b adds nothing to a: it is of a lower kind, or of the same and no longer."""
+    return (_kind(a), a.itemsize) >= (_kind(b), b.itemsize)
+
+
+def in_one_dtype(b: Builder, operands: list[Value], out: np.dtype) -> list[Value]:
+    """The operands in one dtype, the result's where that is of a higher kind."""
+    common = result_dtype(operands[0].aval, operands[1].aval, None)
+    dtype = out if _kind(out) > _kind(common) else common
+    return [b.convert(x, dtype) for x in operands]
+
+
+def summed_in(operands: np.dtype, out: ShapedArray) -> ShapedArray:
+    """The type in which products are summed: the result's, but not shorter than the operands'."""
+    return out.update(dtype=operands) if wider(operands, out.dtype) else out
