@@ -18,6 +18,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.source import is_internal
 from xpr.errors import NarrowingWarning
+from xpr.primitives.composites import broadcast_shapes as broadcast_shapes
 from xpr.primitives.elementwise import convert_element_type_p
 from xpr.primitives.shapes import broadcast_to
 
@@ -86,26 +87,6 @@ def promote_shapes(*xs: Any) -> Any:
         return xs
     shape = broadcast_shapes(*shapes)
     return tuple(broadcast_to(x, shape) if s else x for x, s in zip(xs, shapes))
-
-
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that arrays of these shapes broadcast to.
-
-    Raises:
-      ValueError: they don't broadcast.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.broadcast_shapes((2, 1), (3,))
-    (2, 3)
-    """
-    try:
-        return tuple(map(int, np.broadcast_shapes(*map(tuple, shapes))))
-    except ValueError:
-        listed = ", ".join(str(tuple(s)) for s in shapes)
-        raise ValueError(
-            f"Shapes {listed} do not broadcast: aligned at their last axes, sizes must be equal or 1. "
-            "Insert axes with x[:, None], or reshape."
-        ) from None
 
 
 def convert(x: Any, dtype: np.dtype, weak: bool = False) -> Any:
