@@ -75,8 +75,10 @@ def _same_type(a: ShapedArray, b: ShapedArray) -> bool:
 def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: list[Var] = []) -> JaxprTypeError:
     lines = list(printer.format_eqns(jaxpr))
     name = printer._Names(printer._all_used(jaxpr, set()))
-    for var in [*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars)]:
+    for var in [*jaxpr.constvars, *jaxpr.invars]:
         name(var)
+    for each in jaxpr.eqns:  # names are given in the order of the text
+        printer._equation(each, name)
     subject = "".join(f" ({name(v)}:{v.aval.str_short()})" for v in variables)
     text = [f"check_jaxpr: {what}{subject}."]
     at = next((i for i, (e, _) in enumerate(lines) if e is eqn), None)
