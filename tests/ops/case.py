@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.table import Row, Sample
+from tests.ops.table import FromTypes, Row, Sample
 from xpr import core, dtypes, tree
 from xpr.api.jit import jit
 from xpr.api.staging import trace_function
@@ -26,12 +26,16 @@ class Case:
 
     def __init__(self, row: Row, sample: Sample, operands: Sequence[Any] | None = None, params: Any = None):
         self.row, self.sample, self.primitive = row, sample, row.primitive
-        self.params = sample.params if params is None else params
         self.operands = [_numpy(x) for x in (sample.operands if operands is None else operands)]
+        given = sample.params if params is None else params
+        self.params = {k: self._made(v) if isinstance(v, FromTypes) else v for k, v in given.items()}
 
     def __call__(self, *xs: Any) -> list[Any]:
         out = self.primitive.bind(*xs, **self.params)
         return list(out) if self.primitive.multiple_results else [out]
+
+    def _made(self, param: FromTypes) -> Any:
+        return param.make(*map(aval_of, self.operands))
 
     def inexact(self, *xs: Any) -> list[Any]:
         """Those results that have derivatives."""
@@ -44,9 +48,11 @@ class Case:
 
     @property
     def has_reference(self) -> bool:
-        return not isinstance(self.primitive.reference, core.Unsupported)
+        return self.primitive.call or not isinstance(self.primitive.reference, core.Unsupported)
 
     def reference(self, *xs: Any) -> list[Any]:
+        if self.primitive.call:
+            return reference_eval(self.params["call_jaxpr"], (), *xs)
         with np.errstate(all="ignore"):
             return self.primitive.reference(list(xs), **self.params)
 
@@ -68,11 +74,8 @@ class Case:
     def wide(self) -> Case:
         """The case with 64-bit inexact types, for `enable_x64`."""
         operands = [x.astype(_wider(x.dtype)) for x in self.operands]
-        params = {k: _wider(v) if isinstance(v, np.dtype) else v for k, v in self.params.items()}
+        params = {k: _wider(v) if isinstance(v, np.dtype) else v for k, v in self.sample.params.items()}
         return Case(self.row, self.sample, operands, params)
-
-    def random_like(self, values: Iterable[Any], seed: int) -> list[np.ndarray]:
-        return random_like(values, seed)
 
 
 def leading(operands: Sequence[np.ndarray]) -> np.dtype | None:

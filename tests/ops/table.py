@@ -28,7 +28,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,13 @@ COMPLEX = tuple(map(np.dtype, (np.complex64, np.complex128)))
 INEXACT = FLOATS + COMPLEX
 NUMBERS = INTEGERS + INEXACT
 ANY = BOOLS + NUMBERS
+
+
+class FromTypes:
+    """A parameter made from the operands' types by `make(*avals)`, such as a jaxpr."""
+
+    def __init__(self, make: Callable[..., Any]):
+        self.make = make
 
 
 class Sample:

@@ -48,7 +48,7 @@ def converted(case: Case, dtype: np.dtype) -> Case:
     """The case with its operands of the leading dtype in another one."""
     own = leading(case.operands)
     operands = [_convert(x, dtype) if x.dtype == own else x for x in case.operands]
-    return Case(case.row, case.sample, operands, case.params)
+    return Case(case.row, case.sample, operands)
 
 
 @np.errstate(all="ignore")

@@ -57,6 +57,7 @@ class Linear:
 
 
 def is_linear(operand: Any) -> bool:
+    """Whether a transposition rule's operand is one to solve for."""
     return type(operand) is Linear
 
 

@@ -152,7 +152,7 @@ def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]
         for eqn in jaxpr.eqns:
             values = [read(v) for v in eqn.invars]
             rule: Callable[..., Any] = eqn.primitive.reference
-            if eqn.primitive.call:
+            if "call_jaxpr" in eqn.params:
                 outs = reference_eval(eqn.params["call_jaxpr"], (), *values)
             else:
                 outs = rule(values, **eqn.params)
