@@ -15,7 +15,6 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxlib import _profiler  # type: ignore[attr-defined]
 
 from xpr.backend.runtime import xc
 from xpr.errors import DeviceNotFound
@@ -104,7 +103,7 @@ def _load(toolkit: Toolkit, plugin: Path) -> None:
         _initialize()
         return
     api = xc.load_pjrt_plugin_dynamically("cuda", str(plugin))
-    _profiler.register_plugin_profiler(api)
+    importlib.import_module("jaxlib._profiler").register_plugin_profiler(api)
     _initialize()
     _register_handlers(extension, api)
     _register_targets()
