@@ -15,8 +15,6 @@ def array_repr(x: Array) -> str:
         return f"Array(shape={x.aval.shape}, dtype={x.aval.dtype.name}, deleted)"
     suffix = f", dtype={x.aval.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "") + ")"
     value = np.asarray(x.host)
-    if value.dtype.kind == "V":  # bfloat16 and the like print as the numbers they hold
-        value = value.astype(np.float32)
     if value.size == 0:
         return f"Array([], shape={value.shape}{suffix}"
     text = np.array2string(value, separator=", ", prefix="Array(", suffix=suffix)
@@ -28,8 +26,7 @@ def array_repr(x: Array) -> str:
 
 
 def array_str(x: Array) -> str:
-    value = np.asarray(x.host)
-    return str(value.astype(np.float32) if value.dtype.kind == "V" else value)
+    return str(np.asarray(x.host))
 
 
 def array_format(x: Array, spec: str) -> str:

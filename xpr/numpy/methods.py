@@ -1,15 +1,28 @@
-"""The operators, methods and properties of arrays, installed on `Array` and on `Tracer` alike."""
+"""The operators, methods and properties of arrays, installed on `Array` and on `Tracer` alike.
+
+Most methods are the functions of the same name, with the array as their first argument. What only makes sense where
+there is a value, such as pickling, copying and handing memory to other libraries, is installed on `Array` alone.
+"""
 
 from __future__ import annotations
 
+import sys
+from operator import attrgetter
 from typing import Any, Callable, Iterator
 
 import numpy as np
 
+from xpr.backend import compiler
 from xpr.backend.array import Array
+from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import Tracer
-from xpr.numpy import ufuncs
+from xpr.numpy import cumulative, matrices, rearranging, reductions, shaping, statistics, ufuncs
+from xpr.numpy.creation import copied, copy, placed
 from xpr.numpy.formatting import array_format, array_repr, array_str
+from xpr.primitives.placing import slice_in_dim
+from xpr.primitives.shapes import squeeze
+
+# -- Operators
 
 _NUMBERS = frozenset({bool, int, float, complex, Array})
 
@@ -40,6 +53,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "gt": ufuncs.greater, "ge": ufuncs.greater_equal,
 }  # fmt: skip
 
+# -- As a sequence
+
 
 def _len(self: Any) -> int:
     if not self.aval.ndim:
@@ -48,24 +63,113 @@ def _len(self: Any) -> int:
 
 
 def _iter(self: Any) -> Iterator[Any]:
-    """The rows, one by one; an array in memory is read once and handed out row by row."""
+    """The rows, one by one; a value in memory is read once and handed out row by row."""
     if not self.aval.ndim:
         raise TypeError("An array without axes can't be iterated over.")
-    return (self[i] for i in range(self.aval.shape[0]))
+    if type(self) is Array:
+        aval = ShapedArray(self.aval.shape[1:], self.aval.dtype, self.aval.weak_type)
+        return (Array(aval, row, None, self._device) for row in np.asarray(self.host))
+    return (squeeze(slice_in_dim(self, i, i + 1), (0,)) for i in range(self.aval.shape[0]))
 
 
 def _contains(self: Any, item: Any) -> bool:
-    return bool(np.any(np.asarray(self == item)))
+    return bool(reductions.any(ufuncs.equal(self, item)))
 
 
-def _mT(self: Any) -> Any:
-    """The array with its last two axes exchanged."""
-    return _swap_last(self)
+def _setitem(self: Any, index: Any, value: Any) -> None:
+    raise TypeError("Arrays are immutable. Instead of x[i] = y, write x = x.at[i].set(y), and keep the new x.")
 
 
-def _swap_last(x: Any) -> Any:
-    from_library = x.swapaxes
-    return from_library(-1, -2)
+# -- Methods that take their arguments otherwise than the functions
+
+
+def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
+    """The same entries in another shape, given as one tuple or as several sizes; one may be -1, and is what is left.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arange(6).reshape(2, -1).shape
+    (2, 3)
+    """
+    return shaping.reshape(self, args[0] if len(args) == 1 else args, order)
+
+
+def _transpose(self: Any, *args: Any) -> Any:
+    """The axes reversed, or in the order given as one tuple or as several integers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ones((2, 3)).transpose(1, 0).shape
+    (3, 2)
+    """
+    if not args or (len(args) == 1 and args[0] is None):
+        return shaping.transpose(self)
+    return shaping.transpose(self, args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
+
+
+def _round(self: Any, ndigits: int | None = None) -> Any:
+    return ufuncs.round(self, ndigits or 0)
+
+
+def _same(self: Any, *args: Any) -> Any:
+    """A traced array is a value, so a copy of it is the same."""
+    return self
+
+
+def _copied(self: Array, memo: Any = None) -> Array:
+    return copied(self)
+
+
+def _namespace(self: Any, *, api_version: str | None = None) -> Any:
+    """The module of functions on arrays, for code written to the array API standard."""
+    return sys.modules[__package__]
+
+
+# -- What only a value can do
+
+
+def _item(self: Array, *args: Any) -> Any:
+    """The one entry, or the one at an index, as a Python scalar."""
+    return np.asarray(self.host).item(*args)
+
+
+def _tolist(self: Array) -> Any:
+    """The entries as (nested lists of) Python scalars."""
+    return np.asarray(self.host).tolist()
+
+
+def _tobytes(self: Array, order: str = "C") -> bytes:
+    """The bytes of all entries."""
+    return np.asarray(self.host).tobytes(order)  # type: ignore[arg-type]  # NumPy checks the string
+
+
+def _to_device(self: Array, device: Any, *, stream: int | None = None) -> Array:
+    """The array on another device."""
+    return placed(self, device)
+
+
+def _dlpack(
+    self: Array,
+    *,
+    stream: int | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[Any, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule, which shares the array's memory; for other libraries' `from_dlpack`.
+
+    Raises:
+      BufferError: the capsule is asked for on another device than the array's.
+    """
+    own = compiler.dlpack_device(self.buffer)
+    if dl_device is not None and (int(dl_device[0]), dl_device[1]) != own:
+        raise BufferError(f"The array is on DLPack device {own}, not {tuple(dl_device)}. Move it with x.to_device(...).")
+    return compiler.to_dlpack((copied(self) if copy else self).buffer, stream)
+
+
+def _dlpack_device(self: Array) -> tuple[int, int]:
+    return compiler.dlpack_device(self.buffer)
+
+
+# -- Installation
 
 
 def install(name: str, function: Any) -> None:
@@ -82,15 +186,34 @@ for _name, _fun in _COMPARISONS.items():
 
 for _name, _fun in {
     "__neg__": ufuncs.negative, "__pos__": ufuncs.positive, "__abs__": ufuncs.absolute, "__invert__": ufuncs.invert,
-    "__len__": _len, "__iter__": _iter, "__contains__": _contains,
+    "__round__": _round, "__len__": _len, "__iter__": _iter, "__contains__": _contains, "__setitem__": _setitem,
+    "__array_namespace__": _namespace,
+    "reshape": _reshape, "transpose": _transpose, "ravel": shaping.ravel, "flatten": shaping.ravel,
+    "swapaxes": shaping.swapaxes, "squeeze": shaping.squeeze, "astype": shaping.astype, "view": shaping.view,
+    "repeat": rearranging.repeat, "round": ufuncs.round, "clip": ufuncs.clip, "conj": ufuncs.conjugate,
+    "conjugate": ufuncs.conjugate, "copy": copy, "diagonal": matrices.diagonal,
+    "sum": reductions.sum, "prod": reductions.prod, "max": reductions.max, "min": reductions.min,
+    "any": reductions.any, "all": reductions.all, "mean": statistics.mean, "var": statistics.var,
+    "std": statistics.std, "ptp": statistics.ptp, "cumsum": cumulative.cumsum, "cumprod": cumulative.cumprod,
 }.items():  # fmt: skip
     install(_name, _fun)
 
 for _name in ("shape", "dtype", "ndim", "size", "weak_type"):
-    install(_name, property(eval(f"lambda self: self.aval.{_name}"), doc=f"The array's {_name}."))
-install("itemsize", property(lambda self: self.aval.dtype.itemsize, doc="Bytes of one entry."))
-install("nbytes", property(lambda self: self.aval.size * self.aval.dtype.itemsize, doc="Bytes of all entries."))
+    install(_name, property(attrgetter(f"aval.{_name}"), doc=f"The array's {_name}."))
+for _name, _fun, _doc in (
+    ("itemsize", lambda self: self.aval.dtype.itemsize, "Bytes of one entry."),
+    ("nbytes", lambda self: self.aval.size * self.aval.dtype.itemsize, "Bytes of all entries."),
+    ("T", shaping.transpose, "The array with its axes reversed."),
+    ("mT", shaping.matrix_transpose, "The array with its last two axes exchanged."),
+    ("real", ufuncs.real, "The real part of each entry."),
+    ("imag", ufuncs.imag, "The imaginary part of each entry."),
+):
+    install(_name, property(_fun, doc=_doc))
 
-Array.__repr__ = array_repr  # type: ignore[method-assign]
-Array.__str__ = array_str  # type: ignore[method-assign]
-Array.__format__ = array_format  # type: ignore[method-assign,assignment]
+for _name, _fun in {
+    "__repr__": array_repr, "__str__": array_str, "__format__": array_format, "item": _item, "tolist": _tolist,
+    "tobytes": _tobytes, "to_device": _to_device, "__copy__": _copied, "__deepcopy__": _copied,
+    "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
+}.items():  # fmt: skip
+    setattr(Array, _name, _fun)
+Tracer.__copy__ = Tracer.__deepcopy__ = _same  # type: ignore[attr-defined]

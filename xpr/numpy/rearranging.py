@@ -2,7 +2,7 @@
 
 Where the places are known while tracing, an index along one axis is worked out on the host, in NumPy, and taken as its
 *runs*: stretches where it counts up, counts down, or stays. Each is a slice, a reversed slice, or a repeated entry, so
-rolling an array is two slices joined. An index of many runs is a gather.
+deleting an entry is two slices joined. An index of many runs is a gather.
 """
 
 from __future__ import annotations
@@ -155,7 +155,9 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
             by = convert(by, dtypes.int32)
             a = read(a, remainder(e.sub(from_host(np.arange(size, dtype=np.int32)), by), max(size, 1)), place)
         elif size and by % size:
-            a = taken(a, np.roll(np.arange(size), by), place)
+            cut = size - by % size
+            parts = [slice_in_dim(a, cut, size, axis=place), slice_in_dim(a, 0, cut, axis=place)]
+            a = placing.concatenate(parts, place)
     return a
 
 

@@ -219,13 +219,17 @@ def _pad_abstract(avals: Sequence[ShapedArray], *, padding_config: tuple[tuple[i
 def _pad_reference(values: Sequence[Any], *, padding_config: tuple[tuple[int, int, int], ...]) -> list[Any]:
     x, fill = values
     x = np.asarray(x)
-    if not padding_config:
-        return [x]
-    spread = np.full(tuple(n + max(n - 1, 0) * i for n, (_, _, i) in zip(x.shape, padding_config)), fill, x.dtype)
-    spread[tuple(slice(None, None, i + 1) for _, _, i in padding_config)] = x
-    outer = np.pad(spread, [(max(lo, 0), max(hi, 0)) for lo, hi, _ in padding_config], constant_values=fill)
-    cut = tuple(slice(max(-lo, 0), n - max(-hi, 0)) for n, (lo, hi, _) in zip(outer.shape, padding_config))
-    return [outer[cut]]
+    result = np.empty([_padded_size(n, *config) for n, config in zip(x.shape, padding_config)], x.dtype)
+    result.fill(fill)
+    targets, kept = [], []  # along each axis: where entries go, every `step`-th place, and the entries that go inside
+    for n, size, (low, _, interior) in zip(x.shape, result.shape, padding_config):
+        step = interior + 1
+        first = max(0, -(low // step))
+        end = max(first, min(n, -((low - size) // step)))
+        targets.append(slice(low + first * step, low + (end - 1) * step + 1, step) if end > first else slice(0, 0))
+        kept.append(slice(first, end))
+    result[tuple(targets)] = x[tuple(kept)]
+    return [result]
 
 
 def _pad_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, padding_config: Any) -> list[Value]:

@@ -105,7 +105,12 @@ def _broadcast_reference(x: np.ndarray, *, shape: tuple[int, ...], broadcast_dim
     spread = [1] * len(shape)
     for n, d in zip(np.shape(x), broadcast_dimensions):
         spread[d] = n
-    return np.array(np.broadcast_to(np.reshape(x, spread), shape))
+    spread_out = np.reshape(x, spread)
+    if spread_out.shape == shape:
+        return spread_out
+    result = np.empty(shape, spread_out.dtype)  # several times faster than np.broadcast_to, for small arrays
+    result[...] = spread_out
+    return result
 
 
 def _broadcast_transpose(
