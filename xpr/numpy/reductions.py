@@ -7,8 +7,8 @@ left out, and `initial` joins at the end.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, requested_dtype
 from xpr.numpy.ufuncs import truth
 from xpr.primitives import elementwise as e
+from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.placing import select
 from xpr.primitives.reductions import reduce_and_p, reduce_max_p, reduce_min_p, reduce_or_p, reduce_prod_p
-from xpr.primitives.shapes import broadcast_to, expand_dims, full, reduce_sum_p
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, reduce_sum_p
 
 _HALF = frozenset({dtypes.float16, dtypes.bfloat16})
 _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
@@ -35,36 +36,16 @@ class Fold(NamedTuple):
     name: str
     primitive: Primitive
     join: Callable[[Any, Any], Any]
-    neutral: Callable[[np.dtype], Any] | None  # None: an empty reduction has no value
-
-
-@cache
-def lowest(dtype: np.dtype) -> Any:
-    """The least value of a dtype."""
-    if dtype in dtypes.INTEGERS:
-        return dtypes.iinfo(dtype).min
-    return False if dtype == dtypes.bool_ else -highest(dtype)
-
-
-@cache
-def highest(dtype: np.dtype) -> Any:
-    """The greatest value of a dtype: infinity where there is one."""
-    if dtype in dtypes.INTEGERS:
-        return dtypes.iinfo(dtype).max
-    if dtype == dtypes.bool_:
-        return True
-    if dtype in dtypes.FLOAT8 and dtype != dtypes.float8_e5m2:
-        return dtypes.finfo(dtype).max
-    return np.inf
+    neutral: Callable[[np.dtype], Any]
+    needs_entries: bool = False  # of no entries it has no value, unless `initial` gives one
 
 
 SUM = Fold("sum", reduce_sum_p, e.add, lambda dtype: 0)
 PROD = Fold("prod", reduce_prod_p, e.mul, lambda dtype: 1)
 OR = Fold("any", reduce_or_p, e.bitwise_or, lambda dtype: False)
 AND = Fold("all", reduce_and_p, e.bitwise_and, lambda dtype: True)
-MAX = Fold("max", reduce_max_p, e.max, None)
-MIN = Fold("min", reduce_min_p, e.min, None)
-_NEUTRAL_ON_REQUEST = {"max": lowest, "min": highest}
+MAX = Fold("max", reduce_max_p, e.max, least, needs_entries=True)
+MIN = Fold("min", reduce_min_p, e.min, greatest, needs_entries=True)
 
 
 def computed_in(dtype: np.dtype) -> np.dtype:
@@ -103,10 +84,10 @@ def fold(
     shape = aval_of(a).shape
     axes = reduced_axes(axis, len(shape))
     a = convert(a, accumulated_in)
-    if what.neutral is None:
+    if what.needs_entries:
         _needs_entries(what.name, [shape[i] for i in axes], initial, where)
     if where is not None:
-        a = masked(a, where, (what.neutral or _NEUTRAL_ON_REQUEST[what.name])(accumulated_in))
+        a = masked(a, where, what.neutral(accumulated_in))
     result = what.primitive.bind(a, axes=axes)
     if initial is not None:
         result = what.join(_initial(initial, accumulated_in), result)
@@ -163,7 +144,8 @@ def sum(
         and dtype is None
         and initial is None
         and where is None
-        and not (keepdims or aval.weak_type or out)
+        and out is None
+        and not (keepdims or aval.weak_type)
     ):
         return reduce_sum_p.bind(a, axes=reduced_axes(axis, aval.ndim))
     return _accumulate(SUM, OR, a, axis, dtype, out, keepdims, initial, where, promote_integers)
@@ -231,7 +213,7 @@ def max(
     >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=1)
     Array([5, 3], dtype=int32)
     """
-    return _extreme(MAX, OR, a, axis, out, keepdims, initial, where)
+    return _extreme(MAX, a, axis, out, keepdims, initial, where)
 
 
 def min(
@@ -246,18 +228,27 @@ def min(
     >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=1)
     Array([1, 2], dtype=int32)
     """
-    return _extreme(MIN, AND, a, axis, out, keepdims, initial, where)
+    return _extreme(MIN, a, axis, out, keepdims, initial, where)
 
 
-def _extreme(
-    what: Fold, of_booleans: Fold, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any
-) -> Any:
+def _extreme(what: Fold, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any) -> Any:
     no_out(what.name, out)
     a = as_operand(a)
     dtype = aval_of(a).dtype
-    if dtype == dtypes.bool_:
-        what = of_booleans._replace(name=what.name, neutral=None)
+    if dtype in dtypes.COMPLEX and initial is None and where is None:
+        return _complex_extreme(what, a, reduced_axes(axis, aval_of(a).ndim), keepdims)
     return fold(what, a, axis, keepdims, initial, where, dtype, dtype)
+
+
+def _complex_extreme(what: Fold, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """By real parts, and among equal ones by imaginary parts."""
+    real, imag = e.real(a), e.imag(a)
+    shape, dtype = aval_of(real).shape, aval_of(real).dtype
+    first = fold(what, real, axes, False, None, None, dtype, dtype)
+    among = select(e.eq(real, spread_back(first, shape, axes)), imag, full(shape, what.neutral(dtype), dtype))
+    second = what.primitive.bind(among, axes=axes)
+    result = e.complex_(first, select(e.eq(first, first), second, first))
+    return expand_dims(result, axes) if keepdims else result
 
 
 amax, amin = max, min
@@ -312,3 +303,18 @@ def entries_along(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
     for axis in axes:
         count *= shape[axis]
     return count
+
+
+def summed(x: Any, axes: tuple[int, ...]) -> Any:
+    """The sum of floats over axes counted from the front; half-precision ones are accumulated in float32."""
+    dtype = aval_of(x).dtype
+    if dtype in _HALF:
+        return convert(reduce_sum_p.bind(convert(x, dtypes.float32), axes=axes), dtype)
+    return reduce_sum_p.bind(x, axes=axes)
+
+
+def spread_back(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """A result of a reduction over `axes`, repeated along them to `shape`; a scalar stays one, and broadcasts."""
+    if len(axes) == len(shape):
+        return x
+    return broadcast_in_dim(x, shape, [i for i in range(len(shape)) if i not in axes])

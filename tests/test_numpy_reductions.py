@@ -1,0 +1,349 @@
+"""Reductions, statistics and cumulative functions against the peer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import xpr
+import xpr.numpy as jnp
+from tests.numpy_table import check, close, ours
+from xpr import lax
+from xpr.testing import check_grads
+
+X = np.array([[3.0, -1.0, 2.5], [0.0, 4.0, -2.0]], np.float32)
+NAMES = {
+    "x": X,
+    "y": np.array([[[1.5, 2.0], [-3.0, 0.5]], [[4.0, nan := np.nan], [np.inf, -1.0]]], np.float32),
+    "n": np.array([[nan, 1.0, 3.0], [2.0, nan, nan], [nan, nan, nan]], np.float32),
+    "i": np.array([[3, -1, 7], [0, 4, 100]], np.int32),
+    "i8": np.array([[3, -1, 7], [0, 4, 100]], np.int8),
+    "u8": np.array([200, 100, 3], np.uint8),
+    "b": np.array([[True, False, True], [False, False, True]]),
+    "h": X.astype(np.float16),
+    "f": X.astype(bfloat16),
+    "c": (X + 1j * X[::-1]).astype(np.complex64),
+    "mask": X > 0,
+    "w": np.array([1.0, 2.0, 0.5], np.float32),
+    "empty": np.zeros((0, 3), np.float32),
+}
+
+SUMS = """
+jnp.sum(x)
+jnp.sum(x, axis=0)
+jnp.sum(x, axis=-1, keepdims=True)
+jnp.sum(x, axis=(0, 1))
+jnp.sum(x, axis=(-1, 0), keepdims=True)
+jnp.sum(x, axis=())
+jnp.sum(y, axis=(0, 2))
+jnp.sum(x, initial=2.0, where=mask)
+jnp.sum(x, where=mask[:1], axis=0)
+jnp.sum(x, dtype=int)
+jnp.sum(x, dtype='bfloat16')
+jnp.sum(i)
+jnp.sum(i8)
+jnp.sum(i8, promote_integers=False)
+jnp.sum(i8, dtype='int8')
+jnp.sum(u8)
+jnp.sum(b)
+jnp.sum(b, dtype=bool)
+jnp.sum(i, initial=1.5)
+jnp.sum(h)
+jnp.sum(f, axis=1)
+jnp.sum(c, axis=1)
+jnp.sum(empty, axis=0)
+jnp.sum(2.0)
+jnp.sum(2)
+jnp.sum(True)
+jnp.prod(x)
+jnp.prod(x, axis=1, keepdims=True, initial=2)
+jnp.prod(i8)
+jnp.prod(b, axis=0)
+jnp.prod(b, dtype=bool)
+jnp.prod(x, where=mask)
+jnp.prod(f, axis=1)
+jnp.prod(c)
+jnp.prod(empty)
+jnp.count_nonzero(x)
+jnp.count_nonzero(x, axis=1, keepdims=True)
+jnp.count_nonzero(b, axis=0)
+jnp.count_nonzero(3.0)
+"""
+
+EXTREMES = """
+jnp.max(x)
+jnp.max(x, axis=0)
+jnp.max(y, axis=2)
+jnp.min(y)
+jnp.max(x, keepdims=True)
+jnp.max(i8)
+jnp.max(b)
+jnp.min(b, axis=1)
+jnp.max(f)
+jnp.max(c)
+jnp.min(c, axis=0, keepdims=True)
+jnp.max(empty, axis=1)
+jnp.max(empty, initial=1)
+jnp.min(x, axis=0, keepdims=True, where=mask, initial=inf)
+jnp.max(x, axis=1, where=mask, initial=-5)
+jnp.max(i, initial=2.5)
+jnp.max(b, where=mask, initial=False)
+jnp.amax(x, 1)
+jnp.amin(x, 1)
+jnp.max(2.0)
+jnp.any(i)
+jnp.any(x, axis=0, keepdims=True)
+jnp.any(i, where=mask)
+jnp.all(x)
+jnp.all(x, axis=0, where=mask)
+jnp.all(empty)
+jnp.all(1)
+jnp.ptp(i8)
+jnp.ptp(x, axis=(0, 1), keepdims=True)
+jnp.ptp(x, axis=1)
+jnp.argmax(x)
+jnp.argmax(x, axis=1)
+jnp.argmin(x, axis=-2)
+jnp.argmin(i8)
+jnp.argmax(b, axis=0)
+jnp.argmax(y[1, 0])
+jnp.argmax(x, keepdims=True)
+jnp.argmax(x, axis=1, keepdims=True)
+jnp.argmax(f)
+jnp.argmax(jnp.array(3.0))
+jnp.nanargmax(n[:2], axis=1)
+jnp.nanargmin(n, axis=1)
+jnp.nanargmax(i, axis=0, keepdims=True)
+jnp.nanargmin(n)
+"""
+
+MEANS = """
+jnp.mean(x)
+jnp.mean(x, axis=1)
+jnp.mean(x, axis=0, keepdims=True)
+jnp.mean(i)
+jnp.mean(b, axis=0)
+jnp.mean(h)
+jnp.mean(f, axis=1)
+jnp.mean(c, axis=0)
+jnp.mean(i, dtype='int32')
+jnp.mean(x, dtype='float16')
+jnp.mean(x, where=mask)
+jnp.mean(x, axis=0, where=mask, keepdims=True)
+jnp.mean(empty)
+jnp.mean(empty, axis=1)
+jnp.mean(2)
+jnp.mean(2.0)
+jnp.var(x)
+jnp.var(x, axis=1)
+jnp.var(x, axis=0, ddof=1, keepdims=True)
+jnp.var(x, ddof=6)
+jnp.var(x, ddof=7)
+jnp.var(x, ddof=1.5)
+jnp.var(x, correction=1)
+jnp.var(x, axis=1, mean=jnp.ones((2, 1)))
+jnp.var(x, dtype='float16')
+jnp.var(x, axis=0, where=mask)
+jnp.var(x, axis=1, where=mask, ddof=1)
+jnp.var(i)
+jnp.var(c)
+jnp.var(c, axis=1)
+jnp.var(f)
+jnp.std(x)
+jnp.std(i, axis=0, keepdims=True)
+jnp.std(h, axis=1)
+jnp.std(x, correction=1, axis=1)
+jnp.average(x)
+jnp.average(i)
+jnp.average(i, returned=True)
+jnp.average(x, axis=1, weights=w)
+jnp.average(x, axis=1, weights=w, keepdims=True, returned=True)
+jnp.average(x, weights=jnp.abs(x), returned=True)
+jnp.average(x, axis=0, weights=jnp.arange(6).reshape(2, 3))
+jnp.average(y[:1], axis=(2, 1), weights=jnp.arange(4).reshape(2, 2))
+jnp.average(h, axis=(0, 1))
+jnp.cov(x)
+jnp.cov(x, rowvar=False)
+jnp.cov(x, bias=True)
+jnp.cov(x, ddof=0)
+jnp.cov(x[0])
+jnp.cov(x[0], x[1])
+jnp.cov(x, x * 2)
+jnp.cov(i)
+jnp.cov(c)
+jnp.cov(x, fweights=jnp.array([1, 2, 1]))
+jnp.cov(x, aweights=w)
+jnp.cov(x, fweights=jnp.array([1, 2, 1]), aweights=w)
+jnp.cov(x, fweights=jnp.array([1, 2, 1]), aweights=w, ddof=0)
+jnp.corrcoef(x)
+jnp.corrcoef(x, rowvar=False)
+jnp.corrcoef(x[0])
+jnp.corrcoef(c)
+"""
+
+WITHOUT_NAN = """
+jnp.nansum(n)
+jnp.nansum(n, axis=1)
+jnp.nansum(i8)
+jnp.nanprod(n, axis=0)
+jnp.nanmax(n, axis=1)
+jnp.nanmax(n)
+jnp.nanmin(n, axis=0, keepdims=True)
+jnp.nanmax(n, initial=0, axis=1)
+jnp.nanmax(i)
+jnp.nanmean(n, axis=1)
+jnp.nanmean(n, axis=0, keepdims=True)
+jnp.nanmean(i)
+jnp.nanmean(n, where=n > 1)
+jnp.nanvar(n, axis=1)
+jnp.nanvar(n, axis=0, ddof=1)
+jnp.nanstd(n)
+jnp.nanstd(i)
+jnp.nanmedian(n, axis=1)
+jnp.nanquantile(n, 0.3, axis=0)
+jnp.nanquantile(n, 0.3)
+jnp.nanquantile(n, jnp.array([0.3, 0.9]), axis=1)
+jnp.nanpercentile(n, 30.0, axis=0, keepdims=True)
+jnp.nancumsum(n)
+jnp.nancumsum(n, axis=1)
+jnp.nancumprod(n, axis=0)
+jnp.nancumsum(i)
+"""
+
+QUANTILES = """
+jnp.median(x)
+jnp.median(x, axis=0)
+jnp.median(i)
+jnp.median(f, axis=(0, 1), keepdims=True)
+jnp.median(y, axis=2)
+jnp.quantile(x, 0.25)
+jnp.quantile(i, 0.25)
+jnp.quantile(h, 0.25)
+jnp.quantile(x, jnp.array([0.25, 0.5]), axis=1)
+jnp.quantile(x, jnp.array([0.25, 0.5]), axis=1, keepdims=True)
+jnp.quantile(y, 0.3, axis=(0, 2))
+jnp.quantile(x, 0.0)
+jnp.quantile(x, 1.0)
+jnp.quantile(x, 0.35, method='lower')
+jnp.quantile(x, 0.35, method='higher')
+jnp.quantile(x, 0.35, method='midpoint')
+jnp.quantile(x, 0.35, method='nearest')
+jnp.quantile(x, 0.5, method='nearest')
+jnp.quantile(x, 0.35, method='inverted_cdf')
+jnp.quantile(x, jnp.array([0.1, 0.6]), method='inverted_cdf', axis=1)
+jnp.quantile(x, 0.3, axis=1, weights=w, method='inverted_cdf')
+jnp.quantile(x, jnp.array([0.3, 0.9]), axis=1, weights=w, method='inverted_cdf', keepdims=True)
+jnp.percentile(x, 25)
+jnp.percentile(x, 25.0, axis=1)
+jnp.percentile(i, jnp.array([25, 50]))
+vmap(lambda q: jnp.quantile(x, q))(w / 4)
+vmap(lambda q: jnp.quantile(x, q, axis=1, method='lower'))(w / 4)
+vmap(lambda q: jnp.quantile(y, jnp.stack([q, q / 2]), axis=(0, 2)))(w / 4)
+grad(lambda q: jnp.quantile(x, q))(0.3)
+grad(lambda q: jnp.percentile(x, q))(30.0)
+"""
+
+CUMULATIVE = """
+jnp.cumsum(x)
+jnp.cumsum(x, axis=1)
+jnp.cumsum(i8)
+jnp.cumsum(i8, axis=-1)
+jnp.cumsum(i8, dtype='float16')
+jnp.cumsum(b, axis=1)
+jnp.cumsum(b, axis=1, dtype=bool)
+jnp.cumsum(f, axis=0)
+jnp.cumsum(c, axis=0)
+jnp.cumsum(2.0)
+jnp.cumprod(x, axis=0)
+jnp.cumprod(i8)
+jnp.cumprod(x, axis=1, dtype='int8')
+jnp.cumulative_sum(x, axis=1)
+jnp.cumulative_sum(x, axis=0, include_initial=True)
+jnp.cumulative_sum(i8, axis=1)
+jnp.cumulative_sum(b[0])
+jnp.cumulative_prod(w, include_initial=True)
+"""
+
+ERRORS = [
+    ("jnp.sum(x, axis=2)", ValueError, "axis 2 is out of bounds for an array of 2 axes"),
+    ("jnp.sum(x, axis=(0, -2))", ValueError, "names an axis twice"),
+    ("jnp.sum(x, axis=1.5)", TypeError, "integer"),
+    ("jnp.sum([1, 2])", TypeError, "jnp.array"),
+    ("jnp.sum(x, out=x)", NotImplementedError, "immutable"),
+    ("jnp.sum(x, initial=x, axis=0)", ValueError, "initial must be a scalar"),
+    ("jnp.sum(x, where=i)", ValueError, "where must be boolean"),
+    ("jnp.max(empty)", ValueError, "max of no entries"),
+    ("jnp.min(x, where=mask)", ValueError, "needs initial="),
+    ("jnp.var(x, ddof=1, correction=1)", ValueError, "ddof and correction"),
+    ("jnp.var(c, dtype='float32')", ValueError, "complex"),
+    ("jnp.average(x, weights=w)", ValueError, "which axes"),
+    ("jnp.average(x, axis=0, weights=w)", ValueError, "weights have shape"),
+    ("jnp.median(c)", ValueError, "not ordered"),
+    ("jnp.quantile(x, 1.5)", ValueError, "between 0 and 1"),
+    ("jnp.quantile(x, 0.5, method='weibull')", ValueError, "linear, lower"),
+    ("jnp.quantile(x, 0.5, weights=x)", NotImplementedError, "inverted_cdf"),
+    ("jnp.quantile(x, x)", ValueError, "scalar or a vector"),
+    ("jnp.argmax(empty, axis=0)", ValueError, "no entries"),
+    ("jnp.argmax(x, axis=2)", ValueError, "out of bounds"),
+    ("jnp.cumsum(x, axis=3)", ValueError, "out of bounds"),
+    ("jnp.cumulative_sum(x)", ValueError, "axis="),
+    ("jnp.cumulative_sum(2.0)", ValueError, "axis"),
+    ("jnp.cov(y)", ValueError, "one or two axes"),
+    ("jnp.ptp(b)", TypeError, "bool"),
+]
+
+
+def calls(table: str) -> list[str]:
+    return [line for line in table.splitlines() if line]
+
+
+@pytest.mark.parametrize("call", calls(SUMS + EXTREMES + MEANS + WITHOUT_NAN + QUANTILES + CUMULATIVE))
+def test_like_the_peer(call):
+    check(call, NAMES, jit="empty)" not in call or "sum" in call)
+
+
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message.replace("(", r"\(")):
+        ours(call, NAMES)
+
+
+def test_a_plain_sum_is_one_equation():
+    text = "{ lambda ; a:f32[3]. let b:f32[] = reduce_sum[axes=(0,)] a in (b,) }"
+    assert str(xpr.make_jaxpr(jnp.sum)(jnp.ones(3))) == text
+
+
+def test_half_precision_sums_accumulate_in_float32():
+    many = jnp.ones(4096, jnp.bfloat16)
+    assert float(jnp.sum(many)) == 4096.0
+    assert float(jnp.mean(many)) == 1.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "jnp.sum(x, axis=0)", "jnp.prod(x, axis=1)", "jnp.max(x, axis=1)", "jnp.mean(x)", "jnp.var(x, axis=1)",
+        "jnp.std(x)", "jnp.median(x, axis=1)", "jnp.quantile(x, 0.3)", "jnp.cumsum(x, axis=1)", "jnp.ptp(x)",
+        "jnp.cumprod(x, axis=0)", "jnp.average(x, axis=1, weights=w)", "jnp.cov(x)", "jnp.corrcoef(x)",
+        "jnp.nanmean(x)",
+    ],
+)  # fmt: skip
+def test_derivatives(call):
+    check_grads(lambda x: ours(call, {**NAMES, "x": x}), (X,), order=1, modes=("fwd", "rev"))
+
+
+def test_nan_stays_out_of_the_derivative():
+    x = jnp.array([[1.0, np.nan, 3.0], [2.0, 5.0, np.nan]])
+    for function in (jnp.nansum, jnp.nanmean, jnp.nanvar, jnp.nanstd, jnp.nanmax):
+        slope = xpr.grad(lambda x, f=function: jnp.sum(f(x, axis=1)))(x)
+        assert np.isfinite(np.asarray(slope)).all(), function.__name__
+
+
+def test_ties_share_the_derivative():
+    close(xpr.grad(jnp.max)(jnp.array([1.0, 1.0, 0.0])), [0.5, 0.5, 0.0])
+
+
+def test_jaxprs_hold_strong_results():
+    assert not jnp.sum(2.0).weak_type
+    assert lax.reduce_sum(jnp.ones(2), (0,)).dtype == jnp.float32

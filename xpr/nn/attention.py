@@ -1,0 +1,168 @@
+"""Attention: softmax(Q K^T / sqrt(d) + bias) V, for many heads at once (Vaswani et al., 2017)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xpr import dtypes
+from xpr.control.stop_gradient import stop_gradient
+from xpr.core.avals import aval_of
+from xpr.nn.normalizing import logsumexp, softmax
+from xpr.numpy.promotion import as_operand, convert
+from xpr.primitives import elementwise as e
+from xpr.primitives.dot import contract
+from xpr.primitives.placing import broadcasted_iota, select
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape, transpose
+
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: bool = False,
+) -> Any:
+    """softmax(scale Q K^T + bias) V for every head. B is the batch, T and S are positions, N and K heads, H features.
+
+    Args:
+      query: (B, T, N, H), or (T, N, H).
+      key, value: (B, S, K, H), or (S, K, H); N is a multiple of K, and each head of them serves N / K of the query.
+      bias: added to the logits; broadcasts to (B, N, T, S).
+      mask: boolean, True where a position takes part; broadcasts to (B, N, T, S).
+      scale: 1 / sqrt(H) where not said.
+      is_causal: position t sees the positions up to t.
+      query_seq_lengths, key_value_seq_lengths: integers (B,): positions from there on are padding. Results at padding
+        are zero.
+      local_window_size: (left, right): position t sees the positions from t - left to t + right. One integer is both.
+      implementation: "xla" or None.
+      return_residual: give the logsumexp of the logits besides, (B, T, N), without a derivative.
+    Returns:
+      (B, T, N, H), in the dtype of `query`. Logits and softmax are computed in float32 at least.
+    Raises:
+      ValueError: shapes do not fit, or there is no such implementation.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> x = jnp.ones((1, 4, 2, 8))
+    >>> xpr.nn.dot_product_attention(x, x, x, is_causal=True).shape
+    (1, 4, 2, 8)
+    """
+    if implementation not in (None, "xla"):
+        raise ValueError(f'dot_product_attention: implementation must be "xla" or None, and is {implementation!r}.')
+    query, key, value = (as_operand(x) for x in (query, key, value))
+    whole = aval_of(query).shape
+    query, key, value = (_with_batch(x) for x in (query, key, value))
+    groups = _check_shapes(*(aval_of(x).shape for x in (query, key, value)))
+    batch, targets, _, features = aval_of(query).shape
+    sources, key_heads = aval_of(key).shape[1:3]
+    full_shape = (batch, key_heads, groups, targets, sources)
+
+    grouped = reshape(query, (batch, targets, key_heads, groups, features))
+    logits = _product(grouped, "btkgh", key, "bskh", "bkgts")
+    logits = e.mul(logits, e.scalar(1 / math.sqrt(features) if scale is None else scale, logits))
+    if bias is not None:
+        bias = convert(_over_heads(bias, key_heads, groups), aval_of(logits).dtype)
+        logits = e.add(logits, broadcast_to(bias, full_shape))
+    seen = _visible(full_shape, mask, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size)
+    if seen is not None:
+        dtype = aval_of(logits).dtype
+        hidden = full(full_shape, _LEAST_SHARE * dtypes.finfo(dtype).max, dtype)
+        logits = select(broadcast_to(seen, full_shape), logits, hidden)
+
+    weights = convert(softmax(logits, -1), aval_of(key).dtype)
+    out = convert(_product(weights, "bkgts", value, "bskh", "btkgh"), aval_of(query).dtype)
+    if query_seq_lengths is not None:
+        real = _before(query_seq_lengths, (batch, targets), 1)
+        out = e.mul(out, broadcast_in_dim(convert(real, aval_of(out).dtype), aval_of(out).shape, (0, 1)))
+    out = reshape(out, whole)
+    if not return_residual:
+        return out
+    return out, _residual(logits, whole[:-1])
+
+
+_LEAST_SHARE = -0.7  # of the greatest float: what a hidden logit is; finite, so that a row of them is no nan
+
+
+def _with_batch(x: Any) -> Any:
+    aval = aval_of(x)
+    if aval.ndim not in (3, 4):
+        raise ValueError(f"dot_product_attention: operands have 3 or 4 axes, and one is {aval.str_short()}.")
+    return x if aval.ndim == 4 else reshape(x, (1, *aval.shape))
+
+
+def _check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> int:
+    """How many heads of the query each head of the key serves."""
+    fits = key == value and query[0] == key[0] and query[3] == key[3] and key[2] and query[2] % key[2] == 0
+    if not fits:
+        raise ValueError(
+            f"dot_product_attention: query {query}, key {key} and value {value} do not fit: key and value have one "
+            "shape, batch and features are the query's, and the query's heads are a multiple of theirs."
+        )
+    return query[2] // key[2]
+
+
+def _product(x: Any, x_labels: str, y: Any, y_labels: str, out_labels: str) -> Any:
+    wide = aval_of(x).dtype
+    wide = wide if wide.itemsize >= 4 else dtypes.float32
+    return contract(x, x_labels, y, y_labels, out_labels, precision=None, preferred_element_type=wide)
+
+
+def _over_heads(x: Any, key_heads: int, groups: int) -> Any:
+    """(B, N, T, S), or what broadcasts to it, with the axis of heads split in (K, G)."""
+    x = as_operand(x)
+    shape = (1,) * (4 - aval_of(x).ndim) + aval_of(x).shape
+    split = (1, 1) if shape[1] == 1 else (key_heads, groups)
+    return reshape(x, (shape[0], *split, *shape[2:]))
+
+
+def _before(lengths: Any, shape: tuple[int, int], dimension: int) -> Any:
+    """Whether a position is before the length of its row: boolean, of `shape` (batch, positions)."""
+    lengths = broadcast_in_dim(convert(as_operand(lengths), dtypes.int32), shape, (0,))
+    return e.lt(broadcasted_iota(dtypes.int32, shape, dimension), lengths)
+
+
+def _visible(
+    shape: tuple[int, ...], mask: Any, is_causal: bool, query_lengths: Any, key_lengths: Any, window: Any
+) -> Any:
+    """Which pairs of positions take part, broadcasting to `shape` (B, K, G, T, S); None for all."""
+    batch, key_heads, groups, targets, sources = shape
+    pairs = (targets, sources)
+    found = []
+    if mask is not None:
+        if aval_of(as_operand(mask)).dtype != dtypes.bool_:
+            raise ValueError("dot_product_attention: mask must be boolean; what is added to the logits is `bias`.")
+        found.append(_over_heads(mask, key_heads, groups))
+    if is_causal or window is not None:
+        row, column = (broadcasted_iota(dtypes.int32, pairs, i) for i in (0, 1))
+        if is_causal:
+            found.append(e.ge(row, column))
+        if window is not None:
+            left, right = (window, window) if isinstance(window, int) else window
+            found.append(e.bitwise_and(e.le(row, e.add(column, left)), e.ge(row, e.sub(column, right))))
+    if query_lengths is not None:
+        found.append(_of_positions(_before(query_lengths, (batch, targets), 1), shape, 3))
+    if key_lengths is not None:
+        found.append(_of_positions(_before(key_lengths, (batch, sources), 1), shape, 4))
+    seen = None
+    for flags in found:
+        flags = broadcast_to(flags, shape)
+        seen = flags if seen is None else e.bitwise_and(seen, flags)
+    return seen
+
+
+def _of_positions(flags: Any, shape: tuple[int, ...], axis: int) -> Any:
+    return broadcast_in_dim(flags, shape, (0, axis))
+
+
+def _residual(logits: Any, shape: tuple[int, ...]) -> Any:
+    """The logsumexp of the logits over sources, as (B, T, N)."""
+    total = stop_gradient(logsumexp(logits, -1))
+    return reshape(transpose(total, (0, 3, 1, 2)), shape)

@@ -1,0 +1,216 @@
+"""Functions over whole axes: softmax and its logarithm, logsumexp, standardize, one_hot.
+
+Exponentials are taken of differences to the greatest entry, so they never overflow. That entry is treated as a
+constant by differentiation: shifting all entries changes nothing, so what it would contribute is zero.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.control.stop_gradient import stop_gradient
+from xpr.core.avals import aval_of
+from xpr.numpy import reductions, statistics, ufuncs
+from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.choosing import where as choose
+from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype
+from xpr.numpy.reductions import entries_along, masked, spread_back, summed
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import broadcasted_iota, select
+from xpr.primitives.reductions import reduce_max_p
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full
+
+
+def _prepared(x: Any, axis: Any, where: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+    """The operand as strong floats, -inf where it is masked; its shape; the axes."""
+    (x,) = promote_inexact(x)
+    x = convert(x, aval_of(x).dtype)
+    if where is not None:
+        x = masked(x, where, -np.inf)
+    shape = aval_of(x).shape
+    return x, shape, reduced_axes(axis, len(shape))
+
+
+def _greatest(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """The greatest entry (by real part) over the axes, without a derivative; -inf of none."""
+    if aval_of(x).dtype in dtypes.COMPLEX:
+        x = e.real(x)
+    if entries_along(shape, axes):
+        return reduce_max_p.bind(stop_gradient(x), axes=axes)
+    return full([n for i, n in enumerate(shape) if i not in axes], -np.inf, aval_of(x).dtype)
+
+
+def _finite_or_zero(x: Any) -> Any:
+    return select(e.is_finite(x), x, full(aval_of(x).shape, 0, aval_of(x).dtype))
+
+
+def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: Any) -> Any:
+    top = _greatest(x, shape, axes)
+    if where is not None:
+        top = _finite_or_zero(top)  # of a row that is masked everywhere
+    return e.sub(x, spread_back(top, shape, axes))
+
+
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """exp(x) over its sum along some axes; entries that `where` leaves out are 0.
+
+    Raises:
+      ValueError: there is no such axis, or `where` is not boolean.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.nn.softmax(jnp.array([1000.0, 1000.0, 0.0]))
+    Array([0.5, 0.5, 0. ], dtype=float32)
+    """
+    x, shape, axes = _prepared(x, axis, where)
+    weights = e.exp(_shifted(x, shape, axes, where))
+    total = summed(weights, axes)
+    if where is not None:
+        total = select(e.eq(total, e.scalar(0, total)), full(aval_of(total).shape, 1, aval_of(total).dtype), total)
+    return e.div(weights, spread_back(total, shape, axes))
+
+
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """The logarithm of `softmax`; entries that `where` leaves out are -inf.
+
+    Raises:
+      ValueError: there is no such axis, or `where` is not boolean.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.nn.log_softmax(jnp.array([0.0, 1000.0]))
+    Array([-1000.,     0.], dtype=float32)
+    """
+    x, shape, axes = _prepared(x, axis, where)
+    shifted = _shifted(x, shape, axes, where)
+    total = summed(e.exp(shifted), axes)
+    return e.sub(shifted, spread_back(e.log(total), shape, axes))
+
+
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
+) -> Any:
+    """log(sum(b exp(a))) over some axes, without overflow.
+
+    Args:
+      a: the exponents.
+      b: factors, 1 where not said; they broadcast against `a`.
+      return_sign: give the logarithm of the sum's size and, besides, its sign. Without it the logarithm of a negative
+        sum is nan.
+      where: which entries to take.
+    Raises:
+      ValueError: there is no such axis, or `where` is not boolean.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.nn.logsumexp(jnp.array([1000.0, 1000.0]))
+    Array(1000.6931, dtype=float32)
+    """
+    if b is not None:
+        a, b = ufuncs.promote_shapes(*promote_inexact(a, b))
+        a = choose(ufuncs.not_equal(b, 0), a, -np.inf)  # so that a factor of 0 silences inf
+    a, shape, axes = _prepared(a, axis, where)
+    dtype = aval_of(a).dtype
+    top = _finite_or_zero(_greatest(a, shape, axes))
+    shift = convert(top, dtype)
+    weights = e.exp(e.sub(a, spread_back(shift, shape, axes)))
+    if b is not None:
+        weights = e.mul(weights, b)
+    total = summed(weights, axes)
+    sign = e.sign(total) if b is not None or return_sign else None
+    if return_sign:
+        total = e.abs(total)
+    out = e.add(e.log(total), shift if not return_sign else top)
+    if keepdims:
+        out, sign = expand_dims(out, axes), None if sign is None else expand_dims(sign, axes)
+    return (out, sign) if return_sign else out
+
+
+def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+    """log(mean(exp(x))) over some axes, without overflow.
+
+    Raises:
+      ValueError: there is no such axis, or `where` is not boolean.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.nn.logmeanexp(jnp.array([1000.0, 1000.0]))
+    Array(1000., dtype=float32)
+    """
+    total = logsumexp(x, axis, keepdims=keepdims, where=where)
+    shape = aval_of(as_operand(x)).shape
+    axes = reduced_axes(axis, len(shape))
+    if where is None:
+        return ufuncs.subtract(total, float(np.log(max(entries_along(shape, axes), 1))))
+    count = reductions.sum(ufuncs.broadcast_to(where, shape), axes, keepdims=keepdims)
+    return ufuncs.subtract(total, ufuncs.log(convert(count, dtypes.real_part_of(aval_of(total).dtype))))
+
+
+def standardize(
+    x: Any,
+    axis: Any = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "fast",
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) along some axes.
+
+    Args:
+      mean, variance: what to use in place of the array's own.
+      where: which entries the mean and variance are taken over.
+      algorithm: "fast" takes the variance as mean(x^2) - mean(x)^2, "stable" as mean((x - mean)^2), which loses no
+        digits where the mean is large.
+    Raises:
+      ValueError: there is no such axis, `where` is not boolean, or the algorithm is another.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.nn.standardize(jnp.array([-1.0, 1.0]), epsilon=0.0)
+    Array([-1.,  1.], dtype=float32)
+    """
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f'standardize: algorithm must be "fast" or "stable", and is {algorithm!r}.')
+    (x,) = promote_inexact(x)
+    if mean is None:
+        mean = statistics.mean(x, axis, keepdims=True, where=where)
+    if variance is None:
+        variance = _variance(x, axis, mean, where, algorithm)
+    return ufuncs.multiply(ufuncs.subtract(x, mean), e.rsqrt(ufuncs.asarray_like(ufuncs.add(variance, epsilon))))
+
+
+def _variance(x: Any, axis: Any, mean: Any, where: Any, algorithm: str) -> Any:
+    if algorithm == "stable":
+        return statistics.mean(ufuncs.square(ufuncs.subtract(x, mean)), axis, keepdims=True, where=where)
+    of_squares = statistics.mean(ufuncs.square(x), axis, keepdims=True, where=where)
+    return ufuncs.maximum(ufuncs.subtract(of_squares, ufuncs.square(mean)), 0)
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+    """For each index a vector of zeros with a 1 at it; an index outside the classes gives zeros alone.
+
+    Args:
+      x: indices, of any shape.
+      num_classes: the length of the vectors.
+      dtype: of the result, float where not said.
+      axis: where in the result's shape the vectors lie.
+    Raises:
+      ValueError: the result has no such axis.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.nn.one_hot(jnp.array([0, 2, 5]), 3)
+    Array([[1., 0., 0.],
+           [0., 0., 1.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    x = as_operand(x)
+    aval = aval_of(x)
+    num_classes = operator.index(num_classes)
+    at = one_axis(axis, aval.ndim + 1)
+    index_type = aval.dtype if aval.dtype.itemsize >= 4 else dtypes.int32
+    shape = (*aval.shape[:at], num_classes, *aval.shape[at:])
+    kept = [i for i in range(len(shape)) if i != at]
+    indices = broadcast_in_dim(convert(x, index_type), shape, kept)
+    hot = e.eq(indices, broadcasted_iota(index_type, shape, at))
+    return convert(hot, dtypes.of_python(float) if dtype is None else requested_dtype(dtype))

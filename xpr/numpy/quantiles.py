@@ -1,0 +1,353 @@
+"""Medians, quantiles and percentiles: sort, then read at computed places.
+
+Where the quantiles asked for are known numbers (they nearly always are), the places are known, too, and reading is
+slicing. Otherwise places are computed, and entries gathered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
+from xpr.numpy import creation
+from xpr.numpy.axes import no_out, reduced_axes
+from xpr.numpy.places import read, read_rows
+from xpr.numpy.promotion import as_operand, convert, promote_inexact
+from xpr.numpy.reductions import computed_in, entries_along
+from xpr.numpy.ufuncs import multiply
+from xpr.primitives import elementwise as e
+from xpr.primitives.cumulative import cumsum
+from xpr.primitives.placing import select, slice_in_dim
+from xpr.primitives.reductions import reduce_or_p
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    broadcast_to,
+    expand_dims,
+    full,
+    move_axis,
+    reduce_sum,
+    reshape,
+    transpose,
+)  # fmt: skip
+from xpr.primitives.sorting import sort
+
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
+
+
+def median(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    """The middle entry along some axes, or the mean of the two in the middle; nan where an entry is nan.
+
+    Raises:
+      ValueError: there is no such axis, or entries are complex.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.median(jnp.array([5.0, 1.0, 2.0]))
+    Array(2., dtype=float32)
+    """
+    return _quantile("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, False)
+
+
+def nanmedian(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    """`median` of the entries that are not nan; nan where there is none.
+
+    Raises:
+      ValueError: there is no such axis, or entries are complex.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanmedian(jnp.array([5.0, jnp.nan, 2.0]))
+    Array(3.5, dtype=float32)
+    """
+    return _quantile("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, True)
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """The entry below which a share `q` of the entries lies, along some axes; nan where an entry is nan.
+
+    Args:
+      q: from 0 to 1, a scalar or a vector, whose axis is then the first of the result.
+      method: what to do between two entries: "linear", "lower", "higher", "midpoint", "nearest" or "inverted_cdf".
+      weights: how much each entry counts, with method "inverted_cdf"; of the shape of `a`, or of the axes in `axis`.
+    Raises:
+      ValueError: there is no such axis or method, entries are complex, or `q` has more than one axis.
+      NotImplementedError: weights with another method.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.quantile(jnp.array([0.0, 1.0, 2.0, 3.0]), jnp.array([0.25, 0.5]))
+    Array([0.75, 1.5 ], dtype=float32)
+    """
+    return _quantile("quantile", a, q, axis, out, overwrite_input, method, keepdims, weights, False)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """`quantile` of the entries that are not nan; nan where there is none.
+
+    Raises:
+      ValueError: there is no such axis or method, entries are complex, or `q` has more than one axis.
+      NotImplementedError: weights with another method.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanquantile(jnp.array([0.0, jnp.nan, 2.0]), 0.25)
+    Array(0.5, dtype=float32)
+    """
+    return _quantile("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True)
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """`quantile` with `q` from 0 to 100.
+
+    Raises:
+      ValueError: there is no such axis or method, entries are complex, or `q` has more than one axis.
+      NotImplementedError: weights with another method.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.percentile(jnp.array([0.0, 1.0, 2.0]), 75)
+    Array(1.5, dtype=float32)
+    """
+    return _quantile("percentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, False)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """`percentile` of the entries that are not nan; nan where there is none.
+
+    Raises:
+      ValueError: there is no such axis or method, entries are complex, or `q` has more than one axis.
+      NotImplementedError: weights with another method.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanpercentile(jnp.array([0.0, jnp.nan, 2.0]), 75)
+    Array(1.5, dtype=float32)
+    """
+    return _quantile("nanpercentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, True)
+
+
+def _hundredth(q: Any) -> Any:
+    if isinstance(q, Tracer):
+        return multiply(q, 0.01)
+    return np.asarray(q) / np.float64(100)
+
+
+# -- How they are found
+
+
+def _quantile(
+    name: str,
+    a: Any,
+    q: Any,
+    axis: Any,
+    out: None,
+    overwrite_input: bool,
+    method: str,
+    keepdims: bool,
+    weights: Any,
+    ignore_nan: bool,
+) -> Any:
+    no_out(name, out)
+    if overwrite_input:
+        raise ValueError(f"{name}: overwrite_input is not supported, because arrays are immutable.")
+    if method not in METHODS:
+        raise ValueError(f"{name}: method must be one of {', '.join(METHODS)}, and is {method!r}.")
+    if weights is not None and method != "inverted_cdf":
+        raise NotImplementedError(f'{name}: weights go with method="inverted_cdf" alone, and the method is {method!r}.')
+    (a,) = promote_inexact(a)
+    aval = aval_of(a)
+    a = convert(a, aval.dtype)
+    if aval.dtype in dtypes.COMPLEX:
+        raise ValueError(f"{name}: complex numbers are not ordered. Take it of the real and imaginary parts.")
+    axes = reduced_axes(axis, aval.ndim)
+    rows = _rows_last(a, axes)
+    q_shape = np.shape(q) if not isinstance(q, Tracer) else q.aval.shape
+    if len(q_shape) > 1:
+        raise ValueError(f"{name}: q must be a scalar or a vector, and has shape {q_shape}.")
+    if weights is not None:
+        weights = _rows_last(_weights(convert(as_operand(weights), aval.dtype), aval.shape, axes), axes)
+        result = _weighted(rows, weights, q, ignore_nan)
+    elif isinstance(q, Tracer) or ignore_nan:
+        result = _at_computed_places(rows, q, method, ignore_nan)
+    else:
+        result = _at_known_places(rows, np.asarray(q), method)
+    if keepdims:
+        offset = len(q_shape)
+        result = expand_dims(result, [offset + i for i in axes])
+    return result
+
+
+def _rows_last(x: Any, axes: tuple[int, ...]) -> Any:
+    """The array with `axes` joined into one, its last."""
+    shape = aval_of(x).shape
+    kept = [i for i in range(len(shape)) if i not in axes]
+    moved = transpose(x, (*kept, *sorted(axes)))
+    return reshape(moved, (*(shape[i] for i in kept), entries_along(shape, axes)))
+
+
+def _at_known_places(rows: Any, q: np.ndarray, method: str) -> Any:
+    """Quantiles that are numbers: entries of the sorted rows, or mixtures of two of them."""
+    if not np.all((q >= 0) & (q <= 1)):
+        raise ValueError(f"q must lie between 0 and 1 (for percentiles between 0 and 100), and is {q}.")
+    *row_shape, n = aval_of(rows).shape
+    dtype = aval_of(rows).dtype
+    if n == 0:
+        return creation.full((*q.shape, *row_shape), np.nan, dtype)
+    ordered = sort(rows)
+    low, high, share = _numbers_between(q, n, method)
+
+    def at(places: np.ndarray) -> Any:
+        if places.ndim:
+            return read(ordered, places, len(row_shape))
+        return reshape(slice_in_dim(ordered, int(places), int(places) + 1, axis=-1), row_shape)
+
+    result = at(low) if np.all(low == high) else _mixed(at(low), at(high), share.astype(dtype))
+    greatest = reshape(slice_in_dim(ordered, n - 1, n, axis=-1), row_shape)  # nan, if any entry is: nan sorts last
+    return _nan_where(e.ne(greatest, greatest), _q_first(result) if q.ndim else result)
+
+
+def _numbers_between(q: np.ndarray, n: int, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The places of the two entries that each quantile lies between, and how far it is from the first."""
+    position = np.ceil(q * n) - 1 if method == "inverted_cdf" else q * (n - 1)
+    low, high = (np.clip(f(position), 0, n - 1).astype(np.int32) for f in (np.floor, np.ceil))
+    share = position - low
+    if method == "midpoint":
+        return low, high, np.full_like(share, 0.5)
+    if method == "nearest":
+        low = high = np.where(share <= 0.5, low, high)
+    return (high, high, share) if method == "higher" else (low, low if method == "lower" else high, share)
+
+
+def _at_computed_places(rows: Any, q: Any, method: str, ignore_nan: bool) -> Any:
+    """Quantiles whose places are only known when the program runs, because `q` is, or the number of entries."""
+    row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
+    dtype, q_shape = aval_of(rows).dtype, aval_of(as_operand(q)).shape
+    if n == 0:
+        return creation.full((*q_shape, *row_shape), np.nan, dtype)
+    ordered = sort(rows)
+    work = computed_in(dtype)
+    shape = (*row_shape, *(q_shape or (1,)))
+    q = broadcast_to(convert(as_operand(q), work), shape)
+    count = _count(ordered, shape, work) if ignore_nan else full(shape, n, work)
+    low, high, share = _between(q, count, method)
+    lower = read_rows(ordered, convert(low, dtypes.int32), len(row_shape))
+    result = lower
+    if high is not low:
+        result = _mixed(lower, read_rows(ordered, convert(high, dtypes.int32), len(row_shape)), convert(share, dtype))
+    result = _q_first(result) if q_shape else reshape(result, row_shape)
+    if ignore_nan:
+        return result  # a row without entries reads its nan
+    greatest = reshape(slice_in_dim(ordered, n - 1, n, axis=-1), row_shape)
+    return _nan_where(e.ne(greatest, greatest), result)
+
+
+def _count(ordered: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """How many entries of each row are not nan, as floats of a shape whose last axis repeats them."""
+    row_axes = range(len(shape) - 1)
+    count = reduce_sum(convert(e.eq(ordered, ordered), dtype), [len(shape) - 1])
+    return broadcast_in_dim(count, shape, list(row_axes))
+
+
+def _between(q: Any, count: Any, method: str) -> tuple[Any, Any, Any]:
+    """`_numbers_between`, of arrays of one shape."""
+    zero, one = (aval_of(q).dtype.type(i) for i in (0, 1))
+    last = e.max(e.sub(count, one), zero)
+    position = e.sub(e.ceil(e.mul(q, count)), one) if method == "inverted_cdf" else e.mul(q, e.sub(count, one))
+    low, high = (e.clamp(zero, f(position), last) for f in (e.floor, e.ceil))
+    share = e.sub(position, low)
+    if method == "midpoint":
+        return low, high, full(aval_of(q).shape, 0.5, aval_of(q).dtype)
+    if method == "nearest":
+        low = high = select(e.le(share, one.dtype.type(0.5)), low, high)
+    if method == "higher":
+        return high, high, share
+    return low, high if method == "linear" else low, share
+
+
+def _mixed(low: Any, high: Any, share: Any) -> Any:
+    """low (1 - share) + high share; `share` may be a scalar or a vector along the last axis."""
+    share = broadcast_to(share, aval_of(low).shape) if aval_of(share).ndim else share
+    rest = e.sub(e.scalar(1, share), share)
+    return e.add(e.mul(low, rest), e.mul(high, share))
+
+
+def _q_first(x: Any) -> Any:
+    return move_axis(x, aval_of(x).ndim - 1, 0)
+
+
+def _nan_where(condition: Any, x: Any) -> Any:
+    shape = aval_of(x).shape
+    return select(broadcast_to(condition, shape), full(shape, np.nan, aval_of(x).dtype), x)
+
+
+def _weights(weights: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    own = aval_of(weights).shape
+    if own == shape:
+        return weights
+    if own == tuple(shape[i] for i in axes):
+        ordered = sorted(range(len(axes)), key=axes.__getitem__)
+        return broadcast_in_dim(transpose(weights, ordered), shape, sorted(axes))
+    raise ValueError(f"weights have shape {own}; they need the array's, {shape}, or that of its axes {axes}.")
+
+
+def _weighted(rows: Any, weights: Any, q: Any, ignore_nan: bool) -> Any:
+    """The first entry at which the summed weights reach a share `q` of their total."""
+    row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
+    dtype, last = aval_of(rows).dtype, len(row_shape)
+    if ignore_nan:
+        weights = select(e.eq(rows, rows), weights, full(aval_of(rows).shape, 0, dtype))
+    ordered, weights = sort((rows, weights), num_keys=1)
+    q_shape = aval_of(as_operand(q)).shape
+    shape = (*row_shape, n, *(q_shape or (1,)))
+    so_far = cumsum(weights, last)
+    total = broadcast_in_dim(reduce_sum(weights, [last]), shape, list(range(last)))
+    target = e.mul(total, broadcast_to(convert(as_operand(q), dtype), shape))
+    before = e.lt(broadcast_in_dim(so_far, shape, list(range(last + 1))), target)
+    place = e.min(reduce_sum(convert(before, dtypes.int32), [last]), np.int32(n - 1))
+    result = read_rows(ordered, place, last)
+    result = _q_first(result) if q_shape else reshape(result, row_shape)
+    if ignore_nan:
+        return result
+    return _nan_where(reduce_or_p.bind(e.ne(rows, rows), axes=(last,)), result)

@@ -1,0 +1,286 @@
+"""Sorting and searching in what is sorted.
+
+Nan sorts after everything else. Sorts are stable unless `stable=False` allows otherwise, also in descending order,
+which is ascending order of the reversed array, reversed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy.axes import one_axis
+from xpr.numpy.places import read
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, requested_dtype
+from xpr.numpy.ufuncs import select_scalar
+from xpr.primitives import elementwise as e
+from xpr.primitives import sorting as primitive
+from xpr.primitives.placing import broadcasted_iota, concatenate, select
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reduce_sum, reshape, rev
+
+# -- Sorting
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Any:
+    """The entries in order along an axis, or of the flattened array where `axis` is None.
+
+    Raises:
+      ValueError: there is no such axis, or `kind` or `order` is given.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sort(jnp.array([3, 1, 2]), descending=True)
+    Array([3, 2, 1], dtype=int32)
+    """
+    a, axis = _lined_up("sort", a, axis, kind, order)
+    result = primitive.sort(a, axis, is_stable=stable)
+    return rev(result, (axis,)) if descending else result
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+    dtype: Any = None,
+) -> Any:
+    """The indices that put the entries in order along an axis.
+
+    Raises:
+      ValueError: there is no such axis, or `kind` or `order` is given.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.argsort(jnp.array([3, 1, 2]))
+    Array([1, 2, 0], dtype=int32)
+    """
+    a, axis = _lined_up("argsort", a, axis, kind, order)
+    shape = aval_of(a).shape
+    places = broadcasted_iota(_index_dtype(dtype), shape, axis)
+    if not descending:
+        return primitive.sort((a, places), axis, is_stable=stable, num_keys=1)[1]
+    flipped = [rev(x, (axis,)) for x in (a, places)]
+    return rev(primitive.sort(flipped, axis, is_stable=stable, num_keys=1)[1], (axis,))
+
+
+def _lined_up(name: str, a: Any, axis: int | None, kind: None, order: None) -> tuple[Any, int]:
+    """The operand, flattened if no axis is said, and its axis."""
+    if kind is not None or order is not None:
+        raise ValueError(f"{name}: kind and order are not supported; see stable= and descending=.")
+    a = as_operand(a)
+    a = convert(a, aval_of(a).dtype)
+    if axis is None:
+        return reshape(a, (aval_of(a).size,)), 0
+    return a, one_axis(axis, aval_of(a).ndim)
+
+
+def _index_dtype(dtype: Any) -> np.dtype:
+    return dtypes.of_python(int) if dtype is None else requested_dtype(dtype)
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """The indices that sort by several keys at once, the last of them first.
+
+    Raises:
+      TypeError: there is no key.
+      ValueError: keys differ in shape, or there is no such axis.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.lexsort((jnp.array([2, 1, 0]), jnp.array([1, 1, 0])))
+    Array([2, 1, 0], dtype=int32)
+    """
+    rows = _keys(keys)
+    if not rows:
+        raise TypeError("lexsort: needs at least one key.")
+    shape = aval_of(rows[0]).shape
+    if any(aval_of(row).shape != shape for row in rows):
+        shapes = ", ".join(str(aval_of(row).shape) for row in rows)
+        raise ValueError(f"lexsort: keys must have one shape, and have {shapes}.")
+    if not shape:
+        return convert(np.int32(0), dtypes.of_python(int))
+    axis = one_axis(axis, len(shape))
+    places = broadcasted_iota(dtypes.of_python(int), shape, axis)
+    return primitive.sort((*rows[::-1], places), axis, num_keys=len(rows))[-1]
+
+
+def _keys(keys: Any) -> list[Any]:
+    if isinstance(keys, (list, tuple)):
+        return [convert(x := as_operand(key), aval_of(x).dtype) for key in keys]
+    keys = as_operand(keys)
+    count, *shape = aval_of(keys).shape
+    return [reshape(read(keys, np.array([i], np.int32)), shape) for i in range(count)]
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Any:
+    """The entries with the `kth` smallest at place `kth`, none before it greater and none after it smaller.
+
+    Here they are sorted altogether.
+
+    Raises:
+      ValueError: there is no such axis or place.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.partition(jnp.array([3, 1, 2]), 1)[1]
+    Array(2, dtype=int32)
+    """
+    _check_place("partition", a, kth, axis)
+    return sort(a, axis)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+    """The indices that `partition` the entries along an axis.
+
+    Raises:
+      ValueError: there is no such axis or place.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.argpartition(jnp.array([3, 1, 2]), 1)
+    Array([1, 2, 0], dtype=int32)
+    """
+    _check_place("argpartition", a, kth, axis)
+    return argsort(a, axis)
+
+
+def _check_place(name: str, a: Any, kth: int, axis: int) -> None:
+    shape = aval_of(as_operand(a)).shape
+    n = shape[one_axis(axis, len(shape))]
+    if not -n <= kth < n:
+        raise ValueError(f"{name}: there is no place {kth} along an axis of {n} entries.")
+
+
+def sort_complex(a: Any) -> Any:
+    """The entries as complex numbers, sorted along the last axis by real, then by imaginary part.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sort_complex(jnp.array([2.0, 1.0]))
+    Array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
+    a = sort(a)
+    return convert(a, dtypes.complex_of(dtypes.to_inexact(aval_of(a).dtype)))
+
+
+# -- Searching
+
+COMPARED_BELOW = 64  # entries: so many are compared faster than halved
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
+    """Where the entries of `v` would have to be inserted into a sorted vector to keep it sorted.
+
+    Args:
+      a: a vector, sorted unless `sorter` sorts it.
+      v: any array.
+      side: "left" is before entries that are equal, "right" behind them.
+      sorter: indices that sort `a`.
+      method: "compare_all" compares with every entry, "sort" sorts both together, "scan" and "scan_unrolled" halve.
+    Raises:
+      ValueError: `a` is no vector, or there is no such side or method.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.searchsorted(jnp.array([1, 2, 2, 3]), 2, side="right")
+    Array(3, dtype=int32)
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f'searchsorted: side must be "left" or "right", and is {side!r}.')
+    if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
+        raise ValueError(f'searchsorted: there is no method {method!r}; see "scan", "sort" and "compare_all".')
+    if aval_of(as_operand(a)).ndim != 1:
+        raise ValueError(f"searchsorted: takes a vector, and got {aval_of(a).str_short()}.")
+    if sorter is not None:
+        a = read(as_operand(a), as_operand(sorter))
+    a, v = promote_dtypes(a, v)
+    a, v = convert(a, aval_of(a).dtype), convert(v, aval_of(v).dtype)
+    n = aval_of(a).size
+    dtype = dtypes.of_python(int)
+    if n == 0 or aval_of(v).size == 0:
+        return broadcast_in_dim(dtype.type(0), aval_of(v).shape, ())
+    if method == "sort":
+        return convert(_by_sorting(a, v, side), dtype)
+    if method == "compare_all" or n <= COMPARED_BELOW:
+        return convert(_by_comparing(a, v, side), dtype)
+    return convert(_by_halving(a, v, side), dtype)
+
+
+def _goes_before(x: Any, v: Any, side: str) -> Any:
+    """Whether an entry `x` of the vector stays before `v`, nan being the greatest of all."""
+    before = e.lt(x, v) if side == "left" else e.le(x, v)
+    if aval_of(x).dtype not in dtypes.FLOATS:
+        return before
+    v_is_nan = e.ne(v, v)
+    return e.bitwise_or(before, e.bitwise_and(v_is_nan, e.eq(x, x)) if side == "left" else v_is_nan)
+
+
+def _by_comparing(a: Any, v: Any, side: str) -> Any:
+    shape = (*aval_of(v).shape, aval_of(a).size)
+    rows = range(len(shape) - 1)
+    before = _goes_before(broadcast_in_dim(a, shape, (len(rows),)), broadcast_in_dim(v, shape, tuple(rows)), side)
+    return reduce_sum(convert(before, dtypes.int32), (len(rows),))
+
+
+def _by_halving(a: Any, v: Any, side: str) -> Any:
+    """The answer is found bit by bit from the highest: is the entry before place `low + step` still before `v`?"""
+    n = aval_of(a).size
+    shape = aval_of(v).shape
+    low: Any = full(shape, 0, np.int32)
+    step = 1 << (n.bit_length() - 1)
+    while step:
+        place = e.add(low, np.int32(step))
+        entry = read(a, e.min(e.sub(place, np.int32(1)), np.int32(n - 1)))
+        goes = e.bitwise_and(e.le(place, np.int32(n)), _goes_before(entry, v, side))
+        low = select(goes, place, low)
+        step //= 2
+    return low
+
+
+def _by_sorting(a: Any, v: Any, side: str) -> Any:
+    """Sorted together, the place of each entry of `v`, less the number of such entries before it."""
+    shape, n, m = aval_of(v).shape, aval_of(a).size, aval_of(v).size
+    flat = reshape(v, (m,))
+    parts = [flat, a] if side == "left" else [a, flat]  # a stable sort keeps this order of equal entries
+    order = argsort(concatenate(parts, 0))
+    place = argsort(order)  # its inverse: where each entry went
+    start = 0 if side == "left" else n
+    place = read(place, np.arange(start, start + m, dtype=np.int32))
+    rank = argsort(argsort(flat))
+    return reshape(e.sub(place, rank), shape)
+
+
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+    """Which of the intervals between `bins` each entry lies in: the number of bins that it is beyond.
+
+    Args:
+      x: any array.
+      bins: a vector, increasing or decreasing.
+      right: whether intervals include their right end instead of their left.
+      method: see `searchsorted`.
+    Raises:
+      ValueError: `bins` is no vector.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.digitize(jnp.array([0.5, 1.0, 7.0]), jnp.array([0.0, 1.0, 2.0]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    x, bins = as_operand(x), as_operand(bins)
+    if aval_of(bins).ndim != 1:
+        raise ValueError(f"digitize: bins must be a vector, and are {aval_of(bins).str_short()}.")
+    n = aval_of(bins).size
+    if n == 0:
+        return searchsorted(bins, x)
+    method = method or "scan"
+    rising = searchsorted(bins, x, "left" if right else "right", method=method)
+    falling = searchsorted(rev(bins, (0,)), x, "right" if right else "left", method=method)
+    first, last = (reshape(read(bins, np.array([i], np.int32)), ()) for i in (0, n - 1))
+    falling = e.sub(aval_of(falling).dtype.type(n), falling)
+    return select_scalar(broadcast_to(e.ge(last, first), aval_of(rising).shape), rising, falling)
