@@ -802,7 +802,8 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     >>> lax.clamp(0, jnp.array([-1, 1, 5]), 3)
     Array([0, 1, 3], dtype=int32)
     """
-    return clamp_p.bind(_like(min, x), x, _like(max, x))
+    low, high = (_like(bound, x) if type(bound) in _PYTHON_SCALARS else bound for bound in (min, max))
+    return clamp_p.bind(low, x, high)
 
 
 # -- Conversions
