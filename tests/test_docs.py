@@ -2,6 +2,7 @@
 
 * A ```python block with `>>>` prompts is a doctest session; without them it is a script, and a ```text block right
   after it holds what it prints, and, where it raises, the last lines of the traceback. All blocks of a page share names.
+* Numbers with a decimal point may differ in the last digits, which depend on the machine; all else must be equal.
 * Any other block, and one that can't be run here, has `<!-- not run: reason -->` before it.
 """
 
@@ -9,6 +10,7 @@ import contextlib
 import doctest
 import io
 import linecache
+import math
 import re
 import shlex
 import subprocess
@@ -25,6 +27,24 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
 FENCE = re.compile(r"(?P<note><!--(?P<comment>.*?)-->\n)?^```(?P<language>\S*)\n(?P<text>.*?)^```$", re.M | re.S)
+NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d*(?:e[+-]\d+)?")
+
+
+def same_text(shown: str, printed: str) -> bool:
+    """Whether two texts agree: to the letter, or but for the last digits of numbers and the spaces that align them."""
+    if shown == printed:
+        return True
+    if re.sub(r" +", "", NUMBER.sub("#", shown)) != re.sub(r" +", "", NUMBER.sub("#", printed)):
+        return False
+    pairs = zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
+    return all(math.isclose(float(a), float(b), rel_tol=1e-4, abs_tol=1e-5) for a, b in pairs)
+
+
+class OutputChecker(doctest.OutputChecker):
+    """Doctest's comparison, or ours."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        return super().check_output(want, got, optionflags) or same_text(want, got)
 
 
 @dataclass
@@ -68,7 +88,9 @@ class Page:
             self.session(block)
         elif block.language == "python":
             printed = self.script(block, raises=output is not None)
-            assert printed == (output.text if output else ""), f"{where}: the page does not show this output"
+            shown = output.text if output else ""
+            if not same_text(shown, printed):
+                assert shown == printed, f"{where}: the page does not show this output"
         elif block.language == "text":
             assert block.follows, f"{where}: a text block is the output of the script right before it"
         else:
@@ -89,10 +111,10 @@ class Page:
         return out.getvalue()
 
     def session(self, block: Block) -> None:
-        test = doctest.DocTestParser().get_doctest(block.text, {}, self.name, self.name, block.line - 1)
+        test = doctest.DocTestParser().get_doctest(block.text, {}, Path(self.name).stem, self.name, block.line - 1)
         test.globs = self.module.__dict__
         report = io.StringIO()
-        failed, _ = doctest.DocTestRunner(verbose=False).run(test, out=report.write, clear_globs=False)
+        failed, _ = doctest.DocTestRunner(OutputChecker(), verbose=False).run(test, out=report.write, clear_globs=False)
         assert not failed, report.getvalue()
 
 
@@ -150,6 +172,9 @@ class TestTheRunner:
             "```python\n>>> 1 + 1\n3\n```\n",
             "```bash\nls\n```\n",
             "<!-- not run: -->\n```bash\nls\n```\n",
+            "```python\nprint(1.5)\n```\n```text\n1.51\n```\n",
+            "```python\nprint((3,))\n```\n```text\n(4,)\n```\n",
+            "```python\n>>> 1.5\n1.51\n```\n",
             "```python\nprint(1)\n```\nwords between\n```text\n1\n```\n",
         ],
     )
@@ -159,6 +184,8 @@ class TestTheRunner:
 
     def test_right_pages_pass(self):
         self.run("```python\nx = 1\nprint(x)\n```\n\n```text\n1\n```\n```python\n>>> x + 1\n2\n```\n")
+        self.run("```python\nprint([0.1234567, 1e-9 + 0])\n```\n```text\n[0.1234568, 1e-09]\n```\n")
+        self.run("```python\n>>> 0.1234567\n0.1234568\n```\n")
         self.run("<!-- not run: for fun -->\n```bash\nls\n```\n")
 
     def run(self, text):

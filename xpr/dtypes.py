@@ -8,7 +8,7 @@ so `x * 2.0` keeps the dtype of a bfloat16 `x`. The lattice is the one documente
 from __future__ import annotations
 
 from functools import cache, reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -29,16 +29,17 @@ float8_e4m3b11fnuz = np.dtype(ml_dtypes.float8_e4m3b11fnuz)
 float8_e4m3fnuz, float8_e5m2fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz), np.dtype(ml_dtypes.float8_e5m2fnuz)
 
 FLOAT8 = (float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz)
-BOOL = frozenset({bool_})
-SIGNED = frozenset({int2, int4, int8, int16, int32, int64})
-UNSIGNED = frozenset({uint2, uint4, uint8, uint16, uint32, uint64})
-INTEGERS = SIGNED | UNSIGNED
-FLOATS = frozenset({float16, bfloat16, float32, float64, *FLOAT8})
-COMPLEX = frozenset({complex64, complex128})
-INEXACT = FLOATS | COMPLEX
-NUMBERS = INTEGERS | INEXACT
-REAL = INTEGERS | FLOATS
-ANY = NUMBERS | BOOL
+DTypes: TypeAlias = "frozenset[np.dtype]"
+BOOL: DTypes = frozenset({bool_})
+SIGNED: DTypes = frozenset({int2, int4, int8, int16, int32, int64})
+UNSIGNED: DTypes = frozenset({uint2, uint4, uint8, uint16, uint32, uint64})
+INTEGERS: DTypes = SIGNED | UNSIGNED
+FLOATS: DTypes = frozenset({float16, bfloat16, float32, float64, *FLOAT8})
+COMPLEX: DTypes = frozenset({complex64, complex128})
+INEXACT: DTypes = FLOATS | COMPLEX
+NUMBERS: DTypes = INTEGERS | INEXACT
+REAL: DTypes = INTEGERS | FLOATS
+ANY: DTypes = NUMBERS | BOOL
 
 _SHORT = {
     bool_: "bool", bfloat16: "bf16", float0: "float0",
@@ -48,11 +49,11 @@ _SHORT = {
     **{f8: f8.name.replace("float8", "f8") for f8 in FLOAT8},
 }  # fmt: skip
 
-_NARROW = {float64: float32, int64: int32, uint64: uint32, complex128: complex64}
+_NARROW: dict[np.dtype, np.dtype] = {float64: float32, int64: int32, uint64: uint32, complex128: complex64}
 NARROWED = frozenset(_NARROW.values())
 
 # The dtype a Python scalar has: weak, and wide or narrow with the x64 setting.
-_PYTHON_WIDE = {bool: bool_, int: int64, float: float64, complex: complex128}
+_PYTHON_WIDE: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def short_name(dtype: Any) -> str:
@@ -106,9 +107,12 @@ def _default_float() -> np.dtype:
     return float64 if settings.enable_x64 else float32
 
 
+_PARTS: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}
+
+
 def real_part_of(dtype: np.dtype) -> np.dtype:
     """float32 for complex64; the dtype itself where it is real."""
-    return {complex64: float32, complex128: float64}.get(dtype, dtype)
+    return _PARTS.get(dtype, dtype)
 
 
 def complex_of(dtype: np.dtype) -> np.dtype:

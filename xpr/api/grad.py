@@ -255,6 +255,7 @@ def value_and_grad(
         leaves, in_tree = tree.flatten(tuple(args[i] for i in active))
         for x in leaves:
             _check_input(x, holomorphic, allow_int)
+        aux: Any = None
 
         def of_active(*xs: Any) -> list[Any]:
             nonlocal aux
@@ -272,7 +273,6 @@ def value_and_grad(
             aux = aux_tree
             return [_checked_scalar(fun, out[0], holomorphic), *aux_leaves]
 
-        aux: Any = None
         is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
         outs, linear, active_outs = linearize_flat(of_active, leaves, is_active)
         gradients = tree.unflatten(in_tree, _gradients(outs[0], linear, active_outs[0], leaves, is_active))

@@ -321,7 +321,7 @@ class JitFunction:
     ) -> Traced:
         """The function's jaxpr for one abstract signature, traced the first time."""
         found = self.caches.traces.get(key)
-        outer = context.trace
+        outer: Any = context.trace
         while found is None and outer is not None:
             if isinstance(outer, StageTrace):
                 found = outer.calls.get((id(self.caches), key))
@@ -348,7 +348,8 @@ class JitFunction:
         if not self.donate_argnums and not self.donate_argnames:
             return []
         chosen = positions(self.donate_argnums, len(args), "donate_argnums")
-        donated, at = [], 0
+        donated: list[int] = []
+        at = 0
         for i, x in enumerate(args):
             if i in static:
                 continue

@@ -61,7 +61,7 @@ class BatchTrace(Trace):
                 dims.append(None)
         rule: Callable[..., Any] = primitive.batch
         if self.axis_name is not None and self.names_axis(primitive, params):
-            rule = partial(primitive.batch_named, self.axis_name)  # type: ignore[arg-type]  # names_axis saw it
+            rule = partial(primitive.batch_named, self.axis_name)  # type: ignore[arg-type, misc]  # names_axis saw it
         elif origin is None:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
         before = context.trace
