@@ -14,11 +14,13 @@ result in the operand.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.core.avals import ShapedArray
 from xpr.dtypes import INTEGERS
 
@@ -28,8 +30,8 @@ Shape = tuple[int, ...]
 class GatherScatterMode(enum.Enum):
     """What happens to windows that lie partly outside of the operand.
 
-    CLIP moves them inside. FILL_OR_DROP reads a fill value instead, and doesn't write. PROMISE_IN_BOUNDS says that there
-    are none: what is read and written then is up to the compiler.
+    CLIP moves them inside. FILL_OR_DROP reads a fill value instead, and doesn't write. PROMISE_IN_BOUNDS says that
+    there are none: what is read and written then is up to the compiler.
     """
 
     CLIP = enum.auto()
@@ -110,14 +112,32 @@ def scatter_of(numbers: GatherDimensionNumbers) -> ScatterDimensionNumbers:
     return ScatterDimensionNumbers(*numbers)
 
 
-def gather_of(
-    numbers: ScatterDimensionNumbers, operand: Shape, updates: Shape
-) -> tuple[GatherDimensionNumbers, Shape]:
+def gather_of(numbers: ScatterDimensionNumbers, operand: Shape, updates: Shape) -> tuple[GatherDimensionNumbers, Shape]:
     """The gather that reads where a scatter writes, and its window sizes."""
     dropped = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     along = iter(numbers.update_window_dims)
     sizes = tuple(1 if d in dropped else updates[next(along)] for d in range(len(operand)))
     return GatherDimensionNumbers(*numbers), sizes
+
+
+def shifted(axes: Sequence[int]) -> Shape:
+    """The same axes where one more stands in front."""
+    return tuple([d + 1 for d in axes])
+
+
+def default_fill(dtype: np.dtype) -> Any:
+    """What FILL_OR_DROP reads outside: nan, the least signed integer, the greatest unsigned one, True."""
+    if dtype in dtypes.INEXACT:
+        return np.asarray(np.nan, dtype)[()]
+    if dtype == dtypes.bool_:
+        return np.True_
+    bounds = dtypes.iinfo(dtype)
+    return np.asarray(bounds.max if dtype in dtypes.UNSIGNED else bounds.min, dtype)[()]
+
+
+def fill_of(dtype: np.dtype, fill_value: Any) -> Any:
+    """The fill value in the operand's dtype."""
+    return default_fill(dtype) if fill_value is None else np.asarray(fill_value).astype(dtype)[()]
 
 
 # -- Typing
@@ -128,20 +148,32 @@ def check_numbers(name: str, numbers: GatherDimensionNumbers, operand: ShapedArr
     offset, collapsed, mapped, batching, indices_batching = numbers
     last = indices.ndim - 1
     if indices.dtype not in INTEGERS or last < 0:
-        _refuse(name, numbers, operand, indices, "the indices must be integers, with the index vectors along the last axis")
+        _refuse(
+            name, numbers, operand, indices, "the indices must be integers, with the index vectors along the last axis"
+        )
     if len(mapped) != indices.shape[last]:
-        _refuse(name, numbers, operand, indices, "the last axis of the indices must have one entry for each mapped axis")
+        _refuse(
+            name, numbers, operand, indices, "the last axis of the indices must have one entry for each mapped axis"
+        )
     dropped = (*collapsed, *batching)
     for axes, ndim, ordered in (
         (mapped, operand.ndim, False), (dropped, operand.ndim, False), (collapsed, operand.ndim, True),
-        (batching, operand.ndim, False), (indices_batching, last, False),
+        (batching, operand.ndim, True), (indices_batching, last, False),
         (offset, last + operand.ndim - len(dropped), True),
     ):  # fmt: skip
-        if len(set(axes)) != len(axes) or not all(0 <= d < ndim for d in axes) or (ordered and list(axes) != sorted(axes)):
-            _refuse(name, numbers, operand, indices, f"{axes} are not different axes, in order, of the {ndim} there are")
+        if (
+            len(set(axes)) != len(axes)
+            or not all(0 <= d < ndim for d in axes)
+            or (ordered and list(axes) != sorted(axes))
+        ):
+            _refuse(
+                name, numbers, operand, indices, f"{axes} are not different axes, in order, of the {ndim} there are"
+            )
     if len(offset) != operand.ndim - len(dropped):
         _refuse(name, numbers, operand, indices, "every axis of the operand must be dropped or have one along windows")
-    if set(batching) & set(mapped) or [operand.shape[d] for d in batching] != [indices.shape[d] for d in indices_batching]:
+    if set(batching) & set(mapped) or [operand.shape[d] for d in batching] != [
+        indices.shape[d] for d in indices_batching
+    ]:
         _refuse(name, numbers, operand, indices, "batching axes must agree in size, and can't be mapped")
 
 
@@ -204,13 +236,23 @@ def _layout(numbers: GatherDimensionNumbers, operand: Shape, indices: Shape, siz
     return _Layout(limits, None if spread == indices[:-1] else spread, windows, axis, across)
 
 
+def signed(indices: Any) -> np.ndarray:
+    """Starts as 64-bit signed integers; those too great for it are outside of any array anyway."""
+    indices = np.asarray(indices)
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(1 << 62))
+    return indices.astype(np.int64, copy=False)
+
+
 def inside(numbers: GatherDimensionNumbers, operand: Shape, indices: np.ndarray, sizes: Shape) -> np.ndarray:
     """For each window, whether it lies inside the operand."""
     limits = _layout(numbers, operand, indices.shape, sizes).limits
-    return ((indices >= 0) & (indices <= limits)).all(-1)
+    return np.asarray(((indices >= 0) & (indices <= limits)).all(-1))
 
 
-def beside(windows: np.ndarray, numbers: GatherDimensionNumbers, operand: Shape, sizes: Shape, vector: int) -> np.ndarray:
+def beside(
+    windows: np.ndarray, numbers: GatherDimensionNumbers, operand: Shape, sizes: Shape, vector: int
+) -> np.ndarray:
     """An array over the windows, shaped to broadcast against the result."""
     spread = _layout(numbers, operand, (*windows.shape, vector), sizes).spread
     return windows if spread is None else windows.reshape(spread)
@@ -242,6 +284,8 @@ def entries(numbers: GatherDimensionNumbers, operand: Shape, indices: np.ndarray
         if layout.spread is not None:
             start = start.reshape(layout.spread)
         found.append(start if added is None else start + added)
+    if not numbers.start_index_map and found:  # all windows are the same one
+        found[0] = found[0] + np.zeros(layout.spread or indices.shape[:-1], np.int64)
     return tuple(found)
 
 
@@ -252,6 +296,8 @@ def read(operand: np.ndarray, numbers: GatherDimensionNumbers, indices: np.ndarr
         result = operand[entries(numbers, shape, indices, sizes)]
         return result.reshape(result_shape(numbers, shape, indices.shape, sizes))
     layout = _layout(numbers, shape, indices.shape, sizes)
+    if not shape:
+        return np.broadcast_to(operand, indices.shape[:-1])
     if layout.take is None:
         return operand[entries(numbers, shape, indices, sizes)]
     rows = np.take(operand, indices[..., 0], layout.take)
@@ -288,16 +334,16 @@ def write(
         chosen = np.broadcast_to(beside(kept, numbers, shape, sizes, indices.shape[-1]), updates.shape)
         place = tuple([np.broadcast_to(p, updates.shape)[chosen] for p in place])
         updates = updates[chosen]
+    if not shape:
+        return _write_scalar(ufunc, out, updates)
     if ufunc is None:
         out[place] = updates
-    elif place:
+    else:
         ufunc.at(out, place, updates)
-    else:  # an operand without axes
-        for update in updates.reshape(-1):
-            out = ufunc(out, update)
     return out
 
 
-def fancy_axes(numbers: Sequence[int], count: int) -> list[int]:
-    """The axes below `count` that are not among `numbers`."""
-    return [d for d in range(count) if d not in numbers]
+def _write_scalar(ufunc: np.ufunc | None, out: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    for update in updates.reshape(-1):
+        out = update if ufunc is None else ufunc(out, update)
+    return np.asarray(out)
