@@ -384,7 +384,7 @@ sign = function_of(sign_p, "-1, 0 or 1, by the sign of each entry; x / |x| for c
 def _abs_partial(t: Any, x: Any, y: Any) -> Any:
     if aval_of(x).dtype in COMPLEX:
         return real(mul(t, conj(sign(x))))
-    return mul(t, sign(x))
+    return select(ge(x, scalar(0, x)), t, neg(t))
 
 
 def _abs_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
@@ -447,8 +447,10 @@ def integer_pow(x: Any, y: int) -> Any:
 
 
 def _pow_partial_base(t: Any, x: Any, y: Any, out: Any) -> Any:
-    """y x^(y-1), and zero where y = 0, also at x = 0."""
-    lowered = select_n(_full_like(eq(y, scalar(0, y)), out), _full_like(sub(y, scalar(1, y)), out), full(aval_of(out).shape, 1, aval_of(y).dtype))
+    """y x^(y-1), and zero at 0^0."""
+    at_corner = bitwise_and(eq(x, scalar(0, x)), eq(y, scalar(0, y)))
+    one = full(aval_of(out).shape, 1, aval_of(y).dtype)
+    lowered = select_n(_full_like(at_corner, out), _full_like(sub(y, scalar(1, y)), out), one)
     return mul(t, mul(y, pow(x, lowered)))
 
 
