@@ -1,0 +1,166 @@
+"""reduce_window: any reduction over sliding windows.
+
+Sums, maxima and minima, which are nearly all there are, have primitives (primitives/pooling.py). They are recognized by
+what the user's function does to two scalars, however it is written. Any other function is applied to shifted slices of
+the whole arrays, one after the other, as `vmap` would; so every transformation of it is at hand, and the program grows
+with the size of the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes, tree
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.primitive import Primitive
+from xpr.core.source import describe_function
+from xpr.primitives.cumulative import greatest, least
+from xpr.primitives.elementwise import add, add_p, and_p, max, max_p, min, min_p, or_p
+from xpr.primitives.placing import pad, slice_
+from xpr.primitives.pooling import canonical_window, reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p
+from xpr.primitives.pooling_lowering import Window, places, windowed_shape
+from xpr.primitives.shapes import mapped_to, reshape
+from xpr.transforms.batch import batch_flat
+from xpr.transforms.stage import stage
+
+_SCALARS = frozenset({bool, int, float, complex})
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Reduces every window that slides over an array; pooling, in neural networks.
+
+    Args:
+      operand: an array, or a tree of arrays of one shape that are reduced together.
+      init_value: a scalar (for each array) that changes nothing, as 0 for sums; padding holds it.
+      computation: an associative function of two scalars (or trees of them).
+      window_dimensions: the window's size along each axis.
+      window_strides: how far it moves along each axis; 1 where not given.
+      padding: "VALID", "SAME", "SAME_LOWER", or (low, high) for each axis.
+      base_dilation: entries are put so far apart.
+      window_dilation: the window's entries are put so far apart.
+    Returns:
+      An array, or a tree of arrays, with an entry for each window.
+    Raises:
+      TypeError: dtypes don't match.
+      ValueError: a window parameter is not well formed.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce_window(jnp.array([1., 3., 2., 5.]), -jnp.inf, lax.max, (2,), (2,))
+    Array([3., 5.], dtype=float32)
+    """
+    operands, structure = tree.flatten(operand)
+    starts = tree.flatten(init_value)[0]
+    if not operands or len(starts) != len(operands) or len({aval_of(x).shape for x in operands}) != 1:
+        types = ", ".join(aval_of(x).str_short() for x in operands)
+        raise TypeError(
+            f"reduce_window: takes arrays of one shape and an initial value for each; it was given ({types}) and "
+            f"{len(starts)} initial values."
+        )
+    window = canonical_window(
+        "reduce_window", aval_of(operands[0]).shape, window_dimensions, window_strides, padding, base_dilation,
+        window_dilation,
+    )  # fmt: skip
+    starts = [_start(start, aval_of(x)) for start, x in zip(starts, operands)]
+    if len(operands) == 1:
+        monoid = _monoid(computation, aval_of(operands[0]), structure)
+        if monoid is not None:
+            return tree.unflatten(structure, [_reduce_by(monoid, operands[0], starts[0], window)])
+    return tree.unflatten(structure, _fold(operands, starts, _flat(computation, structure), window))
+
+
+def _start(start: Any, aval: ShapedArray) -> Any:
+    """The initial value in the operand's dtype."""
+    given = aval_of(start)
+    if type(start) in _SCALARS:
+        if dtypes.promote_pair(aval.dtype, False, given.dtype, given.weak_type)[0] == aval.dtype:
+            return aval.dtype.type(start)
+    elif given.ndim == 0 and given.dtype == aval.dtype:
+        return start
+    raise TypeError(
+        f"reduce_window: the initial value of type {given.str_short()} must be a scalar of the operand's dtype; that "
+        f"is {aval.str_short()}. Convert one of them."
+    )
+
+
+# -- Sums, maxima, minima
+
+_MONOIDS: dict[Primitive, tuple[Primitive, Callable[..., Any], Callable[[np.dtype], Any]]] = {
+    add_p: (reduce_window_sum_p, add, lambda dtype: 0),
+    max_p: (reduce_window_max_p, max, least),
+    min_p: (reduce_window_min_p, min, greatest),
+}
+_LOGICAL = {or_p: max_p, and_p: min_p}  # of booleans
+_FUNCTIONS = {add: add_p, max: max_p, min: min_p}
+
+
+def _monoid(computation: Callable[..., Any], aval: ShapedArray, structure: Any) -> Any:
+    """The entry of `_MONOIDS` for a function that does one of these to two scalars, or None."""
+    known = _FUNCTIONS.get(computation)
+    if known is None:
+        scalar = ShapedArray((), aval.dtype)
+        closed = stage(_flat(computation, structure), [scalar, scalar])
+        eqns = closed.jaxpr.eqns
+        if len(eqns) != 1 or closed.consts or set(eqns[0].invars) != set(closed.jaxpr.invars):
+            return None
+        known = eqns[0].primitive
+        if aval.dtype == dtypes.bool_:
+            known = _LOGICAL.get(known, known)
+    if (known is add_p and aval.dtype == dtypes.bool_) or (known is not add_p and aval.dtype in dtypes.COMPLEX):
+        return None
+    return _MONOIDS.get(known)
+
+
+def _reduce_by(monoid: Any, x: Any, start: Any, window: Window) -> Any:
+    """An initial value that is not neutral comes in once, at the end."""
+    primitive, join, neutral = monoid
+    out = primitive.bind(x, **window)
+    known = isinstance(start, (np.generic, np.ndarray))
+    return out if known and start == neutral(start.dtype) else join(start, out)
+
+
+# -- Any other function
+
+
+def _flat(computation: Callable[..., Any], structure: Any) -> Callable[..., list[Any]]:
+    """The function on flat lists of scalars."""
+
+    def flat(*scalars: Any) -> list[Any]:
+        half = len(scalars) // 2
+        left, right = (tree.unflatten(structure, list(part)) for part in (scalars[:half], scalars[half:]))
+        out, found = tree.flatten(computation(left, right))
+        if found != structure or any(aval_of(x).str_short() != aval_of(y).str_short() for x, y in zip(out, scalars)):
+            given, wanted = (", ".join(aval_of(x).str_short() for x in part) for part in (out, scalars[:half]))
+            raise TypeError(
+                f"reduce_window: {describe_function(computation)} must return what it takes, scalars of type "
+                f"({wanted}); it returned ({given})."
+            )
+        return out
+
+    return flat
+
+
+def _fold(operands: Sequence[Any], starts: Sequence[Any], step: Callable[..., Any], window: Window) -> list[Any]:
+    """Applies the function to what the windows hold at one place after the other."""
+    counts = windowed_shape(aval_of(operands[0]).shape, window)
+    config = [(low, high, d - 1) for (low, high), d in zip(window["padding"], window["base_dilation"])]
+    spread = [pad(x, start, config) for x, start in zip(operands, starts)]
+    size = int(np.prod(counts))
+    totals = list(starts)
+    dims: list[int | None] = [None] * len(totals)
+    for place in places(window):
+        limits = [a + (n - 1) * s + 1 if n else a for a, n, s in zip(place, counts, window["window_strides"])]
+        values = [reshape(slice_(x, place, limits, window["window_strides"]), (size,)) for x in spread]
+        totals, dims = batch_flat(step, size, [*totals, *values], [*dims, *(0 for _ in values)])
+    return [reshape(mapped_to(total, dim, size), counts) for total, dim in zip(totals, dims)]
