@@ -145,7 +145,9 @@ def place_of_extreme(
 
 
 argmax_p = place_of_extreme("argmax", direction="GT", lowers_to="stablehlo.maximum", start=least, reference=np.argmax)
-argmin_p = place_of_extreme("argmin", direction="LT", lowers_to="stablehlo.minimum", start=greatest, reference=np.argmin)
+argmin_p = place_of_extreme(
+    "argmin", direction="LT", lowers_to="stablehlo.minimum", start=greatest, reference=np.argmin
+)
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
