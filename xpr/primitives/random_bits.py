@@ -17,22 +17,30 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dtypes import uint8, uint16, uint32, uint64
+from xpr.dtypes import bfloat16, finfo, float16, float32, float64, uint8, uint16, uint32, uint64
 from xpr.primitives.elementwise import (
     NOT_LINEAR,
+    add,
     batch_elementwise,
+    bitcast_convert_type,
     bitwise_or,
     bitwise_xor,
     convert_element_type,
+    mul,
+    scalar,
     shift_left,
     shift_right_logical,
+    sub,
 )
+from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.placing import broadcasted_iota, slice_
 from xpr.primitives.shapes import reshape, squeeze
+from xpr.primitives.special import erf_inv
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # for four rounds and the next four, in turn
 PARITY = 0x1BD11BDA  # keeps a key of zeros from leaving the words as they are
 MASK = 0xFFFFFFFF
+FEW_WORDS, MANY_KEYS = 64, 4096  # entries; see `_threefry_lower`
 FEW = 8  # blocks; up to here Python's own integers are faster than NumPy's arrays
 
 
@@ -56,8 +64,8 @@ def _threefry_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
     shapes = {a.shape for a in avals if a.shape}
     if len(shapes) > 1 or any(a.dtype != uint32 for a in avals):
         raise TypeError(
-            "threefry2x32: the two words of the key and the two of the counter must be u32, of one shape or scalars, and "
-            f"are ({', '.join(a.str_short() for a in avals)})."
+            "threefry2x32: the two words of the key and the two of the counter must be u32, of one shape or scalars, "
+            f"and are ({', '.join(a.str_short() for a in avals)})."
         )
     aval = ShapedArray(shapes.pop() if shapes else (), uint32)
     return [aval, aval]
@@ -96,12 +104,18 @@ def _threefry_write(b: Builder, words: list[Value]) -> list[Value]:
 
 
 def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """A call of a function that is written once for each shape in a module."""
+    """A call of a function that is written once for each shape in a module.
+
+    Fused with what uses the bits it runs three times faster on large arrays. But keys are made from keys, and a chain
+    of fused calls computes each link once for every use of the next and takes seconds to compile. So the call is kept
+    apart where it makes a few keys, or not too many entries with a key each.
+    """
     aval = avals[0]
+    apart = aval.size <= (FEW_WORDS if operands[0].aval.ndim == 0 else MANY_KEYS)
     key = ("threefry2x32", aval)
     if key not in b.module.shared:
         b.module.shared[key] = b.module.function("threefry2x32", [aval] * 4, _threefry_write)
-    return b.call(b.module.shared[key], [b.broadcast(x, aval.shape) for x in operands], avals)
+    return b.call(b.module.shared[key], [b.broadcast(x, aval.shape) for x in operands], avals, not apart)
 
 
 def _threefry_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -174,3 +188,40 @@ def joined(high: Any, low: Any, bit_width: int) -> Any:
         return bitwise_or(shift_left(high, np.uint64(32)), low)
     word = bitwise_xor(high, low)
     return word if bit_width == 32 else convert_element_type(word, {8: uint8, 16: uint16}[bit_width])
+
+
+def child(k0: Any, k1: Any, index: int) -> list[Any]:
+    """The words of the `index`-th key that a key splits into."""
+    return threefry2x32(k0, k1, ZERO_WORD, np.uint32(index))
+
+
+# -- Floats made of bits
+
+_BITS_FOR = {float16: 16, bfloat16: 8, float32: 32, float64: 64}  # at least as many as the fraction has
+
+
+def random_floats(k0: Any, k1: Any, shape: Sequence[int], dtype: np.dtype, low: Any, high: Any) -> Any:
+    """Numbers drawn evenly from [low, high), which are scalars of `dtype` or broadcast already.
+
+    Random bits fill the fraction of a number in [1, 2), which is then moved and stretched; rounding may bring it a
+    little below `low`, so it is kept from there.
+    """
+    width, fraction = _BITS_FOR[dtype], finfo(dtype).nmant
+    bits = random_bits(k0, k1, width, shape)
+    if dtype == bfloat16:
+        bits = convert_element_type(bits, uint16)
+    word = aval_of(bits).dtype.type
+    bits = bitwise_or(shift_right_logical(bits, word(width - fraction)), word(_bits_of_one(dtype)))
+    unit = sub(bitcast_convert_type(bits, dtype), scalar(1, np.zeros((), dtype)))
+    return maximum(low, add(mul(unit, sub(high, low)), low))
+
+
+def _bits_of_one(dtype: np.dtype) -> int:
+    return int(np.ones((), dtype).view(np.dtype(f"uint{8 * dtype.itemsize}")))
+
+
+def random_normals(k0: Any, k1: Any, shape: Sequence[int], dtype: np.dtype) -> Any:
+    """Numbers from the standard normal distribution, through its quantile function sqrt(2) erf_inv(u)."""
+    low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype)[()]
+    u = random_floats(k0, k1, shape, dtype, low, dtype.type(1))
+    return mul(dtype.type(np.sqrt(2)), erf_inv(u))

@@ -89,7 +89,8 @@ def in_numpy(fun: Callable[..., Sequence[Any]], *values: Any) -> list[np.ndarray
 
 def _abstract(avals: Sequence[ShapedArray], *, going: Going, step: Step) -> list[ShapedArray]:
     if len({a.shape for a in avals}) != 1:
-        raise TypeError(f"iterate: the state must be arrays of one shape, and is ({', '.join(a.str_short() for a in avals)}).")
+        types = ", ".join(a.str_short() for a in avals)
+        raise TypeError(f"iterate: the state must be arrays of one shape, and is ({types}).")
     return list(avals)
 
 
