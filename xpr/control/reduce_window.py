@@ -47,7 +47,7 @@ def reduce_window(
       computation: an associative function of two scalars (or trees of them).
       window_dimensions: the window's size along each axis.
       window_strides: how far it moves along each axis; 1 where not given.
-      padding: "VALID", "SAME", "SAME_LOWER", or (low, high) for each axis.
+      padding: "VALID", "SAME", "SAME_LOWER", or (low, high) for each axis. "SAME" counts entries before dilation.
       base_dilation: entries are put so far apart.
       window_dilation: the window's entries are put so far apart.
     Returns:

@@ -22,7 +22,7 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, INEXACT, NUMBERS, REAL, short_name
 from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.elementwise import NOT_LINEAR, ge_p, le_p
-from xpr.primitives.placing import pad_p
+from xpr.primitives.placing import pad, pad_p
 from xpr.primitives.pooling_lowering import (
     Window,
     lower_gather,
@@ -31,7 +31,7 @@ from xpr.primitives.pooling_lowering import (
     places,
     windowed_shape,
 )
-from xpr.primitives.shapes import linear_jvp, mapped_to
+from xpr.primitives.shapes import broadcast_in_dim, linear_jvp, mapped_to, reshape
 from xpr.primitives.sliding import canonical_pads, canonical_steps, dilated
 
 # -- What the family shares
@@ -116,12 +116,34 @@ def window_reduction(
     return primitive
 
 
+def _tiles(counts: Sequence[int], window: Window) -> bool:
+    """Whether windows lie side by side, so that an entry is in one of them at most."""
+    sizes, strides = window["window_dimensions"], window["window_strides"]
+    undilated = {*window["base_dilation"], *window["window_dilation"]} <= {1}
+    return undilated and all(n == 1 or w == s for n, w, s in zip(counts, sizes, strides))
+
+
+def _repeat(ct: Any, aval: ShapedArray, window: Window) -> Any:
+    """Each entry of the cotangent all over its window, without the padding."""
+    sizes = window["window_dimensions"]
+    counts = aval_of(ct).shape
+    tiles = [n for pair in zip(counts, sizes) for n in pair]
+    tiled = reshape(broadcast_in_dim(ct, tiles, range(0, len(tiles), 2)), [n * w for n, w in zip(counts, sizes)])
+    config = [
+        (-low, n + low - count * w, 0)
+        for n, count, w, (low, _) in zip(aval.shape, counts, sizes, window["padding"])
+    ]
+    return pad(tiled, np.zeros((), aval.dtype)[()], config) if any(map(any, config)) else tiled
+
+
 def _sum_transpose(cts: Sequence[Any], operands: Sequence[Any], **window: Any) -> list[Any]:
     """An entry's cotangent is the sum over the windows that hold it: a windowed sum of the spread cotangent."""
     (ct,), (x,) = cts, operands
     counts = aval_of(ct).shape
     if 0 in (aval_of(ct).size, x.aval.size):
         return [Zero(x.aval)]
+    if _tiles(counts, window):
+        return [_repeat(ct, x.aval, window)]
     pads = []
     for i, (n, t) in enumerate(zip(x.aval.shape, counts)):
         reach = dilated(window["window_dimensions"][i], window["window_dilation"][i]) - 1
@@ -316,12 +338,11 @@ def canonical_window(
     strides = canonical_steps(who, "window_strides", window_strides, rank)
     base = canonical_steps(who, "base_dilation", base_dilation, rank)
     spread = canonical_steps(who, "window_dilation", window_dilation, rank)
-    full = [dilated(n, d) for n, d in zip(shape, base)]
     reach = [dilated(w, d) for w, d in zip(sizes, spread)]
     return {
         "window_dimensions": sizes,
         "window_strides": strides,
-        "padding": canonical_pads(who, padding, full, reach, strides),
+        "padding": canonical_pads(who, padding, shape, reach, strides),
         "base_dilation": base,
         "window_dilation": spread,
     }
