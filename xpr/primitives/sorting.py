@@ -19,13 +19,15 @@ from xpr.primitives import ordering
 from xpr.primitives.elementwise import NOT_LINEAR
 from xpr.primitives.gather_scatter import gather_p
 from xpr.primitives.placing import broadcasted_iota
-from xpr.primitives.shapes import expand_dims, mapped_to
+from xpr.primitives.shapes import expand_dims, full, mapped_to
 from xpr.primitives.windows import PROMISE_IN_BOUNDS, GatherDimensionNumbers
 
 
 def _read_rows(x: Any, indices: Any, axis: int) -> Any:
     """For each row along an axis, its entries at that row's indices, which differ."""
     ndim = aval_of(x).ndim
+    if not aval_of(x).size:
+        return full(aval_of(indices).shape, 0, aval_of(x).dtype)
     others = tuple([i for i in range(ndim) if i != axis])
     return gather_p.bind(
         x,
