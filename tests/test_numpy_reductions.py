@@ -240,8 +240,8 @@ jnp.percentile(i, jnp.array([25, 50]))
 vmap(lambda q: jnp.quantile(x, q))(w / 4)
 vmap(lambda q: jnp.quantile(x, q, axis=1, method='lower'))(w / 4)
 vmap(lambda q: jnp.quantile(y, jnp.stack([q, q / 2]), axis=(0, 2)))(w / 4)
-grad(lambda q: jnp.quantile(x, q))(0.3)
-grad(lambda q: jnp.percentile(x, q))(30.0)
+grad(lambda q: jnp.quantile(x, q))(jnp.float32(0.3))
+grad(lambda q: jnp.percentile(x, q))(jnp.float32(30.0))
 """
 
 CUMULATIVE = """

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from xpr.core.avals import aval_of
+from xpr.primitives.cumulative import cumsum
+from xpr.primitives.elementwise import convert_element_type, sub
 from xpr.primitives.gather_scatter import gather_p, scatter_add_p
+from xpr.primitives.placing import broadcasted_iota, select
 from xpr.primitives.scatter import scatter_p
 from xpr.primitives.shapes import expand_dims, full
 from xpr.primitives.windows import (
@@ -62,6 +67,14 @@ def added_at(length: int, indices: Any, values: Any) -> Any:
 def put_at(x: Any, indices: Any, values: Any) -> Any:
     """The vector `x` with values set at different indices; what lies outside is dropped."""
     return _written(scatter_p, x, indices, values, True)
+
+
+def true_places(mask: Any, size: int, rest: int) -> Any:
+    """Where the first `size` true entries of a vector are; `rest` for those that there are not."""
+    n = aval_of(mask).size
+    ranks = sub(cumsum(convert_element_type(mask, np.int32), 0), np.int32(1))
+    targets = select(mask, ranks, full((n,), size, np.int32))
+    return put_at(full((size,), rest, np.int32), targets, broadcasted_iota(np.int32, (n,), 0))
 
 
 def _written(primitive: Any, x: Any, indices: Any, values: Any, unique: bool) -> Any:

@@ -80,7 +80,6 @@ def _lined_up(name: str, a: Any, axis: int | None, kind: None, order: None) -> t
     if kind is not None or order is not None:
         raise ValueError(f"{name}: kind and order are not supported; see stable= and descending=.")
     a = as_operand(a)
-    a = convert(a, aval_of(a).dtype)
     if axis is None:
         return reshape(a, (aval_of(a).size,)), 0
     return a, one_axis(axis, aval_of(a).ndim)

@@ -1,0 +1,269 @@
+"""Differences, gradients and integrals of sampled functions, and interpolation between samples."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy import reductions, ufuncs
+from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.choosing import where
+from xpr.numpy.cumulative import cumsum
+from xpr.numpy.places import read
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact
+from xpr.numpy.sorting import argsort, searchsorted
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import concatenate, slice_in_dim
+from xpr.primitives.shapes import broadcast_in_dim, move_axis, reshape
+
+# -- Differences
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The differences of neighbours along an axis, taken `n` times; of booleans, whether they differ.
+
+    Args:
+      prepend, append: put before and behind the entries first; a scalar, or an array that fits.
+    Raises:
+      ValueError: there is no such axis, or `n` is negative.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.diff(jnp.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
+    a = as_operand(a)
+    n = operator.index(n)
+    if n < 0:
+        raise ValueError(f"diff: can be taken 0 times or more, and n is {n}.")
+    shape = aval_of(a).shape
+    axis = one_axis(axis, len(shape))
+    if n == 0:
+        return ufuncs.asarray_like(a)
+    parts = [_edge(part, shape, axis) for part in (prepend, a, append) if part is not None]
+    a = concatenate(promote_dtypes(*parts), axis)
+    unlike = aval_of(a).dtype == dtypes.bool_
+    for _ in np.arange(n):
+        left, right = neighbours(a, axis)
+        a = e.ne(right, left) if unlike else e.sub(right, left)
+    return a
+
+
+def neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+    """All entries along an axis but the last, and all but the first."""
+    size = aval_of(a).shape[axis]
+    return slice_in_dim(a, 0, max(size - 1, 0), axis=axis), slice_in_dim(a, min(1, size), size, axis=axis)
+
+
+def _edge(part: Any, shape: tuple[int, ...], axis: int) -> Any:
+    part = as_operand(part)
+    if aval_of(part).ndim:
+        return part
+    return broadcast_in_dim(part, tuple(1 if i == axis else n for i, n in enumerate(shape)), ())
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """The differences of neighbours in the flattened array, between what is put before and behind them.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ediff1d(jnp.array([1, 4, 9]), to_begin=0)
+    Array([0, 3, 5], dtype=int32)
+    """
+    ary = as_operand(ary)
+    dtype = aval_of(ary).dtype
+    parts = [to_begin, diff(reshape(ary, (aval_of(ary).size,))), to_end]
+    flat = [convert(as_operand(part), dtype) for part in parts if part is not None]
+    return concatenate([reshape(part, (aval_of(part).size,)) for part in flat], 0)
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+    """The derivative along each axis by second-order differences, one-sided at the ends.
+
+    Args:
+      f: values of a function on a grid.
+      varargs: the distances of the grid: one for all axes, or for each axis a scalar, or a vector of its coordinates.
+      axis: along which axes; by default all.
+    Returns:
+      An array; a list of them if there are several axes.
+    Raises:
+      ValueError: an axis has less than two entries, or distances don't fit.
+      NotImplementedError: `edge_order` is given.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.gradient(jnp.array([0.0, 1.0, 4.0, 9.0]))
+    Array([1., 2., 4., 5.], dtype=float32)
+    """
+    if edge_order is not None:
+        raise NotImplementedError("gradient: edge_order is not supported; ends have first order.")
+    (f,) = promote_inexact(f)
+    axes = reduced_axes(axis, aval_of(f).ndim)
+    spacings = list(varargs) if len(varargs) > 1 else list(varargs or (1.0,)) * len(axes)
+    if len(spacings) != len(axes):
+        raise ValueError(f"gradient: distances are given for {len(spacings)} axes, and there are {len(axes)}.")
+    slopes = [_slope(f, along, spacing) for along, spacing in zip(axes, spacings)]
+    return slopes if len(slopes) != 1 else slopes[0]
+
+
+def _slope(f: Any, axis: int, spacing: Any) -> Any:
+    shape, dtype = aval_of(f).shape, aval_of(f).dtype
+    n = shape[axis]
+    if n < 2:
+        raise ValueError(f"gradient: axis {axis} of {aval_of(f).str_short()} has less than two entries.")
+    spacing = convert(as_operand(spacing), dtypes.real_part_of(dtype))
+    rise = diff(f, axis=axis)
+    if aval_of(spacing).ndim:
+        if aval_of(spacing).shape != (n,):
+            raise ValueError(f"gradient: axis {axis} has {n} entries, and its coordinates are {aval_of(spacing)}.")
+        spacing = broadcast_in_dim(convert(diff(spacing), dtype), aval_of(rise).shape, (axis,))
+    one_sided = e.div(rise, convert(spacing, dtype))
+    before, behind = neighbours(one_sided, axis)
+    if aval_of(spacing).ndim:  # the nearer side counts more: weights are the distances to the other one
+        left, right = neighbours(spacing, axis)
+        inner = e.div(e.add(e.mul(before, right), e.mul(behind, left)), e.add(left, right))
+    else:
+        inner = e.mul(e.add(before, behind), dtype.type(0.5))
+    first, last = slice_in_dim(one_sided, 0, 1, axis=axis), slice_in_dim(one_sided, n - 2, n - 1, axis=axis)
+    return concatenate([first, inner, last], axis)
+
+
+# -- Integrals
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along an axis by the trapezoidal rule.
+
+    Args:
+      y: values of a function.
+      x: where they are taken; a vector, or an array that broadcasts against `y`.
+      dx: the distance between them, without `x`.
+    Raises:
+      ValueError: there is no such axis.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.trapezoid(jnp.array([0.0, 1.0, 4.0]))
+    Array(3., dtype=float32)
+    """
+    if x is not None:
+        y, x = promote_inexact(y, x)
+        width = _widths(x, aval_of(y).ndim, axis)
+    else:
+        (y,) = promote_inexact(y)
+        width = convert(as_operand(dx), aval_of(y).dtype)
+    y = move_axis(y, one_axis(axis, aval_of(y).ndim), aval_of(y).ndim - 1)
+    left, right = neighbours(y, aval_of(y).ndim - 1)
+    areas = ufuncs.multiply(width, e.add(left, right))
+    return ufuncs.multiply(0.5, reductions.sum(areas, -1))
+
+
+def _widths(x: Any, ndim: int, axis: int) -> Any:
+    own = aval_of(x).ndim
+    return diff(x) if own == 1 else diff(move_axis(x, one_axis(axis, own), own - 1))
+
+
+# -- Between samples
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """The values at `x` of the function that goes in straight lines through the points (xp, fp).
+
+    Args:
+      x: where to evaluate, of any shape.
+      xp: an increasing vector (in any order if there is a period).
+      fp: the values there, a vector.
+      left, right: the values before the first and behind the last point, by default theirs; "extrapolate" goes on.
+      period: the function repeats after so much.
+    Raises:
+      ValueError: `xp` and `fp` are not vectors of one length of at least 1, or the period is 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.interp(jnp.array([0.5, 9.0]), jnp.array([0.0, 1.0]), jnp.array([10.0, 20.0]))
+    Array([15., 20.], dtype=float32)
+    """
+    if aval_of(as_operand(xp)).ndim != 1 or aval_of(as_operand(xp)).shape != aval_of(as_operand(fp)).shape:
+        raise ValueError(f"interp: xp and fp must be vectors of one length, and are {aval_of(xp)} and {aval_of(fp)}.")
+    for name, value in (("left", left), ("right", right)):
+        if isinstance(value, str) and value != "extrapolate":
+            raise ValueError(f'interp: {name} must be a number or "extrapolate", and is {value!r}.')
+    x, xp = promote_inexact(x, xp)
+    (fp,) = promote_inexact(fp)
+    if period is not None:
+        x, xp, fp = _one_period(x, xp, fp, period)
+        left = right = "extrapolate"
+    n = aval_of(xp).size
+    if n == 0:
+        raise ValueError("interp: there are no points to go through.")
+    values = _on_lines(x, xp, fp)
+    for end, place, beyond in ((left, 0, ufuncs.less), (right, n - 1, ufuncs.greater)):
+        if not isinstance(end, str):
+            at_end = read(fp, np.int32(place)) if end is None else end
+            values = where(beyond(x, read(xp, np.int32(place))), at_end, values)
+    return values
+
+
+def _on_lines(x: Any, xp: Any, fp: Any) -> Any:
+    """The values on the lines between neighbouring points, the first and the last line going on."""
+    n = aval_of(xp).size
+    place = searchsorted(xp, x, "right")
+    dtype = aval_of(place).dtype
+    place = e.max(e.min(place, dtype.type(n - 1)), dtype.type(min(1, n - 1)))
+    before = e.max(e.sub(place, dtype.type(1)), dtype.type(0))
+    x_before, f_before = read(xp, before), read(fp, before)
+    width, rise = e.sub(read(xp, place), x_before), e.sub(read(fp, place), f_before)
+    kind = aval_of(width).dtype
+    is_step = e.le(e.abs(width), kind.type(np.spacing(dtypes.finfo(kind).eps)))
+    share = e.div(e.sub(x, x_before), ufuncs.select_scalar(is_step, kind.type(1), width))
+    return where(is_step, f_before, ufuncs.add(f_before, ufuncs.multiply(share, rise)))
+
+
+def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+    """Everything moved into one period, and the points on either side of it added."""
+    if type(period) in (int, float) and period == 0:
+        raise ValueError("interp: the period must not be 0.")
+    period = ufuncs.absolute(period)
+    x, xp = ufuncs.remainder(x, period), ufuncs.remainder(xp, period)
+    order = argsort(xp)
+    xp, fp = read(xp, order), read(fp, order)
+    n = aval_of(xp).size
+    first, last = (slice_in_dim(xp, i, i + 1) for i in (0, n - 1))
+    xp = concatenate(promote_dtypes(ufuncs.subtract(last, period), xp, ufuncs.add(first, period)), 0)
+    return x, xp, concatenate([slice_in_dim(fp, n - 1, n), fp, slice_in_dim(fp, 0, 1)], 0)
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
+    """The entries moved by whole periods so that neighbours along an axis differ by half a period at most.
+
+    Args:
+      discont: differences up to this are left as they are; half a period if that is more.
+    Raises:
+      ValueError: there is no such axis.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unwrap(jnp.array([0.0, 3.0, 7.0]), period=4.0)
+    Array([ 0., -1., -1.], dtype=float32)
+    """
+    p = as_operand(p)
+    if aval_of(p).dtype in dtypes.COMPLEX:
+        raise ValueError("unwrap: complex numbers have no order. Unwrap their angles.")
+    p, period = promote_dtypes(p, period)
+    dtype = aval_of(p).dtype
+    axis = one_axis(axis, aval_of(p).ndim)
+    if aval_of(p).shape[axis] == 0:
+        return p
+    steps = diff(p, axis=axis)
+    whole = dtype in dtypes.INTEGERS
+    half = ufuncs.floor_divide(period, 2) if whole else ufuncs.true_divide(period, 2)
+    low = ufuncs.negative(half)
+    moved = ufuncs.add(ufuncs.remainder(ufuncs.subtract(steps, low), period), low)
+    if not whole or type(period) is not int or period % 2 == 0:
+        at_low = ufuncs.logical_and(ufuncs.equal(moved, low), ufuncs.greater(steps, 0))
+        moved = where(at_low, half, moved)
+    size = ufuncs.absolute(steps)
+    small = ufuncs.less(size, half if discont is None else ufuncs.maximum(discont, half))
+    correction = where(small, 0, ufuncs.subtract(moved, steps))
+    rest = slice_in_dim(p, 1, aval_of(p).shape[axis], axis=axis)
+    first = slice_in_dim(p, 0, 1, axis=axis)
+    return concatenate(promote_dtypes(first, ufuncs.add(rest, cumsum(correction, axis))), axis)

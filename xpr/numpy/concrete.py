@@ -1,0 +1,27 @@
+"""Values that a function needs while it is called, because the shape of its result depends on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.backend.array import Array
+from xpr.core.interpreter import Tracer
+from xpr.errors import ConcretizationTypeError
+
+
+def concrete_value(x: Any, name: str, way_out: str) -> np.ndarray:
+    """The value of an operand, also of one that is being differentiated.
+
+    Raises:
+      ConcretizationTypeError: it is traced, and only its type is known.
+    """
+    if isinstance(x, Tracer):
+        x = x._value_for(ConcretizationTypeError, f"jnp.{name}, whose result's shape depends on values,", way_out)
+    return np.asarray(x.host if isinstance(x, Array) else x)
+
+
+def is_known(x: Any) -> bool:
+    """Whether the value of an operand is at hand."""
+    return not isinstance(x, Tracer) or x.concrete() is not None

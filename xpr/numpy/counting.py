@@ -1,0 +1,226 @@
+"""Counting: bincount and histograms in one, two and more dimensions."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.array import Array
+from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
+from xpr.numpy import creation, ranges, reductions, ufuncs
+from xpr.numpy.calculus import diff
+from xpr.numpy.concrete import concrete_value
+from xpr.numpy.places import added_at
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact
+from xpr.numpy.sorting import searchsorted
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import select, slice_in_dim
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
+
+Bins = Any  # a number of bins, or a vector of their edges
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+    """How often each of 0, 1, 2, ... occurs in a vector of integers; negative ones count as 0.
+
+    Args:
+      weights: what each entry counts, 1 where not said.
+      minlength: the least length of the result.
+      length: the length of the result, needed under jit; greater entries don't count.
+    Raises:
+      ConcretizationTypeError: the vector is traced and there is no `length`.
+      TypeError: entries are not integers.
+      ValueError: `x` is no vector, or the weights don't fit.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.bincount(jnp.array([1, 1, 3]))
+    Array([0, 2, 0, 1], dtype=int32)
+    """
+    x = as_operand(x)
+    aval = aval_of(x)
+    if aval.dtype not in dtypes.INTEGERS and aval.dtype != dtypes.bool_:
+        raise TypeError(f"bincount: counts integers, and got {aval.str_short()}.")
+    if aval.ndim != 1:
+        raise ValueError(f"bincount: takes a vector, and got {aval.str_short()}.")
+    x = convert(x, dtypes.int32 if aval.dtype.itemsize < 4 else aval.dtype)
+    if length is None:
+        value = concrete_value(x, "bincount", "Give length=, the length of the result.")
+        length = max(int(value.max(initial=-1)) + 1, minlength)
+    weights = full(aval.shape, 1, dtypes.of_python(int)) if weights is None else as_operand(weights)
+    weights = convert(weights, aval_of(weights).dtype)
+    if aval_of(weights).shape != aval.shape:
+        raise ValueError(f"bincount: weights are {aval_of(weights).str_short()}, and the vector is {aval.str_short()}.")
+    index = x if aval.dtype in dtypes.UNSIGNED else e.max(x, e.scalar(0, x))
+    return added_at(max(operator.index(length), minlength), index, weights)
+
+
+def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any = None) -> Any:
+    """The edges of bins: of so many equal ones, from the least to the greatest entry or over `range`.
+
+    Args:
+      bins: their number, or the edges, which are then the result.
+      range: (from, to).
+      weights: not used.
+    Raises:
+      ValueError: there are no entries to take a range from.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.histogram_bin_edges(jnp.array([1.0, 5.0]), bins=2)
+    Array([1., 3., 5.], dtype=float32)
+    """
+    if isinstance(bins, str):
+        raise TypeError(f"histogram: bins is {bins!r}; it must be a number of bins, or their edges.")
+    a = as_operand(a)
+    dtype = dtypes.to_inexact(aval_of(a).dtype)
+    if np.ndim(bins) == 1 if not isinstance(bins, (Array, Tracer)) else bins.aval.ndim == 1:
+        return convert(creation.asarray(bins), dtype)
+    a = convert(a, dtype)
+    if range is None:
+        low, high = reductions.min(a), reductions.max(a)
+    else:
+        low, high = (convert(creation.asarray(v), dtype) for v in range)
+    half, empty = dtype.type(0.5), ufuncs.equal(low, high)
+    low, high = (ufuncs.select_scalar(empty, f(v, half), v) for f, v in ((e.sub, low), (e.add, high)))
+    return ranges.linspace(low, high, operator.index(bins) + 1, dtype=dtype)
+
+
+def histogram(
+    a: Any, bins: Bins = 10, range: Any = None, weights: Any = None, density: bool | None = None
+) -> tuple[Any, Any]:
+    """How many entries lie in each bin, and the edges of the bins. The last bin includes its right edge.
+
+    Args:
+      bins: their number, or their edges.
+      range: (from, to), by default from the least to the greatest entry.
+      weights: what each entry counts, 1 where not said.
+      density: divide by the number of entries and the widths of the bins.
+    Raises:
+      ValueError: there are no entries to take a range from, or the weights don't fit.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.histogram(jnp.array([0.0, 1.0, 4.0]), bins=2)
+    (Array([2., 1.], dtype=float32), Array([0., 2., 4.], dtype=float32))
+    """
+    a = as_operand(a)
+    size = aval_of(a).size
+    if weights is None:
+        (a,) = promote_inexact(a)
+        weights = full((size,), 1, aval_of(a).dtype)
+    else:
+        if aval_of(as_operand(weights)).shape != aval_of(a).shape:
+            raise ValueError(f"histogram: weights have shape {aval_of(weights).shape}, and entries {aval_of(a).shape}.")
+        a, weights = promote_inexact(a, weights)
+    a, weights = reshape(a, (size,)), reshape(weights, (size,))
+    edges = histogram_bin_edges(a, bins, range)
+    counts = added_at(aval_of(edges).size - 1, _bin_of(a, edges), weights)
+    if density:
+        counts = e.div(e.div(counts, diff(edges)), broadcast_to(reductions.sum(counts), aval_of(counts).shape))
+    return counts, edges
+
+
+def _bin_of(x: Any, edges: Any) -> Any:
+    """The bin of each entry, an index out of bounds for those in none."""
+    count = aval_of(edges).size - 1
+    x, edges = promote_dtypes(x, edges)
+    place = searchsorted(edges, x, "right")
+    last = broadcast_in_dim(slice_in_dim(edges, count, count + 1), aval_of(x).shape, (0,)) if aval_of(x).size else x
+    dtype = aval_of(place).dtype
+    inside = e.bitwise_and(e.gt(place, dtype.type(0)), e.le(x, last))
+    bin_of = e.min(e.sub(place, dtype.type(1)), dtype.type(count - 1))
+    return select(inside, bin_of, full(aval_of(x).shape, count, dtype))
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
+) -> tuple[Any, Any, Any]:
+    """How many points (x, y) lie in each bin of the plane, and the edges of the bins along x and along y.
+
+    Args:
+      bins: their number, or a vector of edges, for both axes; or a pair of such.
+      range: ((from, to), (from, to)), or None for either.
+      weights: what each point counts, 1 where not said.
+      density: divide by the number of points and the areas of the bins.
+    Raises:
+      ValueError: x and y are not vectors of one length.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.histogram2d(jnp.array([0.0, 4.0]), jnp.array([1.0, 3.0]), bins=2)[0]
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    x, y = promote_dtypes(x, y)
+    if aval_of(x).ndim != 1 or aval_of(x).shape != aval_of(y).shape:
+        raise ValueError(f"histogram2d: takes vectors of one length, and got {aval_of(x)} and {aval_of(y)}.")
+    both = bins if _number_of(bins) == 2 else [bins, bins]
+    counts, edges = _histogram_of([x, y], both, range, weights, density)
+    return counts, *edges
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
+) -> tuple[Any, list[Any]]:
+    """How many points lie in each bin of the space, and the edges of the bins along each axis.
+
+    Args:
+      sample: (points, axes).
+      bins: their number along every axis; or for each axis their number, or a vector of edges.
+      range: for each axis (from, to), or None.
+      weights: what each point counts, 1 where not said.
+      density: divide by the number of points and the volumes of the bins.
+    Raises:
+      ValueError: `sample` has not two axes, or bins and ranges don't fit them.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.histogramdd(jnp.array([[0.0, 1.0], [4.0, 3.0]]), bins=2)[0]
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    sample = as_operand(sample)
+    if aval_of(sample).ndim != 2:
+        raise ValueError(f"histogramdd: takes points as rows, and got {aval_of(sample).str_short()}.")
+    count, axes = aval_of(sample).shape
+    columns = [reshape(slice_in_dim(sample, i, i + 1, axis=1), (count,)) for i in np.arange(axes).tolist()]
+    each = [bins] * axes if _number_of(bins) is None else list(bins)
+    if len(each) != axes:
+        raise ValueError(f"histogramdd: bins are given for {len(each)} axes, and the points have {axes}.")
+    return _histogram_of(columns, each, range, weights, density)
+
+
+def _number_of(bins: Any) -> int | None:
+    """How many things `bins` lists; None for a number."""
+    if isinstance(bins, (list, tuple)):
+        return len(bins)
+    shape = bins.aval.shape if isinstance(bins, (Array, Tracer)) else np.shape(bins)
+    return shape[0] if shape else None
+
+
+def _histogram_of(
+    columns: Sequence[Any], bins: Sequence[Any], range: Any, weights: Any, density: bool | None
+) -> tuple[Any, list[Any]]:
+    ranges_of = [None] * len(columns) if range is None else list(range)
+    if len(ranges_of) != len(columns):
+        raise ValueError(f"histogram: ranges are given for {len(ranges_of)} axes, and the points have {len(columns)}.")
+    edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, bins, ranges_of)]
+    shape = tuple(aval_of(edge).size - 1 for edge in edges)
+    index: Any = None
+    for x, edge, n in zip(columns, edges, shape):
+        place = _bin_of(x, edge)
+        outside = e.eq(place, e.scalar(n, place))
+        place = select(outside, full(aval_of(place).shape, math.prod(shape), aval_of(place).dtype), place)
+        index = place if index is None else e.add(e.mul(index, e.scalar(n, index)), place)
+        index = e.min(index, e.scalar(math.prod(shape), index))
+    weights = full(aval_of(index).shape, 1, dtypes.of_python(int)) if weights is None else promote_inexact(weights)[0]
+    counts = reshape(added_at(math.prod(shape), index, convert(weights, aval_of(weights).dtype)), shape)
+    if density:
+        (counts,) = promote_inexact(counts)
+        counts = e.div(counts, broadcast_to(reductions.sum(counts), shape))
+        for axis, edge in enumerate(edges):
+            width = convert(diff(edge), aval_of(counts).dtype)
+            counts = e.div(counts, broadcast_in_dim(width, shape, (axis,)))
+    return counts, edges

@@ -1,0 +1,387 @@
+"""Sets: unique entries, unions, intersections, differences, membership.
+
+How many unique entries there are is known only from the values. So without `size` these functions look at the values,
+which works outside of jit (also under grad: what is found on the host is where the entries are, and they are then
+read from the array itself). With `size` the result has that many entries, cut or filled up, and everything is staged.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy import creation, sorting
+from xpr.numpy.axes import one_axis
+from xpr.numpy.concrete import concrete_value
+from xpr.numpy.places import put_at, read, true_places
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes
+from xpr.primitives import elementwise as e
+from xpr.primitives import sorting as primitive
+from xpr.primitives.cumulative import cumsum
+from xpr.primitives.placing import broadcasted_iota, concatenate, select, slice_in_dim
+from xpr.primitives.reductions import reduce_or_p
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, move_axis, reshape
+
+_WAY_OUT = "Give size=, and the result has that many entries, cut or filled up with fill_value."
+
+# -- Unique entries
+
+
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` gives."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` gives."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` gives."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> Any:
+    """The different entries of an array in order, or its different slices along an axis.
+
+    Args:
+      return_index: give, besides, where each of them occurs first.
+      return_inverse: give, besides, which of them each entry of the array is.
+      return_counts: give, besides, how often each occurs.
+      axis: compare slices along this axis instead of entries.
+      equal_nan: whether nans are one and the same.
+      size: how many to give; needed under jit.
+      fill_value: what to fill up with where there are fewer, by default the first.
+      sorted: they are in any case.
+    Raises:
+      ConcretizationTypeError: the array is traced and there is no `size`.
+      ValueError: there is no such axis, or nothing to fill up with.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unique(jnp.array([3, 1, 3]), return_counts=True)
+    (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    ar = as_operand(ar)
+    results = _unique(ar, axis, equal_nan, None if size is None else operator.index(size), fill_value)
+    wanted = (True, return_index, return_inverse, return_counts)
+    chosen = tuple(x for x, want in zip(results, wanted) if want)
+    return chosen if len(chosen) > 1 else chosen[0]
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The different entries of an array in order; nans all differ.
+
+    Raises:
+      ConcretizationTypeError: the array is traced and there is no `size`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unique_values(jnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    """
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
+    """The different entries of an array in order, and how often each occurs; nans all differ.
+
+    Raises:
+      ConcretizationTypeError: the array is traced and there is no `size`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
+    return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverseResult:
+    """The different entries of an array in order, and which of them each entry is; nans all differ.
+
+    Raises:
+      ConcretizationTypeError: the array is traced and there is no `size`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
+    return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+    """All that `unique` gives; nans all differ.
+
+    Raises:
+      ConcretizationTypeError: the array is traced and there is no `size`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unique_all(jnp.array([3, 1, 3])).indices
+    Array([1, 0], dtype=int32)
+    """
+    return UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def _unique(ar: Any, axis: int | None, equal_nan: bool, size: int | None, fill_value: Any) -> tuple[Any, ...]:
+    """Values, first indices, inverse and counts."""
+    aval = aval_of(ar)
+    slices = reshape(ar, (aval.size,)) if axis is None else ar
+    axis = 0 if axis is None else one_axis(axis, aval.ndim)
+    inverse_shape = aval.shape if slices is not ar else (aval.shape[axis],)
+    if size is None:
+        first, inverse, counts = _found_on_host(slices, axis, equal_nan)
+        values = read(slices, first, axis) if aval.size else slices
+    else:
+        values, first, inverse, counts = _found_in_order(slices, axis, equal_nan, size, fill_value)
+    return values, first, reshape(inverse, inverse_shape), counts
+
+
+def _found_on_host(slices: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, Any]:
+    value = concrete_value(slices, "unique", _WAY_OUT)
+    if value.ndim > 1:
+        _, *found = np.unique(value, True, True, True, axis=axis, equal_nan=equal_nan)
+    else:
+        _, *found = np.unique(value, True, True, True, equal_nan=equal_nan)
+    first, inverse, counts = (creation.asarray(x.astype(dtypes.of_python(int))) for x in found)
+    return first, inverse, counts
+
+
+def _found_in_order(slices: Any, axis: int, equal_nan: bool, size: int, fill_value: Any) -> tuple[Any, ...]:
+    """By sorting: an entry that differs from the one before it in order is the first of its kind."""
+    index_dtype = dtypes.of_python(int)
+    rows = move_axis(slices, axis, 0)
+    n, *row_shape = aval_of(rows).shape
+    if n == 0:
+        if size and fill_value is None:
+            raise ValueError("unique: an empty array has nothing to fill up with. Give fill_value=.")
+        return _filled_up(rows, row_shape, size, fill_value, axis)
+    columns = reshape(rows, (n, math.prod(row_shape)))
+    keys = [reshape(slice_in_dim(columns, i, i + 1, axis=1), (n,)) for i in range(aval_of(columns).shape[1])]
+    *ordered, order = primitive.sort((*keys, broadcasted_iota(index_dtype, (n,), 0)), 0, num_keys=max(len(keys), 1))
+    starts = _starts(ordered, n, equal_nan)
+    group = e.sub(cumsum(convert(starts, index_dtype), 0), index_dtype.type(1))
+    place = true_places(starts, size + 1, n)
+    counts = _differences(convert(place, index_dtype), size)
+    real = e.lt(slice_in_dim(place, 0, size), np.int32(n))
+    first = read(order, select(real, slice_in_dim(place, 0, size), full((size,), 0, np.int32)))
+    values = read(rows, first)
+    if fill_value is not None:
+        shape = aval_of(values).shape
+        fill = broadcast_to(convert(as_operand(fill_value), aval_of(values).dtype), shape)
+        values = select(broadcast_in_dim(real, shape, (0,)), values, fill)
+    inverse = put_at(full((n,), 0, index_dtype), order, group)
+    return move_axis(values, 0, axis), first, inverse, counts
+
+
+def _starts(ordered: list[Any], n: int, equal_nan: bool) -> Any:
+    """Whether each of the ordered rows differs from the one before it."""
+    differs = None
+    for column in ordered:
+        left, right = slice_in_dim(column, 0, n - 1), slice_in_dim(column, 1, n)
+        unlike = e.ne(left, right)
+        if equal_nan and aval_of(column).dtype in dtypes.INEXACT:
+            unlike = e.bitwise_and(unlike, e.bitwise_or(e.eq(left, left), e.eq(right, right)))
+        differs = unlike if differs is None else e.bitwise_or(differs, unlike)
+    if differs is None:
+        differs = full((n - 1,), False, dtypes.bool_)
+    return concatenate([full((1,), True, dtypes.bool_), differs], 0)
+
+
+def _differences(place: Any, size: int) -> Any:
+    return e.sub(slice_in_dim(place, 1, size + 1), slice_in_dim(place, 0, size))  # the end of the last kind is n
+
+
+def _filled_up(rows: Any, row_shape: list[int], size: int, fill_value: Any, axis: int) -> tuple[Any, ...]:
+    nothing = [creation.zeros(n, dtypes.of_python(int)) for n in (size, 0, size)]
+    values = creation.full((size, *row_shape), 0 if fill_value is None else fill_value, aval_of(rows).dtype)
+    return (move_axis(values, 0, axis), *nothing)
+
+
+# -- Two sets. All are found by sorting: an entry counts if it differs from the one before it, and is a member of this
+# set or that.
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The different entries of two arrays together, in order.
+
+    Args:
+      size: how many to give; needed under jit.
+      fill_value: what to fill up with where there are fewer, by default the first.
+    Raises:
+      ConcretizationTypeError: an array is traced and there is no `size`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.union1d(jnp.array([3, 1]), jnp.array([2, 3]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    return unique(concatenate(_flat_pair(ar1, ar2), 0), size=size, fill_value=fill_value)
+
+
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The different entries that two arrays have in common, in order.
+
+    Args:
+      assume_unique: a promise that in each array all entries differ.
+      return_indices: give, besides, where each occurs first in both; where there is none, their sizes.
+      size: how many to give; needed under jit.
+      fill_value: what to fill up with where there are fewer, by default the first.
+    Raises:
+      ConcretizationTypeError: an array is traced and there is no `size`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.intersect1d(jnp.array([3, 1]), jnp.array([2, 3]))
+    Array([3], dtype=int32)
+    """
+    x, y = _flat_pair(ar1, ar2)
+    n, m = aval_of(x).size, aval_of(y).size
+    x_order, y_order = sorting.argsort(x), sorting.argsort(y)
+    ordered = read(x, x_order)
+    mask = e.bitwise_and(_starts([ordered], n, True), isin(ordered, y))
+    place, real = _chosen("intersect1d", mask, size)
+    values = _read_or_fill(ordered, place, real, fill_value, first=True)
+    if not return_indices:
+        return values
+    in_y = sorting.searchsorted(read(y, y_order), values) if m else place
+    return values, _read_or_fill(x_order, place, real, n), _read_or_fill(y_order, in_y, real, m)
+
+
+def setdiff1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None
+) -> Any:
+    """The different entries of one array that another lacks, in order.
+
+    Args:
+      assume_unique: a promise that in each array all entries differ; they then stay in their order.
+      size: how many to give; needed under jit.
+      fill_value: what to fill up with where there are fewer, by default 0.
+    Raises:
+      ConcretizationTypeError: an array is traced and there is no `size`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.setdiff1d(jnp.array([3, 1]), jnp.array([2, 3]))
+    Array([1], dtype=int32)
+    """
+    x, y = _flat_pair(ar1, ar2)
+    mask = isin(x, y, invert=True)
+    if not assume_unique:
+        x = sorting.sort(x)
+        mask = e.bitwise_and(_starts([x], aval_of(x).size, True), isin(x, y, invert=True))
+    place, real = _chosen("setdiff1d", mask, size)
+    return _read_or_fill(x, place, real, 0 if fill_value is None else fill_value)
+
+
+def setxor1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None
+) -> Any:
+    """The different entries that just one of two arrays has, in order.
+
+    Args:
+      assume_unique: a promise that in each array all entries differ.
+      size: how many to give; needed under jit.
+      fill_value: what to fill up with where there are fewer, by default 0.
+    Raises:
+      ConcretizationTypeError: an array is traced and there is no `size`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.setxor1d(jnp.array([3, 1]), jnp.array([2, 3]))
+    Array([1, 2], dtype=int32)
+    """
+    x, y = _flat_pair(ar1, ar2)
+    together = sorting.sort(concatenate([x, y], 0))
+    in_one = e.bitwise_not(e.bitwise_and(isin(together, x), isin(together, y)))
+    mask = e.bitwise_and(_starts([together], aval_of(together).size, True), in_one)
+    place, real = _chosen("setxor1d", mask, size)
+    return _read_or_fill(together, place, real, 0 if fill_value is None else fill_value)
+
+
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, method: str = "auto"
+) -> Any:
+    """Whether each entry of an array occurs in another; nan does not.
+
+    Args:
+      assume_unique: a promise that in each array all entries differ.
+      invert: whether it does not occur.
+      method: "compare_all" compares with every entry, "binary_search" and "sort" search in sorted ones.
+    Raises:
+      ValueError: there is no such method.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isin(jnp.array([3, 1]), jnp.array([2, 3]))
+    Array([ True, False], dtype=bool)
+    """
+    if method not in ("auto", "compare_all", "binary_search", "sort"):
+        raise ValueError(f'isin: there is no method {method!r}; see "auto", "compare_all", "binary_search" and "sort".')
+    element, tests = promote_dtypes(element, test_elements)
+    shape, count = aval_of(element).shape, aval_of(tests).size
+    tests = reshape(tests, (count,))
+    if count == 0:
+        return creation.full(shape, invert, dtypes.bool_)
+    if method == "compare_all" or (method == "auto" and count <= sorting.COMPARED_BELOW):
+        wide = (*shape, count)
+        rows = tuple(range(len(shape)))
+        same = e.eq(broadcast_in_dim(element, wide, rows), broadcast_in_dim(tests, wide, (len(shape),)))
+        found = reduce_or_p.bind(same, axes=(len(shape),))
+    else:
+        ordered = sorting.sort(tests)
+        place = e.min(sorting.searchsorted(ordered, element), dtypes.of_python(int).type(count - 1))
+        found = e.eq(read(ordered, place), element)
+    return e.bitwise_not(found) if invert else found
+
+
+def _flat_pair(ar1: Any, ar2: Any) -> list[Any]:
+    return [reshape(x, (aval_of(x).size,)) for x in promote_dtypes(ar1, ar2)]
+
+
+def _chosen(name: str, mask: Any, size: int | None) -> tuple[Any, Any]:
+    """The places of the first true entries, and which of them there really are."""
+    n = aval_of(mask).size
+    if size is None:
+        size = int(np.sum(concrete_value(mask, name, _WAY_OUT)))
+    place = true_places(mask, operator.index(size), n)
+    return place, e.lt(place, np.int32(n))
+
+
+def _read_or_fill(x: Any, place: Any, real: Any, fill_value: Any, first: bool = False) -> Any:
+    """The entries at the places, and the fill value (by default the first of them) where there is none."""
+    aval, shape = aval_of(x), aval_of(place).shape
+    if aval.size == 0:
+        return creation.full(shape, 0 if fill_value is None else fill_value, aval.dtype)
+    values = read(x, e.min(place, aval_of(place).dtype.type(aval.size - 1)))
+    if first and fill_value is None:
+        if shape == (0,):
+            return values
+        fill = slice_in_dim(values, 0, 1)
+        return select(real, values, broadcast_in_dim(fill, shape, (0,)))
+    return select(real, values, broadcast_to(convert(as_operand(fill_value), aval.dtype), shape))
