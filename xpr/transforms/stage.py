@@ -42,10 +42,10 @@ class Signature:
 class StageTracer(Tracer):
     """A variable of the jaxpr under construction."""
 
-    __slots__ = ("var",)
+    __slots__ = ("variable",)
 
-    def __init__(self, trace: StageTrace, aval: ShapedArray, var: Var):
-        self.trace, self.aval, self.var = trace, aval, var
+    def __init__(self, trace: StageTrace, aval: ShapedArray, variable: Var):
+        self.trace, self.aval, self.variable = trace, aval, variable
 
 
 class StageTrace(Trace):
@@ -75,7 +75,7 @@ class StageTrace(Trace):
             args, params = primitive.prepare(args, params)
         operands: list[Atom] = []
         for x in args:
-            operands.append(x.var if type(x) is StageTracer and x.trace is self else self.lift(x))
+            operands.append(x.variable if type(x) is StageTracer and x.trace is self else self.lift(x))
         avals = primitive.type_of(tuple([v.aval for v in operands]), params)
         outvars = [Var(aval) for aval in avals]
         self.eqns.append(JaxprEqn(operands, outvars, primitive, params, context.source or here(3)))
@@ -103,16 +103,16 @@ class StageTrace(Trace):
 
     def finish(self, outs: Sequence[Any]) -> ClosedJaxpr:
         """The jaxpr of everything written down, giving `outs`."""
-        outvars = [x.var if type(x) is StageTracer and x.trace is self else self.lift(x) for x in outs]
+        outvars = [x.variable if type(x) is StageTracer and x.trace is self else self.lift(x) for x in outs]
         self.alive = False
         constants = list(self.constants.values())
-        jaxpr = Jaxpr([var for var, _, _ in constants], [t.var for t in self.arguments], outvars, self.eqns)
+        jaxpr = Jaxpr([var for var, _, _ in constants], [t.variable for t in self.arguments], outvars, self.eqns)
         return ClosedJaxpr(jaxpr, [value for _, value, _ in constants])
 
     def explain(self, tracer: Tracer) -> str:
         if self.signature is None or not isinstance(tracer, StageTracer):
             return ""
-        return self.signature.explain(self.depends_on(tracer.var))
+        return self.signature.explain(self.depends_on(tracer.variable))
 
     def depends_on(self, var: Var) -> list[int]:
         """The positions of the arguments that a variable is computed from."""
@@ -120,7 +120,7 @@ class StageTrace(Trace):
         for eqn in reversed(self.eqns):
             if not wanted.isdisjoint(eqn.outvars):
                 wanted.update(v for v in eqn.invars if not isinstance(v, Literal))
-        return [i for i, tracer in enumerate(self.arguments) if tracer.var in wanted]
+        return [i for i, tracer in enumerate(self.arguments) if tracer.variable in wanted]
 
 
 def stage(
