@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -156,12 +157,12 @@ def warn_narrowing(what: str) -> None:
     warnings.warn(
         f'{what} Switch 64-bit types on with xpr.config.update("enable_x64", True), or convert to 32 bits beforehand.',
         NarrowingWarning,
-        stacklevel=_depth_of_user(),
+        stacklevel=depth_of_user(),
     )
 
 
-def _depth_of_user() -> int:
-    """How many frames above `warn_narrowing` the user's own line is."""
+def depth_of_user() -> int:
+    """How many frames above the function that asks the user's own line is."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1

@@ -244,7 +244,9 @@ def _scatter_reference(ufunc: np.ufunc | None) -> Callable[..., list[Any]]:
     return reference
 
 
-def _scatter_batch(name: str) -> Callable[..., Any]:
+def scatter_batch(bind: Callable[..., Any]) -> Callable[..., Any]:
+    """The batching rule of a scatter that `bind` applies."""
+
     def batch(
         size: int, values: Sequence[Any], dims: Sequence[int | None], *, dimension_numbers: ScatterDimensionNumbers,
         indices_are_sorted: bool, unique_indices: bool, **params: Any,
@@ -259,13 +261,9 @@ def _scatter_batch(name: str) -> Callable[..., Any]:
             indices_are_sorted, unique_indices = one_each, unique_indices or one_each
         numbers = _batched_numbers(GatherDimensionNumbers(*dimension_numbers), True, dims[1] is not None)
         flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
-        bind = _scatters[name].bind
         return [bind(operand, indices, updates, dimension_numbers=windows.scatter_of(numbers), **flags, **params)], [0]
 
     return batch
-
-
-_scatters: dict[str, Primitive] = {}
 
 
 def scattering(
@@ -277,7 +275,7 @@ def scattering(
     over: frozenset[np.dtype] = dtypes.NUMBERS,
 ) -> Primitive:
     """A scatter primitive: what it combines with, in StableHLO and in NumPy, and its rules of differentiation."""
-    primitive = _scatters[name] = register(
+    primitive = register(
         Primitive(
             name,
             abstract=_scatter_abstract(name, over),
@@ -285,7 +283,7 @@ def scattering(
             lower=scatter_lowering(combiner(operation), operation),
             jvp=jvp,
             transpose=transpose,
-            batch=_scatter_batch(name),
+            batch=scatter_batch(lambda *args, **params: primitive.bind(*args, **params)),
             exact=True,
         )
     )
@@ -340,9 +338,9 @@ ARGUMENTS = """
 # -- scatter_add, scatter_sub
 
 
-def _adding_jvp(name: str) -> Callable[..., Any]:
+def _adding_jvp(find: Callable[[], Primitive]) -> Callable[..., Any]:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        primitive = _scatters[name]
+        primitive = find()
         out = primitive.bind(*primals, **params)
         operand_dot, _, updates_dot = tangents
         if type(updates_dot) is Zero:
@@ -362,7 +360,11 @@ def _adding_transpose(back: Callable[[Any], Any]) -> Callable[..., list[Any]]:
 
 
 scatter_add_p = scattering(
-    "scatter-add", "stablehlo.add", np.add, jvp=_adding_jvp("scatter-add"), transpose=_adding_transpose(lambda ct: ct)
+    "scatter-add",
+    "stablehlo.add",
+    np.add,
+    jvp=_adding_jvp(lambda: scatter_add_p),
+    transpose=_adding_transpose(lambda ct: ct),
 )
 scatter_add = scatter_function(
     scatter_add_p,
@@ -375,7 +377,11 @@ scatter_add = scatter_function(
 )
 
 scatter_sub_p = scattering(
-    "scatter-sub", "stablehlo.subtract", np.subtract, jvp=_adding_jvp("scatter-sub"), transpose=_adding_transpose(neg)
+    "scatter-sub",
+    "stablehlo.subtract",
+    np.subtract,
+    jvp=_adding_jvp(lambda: scatter_sub_p),
+    transpose=_adding_transpose(neg),
 )
 scatter_sub = scatter_function(
     scatter_sub_p,

@@ -1,0 +1,184 @@
+"""scatter_apply: a function applied to entries of an array at computed places, as often as they are named.
+
+The function becomes the body of a scatter, so it is staged for one entry and may hold no values from outside but
+scalars. Where no place is named twice it is the function between a gather and a scatter, and can be differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.jaxpr import Jaxpr, constvars_to_invars
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.primitives import windows
+from xpr.primitives.elementwise import convert_element_type
+from xpr.primitives.gather_scatter import gather_p, scatter_batch
+from xpr.primitives.scatter import scatter_p
+from xpr.primitives.window_lowering import scatter_lowering
+from xpr.primitives.windows import GatherScatterMode, ScatterDimensionNumbers
+from xpr.transforms.evaluate import reference_eval, run_jaxpr
+from xpr.transforms.lower import lower_eqns
+from xpr.transforms.stage import stage
+
+
+def _abstract(
+    avals: Sequence[ShapedArray], *, update_jaxpr: Jaxpr, update_shape: tuple[int, ...], **params: Any
+) -> list[ShapedArray]:
+    operand, indices = avals
+    if update_jaxpr.in_avals != update_jaxpr.out_avals or update_jaxpr.in_avals != [ShapedArray((), operand.dtype)]:
+        raise TypeError(f"scatter_apply: the function must map {operand.dtype} scalars to such.")
+    updates = ShapedArray(update_shape, operand.dtype)
+    return scatter_p.type_of((operand, indices, updates), params)
+
+
+def _reference(
+    values: Sequence[Any], *, dimension_numbers: ScatterDimensionNumbers, update_shape: tuple[int, ...],
+    update_jaxpr: Jaxpr, mode: GatherScatterMode, **rest: Any,
+) -> list[Any]:  # fmt: skip
+    operand, indices = np.array(values[0]), windows.signed(values[1])
+    numbers, sizes = windows.gather_of(dimension_numbers, operand.shape, update_shape)
+    if mode is windows.CLIP:
+        indices = windows.clipped(numbers, operand.shape, indices, sizes)
+    kept = windows.inside(numbers, operand.shape, indices, sizes)
+    ones, none = np.ones(update_shape, np.int32), np.zeros(operand.shape, np.int32)
+    counts = windows.write(np.add, none, numbers, indices, sizes, ones, kept)
+    for place in np.argwhere(counts):
+        for _ in range(counts[tuple(place)]):
+            (operand[tuple(place)],) = reference_eval(update_jaxpr, (), operand[tuple(place)])
+    return [operand]
+
+
+def _lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, update_shape: tuple[int, ...],
+    update_jaxpr: Jaxpr, **params: Any,
+) -> list[Value]:  # fmt: skip
+    dtype = avals[0].dtype
+    nothing = b.constant(np.zeros((), dtype)[()], ShapedArray(update_shape, dtype))
+    rule = scatter_lowering(_body(update_jaxpr))
+    return rule(b, [*operands, nothing], avals, **params)
+
+
+def _body(jaxpr: Jaxpr) -> Callable[[Builder, list[Value]], list[Value]]:
+    """The function on one entry as a scatter's body; on a whole window, where there is only one, as a map."""
+
+    def combine(inner: Builder, args: list[Value]) -> list[Value]:
+        old = args[0]
+        if not old.aval.ndim:
+            return lower_eqns(inner, jaxpr, [old])
+        region = inner.region(jaxpr.in_avals, lambda b, entries: lower_eqns(b, jaxpr, entries))
+        axes = f"dimensions = array<i64: {', '.join(map(str, range(old.aval.ndim)))}>"
+        return [inner.op("stablehlo.map", [old], old.aval, axes, [region])]
+
+    return combine
+
+
+def _batch(
+    size: int, values: Sequence[Any], dims: Sequence[int | None], *, update_shape: tuple[int, ...], **params: Any
+) -> Any:
+    operand, indices = values
+
+    def bind(operand: Any, indices: Any, updates: Any, **rest: Any) -> Any:
+        return scatter_apply_p.bind(operand, indices, update_shape=aval_of(updates).shape, **rest)
+
+    nothing = np.zeros((size, *update_shape), aval_of(operand).dtype)
+    return scatter_batch(bind)(size, [operand, indices, nothing], [*dims, 0], **params)
+
+
+def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Compiles the operation as a program that is kept with the function's jaxpr."""
+    avals = tuple(map(aval_of, args))
+    rest = {key: value for key, value in params.items() if key != "update_jaxpr"}
+    key = ("scatter_apply", avals, *rest.items())
+    memo = params["update_jaxpr"].memo
+    if key not in memo:
+        memo[key] = constvars_to_invars(stage(lambda *xs: [scatter_apply_p.bind(*xs, **params)], avals))
+    return run_jaxpr(memo[key], args, "scatter_apply")
+
+
+_NOT_DIFFERENTIABLE = (
+    "How often the function is applied to an entry is only known at run time. Say unique_indices=True where no place "
+    "is named twice: then it can be differentiated."
+)
+
+scatter_apply_p = register(
+    Primitive(
+        "scatter_apply",
+        abstract=_abstract,
+        reference=_reference,
+        lower=_lower,
+        jvp=Unsupported(_NOT_DIFFERENTIABLE),
+        transpose=Unsupported(_NOT_DIFFERENTIABLE),
+        batch=_batch,
+        evaluate=_evaluate,
+        call=True,
+    )
+)
+
+_staged: WeakKeyDictionary[Callable[..., Any], dict[np.dtype, Jaxpr]] = WeakKeyDictionary()
+
+
+def _staged_for(func: Callable[[Any], Any], dtype: np.dtype) -> Jaxpr:
+    """The jaxpr of the function on one entry, kept as long as the function is."""
+    kept = _staged.setdefault(func, {})
+    if dtype not in kept:
+        closed = stage(lambda x: [convert_element_type(func(x), dtype)], [ShapedArray((), dtype)])
+        if closed.consts:
+            types = ", ".join(aval_of(c).str_short() for c in closed.consts)
+            raise TypeError(
+                "scatter_apply: where places may be named twice, the function can use no arrays from outside "
+                f"({types}). Say unique_indices=True where they aren't."
+            )
+        kept[dtype] = closed.jaxpr
+    return kept[dtype]
+
+
+def scatter_apply(
+    operand: Any,
+    scatter_indices: Any,
+    func: Callable[[Any], Any],
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    update_shape: Sequence[int] = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Any:
+    """Applies an elementwise function to windows of an array; where several overlap, as often.
+
+    Args:
+      operand: any array.
+      scatter_indices: integers; the last axis holds, for each window, its starts along `scatter_dims_to_operand_dims`.
+      func: from a scalar to a scalar; with `unique_indices` it is given all the windows at once.
+      dimension_numbers: which axes are which.
+      update_shape: the shape that updates of a `scatter` to the same windows would have.
+      indices_are_sorted: a promise that the starts are in order.
+      unique_indices: a promise that no two windows overlap; makes it differentiable.
+      mode: for windows that lie partly outside, see `GatherScatterMode`; by default they are left alone.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> entries = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_apply(jnp.ones(3), jnp.array([[0], [0], [2]]), lambda x: 2 * x, entries, update_shape=(3,))
+    Array([4., 1., 2.], dtype=float32)
+    """
+    numbers, shape = windows.tupled(dimension_numbers), tuple(update_shape)
+    flags: dict[str, Any] = {
+        "indices_are_sorted": bool(indices_are_sorted),
+        "unique_indices": bool(unique_indices),
+        "mode": GatherScatterMode.from_any(mode),
+    }
+    aval = aval_of(operand)
+    if not unique_indices and len(aval_of(scatter_indices).shape) > 1:
+        jaxpr = _staged_for(func, aval.dtype)
+        return scatter_apply_p.bind(
+            operand, scatter_indices, dimension_numbers=numbers, update_shape=shape, update_jaxpr=jaxpr, **flags
+        )
+    reading, sizes = windows.gather_of(numbers, aval.shape, shape)
+    old = gather_p.bind(operand, scatter_indices, dimension_numbers=reading, slice_sizes=sizes, fill_value=0, **flags)
+    new = convert_element_type(func(old), aval.dtype)
+    return scatter_p.bind(operand, scatter_indices, new, dimension_numbers=numbers, **flags)
