@@ -117,7 +117,9 @@ def real_part_of(dtype: np.dtype) -> np.dtype:
 
 def complex_of(dtype: np.dtype) -> np.dtype:
     """complex64 for float32; the dtype itself where it is complex."""
-    return {float32: complex64, float64: complex128}.get(dtype, dtype if dtype in COMPLEX else complex64)
+    if dtype in COMPLEX:
+        return dtype
+    return complex128 if dtype == float64 else complex64
 
 
 def finfo(dtype: Any) -> Any:

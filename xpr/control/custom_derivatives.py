@@ -186,6 +186,8 @@ def _bound_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
 class _CustomFunction:
     """What custom_jvp and custom_vjp share: splitting static from differentiable arguments, and flattening."""
 
+    __call__: Callable[..., Any]
+
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
         self.fun = fun
         numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
@@ -357,7 +359,7 @@ def _vjp_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **p
             return [*outs, *residuals]
 
         results = _rows_first(both, size, own_dims)(*primals)
-        return results[:n_outs], results[n_outs:]
+        return list(results[:n_outs]), list(results[n_outs:])
 
     def batched_bwd(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         def back(*args: Any) -> list[Any]:
@@ -466,7 +468,8 @@ class custom_vjp(_CustomFunction):
         flat = FlatFunction(fun, in_tree)
         user_fwd, user_bwd = self.fwd, self.bwd
         numbers = [n % len(args) for n in self.nondiff_argnums]
-        out_tree = residual_tree = None
+        out_tree: Any = None
+        residual_tree: Any = None
 
         def fwd(primals: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             nonlocal out_tree, residual_tree

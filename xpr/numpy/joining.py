@@ -169,12 +169,12 @@ def _block(x: Any) -> tuple[Any, int]:
         return asarray_like(x), 0
     if not x:
         raise ValueError("block: an empty list is no block.")
-    parts, depths = zip(*map(_block, x))
+    blocks, depths = zip(*map(_block, x))
     depth = depths[0]
     if any(d != depth for d in depths):
         raise ValueError("block: all blocks must be nested in lists to one depth.")
-    count = max(depth + 1, *(part.aval.ndim for part in parts))
-    parts = [expand_dims(p, range(count - p.aval.ndim)) if p.aval.ndim < count else p for p in parts]
+    count = max(depth + 1, *(part.aval.ndim for part in blocks))
+    parts = [expand_dims(p, range(count - p.aval.ndim)) if p.aval.ndim < count else p for p in blocks]
     return concatenate(parts, -depth - 1), depth + 1
 
 

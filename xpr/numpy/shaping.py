@@ -112,7 +112,7 @@ def _completed(aval: Any, shape: Any) -> tuple[int, ...]:
 
 
 def _as_tuple(shape: Any) -> tuple[Any, ...]:
-    sizes = shape if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) else (shape,)
+    sizes = shape if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0 else (shape,)
     return tuple([n.__index__() if hasattr(n, "__index__") else n for n in sizes])
 
 

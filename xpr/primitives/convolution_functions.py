@@ -52,8 +52,8 @@ def conv_dimension_numbers(
 def _parsed(layouts: tuple[Any, ...], ndim: int) -> ConvDimensionNumbers:
     ends = ("NC", "OI", "NC")
     space = "".join(c for c in layouts[1] if c not in "OI") if len(layouts) == 3 else ""
-    for layout, (first, second) in zip(layouts, ends):
-        if len(layouts) != 3 or sorted(layout) != sorted(first + second + space) or len(set(layout)) != ndim:
+    for layout, pair in zip(layouts, ends):
+        if len(layouts) != 3 or sorted(layout) != sorted(pair + space) or len(set(layout)) != ndim:
             raise ValueError(
                 f"dimension_numbers={layouts!r} for arrays of {ndim} axes: they are three strings of {ndim} different "
                 "letters, as ('NHWC', 'HWIO', 'NHWC'): N and C, O and I, N and C, and the same spatial letters in each."

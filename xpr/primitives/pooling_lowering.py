@@ -223,8 +223,8 @@ def _unspread(b: Builder, total: Value, out: ShapedArray, window: Window) -> Val
     """Undoes the padding and base dilation."""
     if total.aval.shape == out.shape:
         return total
-    back = [[-n for n in ends] for ends in zip(*window["padding"])]
-    inner = pad(b, total, 0, *back, [0] * out.ndim)
+    low, high = ([-n for n in ends] for ends in zip(*window["padding"]))
+    inner = pad(b, total, 0, low, high, [0] * out.ndim)
     return _slice(b, inner, [0] * out.ndim, list(out.shape), list(window["base_dilation"]))
 
 
@@ -278,7 +278,7 @@ def _lower_select_and_scatter(
         f"window_strides = {int_array(window['window_strides'])}, padding = {int_matrix([(0, 0)] * out.ndim)}"
     )
     regions = [
-        b.region([key, key], lambda inner, values: [_compare(inner, *values, direction)]),
+        b.region([key, key], lambda inner, values: [_compare(inner, values[0], values[1], direction)]),
         b.region([scalar, scalar], lambda inner, values: [inner.op("stablehlo.add", values, scalar)]),
     ]
     whole = out.update(shape=spread.aval.shape)

@@ -147,12 +147,13 @@ def _threefry_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]
 threefry2x32_p.batch = _threefry_batch
 
 
-def threefry2x32(k0: Any, k1: Any, x0: Any, x1: Any) -> list[Any]:
+def threefry2x32(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
     """Two random words for each entry, from the two words of a key and of a counter, uint32 of one shape or scalars.
 
     Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
     """
-    return threefry2x32_p.bind(k0, k1, x0, x1)
+    high, low = threefry2x32_p.bind(k0, k1, x0, x1)
+    return high, low
 
 
 # -- Arrays of bits
@@ -190,7 +191,7 @@ def joined(high: Any, low: Any, bit_width: int) -> Any:
     return word if bit_width == 32 else convert_element_type(word, {8: uint8, 16: uint16}[bit_width])
 
 
-def child(k0: Any, k1: Any, index: int) -> list[Any]:
+def child(k0: Any, k1: Any, index: int) -> tuple[Any, Any]:
     """The words of the `index`-th key that a key splits into."""
     return threefry2x32(k0, k1, ZERO_WORD, np.uint32(index))
 
