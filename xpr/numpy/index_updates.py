@@ -14,13 +14,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.array import from_host
+from xpr.backend.array import Array, from_host
 from xpr.control.scatter_apply import scatter_apply
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.errors import NonConcreteBooleanIndexError
 from xpr.numpy import ufuncs
-from xpr.numpy.indexing import Cut, Places, cuts, expanded, is_plain, mask_message, normal_form, places, read
+from xpr.numpy.indexing import (
+    Cut,
+    Places,
+    cuts,
+    expanded,
+    host_index,
+    host_of,
+    is_plain,
+    mask_message,
+    normal_form,
+    places,
+    read,
+)
 from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, depth_of_user
 from xpr.primitives import elementwise as e
 from xpr.primitives.dynamic import dynamic_update_slice_p
@@ -35,7 +47,7 @@ from xpr.primitives.windows import (
     ScatterDimensionNumbers,
     scatter_of,
 )
-from xpr.transforms.evaluate import EvalTrace
+from xpr.transforms.evaluate import HOST_LIMIT, EvalTrace
 
 Shape = tuple[int, ...]
 
@@ -49,6 +61,7 @@ class Operation(NamedTuple):
     combine: Callable[[Any, Any], Any]  # of operands of one dtype, the new one perhaps a scalar
     scatter: Any  # the primitive that combines at computed places; None where there is none
     neutral: Callable[[np.dtype], Any] | None  # the new entry that leaves every old one as it is; None: there is none
+    ufunc: Any = None  # the same in NumPy, where that gives the same bits
 
 
 def _scatter_or(number: Any, logical: Any) -> Callable[[np.dtype], Any]:
@@ -72,14 +85,16 @@ def _one(dtype: np.dtype) -> Any:
     return np.ones((), dtype)[()]
 
 
-_SET = Operation("set", lambda old, new: new, lambda dtype: scatter_p, None)
-_ADD = Operation("add", ufuncs.add, _scatter_or(scatter_add_p, scatter_max_p), _negative_zero)
-_SUBTRACT = Operation("subtract", e.sub, lambda dtype: scatter_sub_p, lambda dtype: np.zeros((), dtype)[()])
-_MULTIPLY = Operation("multiply", ufuncs.multiply, _scatter_or(scatter_mul_p, scatter_min_p), _one)
+_SET = Operation("set", lambda old, new: new, lambda dtype: scatter_p, None, np.positive)
+_ADD = Operation("add", ufuncs.add, _scatter_or(scatter_add_p, scatter_max_p), _negative_zero, np.add)
+_SUBTRACT = Operation(
+    "subtract", e.sub, lambda dtype: scatter_sub_p, lambda dtype: np.zeros((), dtype)[()], np.subtract
+)
+_MULTIPLY = Operation("multiply", ufuncs.multiply, _scatter_or(scatter_mul_p, scatter_min_p), _one, np.multiply)
 _DIVIDE = Operation("divide", _quotient, None, _one)
 _POWER = Operation("power", _power, None, _one)
-_MIN = Operation("min", e.min, lambda dtype: scatter_min_p, None)
-_MAX = Operation("max", e.max, lambda dtype: scatter_max_p, None)
+_MIN = Operation("min", e.min, lambda dtype: scatter_min_p, None, np.minimum)
+_MAX = Operation("max", e.max, lambda dtype: scatter_max_p, None, np.maximum)
 
 
 def _applied(function: Callable[[Any], Any]) -> Operation:
@@ -139,6 +154,47 @@ def _spread(values: Any, shape: Shape) -> Any:
 
 def _filled(values: Any, shape: Shape) -> Any:
     return values if aval_of(values).shape == shape else broadcast_in_dim(values, shape, ())
+
+
+# -- Small arrays in memory, by NumPy itself
+
+
+def _updated_on_host(x: Array, index: Any, values: Any, operation: Operation) -> Array | None:
+    """What NumPy makes of it; None where places lie outside, or where the values aren't ready for it."""
+    aval = x.aval
+    if x._device is not None or aval.size > HOST_LIMIT:
+        return None
+    host = host_of(x)
+    new = _host_values(aval, values)
+    if host is None or new is None:
+        return None
+    plain = is_plain(index)
+    ready = index if plain else host_index(index)
+    if ready is None:
+        return None
+    out = np.array(host)
+    try:
+        if operation.ufunc is np.positive:
+            out[ready] = new
+        else:
+            with np.errstate(all="ignore"):
+                if plain:
+                    out[ready] = operation.ufunc(out[ready], new)
+                else:
+                    operation.ufunc.at(out, ready, new)
+    except (IndexError, ValueError, TypeError):
+        return None
+    return Array(aval, out)
+
+
+def _host_values(aval: ShapedArray, values: Any) -> Any:
+    kind = type(values)
+    if kind in SCALARS:
+        take = converter(aval, kind)
+        return None if take is None else take(values)
+    if kind is Array:
+        return host_of(values) if values.aval.dtype == aval.dtype else None
+    return values if isinstance(values, (np.ndarray, np.generic)) and values.dtype == aval.dtype else None
 
 
 # -- Regions of integers and slices
@@ -300,6 +356,10 @@ def update(
     wrap_negative_indices: bool = True,
 ) -> Any:
     """`x` with the entries at `index` combined with values."""
+    if type(x) is Array and operation.ufunc is not None and mode is None and wrap_negative_indices:
+        done = _updated_on_host(x, index, values, operation)
+        if done is not None:
+            return done
     x = as_operand(x)
     aval = aval_of(x)
     values = None if values is None else _value(x, values)

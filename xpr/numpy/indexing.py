@@ -80,11 +80,19 @@ def getitem(x: Any, index: Any) -> Any:
     Array([[0, 0, 2],
            [3, 3, 5]], dtype=int32)
     """
-    if is_plain(index):
-        if type(x) is Array:
-            host = host_of(x)
-            if host is not None:
-                return _from_host(x, host, index)
+    plain = is_plain(index)
+    if type(x) is Array:
+        host = host_of(x)
+        if host is not None:
+            if plain:
+                return _viewed(x, host, index)
+            ready = host_index(index)
+            if ready is not None:
+                try:
+                    return _viewed(x, host, ready)
+                except IndexError:
+                    pass  # computed places outside, which are no error; or one that is explained below
+    if plain:
         shape = x.aval.shape
         return read_static(x, shape, expanded(index if type(index) is tuple else (index,), shape))
     return read(x, index)
@@ -102,13 +110,43 @@ def host_of(x: Array) -> Any:
     return x.host
 
 
-def _from_host(x: Array, host: Any, index: Any) -> Array:
+def _viewed(x: Array, host: Any, index: Any) -> Array:
     """A view of the host value, copied where it would keep a large array alive."""
     aval = x.aval
     found = host[index] if aval.ndim else np.asarray(host)[index]
     if aval.size > HOST_LIMIT and 2 * found.size < aval.size:
         found = np.array(found)
     return Array(ShapedArray(found.shape, aval.dtype, aval.weak_type), found, None, x._device)
+
+
+_SIMPLE = frozenset({int, NoneType, EllipsisType, bool, slice})
+
+
+def host_index(index: Any) -> Any:
+    """An index with the values of its arrays, for NumPy; None where it holds anything else than NumPy takes, too."""
+    if type(index) is not tuple:
+        return _host_entry(index)
+    found = []
+    for entry in index:
+        if type(entry) in _PLAIN:
+            found.append(entry)
+            continue
+        ready = _host_entry(entry)
+        if ready is None:
+            return None
+        found.append(ready)
+    return tuple(found)
+
+
+def _host_entry(entry: Any) -> Any:
+    kind = type(entry)
+    if kind is Array:
+        return host_of(entry) if entry.aval.dtype.kind in "iub" else None
+    if kind is np.ndarray or isinstance(entry, np.generic):
+        return entry if entry.dtype.kind in "iub" else None
+    if kind is slice:
+        return entry if _is_plain_slice(entry) else None
+    return entry if kind in _SIMPLE else None
 
 
 # -- The normal form
