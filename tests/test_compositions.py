@@ -34,7 +34,8 @@ class Program:
             if self.depth and chance.random() < 0.45:
                 inner = Program(chance.random(), self.lib, self.depth - 1)
                 transform = TRANSFORMS[chance.choice(sorted(TRANSFORMS))]
-                pool = transform(self.lib, self.reading(inner, chance.randrange(3), pool))(*pool)
+                outs = transform(self.lib, self.reading(inner, chance.randrange(3), pool))(*pool)
+                pool = [self.lib.lax.tanh(x) for x in outs]  # or they grow, and the last digit decides everything
             else:
                 i = chance.randrange(3)
                 pool[i] = self.operation(chance, pool, arrays, i)
