@@ -1,0 +1,76 @@
+"""Whether arrays are equal, or nearly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy import creation, reductions, ufuncs
+from xpr.numpy.promotion import broadcast_shapes, convert, promote_dtypes, promote_shapes
+from xpr.primitives import elementwise as e
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether |a - b| <= atol + rtol |b|, entry by entry; infinities are close to themselves alone.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isclose(jnp.array([1.0, jnp.inf]), jnp.array([1.000001, jnp.inf]))
+    Array([ True,  True], dtype=bool)
+    """
+    a, b = promote_dtypes(a, b)
+    dtype = aval_of(a).dtype
+    if dtype == dtypes.bool_:
+        return ufuncs.equal(a, b)
+    if dtype not in dtypes.INEXACT:
+        dtype = dtypes.to_inexact(dtype)
+    a, b = promote_shapes(convert(a, dtype), convert(b, dtype))
+    rtol, atol = (convert(v, dtypes.real_part_of(dtype)) for v in promote_dtypes(rtol, atol))
+    bound = ufuncs.add(atol, ufuncs.multiply(rtol, e.abs(b)))
+    near = ufuncs.less_equal(e.abs(e.sub(a, b)), bound)
+    finite = e.bitwise_and(ufuncs.isfinite(a), ufuncs.isfinite(b))
+    result = e.bitwise_or(e.bitwise_and(finite, near), e.eq(a, b))
+    if equal_nan:
+        result = e.bitwise_or(result, e.bitwise_and(e.ne(a, a), e.ne(b, b)))
+    return result
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether all entries are close; see `isclose`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.allclose(jnp.array([1.0, 2.0]), jnp.array([1.0, 2.000001]))
+    Array(True, dtype=bool)
+    """
+    return reductions.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have one shape and equal entries.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.array_equal(jnp.array([1, 2]), jnp.array([1.0, 2.0]))
+    Array(True, dtype=bool)
+    """
+    a1, a2 = creation.asarray(a1), creation.asarray(a2)
+    if aval_of(a1).shape != aval_of(a2).shape:
+        return creation.array(False)
+    same = ufuncs.equal(a1, a2)
+    if equal_nan:
+        same = e.bitwise_or(same, e.bitwise_and(ufuncs.isnan(a1), ufuncs.isnan(a2)))
+    return reductions.all(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether two arrays broadcast to one shape, and are equal then.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.array_equiv(jnp.array([1, 1]), jnp.array(1))
+    Array(True, dtype=bool)
+    """
+    a1, a2 = creation.asarray(a1), creation.asarray(a2)
+    try:
+        broadcast_shapes(aval_of(a1).shape, aval_of(a2).shape)
+    except ValueError:
+        return creation.array(False)
+    return reductions.all(ufuncs.equal(a1, a2))

@@ -1,0 +1,219 @@
+"""Polynomials: vectors of coefficients, the highest power first."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy import creation, ufuncs
+from xpr.numpy.concrete import concrete_value
+from xpr.numpy.places import added_at
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import broadcasted_iota, concatenate, slice_in_dim
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
+
+
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+    """The value of a polynomial at each entry of `x`, by Horner's rule.
+
+    Args:
+      p: coefficients, the highest power first.
+      unroll: not used: all steps are written out.
+    Raises:
+      ValueError: `p` is no vector.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.polyval(jnp.array([1, 0, 2]), jnp.array([0, 3]))
+    Array([ 2, 11], dtype=int32)
+    """
+    p, x = promote_dtypes(_coefficients("polyval", p), x)
+    dtype, shape = aval_of(p).dtype, aval_of(x).shape
+    p, x = convert(p, dtype), convert(x, dtype)
+    n = aval_of(p).size
+    y = creation.zeros(shape, dtype)
+    for i in np.arange(n).tolist():
+        coefficient = reshape(slice_in_dim(p, i, i + 1), ())
+        y = broadcast_to(coefficient, shape) if i == 0 else e.add(e.mul(y, x), coefficient)
+    return y
+
+
+def polyadd(a1: Any, a2: Any) -> Any:
+    """The sum of two polynomials.
+
+    Raises:
+      ValueError: an operand is no vector.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([1, 0, 0]))
+    Array([1, 1, 2], dtype=int32)
+    """
+    return e.add(*_one_length("polyadd", a1, a2))
+
+
+def polysub(a1: Any, a2: Any) -> Any:
+    """The difference of two polynomials.
+
+    Raises:
+      ValueError: an operand is no vector.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.polysub(jnp.array([1, 2]), jnp.array([1, 0, 0]))
+    Array([-1,  1,  2], dtype=int32)
+    """
+    return e.sub(*_one_length("polysub", a1, a2))
+
+
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
+    """The product of two polynomials.
+
+    Args:
+      trim_leading_zeros: drop zeros before the first coefficient, for which the values must be known.
+    Raises:
+      ValueError: an operand is no vector.
+      ConcretizationTypeError: zeros are to be dropped from a traced array.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, -2]))
+    Array([ 1.,  0., -4.], dtype=float32)
+    """
+    a1, a2 = promote_inexact(_coefficients("polymul", a1), _coefficients("polymul", a2))
+    if trim_leading_zeros:
+        a1, a2 = (_trimmed(a, "polymul") for a in (a1, a2))
+    a1, a2 = (a if aval_of(a).size else full((1,), 0, aval_of(a).dtype) for a in (a1, a2))
+    n, m = aval_of(a1).size, aval_of(a2).size
+    products = e.mul(broadcast_in_dim(a1, (n, m), (0,)), broadcast_in_dim(a2, (n, m), (1,)))
+    powers = e.add(*(broadcasted_iota(dtypes.int32, (n, m), i) for i in (0, 1)))
+    return added_at(n + m - 1, reshape(powers, (n * m,)), reshape(products, (n * m,)))
+
+
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
+    """Quotient and remainder of two polynomials, by long division.
+
+    Args:
+      trim_leading_zeros: drop zeros before the remainder's first coefficient, for which the values must be known.
+    Raises:
+      ValueError: an operand is no vector, or the divisor is empty.
+      ConcretizationTypeError: zeros are to be dropped from a traced array.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.polydiv(jnp.array([1.0, 0.0, -4.0]), jnp.array([1.0, 2.0]))
+    (Array([ 1., -2.], dtype=float32), Array([0., 0., 0.], dtype=float32))
+    """
+    u, v = promote_inexact(_coefficients("polydiv", u), _coefficients("polydiv", v))
+    dtype = aval_of(u).dtype
+    u, v = convert(u, dtype), convert(v, dtype)
+    n, m = aval_of(u).size, aval_of(v).size
+    if m == 0:
+        raise ValueError("polydiv: the divisor has no coefficients.")
+    if n < m:
+        return creation.zeros(1, dtype), u
+    lead = slice_in_dim(v, 0, 1)
+    quotients = []
+    for i in np.arange(n - m + 1).tolist():
+        quotients.append(e.div(slice_in_dim(u, i, i + 1), lead))
+        step = e.mul(broadcast_to(quotients[-1], (m,)), v)
+        taken = e.sub(slice_in_dim(u, i, i + m), step)
+        u = concatenate([slice_in_dim(u, 0, i), taken, slice_in_dim(u, i + m, n)], 0)
+    return concatenate(quotients, 0), _trimmed(u, "polydiv") if trim_leading_zeros else u
+
+
+def polyder(p: Any, m: int = 1) -> Any:
+    """The m-th derivative of a polynomial.
+
+    Raises:
+      ValueError: `p` is no vector, or `m` is negative.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.polyder(jnp.array([1.0, 0.0, 2.0, 5.0]))
+    Array([3., 0., 2.], dtype=float32)
+    """
+    (p,) = promote_inexact(_coefficients("polyder", p))
+    m, n = _order("polyder", m), aval_of(p).size
+    if m == 0:
+        return p
+    powers = np.arange(n - 1, m - 1, -1, dtype=np.float64)
+    factors = np.prod([powers - i for i in np.arange(m)], axis=0) if n > m else powers
+    kept = slice_in_dim(p, 0, max(n - m, 0))
+    return e.mul(kept, creation.asarray(factors.astype(aval_of(p).dtype)))
+
+
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """The m-th antiderivative of a polynomial.
+
+    Args:
+      k: the constants of integration, in order of integration: a vector of m, or one for all; 0 where not said.
+    Raises:
+      ValueError: `p` is no vector, `m` is negative, or `k` doesn't fit.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.polyint(jnp.array([3.0, 0.0, 2.0]))
+    Array([1., 0., 2., 0.], dtype=float32)
+    """
+    m = _order("polyint", m)
+    p, k = promote_inexact(_coefficients("polyint", p), 0 if k is None else creation.asarray(k))
+    dtype, n = aval_of(p).dtype, aval_of(p).size
+    if m == 0:
+        return p
+    if aval_of(k).size == 1:
+        k = broadcast_to(reshape(k, ()), (m,))
+    if aval_of(k).shape != (m,):
+        raise ValueError(f"polyint: k must be a scalar or a vector of {m}, and is {aval_of(k).str_short()}.")
+    # The j-th constant is integrated m - 1 - j times more.
+    powers = np.arange(n + m, dtype=np.float64)[::-1]
+    factors = np.prod([np.maximum(powers - i, 1) for i in np.arange(m)], axis=0)
+    every = concatenate([convert(p, dtype), convert(k, dtype)], 0)
+    return e.div(every, creation.asarray(factors.astype(dtype)))
+
+
+def poly(seq_of_zeros: Any) -> Any:
+    """The polynomial whose highest coefficient is 1 and whose zeros are given.
+
+    Raises:
+      ValueError: the zeros are no vector.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.poly(jnp.array([1.0, -2.0]))
+    Array([ 1.,  1., -2.], dtype=float32)
+    """
+    (zeros,) = promote_inexact(_coefficients("poly", seq_of_zeros))
+    dtype = aval_of(zeros).dtype
+    result: Any = full((1,), 1, dtype)
+    for i in np.arange(aval_of(zeros).size).tolist():
+        zero = reshape(slice_in_dim(zeros, i, i + 1), ())
+        nothing = full((1,), 0, dtype)
+        result = e.sub(concatenate([result, nothing], 0), e.mul(concatenate([nothing, result], 0), zero))
+    return ufuncs.asarray_like(result)
+
+
+def _coefficients(name: str, p: Any) -> Any:
+    p = as_operand(p)
+    if aval_of(p).ndim > 1:
+        raise ValueError(f"{name}: takes vectors, and got {aval_of(p).str_short()}.")
+    return reshape(p, (aval_of(p).size,))
+
+
+def _order(name: str, m: Any) -> int:
+    m = operator.index(m)
+    if m < 0:
+        raise ValueError(f"{name}: can be taken 0 times or more, and m is {m}.")
+    return m
+
+
+def _one_length(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+    """Two vectors in one dtype, the shorter one with zeros in front."""
+    a1, a2 = promote_dtypes(_coefficients(name, a1), _coefficients(name, a2))
+    n = max(aval_of(a1).size, aval_of(a2).size)
+    dtype = aval_of(a1).dtype
+    both = [concatenate([full((n - aval_of(a).size,), 0, dtype), convert(a, dtype)], 0) for a in (a1, a2)]
+    return both[0], both[1]
+
+
+def _trimmed(a: Any, name: str) -> Any:
+    value = concrete_value(a, name, "Leave trim_leading_zeros off.")
+    kept = np.flatnonzero(value)
+    return slice_in_dim(a, int(kept[0]) if kept.size else value.size - 1, value.size)
