@@ -5,10 +5,22 @@ import pytest
 
 from tests.ops import laws, table
 from tests.ops.table import Row, Sample, floats
-from xpr.config import enable_x64
+from xpr.config import enable_x64, settings
 from xpr.core.avals import Zero, aval_of
 from xpr.core.primitive import SLOTS, Primitive
-from xpr.primitives.elementwise import add_p, cos, cos_p, floor_p, mul, mul_p, neg, sin, sin_p
+from xpr.primitives.elementwise import (
+    add_p,
+    convert_element_type,
+    cos,
+    cos_p,
+    floor_p,
+    mul,
+    mul_p,
+    neg,
+    neg_p,
+    sin,
+    sin_p,
+)
 from xpr.primitives.shapes import broadcast_in_dim_p, full, instantiate, mapped_to, reduce_sum_p, zeros_like_aval
 from xpr.testing import check_grads, check_jvp, check_vjp
 
@@ -88,6 +100,26 @@ def test_a_result_that_is_weak_without_reason():
 
 def test_a_typing_rule_that_is_right_in_32_bits_only():
     found_by("typing", altered(sin_p, abstract=lambda avals: [avals[0].update(dtype=np.dtype(np.float32))]), ONE)
+
+
+def test_a_constant_of_another_dtype_in_a_derivative():
+    """It is right in float64, where the laws of differentiation compute, and in float32."""
+
+    def derivative(x):
+        return mul(cos(x), np.float64(1) if settings.enable_x64 else np.float32(1))
+
+    wrong = altered(sin_p, jvp=_jvp_of(derivative))
+    passes("jvp", wrong, ONE)
+    passes("typing", wrong, ONE)
+    with pytest.raises(TypeError, match="dtypes differ"):
+        passes("typing", wrong, ONE, dtypes=[np.float32, np.float16])
+
+
+def test_a_cotangent_of_another_dtype():
+    wrong = altered(neg_p, transpose=lambda cts, operands: [neg(convert_element_type(cts[0], np.float32))])
+    wrong.jvp = lambda primals, tangents: ([wrong.bind(*primals)], [wrong.bind(*tangents)])
+    passes("typing", wrong, ONE, dtypes=[np.float32])
+    found_by("typing", wrong, ONE, dtypes=[np.float16])
 
 
 # -- Derivatives

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.case import Case, allowed, close, kind, leading, same_bits, same_type
+from tests.ops.case import Case, allowed, close, kind, leading, random_like, same_bits, same_type
 from tests.ops.table import Row, Sample
 from xpr import core, dtypes
+from xpr.api.grad import jvp, vjp
 from xpr.api.jit import jit
 from xpr.api.staging import trace_function
 from xpr.backend.array import Array
@@ -100,6 +101,34 @@ def typing(case: Case) -> None:
             wide = case.wide()
             avals = wide.primitive.type_of(tuple(map(aval_of, wide.operands)), wide.params)
             _check_reference_types(wide, avals)
+    if case.row.differentiable and case.active and not case.sample.edges:
+        for dtype in value_dtypes(case.row, case.sample):
+            if dtype in dtypes.INEXACT and not dtypes.is_narrowed(dtype):
+                _check_derivative_types(converted(case, dtype))
+
+
+def _check_derivative_types(case: Case) -> None:
+    """Tangents and cotangents have the types of what they belong to: rules bring no dtype of their own."""
+    f, xs = case.of(case.active), case.at(case.active)
+    ts = random_like(xs, 14)
+
+    def push(*ps: Any) -> Any:
+        return jvp(f, ps, ts)
+
+    closed, _ = trace_function(push, xs, {}, "staged by a law")
+    core.check_jaxpr(closed)
+    half = len(closed.out_avals) // 2
+    for x, t in zip(closed.out_avals[:half], closed.out_avals[half:], strict=True):
+        if (t.shape, t.dtype) != (x.shape, x.to_tangent_aval().dtype):
+            raise AssertionError(f"typing: the tangent of {x.str_short()} is of type {t.str_short()}")
+    if "vjp" in case.row.skip:
+        return
+    cts = random_like([np.zeros(x.shape, x.dtype) for x in closed.out_avals[:half]], 15)
+    closed, _ = trace_function(lambda *ps: vjp(f, *ps)[1](cts), xs, {}, "staged by a law")
+    core.check_jaxpr(closed)
+    for x, ct in zip(xs, closed.out_avals, strict=True):
+        if (ct.shape, ct.dtype) != (x.shape, x.dtype):
+            raise AssertionError(f"typing: the cotangent of {aval_of(x).str_short()} is of type {ct.str_short()}")
 
 
 def _check_typing(case: Case, operands: Sequence[Any]) -> None:
