@@ -186,7 +186,8 @@ def parameter_text(value: Any) -> str:
     if isinstance(value, ShapedArray):
         return value.str_short()
     if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-        inner = ", ".join(map(parameter_text, value)) + ("," if len(value) == 1 and type(value) is tuple else "")
+        inner = ", ".join(repr(item) if type(item) is str else parameter_text(item) for item in value)
+        inner += "," if len(value) == 1 and type(value) is tuple else ""
         return f"({inner})" if type(value) is tuple else f"[{inner}]"
     if isinstance(value, (Primitive, str)):
         return str(value)
