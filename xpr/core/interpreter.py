@@ -136,15 +136,15 @@ class Tracer:
     Arithmetic, indexing and methods are those of `xpr.Array`; the library floor installs them on both.
     """
 
-    __slots__ = ("trace", "aval", "__weakref__")
-    trace: Trace
+    __slots__ = ("_trace", "aval", "__weakref__")
+    _trace: Trace
     aval: ShapedArray
 
     __array_priority__ = 1000
     __hash__ = None  # type: ignore[assignment]  # equality of arrays is elementwise
 
     def __init__(self, trace: Trace, aval: ShapedArray):
-        self.trace = trace
+        self._trace = trace
         self.aval = aval
 
     # What a subclass may know more about.
@@ -156,7 +156,7 @@ class Tracer:
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.aval.weak_type else ""
         text = f"Traced<ShapedArray({self.aval.dtype.name}[{','.join(map(str, self.aval.shape))}]{weak})>"
-        return f"{text}with<{type(self.trace).__name__}>"
+        return f"{text}with<{type(self._trace).__name__}>"
 
     # Conversions to Python and NumPy, which need a value.
 
@@ -164,12 +164,12 @@ class Tracer:
         value = self.concrete()
         if value is not None:
             return value
-        if not self.trace.alive:
+        if not self._trace.alive:
             raise UnexpectedTracerError(escaped(self))
         raise error(
             f"{asked} needs the value of a traced array of type {self.aval.str_short()}, and while a function is "
-            f"{self.trace.verb} only shapes and dtypes are known.\n"
-            f"{self.trace.explain(self)}"
+            f"{self._trace.verb} only shapes and dtypes are known.\n"
+            f"{self._trace.explain(self)}"
             f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{way_out}"
         )
 
@@ -200,7 +200,7 @@ class Tracer:
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TracerArrayConversionError(
             f"NumPy was given a traced array of type {self.aval.str_short()}, which has no value while a function is "
-            f"{self.trace.verb}.\n{self.trace.explain(self)}"
+            f"{self._trace.verb}.\n{self._trace.explain(self)}"
             f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{_FOR_NUMPY}"
         )
 
@@ -231,8 +231,8 @@ def escaped(tracer: Tracer) -> str:
     """The message for a tracer that outlived its function."""
     return (
         f"A tracer of type {tracer.aval.str_short()} was used after the function it was made in had been "
-        f"{tracer.trace.verb}: it has escaped, through a global, an attribute or a closure, as a side effect.\n"
-        f"{tracer.trace.explain(tracer)}"
+        f"{tracer._trace.verb}: it has escaped, through a global, an attribute or a closure, as a side effect.\n"
+        f"{tracer._trace.explain(tracer)}"
         f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
         "Return the value from the function instead of storing it."
     )

@@ -296,7 +296,7 @@ def _places(mask: Any, aval: ShapedArray) -> list[Any]:
 def mask_message(mask: Tracer) -> str:
     return (
         f"A mask as an index must have known values: its number of entries is the size of the result, and this one, "
-        f"{mask.aval.str_short()}, is traced while a function is {mask.trace.verb}.\n{mask.trace.explain(mask)}"
+        f"{mask.aval.str_short()}, is traced while a function is {mask._trace.verb}.\n{mask._trace.explain(mask)}"
         "To choose between values use jnp.where(mask, a, b), which keeps the shape; to reduce over chosen entries, the "
         "reductions' where=mask; for the places themselves, jnp.nonzero(mask, size=n). x.at[mask].set(value) works for "
         "a value without an axis for the chosen entries."

@@ -38,7 +38,7 @@ class _Written(Tracer):
     __slots__ = ("value",)
 
     def __init__(self, trace: _WriteTrace, value: Value):
-        self.trace, self.aval, self.value = trace, value.aval, value
+        self._trace, self.aval, self.value = trace, value.aval, value
 
 
 class _WriteTrace(Trace):

@@ -23,7 +23,7 @@ class BatchTracer(Tracer):
     __slots__ = ("value", "dim", "origin")
 
     def __init__(self, trace: Trace, value: Any, dim: int, origin: int = -1):
-        self.trace, self.value, self.dim, self.origin = trace, value, dim, origin
+        self._trace, self.value, self.dim, self.origin = trace, value, dim, origin
         self.aval = row_aval(aval_of(value), dim)
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class BatchTrace(Trace):
         dims: list[int | None] = []
         origin = None
         for x in args:
-            if type(x) is BatchTracer and x.trace is self:
+            if type(x) is BatchTracer and x._trace is self:
                 if origin is None:
                     origin = x.origin
                 values.append(x.value)
@@ -130,7 +130,7 @@ def batch_flat(
     finally:
         context.trace = before
         trace.alive = False
-    mine = [type(x) is BatchTracer and x.trace is trace for x in results]
+    mine = [type(x) is BatchTracer and x._trace is trace for x in results]
     return (
         [x.value if own else x for x, own in zip(results, mine)],
         [x.dim if own else None for x, own in zip(results, mine)],

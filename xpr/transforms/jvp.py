@@ -19,7 +19,7 @@ class JVPTracer(Tracer):
     __slots__ = ("primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any):
-        self.trace, self.primal, self.tangent = trace, primal, tangent
+        self._trace, self.primal, self.tangent = trace, primal, tangent
         self.aval = aval_of(primal)
 
     def concrete(self) -> Any:
@@ -53,7 +53,7 @@ class JVPTrace(Trace):
         tangents: list[Any] = []
         found = False
         for x in args:
-            if type(x) is JVPTracer and x.trace is self:
+            if type(x) is JVPTracer and x._trace is self:
                 found = True
                 primals.append(x.primal)
                 tangents.append(x.tangent)

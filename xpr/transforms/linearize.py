@@ -25,7 +25,7 @@ class TangentTrace(StageTrace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         for x in args:
-            if type(x) is StageTracer and x.trace is self:
+            if type(x) is StageTracer and x._trace is self:
                 return StageTrace.process(self, primitive, args, params)
         return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
 
@@ -40,7 +40,7 @@ class LinearizeTracer(Tracer):
     __slots__ = ("primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: StageTracer):
-        self.trace, self.primal, self.tangent = trace, primal, tangent
+        self._trace, self.primal, self.tangent = trace, primal, tangent
         self.aval = aval_of(primal)
 
     def concrete(self) -> Any:
@@ -64,7 +64,7 @@ class LinearizeTrace(Trace):
         found = False
         primals: list[Any] = []
         for x in args:
-            if type(x) is LinearizeTracer and x.trace is self:
+            if type(x) is LinearizeTracer and x._trace is self:
                 found = True
                 primals.append(x.primal)
             else:
@@ -72,7 +72,7 @@ class LinearizeTrace(Trace):
         if not found:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
         tangents = [
-            x.tangent if type(x) is LinearizeTracer and x.trace is self else Zero(aval_of(x).to_tangent_aval())
+            x.tangent if type(x) is LinearizeTracer and x._trace is self else Zero(aval_of(x).to_tangent_aval())
             for x in args
         ]
         before = context.trace
@@ -93,7 +93,7 @@ class LinearizeTrace(Trace):
 
     def as_variable(self, tangent: Any) -> StageTracer:
         """A tangent that a rule gave as a plain value, which can only be a constant one, as a variable."""
-        if type(tangent) is StageTracer and tangent.trace is self.tangents:
+        if type(tangent) is StageTracer and tangent._trace is self.tangents:
             return tangent
         atom = self.tangents.constant(tangent, tangent)
         return StageTracer(self.tangents, atom.aval, atom)
@@ -124,7 +124,7 @@ def linearize_flat(
     finally:
         context.trace = before
         trace.alive = False
-    mine = [type(x) is LinearizeTracer and x.trace is trace for x in results]
+    mine = [type(x) is LinearizeTracer and x._trace is trace for x in results]
     outs = [x.primal if own else x for x, own in zip(results, mine)]
     linear = trace.tangents.finish([x.tangent for x, own in zip(results, mine) if own])
     return outs, linear, mine

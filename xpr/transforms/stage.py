@@ -12,7 +12,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from xpr.backend.array import Array, from_host
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, context, escaped
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.primitive import Primitive
@@ -45,7 +45,7 @@ class StageTracer(Tracer):
     __slots__ = ("variable",)
 
     def __init__(self, trace: StageTrace, aval: ShapedArray, variable: Var):
-        self.trace, self.aval, self.variable = trace, aval, variable
+        self._trace, self.aval, self.variable = trace, aval, variable
 
 
 class StageTrace(Trace):
@@ -75,7 +75,7 @@ class StageTrace(Trace):
             args, params = primitive.prepare(args, params)
         operands: list[Atom] = []
         for x in args:
-            operands.append(x.variable if type(x) is StageTracer and x.trace is self else self.lift(x))
+            operands.append(x.variable if type(x) is StageTracer and x._trace is self else self.lift(x))
         avals = primitive.type_of(tuple([v.aval for v in operands]), params)
         outvars = [Var(aval) for aval in avals]
         self.eqns.append(JaxprEqn(operands, outvars, primitive, params, context.source or here(3)))
@@ -84,7 +84,7 @@ class StageTrace(Trace):
     def lift(self, x: Any) -> Atom:
         """A value from outside as an operand: a literal or a constvar."""
         if isinstance(x, Tracer):
-            if not x.trace.alive:
+            if not x._trace.alive:
                 raise UnexpectedTracerError(escaped(x))
             return self.constant(x, x)
         aval = aval_of(x)
@@ -103,7 +103,7 @@ class StageTrace(Trace):
 
     def finish(self, outs: Sequence[Any]) -> ClosedJaxpr:
         """The jaxpr of everything written down, giving `outs`."""
-        outvars = [x.variable if type(x) is StageTracer and x.trace is self else self.lift(x) for x in outs]
+        outvars = [x.variable if type(x) is StageTracer and x._trace is self else self.lift(x) for x in outs]
         self.alive = False
         constants = list(self.constants.values())
         jaxpr = Jaxpr([var for var, _, _ in constants], [t.variable for t in self.arguments], outvars, self.eqns)
