@@ -55,7 +55,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
 def _sizes(shape: Any) -> tuple[Any, ...]:
     """What is in a vector, or in anything else that is iterated over; else the one size that it is."""
-    return tuple(shape) if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) else (shape,)
+    return tuple(shape) if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0 else (shape,)
 
 
 def _size(n: Any) -> int:
@@ -147,9 +147,11 @@ def _array_of(x: Any, dtype: np.dtype | None, copy: bool) -> Any:
     if isinstance(x, (Array, Tracer)):
         if dtype is not None and (dtype != x.aval.dtype or x.aval.weak_type):
             return convert(x, dtype)
-        return copied(x) if copy and kind is Array else x
-    if isinstance(x, (np.ndarray, np.generic)):
-        return _of_host(np.asarray(x), dtype, kind is not np.ndarray)
+        return copied(x) if copy and isinstance(x, Array) else x
+    if isinstance(x, np.ndarray):
+        return _of_host(x, dtype)
+    if isinstance(x, np.generic):
+        return _of_host(np.asarray(x), dtypes.canonical(x.dtype) if dtype is None else dtype, True)
     return _array_of(_unwrapped(x), dtype, copy)
 
 
@@ -219,7 +221,7 @@ def _unwrapped(x: Any) -> Any:
     if isinstance(x, range):
         return np.arange(x.start, x.stop, x.step)
     if isinstance(x, (bool, int, float, complex)):  # a subclass, such as an IntEnum
-        return next(kind for kind in (bool, int, float, complex) if isinstance(x, kind))(x)
+        return next(kind for kind in (bool, int, float, complex) if isinstance(x, kind))(x)  # type: ignore[arg-type]  # each takes its own kind
     if hasattr(x, "__array__"):
         return np.asarray(x)
     if hasattr(x, "__dlpack__"):

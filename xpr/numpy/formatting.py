@@ -17,7 +17,7 @@ def array_repr(x: Array) -> str:
     value = np.asarray(x.host)
     if value.size == 0:
         return f"Array([], shape={value.shape}{suffix}"
-    text = np.array2string(value, separator=", ", prefix="Array(", suffix=suffix)
+    text = np.array2string(value, separator=", ", prefix="Array(")
     last_line = text.rsplit("\n", 1)[-1]
     start = len("Array(") if "\n" not in text else 0
     if start + len(last_line) + len(suffix) > np.get_printoptions()["linewidth"]:

@@ -7,8 +7,9 @@ there is a value, such as pickling, copying and handing memory to other librarie
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from operator import attrgetter
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,22 @@ from xpr.backend import compiler
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import Tracer
-from xpr.numpy import cumulative, matrices, rearranging, reductions, shaping, statistics, ufuncs
+from xpr.numpy import (
+    arg_extremes,
+    contractions,
+    cumulative,
+    matrices,
+    rearranging,
+    reductions,
+    shaping,
+    sorting,
+    statistics,
+    ufuncs,
+)
 from xpr.numpy.creation import copied, copy, placed
 from xpr.numpy.formatting import array_format, array_repr, array_str
+from xpr.numpy.index_updates import at
+from xpr.numpy.indexing import getitem
 from xpr.primitives.placing import slice_in_dim
 from xpr.primitives.shapes import squeeze
 
@@ -46,7 +60,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "add": ufuncs.add, "sub": ufuncs.subtract, "mul": ufuncs.multiply, "truediv": ufuncs.true_divide,
     "floordiv": ufuncs.floor_divide, "mod": ufuncs.remainder, "divmod": ufuncs.divmod, "pow": ufuncs.power,
     "and": ufuncs.bitwise_and, "or": ufuncs.bitwise_or, "xor": ufuncs.bitwise_xor,
-    "lshift": ufuncs.left_shift, "rshift": ufuncs.right_shift,
+    "lshift": ufuncs.left_shift, "rshift": ufuncs.right_shift, "matmul": contractions.matmul,
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": ufuncs.equal, "ne": ufuncs.not_equal, "lt": ufuncs.less, "le": ufuncs.less_equal,
@@ -106,7 +120,8 @@ def _transpose(self: Any, *args: Any) -> Any:
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
-    return ufuncs.round(self, ndigits or 0)
+    """`round(x)` gives integers, as Python's does; `round(x, n)` keeps the dtype."""
+    return ufuncs.round(self, ndigits) if ndigits is not None else shaping.astype(ufuncs.round(self), int)
 
 
 def _same(self: Any, *args: Any) -> Any:
@@ -161,7 +176,7 @@ def _dlpack(
     """
     own = compiler.dlpack_device(self.buffer)
     if dl_device is not None and (int(dl_device[0]), dl_device[1]) != own:
-        raise BufferError(f"The array is on DLPack device {own}, not {tuple(dl_device)}. Move it with x.to_device(...).")
+        raise BufferError(f"The array is on DLPack device {own}, not {tuple(dl_device)}. Move it with .to_device.")
     return compiler.to_dlpack((copied(self) if copy else self).buffer, stream)
 
 
@@ -178,6 +193,8 @@ def install(name: str, function: Any) -> None:
     setattr(Tracer, name, function)
 
 
+_name: str
+_fun: Any
 for _name, _fun in _OPERATORS.items():
     install(f"__{_name}__", _operator(_fun))
     install(f"__r{_name}__", _reflected(_fun))
@@ -187,7 +204,7 @@ for _name, _fun in _COMPARISONS.items():
 for _name, _fun in {
     "__neg__": ufuncs.negative, "__pos__": ufuncs.positive, "__abs__": ufuncs.absolute, "__invert__": ufuncs.invert,
     "__round__": _round, "__len__": _len, "__iter__": _iter, "__contains__": _contains, "__setitem__": _setitem,
-    "__array_namespace__": _namespace,
+    "__array_namespace__": _namespace, "__getitem__": getitem,
     "reshape": _reshape, "transpose": _transpose, "ravel": shaping.ravel, "flatten": shaping.ravel,
     "swapaxes": shaping.swapaxes, "squeeze": shaping.squeeze, "astype": shaping.astype, "view": shaping.view,
     "repeat": rearranging.repeat, "round": ufuncs.round, "clip": ufuncs.clip, "conj": ufuncs.conjugate,
@@ -195,6 +212,9 @@ for _name, _fun in {
     "sum": reductions.sum, "prod": reductions.prod, "max": reductions.max, "min": reductions.min,
     "any": reductions.any, "all": reductions.all, "mean": statistics.mean, "var": statistics.var,
     "std": statistics.std, "ptp": statistics.ptp, "cumsum": cumulative.cumsum, "cumprod": cumulative.cumprod,
+    "sort": sorting.sort, "argsort": sorting.argsort, "argpartition": sorting.argpartition,
+    "searchsorted": sorting.searchsorted, "argmax": arg_extremes.argmax, "argmin": arg_extremes.argmin,
+    "dot": contractions.dot, "trace": contractions.trace,
 }.items():  # fmt: skip
     install(_name, _fun)
 
@@ -207,6 +227,7 @@ for _name, _fun, _doc in (
     ("mT", shaping.matrix_transpose, "The array with its last two axes exchanged."),
     ("real", ufuncs.real, "The real part of each entry."),
     ("imag", ufuncs.imag, "The imaginary part of each entry."),
+    ("at", at, at.__doc__),
 ):
     install(_name, property(_fun, doc=_doc))
 

@@ -48,6 +48,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     if stop is None:
         first, last = 0, first
     by = 1 if step is None else by
+    if by == 0:
+        raise ZeroDivisionError("arange: the step is 0.")
     if any(isinstance(x, complex) for x in (first, last, by)):
         raise ValueError("arange: complex numbers are not ordered, so there is no range of them.")
     if all(type(x) is int for x in (first, last, by)):
@@ -163,13 +165,14 @@ def linspace(
     """
     num = _count("linspace", num)
     computed, target = _sample_dtypes(dtype, start, stop)
+    distance: Any
     if _known(start, stop):
         with np.errstate(all="ignore"):
             values, step = np.linspace(*_hosts(start, stop), num, endpoint, True, axis=axis)
         result, distance = _rounded(values, target), _rounded(step, computed)
     else:
         start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
-        result = convert(_between(start, stop, num, endpoint, axis), target)
+        result = _given_as(_between(start, stop, num, endpoint, axis), target)
         distance = divide(subtract(stop, start), max(num - endpoint, 1)) if retstep else None
     result = placed(result, device)
     return (result, distance) if retstep else result
@@ -217,8 +220,8 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
             return _rounded(np.geomspace(*_hosts(start, stop), num, endpoint, axis=axis), target)
     start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
     direction = sign(start)
-    exponents = (log10(divide(x, direction)) for x in (start, stop))
-    samples = move_axis(logspace(*exponents, num, endpoint, 10.0, computed, axis), axis % (aval_of(start).ndim + 1), 0)
+    low, high = (log10(divide(x, direction)) for x in (start, stop))
+    samples = move_axis(logspace(low, high, num, endpoint, 10.0, computed, axis), axis % (aval_of(start).ndim + 1), 0)
     return _given_as(move_axis(multiply(direction, samples), 0, axis % aval_of(samples).ndim), target)
 
 

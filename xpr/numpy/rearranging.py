@@ -18,6 +18,7 @@ from xpr.backend.array import from_host
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.concrete import concrete_value
 from xpr.numpy.creation import shape_of, zeros
 from xpr.numpy.places import added_at, read
 from xpr.numpy.promotion import convert
@@ -29,6 +30,7 @@ from xpr.primitives.cumulative import cumsum_p
 from xpr.primitives.placing import slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, reshape, rev, transpose
 
+_SLICE_INSTEAD = "Cut with a slice of static bounds instead."
 MOST_RUNS = 16  # an index of more is gathered
 
 # -- Runs
@@ -217,9 +219,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     axis = one_axis(axis, a.aval.ndim)
     size = a.aval.shape[axis]
     if isinstance(repeats, Tracer):
-        if total_repeat_length is None:
-            repeats.__index__()
-        return read(a, _repeated_index(repeats, size, total_repeat_length), axis, indices_are_sorted=True)
+        if total_repeat_length is not None:
+            return read(a, _repeated_index(repeats, size, total_repeat_length), axis, indices_are_sorted=True)
+        repeats = concrete_value(repeats, "repeat", "Give total_repeat_length, or make the repeats static.")
     counts = np.asarray(repeats)
     if counts.size == 1 and total_repeat_length is None:
         return _each_repeated(a, int(counts.reshape(())), axis)
@@ -271,11 +273,9 @@ def resize(a: Any, new_shape: Any) -> Any:
 # -- insert, delete
 
 
-def _static_index(obj: Any) -> Any:
+def _static_index(name: str, obj: Any) -> Any:
     """An index that says which entries there are, so it has to be known while tracing."""
-    if isinstance(obj, Tracer):
-        obj = np.asarray(obj) if obj.aval.ndim else obj.__index__()
-    return obj if isinstance(obj, slice) else np.asarray(obj)
+    return obj if isinstance(obj, slice) else concrete_value(obj, name, "Mark the index static, or build it in NumPy.")
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
@@ -298,7 +298,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         arr, axis = ravel(arr), 0
     ndim, shape = arr.aval.ndim, arr.aval.shape
     axis = one_axis(axis, ndim)
-    index = _static_index(obj)
+    index = _static_index("insert", obj)
     index = np.arange(shape[axis])[index] if isinstance(index, slice) or index.dtype == bool else index
     values = convert(values, arr.aval.dtype)
     values = expand_dims(values, range(ndim - values.aval.ndim)) if values.aval.ndim < ndim else values
@@ -328,7 +328,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     if axis is None:
         arr, axis = ravel(arr), 0
     axis = one_axis(axis, arr.aval.ndim)
-    return taken(arr, np.delete(np.arange(arr.aval.shape[axis]), _static_index(obj)), axis)
+    return taken(arr, np.delete(np.arange(arr.aval.shape[axis]), _static_index("delete", obj)), axis)
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:
@@ -343,7 +343,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     filt = asarray_like(filt)
     for place in reduced_axes(axis, filt.aval.ndim):
         others = tuple(i for i in range(aval_of(filt).ndim) if i != place)
-        found = np.flatnonzero(np.any(np.asarray(filt) != 0, axis=others))
+        found = np.flatnonzero(np.any(concrete_value(filt, "trim_zeros", _SLICE_INSTEAD) != 0, axis=others))
         size = aval_of(filt).shape[place]
         first, last = (found[0], found[-1] + 1) if len(found) else (size, size)
         start = int(first) if "f" in trim.lower() else 0

@@ -1,0 +1,376 @@
+"""New arrays: values, shapes, dtypes and weak types as jax has them, values as NumPy has them; errors; staging."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.peers import agree, agree_with_numpy, peer
+from xpr.errors import ConcretizationTypeError, NarrowingWarning, TracerIntegerConversionError
+
+ARRAYS = {
+    "i": np.arange(3, dtype=np.int32),
+    "f": np.arange(3, dtype=np.float32),
+    "m": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "t": np.arange(24, dtype=np.int32).reshape(2, 3, 4),
+    "b": np.array([True, False, True]),
+    "h": np.arange(3, dtype=np.float16),
+}
+
+BOTH = """
+jnp.array([1.0, 2]) | jnp.array([[1, 2], [3, 4]]) | jnp.array([True, False]) | jnp.array([True, 1.5, 1j])
+jnp.array([]) | jnp.array([[], []]) | jnp.array((1, 2)) | jnp.array([[True], [2]]) | jnp.array(range(3))
+jnp.array([i, i]) | jnp.array([i, f]) | jnp.array([[f, f], [i, i]]) | jnp.array([f[0], 2])
+jnp.array([[f[0], 1], [2, 3]]) | jnp.array(m, ndmin=4) | jnp.array([m, m])
+jnp.asarray([1, 2]) | jnp.asarray(m) | jnp.copy(m)
+jnp.zeros(3) | jnp.zeros((2, 3)) | jnp.zeros([2, 3]) | jnp.zeros((2,), int) | jnp.zeros(0) | jnp.zeros((2, 0, 3))
+jnp.zeros((2,), bool) | jnp.zeros((2,), complex) | jnp.zeros(np.array([2, 3])) | jnp.zeros(np.int64(3))
+jnp.ones((2, 3)) | jnp.ones(2, bool) | jnp.ones(2, "int8") | jnp.ones((), float)
+jnp.full(3, 2) | jnp.full(3, 2.0) | jnp.full(3, True) | jnp.full((2, 3), f) | jnp.full((2,), 2.5, int)
+jnp.full((), 3)
+jnp.zeros_like(m) | jnp.ones_like(m, int) | jnp.full_like(m, 2) | jnp.full_like(i, 2.5)
+jnp.zeros_like(m, shape=(2,))
+jnp.zeros_like(b) | jnp.ones_like(i, dtype=float) | jnp.full_like(m, f) | jnp.empty_like(i).shape
+jnp.eye(3) | jnp.eye(2, 3) | jnp.eye(3, 2, 1) | jnp.eye(3, k=-1, dtype=int) | jnp.eye(0) | jnp.identity(2, bool)
+jnp.arange(3) | jnp.arange(3.0) | jnp.arange(2.5) | jnp.arange(1, 3) | jnp.arange(10, 0, -3) | jnp.arange(0)
+jnp.arange(-3)
+jnp.arange(1, 10, 2) | jnp.arange(5, step=2) | jnp.arange(3, dtype="float32") | jnp.arange(3, dtype="int8")
+jnp.arange(0.0, 3, 0.5) | jnp.arange(1, 3, 0.5) | jnp.arange(0, 5, 2, dtype=float)
+jnp.arange(0.0, 3, 0.5, dtype=int)
+jnp.tri(3) | jnp.tri(2, 3, 1, int) | jnp.tri(3, k=-1) | jnp.tril(m) | jnp.tril(m, 1) | jnp.triu(m) | jnp.triu(m, -1)
+jnp.tril(t) | jnp.triu(t, 1) | jnp.triu(b.reshape(1, 3)) | jnp.tril(m, -5) | jnp.triu(m, 5)
+jnp.diag(f) | jnp.diag(f, 1) | jnp.diag(f, -2) | jnp.diag(m) | jnp.diag(m, 1) | jnp.diag(m, -1) | jnp.diag(m, 3)
+jnp.diag(m, -7)
+jnp.diag(f[:0]) | jnp.diag(f[:0], 2) | jnp.diagflat(m, 1) | jnp.diagflat(i)
+jnp.diagonal(m) | jnp.diagonal(t, 1, 1, 2) | jnp.diagonal(t, -1, 2, 0) | jnp.diagonal(t, axis1=-1, axis2=0)
+jnp.meshgrid(i, f) | jnp.meshgrid(i, f, indexing="ij") | jnp.meshgrid(i, f, b, sparse=True) | jnp.meshgrid(i)
+jnp.meshgrid()
+jnp.indices((2, 3)) | jnp.indices((2, 3), sparse=True) | jnp.indices((2,), dtype=float)
+jnp.fromfunction(lambda a, b: a + b, (2, 3)) | jnp.fromfunction(lambda a, b: a == b, (3, 3), dtype=int)
+jnp.frombuffer(b"abcd", dtype="uint8") | jnp.frombuffer(b"abcd", "uint8", 2, 1)
+jnp.fromstring("1 2", dtype=int, sep=" ")
+jnp.mgrid[0:2, 0:3:2] | jnp.mgrid[0:3] | jnp.mgrid[0:1:3j] | jnp.mgrid[0:3, 0:1:3j] | jnp.ogrid[0:2, 0:3]
+jnp.ogrid[0:2]
+jnp.r_[0:3, 5, i] | jnp.r_["-1,2", i, i] | jnp.r_["0,2,0", i, i] | jnp.r_[0:1:3j] | jnp.c_[i, f] | jnp.r_["0,3", i, i]
+"""
+
+# Rounding differs: jax computes these in float32, and NumPy and xpr in float64.
+CLOSE = """
+jnp.linspace(0, 1, 5) | jnp.linspace(0, 1, 3, endpoint=False) | jnp.linspace(0, 10, 5, dtype=int)
+jnp.linspace(0, 1j, 5)
+jnp.linspace(f, f + 1, 4) | jnp.linspace(f, 1, 4, axis=1) | jnp.linspace(0, m, 3, axis=-1) | jnp.linspace(0, 1, 0)
+jnp.linspace(0, 1, 1) | jnp.linspace(0, 1, 3, retstep=True) | jnp.linspace(0, 1, 4, False, True)
+jnp.linspace(3, -2, 7)
+jnp.logspace(0, 2, 5) | jnp.logspace(0, 2, 3, base=2) | jnp.logspace(0, 2, 3, endpoint=False) | jnp.logspace(f, 2, 3)
+jnp.geomspace(1, 100, 5) | jnp.geomspace(-1, -100, 3) | jnp.geomspace(f + 1, 100, 3)
+jnp.geomspace(1, 100, 3, endpoint=False)
+jnp.vander(f) | jnp.vander(f, 2, increasing=True) | jnp.vander(i, 5) | jnp.vander(f, 1) | jnp.vander(f, 0)
+jnp.arange(0, 1, 0.1) | jnp.arange(-1.0, 1, 0.3)
+"""
+
+# Weak types, and dtypes that NumPy promotes otherwise or does not have.
+JAX_ONLY = """
+jnp.array(1.0) | jnp.array(1) | jnp.array(True) | jnp.array(1j) | jnp.asarray(1.0) | jnp.array(1.0, ndmin=2)
+jnp.array(1.0, dtype=float) | jnp.array([jnp.asarray(1.0), 2]) | jnp.array([np.float16(1), 2.0])
+jnp.array(np.int8(3))
+jnp.array([h, f]) | jnp.array([h[0], 2.0]) | jnp.array([np.int8(3), 2]) | jnp.array(3.7, dtype=int)
+jnp.array([3.7], dtype=int)
+jnp.array(np.array([300]), dtype="int8") | jnp.array([1, 2], dtype="bfloat16") | jnp.array(np.float16(2))
+jnp.array(jnp.asarray(2.0)) | jnp.array(jnp.asarray(2.0), dtype="float32") | jnp.array([[h, h], [1.0 * h, h]])
+jnp.zeros_like(3.0) | jnp.zeros_like(jnp.asarray(3.0)) | jnp.full_like(3.0, 2)
+jnp.zeros_like(jnp.asarray(3.0), shape=(2,))
+jnp.full(2, jnp.asarray(2.0)) | jnp.full(2, np.float32(2)) | jnp.ones(2, "bfloat16") | jnp.eye(2, dtype="bfloat16")
+jnp.arange(np.int8(3)) | jnp.arange(np.float16(3)) | jnp.arange(3, dtype="bfloat16") | jnp.arange(np.uint8(1), 7, 2)
+jnp.linspace(h, 2, 3) | jnp.copy(1.0) | jnp.copy(jnp.asarray(2)) | jnp.fromfunction(lambda a: 1.0, (3,))
+jnp.fromfunction(lambda a: jnp.ones(2), (3,)) | jnp.empty((2,)) | jnp.empty_like(3.0)
+jnp.diag(b) | jnp.eye(2, 3, dtype=bool) | jnp.array(1, dtype="int4") | jnp.zeros(2, jnp.float8_e4m3fn)
+"""
+
+
+def calls(text: str) -> list[str]:
+    return [call.strip() for line in text.strip().splitlines() for call in line.split(" | ")]
+
+
+@pytest.mark.parametrize("call", calls(BOTH) + calls(JAX_ONLY))
+def test_as_jax(call: str) -> None:
+    agree(call, ARRAYS)
+
+
+@pytest.mark.parametrize("call", calls(CLOSE))
+def test_close_to_jax(call: str) -> None:
+    agree(call, ARRAYS, 1e-5)
+
+
+@pytest.mark.parametrize("call", calls(BOTH) + calls(CLOSE))
+def test_as_numpy(call: str) -> None:
+    agree_with_numpy(call, ARRAYS)
+
+
+def test_empty_is_zeros_and_like_takes_anything_with_a_shape_and_a_dtype() -> None:
+    assert not np.asarray(jnp.empty((2, 3))).any()
+    made = jnp.ones_like(xpr.ShapeDtypeStruct((2,), jnp.bfloat16))
+    assert (made.shape, made.dtype) == ((2,), jnp.bfloat16)
+
+
+def test_objects_of_other_libraries() -> None:
+    class Wrapped:
+        def __init__(self, value: Any):
+            self.value = value
+
+        def __jax_array__(self) -> Any:
+            return self.value
+
+    class Host:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.ones(2, np.int8)
+
+    class Speaker:
+        def __init__(self) -> None:
+            self.value = np.arange(3, dtype=np.float32)
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.value.__dlpack__()
+
+        def __dlpack_device__(self) -> Any:
+            return self.value.__dlpack_device__()
+
+    class Color(enum.IntEnum):
+        RED = 3
+
+    class Pair(tuple):
+        pass
+
+    assert jnp.array(Wrapped(jnp.arange(2))).tolist() == [0, 1]
+    assert jnp.array([Wrapped(jnp.float32(2)), 1.0]).tolist() == [2.0, 1.0]
+    assert jnp.array(Host()).dtype == jnp.int8
+    assert jnp.array(Speaker()).tolist() == [0.0, 1.0, 2.0]
+    assert jnp.array(memoryview(b"ab")).tolist() == [97, 98]
+    assert jnp.array(Color.RED).weak_type and jnp.array(Color.RED).item() == 3
+    assert jnp.array([Pair((1, 2)), [3, 4]]).tolist() == [[1, 2], [3, 4]]
+    assert jnp.array(np.arange(3, dtype=">f4")).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_copies() -> None:
+    host = np.ones(3, np.float32)
+    made, shared = jnp.asarray(host), jnp.asarray(host, copy=False)
+    host[0] = 5
+    assert made.tolist() == [1, 1, 1] and shared.tolist() == [5, 1, 1]
+    x = jnp.arange(3)
+    assert jnp.asarray(x) is x and jnp.array(x) is not x
+    y = jnp.array(x)
+    x.delete()
+    assert y.tolist() == [0, 1, 2]
+
+
+def test_a_copy_of_a_result_outlives_it() -> None:
+    x = xpr.jit(lambda x: x + 1)(jnp.arange(40_000.0))
+    y = x.copy()
+    x.delete()
+    assert y[3].item() == 4.0
+
+
+# -- 64 bits
+
+
+def test_narrowing_warns_where_values_change() -> None:
+    with pytest.warns(NarrowingWarning, match=r"float64 .* float32"):
+        jnp.array(np.array([1.1]))
+    with pytest.warns(NarrowingWarning, match="dtype float64 was asked for"):
+        jnp.zeros(2, "float64")
+    for quiet in (np.array([1.5]), np.array([3]), [1.1], 1.1, np.float64(1.1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            jnp.array(quiet)
+
+
+def test_wide_dtypes() -> None:
+    with xpr.enable_x64(True):
+        assert jnp.array([1.0]).dtype == jnp.float64
+        assert jnp.array(2**40).item() == 2**40
+        assert jnp.array([2**40]).dtype == jnp.int64
+        assert jnp.arange(3).dtype == jnp.int64
+        assert jnp.linspace(0, 1, 3).dtype == jnp.float64
+        assert jnp.zeros(2).dtype == jnp.float64
+    assert jnp.array([1.0]).dtype == jnp.float32
+
+
+# -- Staging
+
+
+def test_filling_is_an_operation_and_host_values_are_constants() -> None:
+    assert str(xpr.make_jaxpr(lambda: jnp.zeros((16,)))()) == (
+        "{ lambda ; . let\n    a:f32[16] = broadcast_in_dim[broadcast_dimensions=() shape=(16,)] 0.0\n  in (a,) }"
+    )
+    staged = xpr.make_jaxpr(lambda: jnp.array([1.0, 2.0]))()
+    assert not staged.eqns and len(staged.consts) == 1
+    assert [eqn.primitive.name for eqn in xpr.make_jaxpr(lambda: jnp.arange(5))().eqns] == ["iota"]
+    assert [eqn.primitive.name for eqn in xpr.make_jaxpr(lambda: jnp.arange(1, 9, 2))().eqns] == ["iota", "mul", "add"]
+    assert not xpr.make_jaxpr(lambda: jnp.linspace(0, 1, 5))().eqns
+    assert not xpr.make_jaxpr(lambda x: jnp.asarray(x))(1.0).eqns
+
+
+def test_lists_of_traced_values() -> None:
+    f = lambda x, y: jnp.array([[x, 1], [y, x * y]])  # used twice
+    np.testing.assert_array_equal(xpr.jit(f)(2.0, 3.0), [[2, 1], [3, 6]])
+    np.testing.assert_array_equal(xpr.jacfwd(f)(2.0, 3.0), [[1, 0], [0, 3]])
+    np.testing.assert_array_equal(xpr.vmap(f)(jnp.arange(2.0), jnp.arange(2.0))[1], [[1, 1], [1, 1]])
+    assert xpr.eval_shape(lambda x: jnp.array([x, 1]), jnp.bfloat16(1)).dtype == jnp.bfloat16
+
+
+def test_large_arrays_are_made_too() -> None:
+    assert jnp.zeros((1200, 1000)).shape == (1200, 1000)
+    assert float(np.asarray(jnp.arange(1_200_000))[-1]) == 1_199_999
+    np.testing.assert_array_equal(np.asarray(jnp.eye(1030))[5, 4:7], [0, 1, 0])
+
+
+def test_derivatives_of_what_is_made_of_traced_bounds() -> None:
+    slope = xpr.jacfwd(lambda a, b: jnp.linspace(a, b, 5), (0, 1))(1.0, 3.0)
+    np.testing.assert_allclose(slope, ([1, 0.75, 0.5, 0.25, 0], [0, 0.25, 0.5, 0.75, 1]))
+    samples, step = xpr.jit(lambda a: jnp.linspace(a, 2, 3, retstep=True))(0.0)
+    np.testing.assert_allclose(samples, [0, 1, 2])
+    assert step.item() == 1.0
+    np.testing.assert_allclose(xpr.jit(lambda a: jnp.geomspace(a, 100, 3))(1.0), [1, 10, 100], rtol=1e-5)
+    np.testing.assert_allclose(xpr.jit(lambda a: jnp.logspace(a, 2, 3))(0.0), [1, 10, 100], rtol=1e-5)
+    columns = xpr.jit(lambda a: jnp.linspace(a, 2, 4, axis=1))(jnp.zeros((2, 3)))
+    np.testing.assert_allclose(columns[1], np.linspace(np.zeros(3), 2, 4), rtol=1e-6)
+    np.testing.assert_allclose(xpr.jacrev(lambda v: jnp.vander(v, 3))(jnp.array([2.0])).reshape(-1), [4, 1, 0])
+
+
+@pytest.mark.parametrize("f", [jnp.diag, jnp.tril, lambda x: jnp.diagonal(x, 1), lambda x: jnp.diag(x.reshape(-1))])
+def test_linear_functions_transpose_and_batch(f: Any) -> None:
+    x = jnp.arange(9.0).reshape(3, 3) + 1
+    ct = np.random.RandomState(0).rand(*f(x).shape).astype(np.float32)
+    (back,) = xpr.vjp(f, x)[1](ct)
+    np.testing.assert_allclose(np.vdot(ct, f(x)), np.vdot(back, x), rtol=1e-5)
+    rows = jnp.stack([x, 2 * x])
+    np.testing.assert_array_equal(xpr.vmap(f)(rows), np.stack([f(x), f(2 * x)]))
+
+
+# -- Errors
+
+ERRORS = [
+    ('jnp.array("abc")', TypeError, "not numeric"),
+    ('jnp.array(["abc"])', TypeError, "not numeric"),
+    ("jnp.array({1: 2})", TypeError, "not numeric"),
+    ("jnp.array(np.array([None, 1]))", TypeError, "not numeric"),
+    ("jnp.array(None)", ValueError, "None"),
+    ("jnp.array([1, None])", ValueError, "None"),
+    ("jnp.array([[1, 2], [3]])", ValueError, "equal lengths"),
+    ("jnp.array([i, i[:2]])", ValueError, "equal lengths"),
+    ("jnp.array(2**40)", OverflowError, "does not fit in int32.*enable_x64"),
+    ("jnp.array([1, 2**40])", OverflowError, "1099511627776 does not fit in int32.*enable_x64"),
+    ("jnp.array(2**70)", OverflowError, "int32"),
+    ("jnp.array([2**70])", OverflowError, "int32"),
+    ('jnp.array(300, "int8")', OverflowError, "300 does not fit in int8"),
+    ('jnp.array([300], "int8")', OverflowError, "int8"),
+    ('jnp.array(1j, "float32")', TypeError, "complex"),
+    ('jnp.array([1], order="F")', NotImplementedError, "memory order"),
+    ("jnp.zeros(2.5)", TypeError, "integers"),
+    ("jnp.zeros((2, 1.0))", TypeError, "integers"),
+    ("jnp.zeros(-1)", ValueError, "negative"),
+    ("jnp.zeros_like([1, 2])", TypeError, "jnp.array"),
+    ("jnp.full(2, [1, 2])", TypeError, "jnp.array"),
+    ("jnp.full((2, 2), i)", ValueError, "broadcast"),
+    ("jnp.arange(3j)", ValueError, "complex"),
+    ("jnp.arange(3, dtype=bool)", TypeError, "booleans"),
+    ("jnp.arange(1, 3, 0)", ZeroDivisionError, "step"),
+    ("jnp.arange(i)", ValueError, "numbers"),
+    ("jnp.linspace(0, 1, -1)", ValueError, "negative"),
+    ("jnp.eye(-1)", ValueError, "negative"),
+    ("jnp.tril(i)", ValueError, "two axes"),
+    ("jnp.diag(t)", ValueError, "vector or a matrix"),
+    ("jnp.diagonal(i)", ValueError, "two axes"),
+    ("jnp.diagonal(m, 0, 1, 1)", ValueError, "both 1"),
+    ("jnp.meshgrid(m)", ValueError, "vectors"),
+    ('jnp.meshgrid(i, indexing="ji")', ValueError, "indexing"),
+    ("jnp.vander(m)", ValueError, "vector"),
+    ("jnp.from_dlpack(3)", TypeError, "__dlpack__"),
+    ('jnp.r_["x", i]', ValueError, "directive"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS, ids=[row[0] for row in ERRORS])
+def test_errors(call: str, error: type[Exception], message: str) -> None:
+    arrays = {name: jnp.asarray(value) for name, value in ARRAYS.items()}
+    with pytest.raises(error, match=message):
+        eval(call, {"jnp": jnp, "np": np, **arrays})
+
+
+def test_traced_sizes_are_refused() -> None:
+    with pytest.raises(TracerIntegerConversionError, match="static_argnums"):
+        xpr.jit(lambda n: jnp.zeros(n))(3)
+    with pytest.raises(TracerIntegerConversionError):
+        xpr.jit(lambda n: jnp.zeros((2, n)))(3)
+    with pytest.raises(ConcretizationTypeError):
+        xpr.jit(lambda n: jnp.arange(n))(3)
+
+
+# -- dtypes by name
+
+NAMES = "bool_ int4 int8 int16 int32 int64 uint8 uint32 float16 bfloat16 float32 float64 complex64 complex128".split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dtypes_by_name(name: str) -> None:
+    scalar_type = getattr(jnp, name)
+    dtype = np.dtype(scalar_type)
+    assert dtype == scalar_type and scalar_type == dtype and scalar_type == dtype.type
+    assert dtype.name == name.strip("_")
+    assert {scalar_type: 1}[scalar_type] == 1 and hash(scalar_type) == hash(dtype.type)
+    with xpr.enable_x64(True):
+        made = scalar_type(1)
+        assert made.dtype == scalar_type and not made.weak_type
+        assert jnp.zeros(2, scalar_type).dtype == dtype
+        assert xpr.jit(scalar_type)(jnp.int8(1)).dtype == dtype
+
+
+def test_scalar_types_make_arrays() -> None:
+    assert jnp.float32([1, 2]).shape == (2,)
+    assert jnp.float32 != jnp.float64 and jnp.float32 is not float and jnp.single is jnp.float32
+    assert jnp.issubdtype(jnp.bfloat16, jnp.floating) and jnp.issubdtype(jnp.int4, jnp.integer)
+    assert jnp.issubdtype(np.float32, jnp.inexact) and not jnp.issubdtype(jnp.float32, jnp.integer)
+    assert jnp.finfo(jnp.bfloat16).bits == 16 and jnp.iinfo(jnp.int8).max == 127
+    assert repr(jnp.float32) == "jnp.float32"
+
+
+PROMOTIONS = [
+    "jnp.promote_types(jnp.float32, int)", 'jnp.promote_types("int64", "float64")', "jnp.result_type(1.0, jnp.int8(2))",
+    "jnp.result_type(1.0)", 'jnp.result_type("int8")', "jnp.result_type(int, jnp.float16)", "jnp.result_type(i, 2.5)",
+    "jnp.promote_types(jnp.int32, jnp.bfloat16)", "jnp.result_type(h, jnp.bfloat16)", "jnp.result_type(True, 1)",
+    "jnp.can_cast(int, jnp.float32)", "jnp.can_cast('float64', 'float32')", "jnp.can_cast(jnp.bfloat16, 'float32')",
+    "jnp.isscalar(1.0), jnp.isscalar(i[0]), jnp.isscalar(i), jnp.isscalar('a'), jnp.isscalar(np.array(1))",
+    "jnp.iscomplexobj(f * 1j), jnp.iscomplexobj(f), jnp.iscomplexobj(1j), jnp.isrealobj(f)",
+]  # fmt: skip
+
+
+@pytest.mark.skipif(peer() is None, reason="jax is not installed")
+@pytest.mark.parametrize("call", PROMOTIONS)
+def test_promotion_of_dtypes(call: str) -> None:
+    agree(call, ARRAYS)
+
+
+@pytest.mark.skipif(peer() is None, reason="jax is not installed")
+def test_kinds_of_dtypes() -> None:
+    jax = peer()
+    kinds = ["bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric",
+             float, ("integral", "bool"), "float32"]  # fmt: skip
+    for kind in [*kinds, "jnp.float32"]:
+        for name in (*NAMES, "float", "int"):
+            ours = jnp.isdtype(getattr(jnp, name, name), jnp.float32 if kind == "jnp.float32" else kind)
+            theirs = jax.isdtype(getattr(jax, name, name), jax.float32 if kind == "jnp.float32" else kind)
+            assert ours == theirs, (name, kind)
+    with pytest.raises(ValueError, match="real floating"):
+        jnp.isdtype(jnp.float32, "foo")
+
+
+def test_bfloat16_values_are_exact() -> None:
+    np.testing.assert_array_equal(
+        np.asarray(jnp.arange(5, dtype=jnp.bfloat16)), np.arange(5).astype(ml_dtypes.bfloat16)
+    )

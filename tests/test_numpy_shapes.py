@@ -1,0 +1,302 @@
+"""Shapes and places of entries: what jax gives, what NumPy gives; under jit, vmap and differentiation; errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.peers import agree, agree_with_numpy
+from tests.test_numpy_creation import calls
+from xpr.errors import ConcretizationTypeError
+
+ARRAYS = {
+    "i": np.arange(5, dtype=np.int32),
+    "f": np.arange(5, dtype=np.float32) ** 2,
+    "m": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "t": np.arange(24, dtype=np.int32).reshape(2, 3, 4),
+    "u": np.arange(6, dtype=np.float32).reshape(1, 2, 1, 3),
+    "b": np.array([True, False, True, False, True]),
+    "s": np.float32(3),
+    "z": np.zeros((0, 3), np.float32),
+    "p": np.array([0, 0, 1, 2, 0], np.int32),
+}
+
+BOTH = """
+jnp.reshape(t, (4, 6)) | jnp.reshape(t, -1) | jnp.reshape(t, (3, -1)) | t.reshape(4, -1) | t.reshape((4, 6))
+t.reshape([4, 6])
+jnp.reshape(t, (4, 6), order="F") | t.reshape(4, 6, order="F") | jnp.reshape(z, (3, 0)) | z.reshape(-1, 3)
+s.reshape(1, 1)
+jnp.reshape(t, np.array([4, 6])) | jnp.ravel(t) | jnp.ravel(t, order="F") | t.ravel() | t.flatten() | jnp.ravel(z)
+jnp.ravel(s)
+jnp.transpose(t) | jnp.transpose(t, (1, 2, 0)) | jnp.transpose(t, (0, -1, 1)) | t.T | t.transpose()
+t.transpose(1, 0, 2)
+t.transpose((1, 0, 2)) | t.transpose(None) | jnp.permute_dims(t, (2, 0, 1)) | jnp.matrix_transpose(t) | t.mT | i.T
+s.T
+jnp.swapaxes(t, 0, 2) | t.swapaxes(-1, 0) | jnp.moveaxis(t, 0, -1) | jnp.moveaxis(t, (0, 1), (-1, -2))
+jnp.moveaxis(t, [2], [0])
+jnp.rollaxis(t, 2) | jnp.rollaxis(t, 0, 3) | jnp.rollaxis(t, 1, -1) | jnp.rollaxis(t, -1)
+jnp.expand_dims(m, 0) | jnp.expand_dims(m, (0, -1)) | jnp.expand_dims(m, -1) | jnp.expand_dims(m, [1, 2])
+jnp.expand_dims(s, 0)
+jnp.squeeze(u) | jnp.squeeze(u, 0) | jnp.squeeze(u, (0, 2)) | u.squeeze(-2) | jnp.squeeze(m)
+jnp.broadcast_to(i, (2, 5)) | jnp.broadcast_to(s, 3) | jnp.broadcast_to(u, (2, 2, 2, 3))
+jnp.broadcast_to(z, (4, 0, 3))
+jnp.broadcast_arrays(i, m.reshape(6, 1)) | jnp.broadcast_arrays(i, s) | jnp.broadcast_shapes((2, 1), (3,))
+jnp.atleast_1d(s) | jnp.atleast_1d(s, m) | jnp.atleast_2d(i) | jnp.atleast_2d(s, t) | jnp.atleast_3d(m)
+jnp.atleast_3d(i, s)
+jnp.ndim(t) | jnp.shape(t) | jnp.size(t) | jnp.size(t, 1) | jnp.size(t, (0, 2)) | jnp.ndim(3) | jnp.shape(2.0)
+jnp.concatenate([i, i]) | jnp.concatenate([m, m], 1) | jnp.concatenate([m, t[0, :2, :3]], axis=-1)
+jnp.concatenate([m, i], axis=None)
+jnp.concatenate(t) | jnp.concatenate([m]) | jnp.concatenate([z, m]) | jnp.concatenate([b, i]) | jnp.concat([i, f])
+jnp.stack([i, f]) | jnp.stack([m, m], 1) | jnp.stack([m, m], -1) | jnp.stack([s, s]) | jnp.stack(m)
+jnp.vstack([i, f]) | jnp.vstack([m, m]) | jnp.vstack([s, s]) | jnp.hstack([i, f]) | jnp.hstack([m, m])
+jnp.hstack([s, i])
+jnp.dstack([i, f]) | jnp.dstack([m, m]) | jnp.column_stack([i, f])
+jnp.column_stack([i, t.reshape(-1)[:10].reshape(5, 2)])
+jnp.append(i, f) | jnp.append(m, m, axis=0) | jnp.append(i, 7) | jnp.append(m, 1.0)
+jnp.block([[m, m], [m, m]]) | jnp.block([i, f]) | jnp.block([[m], [m]]) | jnp.block([[1, 2], [3, 4]]) | jnp.block(m)
+jnp.block([[[t]]])
+jnp.block([s, i]) | jnp.block([[i], [f]])
+jnp.split(i, 5) | jnp.split(t, 2, 2) | jnp.split(i, [2]) | jnp.split(i, [1, 3]) | jnp.split(m, [1], axis=1)
+jnp.split(i, np.array([2, 4]))
+jnp.array_split(i, 3) | jnp.array_split(i, [1, 2]) | jnp.array_split(t, 3, 2) | jnp.array_split(i, 7)
+jnp.hsplit(m, 3) | jnp.hsplit(i, 5) | jnp.vsplit(m, 2) | jnp.dsplit(t, 2)
+jnp.unstack(m) | jnp.unstack(m, axis=1) | jnp.unstack(t, axis=-1)
+jnp.tile(i, 2) | jnp.tile(m, (2, 1)) | jnp.tile(m, (2, 1, 2)) | jnp.tile(i, (2, 0)) | jnp.tile(t, 2)
+jnp.tile(s, (2, 2)) | jnp.tile(m, 1)
+jnp.repeat(i, 2) | jnp.repeat(m, 2) | jnp.repeat(m, 2, axis=1) | jnp.repeat(t, 3, axis=-2) | jnp.repeat(i, 0)
+jnp.repeat(s, 4) | i.repeat(2)
+jnp.repeat(i, np.array([1, 0, 2, 0, 1])) | jnp.repeat(m, np.array([1, 2]), axis=0) | jnp.repeat(i, np.array([2]))
+jnp.repeat(jnp.arange(50), np.arange(50) % 3)
+jnp.roll(i, 2) | jnp.roll(i, -1) | jnp.roll(i, 7) | jnp.roll(m, 1) | jnp.roll(m, 1, axis=0)
+jnp.roll(m, (1, 2), axis=(0, 1))
+jnp.roll(m, 1, axis=(0, 1)) | jnp.roll(i, np.array(2)) | jnp.roll(t, (1, 1), axis=(2, 2)) | jnp.roll(z, 1)
+jnp.roll(m, -4, -1)
+jnp.rot90(m) | jnp.rot90(m, 2) | jnp.rot90(m, -1) | jnp.rot90(t, 1, (1, 2)) | jnp.rot90(t, 3, (2, 0))
+jnp.rot90(m, 4)
+jnp.flip(t) | jnp.flip(t, 1) | jnp.flip(t, (0, -1)) | jnp.fliplr(m) | jnp.flipud(m) | jnp.flip(s)
+jnp.resize(i, (2, 4)) | jnp.resize(m, (2, 2)) | jnp.resize(i, 0) | jnp.resize(i, 12)
+jnp.insert(i, 2, 9) | jnp.insert(i, -1, 9) | jnp.insert(i, 5, 9) | jnp.insert(m, 1, 5) | jnp.insert(m, 1, 5, axis=0)
+jnp.insert(m, 1, m[:, 0], axis=1) | jnp.insert(i, slice(0, 3), 7) | jnp.insert(i, np.array([1, 3]), np.array([7, 8]))
+jnp.insert(i, 1, i[:2])
+jnp.insert(i, np.array([1, 1]), i[:2]) | jnp.insert(m, np.array([0, 2]), m[:, :2], axis=1)
+jnp.insert(t, 1, t[:, 0], axis=1)
+jnp.insert(m, 0, i[:3], axis=0)
+jnp.delete(i, 1) | jnp.delete(i, -1) | jnp.delete(i, slice(1, 3)) | jnp.delete(m, 1, axis=1)
+jnp.delete(i, np.array([0, 3])) | jnp.delete(m, 2)
+jnp.delete(i, np.array([True, False, True, False, False])) | jnp.delete(i, np.array([0, 0, -1]))
+jnp.delete(i, slice(None, None, 2))
+jnp.pad(i, 2) | jnp.pad(m, 1) | jnp.pad(m, (1, 2)) | jnp.pad(m, ((1, 2), (0, 1))) | jnp.pad(m, ((1, 2),))
+jnp.pad(i, 1, constant_values=7) | jnp.pad(i, 1, constant_values=(7, 8))
+jnp.pad(m, 1, constant_values=((1, 2), (3, 4)))
+jnp.pad(i, 2, mode="edge") | jnp.pad(m, ((1, 2), (0, 3)), mode="edge") | jnp.pad(i, 2, mode="reflect")
+jnp.pad(i, 7, mode="reflect")
+jnp.pad(m, 2, mode="reflect") | jnp.pad(i, 2, mode="symmetric") | jnp.pad(i, 12, mode="symmetric")
+jnp.pad(m, 4, mode="symmetric")
+jnp.pad(i, 2, mode="reflect", reflect_type="odd") | jnp.pad(i, 7, mode="reflect", reflect_type="odd")
+jnp.pad(m, 5, mode="symmetric", reflect_type="odd") | jnp.pad(f, (9, 2), mode="symmetric", reflect_type="odd")
+jnp.pad(i, 2, mode="wrap") | jnp.pad(i, 12, mode="wrap") | jnp.pad(m, ((3, 1), (2, 7)), mode="wrap")
+jnp.pad(f, 2, mode="linear_ramp") | jnp.pad(f, 3, mode="linear_ramp", end_values=(2, -3))
+jnp.pad(m, 2, mode="linear_ramp", end_values=1)
+jnp.pad(i, 2, mode="maximum") | jnp.pad(m, 2, mode="minimum", stat_length=2) | jnp.pad(f, 1, mode="mean")
+jnp.pad(m, 1, mode="median")
+jnp.pad(m, ((1, 2), (3, 1)), mode="maximum", stat_length=((1, 2), (2, 1))) | jnp.pad(i, 2, mode="mean", stat_length=2)
+jnp.pad(z, ((2, 1), (0, 1))) | jnp.pad(f[:1], 2, mode="reflect")
+jnp.trim_zeros(p) | jnp.trim_zeros(p, "f") | jnp.trim_zeros(p, "b") | jnp.trim_zeros(p[:2])
+jnp.where(i > 2, i, 0) | jnp.where(b, f, i) | jnp.where(m > 2, m, 1.5) | jnp.where(b, 1, m.reshape(6)[:5])
+jnp.where(True, m, 0)
+jnp.select([i > 3, i > 1], [i, 10 * i]) | jnp.select([i > 1, i > 3], [i, 10 * i], default=-1)
+jnp.select([i > 1], [7])
+jnp.choose(i % 2, [i, 10 * i]) | jnp.choose(i, [1, 2, 3], mode="clip") | jnp.choose(i - 2, [i, f, f], mode="wrap")
+jnp.piecewise(f, [f < 2, f > 5], [lambda x: -x, 1.0]) | jnp.piecewise(f, [f < 2], [3, lambda x: x * 2])
+jnp.apply_along_axis(lambda v: v * 2, 1, m) | jnp.apply_along_axis(lambda v: v[0], 0, t)
+jnp.apply_along_axis(jnp.sum, 1, t)
+jnp.apply_along_axis(lambda v: v.reshape(2, -1), 2, t) | jnp.apply_over_axes(jnp.sum, t, (0, 2))
+i.astype(float) | f.astype(int) | f.astype(bool) | i.astype("int8") | jnp.astype(f, jnp.int32)
+t.diagonal() | m.clip(1, 3) | m.round() | m.copy() | m.real | (m * 1j).imag | (m * 1j).conj() | (m + 1j).conjugate()
+m.sum() | m.sum(axis=0) | m.mean(1) | m.max() | m.min(axis=1, keepdims=True) | m.prod() | m.std() | m.var(0) | m.any()
+m.all(axis=1)
+m.cumsum() | m.cumsum(1) | m.cumprod(0) | m.ptp()
+"""
+
+NUMPY_ONLY = """
+jnp.pad(m, ((1,), (2,))) | jnp.piecewise(f, b, [1.0, 2.0])
+jnp.insert(i, np.array([True, False, True, False, False]), 7)
+jnp.pad(m, {0: (1, 2)}) | jnp.pad(m, {-1: 3}) | jnp.repeat(i, [1, 0, 2, 0, 1]) | jnp.delete(i, [0, 3])
+jnp.insert(i, [1, 3], i[:2])
+"""
+
+JAX_ONLY = """
+jnp.reshape(1.0, (1, 1)) | jnp.stack([1.0, 2.0]) | jnp.stack([1.0, 2])
+jnp.concatenate([jnp.full(2, 1.0), jnp.full(2, 2.0)])
+jnp.concatenate([i, f], dtype="float16") | jnp.hstack([1, 2.0]) | jnp.block([[1, 2], [3, 4]]) | jnp.block(1.0)
+jnp.tile(1.0, 3)
+jnp.append(i, 2.5) | jnp.broadcast_to(1.0, 3) | jnp.broadcast_arrays(i, 1.0) | jnp.atleast_1d(1.0) | jnp.squeeze(2.0)
+jnp.ravel(1.0)
+jnp.repeat(3, 4) | jnp.pad(1.0, 0) | jnp.pad(jnp.full((2,), 1), 1) | jnp.flip(jnp.full(2, 1)) | jnp.expand_dims(1, 0)
+jnp.repeat(i, jnp.array([1, 0, 2, 0, 1]), total_repeat_length=6) | jnp.repeat(i, 2, total_repeat_length=13)
+jnp.repeat(i, jnp.array([1, 0, 2, 0, 1]), total_repeat_length=2) | jnp.repeat(i, 2, total_repeat_length=3)
+jnp.repeat(m, jnp.array([1, 2]), axis=0, total_repeat_length=4)
+jnp.repeat(m, jnp.array([3, 0]), axis=0, total_repeat_length=2)
+jnp.roll(i, jnp.array(2)) | jnp.roll(m, i[1], axis=1) | jnp.roll(m, jnp.array([1, 2]), axis=(0, 1))
+jnp.roll(i, i[3])
+jnp.pad(i, 2, mode="linear_ramp", end_values=-3) | jnp.pad(i, 1, constant_values=2.7) | jnp.pad(i, 2, mode="empty")
+jnp.pad(f.astype("bfloat16"), 1) | jnp.pad(i, 2, mode="mean") | jnp.pad(i, 2, mode="median")
+jnp.where(b, 1.0, 2) | jnp.where(b, jnp.asarray(1.0), i) | jnp.select([i > 1, i > 3], [i, 10 * f])
+jnp.select([b], [1.0])
+jnp.astype(jnp.asarray(1.0), "float32") | jnp.astype(jnp.array([np.nan, np.inf, -3.7, 3e10]), int) | f.astype(None)
+f.view("int32") | f.view("int8") | f.view("int16") | i.astype("int8").repeat(4).view("int32") | b.view("int8")
+f.astype("bfloat16").view("uint16")
+m.sum(dtype=int) | i.astype("bfloat16") | jnp.insert(i, 2, 9.5) | (m + 1j).real | (m + 1j).view("float32")
+f[:4].view("complex64")
+"""
+
+
+@pytest.mark.parametrize("call", calls(BOTH) + calls(JAX_ONLY))
+def test_as_jax(call: str) -> None:
+    needs_values = "trim_zeros" in call or "choose(i %" in call
+    agree(call, ARRAYS, 1e-6, staged=not needs_values)
+
+
+@pytest.mark.parametrize("call", [call for call in calls(BOTH) + calls(NUMPY_ONLY) if ".ptp()" not in call])
+def test_as_numpy(call: str) -> None:
+    agree_with_numpy(call, ARRAYS, 1e-6)
+
+
+# -- Transformations
+
+FUNCTIONS = [
+    lambda x: jnp.roll(x, 2), lambda x: jnp.flip(x), lambda x: jnp.tile(x, 2), lambda x: jnp.repeat(x, 2),
+    lambda x: jnp.repeat(x, np.array([1, 0, 2, 0, 1])), lambda x: jnp.pad(x, 2, mode="reflect"),
+    lambda x: jnp.pad(x, 2, mode="linear_ramp"), lambda x: jnp.pad(x, 2, mode="mean"), lambda x: jnp.pad(x, (1, 2)),
+    lambda x: jnp.pad(x, 3, mode="symmetric", reflect_type="odd"), lambda x: jnp.insert(x, 2, x[0]),
+    lambda x: jnp.delete(x, np.array([0, 3])), lambda x: jnp.resize(x, (2, 4)), lambda x: jnp.concatenate([x, 2 * x]),
+    lambda x: jnp.stack([x, x], 1), lambda x: jnp.block([[x], [x]]), lambda x: jnp.split(x, [1, 3])[1],
+    lambda x: jnp.atleast_3d(x), lambda x: jnp.reshape(x, (5, 1), order="F"),
+    lambda x: jnp.choose(np.arange(5) % 2, [x, 2 * x]),
+    lambda x: jnp.select([x > 3.5, x > 1.5], [x, 3 * x]), lambda x: jnp.apply_along_axis(lambda v: v[::-1], 0, x),
+    lambda x: jnp.pad(x, 1, mode=lambda v, width, axis, options: v.at[0].set(v[1])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", range(len(FUNCTIONS)))
+def test_linear_in_what_they_move(index: int) -> None:
+    f = FUNCTIONS[index]
+    x = jnp.arange(5.0) + 1
+    direction = jnp.array([0.3, -1.0, 2.0, 0.5, 0.1])
+    out, tangent = xpr.jvp(f, (x,), (direction,))
+    np.testing.assert_allclose(tangent, (np.asarray(f(x + 1e-2 * direction)) - out) / 1e-2, atol=2e-4)
+    ct = np.random.RandomState(0).rand(*out.shape).astype(np.float32)
+    (back,) = xpr.vjp(f, x)[1](ct)
+    np.testing.assert_allclose(np.vdot(ct, tangent), np.vdot(back, direction), rtol=1e-5, atol=1e-5)
+    rows = jnp.stack([x, 2 * x, x - 3])
+    np.testing.assert_allclose(xpr.vmap(f)(rows), np.stack([f(r) for r in rows]), rtol=1e-6)
+    np.testing.assert_allclose(xpr.vmap(f, in_axes=1)(rows.T), np.stack([f(r) for r in rows]), rtol=1e-6)
+    np.testing.assert_allclose(xpr.jit(f)(x), f(x), rtol=1e-6)
+
+
+def test_traced_shifts_and_repeats() -> None:
+    x = jnp.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(xpr.jit(lambda n: jnp.roll(x, n, 1))(-4), np.roll(x, -4, 1))
+    np.testing.assert_array_equal(xpr.vmap(lambda n: jnp.roll(x, n))(jnp.arange(3)), [np.roll(x, n) for n in range(3)])
+    both = xpr.jit(lambda n: jnp.roll(x, n, (0, 1)))(jnp.array([1, 2]))
+    np.testing.assert_array_equal(both, np.roll(x, (1, 2), (0, 1)))
+    repeated = xpr.jit(lambda r: jnp.repeat(x, r, 1, total_repeat_length=4))(jnp.array([2, 0, 2]))
+    np.testing.assert_array_equal(repeated, np.repeat(x, [2, 0, 2], 1))
+    np.testing.assert_array_equal(xpr.jit(lambda r: jnp.repeat(x[0], r, total_repeat_length=6))(2), np.repeat(x[0], 2))
+
+
+def test_few_equations() -> None:
+    count = lambda f, *args: [eqn.primitive.name for eqn in xpr.make_jaxpr(f)(*args).eqns]  # a short name
+    x = jnp.arange(6.0).reshape(2, 3)
+    assert count(lambda x: x.T, x) == ["transpose"]
+    assert count(lambda x: x.reshape(3, -1), x) == ["reshape"]
+    assert count(lambda x: jnp.roll(x, 1, 0), x) == ["slice", "slice", "concatenate"]
+    assert count(lambda x: jnp.tile(x, (2, 2)), x) == ["broadcast_in_dim", "reshape"]
+    assert count(lambda x: jnp.pad(x, 1), x) == ["pad"]
+    assert count(lambda x: jnp.diag(x), x) == ["reshape", "slice"]
+    assert count(lambda x: jnp.delete(x, 1, 1), x) == ["slice"]
+    assert count(lambda x: jnp.delete(x, 1), x) == ["reshape", "slice", "slice", "concatenate"]
+    assert count(lambda x: x.reshape(2, 3), x) == []
+    assert count(lambda x: jnp.concatenate([x]), x) == []
+    assert count(lambda x: jnp.broadcast_to(x, (2, 3)), x) == []
+
+
+# -- Errors
+
+ERRORS = [
+    ("jnp.reshape(i, (2, -1))", TypeError, r"i32\[5\] has 5 entries"),
+    ("jnp.reshape(i, (-1, -1))", TypeError, "one size at most may be -1"),
+    ("jnp.reshape(i, (6,))", TypeError, "5 entries"),
+    ("jnp.reshape(i, 5.0)", TypeError, "integers"),
+    ("jnp.reshape([1, 2], (2,))", TypeError, "jnp.array"),
+    ('jnp.reshape(i, 5, order="A")', NotImplementedError, "memory order"),
+    ("i.reshape()", TypeError, "entries"),
+    ("jnp.transpose(m, (0, 0))", ValueError, "twice"),
+    ("jnp.transpose(m, (1,))", TypeError, "permutation"),
+    ("jnp.matrix_transpose(i)", ValueError, "two axes"),
+    ("i.mT", ValueError, "two axes"),
+    ("jnp.swapaxes(i, 0, 1)", ValueError, "out of bounds"),
+    ("jnp.moveaxis(t, 0, (1, 2))", ValueError, "equally many"),
+    ("jnp.moveaxis(t, (0, 0), (1, 2))", ValueError, "twice"),
+    ("jnp.rollaxis(t, 0, 5)", ValueError, "between"),
+    ("jnp.expand_dims(i, (0, 0))", ValueError, "twice"),
+    ("jnp.expand_dims(i, 3)", ValueError, "out of bounds"),
+    ("jnp.squeeze(i, 0)", ValueError, "size 1"),
+    ("jnp.squeeze(m, 5)", ValueError, "out of bounds"),
+    ("jnp.broadcast_to(i, (2, 3))", ValueError, "does not broadcast"),
+    ("jnp.broadcast_to(i, ())", ValueError, "does not broadcast"),
+    ("jnp.broadcast_arrays(i, m)", ValueError, "broadcast"),
+    ("jnp.concatenate([])", ValueError, "at least one"),
+    ("jnp.concatenate([1.0, 2.0])", ValueError, "jnp.stack"),
+    ("jnp.concatenate([[1, 2], [3]])", TypeError, "jnp.array"),
+    ("jnp.concatenate([i, f], axis=1)", ValueError, "out of bounds"),
+    ("jnp.concatenate([i, m])", ValueError, "can't be joined"),
+    ("jnp.stack([])", ValueError, "at least one"),
+    ("jnp.stack([i, i[:2]])", ValueError, "equal"),
+    ("jnp.stack([i, i], out=i)", NotImplementedError, "out="),
+    ("jnp.block([])", ValueError, "empty"),
+    ("jnp.block([[1, 2], 3])", ValueError, "one depth"),
+    ("jnp.split(i, 2)", ValueError, "can't be split into 2 equal parts"),
+    ("jnp.array_split(i, 0)", ValueError, "can't be split"),
+    ("jnp.unstack(s)", ValueError, "out of bounds"),
+    ("jnp.tile(i, -1)", ValueError, "negative"),
+    ("jnp.repeat(i, -1)", ValueError, "negative"),
+    ("jnp.repeat(i, np.array([1, 2]))", ValueError, "2 repeats were given for an axis of size 5"),
+    ("jnp.roll(m, (1, 2, 3), (0, 1))", ValueError, "3 shifts"),
+    ("jnp.rot90(i)", ValueError, "two axes"),
+    ("jnp.insert(i, 9, 1)", IndexError, "out of bounds"),
+    ("jnp.delete(i, 9)", IndexError, "out of bounds"),
+    ("jnp.pad(i, -1)", ValueError, "negative"),
+    ("jnp.pad(i, 1.5)", TypeError, "integers"),
+    ('jnp.pad(i, 1, mode="foo")', NotImplementedError, "no mode"),
+    ("jnp.pad(i, 1, foo=1)", ValueError, "keywords"),
+    ('jnp.pad(z, 1, mode="edge")', ValueError, "axis 0 has none"),
+    ("jnp.pad(m, ((1, 2), (3, 4), (5, 6)))", ValueError, "pad_width"),
+    ("jnp.select([b], [i, i])", ValueError, "1 and 2"),
+    ("jnp.select([], [])", ValueError, "condition"),
+    ("jnp.choose(i, [i, i])", ValueError, "0 to 4"),
+    ("jnp.choose(f, [i, i])", TypeError, "integers"),
+    ("jnp.where(b, i)", ValueError, "both"),
+    ('f[:3].view("complex64")', ValueError, "complex"),
+    ('i.astype("int8")[:3].view("int32")', ValueError, "whole number"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS, ids=[row[0] for row in ERRORS])
+def test_errors(call: str, error: type[Exception], message: str) -> None:
+    arrays = {name: jnp.asarray(value) for name, value in ARRAYS.items()}
+    with pytest.raises(error, match=message):
+        eval(call, {"jnp": jnp, "np": np, **arrays})
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: jnp.repeat(x, x), lambda x: jnp.delete(x, x[0]), lambda x: jnp.trim_zeros(x),
+    lambda x: jnp.choose(x, [x]), lambda x: jnp.insert(x, x[0], 1),
+])  # fmt: skip
+def test_values_that_decide_a_shape_must_be_known(f: Any) -> None:
+    with pytest.raises(ConcretizationTypeError):
+        xpr.jit(f)(jnp.arange(3))
