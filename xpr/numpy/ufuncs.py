@@ -6,14 +6,22 @@ an array beside a Python scalar.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import (
-    SCALARS, as_operand, broadcast_shapes, convert, converter, promote_inexact, promote_shapes, promoted_pair,
+    SCALARS,
+    as_operand,
+    broadcast_shapes,
+    convert,
+    converter,
+    promote_inexact,
+    promote_shapes,
+    promoted_pair,
 )  # fmt: skip
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import select
