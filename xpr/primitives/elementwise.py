@@ -133,6 +133,16 @@ def _operation(name: str) -> Callable[..., list[Value]]:
 # -- Builders
 
 
+def _keeping_dtype(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference rule whose result has the operands' dtype: NumPy gives int8 for the 4-bit integers."""
+
+    def rule(values: Sequence[Any], **params: Any) -> list[Any]:
+        out, dtype = reference(*values, **params), values[0].dtype
+        return [out if out.dtype is dtype else out.astype(dtype)]
+
+    return rule
+
+
 def elementwise(
     name: str,
     *,
@@ -164,7 +174,7 @@ def elementwise(
         Primitive(
             name,
             abstract=abstract,
-            reference=lambda values, **params: [reference(*values, **params)],
+            reference=_keeping_dtype(reference) if gives is None else lambda values, **params: [reference(*values, **params)],
             lower=_operation(lowers_to) if isinstance(lowers_to, str) else lowers_to,
             jvp=Unsupported("it is set below"),
             transpose=transpose or Unsupported(NOT_LINEAR),
@@ -387,11 +397,15 @@ def _abs_partial(t: Any, x: Any, y: Any) -> Any:
     return select(ge(x, scalar(0, x)), t, neg(t))
 
 
+def _abs_reference(x: Any) -> Any:
+    return np.abs(x).astype(dtypes.real_part_of(np.asarray(x).dtype))
+
+
 def _abs_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
     return operands if avals[0].dtype in UNSIGNED else [b.op("stablehlo.abs", operands, avals[0])]
 
 
-abs_p = elementwise("abs", lowers_to=_abs_lower, reference=np.abs, gives=dtypes.real_part_of, partials=[_abs_partial], exact=False)
+abs_p = elementwise("abs", lowers_to=_abs_lower, reference=_abs_reference, gives=dtypes.real_part_of, partials=[_abs_partial], exact=False)
 abs = function_of(abs_p, "The absolute value of each entry.")
 
 
@@ -636,6 +650,7 @@ ge = function_of(ge_p, "Whether entries of `x` are at least those of `y`.", 2)
 # -- Bits and logic
 
 _BITS = INTEGERS | BOOL
+WORDS = frozenset(dtype for dtype in INTEGERS if dtypes.iinfo(dtype).bits >= 8)
 
 
 def _bits(name: str, lowers_to: str, reference: Any, arity: int = 2, over: frozenset[np.dtype] = _BITS, exact: bool = True) -> Primitive:
@@ -677,13 +692,13 @@ xor_p = _bits("xor", "stablehlo.xor", np.bitwise_xor)
 bitwise_xor = function_of(xor_p, "Bitwise exclusive or, of integers or booleans.", 2)
 not_p = _bits("not", "stablehlo.not", np.invert, arity=1)
 bitwise_not = function_of(not_p, "The bits of each entry, flipped.")
-shift_left_p = _bits("shift_left", "stablehlo.shift_left", _shift_reference(np.left_shift, np.zeros_like), over=INTEGERS)
+shift_left_p = _bits("shift_left", "stablehlo.shift_left", _shift_reference(np.left_shift, np.zeros_like), over=WORDS)
 shift_left = function_of(shift_left_p, "The bits of `x` moved up by `y` places.", 2)
-shift_right_logical_p = _bits("shift_right_logical", "stablehlo.shift_right_logical", _shift_reference(_logical_right, np.zeros_like), over=INTEGERS)
+shift_right_logical_p = _bits("shift_right_logical", "stablehlo.shift_right_logical", _shift_reference(_logical_right, np.zeros_like), over=WORDS)
 shift_right_logical = function_of(shift_right_logical_p, "The bits of `x` moved down by `y` places, with zeros moving in.", 2)
 shift_right_arithmetic_p = _bits(
     "shift_right_arithmetic", "stablehlo.shift_right_arithmetic",
-    _shift_reference(_arithmetic_right, _sign_bits), over=INTEGERS,
+    _shift_reference(_arithmetic_right, _sign_bits), over=WORDS,
 )  # fmt: skip
 shift_right_arithmetic = function_of(shift_right_arithmetic_p, "The bits of `x` moved down by `y` places, with its sign moving in.", 2)
 
@@ -693,7 +708,7 @@ def _count_bits(x: Any) -> Any:
     return np.bitwise_count(x.view(np.dtype(f"uint{8 * x.dtype.itemsize}"))).astype(x.dtype)
 
 
-population_count_p = _bits("population_count", "stablehlo.popcnt", _count_bits, arity=1, over=INTEGERS)
+population_count_p = _bits("population_count", "stablehlo.popcnt", _count_bits, arity=1, over=WORDS)
 population_count = function_of(population_count_p, "How many bits of each entry are set.")
 
 
@@ -708,7 +723,7 @@ def _clz_reference(x: Any) -> Any:
     return (width - length).astype(x.dtype)
 
 
-clz_p = _bits("clz", "stablehlo.count_leading_zeros", _clz_reference, arity=1, over=INTEGERS)
+clz_p = _bits("clz", "stablehlo.count_leading_zeros", _clz_reference, arity=1, over=WORDS)
 clz = function_of(clz_p, "How many zero bits stand above the highest set bit of each entry.")
 
 # -- Complex numbers
