@@ -1,0 +1,362 @@
+"""Products of vectors, matrices and stacks of them: each traces to one `dot_general`, and a transposition if need be.
+
+Operands meet in one dtype, which is also that of the result (`preferred_element_type` asks for another).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.numpy.axes import no_out, one_axis
+from xpr.numpy.matrices import diagonal
+from xpr.numpy.promotion import convert, promote_dtypes
+from xpr.numpy.reductions import sum as summed
+from xpr.primitives.dot import contract, dot_general_p
+from xpr.primitives.elementwise import conj, mul, sub
+from xpr.primitives.placing import concatenate, pad, slice_in_dim
+from xpr.primitives.precision import PrecisionLike, canonical_precision
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, move_axis, reshape, squeeze
+
+_NONE: tuple[int, ...] = ()
+
+
+def _product(a: Any, b: Any, numbers: Any, precision: Any, preferred: Any) -> Any:
+    """`dot_general` of operands of one dtype."""
+    if preferred is None:
+        dtype = a.aval.dtype if hasattr(a, "aval") else aval_of(a).dtype
+    else:
+        dtype = dtypes.canonical(preferred)
+    if precision is not None:
+        precision = canonical_precision(precision)
+    out = dot_general_p.bind(a, b, dimension_numbers=numbers, precision=precision, preferred_element_type=dtype)
+    return out if preferred is None else convert(out, dtype)
+
+
+def _promoted(a: Any, b: Any) -> tuple[Any, Any, ShapedArray, ShapedArray]:
+    """The operands in one dtype, and their types."""
+    x, y = getattr(a, "aval", None), getattr(b, "aval", None)
+    if x is None or y is None or x.dtype is not y.dtype or x.weak_type is not y.weak_type:
+        a, b = promote_dtypes(a, b)
+        x, y = aval_of(a), aval_of(b)
+    return a, b, x, y
+
+
+# Vectors and matrices: the dimension numbers by the operands' numbers of axes.
+_FLAT = {(i, j): (((i - 1,), (max(j - 2, 0),)), (_NONE, _NONE)) for i in range(1, 33) for j in range(1, 33)}
+
+
+def dot(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
+    """The product summed over the last axis of `a` and the last but one of `b` (or its only one).
+
+    A scalar multiplies. For stacks of matrices `matmul` is usually what is wanted.
+
+    Args:
+      a, b: arrays of any number of axes.
+      precision: see `lax.Precision`.
+      preferred_element_type: the dtype to sum in, and of the result.
+    Raises:
+      TypeError: the sizes of the axes summed over differ.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.dot(jnp.array([1., 2.]), jnp.array([3., 4.]))
+    Array(11., dtype=float32)
+    """
+    a, b, x, y = _promoted(a, b)
+    if not x.ndim or not y.ndim:
+        return _product(a, b, ((_NONE, _NONE), (_NONE, _NONE)), precision, preferred_element_type)
+    return _product(a, b, _FLAT[x.ndim, y.ndim], precision, preferred_element_type)
+
+
+def matmul(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
+    """The product of matrices, or of stacks of matrices, which broadcast: what `a @ b` is.
+
+    A vector on the left is a row, on the right a column, and gives up that axis again.
+
+    Args:
+      a, b: [..., n, k] and [..., k, m], or vectors [k].
+      precision: see `lax.Precision`.
+      preferred_element_type: the dtype to sum in, and of the result.
+    Raises:
+      ValueError: an operand is a scalar, or stacks don't broadcast.
+      TypeError: the sizes of the axes summed over differ.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.matmul(jnp.ones((5, 2, 3)), jnp.ones((3, 4))).shape
+    (5, 2, 4)
+    """
+    a, b, x, y = _promoted(a, b)
+    if not x.ndim or not y.ndim:
+        raise ValueError(
+            f"matmul: {x.str_short()} and {y.str_short()}: neither operand may be a scalar. To scale, write a * b."
+        )
+    if y.ndim <= 2:
+        return _product(a, b, _FLAT[x.ndim, y.ndim], precision, preferred_element_type)
+    if x.ndim == y.ndim and x.shape[:-2] == y.shape[:-2]:
+        n = x.ndim
+        stack = tuple(range(n - 2))
+        return _product(a, b, (((n - 1,), (n - 2,)), (stack, stack)), precision, preferred_element_type)
+    rows = ("row",) if x.ndim > 1 else ()
+    return _stacked(a, (*rows, "sum"), b, ("sum", "column"), (*rows, "column"), precision, preferred_element_type)
+
+
+def _stacked(a: Any, a_core: Any, b: Any, b_core: Any, out_core: Any, precision: Any, preferred: Any) -> Any:
+    """A product over the last axes, labelled; the axes before them are stacks that broadcast.
+
+    An axis of size 1 beside a longer one is dropped, so nothing is repeated.
+    """
+    x, y = aval_of(a), aval_of(b)
+    a_stack, b_stack = x.shape[: x.ndim - len(a_core)], y.shape[: y.ndim - len(b_core)]
+    depth = max(len(a_stack), len(b_stack))
+    try:
+        np.broadcast_shapes(a_stack, b_stack)
+    except ValueError:
+        types = f"{x.str_short()} and {y.str_short()}"
+        raise ValueError(f"The stacks of {types} don't broadcast: {a_stack} and {b_stack}.") from None
+
+    def labelled(operand: Any, stack: Any, other: Any, core: Any) -> tuple[Any, tuple[Any, ...]]:
+        beside = (1,) * (len(stack) - len(other)) + other[max(len(other) - len(stack), 0) :]
+        dropped = [i for i, (n, m) in enumerate(zip(stack, beside)) if n == 1 and (m != 1 or len(stack) < len(other))]
+        kept = [depth - len(stack) + i for i in range(len(stack)) if i not in dropped]
+        return squeeze(operand, dropped), (*kept, *core)
+
+    a, a_labels = labelled(a, a_stack, b_stack, a_core)
+    b, b_labels = labelled(b, b_stack, a_stack, b_core)
+    out_labels = (*range(depth), *out_core)
+    dtype = x.dtype if preferred is None else dtypes.canonical(preferred)
+    out = contract(
+        a, a_labels, b, b_labels, out_labels, precision=canonical_precision(precision), preferred_element_type=dtype
+    )
+    return out if preferred is None else convert(out, dtype)
+
+
+def vdot(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
+    """The inner product of all entries, those of `a` conjugated.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.vdot(jnp.array([1j, 2]), jnp.array([1j, 1]))
+    Array(3.+0.j, dtype=complex64)
+    """
+    a, b, x, y = _promoted(a, b)
+    return dot(
+        reshape(_conjugate(a), (x.size,)), reshape(b, (y.size,)), precision=precision,
+        preferred_element_type=preferred_element_type,
+    )  # fmt: skip
+
+
+def _conjugate(x: Any) -> Any:
+    return conj(x) if aval_of(x).dtype in dtypes.COMPLEX else x
+
+
+def vecdot(
+    x1: Any, x2: Any, /, *, axis: int = -1, precision: PrecisionLike = None, preferred_element_type: Any = None
+) -> Any:
+    """Inner products of stacks of vectors, which broadcast; those of `x1` are conjugated.
+
+    Args:
+      x1, x2: arrays whose vectors lie along `axis`.
+    Raises:
+      ValueError: the vectors' lengths differ, or stacks don't broadcast.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.vecdot(jnp.ones((2, 3)), jnp.arange(3.0))
+    Array([3., 3.], dtype=float32)
+    """
+    a, b, x, y = _promoted(x1, x2)
+    i, j = one_axis(axis, x.ndim), one_axis(axis, y.ndim)
+    if x.shape[i] != y.shape[j]:
+        types = f"{x.str_short()} and {y.str_short()}"
+        raise ValueError(f"vecdot: the vectors along axis {axis} of {types} differ in length.")
+    a, b = _conjugate(move_axis(a, i, x.ndim - 1)), move_axis(b, j, y.ndim - 1)
+    return _stacked(a, ("sum",), b, ("sum",), (), precision, preferred_element_type)
+
+
+def matvec(x1: Any, x2: Any, /) -> Any:
+    """Products of stacks of matrices [..., n, k] and vectors [..., k], which broadcast.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.matvec(jnp.ones((2, 3)), jnp.ones((5, 3))).shape
+    (5, 2)
+    """
+    a, b, x, y = _promoted(x1, x2)
+    _check_cores("matvec", x, 2, y, 1)
+    return _stacked(a, ("row", "sum"), b, ("sum",), ("row",), None, None)
+
+
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    """Products of stacks of vectors [..., k], conjugated, and matrices [..., k, m], which broadcast.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.vecmat(jnp.ones((5, 3)), jnp.ones((3, 2))).shape
+    (5, 2)
+    """
+    a, b, x, y = _promoted(x1, x2)
+    _check_cores("vecmat", x, 1, y, 2)
+    return _stacked(_conjugate(a), ("sum",), b, ("sum", "column"), ("column",), None, None)
+
+
+def _check_cores(name: str, x: ShapedArray, m: int, y: ShapedArray, n: int) -> None:
+    if x.ndim < m or y.ndim < n:
+        raise ValueError(f"{name}: {x.str_short()} and {y.str_short()} need at least {m} and {n} axes.")
+
+
+def inner(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
+    """The product summed over the last axes of both; a scalar multiplies.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.inner(jnp.ones((2, 3)), jnp.ones((4, 3))).shape
+    (2, 4)
+    """
+    a, b, x, y = _promoted(a, b)
+    sums = ((x.ndim - 1,), (y.ndim - 1,)) if x.ndim and y.ndim else (_NONE, _NONE)
+    return _product(a, b, (sums, (_NONE, _NONE)), precision, preferred_element_type)
+
+
+def outer(a: Any, b: Any, out: None = None) -> Any:
+    """The products of every entry of `a` with every entry of `b`, both taken as vectors.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
+    no_out("outer", out)
+    a, b, x, y = _promoted(a, b)
+    shape = (x.size, y.size)
+    rows = broadcast_in_dim(reshape(a, shape[:1]), shape, (0,))
+    return mul(rows, broadcast_in_dim(reshape(b, shape[1:]), shape, (1,)))
+
+
+def tensordot(
+    a: Any,
+    b: Any,
+    axes: int | Sequence[int] | Sequence[Sequence[int]] = 2,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The product summed over several axes.
+
+    Args:
+      a, b: arrays.
+      axes: a number n: the last n axes of `a` go with the first n of `b`; or a pair of axes, or of sequences of axes.
+    Returns:
+      The other axes of `a`, then those of `b`.
+    Raises:
+      TypeError: the axes don't match.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tensordot(jnp.ones((2, 3, 4)), jnp.ones((4, 3)), ([2, 1], [0, 1]))
+    Array([12., 12.], dtype=float32)
+    """
+    a, b, x, y = _promoted(a, b)
+    if isinstance(axes, (int, np.integer)):
+        if axes > min(x.ndim, y.ndim):
+            raise TypeError(f"tensordot: {x.str_short()} and {y.str_short()} have not both {axes} axes to sum over.")
+        sums: Any = (tuple(range(x.ndim - axes, x.ndim)), tuple(range(axes)))
+    else:
+        sums = _axes_pair(axes, x, y)
+    return _product(a, b, (sums, (_NONE, _NONE)), precision, preferred_element_type)
+
+
+def _axes_pair(axes: Any, x: ShapedArray, y: ShapedArray) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    try:
+        left, right = axes
+        listed = [list(part) if isinstance(part, (tuple, list, np.ndarray)) else [part] for part in (left, right)]
+        pair = [tuple(one_axis(i, aval.ndim) for i in part) for part, aval in zip(listed, (x, y))]
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"tensordot: axes={axes!r} must be a number, or name axes of {x.str_short()} and {y.str_short()}, as "
+            f"(1, 0) or ([0, 1], [1, 0]). {error}"
+        ) from None
+    if len(pair[0]) != len(pair[1]):
+        raise TypeError(
+            f"tensordot: axes={axes!r} names {len(pair[0])} axes of one operand and {len(pair[1])} of the other."
+        )
+    return pair[0], pair[1]
+
+
+def kron(a: Any, b: Any) -> Any:
+    """The Kronecker product: every entry of `a` times the whole of `b`, laid out as `a` is.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
+    Array([ 1,  2, 10, 20], dtype=int32)
+    """
+    a, b, x, y = _promoted(a, b)
+    ndim = max(x.ndim, y.ndim)
+    left, right = ((1,) * (ndim - v.ndim) + v.shape for v in (x, y))
+    shape = tuple(n for pair in zip(left, right) for n in pair)
+    blocks = broadcast_in_dim(reshape(a, left), shape, range(0, 2 * ndim, 2))
+    product = mul(blocks, broadcast_in_dim(reshape(b, right), shape, range(1, 2 * ndim, 2)))
+    return reshape(product, tuple(n * m for n, m in zip(left, right)))
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """Cross products of stacks of vectors in space, or in the plane: then only the third entry, if both are.
+
+    Args:
+      a, b: arrays whose vectors, of 2 or 3 entries, lie along `axisa` and `axisb`; their stacks broadcast.
+      axisc: where the vectors of the result lie.
+      axis: stands for all three.
+    Raises:
+      ValueError: vectors have other lengths.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b, x, y = _promoted(a, b)
+    a = move_axis(a, one_axis(axisa, x.ndim), x.ndim - 1)
+    b = move_axis(b, one_axis(axisb, y.ndim), y.ndim - 1)
+    return _cross(a, b, axisc)
+
+
+def _cross(a: Any, b: Any, axis: int) -> Any:
+    """Of vectors along the last axes."""
+    x, y = aval_of(a), aval_of(b)
+    if not {x.shape[-1], y.shape[-1]} <= {2, 3}:
+        raise ValueError(
+            f"cross: vectors of 2 or 3 entries are multiplied, and these have {x.shape[-1]} and {y.shape[-1]}: "
+            f"{x.str_short()}, {y.str_short()}."
+        )
+    planar = x.shape[-1] == y.shape[-1] == 2
+    stack = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    a, b = _spatial(a, stack), _spatial(b, stack)
+    # Entry i of the product is a[i+1] b[i+2] - a[i+2] b[i+1], indices taken modulo 3.
+    last = len(stack)
+    once, twice = ([slice_in_dim(v, k, k + 3, axis=last) for v in (a, b)] for k in (1, 2))
+    product = sub(mul(once[0], twice[1]), mul(twice[0], once[1]))
+    if planar:
+        return squeeze(slice_in_dim(product, 2, 3, axis=last), (last,))
+    return move_axis(product, last, one_axis(axis, last + 1))
+
+
+def _spatial(v: Any, stack: tuple[int, ...]) -> Any:
+    """The vectors, with a third entry 0 where they are planar, twice one after the other; the stack broadcast."""
+    aval = aval_of(v)
+    if aval.shape[-1] == 2:
+        v = pad(v, np.zeros((), aval.dtype)[()], [(0, 0, 0)] * (aval.ndim - 1) + [(0, 1, 0)])
+    v = broadcast_to(v, (*stack, 3))
+    return concatenate([v, v], len(stack))
+
+
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Any:
+    """The sum along a diagonal, `offset` places above the main one.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    """
+    no_out("trace", out)
+    return summed(diagonal(a, offset, axis1, axis2), -1, dtype)

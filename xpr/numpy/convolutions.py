@@ -1,0 +1,84 @@
+"""Convolution and correlation of sequences, as convolutions of one image with one channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy.promotion import promote_inexact
+from xpr.primitives.convolution_functions import conv_general_dilated
+from xpr.primitives.elementwise import conj
+from xpr.primitives.precision import PrecisionLike
+from xpr.primitives.shapes import reshape, rev
+
+_MODES = ("full", "same", "valid")
+
+
+def convolve(
+    a: Any, v: Any, mode: str = "full", *, precision: PrecisionLike = None, preferred_element_type: Any = None
+) -> Any:
+    """The convolution of two sequences, sum over m of a[m] v[n - m], in floating point.
+
+    Args:
+      a, v: sequences of N and M entries; the longer may be either.
+      mode: "full": all N + M - 1 places where they overlap; "same": the middle max(N, M) of these; "valid": where the
+        shorter lies wholly within the longer.
+      precision: see `lax.Precision`.
+      preferred_element_type: the dtype to sum in, and of the result.
+    Raises:
+      ValueError: an operand is no sequence or is empty, or there is no such mode.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.convolve(jnp.array([1., 2., 3.]), jnp.array([0., 1.]))
+    Array([0., 1., 2., 3.], dtype=float32)
+    """
+    a, v = _sequences("convolve", a, v, mode)
+    if aval_of(a).size < aval_of(v).size:
+        a, v = v, a
+    return _slide(a, rev(v, (0,)), mode, precision, preferred_element_type)
+
+
+def correlate(
+    a: Any, v: Any, mode: str = "valid", *, precision: PrecisionLike = None, preferred_element_type: Any = None
+) -> Any:
+    """The correlation of two sequences, sum over n of a[n + k] conj(v[n]), in floating point.
+
+    Args:
+      a, v, mode, precision, preferred_element_type: as for `convolve`.
+    Raises:
+      ValueError: an operand is no sequence or is empty, or there is no such mode.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.correlate(jnp.array([1., 2., 3.]), jnp.array([0., 1.]))
+    Array([2., 3.], dtype=float32)
+    """
+    a, v = _sequences("correlate", a, v, mode)
+    if aval_of(v).dtype in dtypes.COMPLEX:
+        v = conj(v)
+    if aval_of(a).size < aval_of(v).size:  # then the shorter slides the other way
+        return rev(_slide(v, a, mode, precision, preferred_element_type), (0,))
+    return _slide(a, v, mode, precision, preferred_element_type)
+
+
+def _sequences(name: str, a: Any, v: Any, mode: str) -> list[Any]:
+    if mode not in _MODES:
+        raise ValueError(f"{name}: mode={mode!r} must be one of {', '.join(map(repr, _MODES))}.")
+    a, v = promote_inexact(a, v)
+    x, y = aval_of(a), aval_of(v)
+    if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
+        raise ValueError(
+            f"{name}: takes two sequences with at least one entry each, and got {x.str_short()} and {y.str_short()}."
+        )
+    return [a, v]
+
+
+def _slide(longer: Any, window: Any, mode: str, precision: Any, preferred: Any) -> Any:
+    """The sums of products with `window` wherever `mode` lets it lie."""
+    n, m = aval_of(longer).size, aval_of(window).size
+    pads = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
+    out = conv_general_dilated(
+        reshape(longer, (1, 1, n)), reshape(window, (1, 1, m)), (1,), [pads], precision=precision,
+        preferred_element_type=preferred,
+    )  # fmt: skip
+    return reshape(out, (n + sum(pads) - m + 1,))
