@@ -190,7 +190,7 @@ def clear_caches() -> None:
     for caches in list(_all_caches):
         caches.clear()
     for primitive in all_primitives():
-        primitive.compiled.clear()
+        primitive.plans.clear()
         primitive.typed.clear()
     release_memory()
 

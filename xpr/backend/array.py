@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler, devices
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of
 from xpr.errors import DeletedArrayError
 
 
@@ -157,6 +157,8 @@ def host_value(x: Any, aval: ShapedArray) -> Any:
     """The NumPy value of an array, NumPy array or scalar, in the dtype of `aval`."""
     if type(x) is Array:
         return x.host
+    if type(x) in TYPED_SCALARS:
+        return x
     value = np.asarray(x)
     return value.astype(aval.dtype) if value.dtype != aval.dtype or isinstance(x, np.ndarray) else value
 

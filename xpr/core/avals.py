@@ -114,6 +114,15 @@ def python_scalar_aval(kind: type) -> ShapedArray:
 
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
 
+# NumPy scalars of at most 32 bits, whose type is the same under every setting.
+TYPED_SCALARS: dict[type, ShapedArray] = {
+    dtype.type: ShapedArray((), dtype)
+    for dtype in (
+        dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.uint8, dtypes.uint16, dtypes.uint32,
+        dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.complex64,
+    )
+}  # fmt: skip
+
 
 def aval_of(x: Any) -> ShapedArray:
     """The abstract value of an array, a tracer, a NumPy array or scalar, or a Python scalar.
@@ -121,7 +130,7 @@ def aval_of(x: Any) -> ShapedArray:
     Raises:
       TypeError: `x` is none of these.
     """
-    aval = getattr(x, "aval", None)
+    aval = getattr(x, "aval", None) or TYPED_SCALARS.get(type(x))
     if aval is not None:
         return aval
     if type(x) in _PYTHON_SCALARS:

@@ -70,7 +70,7 @@ class Primitive:
 
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact", "call",
-        "faster_in_numpy", "typed", "compiled", "__weakref__",
+        "faster_in_numpy", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +103,7 @@ class Primitive:
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         self.typed: dict[Any, list[ShapedArray]] = {}
-        self.compiled: dict[Any, Any] = {}
+        self.plans: dict[Any, Any] = {}  # how to run it eagerly, by operand types and parameters
         for slot in SLOTS:
             rule = getattr(self, slot)
             if isinstance(rule, Unsupported):

@@ -14,6 +14,7 @@ import numpy as np
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, buffer_of, host_value
 from xpr.backend.stablehlo import Module
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, escaped, install_base
 from xpr.core.jaxpr import Jaxpr, Literal
@@ -24,69 +25,81 @@ from xpr.transforms.lower import lower_jaxpr, lower_operation
 HOST_LIMIT = 1 << 14  # entries; beyond it XLA's threads and asynchronous dispatch win
 
 
+class Plan:
+    """How an operation runs on operands of some types: in NumPy where `execute` is None, else by a compiled program."""
+
+    __slots__ = ("out_avals", "execute", "handlers", "where")
+
+    def __init__(self, out_avals: list[ShapedArray], executable: compiler.Executable | None, where: Any):
+        self.out_avals, self.where = out_avals, where
+        self.execute = None if executable is None else executable.raw.execute_sharded
+        self.handlers = None if executable is None else executable.handlers
+
+
 class EvalTrace(Trace):
     """Runs operations."""
 
-    __slots__ = ("host_is_default",)
+    __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.host_is_default: bool | None = None
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-        avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
         if primitive.evaluate is not None:
+            for x in args:
+                if type(x) is not Array:
+                    _aval(x)
             return primitive.evaluate(args, params)
-        out_avals = primitive.type_of(avals, params)
-        if primitive.exact and self.runs_on_host(primitive, args, avals, out_avals, params):
-            values = [x.host if type(x) is Array else host_value(x, aval) for x, aval in zip(args, avals)]
-            with np.errstate(all="ignore"):  # inf and nan are values here, as in XLA
-                outs = primitive.reference(values, **params)
-            return [Array(aval, out) for aval, out in zip(out_avals, outs)]
-        return self.run(primitive, args, avals, out_avals, params)
-
-    def runs_on_host(
-        self,
-        primitive: Primitive,
-        args: Sequence[Any],
-        avals: tuple[ShapedArray, ...],
-        out_avals: Sequence[ShapedArray],
-        params: dict[str, Any],
-    ) -> bool:
-        """Whether NumPy is to run an exact operation: a small one, or one that NumPy is better at."""
-        small = True
-        for aval in out_avals:
-            if aval.size > HOST_LIMIT:
-                small = False
+        key: list[Any] = [settings.default_device]
         for x in args:
             if type(x) is Array:
+                key.append(x.aval)
                 if x._device is not None:
-                    return False
-                if x.aval.size > HOST_LIMIT:
-                    small = False
-        if not small and (primitive.faster_in_numpy is None or not primitive.faster_in_numpy(avals, **params)):
-            return False
-        if self.host_is_default is None:
-            self.host_is_default = devices.default_backend() == "cpu"
-        return self.host_is_default
+                    key[0] = device_of(args)
+            else:
+                key.append(_aval(x))
+        if params:
+            key.extend(params.items())
+        plan = self.plan(primitive, tuple(key), args, params)
+        if plan.execute is None:
+            avals = key[1:]
+            values = [x.host if type(x) is Array else host_value(x, aval) for x, aval in zip(args, avals)]
+            with np.errstate(all="ignore"):  # inf and nan are values here, as in XLA
+                return list(map(Array, plan.out_avals, primitive.reference(values, **params)))
+        buffers = [x.buffer if type(x) is Array else buffer_of(x, aval) for x, aval in zip(args, key[1:])]
+        outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
+        if plan.where is None:
+            return [Array(aval, None, b) for aval, b in zip(plan.out_avals, outs)]
+        return [Array(aval, None, b, plan.where) for aval, b in zip(plan.out_avals, outs)]
 
-    def run(
-        self,
-        primitive: Primitive,
-        args: Sequence[Any],
-        avals: tuple[ShapedArray, ...],
-        out_avals: list[ShapedArray],
-        params: dict[str, Any],
-    ) -> list[Any]:
-        device = device_of(args)
-        key = (avals, device, *params.items())
+    def plan(self, primitive: Primitive, key: tuple[Any, ...], args: Sequence[Any], params: dict[str, Any]) -> Plan:
         try:
-            executable = primitive.compiled[key]
+            return primitive.plans[key]
         except KeyError:
-            executable = primitive.compiled[key] = compile_operation(primitive, avals, out_avals, params, device)
-        buffers = [x.buffer if type(x) is Array else buffer_of(x, aval) for x, aval in zip(args, avals)]
-        where = None if device is devices.default_device() else device
-        return [Array(aval, None, b, where) for aval, b in zip(out_avals, executable.run(buffers))]
+            made = primitive.plans[key] = make_plan(primitive, key[0], key[1 : len(args) + 1], params)
+            return made
+        except TypeError:  # a parameter that can't be hashed
+            return make_plan(primitive, key[0], key[1 : len(args) + 1], params)
+
+
+def make_plan(primitive: Primitive, device: Any, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
+    """Types the operation, and compiles it unless NumPy is to run it."""
+    out_avals = primitive.type_of(avals, params)
+    default = devices.default_device()
+    if device is None and primitive.exact and default.platform == "cpu" and runs_on_host(primitive, avals, out_avals, params):
+        return Plan(out_avals, None, None)
+    place = default if device is None or isinstance(device, str) else device
+    executable = compile_operation(primitive, avals, out_avals, params, place)
+    return Plan(out_avals, executable, None if place is default else place)
+
+
+def runs_on_host(
+    primitive: Primitive, avals: tuple[ShapedArray, ...], out_avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> bool:
+    """Whether NumPy is to run an exact operation: a small one, or one that NumPy is better at."""
+    if all(aval.size <= HOST_LIMIT for aval in (*avals, *out_avals)):
+        return True
+    return primitive.faster_in_numpy is not None and primitive.faster_in_numpy(avals, **params)
 
 
 def _aval(x: Any) -> ShapedArray:
