@@ -85,7 +85,7 @@ def _one(dtype: np.dtype) -> Any:
     return np.ones((), dtype)[()]
 
 
-_SET = Operation("set", lambda old, new: new, lambda dtype: scatter_p, None, np.positive)
+SET = Operation("set", lambda old, new: new, lambda dtype: scatter_p, None, np.positive)
 _ADD = Operation("add", ufuncs.add, _scatter_or(scatter_add_p, scatter_max_p), _negative_zero, np.add)
 _SUBTRACT = Operation(
     "subtract", e.sub, lambda dtype: scatter_sub_p, lambda dtype: np.zeros((), dtype)[()], np.subtract
@@ -532,7 +532,7 @@ class IndexUpdateRef:
         )  # fmt: skip
 
     set = _method(
-        _SET,
+        SET,
         """x with the entries replaced by values, which broadcast.
 
         >>> import xpr.numpy as jnp
