@@ -196,12 +196,13 @@ reduce_prod = function_of(
 # -- Truths and bits
 
 
-def _all_bits(dtype: np.dtype) -> Any:
+def all_bits(dtype: np.dtype) -> Any:
+    """The value whose bits are all set: what changes no bitwise and."""
     return True if dtype == dtypes.bool_ else -1 if dtype in dtypes.SIGNED else dtypes.iinfo(dtype).max
 
 
 _BITS = INTEGERS | BOOL
-reduce_and_p = reduction("reduce_and", over=_BITS, lowers_to="stablehlo.and", start=_all_bits, ufunc=np.bitwise_and)
+reduce_and_p = reduction("reduce_and", over=_BITS, lowers_to="stablehlo.and", start=all_bits, ufunc=np.bitwise_and)
 reduce_and = function_of(
     reduce_and_p,
     """Whether all entries over some axes are true; of integers, the bits that all of them have.

@@ -1,0 +1,175 @@
+"""reduce: arrays reduced over axes by any associative function.
+
+The operations that have a primitive (primitives/reductions.py) are recognized by what the user's function does to two
+scalars, however it is written. Any other function is applied, as `vmap` would, to the first and the second half of the
+entries, then to the halves of the result, and so on: each of log n steps is an operation on whole arrays, and every
+transformation of it is at hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes, tree
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.primitive import Primitive
+from xpr.core.source import describe_function
+from xpr.primitives import elementwise as e
+from xpr.primitives import reductions as r
+from xpr.primitives.cumulative import greatest, least
+from xpr.primitives.placing import concatenate, slice_in_dim
+from xpr.primitives.shapes import broadcast_to, reduce_sum, reshape, transpose
+from xpr.transforms.batch import batch_flat
+from xpr.transforms.stage import stage
+
+_SCALARS = frozenset({bool, int, float, complex})
+
+
+def reduce(
+    operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]
+) -> Any:
+    """Reduces arrays over axes by an associative function of two scalars.
+
+    Args:
+      operands: an array, or a pytree of arrays of one shape that are reduced together.
+      init_values: for each array a scalar of its dtype, which comes in once.
+      computation: takes two scalars, or two pytrees of them like `operands`, and gives such a one; associative.
+      dimensions: the axes to reduce; none of them leaves the arrays as they are.
+    Returns:
+      A pytree like `operands`, without the axes.
+    Raises:
+      TypeError: shapes differ, initial values are no scalars of the arrays' dtypes, `computation` gives something else
+        than it takes, or the axes are no different axes of the arrays.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reduce(jnp.array([[1., 2.], [3., 4.]]), 1., lambda x, y: x * y, (1,))
+    Array([ 2., 12.], dtype=float32)
+    """
+    leaves, structure = tree.flatten(operands)
+    starts, start_structure = tree.flatten(init_values)
+    if not leaves or start_structure != structure or len({aval_of(x).shape for x in leaves}) != 1:
+        raise TypeError(
+            f"reduce: takes arrays of one shape, and as many initial values in the same structure; it was given "
+            f"({_types(leaves)}) in {structure} and ({_types(starts)}) in {start_structure}."
+        )
+    ndim = aval_of(leaves[0]).ndim
+    axes = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in map(int, dimensions))
+    if len(set(axes)) != len(axes) or not all(0 <= axis < ndim for axis in axes):
+        raise TypeError(
+            f"reduce: dimensions must be different axes of {_types(leaves[:1])}, and are {tuple(dimensions)}."
+        )
+    starts = [_start(start, aval_of(x)) for start, x in zip(starts, leaves)]
+    if not axes:
+        return operands
+    of_scalars = _on_leaves(computation, structure)
+    if len(leaves) == 1:
+        known = _known(of_scalars, aval_of(leaves[0]))
+        if known is not None:
+            return tree.unflatten(structure, [_reduce_by(known, leaves[0], starts[0], axes)])
+    return tree.unflatten(structure, _reduce_in_pairs(of_scalars, leaves, starts, axes))
+
+
+def _types(values: Sequence[Any]) -> str:
+    return ", ".join(aval_of(x).str_short() for x in values)
+
+
+def _start(start: Any, aval: ShapedArray) -> Any:
+    """The initial value in the operand's dtype."""
+    given = aval_of(start)
+    if type(start) in _SCALARS:
+        if dtypes.promote_pair(aval.dtype, False, given.dtype, given.weak_type)[0] == aval.dtype:
+            return aval.dtype.type(start)
+    elif given.ndim == 0 and given.dtype == aval.dtype:
+        return start
+    raise TypeError(
+        f"reduce: the initial value for {aval.str_short()} must be a scalar of its dtype, and is {given.str_short()}. "
+        "Convert one of them."
+    )
+
+
+def _on_leaves(computation: Callable[..., Any], structure: Any) -> Callable[..., list[Any]]:
+    """The user's function on flat lists of scalars."""
+
+    def on_leaves(*scalars: Any) -> list[Any]:
+        half = len(scalars) // 2
+        left, right = (tree.unflatten(structure, list(part)) for part in (scalars[:half], scalars[half:]))
+        outs, found = tree.flatten(computation(left, right))
+        same = [aval_of(x).str_short() == aval_of(y).str_short() for x, y in zip(outs, scalars)]
+        if found != structure or not all(same):
+            raise TypeError(
+                f"reduce: {describe_function(computation)} must give what it takes twice, ({_types(scalars[:half])}) "
+                f"in {structure}; it gave ({_types(outs)}) in {found}."
+            )
+        return outs
+
+    return on_leaves
+
+
+# -- Operations with a primitive
+
+# What it does to two scalars: the reduction, the operation, and the value that changes nothing, by dtype.
+_KNOWN: dict[Primitive, tuple[Callable[..., Any], Callable[..., Any], Callable[[np.dtype], Any]]] = {
+    e.add_p: (reduce_sum, e.add, lambda dtype: 0),
+    e.mul_p: (r.reduce_prod, e.mul, lambda dtype: 1),
+    e.max_p: (r.reduce_max, e.max, least),
+    e.min_p: (r.reduce_min, e.min, greatest),
+    e.and_p: (r.reduce_and, e.bitwise_and, r.all_bits),
+    e.or_p: (r.reduce_or, e.bitwise_or, lambda dtype: 0),
+    e.xor_p: (r.reduce_xor, e.bitwise_xor, lambda dtype: 0),
+}
+
+
+def _known(of_scalars: Callable[..., list[Any]], aval: ShapedArray) -> Any:
+    """The entry of `_KNOWN` for a function that does one operation to two scalars, or None."""
+    scalar = ShapedArray((), aval.dtype)
+    closed = stage(of_scalars, [scalar, scalar])
+    eqns, jaxpr = closed.eqns, closed.jaxpr
+    if len(eqns) != 1 or closed.consts or set(eqns[0].invars) != set(jaxpr.invars) or jaxpr.outvars != eqns[0].outvars:
+        return None
+    primitive = eqns[0].primitive
+    if primitive in (e.add_p, e.mul_p) and aval.dtype == dtypes.bool_:
+        return None
+    if primitive in (e.max_p, e.min_p) and aval.dtype in dtypes.COMPLEX:
+        return None
+    return _KNOWN.get(primitive)
+
+
+def _reduce_by(known: Any, x: Any, start: Any, axes: tuple[int, ...]) -> Any:
+    reduction, operation, neutral = known
+    result = reduction(x, axes)
+    is_neutral = isinstance(start, np.generic) and start == np.asarray(neutral(start.dtype), start.dtype)
+    return result if is_neutral else operation(start, result)
+
+
+# -- Any other function
+
+
+def _reduce_in_pairs(
+    of_scalars: Callable[..., list[Any]], leaves: Sequence[Any], starts: Sequence[Any], axes: tuple[int, ...]
+) -> list[Any]:
+    shape = aval_of(leaves[0]).shape
+    kept = tuple(i for i in range(len(shape)) if i not in axes)
+    result = tuple(shape[i] for i in kept)
+    length, row = math.prod(shape[i] for i in axes), math.prod(result)
+    values = [reshape(transpose(x, (*axes, *kept)), (length, row)) for x in leaves]
+
+    def joined(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+        flat = [reshape(x, (aval_of(x).size,)) for x in (*left, *right)]
+        outs, dims = batch_flat(of_scalars, aval_of(flat[0]).size, flat, [0] * len(flat))
+        shape = aval_of(left[0]).shape
+        return [reshape(x, shape) if dim == 0 else broadcast_to(x, shape) for x, dim in zip(outs, dims)]
+
+    while length > 1:
+        even = length - length % 2
+        pairs = joined(*([slice_in_dim(x, first, even, 2) for x in values] for first in (0, 1)))
+        if length % 2:
+            pairs = [concatenate([x, slice_in_dim(y, even, length)], 0) for x, y in zip(pairs, values)]
+        values = pairs
+        length -= even // 2
+    firsts = [broadcast_to(np.asarray(x) if isinstance(x, np.generic) else x, (1, row)) for x in starts]
+    values = joined(firsts, values) if length else firsts
+    return [reshape(x, result) for x in values]
