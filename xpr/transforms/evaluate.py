@@ -26,14 +26,26 @@ HOST_LIMIT = 1 << 14  # entries; beyond it XLA's threads and asynchronous dispat
 
 
 class Plan:
-    """How an operation runs on operands of some types: in NumPy where `execute` is None, else by a compiled program."""
+    """How an operation runs on operands of some types: in NumPy where `on_host`, else by a program, compiled at need.
 
-    __slots__ = ("out_avals", "execute", "handlers", "where")
+    NumPy has to wait for its operands, so an operation on a value that is still being computed runs as a program, and
+    stays asynchronous.
+    """
 
-    def __init__(self, out_avals: list[ShapedArray], executable: compiler.Executable | None, where: Any):
-        self.out_avals, self.where = out_avals, where
-        self.execute = None if executable is None else executable.raw.execute_sharded
-        self.handlers = None if executable is None else executable.handlers
+    __slots__ = ("on_host", "out_avals", "place", "where", "execute", "handlers")
+
+    def __init__(self, on_host: bool, out_avals: list[ShapedArray], place: Any, where: Any):
+        self.on_host, self.out_avals, self.place, self.where = on_host, out_avals, place, where
+        self.execute = self.handlers = None
+
+    def compile(self, primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> None:
+        module = Module(self.place.platform)
+        module.function(
+            "main", avals, lambda b, xs: lower_operation(b, primitive, xs, self.out_avals, params), public=True
+        )
+        text, name = module.text(primitive.name), primitive.name
+        executable = compiler.compile(text, self.out_avals, self.place, name=name, quick=True)
+        self.execute, self.handlers = executable.raw.execute_sharded, executable.handlers
 
 
 class EvalTrace(Trace):
@@ -61,12 +73,14 @@ class EvalTrace(Trace):
         if params:
             key.extend(params.items())
         plan = self.plan(primitive, tuple(key), args, params)
-        if plan.execute is None:
-            avals = key[1:]
+        avals = key[1:]
+        if plan.on_host and all_ready(args):
             values = [x.host if type(x) is Array else host_value(x, aval) for x, aval in zip(args, avals)]
             with np.errstate(all="ignore"):  # inf and nan are values here, as in XLA
                 return list(map(Array, plan.out_avals, primitive.reference(values, **params)))
-        buffers = [x.buffer if type(x) is Array else buffer_of(x, aval) for x, aval in zip(args, key[1:])]
+        if plan.execute is None:
+            plan.compile(primitive, avals[: len(args)], params)
+        buffers = [x.buffer if type(x) is Array else buffer_of(x, aval) for x, aval in zip(args, avals)]
         outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
         if plan.where is None:
             return [Array(aval, None, b) for aval, b in zip(plan.out_avals, outs)]
@@ -83,14 +97,21 @@ class EvalTrace(Trace):
 
 
 def make_plan(primitive: Primitive, device: Any, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
-    """Types the operation, and compiles it unless NumPy is to run it."""
+    """Types the operation, and decides where it is to run."""
     out_avals = primitive.type_of(avals, params)
     default = devices.default_device()
-    if device is None and primitive.exact and default.platform == "cpu" and runs_on_host(primitive, avals, out_avals, params):
-        return Plan(out_avals, None, None)
     place = default if device is None or isinstance(device, str) else device
-    executable = compile_operation(primitive, avals, out_avals, params, place)
-    return Plan(out_avals, executable, None if place is default else place)
+    on_host = device is None and primitive.exact and default.platform == "cpu"
+    on_host = on_host and runs_on_host(primitive, avals, out_avals, params)
+    return Plan(on_host, out_avals, place, None if place is default else place)
+
+
+def all_ready(args: Sequence[Any]) -> bool:
+    """Whether no operand is still being computed."""
+    for x in args:
+        if type(x) is Array and x._host is None and not x.is_ready():
+            return False
+    return True
 
 
 def runs_on_host(
@@ -124,19 +145,6 @@ def device_of(args: Sequence[Any]) -> Any:
                 )
             found = x._device
     return found or devices.default_device()
-
-
-def compile_operation(
-    primitive: Primitive,
-    avals: Sequence[ShapedArray],
-    out_avals: list[ShapedArray],
-    params: dict[str, Any],
-    device: Any,
-) -> compiler.Executable:
-    """A program of one operation."""
-    module = Module(device.platform)
-    module.function("main", avals, lambda b, xs: lower_operation(b, primitive, xs, out_avals, params), public=True)
-    return compiler.compile(module.text(primitive.name), out_avals, device, name=primitive.name, quick=True)
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str) -> list[Any]:
