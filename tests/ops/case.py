@@ -15,6 +15,7 @@ from tests.ops.table import FromTypes, Row, Sample
 from xpr import core, dtypes, tree
 from xpr.api.jit import jit
 from xpr.api.staging import trace_function
+from xpr.api.vmap import vmap
 from xpr.core.avals import aval_of
 from xpr.transforms.evaluate import reference_eval
 
@@ -31,6 +32,11 @@ class Case:
         self.params = {k: self._made(v) if isinstance(v, FromTypes) else v for k, v in given.items()}
 
     def __call__(self, *xs: Any) -> list[Any]:
+        if self.row.along is None:
+            return self._bind(*xs)
+        return vmap(self._bind, axis_name=self.row.along)(*xs)
+
+    def _bind(self, *xs: Any) -> list[Any]:
         out = self.primitive.bind(*xs, **self.params)
         return list(out) if self.primitive.multiple_results else [out]
 
@@ -46,11 +52,21 @@ class Case:
         """The positions of the operands that have derivatives."""
         return [i for i, x in enumerate(self.operands) if x.dtype in dtypes.INEXACT]
 
+    def types(self, operands: Sequence[Any]) -> list[core.ShapedArray]:
+        """The types of the results by the typing rule."""
+        if self.row.along is None:
+            return self.primitive.type_of(tuple(map(aval_of, operands)), self.params)
+        return trace_function(self.__call__, operands, {}, "staged by a law")[0].out_avals
+
     @property
     def has_reference(self) -> bool:
-        return self.primitive.call or not isinstance(self.primitive.reference, core.Unsupported)
+        given = self.row.meaning is not None or self.primitive.call
+        return given or not isinstance(self.primitive.reference, core.Unsupported)
 
     def reference(self, *xs: Any) -> list[Any]:
+        if self.row.meaning is not None:
+            with np.errstate(all="ignore"):
+                return self.row.meaning(*xs, **self.params)
         if self.primitive.call:
             return reference_eval(self.params["call_jaxpr"], (), *xs)
         with np.errstate(all="ignore"):

@@ -85,6 +85,9 @@ class Row:
     tolerance: of comparisons of values, relative, in units of the dtype's epsilon (default 16).
     skip: laws that don't hold, each with its reason.
     signed_zeros: False where the sign of a zero is left open, as in the greater of 0.0 and -0.0.
+    along: for collectives, the name of the axis they run along: what is tried is the primitive mapped over axis 0 of
+        all operands, with this name.
+    meaning: what takes the place of the reference rule, as a NumPy function of the operands that gives a list.
     """
 
     primitive: Primitive
@@ -94,6 +97,8 @@ class Row:
     tolerance: float = 16.0
     dtypes: Sequence[Any] | None = None
     signed_zeros: bool = True
+    along: str | None = None
+    meaning: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         unknown = set(self.skip) - set(LAWS)

@@ -91,7 +91,7 @@ def eager(case: Case) -> None:
 def typing(case: Case) -> None:
     """The typing rule gives the types of the values, however they are computed, and only weak operands weak results."""
     _check_typing(case, case.operands)
-    for x in case.primitive.type_of(tuple(map(aval_of, case.operands)), case.params):
+    for x in case.types(case.operands):
         if x.weak_type and not case.params.get("weak_type"):
             raise AssertionError("typing: the result is weak, and no operand is")
     weak = [Array(aval_of(x).update(weak_type=x.dtype.kind != "b"), x) for x in case.operands]
@@ -99,8 +99,7 @@ def typing(case: Case) -> None:
     if case.has_reference:
         with enable_x64():
             wide = case.wide()
-            avals = wide.primitive.type_of(tuple(map(aval_of, wide.operands)), wide.params)
-            _check_reference_types(wide, avals)
+            _check_reference_types(wide, wide.types(wide.operands))
     if case.row.differentiable and case.active and not case.sample.edges:
         for dtype in value_dtypes(case.row, case.sample):
             if dtype in dtypes.INEXACT and not dtypes.is_narrowed(dtype):
@@ -142,7 +141,7 @@ def _check_typing(case: Case, operands: Sequence[Any]) -> None:
 
 
 def _check_types(case: Case, operands: Sequence[Any], how: str, found: Sequence[Any]) -> None:
-    expected = case.primitive.type_of(tuple(map(aval_of, operands)), case.params)
+    expected = case.types(operands)
     if [*found] != [*expected]:
         raise AssertionError(f"typing: the rule says {expected}, and {how} it is {found}")
 
