@@ -242,8 +242,10 @@ _ACCEPTS = {bool: BOOL, int: NUMBERS, float: INEXACT, complex: COMPLEX}
 
 
 def scalar(value: Any, x: Any) -> Any:
-    """A number in the dtype of `x`, as an operand beside it."""
-    return aval_of(x).dtype.type(value)
+    """A number in the dtype of `x`, and weak where `x` is, as an operand beside it."""
+    aval = aval_of(x)
+    number = aval.dtype.type(value)
+    return number.item() if aval.weak_type else number
 
 
 # -- Arithmetic
