@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy import reductions, statistics, ufuncs
@@ -40,7 +41,8 @@ def _greatest(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     if aval_of(x).dtype in dtypes.COMPLEX:
         x = e.real(x)
     if entries_along(shape, axes):
-        return reduce_max_p.bind(stop_gradient(x), axes=axes)
+        constant = x if type(x) is Array else stop_gradient(x)  # an array in memory has no derivative to stop
+        return reduce_max_p.bind(constant, axes=axes)
     return full([n for i, n in enumerate(shape) if i not in axes], -np.inf, aval_of(x).dtype)
 
 

@@ -243,7 +243,12 @@ def _at_known_places(rows: Any, q: np.ndarray, method: str) -> Any:
             return read(ordered, places, len(row_shape))
         return reshape(slice_in_dim(ordered, int(places), int(places) + 1, axis=-1), row_shape)
 
-    result = at(low) if np.all(low == high) else _mixed(at(low), at(high), share.astype(dtype))
+    if np.all(low == high):
+        result = at(low)
+    elif method == "midpoint":
+        result = e.mul(e.add(at(low), at(high)), dtype.type(0.5))
+    else:
+        result = _mixed(at(low), at(high), (1 - share).astype(dtype)[()], share.astype(dtype)[()])
     greatest = reshape(slice_in_dim(ordered, n - 1, n, axis=-1), row_shape)  # nan, if any entry is: nan sorts last
     return _nan_where(e.ne(greatest, greatest), _q_first(result) if q.ndim else result)
 
@@ -275,7 +280,8 @@ def _at_computed_places(rows: Any, q: Any, method: str, ignore_nan: bool) -> Any
     lower = read_rows(ordered, convert(low, dtypes.int32), len(row_shape))
     result = lower
     if high is not low:
-        result = _mixed(lower, read_rows(ordered, convert(high, dtypes.int32), len(row_shape)), convert(share, dtype))
+        higher = read_rows(ordered, convert(high, dtypes.int32), len(row_shape))
+        result = _mixed(lower, higher, convert(e.sub(e.scalar(1, share), share), dtype), convert(share, dtype))
     result = _q_first(result) if q_shape else reshape(result, row_shape)
     if ignore_nan:
         return result  # a row without entries reads its nan
@@ -306,11 +312,11 @@ def _between(q: Any, count: Any, method: str) -> tuple[Any, Any, Any]:
     return low, high if method == "linear" else low, share
 
 
-def _mixed(low: Any, high: Any, share: Any) -> Any:
-    """low (1 - share) + high share; `share` may be a scalar or a vector along the last axis."""
-    share = broadcast_to(share, aval_of(low).shape) if aval_of(share).ndim else share
-    rest = e.sub(e.scalar(1, share), share)
-    return e.add(e.mul(low, rest), e.mul(high, share))
+def _mixed(low: Any, high: Any, of_low: Any, of_high: Any) -> Any:
+    """The weighted sum of two arrays; weights are scalars, arrays of their shape, or vectors along the last axis."""
+    shape = aval_of(low).shape
+    of_low, of_high = (broadcast_to(w, shape) if aval_of(w).ndim else w for w in (of_low, of_high))
+    return e.add(e.mul(low, of_low), e.mul(high, of_high))
 
 
 def _q_first(x: Any) -> Any:

@@ -19,7 +19,7 @@ from xpr.numpy.ufuncs import select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
 from xpr.primitives.placing import broadcasted_iota, concatenate, select
-from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reduce_sum, reshape, rev
+from xpr.primitives.shapes import broadcast_in_dim, full, reduce_sum, reshape, rev
 
 # -- Sorting
 
@@ -277,9 +277,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     n = aval_of(bins).size
     if n == 0:
         return searchsorted(bins, x)
-    method = method or "scan"
-    rising = searchsorted(bins, x, "left" if right else "right", method=method)
-    falling = searchsorted(rev(bins, (0,)), x, "right" if right else "left", method=method)
-    first, last = (reshape(read(bins, np.array([i], np.int32)), ()) for i in (0, n - 1))
-    falling = e.sub(aval_of(falling).dtype.type(n), falling)
-    return select_scalar(broadcast_to(e.ge(last, first), aval_of(rising).shape), rising, falling)
+    rising = e.ge(*(read(bins, np.int32(i)) for i in (n - 1, 0)))
+    upward = select_scalar(rising, bins, rev(bins, (0,)))
+    place = searchsorted(upward, x, "left" if right else "right", method=method or "scan")
+    return select_scalar(rising, place, e.sub(aval_of(place).dtype.type(n), place))

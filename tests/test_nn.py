@@ -1,0 +1,199 @@
+"""xpr.nn against the peer: values, types, derivatives at kinks and extremes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import xpr
+import xpr.numpy as jnp
+from tests.numpy_table import check, close, jax, ours
+from xpr import nn
+from xpr.testing import check_grads
+
+rng = np.random.default_rng(0)
+NAMES = {
+    "e": np.array([-np.inf, -100, -6, -3, -1, -0.7, -0.0, 0.0, 0.3, 1, 3, 6, 100, np.inf, np.nan], np.float32),
+    "x": np.array([[0.5, -1.0, 3.0], [200.0, 0.0, -50.0]], np.float32),
+    "i": np.array([[0, 1, 2], [3, -1, 7]], np.int32),
+    "f": np.array([[0.5, -1.0, 3.0], [2.0, 0.0, -5.0]], bfloat16),
+    "c": np.array([1 + 2j, 0.5 - 1j, 3.0], np.complex64),
+    "mask": np.array([[True, False, True], [True, True, False]]),
+    "none": np.zeros((2, 3), bool),
+    "rows": np.array([True, False])[:, None],
+    "empty": np.zeros((3, 0), np.float32),
+    "query": rng.normal(size=(2, 4, 4, 8)).astype(np.float32),
+    "key": rng.normal(size=(2, 5, 2, 8)).astype(np.float32),
+    "value": rng.normal(size=(2, 5, 2, 8)).astype(np.float32),
+    "bias": rng.normal(size=(1, 4, 4, 5)).astype(np.float32),
+    "seen": rng.random((2, 1, 4, 5)) < 0.7,
+}
+
+ELEMENTWISE = """
+relu relu6 sigmoid softplus soft_sign silu swish mish log_sigmoid leaky_relu hard_sigmoid hard_silu hard_swish
+hard_tanh elu celu selu gelu squareplus identity tanh sparse_plus sparse_sigmoid
+""".split()
+
+# Derivatives where jax's is another one: at nan, and where only one of the two is finite.
+OWN_SLOPES = {
+    ("relu", 1): {np.nan: 1.0}, ("relu6", 1): {np.nan: 1.0}, ("hard_sigmoid", 1): {np.nan: 1 / 6},
+    ("hard_silu", 2): {np.nan: 1 / 3}, ("hard_swish", 2): {np.nan: 1 / 3},
+    ("sparse_plus", 1): {-np.inf: 0.0, np.inf: 1.0}, ("celu", 2): {0.0: 1.0},
+}  # fmt: skip
+
+
+def derivative(library, name, order):
+    function = getattr(library.nn, name)
+    for _ in range(order):
+        function = library.grad(function)
+    return library.vmap(function)
+
+
+@pytest.mark.skipif(jax is None, reason="compares with jax")
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_activations_and_their_derivatives(name, order):
+    points = NAMES["e"]
+    want = np.array(derivative(jax, name, order)(points))
+    for point, slope in OWN_SLOPES.get((name, order), {}).items():
+        want[np.isnan(points) if np.isnan(point) else points == point] = slope
+    have = derivative(xpr, name, order)(jnp.asarray(points))
+    assert have.dtype == want.dtype
+    close(have, want)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("name", [name for name in ELEMENTWISE if name not in {"soft_sign", "sparse_sigmoid"}])
+def test_derivatives_are_finite_at_finite_points(name, order):
+    points = jnp.array([-1e4, -100.0, -6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0, 100.0, 1e4])
+    assert np.isfinite(np.asarray(derivative(xpr, name, order)(points))).all()
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_derivatives_away_from_kinks(name):
+    check_grads(getattr(nn, name), (np.array([-3.7, -0.6, 0.4, 2.2], np.float32),), order=2, modes=("fwd", "rev"))
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("argument", ["1.5", "x", "f"])
+def test_types_of_activations(name, argument):
+    check(f"nn.{name}({argument})", NAMES)
+
+
+CALLS = """
+nn.relu(i)
+nn.hard_tanh(i)
+nn.identity(i)
+nn.gelu(x, approximate=False)
+nn.gelu(i)
+nn.leaky_relu(x, 0.2)
+nn.leaky_relu(i, 1)
+nn.elu(x, alpha=jnp.array([1, 2, 3.0]))
+nn.celu(x, 2)
+nn.squareplus(x, b=0)
+nn.glu(f[:, :2])
+nn.glu(jnp.arange(8.0).reshape(4, 2), axis=0)
+nn.log1mexp(jnp.array([0.1, 0.69, 0.7, 5.0, 100.0]))
+nn.softmax(x)
+nn.softmax(x, axis=0)
+nn.softmax(x, axis=None)
+nn.softmax(x, axis=(0, 1))
+nn.softmax(i)
+nn.softmax(f)
+nn.softmax(empty)
+nn.softmax(x, where=mask)
+nn.softmax(x, where=none)
+nn.softmax(jnp.array([-inf, -inf]))
+nn.softmax(jnp.array([-inf, 0]))
+nn.log_softmax(x)
+nn.log_softmax(x, axis=0)
+nn.log_softmax(f, axis=None)
+nn.log_softmax(x, where=mask)
+nn.log_softmax(jnp.array([-inf, 0]))
+nn.logsumexp(x)
+nn.logsumexp(x, axis=1, keepdims=True)
+nn.logsumexp(i)
+nn.logsumexp(2.0)
+nn.logsumexp(f, axis=0)
+nn.logsumexp(c)
+nn.logsumexp(x, b=jnp.array([1, -1, 0]))
+nn.logsumexp(x, b=jnp.array([1, -1, 0]), return_sign=True)
+nn.logsumexp(x, axis=0, b=jnp.array([1, -1, 0]), return_sign=True)
+nn.logsumexp(x, axis=0, return_sign=True, keepdims=True)
+nn.logsumexp(jnp.array([-inf, -inf]))
+nn.logsumexp(jnp.array([inf, 1]))
+nn.logsumexp(jnp.array([inf, 1]), b=jnp.array([0, 1]))
+nn.logsumexp(empty, axis=1)
+nn.logsumexp(x, where=none)
+nn.logsumexp(x, where=mask, axis=1)
+nn.logmeanexp(x)
+nn.logmeanexp(x, axis=1, where=mask, keepdims=True)
+nn.logmeanexp(x, where=rows, axis=0)
+nn.standardize(x)
+nn.standardize(i)
+nn.standardize(x, axis=0, mean=1.0)
+nn.standardize(x, axis=0, variance=jnp.array([1.0, 2, 3]))
+nn.standardize(f, axis=None)
+nn.standardize(x, where=mask)
+nn.standardize(x, algorithm='stable', epsilon=0.1)
+nn.one_hot(i, 3)
+nn.one_hot(i, 3, axis=0)
+nn.one_hot(i, 3, axis=1, dtype=int)
+nn.one_hot(jnp.array([0.0, 1]), 3)
+nn.one_hot(1, 3)
+grad(nn.logsumexp)(jnp.array([-inf, 1000]))
+grad(lambda x: nn.softmax(x)[0, 0])(x)
+grad(lambda x: nn.log_softmax(x, axis=0)[1, 0])(x)
+grad(lambda x: nn.softmax(x, where=mask)[0, 0])(x)
+nn.dot_product_attention(query, key, value)
+nn.dot_product_attention(query[0], key[0], value[0])
+nn.dot_product_attention(query, key, value, scale=0.5, bias=bias)
+nn.dot_product_attention(query, key, value, mask=seen)
+nn.dot_product_attention(query, key, value, is_causal=True)
+nn.dot_product_attention(query, key, value, local_window_size=1)
+nn.dot_product_attention(query, key, value, local_window_size=(2, 0), mask=seen, bias=bias)
+nn.dot_product_attention(query, key, value, key_value_seq_lengths=jnp.array([3, 5]))
+nn.dot_product_attention(query, key, value, query_seq_lengths=jnp.array([2, 4]), is_causal=True)
+nn.dot_product_attention(query, key, value, return_residual=True)
+nn.dot_product_attention(query.astype(bfloat16), key.astype(bfloat16), value.astype(bfloat16))
+grad(lambda q: nn.dot_product_attention(q, key, value, is_causal=True).sum())(query)
+"""
+
+
+@pytest.mark.parametrize("call", [line for line in CALLS.splitlines() if line])
+def test_like_the_peer(call):
+    check(call, NAMES, tolerance=2e-2 if "bfloat16" in call else None)
+
+
+def test_no_nan_from_rows_that_are_masked_everywhere():
+    x, none = jnp.array([1.0, 2.0]), jnp.array([False, False])
+    close(xpr.grad(lambda x: nn.softmax(x, where=none)[0])(x), [0.0, 0.0])
+    close(nn.logsumexp(x, where=none), -np.inf)
+
+
+def test_one_hot_of_more_classes_than_the_indices_dtype_holds():
+    close(nn.one_hot(jnp.array([1, 2], jnp.uint8), 300).sum(), 2.0)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "standardize", "logmeanexp"])
+def test_derivatives_over_axes(name):
+    check_grads(getattr(nn, name), (rng.normal(size=(3, 4)).astype(np.float32),), order=2, modes=("fwd", "rev"))
+
+
+ERRORS = [
+    ("nn.glu(x)", ValueError, "odd size"),
+    ("nn.softmax(2.0)", ValueError, "out of bounds"),
+    ("nn.softmax(x, where=x)", ValueError, "boolean"),
+    ("nn.one_hot(i, 3, axis=3)", ValueError, "out of bounds"),
+    ("nn.standardize(x, algorithm='quick')", ValueError, "stable"),
+    ("nn.dot_product_attention(query, key, value[:, :, :1])", ValueError, "do not fit"),
+    ("nn.dot_product_attention(query, key, value, mask=bias)", ValueError, "bias"),
+    ("nn.dot_product_attention(query, key, value, implementation='cudnn')", ValueError, "implementation"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        ours(call, NAMES)
