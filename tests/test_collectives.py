@@ -1,0 +1,280 @@
+"""Collectives over the axes that vmap names: values by hand, derivatives, jit, nesting, printing, and messages."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.ops.table import floats
+from xpr import lax
+from xpr.config import enable_x64
+from xpr.testing import check_grads
+
+X = floats(4, 4, 2, 6)
+GROUPS = [[0, 2], [3, 1]]
+
+
+def mapped(fun, x=X, **kwargs):
+    return xpr.vmap(fun, axis_name="i", **kwargs)(x)
+
+
+def close(got, expected):
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def in_every_row(x):
+    return np.stack([x] * 4)
+
+
+# What each comes to, in NumPy: from all the rows, to all the rows.
+MEANINGS = {
+    "psum": (lambda v: lax.psum(v, "i"), lambda x: in_every_row(x.sum(0))),
+    "pmean": (lambda v: lax.pmean(v, "i"), lambda x: in_every_row(x.mean(0))),
+    "pmax": (lambda v: lax.pmax(v, "i"), lambda x: in_every_row(x.max(0))),
+    "pmin": (lambda v: lax.pmin(v, "i"), lambda x: in_every_row(x.min(0))),
+    "index": (lambda v: v * lax.axis_index("i"), lambda x: x * np.arange(4, dtype=np.float32)[:, None, None, None]),
+    "size": (lambda v: v * lax.axis_size("i"), lambda x: x * np.float32(4)),
+    "all_gather": (lambda v: lax.all_gather(v, "i"), in_every_row),
+    "all_gather axis": (lambda v: lax.all_gather(v, "i", axis=-2), lambda x: in_every_row(np.moveaxis(x, 0, 2))),
+    "all_gather tiled": (
+        lambda v: lax.all_gather(v, "i", axis=1, tiled=True), lambda x: in_every_row(np.concatenate(x, 1)),
+    ),
+    "psum_scatter": (lambda v: lax.psum_scatter(v, "i"), lambda x: x.sum(0)),
+    "psum_scatter tiled": (
+        lambda v: lax.psum_scatter(jnp.tile(v, 2), "i", scatter_dimension=2, tiled=True),
+        lambda x: np.stack(np.split(np.tile(x.sum(0), 2), 4, 2)),
+    ),
+    "ppermute": (
+        lambda v: lax.ppermute(v, "i", [(0, 1), (1, 3), (3, 0)]), lambda x: np.stack([x[3], x[0], 0 * x[0], x[1]]),
+    ),
+    "pshuffle": (lambda v: lax.pshuffle(v, "i", [2, 0, 3, 1]), lambda x: x[[2, 0, 3, 1]]),
+    "pbroadcast": (lambda v: lax.pbroadcast(v, "i", 2), lambda x: in_every_row(x[2])),
+    "all_to_all": (lambda v: lax.all_to_all(v, "i", 0, 1), lambda x: np.moveaxis(x, (0, 1), (2, 0))),
+    "all_to_all tiled": (
+        lambda v: lax.all_to_all(v, "i", 0, 2, tiled=True),
+        lambda x: np.moveaxis(x, (0, 1), (2, 0)).reshape(4, 1, 2, 24),
+    ),
+    "pswapaxes": (lambda v: lax.pswapaxes(v, "i", 0), lambda x: np.swapaxes(x, 0, 1)),
+}  # fmt: skip
+
+
+@pytest.fixture(params=MEANINGS)
+def meaning(request):
+    return MEANINGS[request.param]
+
+
+def test_values(meaning):
+    fun, in_numpy = meaning
+    close(mapped(fun), in_numpy(X))
+
+
+def test_over_another_axis_of_the_arguments(meaning):
+    fun, in_numpy = meaning
+    close(mapped(fun, np.moveaxis(X, 0, 2), in_axes=2), in_numpy(X))
+
+
+def test_jit_inside_and_outside(meaning):
+    fun, in_numpy = meaning
+    close(xpr.jit(lambda x: mapped(xpr.jit(fun), x))(X), in_numpy(X))
+
+
+def test_what_is_the_same_in_all_rows(meaning):
+    fun, in_numpy = meaning
+    with_rows = xpr.vmap(lambda _, v: fun(v), in_axes=(0, None), axis_name="i")
+    close(with_rows(np.zeros(4, np.float32), X[0]), in_numpy(in_every_row(X[0])))
+
+
+def test_inside_a_map_over_rows_that_do_not_communicate(meaning):
+    fun, in_numpy = meaning
+    both = np.stack([X, 2 * X])
+    expected = np.stack([in_numpy(x) for x in both])
+    close(xpr.vmap(mapped_fun(fun))(both), expected)
+    across = xpr.vmap(xpr.vmap(fun, in_axes=-1, out_axes=-1), axis_name="i")(np.moveaxis(both, 0, -1))
+    close(across, np.moveaxis(expected, 0, -1))
+
+
+def mapped_fun(fun):
+    return lambda x: mapped(fun, x)
+
+
+def test_derivatives_of_the_whole(meaning):
+    fun, in_numpy = meaning
+    weights = floats(*in_numpy(X).shape, salt=1)
+
+    def total(x):
+        return jnp.sum(weights * jnp.sin(mapped(fun, x)))
+
+    with enable_x64():
+        check_grads(total, (X.astype(np.float64),), order=1)
+
+
+def test_derivatives_in_the_rows(meaning):
+    """In each row the derivative of the sum of all rows' losses: the collectives' transposes communicate, too."""
+    fun, in_numpy = meaning
+    weights = floats(*in_numpy(X).shape, salt=1)
+
+    def loss(v, w):
+        return jnp.sum(w * jnp.sin(fun(v)))
+
+    in_rows = xpr.vmap(xpr.grad(loss), axis_name="i")
+    of_all = xpr.grad(lambda x: jnp.sum(xpr.vmap(loss, axis_name="i")(x, weights)))(X)
+    close(in_rows(X, weights), of_all)
+    close(xpr.jit(in_rows)(X, weights), of_all)
+    tangents = xpr.vmap(lambda v, w, t: xpr.jvp(lambda v: loss(v, w), (v,), (t,))[1], axis_name="i")
+    direction = floats(*X.shape, salt=2)
+    close(np.asarray(tangents(X, weights, direction)).sum(), (of_all * direction).sum())
+
+
+def test_ties_share_the_derivative_of_a_maximum():
+    rows = np.array([1.0, 3.0, 3.0], np.float32)
+    close(xpr.grad(lambda x: mapped(lambda v: lax.pmax(v, "i"), x)[0])(rows), np.array([0, 0.5, 0.5], np.float32))
+
+
+# -- Several axes
+
+
+def test_several_names():
+    x = floats(4, 3, 5)
+
+    def twice(fun):
+        return xpr.vmap(xpr.vmap(fun, axis_name="j"), axis_name="i")(x)
+
+    everywhere = np.ones((4, 3, 1), np.float32)
+    close(twice(lambda v: lax.psum(v, ("i", "j"))), everywhere * x.sum((0, 1)))
+    close(twice(lambda v: lax.psum(v, "j")), everywhere * x.sum(1, keepdims=True))
+    close(twice(lambda v: lax.pmin(v, ("j", "i"))), everywhere * x.min((0, 1)))
+    close(twice(lambda v: lax.axis_index(("i", "j"))), np.arange(12, dtype=np.int32).reshape(4, 3))
+    close(twice(lambda v: lax.axis_index(("j", "i"))), np.arange(12, dtype=np.int32).reshape(3, 4).T)
+    close(twice(lambda v: lax.all_gather(v, ("i", "j"))), everywhere[..., None] * x.reshape(12, 5))
+    close(twice(lambda v: lax.psum_scatter(lax.all_gather(v, ("i", "j")), ("i", "j"))), 12 * x)
+    close(twice(lambda v: v * lax.psum(1, ("i", "j"))), 12 * x)
+    close(twice(xpr.jit(lambda v: lax.psum(lax.psum(v, "i"), "j"))), everywhere * x.sum((0, 1)))
+
+
+def test_axes_by_number():
+    x = floats(4, 3, 5)
+    close(mapped(lambda v: lax.psum(v, (0, "i")), x), in_every_row(x.sum((0, 1))))
+    close(lax.psum(x, (0, 2)), x.sum((0, 2)))
+
+
+def test_an_inner_axis_hides_an_outer_one_of_the_same_name():
+    x = floats(4, 3)
+    close(mapped(lambda v: mapped(lambda w: lax.psum(w, "i"), v), x), np.repeat(x.sum(1, keepdims=True), 3, 1))
+
+
+# -- Trees, numbers, dtypes
+
+
+def test_trees():
+    out = mapped(lambda v: lax.psum({"a": v, "b": (v * 2, 3)}, "i"))
+    close(out["a"], in_every_row(X.sum(0)))
+    close(out["b"][0], in_every_row(2 * X.sum(0)))
+    assert out["b"][1].tolist() == [12] * 4
+    assert mapped(lambda v: lax.psum((), "i")) == ()
+
+
+def test_a_number_is_multiplied_by_the_size_of_the_axis():
+    sizes = []
+
+    def fun(v):
+        sizes.extend([lax.psum(1, "i"), lax.psum(0.5, "i"), lax.psum(True, "i"), lax.pmean(3, "i")])
+        return v
+
+    mapped(fun)
+    assert sizes == [4, 2.0, 4, 3.0]
+
+
+def test_dtypes():
+    flags = np.array([True, False, True, True])
+    close(mapped(lambda v: lax.psum(v, "i"), flags), np.full(4, 3, np.int32))
+    close(mapped(lambda v: lax.pmean(v, "i"), np.arange(4, dtype=np.int32)), np.full(4, 1.5, np.float32))
+    with pytest.raises(TypeError, match="pmax: takes .* c64"):
+        xpr.jit(lambda x: mapped(xpr.jit(lambda v: lax.pmax(v, "i")), x))(np.ones(4, np.complex64))
+
+
+# -- Groups
+
+
+def test_groups():
+    a, b = X[0] + X[2], X[1] + X[3]
+    close(mapped(lambda v: lax.psum(v, "i", axis_index_groups=GROUPS)), np.stack([a, b, a, b]))
+    close(mapped(lambda v: lax.pmean(v, "i", axis_index_groups=GROUPS)), np.stack([a, b, a, b]) / 2)
+    c = X[0] + X[2] + X[3]
+    close(mapped(lambda v: lax.psum(v, "i", axis_index_groups=[[1], [0, 3, 2]])), np.stack([c, X[1], c, c]))
+    even, odd = np.stack([X[0], X[2]], 1), np.stack([X[3], X[1]], 1)
+    gathered = mapped(lambda v: lax.all_gather(v, "i", axis=1, axis_index_groups=GROUPS))
+    close(gathered, np.stack([even, odd, even, odd]))
+    scattered = mapped(lambda v: lax.psum_scatter(v, "i", scatter_dimension=1, axis_index_groups=GROUPS))
+    close(scattered, np.stack([a[:, 0], b[:, 1], a[:, 1], b[:, 0]]))
+    exchanged = mapped(lambda v: lax.all_to_all(v, "i", 1, 1, axis_index_groups=GROUPS))
+    rows = [(0, 2, 0), (3, 1, 1), (0, 2, 1), (3, 1, 0)]
+    close(exchanged, np.stack([np.stack([X[i][:, k], X[j][:, k]], 1) for i, j, k in rows]))
+
+
+def test_groups_are_checked():
+    with pytest.raises(ValueError, match="every index of one named axis once"):
+        mapped(lambda v: lax.psum(v, "i", axis_index_groups=[[0, 1], [2]]))
+    with pytest.raises(ValueError, match="of one size"):
+        mapped(lambda v: lax.all_gather(v, "i", axis_index_groups=[[0], [1, 2, 3]]))
+    with pytest.raises(ValueError, match="differs from row to row"):
+        mapped(lambda v: lax.psum(1, "i", axis_index_groups=[[0], [1, 2, 3]]))
+
+
+# -- Jaxprs and messages
+
+
+def test_jaxprs():
+    def fun(x):
+        return lax.psum(x, "rows"), lax.all_gather(x, "rows"), lax.ppermute(x, "rows", [(0, 1), (1, 0)])
+
+    text = str(xpr.make_jaxpr(fun, axis_env=[("rows", 2)])(np.ones(3, np.float32)))
+    assert text == (
+        "{ lambda ; a:f32[3]. let\n"
+        "    b:f32[3] = psum[axes=('rows',) axis_index_groups=None] a\n"
+        "    c:f32[2,3] = all_gather[\n"
+        "      all_gather_dimension=0\n"
+        "      axis_index_groups=None\n"
+        "      axis_name=('rows',)\n"
+        "      axis_size=2\n"
+        "      tiled=False\n"
+        "    ] a\n"
+        "    d:f32[3] = ppermute[axis_name=('rows',) perm=((0, 1), (1, 0))] a\n"
+        "  in (b, c, d) }"
+    )
+
+
+def test_a_jitted_function_is_traced_for_each_size_of_the_axis():
+    mean = xpr.jit(lambda v: lax.pmean(v, "i"))
+    for n in (2, 3, 2):
+        close(mapped(mean, np.arange(n, dtype=np.float32)), np.full(n, (n - 1) / 2, np.float32))
+
+
+def test_names_must_be_mapped():
+    with pytest.raises(xpr.errors.AxisNameError, match="no mapped axis named 'j'; the axes in scope here are: 'i'"):
+        mapped(lambda v: lax.psum(v, "j"))
+    for fun in (lax.psum, lax.pmax, lax.all_gather, lax.psum_scatter):
+        with pytest.raises(NameError, match="vmap"):
+            fun(1.0, "i")
+    with pytest.raises(NameError):
+        lax.axis_index("i")
+    staged = xpr.make_jaxpr(lambda x: lax.psum(x, "i"), axis_env=[("i", 2)])(1.0)
+    with pytest.raises(NotImplementedError, match="psum.*named axis"):
+        xpr.core.jaxpr_as_fun(staged)(1.0)
+
+
+def test_arguments_are_checked():
+    for perm in ([(0, 1), (2, 1)], [(0, 1), (0, 2)], [(0, 4)]):
+        with pytest.raises(ValueError, match="ppermute: perm must name places along 'i', from 0 to 3"):
+            mapped(lambda v, perm=perm: lax.ppermute(v, "i", perm))
+    with pytest.raises(ValueError, match="pshuffle"):
+        mapped(lambda v: lax.pshuffle(v, "i", [0, 0, 1, 2]))
+    with pytest.raises(ValueError, match=r"psum_scatter: axis 1 of f32\[4,2,6\] is dealt out to 4 rows"):
+        mapped(lambda v: lax.psum_scatter(v, "i", scatter_dimension=1))
+    with pytest.raises(ValueError, match="all_to_all: axis 1 .* is split among 4 rows"):
+        mapped(lambda v: lax.all_to_all(v, "i", 1, 0))
+    with pytest.raises(ValueError, match="out of its range"):
+        mapped(lambda v: lax.all_gather(v, "i", axis=7))
+    with pytest.raises(ValueError, match="runs along one named axis"):
+        mapped(lambda v: mapped_fun(lambda w: lax.ppermute(w, ("i", "i"), [(0, 1)]))(v))
