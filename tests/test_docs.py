@@ -1,7 +1,7 @@
 """The pages run as they stand: README.md and docs/, every block of code in order, its output compared with the page's.
 
 * A ```python block with `>>>` prompts is a doctest session; without them it is a script, and a ```text block right
-  after it holds what it prints, and, where it raises, the last lines of the traceback. All blocks of a page share names.
+  after it holds what it prints, and, where it raises, the last lines of the traceback. A page's blocks share names.
 * Numbers with a decimal point may differ in the last digits, which depend on the machine; all else must be equal.
 * Any other block, and one that can't be run here, has `<!-- not run: reason -->` before it.
 """

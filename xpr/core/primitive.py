@@ -128,10 +128,11 @@ class Primitive:
         try:
             return self.typed[key]
         except KeyError:
-            outs = self.typed[key] = self.abstract(avals, **params)
-            return outs
+            pass  # what is raised below is then no consequence of this, in tracebacks
         except TypeError:  # a parameter that can't be hashed
             return self.abstract(avals, **params)
+        outs = self.typed[key] = self.abstract(avals, **params)
+        return outs
 
 
 _registry: dict[str, Primitive] = {}

@@ -90,10 +90,11 @@ class EvalTrace(Trace):
         try:
             return primitive.plans[key]
         except KeyError:
-            made = primitive.plans[key] = make_plan(primitive, key[0], key[1 : len(args) + 1], params)
-            return made
+            pass  # what is raised below is then no consequence of this, in tracebacks
         except TypeError:  # a parameter that can't be hashed
             return make_plan(primitive, key[0], key[1 : len(args) + 1], params)
+        made = primitive.plans[key] = make_plan(primitive, key[0], key[1 : len(args) + 1], params)
+        return made
 
 
 def make_plan(primitive: Primitive, device: Any, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
