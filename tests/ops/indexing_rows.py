@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.table import ANY, NUMBERS, Row, Sample, distinct, floats, integers
+from tests.ops.table import ANY, NUMBERS, FromTypes, Row, Sample, distinct, floats, integers
+from xpr.control.scatter_apply import scatter_apply_p
+from xpr.core.avals import ShapedArray
 from xpr.primitives.dynamic import dynamic_slice_p, dynamic_update_slice_p
+from xpr.primitives.elementwise import mul, scalar, sub
 from xpr.primitives.gather_scatter import gather_p, scatter_add_p, scatter_sub_p
 from xpr.primitives.scatter import scatter_max_p, scatter_min_p, scatter_mul_p, scatter_p
 from xpr.primitives.windows import (
@@ -17,6 +20,7 @@ from xpr.primitives.windows import (
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
 )  # fmt: skip
+from xpr.transforms.stage import stage
 
 ROWS_OF_A_MATRIX = (1,), (0,), (0,)
 ENTRIES = (), (0, 1), (1, 0)
@@ -58,6 +62,18 @@ def writes(spread: Any = floats) -> list[Sample]:
     ]
 
 
+def applied(operand: Any, indices: Any, shape: tuple[int, ...], numbers: Any, mode: Any = FILL_OR_DROP) -> Sample:
+    """1 - 2x at the places; where one is named twice, of that."""
+
+    def body(x: Any) -> list[Any]:
+        return [sub(scalar(1, x), mul(scalar(2, x), x))]
+
+    jaxpr = FromTypes(lambda aval, _: stage(body, [ShapedArray((), aval.dtype)]).jaxpr)
+    sample = scatter(operand, indices, None, numbers, mode, update_shape=shape, update_jaxpr=jaxpr)
+    sample.operands.pop()
+    return sample
+
+
 ROWS = [
     Row(
         gather_p,
@@ -85,6 +101,18 @@ ROWS = [
     Row(scatter_mul_p, writes(), dtypes=NUMBERS),
     Row(scatter_min_p, writes(distinct)),
     Row(scatter_max_p, writes(distinct)),
+    Row(
+        scatter_apply_p,
+        [
+            applied(floats(3, 2), TWICE, (4, 2), ROWS_OF_A_MATRIX, PROMISE_IN_BOUNDS),
+            applied(floats(3, 2), OUTSIDE, (4, 2), ROWS_OF_A_MATRIX),
+            applied(floats(3, 2), OUTSIDE, (4, 2), ROWS_OF_A_MATRIX, CLIP),
+            applied(floats(3, 4), np.array([1], np.int32), (4,), ((0,), (0,), (0,))),
+            applied(floats(2, 4), integers(2, 3, 1, below=4), (2, 3), ROW_BY_ROW),
+        ],
+        differentiable=False,
+        dtypes=(np.int32, np.float32, np.complex64),
+    ),
     Row(
         dynamic_slice_p,
         [

@@ -360,6 +360,7 @@ def update(
         done = _updated_on_host(x, index, values, operation)
         if done is not None:
             return done
+    mode = None if mode is None else GatherScatterMode.from_any(mode)
     x = as_operand(x)
     aval = aval_of(x)
     values = None if values is None else _value(x, values)

@@ -605,6 +605,7 @@ def read(
     """`x[index]`, and what happens to places outside said by `mode`, see `Array.at`."""
     x = as_operand(x)
     shape = aval_of(x).shape
+    mode = None if mode is None else GatherScatterMode.from_any(mode)
     entries = normal_form(index, shape, mode, wrap_negative_indices)
     if mode is None and not any(type(e) in (np.ndarray, Flag) or len(getattr(e, "shape", ())) for e in entries):
         return _read_scalars(x, shape, entries, wrap_negative_indices)
