@@ -3,8 +3,11 @@
 from xpr import core as core
 from xpr import dtypes as dtypes
 from xpr import errors as errors
+from xpr import extend as extend
 from xpr import lax as lax
+from xpr import nn as nn
 from xpr import numpy as numpy
+from xpr import random as random
 from xpr import tree as tree
 from xpr import tree_util as tree_util
 from xpr.api.grad import grad as grad
@@ -22,6 +25,10 @@ from xpr.api.jit import jit as jit
 from xpr.api.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from xpr.api.staging import eval_shape as eval_shape
 from xpr.api.staging import make_jaxpr as make_jaxpr
+from xpr.api.transfer import block_until_ready as block_until_ready
+from xpr.api.transfer import copy_to_host_async as copy_to_host_async
+from xpr.api.transfer import device_get as device_get
+from xpr.api.transfer import device_put as device_put
 from xpr.api.vmap import vmap as vmap
 from xpr.backend.array import Array as Array
 from xpr.backend.devices import default_backend as default_backend
@@ -38,5 +45,6 @@ from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
 from xpr.control.custom_derivatives import custom_jvp as custom_jvp
 from xpr.control.custom_derivatives import custom_vjp as custom_vjp
+from xpr.core.avals import aval_of as typeof
 
 __version__ = "0.1.0"
