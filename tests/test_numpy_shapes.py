@@ -300,3 +300,55 @@ def test_errors(call: str, error: type[Exception], message: str) -> None:
 def test_values_that_decide_a_shape_must_be_known(f: Any) -> None:
     with pytest.raises(ConcretizationTypeError):
         xpr.jit(f)(jnp.arange(3))
+
+
+# -- vectorize
+
+
+def test_vectorize() -> None:
+    @jnp.vectorize
+    def scalar(x: Any, y: Any) -> Any:
+        assert x.shape == y.shape == ()
+        return x * y + 1
+
+    a, b = np.arange(3.0, dtype=np.float32), np.arange(2.0, dtype=np.float32)[:, None]
+    np.testing.assert_array_equal(scalar(a, b), a * b + 1)
+    np.testing.assert_array_equal(xpr.jit(scalar)(a, 2.0), a * 2 + 1)
+    product = jnp.vectorize(lambda m, v: m @ v, signature="(n,m),(m)->(n)")
+    m, v = np.random.RandomState(0).rand(4, 1, 2, 3), np.random.RandomState(1).rand(5, 3)
+    m, v = m.astype(np.float32), v.astype(np.float32)
+    np.testing.assert_allclose(product(m, v), np.einsum("axnm,xm->axn", np.repeat(m, 5, 1), v), rtol=1e-5)
+    two = jnp.vectorize(lambda x, how, *, k: (x + k, x.sum()), excluded=(1, "k"), signature="(n)->(n),()")
+    rows = jnp.arange(6.0).reshape(2, 3)
+    shifted, sums = two(rows, "any", k=1)
+    assert shifted.tolist() == (rows + 1).tolist() and sums.tolist() == [3, 12]
+
+
+@pytest.mark.parametrize(("signature", "args", "message"), [
+    ("(n->n", (1.0,), "no signature"), ("(n),(n)->()", (np.ones(3, np.float32),), "2 arguments"),
+    ("(n),(n)->()", (np.ones(3, np.float32), np.ones(2, np.float32)), "axis n has the sizes 3 and 2"),
+    ("(n,m)->()", (np.ones(3, np.float32),), r"not the axes \(n,m\)"),
+    ("(n)->(n)", (np.ones(3, np.float32),), r"not the axes \(n\)"),
+])  # fmt: skip
+def test_vectorize_refuses(signature: str, args: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        jnp.vectorize(lambda *xs: xs[0].sum(), signature=signature)(*args)
+
+
+# -- Files
+
+
+def test_files(tmp_path: Any) -> None:
+    x = jnp.arange(3.0)
+    for value in (x, x.astype(jnp.bfloat16), x > 1):
+        jnp.save(tmp_path / "x.npy", value)
+        back = jnp.load(tmp_path / "x.npy")
+        assert back.dtype == value.dtype and back.tolist() == value.tolist()
+    jnp.savez(tmp_path / "x.npz", a=x)
+    with jnp.load(tmp_path / "x.npz") as archive:
+        np.testing.assert_array_equal(archive["a"], x)
+    (tmp_path / "x.bin").write_bytes(b"ab")
+    assert jnp.fromfile(tmp_path / "x.bin", "uint8").tolist() == [97, 98]
+    with jnp.printoptions(precision=2):
+        assert str(jnp.array([1.23456])) == "[1.23]"
+    assert jnp.array_repr(x) == repr(x) and jnp.array_str(x) == str(x)

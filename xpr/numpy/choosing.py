@@ -14,6 +14,7 @@ from xpr.errors import ConcretizationTypeError
 from xpr.numpy.axes import no_out
 from xpr.numpy.concrete import is_known
 from xpr.numpy.creation import asarray, zeros_like
+from xpr.numpy.index_places import nonzero
 from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, promote_dtypes
 from xpr.numpy.shaping import broadcast_arrays
 from xpr.numpy.ufuncs import asarray_like, clip, remainder, truth
@@ -30,7 +31,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     Array([1., 6.], dtype=float32)
     """
     if x is None and y is None:
-        raise NotImplementedError('where with one argument')
+        return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ValueError("where: takes either the condition alone, or both x and y.")
     condition = truth(condition)

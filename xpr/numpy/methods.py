@@ -19,8 +19,11 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import Tracer
 from xpr.numpy import (
     arg_extremes,
+    choosing,
     contractions,
     cumulative,
+    index_functions,
+    index_places,
     matrices,
     rearranging,
     reductions,
@@ -124,6 +127,11 @@ def _round(self: Any, ndigits: int | None = None) -> Any:
     return ufuncs.round(self, ndigits) if ndigits is not None else shaping.astype(ufuncs.round(self), int)
 
 
+def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
+    """The entries along an axis where a condition holds."""
+    return index_functions.compress(condition, self, axis, **options)
+
+
 def _same(self: Any, *args: Any) -> Any:
     """A traced array is a value, so a copy of it is the same."""
     return self
@@ -214,7 +222,8 @@ for _name, _fun in {
     "std": statistics.std, "ptp": statistics.ptp, "cumsum": cumulative.cumsum, "cumprod": cumulative.cumprod,
     "sort": sorting.sort, "argsort": sorting.argsort, "argpartition": sorting.argpartition,
     "searchsorted": sorting.searchsorted, "argmax": arg_extremes.argmax, "argmin": arg_extremes.argmin,
-    "dot": contractions.dot, "trace": contractions.trace,
+    "dot": contractions.dot, "trace": contractions.trace, "take": index_functions.take, "nonzero": index_places.nonzero,
+    "choose": choosing.choose, "compress": _compress,
 }.items():  # fmt: skip
     install(_name, _fun)
 

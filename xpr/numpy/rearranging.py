@@ -45,7 +45,7 @@ def runs(index: np.ndarray) -> Iterator[tuple[int, int, int]]:
         later = changes[np.searchsorted(changes, start, "right") :]
         end = int(later[0]) + 1 if len(later) else n
         step = int(steps[start]) if start < n - 1 else 1
-        if abs(step) > 1 and end - start == 2:  # two entries that nothing else follows are no stretch
+        if abs(step) > 1 and end - start == 2 < n - start:  # two entries, and then others, are no stretch
             step, end = 1, start + 1
         yield int(index[start]), end - start, step
         start = end

@@ -1,0 +1,69 @@
+"""Files and text options, which are NumPy's own: arrays are read and written on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.array import Array
+from xpr.numpy.creation import asarray
+
+get_printoptions, set_printoptions, printoptions = np.get_printoptions, np.set_printoptions, np.printoptions
+save, savez = np.save, np.savez
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """What `jnp.save` wrote to a file; what `jnp.savez` wrote comes as NumPy arrays, by name.
+
+    >>> import io, xpr.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> jnp.save(file, jnp.arange(3))
+    >>> _ = file.seek(0)
+    >>> jnp.load(file)
+    Array([0, 1, 2], dtype=int32)
+    """
+    loaded = np.load(file, *args, **kwargs)
+    if not isinstance(loaded, np.ndarray):
+        return loaded
+    # NumPy writes bfloat16 as two bytes without a name.
+    return asarray(loaded.view(dtypes.bfloat16) if loaded.dtype == np.dtype("V2") else loaded)
+
+
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
+    """The numbers in a file, read as NumPy's `fromfile` reads them.
+
+    >>> import tempfile, xpr.numpy as jnp
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"abc"), file.flush()
+    ...     jnp.fromfile(file.name, "uint8")
+    Array([97, 98, 99], dtype=uint8)
+    """
+    return asarray(np.fromfile(file, np.dtype(dtype), count, sep, offset=offset))
+
+
+def array_repr(
+    arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None
+) -> str:
+    """The text of an array as `repr` gives it.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.array_repr(jnp.arange(3))
+    'Array([0, 1, 2], dtype=int32)'
+    """
+    with np.printoptions(linewidth=max_line_width, precision=precision, suppress=suppress_small):
+        return repr(arr)
+
+
+def array_str(
+    a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None
+) -> str:
+    """The text of an array as `str` gives it.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.array_str(jnp.arange(3))
+    '[0 1 2]'
+    """
+    with np.printoptions(linewidth=max_line_width, precision=precision, suppress=suppress_small):
+        return str(a)
