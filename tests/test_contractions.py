@@ -1,0 +1,273 @@
+"""Products and einsum: what jax gives, what NumPy gives; their jaxprs; derivatives, vmap, precision; errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.peers import agree, agree_with_numpy, peer
+from tests.test_numpy_creation import calls
+from xpr import lax
+from xpr.backend.stablehlo import Module
+from xpr.primitives.dot import dot_general_p
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+ARRAYS: dict[str, Any] = {
+    "v": normal(3), "w": normal(4), "p": normal(2), "m": normal(2, 3), "n": normal(3, 4), "q": normal(3, 3),
+    "t": normal(5, 2, 3), "u": normal(5, 3, 4), "r": normal(6, 1, 2, 3), "o": normal(2, 1), "d": normal(3, 3, 3),
+    "c": (normal(2, 3) + 1j * normal(2, 3)).astype(np.complex64),
+    "i": np.arange(6, dtype=np.int32).reshape(2, 3), "k": np.arange(3, dtype=np.int32),
+    "b": np.array([True, False, True]), "h": normal(3).astype(np.float16), "z": np.zeros((0, 3), np.float32),
+    "s": np.float32(2),
+}  # fmt: skip
+
+BOTH = """
+jnp.dot(v, v) | jnp.dot(m, n) | jnp.dot(m, v) | jnp.dot(v, n) | jnp.dot(s, m) | jnp.dot(m, u) | jnp.dot(t, n)
+jnp.dot(t, u) | jnp.dot(v, u) | jnp.dot(c, n) | jnp.dot(z, n) | jnp.dot(b, b) | jnp.dot(k, v) | jnp.dot(k, k)
+m @ n | v @ v | m @ v | v @ n | t @ u | t @ n | m @ u | r @ u | r @ n | v @ u | t @ v | t[:1] @ u | t @ u[:1]
+jnp.matmul(r, r.swapaxes(-1, -2)) | jnp.matmul(t, r.swapaxes(-1, -2)) | jnp.matmul(c, n) | t[:0] @ u[:0]
+jnp.vdot(m, m) | jnp.vdot(c, m) | jnp.vdot(c, c) | jnp.vdot(s, s)
+jnp.inner(v, v) | jnp.inner(m, v) | jnp.inner(m, m) | jnp.inner(m, t) | jnp.inner(s, m) | jnp.inner(2, 3)
+jnp.outer(v, w) | jnp.outer(m, v) | jnp.outer(s, v) | jnp.outer(k, k) | jnp.outer(c, k)
+jnp.tensordot(m, n, 1) | jnp.tensordot(m, m) | jnp.tensordot(m, n, 0) | jnp.tensordot(t, u, ([2], [1]))
+jnp.tensordot(t, u, (2, 1)) | jnp.tensordot(t, u, ([0, 2], [0, 1])) | jnp.tensordot(t, u, ((0, -1), (0, 1)))
+jnp.tensordot(t, t, 3) | jnp.tensordot(s, s, 0)
+jnp.kron(v, w) | jnp.kron(m, n) | jnp.kron(m, v) | jnp.kron(v, m) | jnp.kron(s, m) | jnp.kron(t, m) | jnp.kron(2, 3)
+jnp.cross(v, v[::-1]) | jnp.cross(m, v) | jnp.cross(m, m[::-1]) | jnp.cross(n.T, n.T[::-1]) | jnp.cross(t, v)
+jnp.cross(n, n[:, ::-1], axis=0) | jnp.cross(m, n.T[:2], axisc=0) | jnp.cross(k, v) | jnp.cross(c, m)
+jnp.cross(n, n + 1, axisa=0, axisb=0) | jnp.cross(n, n + 1, 0, 0, 0)
+jnp.trace(m) | jnp.trace(q, 1) | jnp.trace(t) | jnp.trace(t, 0, 1, 2) | jnp.trace(i) | jnp.trace(t, -1, 2, 0)
+jnp.einsum("ij,jk->ik", m, n) | jnp.einsum("ij,jk", m, n) | jnp.einsum("ij,jk->ki", m, n) | jnp.einsum("ij->ji", m)
+jnp.einsum("ij", m) | jnp.einsum("ji", m) | jnp.einsum("ij->", m) | jnp.einsum("ij->i", m) | jnp.einsum("ij->j", i)
+jnp.einsum("ii", q) | jnp.einsum("ii->i", q) | jnp.einsum("iii", d) | jnp.einsum("iii->i", d) | jnp.einsum("iji->ij", d)
+jnp.einsum("i,i", v, v) | jnp.einsum("i,j", v, w) | jnp.einsum("i,j->ji", v, w) | jnp.einsum("i,i->i", v, v)
+jnp.einsum("ij,j->ij", m, v) | jnp.einsum("bij,bjk->bik", t, u) | jnp.einsum("bij,bjk->ikb", t, u)
+jnp.einsum("bij,bjk->kbi", t, u) | jnp.einsum("bij,bjk->ik", t, u) | jnp.einsum("...ij,...jk->...ik", r, u)
+jnp.einsum("...ij,jk", r, n) | jnp.einsum("...,...", t, v) | jnp.einsum("...i->...", t) | jnp.einsum("i...->...i", t)
+jnp.einsum("ij,kj,kl->il", m, q, n) | jnp.einsum("ij,jk,kl,lm->im", m, n, n.T, n) | jnp.einsum("ij,jk,kl->", m, n, n.T)
+jnp.einsum("i,i,i->i", v, v, v) | jnp.einsum("i,j,k->kji", v, w, p) | jnp.einsum("ij,kl->ik", m, n)
+jnp.einsum("ii,i->i", q, v) | jnp.einsum("ii,jj->ij", q, q) | jnp.einsum("ij,jk", c, n) | jnp.einsum("ij->", z)
+jnp.einsum(m, [0, 1], n, [1, 2], [0, 2]) | jnp.einsum(m, [0, 1], n, [1, 2]) | jnp.einsum(t, [..., 0], v, [0])
+jnp.einsum("i,", v, s) | jnp.einsum(",", s, s) | jnp.einsum("", s) | jnp.einsum("ij,jk,kl", m, n, n.T, optimize=False)
+jnp.einsum("ij,jk,kl", m, n, n.T, optimize=True) | jnp.einsum("ij,jk,kl", m, n, n.T, optimize="greedy")
+jnp.convolve(v, w) | jnp.convolve(w, v) | jnp.convolve(v, w, "same") | jnp.convolve(w, v, "same")
+jnp.convolve(w, v, "valid") | jnp.convolve(v, c[0]) | jnp.convolve(w, w, "same") | jnp.convolve(k, k)
+jnp.correlate(v, w) | jnp.correlate(w, v) | jnp.correlate(v, w, "same") | jnp.correlate(w, v, "same")
+jnp.correlate(v, c[0], "full") | jnp.correlate(c[0], v, "full") | jnp.correlate(c[0], c[1], "same")
+jnp.correlate(w, v, "full") | jnp.correlate(v, w, "full") | jnp.correlate(w, w, "same")
+"""
+
+NUMPY_ONLY = """
+jnp.einsum("ij,jk,kl", m, n, n.T, optimize=["einsum_path", (1, 2), (0, 1)])
+jnp.einsum("ij,jk,kl", m, n, n.T, optimize=["einsum_path", (0, 1, 2)])
+"""
+
+JAX_ONLY = """
+jnp.dot(2.0, 3.0) | jnp.dot(2, m) | jnp.dot(h, v) | jnp.dot(h, k) | jnp.dot(h, 1) | jnp.dot(b, k) | m.dot(n)
+jnp.dot(m, n, preferred_element_type="float32") | jnp.dot(h, h, preferred_element_type="float32")
+jnp.dot(2.0, 3.0, preferred_element_type="float32") | jnp.dot(m, n, precision="highest") | jnp.matmul(b, i.T)
+jnp.vdot(k, v) | jnp.vecdot(m, m) | jnp.vecdot(m, v) | jnp.vecdot(c, c) | jnp.vecdot(t, m) | jnp.vecdot(n, n, axis=0)
+jnp.vecdot(r, t) | jnp.matvec(m, v) | jnp.matvec(t, v) | jnp.matvec(t, t[:, 0]) | jnp.matvec(r, t[:, 0])
+jnp.vecmat(v, n) | jnp.vecmat(t[:, 0], u) | jnp.vecmat(c, n) | jnp.vecmat(m, u[:, None])
+jnp.inner(k, v) | jnp.outer(2, 3.0) | jnp.outer(k, v) | jnp.tensordot(k, v, 1) | jnp.kron(k, v)
+jnp.cross(p, p[::-1]) | jnp.cross(p, v) | jnp.cross(v, p)
+jnp.trace(b[None]) | jnp.trace(i.astype("int8")) | jnp.trace(m, dtype="int32") | t.trace(1)
+jnp.einsum("ij,jk", o, m) | jnp.einsum("ij,jk->ik", o, n) | jnp.einsum("k,k", k, v) | jnp.einsum("i->", b)
+jnp.einsum("i,i", b, b) | jnp.einsum("i,i", h, h, preferred_element_type="float32")
+jnp.convolve(b, k) | jnp.convolve(h, k) | jnp.correlate(k, k) | jnp.einsum("i->", h, preferred_element_type="float32")
+"""
+
+
+@pytest.mark.parametrize("call", calls(BOTH) + calls(JAX_ONLY))
+def test_as_jax(call: str) -> None:
+    agree(call, ARRAYS, 2e-3 if "h, " in call else 1e-5)
+
+
+@pytest.mark.parametrize("call", calls(BOTH) + calls(NUMPY_ONLY))
+def test_as_numpy(call: str) -> None:
+    agree_with_numpy(call, ARRAYS, 1e-5)
+
+
+# -- Programs
+
+
+def operations(f: Any, *args: Any) -> list[str]:
+    return [eqn.primitive.name for eqn in xpr.make_jaxpr(f)(*args).eqns]
+
+
+@pytest.mark.parametrize("call, expected", [
+    ("jnp.dot(m, n)", ["dot_general"]), ("jnp.dot(m, v)", ["dot_general"]), ("m @ n", ["dot_general"]),
+    ("t @ n", ["dot_general"]), ("t @ u", ["dot_general"]), ("m @ u", ["dot_general", "transpose"]),
+    ("jnp.einsum('ij,jk->ki', m, n)", ["dot_general"]), ("jnp.einsum('bij,bjk->bki', t, u)", ["dot_general"]),
+    ("jnp.einsum('ij,jk,kl->il', m, n, n.T)", ["transpose", "dot_general", "dot_general"]),
+    ("jnp.einsum('i,j->ij', v, w)", ["broadcast_in_dim", "broadcast_in_dim", "mul"]),
+])  # fmt: skip
+def test_few_operations(call: str, expected: list[str]) -> None:
+    def f(named: Any) -> Any:
+        return eval(call, {"jnp": jnp, **named})
+
+    assert operations(f, {name: jnp.asarray(x) for name, x in ARRAYS.items()}) == expected
+
+
+def test_printed() -> None:
+    jaxpr = xpr.make_jaxpr(jnp.dot)(ARRAYS["m"], ARRAYS["n"])
+    assert str(jaxpr) == (
+        "{ lambda ; a:f32[2,3] b:f32[3,4]. let\n"
+        "    c:f32[2,4] = dot_general[\n"
+        "      dimension_numbers=(((1,), (0,)), ((), ()))\n"
+        "      precision=None\n"
+        "      preferred_element_type=float32\n"
+        "    ] a b\n"
+        "  in (c,) }"
+    )
+
+
+def test_the_gradient_of_a_product_is_two_products() -> None:
+    def back(x: Any, y: Any, ct: Any) -> Any:
+        return xpr.vjp(jnp.dot, x, y)[1](ct)
+
+    names = operations(back, ARRAYS["m"], ARRAYS["n"], normal(2, 4))
+    assert names == ["dot_general"] * 3
+
+
+# -- Transformations
+
+PRODUCTS = [
+    ("jnp.dot(x, y)", (3, 4), (4, 2)), ("jnp.dot(x, y)", (2, 3, 4), (5, 4, 2)), ("x @ y", (5, 3, 4), (4, 2)),
+    ("x @ y", (3, 4), (5, 4, 2)), ("x @ y", (100, 3, 3), (100, 3, 3)), ("jnp.tensordot(x, y)", (2, 3, 4), (3, 4, 5)),
+    ("jnp.einsum('abc,cbd->dba', x, y)", (2, 3, 4), (4, 3, 5)),
+    ("jnp.einsum('ij,jk,k->i', x, y, y[0])", (3, 4), (4, 2)),
+    ("jnp.kron(x, y)", (2, 3), (2, 2)), ("jnp.cross(x, y)", (4, 3), (3,)), ("jnp.outer(x, y)", (3,), (4,)),
+    ("jnp.convolve(x, y)", (5,), (3,)), ("jnp.correlate(x, y, 'same')", (3,), (5,)), ("jnp.vecdot(x, y)", (2, 3), (3,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, left, right", PRODUCTS)
+def test_derivatives_as_jax(call: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    jax = pytest.importorskip("jax")
+    x, y, tx, ty = normal(*left), normal(*right), normal(*left), normal(*right)
+
+    def results(library: Any) -> list[Any]:
+        def f(x: Any, y: Any) -> Any:
+            return eval(call, {"jnp": library.numpy, "x": x, "y": y})
+
+        out, tangent = library.jvp(f, (x, y), (tx, ty))
+        pulled = library.vjp(f, x, y)[1](library.numpy.asarray(np.ones(out.shape, np.float32)))
+        rows = [np.stack([v, 2 * v, v - 1]) for v in (x, y)]
+        columns = [np.moveaxis(v, 0, -1) for v in rows]
+        axes = {(0, 0): rows, (-1, None): (columns[0], y), (None, 0): (x, rows[1]), (0, -1): (rows[0], columns[1])}
+        return [out, tangent, *pulled, *(library.vmap(f, key)(*args) for key, args in axes.items())]
+
+    for ours, theirs in zip(results(xpr), results(jax), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_precision_goes_with_its_operand() -> None:
+    pair = (lax.Precision.HIGHEST, lax.Precision.DEFAULT)
+
+    def back(ct: Any, x: Any, y: Any) -> Any:
+        return xpr.vjp(lambda x: lax.dot(x, y, precision=pair), x)[1](ct)
+
+    jaxpr = xpr.make_jaxpr(back)(np.ones((2, 4), np.float32), np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
+    assert [eqn.params["precision"] for eqn in jaxpr.eqns] == [pair, pair]
+    assert lax.Precision("float32") is lax.Precision.HIGHEST and lax.Precision(None) is lax.Precision.DEFAULT
+
+
+def test_short_floats_are_summed_in_the_dtype_asked_for() -> None:
+    x = np.full(300, 1.01, ml_dtypes.bfloat16)
+    exact = float((x.astype(np.float64) ** 2).sum())
+    assert abs(float(jnp.dot(x, x, preferred_element_type=np.float32)) - exact) < 1e-2
+    gradient = xpr.grad(lambda x: jnp.dot(x, x, preferred_element_type=np.float32))(jnp.asarray(x))
+    assert gradient.dtype == ml_dtypes.bfloat16
+
+
+def test_size_zero_has_a_gradient() -> None:
+    for left, right in (((2, 0), (0, 3)), ((0, 2), (2, 3))):
+        x, y = np.ones(left, np.float32), np.ones(right, np.float32)
+        out, pull = xpr.vjp(jnp.dot, x, y)
+        assert [g.shape for g in pull(out)] == [left, right]
+        assert not np.asarray(out).any()
+
+
+# -- Lowering
+
+
+def lowered(platform: str, lhs: tuple[int, ...], rhs: tuple[int, ...], numbers: Any) -> str:
+    params = {"dimension_numbers": numbers, "precision": None, "preferred_element_type": None}
+    avals = [xpr.core.ShapedArray(shape, np.float32) for shape in (lhs, rhs)]
+    outs = dot_general_p.type_of(tuple(avals), params)
+    module = Module(platform)
+    module.function("main", avals, lambda b, xs: dot_general_p.lower(b, xs, outs, **params), public=True)
+    return module.text()
+
+
+STACKS = (((2,), (1,)), ((0,), (0,)))
+
+
+def test_small_matrices_are_summed_on_cpu_alone() -> None:
+    assert "dot_general" not in lowered("cpu", (100, 4, 4), (100, 4, 4), STACKS)
+    assert "dot_general" in lowered("cuda", (100, 4, 4), (100, 4, 4), STACKS)
+    assert "dot_general" in lowered("cpu", (100, 64, 64), (100, 64, 64), STACKS)
+    assert "dot_general" in lowered("cpu", (2, 2), (2, 2), (((1,), (0,)), ((), ())))
+
+
+def test_contracted_axes_are_merged_on_cpu() -> None:
+    text = lowered("cpu", (8, 20, 32), (8, 20, 64), (((0, 1), (0, 1)), ((), ())))
+    assert "tensor<160x32xf32>" in text and "lhs_contracting_dimensions = [0]" in text
+    text = lowered("cpu", (8, 20, 32), (20, 8, 64), (((0, 1), (1, 0)), ((), ())))
+    assert "lhs_contracting_dimensions = [0, 1]" in text
+
+
+# -- Errors
+
+
+@pytest.mark.parametrize("call, error, words", [
+    ("jnp.matmul(2.0, v)", ValueError, ["matmul", "f32[]", "f32[3]", "a * b"]),
+    ("m @ m", TypeError, ["f32[2,3]", "contracted axes [1]", "[3]", "[2]"]),
+    ("t[:2] @ u", ValueError, ["f32[2,2,3]", "f32[5,3,4]", "(2,) and (5,)"]),
+    ("jnp.tensordot(m, m, 2.5)", TypeError, ["axes=2.5", "f32[2,3]"]),
+    ("jnp.tensordot(m, m, 3)", TypeError, ["3 axes"]),
+    ("jnp.tensordot(m, m, ((0, 1), (1,)))", TypeError, ["2 axes of one", "1 of the other"]),
+    ("jnp.vecdot(v, w)", ValueError, ["vecdot", "f32[3]", "f32[4]"]),
+    ("jnp.matvec(v, v)", ValueError, ["matvec", "2 and 1 axes"]),
+    ("jnp.cross(w, w)", ValueError, ["cross", "4 and 4"]),
+    ("jnp.outer(v, v, v)", NotImplementedError, ["outer", "out="]),
+    ("jnp.dot([1.0], v)", TypeError, ["list", "jnp.array"]),
+    ("jnp.dot(v, v, precision='exact')", ValueError, ["'exact'", "'highest'"]),
+    ("jnp.einsum('ij,jk', m, m)", ValueError, ["'ij,jk'", "'j'", "3 and 2"]),
+    ("jnp.einsum('ij,jk->i', m)", ValueError, ["2 operands", "1 were given"]),
+    ("jnp.einsum('ijk', m)", ValueError, ["'ijk'", "(2, 3)"]),
+    ("jnp.einsum('ij->ik', m)", ValueError, ["'ij->ik'", "letter of the result"]),
+    ("jnp.einsum('ij->ii', m)", ValueError, ["once in the result"]),
+    ("jnp.einsum('i,i,i', v, v, v, optimize=[(0, 1)])", ValueError, ["2 operands"]),
+    ("jnp.convolve(m, v)", ValueError, ["convolve", "f32[2,3]"]),
+    ("jnp.convolve(v, v, 'most')", ValueError, ["'most'", "'same'"]),
+    ("jnp.correlate(v[:0], v)", ValueError, ["correlate", "f32[0]"]),
+    ("lax.dot(m, m)", TypeError, ["dot: f32[2,3]", "dimension_numbers"]),
+    ("lax.dot_general(m, m, (((7,), (0,)), ((), ())))", TypeError, ["[7]", "from 0 to 1"]),
+    ("lax.dot(c, m[0], preferred_element_type='float32')", TypeError, ["c64[2,3]", "real part"]),
+    ("lax.batch_matmul(m, t)", TypeError, ["batch_matmul", "jnp.matmul"]),
+])  # fmt: skip
+def test_errors(call: str, error: type[Exception], words: list[str]) -> None:
+    with pytest.raises(error) as caught:
+        eval(call, {"jnp": jnp, "lax": lax, **{name: jnp.asarray(x) for name, x in ARRAYS.items()}})
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_einsum_path() -> None:
+    a, x = np.ones((50, 50), np.float32), np.ones(50, np.float32)
+    path, info = jnp.einsum_path("ij,jk,k->i", a, a, x)
+    assert path == [(1, 2), (0, 1)] and "ij,jk,k->i" in str(info)
+    if peer() is not None:
+        assert path == peer().einsum_path("ij,jk,k->i", a, a, x)[0]

@@ -1,0 +1,329 @@
+"""Convolutions and pooling: as jax, for many layouts, strides and groups; derivatives, vmap, lowering, errors."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax
+from xpr.backend.stablehlo import Module
+from xpr.primitives.convolution import conv_general_dilated_p
+
+SEEDS = range(8)
+
+
+def close(ours: Any, theirs: Any, tolerance: float = 2e-4) -> None:
+    one, two = np.asarray(ours), np.asarray(theirs)
+    assert one.shape == two.shape and one.dtype == two.dtype
+    np.testing.assert_allclose(one, two, rtol=tolerance, atol=5 * tolerance)
+
+
+def check_transformations(
+    ours: Callable[..., Any], theirs: Callable[..., Any], arrays: list[np.ndarray], jax: Any
+) -> None:
+    """Values, jvp, vjp and vmap over some axes, against jax."""
+    rng = np.random.default_rng(1)
+    tangents = tuple(rng.normal(size=x.shape).astype(x.dtype) for x in arrays)
+    out = theirs(*arrays)
+    close(ours(*arrays), out)
+    ct = rng.normal(size=out.shape).astype(out.dtype)
+    primals = tuple(arrays)
+    for mine, other in zip(xpr.jvp(ours, primals, tangents), jax.jvp(theirs, primals, tangents), strict=True):
+        close(mine, other)
+    for mine, other in zip(xpr.vjp(ours, *arrays)[1](ct), jax.vjp(theirs, *arrays)[1](ct), strict=True):
+        close(mine, other)
+    for choice in ([0] * len(arrays), [-1] + [None] * (len(arrays) - 1), [None] * (len(arrays) - 1) + [1]):
+        stacked = [x if d is None else np.stack([x, 2 * x, x - 1], d) for x, d in zip(arrays, choice)]
+        close(xpr.vmap(ours, tuple(choice))(*stacked), jax.vmap(theirs, tuple(choice))(*stacked))
+
+
+# -- Convolutions
+
+
+def random_convolution(seed: int) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """Operands in random layouts, and the other arguments."""
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    space = "HWD"[: draw.choice([1, 1, 2, 2, 3])]
+    groups, batches = draw.choice([(1, 1), (2, 1), (3, 1), (1, 2)])
+    members, out = draw.choice([1, 2]), draw.choice([1, 2])
+    sizes = {"N": 2 * batches, "C": members * groups, "O": out * groups * batches, "I": members}
+    image = {c: draw.choice([3, 4, 6]) for c in space}
+    window = {c: draw.choice([1, 2, 3]) for c in space}
+    spread = [draw.choice([1, 1, 2]) for _ in space]
+    padding: Any = draw.choice(["SAME", "VALID", "SAME_LOWER", None])
+    if padding is None or spread != [1] * len(space):
+        padding = [(draw.choice([-1, 0, 2]), draw.choice([0, 1, -1])) for _ in space]
+    layouts = tuple("".join(draw.sample(ends + space, len(space) + 2)) for ends in ("NC", "OI", "NC"))
+    operands = [
+        rng.normal(size=[{**sizes, **space_sizes}[c] for c in layout]).astype(np.float32)
+        for layout, space_sizes in zip(layouts, (image, window))
+    ]
+    arguments = {
+        "window_strides": [draw.choice([1, 2, 3]) for _ in space], "padding": padding, "lhs_dilation": spread,
+        "rhs_dilation": [draw.choice([1, 1, 2]) for _ in space], "dimension_numbers": layouts,
+        "feature_group_count": groups, "batch_group_count": batches,
+    }  # fmt: skip
+    return operands, arguments
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_convolution_as_jax(seed: int) -> None:
+    jax = pytest.importorskip("jax")
+    operands, arguments = random_convolution(seed)
+    check_transformations(
+        lambda x, y: lax.conv_general_dilated(x, y, **arguments),
+        lambda x, y: jax.lax.conv_general_dilated(x, y, **arguments),
+        operands,
+        jax,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int32", "complex64", "float16"])
+def test_other_dtypes(dtype: str) -> None:
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(0)
+    x, y = ((3 * rng.normal(size=shape)).astype(dtype) for shape in ((2, 3, 6), (4, 3, 2)))
+    if dtype == "complex64":
+        x = x + 1j * x[::-1]
+    close(lax.conv(x, y, (2,), "SAME"), jax.lax.conv(x, y, (2,), "SAME"), 1e-2 if dtype == "float16" else 1e-5)
+
+
+def test_by_hand() -> None:
+    images = np.arange(6, dtype=np.float32).reshape(1, 1, 6)
+    kernel = np.array([[[1, 10, 100]]], np.float32)
+    assert np.asarray(lax.conv(images, kernel, (1,), "VALID")).ravel().tolist() == [210, 321, 432, 543]
+    assert np.asarray(lax.conv(images, kernel, (2,), "SAME")).ravel().tolist() == [210, 432, 54]
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", [(1, 2), (0, 1)]])
+@pytest.mark.parametrize("size, stride", [(1, 2), (2, 1), (3, 2), (4, 3)])
+def test_transposed_convolution_as_jax(size: int, stride: int, padding: Any) -> None:
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
+    for turned in (False, True):
+        kernel = rng.normal(size=(size, size, *((2, 3) if turned else (3, 2)))).astype(np.float32)
+        for consistent in (False, True):
+            arguments = {"strides": (stride, stride), "padding": padding, "rhs_dilation": (2, 1),
+                         "transpose_kernel": turned, "use_consistent_padding": consistent}  # fmt: skip
+            close(lax.conv_transpose(images, kernel, **arguments), jax.lax.conv_transpose(images, kernel, **arguments))
+
+
+def test_the_transposed_convolution_is_the_gradient() -> None:
+    rng = np.random.default_rng(0)
+    images, kernel = rng.normal(size=(2, 8, 8, 3)).astype(np.float32), rng.normal(size=(4, 4, 3, 5)).astype(np.float32)
+    layouts = ("NHWC", "HWIO", "NHWC")
+
+    def forward(x: Any) -> Any:
+        return lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=layouts)
+
+    out, pull = xpr.vjp(forward, images)
+    close(lax.conv_transpose(out, kernel, (2, 2), "SAME", transpose_kernel=True), pull(out)[0])
+
+
+def test_patches_as_jax() -> None:
+    jax = pytest.importorskip("jax")
+    images = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype(np.float32)
+    for layouts in (None, ("NHWC", "HWIO", "NCHW"), ("NHWC", "OIHW", "NHWC")):
+        arguments = {"filter_shape": (2, 3), "window_strides": (1, 2), "padding": "SAME", "dimension_numbers": layouts}
+        close(lax.conv_general_dilated_patches(images, **arguments),
+              jax.lax.conv_general_dilated_patches(images, **arguments))  # fmt: skip
+
+
+def test_general_padding_as_jax() -> None:
+    jax = pytest.importorskip("jax")
+    images, kernel = np.ones((1, 2, 7), np.float32), np.ones((3, 2, 2), np.float32)
+    arguments = ((2,), [(1, 3)], (2,), (3,))
+    ours = lax.conv_with_general_padding(images, kernel, *arguments)
+    close(ours, jax.lax.conv_with_general_padding(images, kernel, *arguments))
+
+
+def lowered(platform: str, lhs: tuple[int, ...], rhs: tuple[int, ...], **changes: Any) -> str:
+    numbers = lax.conv_dimension_numbers(lhs, rhs, None)
+    ones = (1,) * (len(lhs) - 2)
+    params = {"window_strides": ones, "padding": ((0, 0),) * len(ones), "lhs_dilation": ones, "rhs_dilation": ones,
+              "dimension_numbers": numbers, "feature_group_count": 1, "batch_group_count": 1, "precision": None,
+              "preferred_element_type": None} | changes  # fmt: skip
+    avals = tuple(xpr.core.ShapedArray(shape, np.float32) for shape in (lhs, rhs))
+    outs = conv_general_dilated_p.type_of(avals, params)
+    module = Module(platform)
+    module.function("main", avals, lambda b, xs: conv_general_dilated_p.lower(b, xs, outs, **params), public=True)
+    return module.text()
+
+
+def test_lowering() -> None:
+    plain = lowered("cpu", (2, 3, 8), (4, 3, 3))
+    assert plain.count('"stablehlo.convolution"') == 1
+    assert "#stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>" in plain
+    depthwise = {"lhs": (2, 3, 8), "rhs": (3, 1, 3), "feature_group_count": 3}
+    assert lowered("cpu", **depthwise).count('"stablehlo.multiply"') == 3
+    assert '"stablehlo.convolution"' in lowered("cuda", **depthwise)
+    grouped = {"lhs": (2, 4, 8), "rhs": (4, 2, 3), "feature_group_count": 2}
+    assert lowered("cpu", **grouped).count('"stablehlo.convolution"') == 2
+    assert lowered("cuda", **grouped).count('"stablehlo.convolution"') == 1
+    assert '"stablehlo.dot_general"' in lowered("cpu", (2, 3, 8), (4, 3, 8))
+    assert '"stablehlo.dot_general"' in lowered("cpu", (2, 3, 8), (4, 3, 1))
+
+
+@pytest.mark.parametrize("call, error, words", [
+    ("lax.conv(x, x[:, :2], (1, 1), 'SAME')", TypeError, ["3 features", "takes 2", "dimension_numbers"]),
+    ("lax.conv(x, x, (1, 1), 'SOME')", ValueError, ["'SOME'", "SAME_LOWER"]),
+    ("lax.conv(x, x, (1,), 'SAME')", ValueError, ["window_strides=(1,)", "2 positive"]),
+    ("lax.conv(x, x, (1, 0), 'SAME')", ValueError, ["window_strides=(1, 0)"]),
+    ("lax.conv(x, x[0], (1, 1), 'SAME')", ValueError, ["(2, 3, 5, 4)", "(3, 5, 4)"]),
+    ("lax.conv(x > 0, x, (1, 1), 'SAME')", TypeError, ["bool[2,3,5,4]", "not convolved"]),
+    ("lax.conv_general_dilated(x, x, (1, 1), [(0, 0)])", ValueError, ["padding=[(0, 0)]", "2 axes"]),
+    ("lax.conv_general_dilated(x, x, (1, 1), 'SAME', (2, 2))", ValueError, ["'SAME'", "conv_transpose"]),
+    ("lax.conv_general_dilated(x, x, (1, 1), 'SAME', feature_group_count=2)", TypeError, ["=2 groups: 6"]),
+    ("lax.conv_general_dilated(x, x, (1, 1), 'SAME', batch_group_count=3)", TypeError, ["batch of 2"]),
+    ("lax.conv_general_dilated(x, x, (1, 1), 'SAME', None, None, None, 2, 2)", ValueError, ["one of them 1"]),
+    ("lax.conv_general_dilated(x, x, (1, 1), 'SAME', None, None, ('NHWC', 'HWIO', 'NHWD'))", ValueError, ["'NHWD'"]),
+    ("lax.conv_transpose(x, x, (1, 1), 'SAME_LOWER')", ValueError, ["'SAME_LOWER'", "conv_transpose"]),
+])  # fmt: skip
+def test_errors(call: str, error: type[Exception], words: list[str]) -> None:
+    with pytest.raises(error) as caught:
+        eval(call, {"lax": lax, "x": jnp.ones((2, 3, 5, 4))})
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+# -- Pooling
+
+
+def random_window(seed: int) -> tuple[np.ndarray, dict[str, Any]]:
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    shape = [draw.choice([5, 8, 20]) for _ in range(draw.choice([1, 2, 3]))]
+    sizes = [draw.choice([1, 2, 3, 5]) for _ in shape]
+    pads = [(draw.choice([0, 1, 2]), draw.choice([0, 1, 2])) for _ in shape]
+    arguments = {
+        "window_dimensions": sizes, "window_strides": [draw.choice([1, 1, 2, 3]) for _ in shape],
+        "padding": draw.choice(["SAME", "VALID", pads]), "base_dilation": [1] * len(shape),
+        "window_dilation": [1] * len(shape),
+    }  # fmt: skip
+    x = rng.permutation(int(np.prod(shape))).reshape(shape).astype(np.float32)
+    return x, arguments
+
+
+@pytest.mark.parametrize("name, start", [("add", 0.0), ("max", -np.inf), ("min", np.inf)])
+@pytest.mark.parametrize("seed", range(4))
+def test_pooling_as_jax(seed: int, name: str, start: float) -> None:
+    jax = pytest.importorskip("jax")
+    x, arguments = random_window(seed)
+    check_transformations(
+        lambda x: lax.reduce_window(x, start, getattr(lax, name), **arguments),
+        lambda x: jax.lax.reduce_window(x, start, getattr(jax.lax, name), **arguments),
+        [x],
+        jax,
+    )
+
+
+@pytest.mark.parametrize("name, start", [("add", 0.0), ("max", -np.inf)])
+@pytest.mark.parametrize("changes", [{"base_dilation": (2,)}, {"window_dilation": (3,)}, {"window_dimensions": (70,)}])
+def test_dilated_and_long_windows(changes: dict[str, Any], name: str, start: float) -> None:
+    """Also where jax has no derivative: <ct, J v> = <J^T ct, v>."""
+    rng = np.random.default_rng(0)
+    x, v = rng.normal(size=90).astype(np.float32), rng.normal(size=90).astype(np.float32)
+    window = {"window_dimensions": (3,), "window_strides": (2,), "padding": ((1, 2),)} | changes
+
+    def pool(x: Any) -> Any:
+        return lax.reduce_window(x, start, getattr(lax, name), **window)
+
+    out, tangent = xpr.jvp(pool, (x,), (v,))
+    ct = rng.normal(size=out.shape).astype(np.float32)
+    (back,) = xpr.vjp(pool, x)[1](ct)
+    np.testing.assert_allclose(np.vdot(ct, tangent), np.vdot(back, v), rtol=1e-4)
+    np.testing.assert_allclose((pool(x + 1e-3 * v) - out) / 1e-3, tangent, atol=2e-2)
+
+
+def test_second_derivatives_as_jax() -> None:
+    jax = pytest.importorskip("jax")
+    x = np.random.default_rng(0).normal(size=(6, 6)).astype(np.float32)
+
+    def results(library: Any) -> list[Any]:
+        def f(x: Any) -> Any:
+            pooled = library.lax.reduce_window(x, -np.inf, library.lax.max, (2, 3), (1, 2), "SAME")
+            return (pooled**3).sum()
+
+        def slope(x: Any) -> Any:
+            return (library.grad(f)(x) ** 2).sum()
+
+        return [library.grad(slope)(x), library.jvp(library.grad(f), (x,), (x,))[1], library.hessian(f)(x)]
+
+    for ours, theirs in zip(results(xpr), results(jax), strict=True):
+        close(ours, theirs, 1e-3)
+
+
+def test_ties_go_to_the_first() -> None:
+    x = jnp.array([1.0, 1.0, 2.0, 2.0, 0.0])
+
+    def total(name: str, start: float) -> list[float]:
+        return xpr.grad(lambda x: lax.reduce_window(x, start, getattr(lax, name), (2,)).sum())(x).tolist()
+
+    assert total("max", -np.inf) == [1, 0, 2, 1, 0]
+    assert total("min", np.inf) == [1, 1, 1, 0, 1]
+
+
+def test_integers_and_booleans() -> None:
+    x = jnp.array([3, 1, 2])
+    assert lax.reduce_window(x, 0, lax.add, (2,)).tolist() == [4, 3]
+    assert lax.reduce_window(x, -(2**31), lax.max, (2,)).tolist() == [3, 2]
+    assert lax.reduce_window(x > 1, False, lax.bitwise_or, (2,)).tolist() == [True, True]
+
+
+def operations(f: Any, *args: Any) -> list[str]:
+    return [eqn.primitive.name for eqn in xpr.make_jaxpr(f)(*args).eqns]
+
+
+def test_functions_are_recognized_by_what_they_do() -> None:
+    x = np.arange(4, dtype=np.float32)
+    for computation, name in ((lambda a, b: a + b, "sum"), (lambda a, b: jnp.maximum(b, a), "max"), (lax.min, "min")):
+        start = {"sum": 0.0, "max": -np.inf, "min": np.inf}[name]
+        assert operations(lambda x: lax.reduce_window(x, start, computation, (2,)), x) == [f"reduce_window_{name}"]  # noqa: B023  # called at once
+    assert operations(lambda x: lax.reduce_window(x, 1.0, lax.add, (2,)), x) == ["reduce_window_sum", "add"]
+
+
+def test_any_function_as_jax() -> None:
+    jax = pytest.importorskip("jax")
+    x = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
+    arguments = ((2, 3), (1, 2), "SAME")
+
+    def results(library: Any) -> list[Any]:
+        def product(x: Any) -> Any:
+            return library.lax.reduce_window(x, 1.0, lambda a, b: a * b, *arguments)
+
+        return [product(x), library.jvp(product, (x,), (x,))[1], library.vmap(product)(np.stack([x, 2 * x]))]
+
+    for ours, theirs in zip(results(xpr), results(jax), strict=True):
+        close(ours, theirs)
+
+
+def test_several_arrays_together() -> None:
+    x, place = jnp.array([3.0, 1.0, 2.0, 5.0]), jnp.arange(4)
+
+    def greater(a: Any, b: Any) -> Any:
+        keep = a["x"] >= b["x"]
+        return {"x": jnp.where(keep, a["x"], b["x"]), "at": jnp.where(keep, a["at"], b["at"])}
+
+    found = xpr.jit(
+        lambda x: lax.reduce_window({"x": x, "at": place}, {"x": -np.inf, "at": -1}, greater, (2,), (2,))
+    )(x)
+    assert found["x"].tolist() == [3, 5] and found["at"].tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("call, error, words", [
+    ("lax.reduce_window(x, 0.0, lax.add, (2,))", ValueError, ["window_dimensions=(2,)", "2 positive"]),
+    ("lax.reduce_window(x, np.int32(0), lax.add, (2, 2))", TypeError, ["i32[]", "f32[4,4]"]),
+    ("lax.reduce_window(i, -np.inf, lax.max, (2,))", TypeError, ["f32[]", "i32[4]"]),
+    ("lax.reduce_window(x, 0.0, lambda a, b: a > b, (2, 2))", TypeError, ["(f32[])", "(bool[])"]),
+    ("lax.reduce_window((x, i), (0.0, 0), lambda a, b: a, (2, 2))", TypeError, ["f32[4,4]", "i32[4]"]),
+    ("lax.reduce_window(x, 0.0, lax.add, (2, 2), padding='SOME')", ValueError, ["'SOME'"]),
+])  # fmt: skip
+def test_pooling_errors(call: str, error: type[Exception], words: list[str]) -> None:
+    with pytest.raises(error) as caught:
+        eval(call, {"lax": lax, "np": np, "x": jnp.ones((4, 4)), "i": jnp.arange(4)})
+    assert all(word in str(caught.value) for word in words), caught.value
