@@ -104,7 +104,7 @@ def _opt_einsum() -> Any:
 # -- Reading subscripts
 
 
-def _from_lists(args: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+def _from_lists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """The other form of arguments, operands each followed by its labels, as subscripts and operands."""
     pairs = len(args) // 2
     operands = args[0 : 2 * pairs : 2]
