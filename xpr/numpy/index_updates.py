@@ -207,10 +207,12 @@ def _update_static(x: Any, entries: Sequence[Any], values: Any, operation: Opera
     values = _spread(values, result)
     if 0 in window:
         return x
-    if operation.name == "set" or len(getattr(values, "shape", ())):
-        values = reshape(_filled(values, result), window)
+    if len(getattr(values, "shape", ())):
+        values = reshape(values, window)
         flipped = [axis for axis, c in enumerate(found) if c.flipped and c.size > 1]
         values = rev(values, flipped) if flipped else values
+    elif operation.name == "set":
+        values = _filled(values, window)
     starts = [c.start for c in found]
     if any(c.step > 1 for c in found):
         return _update_strided(x, found, values, operation)
