@@ -371,7 +371,7 @@ DIFFERENTIABLE = {
 
 @pytest.mark.parametrize("function", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
 def test_derivatives(function):
-    of_arrays = lambda x, v: function(jnp.asarray(x), jnp.asarray(v))  # noqa: E731
+    of_arrays = lambda x, v: function(jnp.asarray(x), jnp.asarray(v))
     check_grads(of_arrays, (x34, v3), order=2, rtol=2e-2, atol=2e-2)
 
 
