@@ -77,6 +77,9 @@ jnp.arange(0, 1, 0.1) | jnp.arange(-1.0, 1, 0.3)
 
 # Weak types, and dtypes that NumPy promotes otherwise or does not have.
 JAX_ONLY = """
+jnp.fill_diagonal(m, 7, inplace=False) | jnp.fill_diagonal(t[:2, :2, :2], 7, inplace=False)
+jnp.fill_diagonal(m.T, i[:1], inplace=False) | jnp.fill_diagonal(m, m, inplace=False)
+jnp.fill_diagonal(m[:0], 1, inplace=False)
 jnp.array(1.0) | jnp.array(1) | jnp.array(True) | jnp.array(1j) | jnp.asarray(1.0) | jnp.array(1.0, ndmin=2)
 jnp.array(1.0, dtype=float) | jnp.array([jnp.asarray(1.0), 2]) | jnp.array([np.float16(1), 2.0])
 jnp.array(np.int8(3))
@@ -291,6 +294,8 @@ ERRORS = [
     ("jnp.meshgrid(m)", ValueError, "vectors"),
     ('jnp.meshgrid(i, indexing="ji")', ValueError, "indexing"),
     ("jnp.vander(m)", ValueError, "vector"),
+    ("jnp.fill_diagonal(m, 1)", NotImplementedError, "inplace=False"),
+    ("jnp.fill_diagonal(i, 1, inplace=False)", ValueError, "takes a matrix"),
     ("jnp.from_dlpack(3)", TypeError, "__dlpack__"),
     ('jnp.r_["x", i]', ValueError, "directive"),
 ]

@@ -15,7 +15,7 @@ from xpr.numpy.axes import no_out
 from xpr.numpy.concrete import is_known
 from xpr.numpy.creation import asarray, zeros_like
 from xpr.numpy.index_places import nonzero
-from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, promote_dtypes
+from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, promote_dtypes, promoted_pair
 from xpr.numpy.shaping import broadcast_arrays
 from xpr.numpy.ufuncs import asarray_like, clip, remainder, truth
 from xpr.primitives.placing import select as select_entries
@@ -35,10 +35,10 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     if x is None or y is None:
         raise ValueError("where: takes either the condition alone, or both x and y.")
     condition = truth(condition)
-    x, y = promote_dtypes(x, y)
-    shapes = aval_of(condition).shape, aval_of(x).shape, aval_of(y).shape
-    shape = shapes[1] if shapes[0] == shapes[1] == shapes[2] else broadcast_shapes(*shapes)
-    if shapes[0] not in ((), shape):
+    x, y = promoted_pair(x, y)
+    own, shape = aval_of(condition).shape, aval_of(x).shape or aval_of(y).shape
+    if own and own != shape:
+        shape = broadcast_shapes(own, shape) if shape else own
         condition = broadcast_to(condition, shape)
     return select_entries(condition, broadcast_to(x, shape), broadcast_to(y, shape))
 

@@ -8,7 +8,7 @@ host are constants.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,7 @@ from xpr.core.interpreter import Tracer, context
 from xpr.numpy.promotion import SCALARS, as_operand, convert, narrowed, requested_dtype
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.placing import concatenate as join
-from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, mapped_to, reshape
-from xpr.transforms.batch import batch_flat
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape
 from xpr.transforms.evaluate import EvalTrace
 
 HOST_LIMIT = 1 << 20  # entries; a larger array is better filled by its device than sent there
@@ -458,7 +457,7 @@ def _like(a: Any) -> ShapedArray:
     return aval_of(a)
 
 
-# -- From other libraries and from text
+# -- From other libraries
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
@@ -482,54 +481,3 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if dtypes.is_narrowed(aval.dtype):
         return placed(_of_host(compiler.get(buffer, aval), None), device)
     return Array(aval, None, buffer, device)
-
-
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
-    """The bytes of a buffer read as numbers.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.frombuffer(b"abc", dtype="uint8")
-    Array([97, 98, 99], dtype=uint8)
-    """
-    return _of_host(np.frombuffer(buffer, np.dtype(dtype), count, offset), None)
-
-
-def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Array:
-    """The numbers that an iterable gives.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.fromiter((i * i for i in range(3)), int)
-    Array([0, 1, 4], dtype=int32)
-    """
-    return _of_host(np.fromiter(iter, requested_dtype(dtype), count), None, True)
-
-
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
-    """Numbers read from text, where `sep` stands between them.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.fromstring("1 2 3", dtype=int, sep=" ")
-    Array([1, 2, 3], dtype=int32)
-    """
-    return _of_host(np.fromstring(string, np.dtype(dtype), count, sep=sep), None, True)
-
-
-def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
-    """A function of indices at every index: the function is mapped over each axis, and given scalars of `dtype`.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.fromfunction(lambda i, j: 10 * i + j, (2, 2), dtype=int)
-    Array([[ 0,  1],
-           [10, 11]], dtype=int32)
-    """
-    sizes = shape_of(shape)
-    target = requested_dtype(dtype)
-
-    def rows(axis: int, indices: tuple[Any, ...]) -> Any:
-        if axis == len(sizes):
-            return asarray(function(*indices, **kwargs))
-        counts = from_host(np.arange(sizes[axis]).astype(target))
-        (out,), (dim,) = batch_flat(lambda i: [rows(axis + 1, (*indices, i))], sizes[axis], [counts], [0])
-        return mapped_to(out, dim, sizes[axis])
-
-    return rows(0, ())

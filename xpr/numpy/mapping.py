@@ -1,4 +1,4 @@
-"""Functions of scalars and vectors, mapped over the other axes of arrays: apply_along_axis, vectorize."""
+"""Functions of scalars and vectors, mapped over the axes of arrays: apply_along_axis, fromfunction, vectorize."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 from xpr import tree
 from xpr.core.avals import aval_of
 from xpr.numpy.axes import one_axis
+from xpr.numpy.creation import asarray, shape_of
 from xpr.numpy.promotion import broadcast_shapes
+from xpr.numpy.ranges import arange
 from xpr.numpy.shaping import expand_dims
 from xpr.numpy.ufuncs import asarray_like
 from xpr.primitives.shapes import mapped_to, move_axis, squeeze
@@ -82,6 +84,20 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Sequence[int]
         if a.ndim != result.ndim and a.ndim != result.ndim + 1:
             raise ValueError(f"apply_over_axes: the function gave {result.ndim} axes for an array of {a.ndim}.")
     return a
+
+
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+    """A function of indices at every index: the function is mapped over each axis, and given scalars of `dtype`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fromfunction(lambda i, j: 10 * i + j, (2, 2), dtype=int)
+    Array([[ 0,  1],
+           [10, 11]], dtype=int32)
+    """
+    sizes = shape_of(shape)
+    stacks = [(n, *(1,) * (len(sizes) - axis - 1)) for axis, n in enumerate(sizes)]
+    indices = [arange(n, dtype=dtype).reshape(stack) for n, stack in zip(sizes, stacks)]
+    return mapped(lambda *at: asarray(function(*at, **kwargs)), indices, stacks)
 
 
 # -- vectorize

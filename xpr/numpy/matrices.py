@@ -6,6 +6,7 @@ matrix of it is padding between the entries.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import one_axis
 from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, ones, placed, shape_of, zeros
+from xpr.numpy.index_updates import SET, update
 from xpr.numpy.promotion import convert
+from xpr.numpy.rearranging import resize
 from xpr.numpy.ufuncs import asarray_like
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import broadcasted_iota, concatenate, pad, select, slice_
@@ -175,6 +178,35 @@ def diagflat(v: Any, k: int = 0) -> Any:
     """
     v = asarray_like(v)
     return _with_diagonal(reshape(v, (v.aval.size,)), k)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """A copy of the array with a value on its main diagonal.
+
+    Args:
+      a: a matrix, or an array whose axes are all of one size.
+      val: a number, or as many as the diagonal has entries; fewer are repeated, and more left out.
+      wrap: must be False.
+      inplace: must be False, which says that a copy is what is wanted.
+    Raises:
+      NotImplementedError: `inplace` is True, because arrays are immutable, or `wrap` is.
+      ValueError: the array has fewer than two axes, or more of different sizes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fill_diagonal(jnp.ones((2, 2)), 5, inplace=False)
+    Array([[5., 1.],
+           [1., 5.]], dtype=float32)
+    """
+    if inplace or wrap:
+        raise NotImplementedError("fill_diagonal: arrays are immutable, so pass inplace=False; wrap must be False too.")
+    a, val = asarray_like(a), asarray_like(val)
+    shape = a.aval.shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ValueError(f"fill_diagonal: takes a matrix, or an array whose sizes are equal, and they are {shape}.")
+    step = sum(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    values = resize(val, min(shape)) if val.aval.ndim else val
+    end = (min(shape) - 1) * step + 1 if a.aval.size else 0
+    return reshape(update(reshape(a, (a.aval.size,)), slice(0, end, step), values, SET), shape)
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:

@@ -77,6 +77,8 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
         given = {axis % ndim: width for axis, width in pad_width.items()}
         pad_width = [np.broadcast_to(np.asarray(given.get(axis, 0)), (2,)) for axis in range(ndim)]
+    if type(pad_width) is int and pad_width >= 0:
+        return [(pad_width, pad_width)] * ndim
     widths = np.asarray(pad_width)
     if widths.dtype.kind not in "iu" and widths.size:
         raise TypeError(f"pad: widths are integers, and {pad_width!r} was given.")

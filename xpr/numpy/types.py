@@ -78,6 +78,7 @@ signedinteger, unsignedinteger = np.signedinteger, np.unsignedinteger
 floating, complexfloating = np.floating, np.complexfloating
 flexible, character, object_ = np.flexible, np.character, np.object_
 dtype = np.dtype
+ComplexWarning = np.exceptions.ComplexWarning
 
 # -- Constants
 

@@ -1,7 +1,8 @@
-"""Files and text options, which are NumPy's own: arrays are read and written on the host."""
+"""Arrays from bytes, text and files, and what NumPy does with them on the host as it is: saving, text options."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,40 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.numpy.creation import asarray
+from xpr.numpy.promotion import requested_dtype
 
 get_printoptions, set_printoptions, printoptions = np.get_printoptions, np.set_printoptions, np.printoptions
 save, savez = np.save, np.savez
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+    """The bytes of a buffer read as numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.frombuffer(b"abc", dtype="uint8")
+    Array([97, 98, 99], dtype=uint8)
+    """
+    return asarray(np.frombuffer(buffer, np.dtype(dtype), count, offset))
+
+
+def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Array:
+    """The numbers that an iterable gives.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fromiter((i * i for i in range(3)), int)
+    Array([0, 1, 4], dtype=int32)
+    """
+    return asarray(np.fromiter(iter, requested_dtype(dtype), count))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
+    """Numbers read from text, where `sep` stands between them.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fromstring("1 2 3", dtype=int, sep=" ")
+    Array([1, 2, 3], dtype=int32)
+    """
+    return asarray(np.fromstring(string, np.dtype(dtype), count, sep=sep))
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
