@@ -10,7 +10,8 @@ within 5e-6 (the beta function 4e-5) in float32 and 1e-13 in float64; the slopes
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from xpr.core.avals import aval_of
 from xpr.dtypes import finfo

@@ -9,8 +9,9 @@ random numbers: as easy as 1, 2, 3" (SC 2011), with 20 rounds. How entries are c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import repeat
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from xpr.primitives.elementwise import (
     bitwise_xor,
     convert_element_type,
     mul,
-    scalar,
     shift_left,
     shift_right_logical,
     sub,
@@ -201,20 +201,24 @@ def child(k0: Any, k1: Any, index: int) -> tuple[Any, Any]:
 _BITS_FOR = {float16: 16, bfloat16: 8, float32: 32, float64: 64}  # at least as many as the fraction has
 
 
-def random_floats(k0: Any, k1: Any, shape: Sequence[int], dtype: np.dtype, low: Any, high: Any) -> Any:
-    """Numbers drawn evenly from [low, high), which are scalars of `dtype` or broadcast already.
-
-    Random bits fill the fraction of a number in [1, 2), which is then moved and stretched; rounding may bring it a
-    little below `low`, so it is kept from there.
-    """
+def random_floats(k0: Any, k1: Any, shape: Sequence[int], dtype: np.dtype) -> Any:
+    """Numbers drawn evenly from [0, 1): random bits fill the fraction of a number in [1, 2), less 1."""
     width, fraction = _BITS_FOR[dtype], finfo(dtype).nmant
     bits = random_bits(k0, k1, width, shape)
     if dtype == bfloat16:
         bits = convert_element_type(bits, uint16)
     word = aval_of(bits).dtype.type
     bits = bitwise_or(shift_right_logical(bits, word(width - fraction)), word(_bits_of_one(dtype)))
-    unit = sub(bitcast_convert_type(bits, dtype), scalar(1, np.zeros((), dtype)))
-    return maximum(low, add(mul(unit, sub(high, low)), low))
+    return sub(bitcast_convert_type(bits, dtype), dtype.type(1))
+
+
+def stretched(unit: Any, low: Any, high: Any) -> Any:
+    """Numbers of [0, 1) moved to [low, high); rounding may bring one a little below `low`, so it is kept from there.
+
+    The bounds are scalars or arrays of the numbers' dtype and shape.
+    """
+    span = high - low if isinstance(low, np.generic) and isinstance(high, np.generic) else sub(high, low)
+    return maximum(low, add(mul(unit, span), low))
 
 
 def _bits_of_one(dtype: np.dtype) -> int:
@@ -223,6 +227,10 @@ def _bits_of_one(dtype: np.dtype) -> int:
 
 def random_normals(k0: Any, k1: Any, shape: Sequence[int], dtype: np.dtype) -> Any:
     """Numbers from the standard normal distribution, through its quantile function sqrt(2) erf_inv(u)."""
-    low = np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype), dtype=dtype)[()]
-    u = random_floats(k0, k1, shape, dtype, low, dtype.type(1))
+    u = stretched(random_floats(k0, k1, shape, dtype), just_above_minus_one(dtype), dtype.type(1))
     return mul(dtype.type(np.sqrt(2)), erf_inv(u))
+
+
+def just_above_minus_one(dtype: np.dtype) -> Any:
+    """The least number greater than -1."""
+    return dtype.type(np.nextafter(dtype.type(-1), dtype.type(0)))

@@ -8,7 +8,8 @@ The derivative in the shape holds the chance of being below the variate fixed.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
@@ -77,7 +78,7 @@ def _accepted(k0: Any, k1: Any, d: Any, c: Any) -> Any:
 
     def step(k0: Any, k1: Any, d: Any, c: Any, x_squared: Any, v_cubed: Any, u: Any) -> list[Any]:
         x, v = _positive_proposal(*child(k0, k1, 1), c)
-        u = random_floats(*child(k0, k1, 2), (), aval_of(u).dtype, scalar(0, u), scalar(1, u))
+        u = random_floats(*child(k0, k1, 2), (), aval_of(u).dtype)
         return [*child(k0, k1, 0), d, c, mul(x, x), mul(mul(v, v), v), u]
 
     return iterate(going, step, k0, k1, d, c, *(scalar(n, d) for n in (0, 1, 2)))[5]
@@ -90,7 +91,7 @@ def _random_gamma(k0: Any, k1: Any, a: Any, *, log_space: bool) -> Any:
     d = sub(select(large, a, add(a, one)), third)
     c = div(third, sqrt(d))
     v_cubed = _accepted(*child(k0, k1, 0), d, c)
-    u = random_floats(*child(k0, k1, 1), (), dtype, zero, one)
+    u = random_floats(*child(k0, k1, 1), (), dtype)
     if not log_space:
         boost = pow(sub(one, u), div(one, a))
         return mul(mul(d, v_cubed), select(large, constant_like(1, a), boost))

@@ -12,7 +12,8 @@ its meaning in NumPy, they are run on the arrays themselves.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 

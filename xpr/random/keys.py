@@ -1,0 +1,415 @@
+"""Keys: what random numbers are drawn from, and how one key makes others.
+
+A key is two 32-bit words. It comes in two forms, which every function takes: an array `uint32[..., 2]` of words
+(`PRNGKey`), or a `PRNGKeyArray` around one, which hides the last axis (`key`). Functions that give keys give them in
+the form they got. A key should be used once: draw from the keys it splits into.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.backend.array import Array, from_host
+from xpr.backend.devices import default_backend
+from xpr.config import settings
+from xpr.control.compiled import compiled
+from xpr.core.avals import Shape, aval_of, describe
+from xpr.core.interpreter import Tracer
+from xpr.dtypes import BOOL, INTEGERS, short_name, uint32
+from xpr.numpy.creation import is_eager, shape_of
+from xpr.numpy.indexing import getitem
+from xpr.primitives.elementwise import convert_element_type, shift_right_logical
+from xpr.primitives.placing import concatenate
+from xpr.primitives.random_bits import ZERO_WORD, entry_counts, key_words, scrambled, threefry2x32
+from xpr.primitives.shapes import expand_dims, reshape, transpose
+from xpr.tree_nodes import register_pytree_node
+
+IMPLEMENTATION = "threefry2x32"
+
+
+# -- Typed keys
+
+
+class KeyType:
+    """The dtype of typed keys: not a number's, so arithmetic on keys is an error."""
+
+    __slots__ = ()
+    name = "key<fry>"
+    itemsize = 8
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+KEY_TYPE = KeyType()
+
+
+class PRNGKeyArray:
+    """An array of keys: a pytree node around an array of words, uint32[..., 2], whose last axis it hides.
+
+    >>> from xpr import random
+    >>> keys = random.split(random.key(0), 3)
+    >>> keys.shape
+    (3,)
+    >>> keys[0]
+    Array((), dtype=key<fry>) overlaying:
+    [1797259609 2579123966]
+    """
+
+    __slots__ = ("words",)
+    __hash__ = None  # type: ignore[assignment]  # equality is entry by entry
+
+    def __init__(self, words: Any):
+        self.words = words
+
+    dtype = KEY_TYPE
+    itemsize = KEY_TYPE.itemsize
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the array of keys."""
+        return aval_of(self.words).shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of keys."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of all keys."""
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> PRNGKeyArray:
+        """The array with its axes in reverse order."""
+        return self.transpose()
+
+    def __repr__(self) -> str:
+        if isinstance(self.words, Tracer):
+            return f"Traced<key<fry>[{','.join(map(str, self.shape))}]>of<{self.words!r}>"
+        return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{np.asarray(self.words)}"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a single key, which has no axes.")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> PRNGKeyArray:
+        index = index if isinstance(index, tuple) else (index,)
+        rest = (slice(None),) if any(i is Ellipsis for i in index) else (Ellipsis, slice(None))
+        return PRNGKeyArray(getitem(self.words, (*index, *rest)))
+
+    def __iter__(self) -> Iterator[PRNGKeyArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> Any:
+        return (self.words == other.words).all(axis=-1) if isinstance(other, PRNGKeyArray) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return (self.words != other.words).any(axis=-1) if isinstance(other, PRNGKeyArray) else NotImplemented
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("An array of keys has no NumPy form; xpr.random.key_data(keys) gives their words.")
+
+    def reshape(self, *shape: Any) -> PRNGKeyArray:
+        """The same keys in another shape; one size may be -1."""
+        return PRNGKeyArray(self.words.reshape((*_sizes(shape), 2)))
+
+    def ravel(self) -> PRNGKeyArray:
+        """The keys along one axis."""
+        return self.reshape(-1)
+
+    flatten = ravel
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> PRNGKeyArray:
+        """The array without axes of size 1."""
+        axes = [i for i, n in enumerate(self.shape) if n == 1] if axis is None else axis
+        axes = [axes] if isinstance(axes, int) else axes
+        return PRNGKeyArray(self.words.squeeze(tuple(a % self.ndim for a in axes)))
+
+    def transpose(self, *axes: Any) -> PRNGKeyArray:
+        """The array with its axes in another order, in reverse order where none is given."""
+        order = _sizes(axes) if axes and axes != (None,) else tuple(reversed(range(self.ndim)))
+        return PRNGKeyArray(transpose(self.words, (*(a % self.ndim for a in order), self.ndim)))
+
+    def copy(self) -> PRNGKeyArray:
+        """The same keys; they can't be changed, so nothing is copied."""
+        return PRNGKeyArray(self.words)
+
+    def block_until_ready(self) -> PRNGKeyArray:
+        """Waits until the keys have been computed."""
+        self.words.block_until_ready()
+        return self
+
+    def devices(self) -> set[Any]:
+        """The devices the keys are on."""
+        return self.words.devices()
+
+    @property
+    def device(self) -> Any:
+        """The device the keys are on."""
+        return self.words.device
+
+
+def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+
+
+def _unflatten(data: None, children: Any) -> PRNGKeyArray:
+    (words,) = children
+    return PRNGKeyArray(words)
+
+
+register_pytree_node(PRNGKeyArray, lambda keys: ((keys.words,), None), _unflatten)
+
+
+# -- Reading what was given as a key
+
+
+def words_of(key: Any) -> Any:
+    """The words of a key or an array of keys, in either form.
+
+    Raises:
+      TypeError: it is neither.
+    """
+    if type(key) is PRNGKeyArray:
+        return key.words
+    aval = aval_of(key) if hasattr(key, "dtype") else None
+    if aval is None or aval.dtype != uint32 or not aval.ndim or aval.shape[-1] != 2:
+        found = describe(key) if aval is None else aval.str_short()
+        raise TypeError(
+            f"Expected a random key, and got {found}. Keys are made with xpr.random.key(seed), or as u32[2] with "
+            "xpr.random.PRNGKey(seed)."
+        )
+    return key
+
+
+def one_key(key: Any, name: str) -> Any:
+    """The words of a single key, u32[2].
+
+    Raises:
+      TypeError: it is not a key.
+      ValueError: it is an array of keys.
+    """
+    words = key.words if type(key) is PRNGKeyArray else words_of(key)
+    shape = words.aval.shape if type(words) is Array else aval_of(words).shape
+    if len(shape) != 1:
+        raise ValueError(
+            f"random.{name}: takes a single key, and was given an array of keys of shape {shape[:-1]}. Use one of "
+            f"them, or vmap over them: xpr.vmap(lambda key: random.{name}(key, ...))(keys)."
+        )
+    return words
+
+
+def like(key: Any, words: Any) -> Any:
+    """Keys in the form of `key`."""
+    return PRNGKeyArray(words) if type(key) is PRNGKeyArray else words
+
+
+def _check_implementation(impl: Any) -> None:
+    if impl is not None and str(impl) not in (IMPLEMENTATION, KEY_TYPE.name):
+        raise ValueError(f"xpr.random has one generator, {IMPLEMENTATION!r}, and impl={impl!r} was asked for.")
+
+
+# -- Making keys
+
+
+def _seeded(seed: Any, name: str) -> Any:
+    """The words of an integer: its higher half, which is 0 for 32-bit integers, and its lower half."""
+    aval = aval_of(seed)
+    if aval.dtype not in INTEGERS | BOOL:
+        found = f"{short_name(aval.dtype)}: {describe(seed)}"
+        raise TypeError(f"random.{name}: the seed must be an integer, and is {found}.")
+    if aval.ndim:
+        raise TypeError(
+            f"random.{name}: the seed must be a scalar, and has shape {aval.shape}. For many keys split one, or vmap "
+            f"random.{name} over the seeds."
+        )
+    if isinstance(seed, Tracer):
+        high = shift_right_logical(seed, aval.dtype.type(32)) if aval.dtype.itemsize == 8 else ZERO_WORD
+        return concatenate([reshape(convert_element_type(x, uint32), (1,)) for x in (high, seed)], 0)
+    number = operator.index(seed if not isinstance(seed, Array) else seed.host[()])
+    if not -(1 << 63) <= number < 1 << 64:
+        raise OverflowError(f"random.{name}: the seed {number} has more than 64 bits.")
+    high = number >> 32 & 0xFFFFFFFF if settings.enable_x64 else 0
+    return from_host(np.array([high, number & 0xFFFFFFFF], uint32))
+
+
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+    """A key as an array of two words, uint32[2], from an integer seed.
+
+    Raises:
+      TypeError: the seed is not an integer scalar.
+
+    >>> from xpr import random
+    >>> random.PRNGKey(42)
+    Array([ 0, 42], dtype=uint32)
+    """
+    _check_implementation(impl)
+    return _seeded(seed, "PRNGKey")
+
+
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> PRNGKeyArray:
+    """A key, from an integer seed.
+
+    Raises:
+      TypeError: the seed is not an integer scalar.
+
+    >>> from xpr import random
+    >>> random.key(42)
+    Array((), dtype=key<fry>) overlaying:
+    [ 0 42]
+    """
+    _check_implementation(impl)
+    _check_implementation(dtype)
+    return PRNGKeyArray(_seeded(seed, "key"))
+
+
+def key_data(keys: Any) -> Any:
+    """The words that keys are made of, uint32[..., 2].
+
+    >>> from xpr import random
+    >>> random.key_data(random.key(1))
+    Array([0, 1], dtype=uint32)
+    """
+    return words_of(keys)
+
+
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> PRNGKeyArray:
+    """Keys made of the words uint32[..., 2].
+
+    Raises:
+      TypeError: the words have another dtype or shape.
+
+    >>> from xpr import random, numpy as jnp
+    >>> random.wrap_key_data(jnp.array([0, 1], jnp.uint32))
+    Array((), dtype=key<fry>) overlaying:
+    [0 1]
+    """
+    _check_implementation(impl)
+    _check_implementation(dtype)
+    words = words_of(key_bits_array)
+    return PRNGKeyArray(from_host(np.array(words)) if isinstance(words, np.ndarray) else words)
+
+
+def key_impl(keys: Any) -> str:
+    """The name of the generator that keys are for.
+
+    >>> from xpr import random
+    >>> random.key_impl(random.key(0))
+    'threefry2x32'
+    """
+    words_of(keys)
+    return IMPLEMENTATION
+
+
+def key_dtype(impl_spec: Any = None) -> KeyType:
+    """The dtype of typed keys.
+
+    >>> from xpr import random
+    >>> random.key_dtype()
+    key<fry>
+    """
+    _check_implementation(impl_spec)
+    return KEY_TYPE
+
+
+def clone(key: Any) -> Any:
+    """The same key again, for a second use on purpose.
+
+    >>> from xpr import random
+    >>> random.clone(random.PRNGKey(1))
+    Array([0, 1], dtype=uint32)
+    """
+    return like(key, words_of(key))
+
+
+# -- Keys from keys. A few of them, from a key at hand, are made at once, in Python: there is nothing to compile for it.
+
+AT_ONCE = 16
+
+
+def _at_hand(words: Any) -> Any:
+    """The words of a key as Python integers, or None where there is something to trace or to wait for."""
+    if type(words) is not Array or not is_eager() or words._device is not None:
+        return None
+    if words._host is None and default_backend() != "cpu":
+        return None
+    return words.host.tolist()
+
+
+def _children(words: Sequence[int], counts: Iterable[int]) -> list[tuple[int, int]]:
+    k0, k1 = words
+    return [scrambled(k0, k1, 0, count) for count in counts]
+
+
+@compiled
+def _split(words: Any, *, shape: Shape) -> Any:
+    return _joined(threefry2x32(*key_words(words), *entry_counts(shape)))
+
+
+@compiled
+def _fold_in(words: Any, data: Any) -> Any:
+    return _joined(threefry2x32(*key_words(words), ZERO_WORD, convert_element_type(data, uint32)))
+
+
+def _joined(pair: Sequence[Any]) -> Any:
+    """Two arrays of words as one with a last axis of size 2."""
+    ndim = aval_of(pair[0]).ndim
+    return concatenate([expand_dims(x, (ndim,)) for x in pair], ndim)
+
+
+def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
+    """New keys made from one, `num` of them or an array of that shape.
+
+    Raises:
+      ValueError: `key` is an array of keys, or a size is negative.
+
+    >>> from xpr import random
+    >>> first, second = random.split(random.key(0))
+    >>> random.split(random.key(0), (2, 3)).shape
+    (2, 3)
+    """
+    words = one_key(key, "split")
+    known = _at_hand(words) if type(num) is int and 0 < num <= AT_ONCE else None
+    if known is not None:
+        return like(key, from_host(np.array(_children(known, range(num)), uint32)))
+    return like(key, _split(words, shape=shape_of(num)))
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """A new key made from a key and an integer.
+
+    Raises:
+      OverflowError: a Python integer that is not a uint32.
+      TypeError: `data` is not a scalar.
+
+    >>> from xpr import random
+    >>> random.fold_in(random.PRNGKey(0), 7)
+    Array([2716826189,  292468403], dtype=uint32)
+    """
+    words = one_key(key, "fold_in")
+    if type(data) is int:
+        if not 0 <= data <= 0xFFFFFFFF:
+            raise OverflowError(f"random.fold_in: {data} is not a 32-bit unsigned integer.")
+        known = _at_hand(words)
+        if known is not None:
+            return like(key, from_host(np.array(_children(known, [data])[0], uint32)))
+        data = np.uint32(data)
+    elif aval_of(data).ndim:
+        raise TypeError(
+            f"random.fold_in: takes a scalar to fold in, and got {aval_of(data).str_short()}. For many, use "
+            "xpr.vmap(random.fold_in, in_axes=(None, 0))."
+        )
+    return like(key, _fold_in(words, data))
