@@ -7,6 +7,7 @@ named several times, `set` leaves one of the values, and the others combine them
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -200,6 +201,11 @@ def _host_values(aval: ShapedArray, values: Any) -> Any:
 # -- Regions of integers and slices
 
 
+# From an eighth of the array on it is quicker to combine all of it with padded values, in one fused pass that is easy
+# to differentiate, than to copy it and change the copy. Smaller parts are changed in place inside loops.
+_LARGE_PART = 8
+
+
 def _update_static(x: Any, entries: Sequence[Any], values: Any, operation: Operation) -> Any:
     shape = aval_of(x).shape
     found, result = cuts(entries, shape)
@@ -214,6 +220,10 @@ def _update_static(x: Any, entries: Sequence[Any], values: Any, operation: Opera
     elif operation.name == "set":
         values = _filled(values, window)
     starts = [c.start for c in found]
+    spanned = math.prod([(c.size - 1) * c.step + 1 for c in found])
+    if window != shape and operation.neutral is not None and spanned * _LARGE_PART >= aval_of(x).size:
+        edges = [(c.start, n - c.start - (c.size - 1) * c.step - 1, c.step - 1) for c, n in zip(found, shape)]
+        return operation.combine(x, pad(_filled(values, window), operation.neutral(aval_of(x).dtype), edges))
     if any(c.step > 1 for c in found):
         return _update_strided(x, found, values, operation)
     if window == shape:
