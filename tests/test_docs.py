@@ -10,7 +10,6 @@ import contextlib
 import doctest
 import io
 import linecache
-import math
 import re
 import shlex
 import subprocess
@@ -24,27 +23,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.same_text import OutputChecker, same_text
+
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
 FENCE = re.compile(r"(?P<note><!--(?P<comment>.*?)-->\n)?^```(?P<language>\S*)\n(?P<text>.*?)^```$", re.M | re.S)
-NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d*(?:e[+-]\d+)?")
-
-
-def same_text(shown: str, printed: str) -> bool:
-    """Whether two texts agree: to the letter, or but for the last digits of numbers and the spaces that align them."""
-    if shown == printed:
-        return True
-    if re.sub(r" +", "", NUMBER.sub("#", shown)) != re.sub(r" +", "", NUMBER.sub("#", printed)):
-        return False
-    pairs = zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
-    return all(math.isclose(float(a), float(b), rel_tol=1e-4, abs_tol=1e-5) for a, b in pairs)
-
-
-class OutputChecker(doctest.OutputChecker):
-    """Doctest's comparison, or ours."""
-
-    def check_output(self, want: str, got: str, optionflags: int) -> bool:
-        return super().check_output(want, got, optionflags) or same_text(want, got)
 
 
 @dataclass
