@@ -3,6 +3,9 @@
 A piecewise function is written with `select`, whose derivative is that of the piece chosen, to every order; no piece
 is ever evaluated where its value or derivative is infinite. Integers are converted to floats, except where a function
 has integer values at integers (`relu`, `hard_tanh`, `identity`).
+
+A function of more than one operation is `compiled`: one call in a jaxpr, so that a network that uses it in every layer
+has it traced, differentiated and lowered once, and one program when it is called eagerly.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import math
 from typing import Any
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import ufuncs
 from xpr.numpy.axes import one_axis
@@ -56,12 +60,14 @@ def relu(x: Any) -> Any:
     >>> xpr.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
     Array([0., 0., 2.], dtype=float32)
     """
-    x = ufuncs.asarray_like(x)
-    aval = x.aval
-    if aval.dtype == dtypes.bool_:
-        return x
-    zero = converter(aval, int)(0)  # type: ignore[misc]  # every number takes an int
-    return select(e.le(x, zero), zeros_like_aval(aval), x)
+    aval = getattr(x, "aval", None) or aval_of(as_operand(x))
+    return _relu(as_operand(x)) if aval.dtype != dtypes.bool_ else ufuncs.asarray_like(x)
+
+
+@compiled
+def _relu(x: Any) -> Any:
+    zero = converter(aval_of(x), int)(0)  # type: ignore[misc]  # every number takes an int
+    return select(e.le(x, zero), _zeros(x), x)
 
 
 def relu6(x: Any) -> Any:
@@ -71,7 +77,11 @@ def relu6(x: Any) -> Any:
     >>> xpr.nn.relu6(jnp.array([-1.0, 2.0, 7.0]))
     Array([0., 2., 6.], dtype=float32)
     """
-    x = _inexact(x)
+    return _relu6(_inexact(x))
+
+
+@compiled
+def _relu6(x: Any) -> Any:
     low = select(e.le(x, _number(0, x)), _zeros(x), x)
     return select(e.ge(x, _number(6, x)), _constant(6, x), low)
 
@@ -83,6 +93,11 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
     >>> xpr.nn.leaky_relu(jnp.array([-1.0, 2.0]))
     Array([-0.01,  2.  ], dtype=float32)
     """
+    return _leaky_relu(as_operand(x), as_operand(negative_slope))
+
+
+@compiled
+def _leaky_relu(x: Any, negative_slope: Any) -> Any:
     return where(ufuncs.greater_equal(x, 0), x, ufuncs.multiply(negative_slope, x))
 
 
@@ -93,7 +108,11 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     >>> xpr.nn.elu(jnp.array([-1.0, 0.0, 2.0]))
     Array([-0.63212055,  0.        ,  2.        ], dtype=float32)
     """
-    x = _inexact(x)
+    return _elu(_inexact(x), as_operand(alpha))
+
+
+@compiled
+def _elu(x: Any, alpha: Any) -> Any:
     above = e.gt(x, _number(0, x))
     below = e.expm1(select(above, _zeros(x), x))
     return where(above, x, ufuncs.multiply(alpha, below))
@@ -106,7 +125,11 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     >>> xpr.nn.celu(jnp.array([-1.0, 0.0, 2.0]))
     Array([-0.63212055,  0.        ,  2.        ], dtype=float32)
     """
-    x = _inexact(x)
+    return _celu(_inexact(x), as_operand(alpha))
+
+
+@compiled
+def _celu(x: Any, alpha: Any) -> Any:
     above = e.gt(x, _number(0, x))
     below = ufuncs.expm1(ufuncs.true_divide(select(above, _zeros(x), x), alpha))
     return where(above, x, ufuncs.multiply(alpha, below))
@@ -123,7 +146,12 @@ def selu(x: Any) -> Any:
     >>> xpr.nn.selu(jnp.array([-1.0, 0.0, 2.0]))
     Array([-1.1113307,  0.       ,  2.101402 ], dtype=float32)
     """
-    return ufuncs.multiply(SELU_SCALE, elu(x, SELU_ALPHA))
+    return _selu(_inexact(x))
+
+
+@compiled
+def _selu(x: Any) -> Any:
+    return e.mul(_number(SELU_SCALE, x), _elu.fun(x, SELU_ALPHA))
 
 
 def hard_tanh(x: Any) -> Any:
@@ -133,6 +161,11 @@ def hard_tanh(x: Any) -> Any:
     >>> xpr.nn.hard_tanh(jnp.array([-3.0, 0.5, 2.0]))
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """
+    return _hard_tanh(as_operand(x))
+
+
+@compiled
+def _hard_tanh(x: Any) -> Any:
     return where(ufuncs.greater(x, 1), 1, where(ufuncs.less(x, -1), -1, x))
 
 
@@ -143,8 +176,12 @@ def hard_sigmoid(x: Any) -> Any:
     >>> xpr.nn.hard_sigmoid(jnp.array([-3.0, 0.0, 3.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    x = _inexact(x)
-    return e.div(relu6(e.add(x, _number(3, x))), _number(6, x))
+    return _hard_sigmoid(_inexact(x))
+
+
+@compiled
+def _hard_sigmoid(x: Any) -> Any:
+    return e.div(_relu6.fun(e.add(x, _number(3, x))), _number(6, x))
 
 
 def hard_silu(x: Any) -> Any:
@@ -154,8 +191,12 @@ def hard_silu(x: Any) -> Any:
     >>> xpr.nn.hard_silu(jnp.array([-3.0, 1.5, 3.0]))
     Array([-0.   ,  1.125,  3.   ], dtype=float32)
     """
-    x = _inexact(x)
-    return e.mul(x, hard_sigmoid(x))
+    return _hard_silu(_inexact(x))
+
+
+@compiled
+def _hard_silu(x: Any) -> Any:
+    return e.mul(x, _hard_sigmoid.fun(x))
 
 
 hard_swish = hard_silu
@@ -190,7 +231,11 @@ def silu(x: Any) -> Any:
     >>> xpr.nn.silu(jnp.array([-1.0, 0.0, 1.0]))
     Array([-0.26894143,  0.        ,  0.7310586 ], dtype=float32)
     """
-    x = _inexact(x)
+    return _silu(_inexact(x))
+
+
+@compiled
+def _silu(x: Any) -> Any:
     return e.mul(x, e.logistic(x))
 
 
@@ -207,7 +252,11 @@ def softplus(x: Any) -> Any:
     >>> xpr.nn.softplus(jnp.array([-100.0, 0.0, 100.0]))
     Array([3.783506e-44, 6.931472e-01, 1.000000e+02], dtype=float32)
     """
-    x = _inexact(x)
+    return _softplus(_inexact(x))
+
+
+@compiled
+def _softplus(x: Any) -> Any:
     if aval_of(x).dtype in dtypes.COMPLEX:
         return e.log1p(e.exp(x))
     above = e.gt(x, _number(0, x))
@@ -221,7 +270,12 @@ def log_sigmoid(x: Any) -> Any:
     >>> xpr.nn.log_sigmoid(jnp.array([-100.0, 0.0]))
     Array([-100.       ,   -0.6931472], dtype=float32)
     """
-    return e.neg(softplus(e.neg(_inexact(x))))
+    return _log_sigmoid(_inexact(x))
+
+
+@compiled
+def _log_sigmoid(x: Any) -> Any:
+    return e.neg(_softplus.fun(e.neg(x)))
 
 
 def mish(x: Any) -> Any:
@@ -231,8 +285,12 @@ def mish(x: Any) -> Any:
     >>> xpr.nn.mish(jnp.array([0.0, 1.0]))
     Array([0.        , 0.86509836], dtype=float32)
     """
-    x = _inexact(x)
-    return e.mul(x, e.tanh(softplus(x)))
+    return _mish(_inexact(x))
+
+
+@compiled
+def _mish(x: Any) -> Any:
+    return e.mul(x, e.tanh(_softplus.fun(x)))
 
 
 def soft_sign(x: Any) -> Any:
@@ -242,7 +300,11 @@ def soft_sign(x: Any) -> Any:
     >>> xpr.nn.soft_sign(jnp.array([-1.0, 0.0, 3.0]))
     Array([-0.5 ,  0.  ,  0.75], dtype=float32)
     """
-    x = _inexact(x)
+    return _soft_sign(_inexact(x))
+
+
+@compiled
+def _soft_sign(x: Any) -> Any:
     return e.div(x, e.add(e.abs(x), _number(1, x)))
 
 
@@ -253,7 +315,11 @@ def sparse_plus(x: Any) -> Any:
     >>> xpr.nn.sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    x = _inexact(x)
+    return _sparse_plus(_inexact(x))
+
+
+@compiled
+def _sparse_plus(x: Any) -> Any:
     low, high = e.le(x, _number(-1, x)), e.ge(x, _number(1, x))
     between = e.add(select(e.bitwise_or(low, high), _zeros(x), x), _number(1, x))
     curve = e.mul(_number(0.25, x), e.mul(between, between))
@@ -267,7 +333,11 @@ def sparse_sigmoid(x: Any) -> Any:
     >>> xpr.nn.sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    x = _inexact(x)
+    return _sparse_sigmoid(_inexact(x))
+
+
+@compiled
+def _sparse_sigmoid(x: Any) -> Any:
     moved = e.add(x, _number(1, x))
     return e.mul(_number(0.5, x), e.min(e.max(moved, _number(0, x)), _number(2, x)))
 
@@ -279,8 +349,12 @@ def squareplus(x: Any, b: Any = 4) -> Any:
     >>> xpr.nn.squareplus(jnp.array([0.0, 1.5]))
     Array([1., 2.], dtype=float32)
     """
-    x, b = promote_dtypes(x, b)
-    x, b = promote_shapes(*promote_inexact(x, b))
+    return _squareplus(_inexact(x), as_operand(b))
+
+
+@compiled
+def _squareplus(x: Any, b: Any) -> Any:
+    x, b = promote_shapes(*promote_dtypes(x, b))
     return e.div(e.add(x, e.sqrt(e.add(e.square(x), b))), _number(2, x))
 
 
@@ -293,10 +367,18 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     >>> xpr.nn.gelu(jnp.array([0.0, 1.0]), approximate=False)
     Array([0.        , 0.8413447], dtype=float32)
     """
-    x = _inexact(x)
+    return (_gelu if approximate else _exact_gelu)(_inexact(x))
+
+
+@compiled
+def _exact_gelu(x: Any) -> Any:
     one = aval_of(x).dtype.type
-    if not approximate:
-        return e.mul(e.mul(one(0.5), x), erfc(e.mul(e.neg(x), one(math.sqrt(0.5)))))
+    return e.mul(e.mul(one(0.5), x), erfc(e.mul(e.neg(x), one(math.sqrt(0.5)))))
+
+
+@compiled
+def _gelu(x: Any) -> Any:
+    one = aval_of(x).dtype.type
     cubic = e.add(x, e.mul(one(0.044715), e.integer_pow(x, 3)))
     gate = e.mul(one(0.5), e.add(one(1), e.tanh(e.mul(one(math.sqrt(2 / math.pi)), cubic))))
     return e.mul(x, gate)
@@ -315,9 +397,14 @@ def glu(x: Any, axis: int = -1) -> Any:
     x = _inexact(x)
     shape = aval_of(x).shape
     axis = one_axis(axis, len(shape))
-    half, odd = divmod(shape[axis], 2)
-    if odd:
+    if shape[axis] % 2:
         raise ValueError(f"glu: axis {axis} of {aval_of(x).str_short()} has an odd size, and is to be split in halves.")
+    return _glu(x, axis=axis)
+
+
+@compiled
+def _glu(x: Any, *, axis: int) -> Any:
+    half = aval_of(x).shape[axis] // 2
     return e.mul(slice_in_dim(x, 0, half, axis=axis), e.logistic(slice_in_dim(x, half, 2 * half, axis=axis)))
 
 
@@ -328,7 +415,11 @@ def log1mexp(x: Any) -> Any:
     >>> xpr.nn.log1mexp(jnp.array([1.0, 100.0]))
     Array([-4.586751e-01, -3.783506e-44], dtype=float32)
     """
-    x = _inexact(x)
+    return _log1mexp(_inexact(x))
+
+
+@compiled
+def _log1mexp(x: Any) -> Any:
     near = e.lt(x, _number(math.log(2), x))
     one = _constant(1, x)
     small = e.log(e.neg(e.expm1(e.neg(select(near, x, one)))))

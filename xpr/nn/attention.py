@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.nn.normalizing import logsumexp, softmax
@@ -60,18 +61,49 @@ def dot_product_attention(
     query, key, value = (as_operand(x) for x in (query, key, value))
     whole = aval_of(query).shape
     query, key, value = (_with_batch(x) for x in (query, key, value))
-    groups = _check_shapes(*(aval_of(x).shape for x in (query, key, value)))
+    _check_shapes(*(aval_of(x).shape for x in (query, key, value)))
+    options = {"bias": bias, "mask": mask, "query_lengths": query_seq_lengths, "key_lengths": key_value_seq_lengths}
+    if not isinstance(scale, (int, float)):
+        scale, options["scale"] = None, scale  # known only when the program runs, or not given
+    given = {name: as_operand(x) for name, x in options.items() if x is not None}
+    window = (local_window_size,) * 2 if isinstance(local_window_size, int) else local_window_size
+    out, *residual = _attention(
+        query, key, value, *given.values(), names=tuple(given), scale=scale, is_causal=is_causal,
+        window=window, with_residual=return_residual,
+    )  # fmt: skip
+    out = reshape(out, whole)
+    return (out, stop_gradient(reshape(residual[0], whole[:-1]))) if return_residual else out
+
+
+@compiled
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    *given: Any,
+    names: tuple[str, ...],
+    scale: float | None,
+    is_causal: bool,
+    window: tuple[int, int] | None,
+    with_residual: bool,
+) -> Any:
+    """Attention with a batch axis; `names` says what the operands beyond the first three are."""
+    options = dict(zip(names, given))
     batch, targets, _, features = aval_of(query).shape
     sources, key_heads = aval_of(key).shape[1:3]
+    groups = aval_of(query).shape[2] // key_heads
     full_shape = (batch, key_heads, groups, targets, sources)
 
     grouped = reshape(query, (batch, targets, key_heads, groups, features))
     logits = _product(grouped, "btkgh", key, "bskh", "bkgts")
-    logits = e.mul(logits, e.scalar(1 / math.sqrt(features) if scale is None else scale, logits))
-    if bias is not None:
-        bias = convert(_over_heads(bias, key_heads, groups), aval_of(logits).dtype)
+    if "scale" in options:
+        logits = e.mul(logits, convert(options["scale"], aval_of(logits).dtype))
+    else:
+        logits = e.mul(logits, e.scalar(1 / math.sqrt(features) if scale is None else scale, logits))
+    if "bias" in options:
+        bias = convert(_over_heads(options["bias"], key_heads, groups), aval_of(logits).dtype)
         logits = e.add(logits, broadcast_to(bias, full_shape))
-    seen = _visible(full_shape, mask, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size)
+    seen = _visible(full_shape, options, is_causal, window)
     if seen is not None:
         dtype = aval_of(logits).dtype
         hidden = full(full_shape, _LEAST_SHARE * dtypes.finfo(dtype).max, dtype)
@@ -79,13 +111,10 @@ def dot_product_attention(
 
     weights = convert(softmax(logits, -1), aval_of(key).dtype)
     out = convert(_product(weights, "bkgts", value, "bskh", "btkgh"), aval_of(query).dtype)
-    if query_seq_lengths is not None:
-        real = _before(query_seq_lengths, (batch, targets), 1)
+    if "query_lengths" in options:
+        real = _before(options["query_lengths"], (batch, targets), 1)
         out = e.mul(out, broadcast_in_dim(convert(real, aval_of(out).dtype), aval_of(out).shape, (0, 1)))
-    out = reshape(out, whole)
-    if not return_residual:
-        return out
-    return out, _residual(logits, whole[:-1])
+    return [out, transpose(logsumexp(logits, -1), (0, 3, 1, 2))] if with_residual else [out]
 
 
 _LEAST_SHARE = -0.7  # of the greatest float: what a hidden logit is; finite, so that a row of them is no nan
@@ -98,15 +127,13 @@ def _with_batch(x: Any) -> Any:
     return x if aval.ndim == 4 else reshape(x, (1, *aval.shape))
 
 
-def _check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> int:
-    """How many heads of the query each head of the key serves."""
+def _check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> None:
     fits = key == value and query[0] == key[0] and query[3] == key[3] and key[2] and query[2] % key[2] == 0
     if not fits:
         raise ValueError(
             f"dot_product_attention: query {query}, key {key} and value {value} do not fit: key and value have one "
             "shape, batch and features are the query's, and the query's heads are a multiple of theirs."
         )
-    return query[2] // key[2]
 
 
 def _product(x: Any, x_labels: str, y: Any, y_labels: str, out_labels: str) -> Any:
@@ -130,27 +157,27 @@ def _before(lengths: Any, shape: tuple[int, int], dimension: int) -> Any:
 
 
 def _visible(
-    shape: tuple[int, ...], mask: Any, is_causal: bool, query_lengths: Any, key_lengths: Any, window: Any
+    shape: tuple[int, ...], options: dict[str, Any], is_causal: bool, window: tuple[int, int] | None
 ) -> Any:
     """Which pairs of positions take part, broadcasting to `shape` (B, K, G, T, S); None for all."""
     batch, key_heads, groups, targets, sources = shape
     pairs = (targets, sources)
     found = []
-    if mask is not None:
-        if aval_of(as_operand(mask)).dtype != dtypes.bool_:
+    if "mask" in options:
+        if aval_of(options["mask"]).dtype != dtypes.bool_:
             raise ValueError("dot_product_attention: mask must be boolean; what is added to the logits is `bias`.")
-        found.append(_over_heads(mask, key_heads, groups))
+        found.append(_over_heads(options["mask"], key_heads, groups))
     if is_causal or window is not None:
         row, column = (broadcasted_iota(dtypes.int32, pairs, i) for i in (0, 1))
         if is_causal:
             found.append(e.ge(row, column))
         if window is not None:
-            left, right = (window, window) if isinstance(window, int) else window
+            left, right = window
             found.append(e.bitwise_and(e.le(row, e.add(column, left)), e.ge(row, e.sub(column, right))))
-    if query_lengths is not None:
-        found.append(_of_positions(_before(query_lengths, (batch, targets), 1), shape, 3))
-    if key_lengths is not None:
-        found.append(_of_positions(_before(key_lengths, (batch, sources), 1), shape, 4))
+    if "query_lengths" in options:
+        found.append(_of_positions(_before(options["query_lengths"], (batch, targets), 1), shape, 3))
+    if "key_lengths" in options:
+        found.append(_of_positions(_before(options["key_lengths"], (batch, sources), 1), shape, 4))
     seen = None
     for flags in found:
         flags = broadcast_to(flags, shape)
@@ -160,9 +187,3 @@ def _visible(
 
 def _of_positions(flags: Any, shape: tuple[int, ...], axis: int) -> Any:
     return broadcast_in_dim(flags, shape, (0, axis))
-
-
-def _residual(logits: Any, shape: tuple[int, ...]) -> Any:
-    """The logsumexp of the logits over sources, as (B, T, N)."""
-    total = stop_gradient(logsumexp(logits, -1))
-    return reshape(transpose(total, (0, 3, 1, 2)), shape)

@@ -13,27 +13,32 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array
+from xpr.control.compiled import compiled
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy import reductions, statistics, ufuncs
 from xpr.numpy.axes import one_axis, reduced_axes
-from xpr.numpy.choosing import where as choose
-from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype
-from xpr.numpy.reductions import entries_along, masked, spread_back, summed
+from xpr.numpy.promotion import as_operand, convert, promote_inexact, promote_shapes, requested_dtype
+from xpr.numpy.reductions import boolean_mask, entries_along, spread_back, summed
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import broadcasted_iota, select
 from xpr.primitives.reductions import reduce_max_p
-from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full
 
 
-def _prepared(x: Any, axis: Any, where: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
-    """The operand as strong floats, -inf where it is masked; its shape; the axes."""
+def _prepared(x: Any, axis: Any, where: Any) -> tuple[Any, ...]:
+    """The operand as strong floats; the axes; and the mask, if there is one."""
     (x,) = promote_inexact(x)
     x = convert(x, aval_of(x).dtype)
-    if where is not None:
-        x = masked(x, where, -np.inf)
-    shape = aval_of(x).shape
-    return x, shape, reduced_axes(axis, len(shape))
+    axes = reduced_axes(axis, aval_of(x).ndim)
+    if where is None:
+        return x, axes
+    return x, axes, broadcast_to(boolean_mask(where), aval_of(x).shape)
+
+
+def _hidden(x: Any, where: Any) -> Any:
+    """The operand with -inf where it is masked."""
+    return x if where is None else select(where, x, full(aval_of(x).shape, -np.inf, aval_of(x).dtype))
 
 
 def _greatest(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
@@ -67,7 +72,13 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     >>> xpr.nn.softmax(jnp.array([1000.0, 1000.0, 0.0]))
     Array([0.5, 0.5, 0. ], dtype=float32)
     """
-    x, shape, axes = _prepared(x, axis, where)
+    x, axes, *mask = _prepared(x, axis, where)
+    return _softmax(x, *mask, axes=axes)
+
+
+@compiled
+def _softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
+    x, shape = _hidden(x, where), aval_of(x).shape
     weights = e.exp(_shifted(x, shape, axes, where))
     total = summed(weights, axes)
     if where is not None:
@@ -85,7 +96,13 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     >>> xpr.nn.log_softmax(jnp.array([0.0, 1000.0]))
     Array([-1000.,     0.], dtype=float32)
     """
-    x, shape, axes = _prepared(x, axis, where)
+    x, axes, *mask = _prepared(x, axis, where)
+    return _log_softmax(x, *mask, axes=axes)
+
+
+@compiled
+def _log_softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
+    x, shape = _hidden(x, where), aval_of(x).shape
     shifted = _shifted(x, shape, axes, where)
     total = summed(e.exp(shifted), axes)
     return e.sub(shifted, spread_back(e.log(total), shape, axes))
@@ -109,24 +126,45 @@ def logsumexp(
     >>> xpr.nn.logsumexp(jnp.array([1000.0, 1000.0]))
     Array(1000.6931, dtype=float32)
     """
-    if b is not None:
-        a, b = ufuncs.promote_shapes(*promote_inexact(a, b))
-        a = choose(ufuncs.not_equal(b, 0), a, -np.inf)  # so that a factor of 0 silences inf
-    a, shape, axes = _prepared(a, axis, where)
-    dtype = aval_of(a).dtype
+    if b is None:
+        a, axes, *mask = _prepared(a, axis, where)
+        outs = _logsumexp(a, *mask, axes=axes, return_sign=return_sign)
+    else:
+        a, b = promote_shapes(*promote_inexact(a, b))
+        (a, axes, *mask), shape = _prepared(a, axis, where), aval_of(a).shape
+        b = broadcast_to(convert(b, aval_of(a).dtype), shape)
+        outs = _logsumexp_with_factors(broadcast_to(a, shape), b, *mask, axes=axes, return_sign=return_sign)
+    if keepdims:
+        outs = [expand_dims(x, axes) for x in outs]
+    return tuple(outs) if return_sign else outs[0]
+
+
+@compiled
+def _logsumexp(a: Any, where: Any = None, *, axes: tuple[int, ...], return_sign: bool) -> Any:
+    return _log_of_sum(_hidden(a, where), None, axes, return_sign)
+
+
+@compiled
+def _logsumexp_with_factors(
+    a: Any, b: Any, where: Any = None, *, axes: tuple[int, ...], return_sign: bool
+) -> Any:
+    zero = e.eq(b, e.scalar(0, b))
+    silenced = zero if where is None else e.bitwise_or(zero, e.bitwise_not(where))  # also where inf meets a factor of 0
+    return _log_of_sum(_hidden(a, e.bitwise_not(silenced)), b, axes, return_sign)
+
+
+def _log_of_sum(a: Any, b: Any, axes: tuple[int, ...], return_sign: bool) -> list[Any]:
+    """The logarithm of the sum, or of its size and, besides, its sign."""
+    shape, dtype = aval_of(a).shape, aval_of(a).dtype
     top = _finite_or_zero(_greatest(a, shape, axes))
     shift = convert(top, dtype)
     weights = e.exp(e.sub(a, spread_back(shift, shape, axes)))
     if b is not None:
         weights = e.mul(weights, b)
     total = summed(weights, axes)
-    sign = e.sign(total) if b is not None or return_sign else None
-    if return_sign:
-        total = e.abs(total)
-    out = e.add(e.log(total), shift if not return_sign else top)
-    if keepdims:
-        out, sign = expand_dims(out, axes), None if sign is None else expand_dims(sign, axes)
-    return (out, sign) if return_sign else out
+    if not return_sign:
+        return [e.add(e.log(total), shift)]
+    return [e.add(e.log(e.abs(total)), top), e.sign(total)]
 
 
 def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
@@ -175,11 +213,22 @@ def standardize(
     if algorithm not in ("fast", "stable"):
         raise ValueError(f'standardize: algorithm must be "fast" or "stable", and is {algorithm!r}.')
     (x,) = promote_inexact(x)
+    if mean is variance is where is None and isinstance(epsilon, (int, float)):
+        return _standardize(x, axes=reduced_axes(axis, aval_of(x).ndim), epsilon=epsilon, algorithm=algorithm)
+    return _standardized(x, axis, mean, variance, epsilon, where, algorithm)
+
+
+def _standardized(x: Any, axis: Any, mean: Any, variance: Any, epsilon: Any, where: Any, algorithm: str) -> Any:
     if mean is None:
         mean = statistics.mean(x, axis, keepdims=True, where=where)
     if variance is None:
         variance = _variance(x, axis, mean, where, algorithm)
     return ufuncs.multiply(ufuncs.subtract(x, mean), e.rsqrt(ufuncs.asarray_like(ufuncs.add(variance, epsilon))))
+
+
+@compiled
+def _standardize(x: Any, *, axes: tuple[int, ...], epsilon: float, algorithm: str) -> Any:
+    return _standardized(x, axes, None, None, epsilon, None, algorithm)
 
 
 def _variance(x: Any, axis: Any, mean: Any, where: Any, algorithm: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import reductions, ufuncs
 from xpr.numpy.axes import one_axis, reduced_axes
@@ -193,13 +194,19 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if period is not None:
         x, xp, fp = _one_period(x, xp, fp, period)
         left = right = "extrapolate"
-    n = aval_of(xp).size
-    if n == 0:
+    if aval_of(xp).size == 0:
         raise ValueError("interp: there are no points to go through.")
-    values = _on_lines(x, xp, fp)
-    for end, place, beyond in ((left, 0, ufuncs.less), (right, n - 1, ufuncs.greater)):
-        if not isinstance(end, str):
-            at_end = read(fp, np.int32(place)) if end is None else end
+    ends = [end for end in (left, right) if end is not None and not isinstance(end, str)]
+    ways = tuple(end if end is None or isinstance(end, str) else "given" for end in (left, right))
+    return _interp(x, xp, fp, *ends, ways=ways)
+
+
+@compiled
+def _interp(x: Any, xp: Any, fp: Any, *given: Any, ways: tuple[str | None, ...]) -> Any:
+    values, n, ends = _on_lines(x, xp, fp), aval_of(xp).size, iter(given)
+    for way, place, beyond in zip(ways, (0, n - 1), (ufuncs.less, ufuncs.greater)):
+        if way != "extrapolate":
+            at_end = read(fp, np.int32(place)) if way is None else next(ends)
             values = where(beyond(x, read(xp, np.int32(place))), at_end, values)
     return values
 

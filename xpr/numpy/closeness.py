@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import creation, reductions, ufuncs
 from xpr.numpy.promotion import broadcast_shapes, convert, promote_dtypes, promote_shapes
@@ -26,6 +27,11 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
         dtype = dtypes.to_inexact(dtype)
     a, b = promote_shapes(convert(a, dtype), convert(b, dtype))
     rtol, atol = (convert(v, dtypes.real_part_of(dtype)) for v in promote_dtypes(rtol, atol))
+    return _isclose(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+
+@compiled
+def _isclose(a: Any, b: Any, rtol: Any, atol: Any, *, equal_nan: bool) -> Any:
     bound = ufuncs.add(atol, ufuncs.multiply(rtol, e.abs(b)))
     near = ufuncs.less_equal(e.abs(e.sub(a, b)), bound)
     finite = e.bitwise_and(ufuncs.isfinite(a), ufuncs.isfinite(b))

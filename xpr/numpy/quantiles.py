@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy import creation
@@ -208,11 +209,15 @@ def _quantile(
         raise ValueError(f"{name}: q must be a scalar or a vector, and has shape {q_shape}.")
     if weights is not None:
         weights = _rows_last(_weights(convert(as_operand(weights), aval.dtype), aval.shape, axes), axes)
-        result = _weighted(rows, weights, q, ignore_nan)
+        result = _weighted_quantile(rows, weights, as_operand(q), ignore_nan=ignore_nan)
     elif isinstance(q, Tracer) or ignore_nan:
-        result = _at_computed_places(rows, q, method, ignore_nan)
+        result = _computed_quantile(rows, as_operand(q), method=method, ignore_nan=ignore_nan)
     else:
-        result = _at_known_places(rows, np.asarray(q), method)
+        q = np.asarray(q)
+        if not np.all((q >= 0) & (q <= 1)):
+            raise ValueError(f"{name}: q must lie between 0 and 1 (for percentiles, 0 and 100), and is {q}.")
+        numbers = tuple(q.tolist()) if q.ndim else float(q)
+        result = _known_quantile(rows, q=numbers, precision=q.dtype, method=method)
     if keepdims:
         offset = len(q_shape)
         result = expand_dims(result, [offset + i for i in axes])
@@ -227,10 +232,10 @@ def _rows_last(x: Any, axes: tuple[int, ...]) -> Any:
     return reshape(moved, (*(shape[i] for i in kept), entries_along(shape, axes)))
 
 
-def _at_known_places(rows: Any, q: np.ndarray, method: str) -> Any:
+@compiled
+def _known_quantile(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
     """Quantiles that are numbers: entries of the sorted rows, or mixtures of two of them."""
-    if not np.all((q >= 0) & (q <= 1)):
-        raise ValueError(f"q must lie between 0 and 1 (for percentiles between 0 and 100), and is {q}.")
+    q = np.asarray(q, precision)
     *row_shape, n = aval_of(rows).shape
     dtype = aval_of(rows).dtype
     if n == 0:
@@ -265,7 +270,8 @@ def _numbers_between(q: np.ndarray, n: int, method: str) -> tuple[np.ndarray, np
     return (high, high, share) if method == "higher" else (low, low if method == "lower" else high, share)
 
 
-def _at_computed_places(rows: Any, q: Any, method: str, ignore_nan: bool) -> Any:
+@compiled
+def _computed_quantile(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
     """Quantiles whose places are only known when the program runs, because `q` is, or the number of entries."""
     row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
     dtype, q_shape = aval_of(rows).dtype, aval_of(as_operand(q)).shape
@@ -338,7 +344,8 @@ def _weights(weights: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any
     raise ValueError(f"weights have shape {own}; they need the array's, {shape}, or that of its axes {axes}.")
 
 
-def _weighted(rows: Any, weights: Any, q: Any, ignore_nan: bool) -> Any:
+@compiled
+def _weighted_quantile(rows: Any, weights: Any, q: Any, *, ignore_nan: bool) -> Any:
     """The first entry at which the summed weights reach a share `q` of their total."""
     row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
     dtype, last = aval_of(rows).dtype, len(row_shape)

@@ -63,15 +63,25 @@ def widened(dtype: np.dtype) -> np.dtype:
     return dtype
 
 
+def boolean_mask(where: Any) -> Any:
+    """A mask that the user gives.
+
+    Raises:
+      ValueError: it is not boolean.
+    """
+    where = as_operand(where)
+    if aval_of(where).dtype != dtypes.bool_:
+        raise ValueError(f"where must be boolean, and is {aval_of(where).str_short()}. Compare it with something.")
+    return where
+
+
 def masked(a: Any, where: Any, fill: Any) -> Any:
     """The array with `fill` where the mask does not hold.
 
     Raises:
       ValueError: the mask is not boolean.
     """
-    where = as_operand(where)
-    if aval_of(where).dtype != dtypes.bool_:
-        raise ValueError(f"where must be boolean, and is {aval_of(where).str_short()}. Compare it with something.")
+    where = boolean_mask(where)
     aval = aval_of(a)
     shape = broadcast_shapes(aval.shape, aval_of(where).shape)
     return select(broadcast_to(where, shape), broadcast_to(a, shape), full(shape, fill, aval.dtype))

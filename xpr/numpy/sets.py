@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import creation, sorting
 from xpr.numpy.axes import one_axis
@@ -155,7 +156,8 @@ def _unique(ar: Any, axis: int | None, equal_nan: bool, size: int | None, fill_v
         first, inverse, counts = _found_on_host(slices, axis, equal_nan)
         values = read(slices, first, axis) if aval.size else slices
     else:
-        values, first, inverse, counts = _found_in_order(slices, axis, equal_nan, size, fill_value)
+        fill = [] if fill_value is None else [as_operand(fill_value)]
+        values, first, inverse, counts = _found_in_order(slices, *fill, axis=axis, equal_nan=equal_nan, size=size)
     return values, first, reshape(inverse, inverse_shape), counts
 
 
@@ -169,7 +171,10 @@ def _found_on_host(slices: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, A
     return first, inverse, counts
 
 
-def _found_in_order(slices: Any, axis: int, equal_nan: bool, size: int, fill_value: Any) -> tuple[Any, ...]:
+@compiled
+def _found_in_order(
+    slices: Any, fill_value: Any = None, *, axis: int, equal_nan: bool, size: int
+) -> tuple[Any, ...]:
     """By sorting: an entry that differs from the one before it in order is the first of its kind."""
     index_dtype = dtypes.of_python(int)
     rows = move_axis(slices, axis, 0)

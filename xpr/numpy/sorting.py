@@ -6,11 +6,13 @@ which is ascending order of the reversed array, reversed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy.axes import one_axis
 from xpr.numpy.places import read
@@ -206,10 +208,15 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     if n == 0 or aval_of(v).size == 0:
         return broadcast_in_dim(dtype.type(0), aval_of(v).shape, ())
     if method == "sort":
-        return convert(_by_sorting(a, v, side), dtype)
-    if method == "compare_all" or n <= COMPARED_BELOW:
-        return convert(_by_comparing(a, v, side), dtype)
-    return convert(_by_halving(a, v, side), dtype)
+        search = _by_sorting
+    else:
+        search = _by_comparing if method == "compare_all" or n <= COMPARED_BELOW else _by_halving
+    return _searchsorted(a, v, side=side, search=search, dtype=dtype)
+
+
+@compiled
+def _searchsorted(a: Any, v: Any, *, side: str, search: Callable[..., Any], dtype: np.dtype) -> Any:
+    return convert(search(a, v, side), dtype)
 
 
 def _goes_before(x: Any, v: Any, side: str) -> Any:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import creation, reductions, ufuncs
 from xpr.numpy.axes import no_out, reduced_axes
+from xpr.numpy.creation import is_eager
 from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype
 from xpr.numpy.reductions import computed_in, entries_along, masked, spread_back
 from xpr.primitives import elementwise as e
@@ -37,22 +39,27 @@ def mean(
     """
     aval = getattr(a, "aval", None)
     if aval is not None and aval.dtype in _PLAIN and dtype is where is out is None and not aval.weak_type:
-        axes = reduced_axes(axis, aval.ndim)
-        return _mean(a, axes, keepdims)
+        return (_mean_program if is_eager() else _mean)(a, axes=reduced_axes(axis, aval.ndim), keepdims=keepdims)
     no_out("mean", out)
     a = as_operand(a)
     given = dtypes.to_inexact(aval_of(a).dtype) if dtype is None else requested_dtype(dtype)
     a = convert(a, computed_in(dtypes.to_inexact(given)))
-    return convert(_mean(a, reduced_axes(axis, aval_of(a).ndim), keepdims, where), given)
+    axes = reduced_axes(axis, aval_of(a).ndim)
+    if where is None and is_eager():
+        return convert(_mean_program(a, axes=axes, keepdims=keepdims), given)
+    return convert(_mean(a, where, axes=axes, keepdims=keepdims), given)
 
 
-def _mean(a: Any, axes: tuple[int, ...], keepdims: bool, where: Any = None) -> Any:
+def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """The mean of strong floats over axes counted from the front."""
     aval = aval_of(a)
     count = entries_along(aval.shape, axes) if where is None else count_where(where, aval.shape, axes, aval.dtype)
     total = reduce_sum_p.bind(a if where is None else masked(a, where, 0), axes=axes)
     result = e.div(total, aval.dtype.type(count) if where is None else count)
     return expand_dims(result, axes) if keepdims else result
+
+
+_mean_program = compiled(_mean)  # it is short enough to stand in a jaxpr as it is
 
 
 def count_where(where: Any, shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype) -> Any:
@@ -88,15 +95,47 @@ def var(
     Array(1.25, dtype=float32)
     """
     no_out("var", out)
-    if correction is not None:
-        if ddof:
-            raise ValueError("var: ddof and correction are two names of one thing; give one of them.")
-        ddof = correction
-    a, given = _for_variance(as_operand(a), dtype)
-    shape, computed = aval_of(a).shape, aval_of(a).dtype
-    axes = reduced_axes(axis, len(shape))
+    ddof = _one_correction("var", ddof, correction)
+    return _spread(as_operand(a), axis, dtype, ddof, keepdims, where, mean, False)
+
+
+def _one_correction(name: str, ddof: Any, correction: Any) -> Any:
+    if correction is None:
+        return ddof
+    if isinstance(ddof, (int, float)) and not ddof:
+        return correction
+    raise ValueError(f"{name}: ddof and correction are two names of one thing; give one of them.")
+
+
+def _spread(
+    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any, root: bool
+) -> Any:
+    """`var` or, with `root`, `std`."""
+    computed, given = _dtypes_of_variance(aval_of(a).dtype, dtype)
+    axes = reduced_axes(axis, aval_of(a).ndim)
+    options = {"axes": axes, "computed": computed, "given": given, "keepdims": keepdims, "root": root}
+    if where is None and mean is None and isinstance(ddof, (int, float)):
+        return _variance(a, ddof=ddof, **options)
+    return _variance.fun(a, where, mean, ddof=ddof, **options)
+
+
+@compiled
+def _variance(
+    a: Any,
+    where: Any = None,
+    mean: Any = None,
+    *,
+    ddof: Any,
+    axes: tuple[int, ...],
+    computed: np.dtype,
+    given: np.dtype,
+    keepdims: bool,
+    root: bool,
+) -> Any:
+    a = convert(a, computed)
+    shape = aval_of(a).shape
     if mean is None:
-        center = spread_back(_mean(a, axes, False, where), shape, axes)
+        center = spread_back(_mean(a, where, axes=axes, keepdims=False), shape, axes)
     else:
         center = broadcast_to(convert(as_operand(mean), computed), shape)
     deviations = e.sub(a, center)
@@ -104,16 +143,18 @@ def var(
         deviations = masked(deviations, where, 0)
     total = reduce_sum_p.bind(_squared_size(deviations), axes=axes)
     result = convert(_divided(total, shape, axes, where, ddof), given)
+    if root:
+        result = e.sqrt(result)
     return expand_dims(result, axes) if keepdims else result
 
 
-def _for_variance(a: Any, dtype: Any) -> tuple[Any, np.dtype]:
-    """The operand in the dtype to compute in, and the dtype of the result."""
-    own = dtypes.to_inexact(aval_of(a).dtype)
+def _dtypes_of_variance(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
+    """The dtype to compute in, and that of the result."""
+    own = dtypes.to_inexact(own)
     wanted = own if dtype is None else dtypes.to_inexact(requested_dtype(dtype))
     if own in dtypes.COMPLEX and wanted not in dtypes.COMPLEX:
         raise ValueError(f"var: dtype={wanted.name} is real, and the entries are complex. Give a complex one, or none.")
-    return convert(a, computed_in(wanted)), dtypes.real_part_of(wanted)
+    return computed_in(wanted), dtypes.real_part_of(wanted)
 
 
 def _squared_size(x: Any) -> Any:
@@ -156,7 +197,8 @@ def std(
     Array(1., dtype=float32)
     """
     no_out("std", out)
-    return e.sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction))
+    ddof = _one_correction("std", ddof, correction)
+    return _spread(as_operand(a), axis, dtype, ddof, keepdims, where, mean, True)
 
 
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
@@ -314,7 +356,11 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
     Array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    c = cov(x, y, rowvar, dtype=dtype)
+    return _correlations(cov(x, y, rowvar, dtype=dtype))
+
+
+@compiled
+def _correlations(c: Any) -> Any:
     shape, dtype = aval_of(c).shape, aval_of(c).dtype
     if not shape:
         return e.div(c, c)
