@@ -17,7 +17,8 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import one_axis
 from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, ones, placed, shape_of, zeros
-from xpr.numpy.index_updates import SET, update
+from xpr.numpy.index_operations import SET
+from xpr.numpy.index_writing import update
 from xpr.numpy.promotion import convert
 from xpr.numpy.rearranging import resize
 from xpr.numpy.ufuncs import asarray_like

@@ -1,0 +1,120 @@
+"""Ways of combining the entries of an array with new ones, and the new ones themselves."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.numpy import ufuncs
+from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, depth_of_user
+from xpr.primitives import elementwise as e
+from xpr.primitives.gather_scatter import scatter_add_p, scatter_sub_p
+from xpr.primitives.scatter import scatter_max_p, scatter_min_p, scatter_mul_p, scatter_p
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, reshape
+
+Shape = tuple[int, ...]
+
+
+class Operation(NamedTuple):
+    """One way of combining old entries with new ones."""
+
+    name: str
+    combine: Callable[[Any, Any], Any]  # of operands of one dtype, the new one perhaps a scalar
+    scatter: Any  # the primitive that combines at computed places; None where there is none
+    neutral: Callable[[np.dtype], Any] | None  # the new entry that leaves every old one as it is; None: there is none
+    ufunc: Any = None  # the same in NumPy, where that gives the same bits
+
+
+def _scatter_or(number: Any, logical: Any) -> Callable[[np.dtype], Any]:
+    return lambda dtype: logical if dtype == dtypes.bool_ else number
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    return convert(ufuncs.true_divide(x, y), aval_of(x).dtype)
+
+
+def _power(x: Any, y: Any) -> Any:
+    return convert(ufuncs.power(x, y), aval_of(x).dtype)
+
+
+def _negative_zero(dtype: np.dtype) -> Any:
+    """What added to any number gives that number: -0., since 0. would turn -0. into itself."""
+    return np.zeros((), dtype)[()] if dtype not in dtypes.INEXACT else -np.zeros((), dtype)[()]
+
+
+def _one(dtype: np.dtype) -> Any:
+    return np.ones((), dtype)[()]
+
+
+SET = Operation("set", lambda old, new: new, lambda dtype: scatter_p, None, np.positive)
+ADD = Operation("add", ufuncs.add, _scatter_or(scatter_add_p, scatter_max_p), _negative_zero, np.add)
+SUBTRACT = Operation("subtract", e.sub, lambda dtype: scatter_sub_p, lambda dtype: np.zeros((), dtype)[()], np.subtract)
+MULTIPLY = Operation("multiply", ufuncs.multiply, _scatter_or(scatter_mul_p, scatter_min_p), _one, np.multiply)
+DIVIDE = Operation("divide", _quotient, None, _one)
+POWER = Operation("power", _power, None, _one)
+MIN = Operation("min", e.min, lambda dtype: scatter_min_p, None, np.minimum)
+MAX = Operation("max", e.max, lambda dtype: scatter_max_p, None, np.maximum)
+
+
+def applied(function: Callable[[Any], Any]) -> Operation:
+    """The operation that replaces old entries by what `function` makes of them."""
+    return Operation("apply", lambda old, new: convert(function(old), aval_of(old).dtype), None, None)
+
+
+# -- Values
+
+
+def ready(x: Any, values: Any) -> Any:
+    """The values in the dtype of the array; as they are, where they may not fit into it."""
+    aval = aval_of(x)
+    if type(values) in SCALARS:
+        take = converter(aval, type(values))
+        if take is not None:
+            return take(values)
+    values = as_operand(values)
+    own = aval_of(values)
+    if own.dtype == aval.dtype:
+        return values
+    return values if _is_unsafe(aval, own) else convert(values, aval.dtype)
+
+
+def _is_unsafe(aval: ShapedArray, own: ShapedArray) -> bool:
+    dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, own.dtype, own.weak_type)
+    return dtype != aval.dtype
+
+
+def warn_unsafe(x: Any, values: Any) -> None:
+    warnings.warn(
+        f"x.at[...] with x {aval_of(x).str_short()} was given values {aval_of(values).str_short()}, which that dtype "
+        "can't hold in general: the result is converted back to it. Convert the values, or x, with .astype() first; "
+        "this will be an error.",
+        FutureWarning,
+        stacklevel=depth_of_user(),
+    )
+
+
+def spread(values: Any, shape: Shape) -> Any:
+    """The values broadcast to the shape of x[index]; scalars stay as they are, and None, which `apply` has.
+
+    Raises:
+      ValueError: they don't broadcast.
+    """
+    own = getattr(values, "shape", ())
+    if not own or own == shape:
+        return values
+    extra = len(own) - len(shape)
+    fits = own[max(extra, 0) :]
+    if any(n != 1 for n in own[: max(extra, 0)]) or any(
+        n not in (1, m) for n, m in zip(fits, shape[len(shape) - len(fits) :])
+    ):
+        raise ValueError(f"Values of shape {own} don't broadcast to the shape {shape} of what x.at[...] names.")
+    return broadcast_to(reshape(values, fits), shape)
+
+
+def filled(values: Any, shape: Shape) -> Any:
+    return values if aval_of(values).shape == shape else broadcast_in_dim(values, shape, ())
