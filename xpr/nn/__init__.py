@@ -1,5 +1,6 @@
 """Functions for neural networks: activations, softmax and its kin, attention; initializers of weights."""
 
+from xpr.nn import initializers as initializers
 from xpr.nn.activations import celu as celu
 from xpr.nn.activations import elu as elu
 from xpr.nn.activations import gelu as gelu

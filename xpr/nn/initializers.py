@@ -201,7 +201,8 @@ def _draw_normal(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: An
 
 def _draw_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
     if dtype in dtypes.COMPLEX:
-        return ufuncs.multiply(_complex_uniform(key, shape, dtype), dtype.type(np.sqrt(variance)))
+        # The mean squared size in the unit disk is 1/2; from -1 to 1 it is 1/3.
+        return ufuncs.multiply(_complex_uniform(key, shape, dtype), dtype.type(np.sqrt(dtype.type(2) * variance)))
     return ufuncs.multiply(random.uniform(key, shape, dtype, -1), dtype.type(np.sqrt(dtype.type(3) * variance)))
 
 

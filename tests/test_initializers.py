@@ -1,0 +1,76 @@
+"""xpr.nn.initializers against the peer, bit for bit where it draws the same numbers, and by their moments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xpr
+from tests.numpy_table import jax
+from xpr import nn
+
+CALLS = """
+zeros
+ones
+constant(3.0)
+constant(2, 'int32')
+uniform()
+uniform(2.0)
+normal()
+normal(0.5, 'float16')
+truncated_normal()
+truncated_normal(2.0, lower=-1.0, upper=3.0)
+glorot_uniform()
+glorot_normal()
+lecun_uniform()
+lecun_normal()
+he_uniform()
+he_normal()
+xavier_uniform()
+xavier_normal()
+kaiming_uniform()
+kaiming_normal()
+variance_scaling(2.0, 'fan_out', 'normal')
+variance_scaling(2.0, 'fan_avg', 'uniform', in_axis=0, out_axis=1)
+variance_scaling(2.0, 'fan_geo_avg', 'truncated_normal', batch_axis=0)
+variance_scaling(1.0, 'fan_in', 'uniform', in_axis=(0, 1))
+variance_scaling(1.0, 'fan_in', 'truncated_normal', dtype='complex64')
+variance_scaling(1.0, 'fan_in', 'uniform', dtype='complex64')
+variance_scaling(1.0, 'fan_in', 'normal', dtype='complex64')
+""".split("\n")[1:-1]
+
+
+def of(library, call):
+    return eval(call, {name: getattr(library.nn.initializers, name) for name in dir(library.nn.initializers)})
+
+
+@pytest.mark.skipif(jax is None, reason="compares with jax")
+@pytest.mark.parametrize("call", CALLS)
+def test_draws_what_the_peer_draws(call):
+    shape = (3, 4, 5)
+    have, want = of(xpr, call)(xpr.random.key(7), shape), of(jax, call)(jax.random.key(7), shape)
+    assert (have.dtype, have.shape, have.weak_type) == (want.dtype, want.shape, want.weak_type)
+    tolerance = 2e-3 if have.dtype == np.float16 else 2e-6
+    np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("distribution", ["truncated_normal", "normal", "uniform"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_variance_is_as_asked(distribution, dtype):
+    draw = nn.initializers.variance_scaling(3.0, "fan_in", distribution, dtype=dtype)
+    weights = np.asarray(draw(xpr.random.key(0), (200, 300)))
+    assert abs(weights.mean()) < 0.01
+    assert np.isclose(weights.var(), 3.0 / 200, rtol=0.03)
+
+
+def test_dtype_of_the_call_comes_first():
+    assert nn.initializers.normal(dtype="float16")(xpr.random.key(0), (2,), "float32").dtype == np.float32
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="input and an output axis"):
+        nn.initializers.he_normal()(xpr.random.key(0), (3,))
+    with pytest.raises(ValueError, match="mode must be one of"):
+        nn.initializers.variance_scaling(1.0, "fan", "normal")
+    with pytest.raises(ValueError, match="distribution must be one of"):
+        nn.initializers.variance_scaling(1.0, "fan_in", "cauchy")
