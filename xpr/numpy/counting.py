@@ -151,8 +151,8 @@ def histogram2d(
 
     >>> import xpr.numpy as jnp
     >>> jnp.histogram2d(jnp.array([0.0, 4.0]), jnp.array([1.0, 3.0]), bins=2)[0]
-    Array([[1., 0.],
-           [0., 1.]], dtype=float32)
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
     """
     x, y = promote_dtypes(x, y)
     if aval_of(x).ndim != 1 or aval_of(x).shape != aval_of(y).shape:
@@ -178,8 +178,8 @@ def histogramdd(
 
     >>> import xpr.numpy as jnp
     >>> jnp.histogramdd(jnp.array([[0.0, 1.0], [4.0, 3.0]]), bins=2)[0]
-    Array([[1., 0.],
-           [0., 1.]], dtype=float32)
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
     """
     sample = as_operand(sample)
     if aval_of(sample).ndim != 2:
