@@ -51,7 +51,7 @@ def is_plain(index: Any) -> bool:
 
 
 def host_of(x: Array) -> Any:
-    """The host value of an array that nothing traces, where looking at it costs next to nothing; else None."""
+    """The host value of an array that nothing traces, where it is computed and near; else None."""
     trace = context.trace
     if type(trace) is not EvalTrace:
         return None
@@ -59,7 +59,7 @@ def host_of(x: Array) -> Any:
         return x._host
     if x._device is not None or x.aval.size > HOST_LIMIT or devices.default_backend() != "cpu":
         return None
-    return x.host
+    return x.host if x.is_ready() else None
 
 
 _SIMPLE = frozenset({int, NoneType, EllipsisType, bool, slice})
