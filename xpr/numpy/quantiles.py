@@ -6,12 +6,13 @@ slicing. Otherwise places are computed, and entries gathered.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
-from xpr.control.compiled import compiled
+from xpr.control.compiled import Compiled
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy import creation
@@ -203,25 +204,33 @@ def _quantile(
     if aval.dtype in dtypes.COMPLEX:
         raise ValueError(f"{name}: complex numbers are not ordered. Take it of the real and imaginary parts.")
     axes = reduced_axes(axis, aval.ndim)
-    rows = _rows_last(a, axes)
-    q_shape = np.shape(q) if not isinstance(q, Tracer) else q.aval.shape
-    if len(q_shape) > 1:
-        raise ValueError(f"{name}: q must be a scalar or a vector, and has shape {q_shape}.")
+    is_known = not isinstance(q, Tracer)
+    q = np.asarray(q) if is_known else q
+    if q.ndim > 1:
+        raise ValueError(f"{name}: q must be a scalar or a vector, and has shape {q.shape}.")
+    if is_known and not np.all((q >= 0) & (q <= 1)):
+        raise ValueError(f"{name}: q must lie between 0 and 1 (for percentiles, 0 and 100), and is {q}.")
+    if is_known and not ignore_nan and weights is None:
+        numbers = tuple(q.tolist()) if q.ndim else float(q)
+        return _known_quantile(a, q=numbers, precision=q.dtype, axes=axes, keepdims=keepdims, method=method)
+    q = as_operand(q.astype(dtypes.canonical(q.dtype)) if is_known else q)
     if weights is not None:
         weights = _rows_last(_weights(convert(as_operand(weights), aval.dtype), aval.shape, axes), axes)
-        result = _weighted_quantile(rows, weights, as_operand(q), ignore_nan=ignore_nan)
-    elif isinstance(q, Tracer) or ignore_nan:
-        result = _computed_quantile(rows, as_operand(q), method=method, ignore_nan=ignore_nan)
-    else:
-        q = np.asarray(q)
-        if not np.all((q >= 0) & (q <= 1)):
-            raise ValueError(f"{name}: q must lie between 0 and 1 (for percentiles, 0 and 100), and is {q}.")
-        numbers = tuple(q.tolist()) if q.ndim else float(q)
-        result = _known_quantile(rows, q=numbers, precision=q.dtype, method=method)
-    if keepdims:
-        offset = len(q_shape)
-        result = expand_dims(result, [offset + i for i in axes])
-    return result
+        return _weighted_quantile(a, q, weights, axes=axes, keepdims=keepdims, ignore_nan=ignore_nan)
+    return _computed_quantile(a, q, axes=axes, keepdims=keepdims, method=method, ignore_nan=ignore_nan)
+
+
+def _quantile_function(name: str, quantile_of_rows: Callable[..., Any]) -> Compiled:
+    """A program that takes quantiles over axes, from a function that takes them of the last axis."""
+
+    def run(a: Any, *operands: Any, axes: tuple[int, ...], keepdims: bool, **options: Any) -> Any:
+        result = quantile_of_rows(_rows_last(a, axes), *operands, **options)
+        if not keepdims:
+            return result
+        offset = aval_of(result).ndim + len(axes) - aval_of(a).ndim
+        return expand_dims(result, [offset + i for i in axes])
+
+    return Compiled(run, name)
 
 
 def _rows_last(x: Any, axes: tuple[int, ...]) -> Any:
@@ -232,8 +241,7 @@ def _rows_last(x: Any, axes: tuple[int, ...]) -> Any:
     return reshape(moved, (*(shape[i] for i in kept), entries_along(shape, axes)))
 
 
-@compiled
-def _known_quantile(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
+def _known(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
     """Quantiles that are numbers: entries of the sorted rows, or mixtures of two of them."""
     q = np.asarray(q, precision)
     *row_shape, n = aval_of(rows).shape
@@ -270,8 +278,7 @@ def _numbers_between(q: np.ndarray, n: int, method: str) -> tuple[np.ndarray, np
     return (high, high, share) if method == "higher" else (low, low if method == "lower" else high, share)
 
 
-@compiled
-def _computed_quantile(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
+def _computed(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
     """Quantiles whose places are only known when the program runs, because `q` is, or the number of entries."""
     row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
     dtype, q_shape = aval_of(rows).dtype, aval_of(as_operand(q)).shape
@@ -344,11 +351,11 @@ def _weights(weights: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any
     raise ValueError(f"weights have shape {own}; they need the array's, {shape}, or that of its axes {axes}.")
 
 
-@compiled
-def _weighted_quantile(rows: Any, weights: Any, q: Any, *, ignore_nan: bool) -> Any:
+def _weighted(rows: Any, q: Any, weights: Any, *, ignore_nan: bool) -> Any:
     """The first entry at which the summed weights reach a share `q` of their total."""
     row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
     dtype, last = aval_of(rows).dtype, len(row_shape)
+    weights = reshape(weights, aval_of(rows).shape)
     if ignore_nan:
         weights = select(e.eq(rows, rows), weights, full(aval_of(rows).shape, 0, dtype))
     ordered, weights = sort((rows, weights), num_keys=1)
@@ -364,3 +371,8 @@ def _weighted_quantile(rows: Any, weights: Any, q: Any, *, ignore_nan: bool) -> 
     if ignore_nan:
         return result
     return _nan_where(reduce_or_p.bind(e.ne(rows, rows), axes=(last,)), result)
+
+
+_known_quantile = _quantile_function("quantile", _known)
+_computed_quantile = _quantile_function("quantile", _computed)
+_weighted_quantile = _quantile_function("quantile", _weighted)
