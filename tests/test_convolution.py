@@ -309,9 +309,9 @@ def test_several_arrays_together() -> None:
         keep = a["x"] >= b["x"]
         return {"x": jnp.where(keep, a["x"], b["x"]), "at": jnp.where(keep, a["at"], b["at"])}
 
-    found = xpr.jit(
-        lambda x: lax.reduce_window({"x": x, "at": place}, {"x": -np.inf, "at": -1}, greater, (2,), (2,))
-    )(x)
+    found = xpr.jit(lambda x: lax.reduce_window({"x": x, "at": place}, {"x": -np.inf, "at": -1}, greater, (2,), (2,)))(
+        x
+    )
     assert found["x"].tolist() == [3, 5] and found["at"].tolist() == [0, 3]
 
 

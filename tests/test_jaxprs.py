@@ -57,7 +57,9 @@ def test_nested_jit_prints_as_xla_call_with_names_running_on():
 
         return arg + inner(arg - 2.0)
 
-    assert text(func12, 1.0) == """\
+    assert (
+        text(func12, 1.0)
+        == """\
 { lambda ; a:f32[]. let
     b:f32[] = sub a 2.0
     c:f32[1] = xla_call[
@@ -73,16 +75,20 @@ def test_nested_jit_prints_as_xla_call_with_names_running_on():
     k:f32[] = convert_element_type[new_dtype=float32 weak_type=False] a
     l:f32[1] = add k c
   in (l,) }"""
+    )
 
 
 def test_scalars_are_literals_and_arrays_constvars():
     table = np.arange(3, dtype=np.float32)
     closed = xpr.make_jaxpr(lambda x: x * table + np.float32(2))(table)
-    assert str(closed) == """\
+    assert (
+        str(closed)
+        == """\
 { lambda a:f32[3]; b:f32[3]. let
     c:f32[3] = mul b a
     d:f32[3] = add c 2.0
   in (d,) }"""
+    )
     assert len(closed.consts) == 1 and closed.literals is closed.consts
     assert type(closed.eqns[1].invars[1]) is core.Literal
 

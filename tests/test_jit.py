@@ -235,7 +235,13 @@ def test_branching_on_a_traced_value():
         xpr.jit(choose)(1, True)
     message = str(error.value)
     assert isinstance(error.value, TypeError)
-    for part in ("argument negate of choose at test_jit.py:", "-x if negate else x", "static_argnums", "lax.cond", "jnp.where"):
+    for part in (
+        "argument negate of choose at test_jit.py:",
+        "-x if negate else x",
+        "static_argnums",
+        "lax.cond",
+        "jnp.where",
+    ):
         assert part in message
     assert int(xpr.jit(choose, static_argnums=1)(1, True)) == -1
 
@@ -312,7 +318,9 @@ def test_library_frames_are_cut_from_tracebacks():
             try:
                 xpr.grad(xpr.jit(fails))(1.0)
             except KeyError as error:
-                inside = [f for f in traceback.extract_tb(error.__traceback__) if "/xpr/" in f.filename.replace("\\", "/")]
+                inside = [
+                    f for f in traceback.extract_tb(error.__traceback__) if "/xpr/" in f.filename.replace("\\", "/")
+                ]
                 assert (len(inside) <= expected) is switch
 
 

@@ -130,7 +130,7 @@ def test_is_leaf_with_paths_agrees_with_flatten(value, depth):
     by_path, treedef = tree.flatten_with_path(value, lambda path, _: len(path) >= depth, is_leaf_takes_path=True)
     assert all(len(path) <= depth for path, _ in by_path)
     assert tree.unflatten(treedef, [leaf for _, leaf in by_path]) == value
-    is_pair = lambda x: isinstance(x, (Point, list)) or x is None  # noqa: E731
+    is_pair = lambda x: isinstance(x, (Point, list)) or x is None
     pairs, treedef = tree.flatten_with_path(value, is_pair)
     assert ([leaf for _, leaf in pairs], treedef) == tree.flatten(value, is_pair)
 
@@ -223,10 +223,13 @@ def test_keys():
 def test_paths_of_registered_classes_with_and_without_the_tree():
     value = [Layer((1,), 2), Named(3), Plain(4)]
     assert [keystr(path) for path, _ in tree.leaves_with_path(value)] == [
-        "[0].weight[0]", "[0].bias", "[1].child0", "[2][<flat index 0>]"]
+        "[0].weight[0]",
+        "[0].bias",
+        "[1].child0",
+        "[2][<flat index 0>]",
+    ]
     lines = tree.differences(tree.structure(value), tree.map(lambda x: [x], value))
-    assert [line.split()[0] for line in lines] == [
-        "[0].weight[0]", "[0].bias", "[1].child0", "[2][<flat"]
+    assert [line.split()[0] for line in lines] == ["[0].weight[0]", "[0].bias", "[1].child0", "[2][<flat"]
     lines = tree.differences(tree.structure(value), tree.structure(tree.map(lambda x: [x], value)))
     assert lines[2].split()[0] == "[1][<flat"  # structures alone know no keys that are made on demand
 
@@ -311,15 +314,21 @@ def test_map_names_every_path_that_differs():
     one = {"a": (1, 2), "b": [3], "c": None, "d": Point(1, 2)}
     two = {"a": [1, 2], "b": [{"x": 3}], "c": 3, "d": (1, 2)}
     message = fails(TreeMismatch, tree.map, lambda *leaves: leaves, one, one, two)
-    assert message == """\
+    assert (
+        message
+        == """\
 tree.map: the trees must have the same structure:
   tree 3['a']   expected tuple of 2, got list of 2
   tree 3['c']   expected None, got a leaf (int)
   tree 3['d']   expected Point(x, y), got tuple of 2"""
+    )
     message = fails(ValueError, tree.map_with_path, lambda *leaves: leaves, [1, 2], [1])
-    assert message == """\
+    assert (
+        message
+        == """\
 tree.map_with_path: the trees must have the same structure:
   tree 2   expected list of 2, got list of 1"""
+    )
 
 
 def test_an_error_of_the_users_own_flatten_function_is_not_renamed():
@@ -340,11 +349,18 @@ def test_an_error_of_the_users_own_flatten_function_is_not_renamed():
 
 def test_check_same_structure_lists_all_differences():
     assert tree.check_same_structure({"w": (1, 2)}, tree.structure({"w": (3, 4)}), "f") is None
-    message = fails(TreeMismatch, tree.check_same_structure,
-                    {"w": [(1, 2)], "b": 1, "n": {}, "p": Plain(1)},
-                    {"w": [[1, 2, 3]], "c": {"x": 1}, "n": {"y": 1}, "p": Plain(1, 2)},
-                    "scan: `body` must return the carry it was given", name="carry", advice="Change `init`.")
-    assert message == """\
+    message = fails(
+        TreeMismatch,
+        tree.check_same_structure,
+        {"w": [(1, 2)], "b": 1, "n": {}, "p": Plain(1)},
+        {"w": [[1, 2, 3]], "c": {"x": 1}, "n": {"y": 1}, "p": Plain(1, 2)},
+        "scan: `body` must return the carry it was given",
+        name="carry",
+        advice="Change `init`.",
+    )
+    assert (
+        message
+        == """\
 scan: `body` must return the carry it was given:
   carry['b']        expected a leaf (int), missing
   carry['c']        not expected
@@ -352,21 +368,34 @@ scan: `body` must return the carry it was given:
   carry['p']        expected Plain with 1 child, got Plain with 2 children
   carry['w'][0]     expected tuple of 2, got list of 3
   Change `init`."""
+    )
 
 
-@pytest.mark.parametrize("expected, got, text", [
-    (1, (), "the tree itself   expected a leaf (int), got tuple of 0"),
-    ([Layer(1)], [Layer(1, activation="tanh")], "[0]   expected Layer[('relu',)], got Layer[('tanh',)]"),
-    (Mode("a"), Mode("b"), "the tree itself   expected Mode[Mode(name='a')], got Mode[Mode(name='b')]"),
-    (collections.OrderedDict(a=1, b=2), collections.OrderedDict(b=2, a=1),
-     "the tree itself   expected OrderedDict with keys 'a', 'b', got OrderedDict with keys 'b', 'a'"),
-    (collections.deque([1], 2), collections.deque([1]),
-     "the tree itself   expected deque([*], maxlen=2), got deque([*])"),
-    (collections.defaultdict(int, a=1), collections.defaultdict(list, a=1),
-     "the tree itself   expected defaultdict(<class 'int'>, {'a': *}), got defaultdict(<class 'list'>, {'a': *})"),
-    ({}, collections.OrderedDict(), "the tree itself   expected empty dict, got empty OrderedDict"),
-    ([0, [Named((1,))]], [0, [Named([1])]], "[1][0].child0   expected tuple of 1, got list of 1"),
-])
+@pytest.mark.parametrize(
+    "expected, got, text",
+    [
+        (1, (), "the tree itself   expected a leaf (int), got tuple of 0"),
+        ([Layer(1)], [Layer(1, activation="tanh")], "[0]   expected Layer[('relu',)], got Layer[('tanh',)]"),
+        (Mode("a"), Mode("b"), "the tree itself   expected Mode[Mode(name='a')], got Mode[Mode(name='b')]"),
+        (
+            collections.OrderedDict(a=1, b=2),
+            collections.OrderedDict(b=2, a=1),
+            "the tree itself   expected OrderedDict with keys 'a', 'b', got OrderedDict with keys 'b', 'a'",
+        ),
+        (
+            collections.deque([1], 2),
+            collections.deque([1]),
+            "the tree itself   expected deque([*], maxlen=2), got deque([*])",
+        ),
+        (
+            collections.defaultdict(int, a=1),
+            collections.defaultdict(list, a=1),
+            "the tree itself   expected defaultdict(<class 'int'>, {'a': *}), got defaultdict(<class 'list'>, {'a': *})",
+        ),
+        ({}, collections.OrderedDict(), "the tree itself   expected empty dict, got empty OrderedDict"),
+        ([0, [Named((1,))]], [0, [Named([1])]], "[1][0].child0   expected tuple of 1, got list of 1"),
+    ],
+)
 def test_differences_in_words(expected, got, text):
     assert tree.differences(expected, got) == ["  " + text]
 
@@ -374,11 +403,14 @@ def test_differences_in_words(expected, got, text):
 def test_flatten_prefix_names_the_path():
     prefix, full = (0, {"a": (0, 1), "c": 2}), (1, {"a": [1, 2], "b": 2})
     message = fails(TreeMismatch, tree.flatten_prefix, prefix, full, "in_axes")
-    assert message == """\
+    assert (
+        message
+        == """\
 in_axes must be a prefix of the tree it is for: the same containers, down to entries that hold for all that is below
   in_axes[1]['c']   is not in the tree (a leaf (int))
   in_axes[1]['b']   is missing: the tree has a leaf there
   in_axes[1]['a']   is tuple of 2, where the tree has list of 2"""
+    )
     message = fails(TreeMismatch, tree.flatten_prefix, (0, 1), [1, 2], "out_axes")
     assert message.endswith("\n  out_axes   is tuple of 2, where the tree has list of 2")
     message = fails(TreeMismatch, tree.broadcast, (1, None), ([3], 4))
@@ -388,9 +420,12 @@ in_axes must be a prefix of the tree it is for: the same containers, down to ent
 def test_transpose_messages():
     pair = tree.structure([0, 0])
     message = fails(TreeMismatch, tree.transpose, pair, tree.structure({"a": 0}), [{"a": 1}, 2])
-    assert message == """\
+    assert (
+        message
+        == """\
 tree.transpose: the tree must have the outer structure, each leaf replaced by the inner one:
   [1]   expected dict with keys 'a', got a leaf"""
+    )
     message = fails(ValueError, tree.transpose, tree.structure([]), None, [])
     assert message == "tree.transpose: the outer structure has no leaves, so `inner_treedef` must be given"
     assert "expected list of 2, got list of 1" in fails(TreeMismatch, tree.transpose, pair, None, [1])
@@ -398,9 +433,11 @@ tree.transpose: the tree must have the outer structure, each leaf replaced by th
 
 def test_empty_reductions_and_wrong_leaf_counts():
     assert fails(TypeError, tree.reduce, operator.add, []) == (
-        "tree.reduce: the tree has no leaves and there is no `initializer`")
+        "tree.reduce: the tree has no leaves and there is no `initializer`"
+    )
     assert fails(TypeError, tree.reduce_associative, operator.add, []) == (
-        "tree.reduce_associative: the tree has no leaves and there is no `identity`")
+        "tree.reduce_associative: the tree has no leaves and there is no `identity`"
+    )
     assert "expected: 2, got: 1" in fails(ValueError, tree.unflatten, tree.structure((1, 2)), [1])
     assert "Too many leaves" in fails(ValueError, tree.unflatten, tree.structure((1, 2)), [1, 2, 3])
 
@@ -408,12 +445,13 @@ def test_empty_reductions_and_wrong_leaf_counts():
 def test_registration_messages():
     assert "Layer'> is already registered as a pytree node" in fails(ValueError, tree_util.register_static, Layer)
     assert "<class 'tuple'> is a pytree node of its own accord" in fails(ValueError, tree_util.register_static, tuple)
-    assert fails(TypeError, tree_util.register_static, 3) == (
-        "only a class can be registered as a pytree node, got 3")
+    assert fails(TypeError, tree_util.register_static, 3) == ("only a class can be registered as a pytree node, got 3")
     assert "has no `tree_flatten` and no `tree_unflatten`" in fails(
-        TypeError, tree_util.register_pytree_node_class, types.SimpleNamespace)
+        TypeError, tree_util.register_pytree_node_class, types.SimpleNamespace
+    )
     assert "register_pytree_with_keys_class" in fails(
-        TypeError, tree_util.register_pytree_with_keys_class, types.SimpleNamespace)
+        TypeError, tree_util.register_pytree_with_keys_class, types.SimpleNamespace
+    )
 
 
 def test_register_dataclass_messages():
@@ -438,9 +476,21 @@ def test_register_dataclass_messages():
 
 
 TABLE = [
-    0, None, (), [], {}, (1, 2), [1, (2, [3])], {"b": 1, "a": {"d": 2, "c": None}}, {3: "x", 1: "y"}, Point(1, [2]),
-    collections.OrderedDict([("z", 1), ("a", (2,))]), collections.defaultdict(list, b=1, a=2), [Point(None, {"k": ()})],
-    [Point, "leaf", 1.5], ((), [None], {"a": []}),
+    0,
+    None,
+    (),
+    [],
+    {},
+    (1, 2),
+    [1, (2, [3])],
+    {"b": 1, "a": {"d": 2, "c": None}},
+    {3: "x", 1: "y"},
+    Point(1, [2]),
+    collections.OrderedDict([("z", 1), ("a", (2,))]),
+    collections.defaultdict(list, b=1, a=2),
+    [Point(None, {"k": ()})],
+    [Point, "leaf", 1.5],
+    ((), [None], {"a": []}),
 ]
 
 
@@ -462,7 +512,8 @@ def test_flattening_is_that_of_jax(peer, value):
     assert tree.leaves(value) == peer.tree.leaves(value)
     assert paths(tree_util, value) == paths(peer.tree_util, value)
     assert [tuple(map(repr, path)) for path, _ in tree.leaves_with_path(value)] == [
-        tuple(map(repr, path)) for path, _ in peer.tree.leaves_with_path(value)]
+        tuple(map(repr, path)) for path, _ in peer.tree.leaves_with_path(value)
+    ]
     assert tree.map(lambda x: [x], value) == peer.tree.map(lambda x: [x], value)
     ours, theirs = tree.structure(value), peer.tree.structure(value)
     assert (ours.num_leaves, ours.num_nodes) == (theirs.num_leaves, theirs.num_nodes)
@@ -500,13 +551,20 @@ def test_named_keys_partials_and_transposes_are_those_of_jax(peer):
     rows = [{"a": 1, "b": (2,)}, {"a": 3, "b": (4,)}]
     for inner in (None, rows[0]):
         assert tree.transpose(tree.structure([0, 0]), inner and tree.structure(inner), rows) == peer.tree.transpose(
-            peer.tree.structure([0, 0]), inner and peer.tree.structure(inner), rows)
+            peer.tree.structure([0, 0]), inner and peer.tree.structure(inner), rows
+        )
 
 
-@pytest.mark.parametrize("prefix, full", [
-    (0, (1, [2])), ((0, 1), ([1, 2], {"a": 3})), ({"a": 0}, {"a": [1, 2]}), ((0, None), (1, None)),
-    (Point(0, 1), Point([2], 3)),
-])
+@pytest.mark.parametrize(
+    "prefix, full",
+    [
+        (0, (1, [2])),
+        ((0, 1), ([1, 2], {"a": 3})),
+        ({"a": 0}, {"a": [1, 2]}),
+        ((0, None), (1, None)),
+        (Point(0, 1), Point([2], 3)),
+    ],
+)
 def test_broadcast_is_that_of_jax(peer, prefix, full):
     assert tree.broadcast(prefix, full) == peer.tree.broadcast(prefix, full)
 

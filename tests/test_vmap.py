@@ -20,9 +20,7 @@ def test_axes_of_arguments_and_results():
 
 def test_axes_are_pytree_prefixes():
     fun = lambda p, x: {"s": p["w"] * x, "b": p["b"]}
-    out = xpr.vmap(fun, in_axes=({"w": 0, "b": None}, 1), out_axes={"s": 1, "b": None})(
-        {"w": X[:, 0], "b": 2.0}, X.T
-    )
+    out = xpr.vmap(fun, in_axes=({"w": 0, "b": None}, 1), out_axes={"s": 1, "b": None})({"w": X[:, 0], "b": 2.0}, X.T)
     np.testing.assert_array_equal(out["s"], (X[:, :1] * X).T)
     assert float(out["b"]) == 2
 
@@ -58,13 +56,19 @@ def test_vmap_of_vmap():
 
 
 def test_closed_over_mapped_values():
-    np.testing.assert_array_equal(xpr.vmap(lambda x: xpr.vmap(lambda y: x * y)(jnp.ones(2)))(X[:, 1]), X[:, 1:2] * np.ones(2))
+    np.testing.assert_array_equal(
+        xpr.vmap(lambda x: xpr.vmap(lambda y: x * y)(jnp.ones(2)))(X[:, 1]), X[:, 1:2] * np.ones(2)
+    )
 
 
 @pytest.mark.parametrize(
     "call, error, part",
     [
-        (lambda: xpr.vmap(lambda x, y: x)(np.ones(3, "f4"), np.ones(4, "f4")), ValueError, "y   f32[4]   4 rows along axis 0"),
+        (
+            lambda: xpr.vmap(lambda x, y: x)(np.ones(3, "f4"), np.ones(4, "f4")),
+            ValueError,
+            "y   f32[4]   4 rows along axis 0",
+        ),
         (lambda: xpr.vmap(lambda x: x)(1.0), ValueError, "argument x of <lambda> at test_vmap.py"),
         (lambda: xpr.vmap(lambda x: x, in_axes=(0, 0))(X), ValueError, "in_axes has 2 entries"),
         (lambda: xpr.vmap(lambda x: x, in_axes=None)(X), ValueError, "axis_size=n"),

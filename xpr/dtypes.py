@@ -144,7 +144,7 @@ _WIDER: dict[Any, tuple[Any, ...]] = {
     uint32: (int64, uint64), int32: (int64,),
     uint64: ("f*",), int64: ("f*",),
     "f*": ("c*", float16, bfloat16, *FLOAT8),
-    **{f8: () for f8 in FLOAT8},
+    **dict.fromkeys(FLOAT8, ()),
     bfloat16: (float32,), float16: (float32,),
     float32: (float64, complex64), float64: (complex128,),
     "c*": (complex64,), complex64: (complex128,), complex128: (),

@@ -22,10 +22,21 @@ Each is also the builtin exception named beside it, so `except TypeError` works 
 from __future__ import annotations
 
 __all__ = [
-    "XprError", "TracerError", "ConcretizationTypeError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TracerArrayConversionError", "NonConcreteBooleanIndexError",
-    "UnexpectedTracerError", "JaxprTypeError", "UnsupportedRule", "TreeMismatch", "AxisNameError",
-    "DeviceNotFound", "DeletedArrayError", "NarrowingWarning",
+    "XprError",
+    "TracerError",
+    "ConcretizationTypeError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "TracerArrayConversionError",
+    "NonConcreteBooleanIndexError",
+    "UnexpectedTracerError",
+    "JaxprTypeError",
+    "UnsupportedRule",
+    "TreeMismatch",
+    "AxisNameError",
+    "DeviceNotFound",
+    "DeletedArrayError",
+    "NarrowingWarning",
 ]
 
 

@@ -19,9 +19,25 @@ from xpr.errors import TreeMismatch
 from xpr.tree_nodes import NAMESPACE, FlattenedIndexKey, KeyPath, Level, PyTreeDef, keystr, open_def, open_tree, static
 
 __all__ = [
-    "PyTreeDef", "all", "broadcast", "check_same_structure", "differences", "flatten", "flatten_prefix",
-    "flatten_up_to", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce",
-    "reduce_associative", "static", "structure", "transpose", "unflatten",
+    "PyTreeDef",
+    "all",
+    "broadcast",
+    "check_same_structure",
+    "differences",
+    "flatten",
+    "flatten_prefix",
+    "flatten_up_to",
+    "flatten_with_path",
+    "leaves",
+    "leaves_with_path",
+    "map",
+    "map_with_path",
+    "reduce",
+    "reduce_associative",
+    "static",
+    "structure",
+    "transpose",
+    "unflatten",
 ]
 
 IsLeaf = Callable[[Any], bool] | None
@@ -292,10 +308,19 @@ def _flatten_prefix(prefix: Any, treedef: PyTreeDef, what: str, is_leaf: IsLeaf,
 
     if _spread(prefix, treedef, entries, open_prefix, plain=is_leaf is None):
         return entries
-    lines = [f"  {what}{path}   {_prefix_text(left, right)}"
-             for path, left, right in _compare((), prefix, treedef, open_prefix, open_def, prefix=True)]
-    raise TreeMismatch("\n".join([f"{what} must be a prefix of the tree it is for: "
-                                  "the same containers, down to entries that hold for all that is below", *lines]))
+    lines = [
+        f"  {what}{path}   {_prefix_text(left, right)}"
+        for path, left, right in _compare((), prefix, treedef, open_prefix, open_def, prefix=True)
+    ]
+    raise TreeMismatch(
+        "\n".join(
+            [
+                f"{what} must be a prefix of the tree it is for: "
+                "the same containers, down to entries that hold for all that is below",
+                *lines,
+            ]
+        )
+    )
 
 
 def _spread(

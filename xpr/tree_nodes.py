@@ -22,9 +22,24 @@ import optree
 from optree import PyTreeKind
 
 __all__ = [
-    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Level", "Partial", "PyTreeDef",
-    "SequenceKey", "keystr", "open_def", "open_tree", "register_dataclass", "register_pytree_node",
-    "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static",
+    "DictKey",
+    "FlattenedIndexKey",
+    "GetAttrKey",
+    "KeyEntry",
+    "KeyPath",
+    "Level",
+    "Partial",
+    "PyTreeDef",
+    "SequenceKey",
+    "keystr",
+    "open_def",
+    "open_tree",
+    "register_dataclass",
+    "register_pytree_node",
+    "register_pytree_node_class",
+    "register_pytree_with_keys",
+    "register_pytree_with_keys_class",
+    "register_static",
     "static",
 ]
 
@@ -308,8 +323,10 @@ def _fields_of(
         raise TypeError(f"register_dataclass: {nodetype} is not a dataclass, so it needs data_fields and meta_fields")
     fields = dataclasses.fields(nodetype)
     is_static = [bool(field.metadata.get("static", False)) for field in fields]
-    return (tuple(field.name for field, meta in zip(fields, is_static, strict=True) if not meta),
-            tuple(field.name for field, meta in zip(fields, is_static, strict=True) if meta))
+    return (
+        tuple(field.name for field, meta in zip(fields, is_static, strict=True) if not meta),
+        tuple(field.name for field, meta in zip(fields, is_static, strict=True) if meta),
+    )
 
 
 def _check_fields(nodetype: type, data: Sequence[str], meta: Sequence[str], dropped: Sequence[str]) -> None:

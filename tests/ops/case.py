@@ -100,8 +100,6 @@ def leading(operands: Sequence[np.ndarray]) -> np.dtype | None:
 
 
 @np.errstate(all="ignore")
-
-
 def kind(dtype: np.dtype) -> str:
     return next(name for name in ("BOOL", "INTEGERS", "FLOATS", "COMPLEX") if dtype in getattr(dtypes, name))
 

@@ -52,6 +52,8 @@ places = [
 
 ROWS = [
     Row(r.reduce_max_p, extreme, dtypes=ORDERED, signed_zeros=False),
+    Row(r.reduce_max_of_numbers_p, [s for s in extreme if s.operands[0] is not SPECIAL], dtypes=ORDERED,
+        signed_zeros=False),
     Row(r.reduce_min_p, extreme, dtypes=ORDERED, signed_zeros=False),
     Row(r.reduce_prod_p,
         [Sample(positive(2, 3), axes=(1,)),

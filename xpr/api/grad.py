@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from xpr import dtypes, tree
 from xpr.api.boundary import boundary
-from xpr.transforms.flat import FlatFunction, named_like, positions
 from xpr.api.staging import shaped
 from xpr.api.vmap import vmap
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -16,6 +16,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.source import describe_function
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.shapes import instantiate, reshape
+from xpr.transforms.flat import FlatFunction, named_like, positions
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
@@ -248,7 +249,9 @@ def value_and_grad(
     if not callable(fun):
         raise TypeError(f"grad differentiates functions, and got {fun!r}.")
     if tuple(reduce_axes):
-        raise NotImplementedError("grad: reduce_axes is not supported; sum over the axis with lax.psum in the function.")
+        raise NotImplementedError(
+            "grad: reduce_axes is not supported; sum over the axis with lax.psum in the function."
+        )
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         active = positions(argnums, len(args), "argnums")
@@ -338,10 +341,14 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
             "Sum or average it, or use jacrev or jacfwd for its Jacobian."
         )
     if holomorphic and aval.dtype not in dtypes.COMPLEX:
-        raise TypeError(f"grad: holomorphic=True needs a complex result, and {describe_function(fun)} gave {aval.str_short()}.")
+        raise TypeError(
+            f"grad: holomorphic=True needs a complex result, and {describe_function(fun)} gave {aval.str_short()}."
+        )
     if not holomorphic and aval.dtype not in dtypes.FLOATS:
         hint = "For a complex-differentiable function say holomorphic=True." if aval.dtype in dtypes.COMPLEX else ""
-        raise TypeError(f"grad: {describe_function(fun)} must return a real number, and returned {aval.str_short()}. {hint}")
+        raise TypeError(
+            f"grad: {describe_function(fun)} must return a real number, and returned {aval.str_short()}. {hint}"
+        )
     return out
 
 
@@ -369,7 +376,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         ct_leaves, ct_tree = tree.flatten(ct)
         if ct_tree != out_tree:
             blank = tree.unflatten(out_tree, [0] * out_tree.num_leaves)
-            tree.check_same_structure(blank, ct, "linear_transpose: the cotangent must have the structure of the result")
+            tree.check_same_structure(
+                blank, ct, "linear_transpose: the cotangent must have the structure of the result"
+            )
         _check_cotangents(closed.out_avals, ct_leaves)
         found = backward_pass(closed.jaxpr, closed.consts, ct_leaves, [True] * len(avals))
         args, _ = tree.unflatten(in_tree, [_gradient_out(r) for r in found])
@@ -458,7 +467,10 @@ def hessian(
            [6., 2.]], dtype=float32)
     """
     return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux, holomorphic=holomorphic
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
+        argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
     )
 
 
@@ -490,7 +502,9 @@ def _check_jacobian_output(fun: Callable[..., Any], x: Any, holomorphic: bool, w
     dtype = aval_of(x).dtype
     if dtype not in (dtypes.COMPLEX if holomorphic else dtypes.FLOATS):
         kind = "complex" if holomorphic else "real floating-point"
-        raise TypeError(f"{who}: {describe_function(fun)} must return {kind} arrays, and returned {aval_of(x).str_short()}.")
+        raise TypeError(
+            f"{who}: {describe_function(fun)} must return {kind} arrays, and returned {aval_of(x).str_short()}."
+        )
 
 
 def _standard_basis(leaves: Sequence[Any]) -> list[Any]:

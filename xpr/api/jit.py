@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xpr import tree
 from xpr.api.boundary import boundary
-from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.api.staging import ShapeDtypeStruct, shaped, with_static
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
@@ -27,6 +27,7 @@ from xpr.core.primitive import all_primitives
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.evaluate import EvalTrace, device_of, reference_eval
+from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.stage import StageTrace, stage
 
@@ -41,7 +42,9 @@ class Traced:
 
     __slots__ = ("jaxpr", "in_tree", "out_tree", "name", "donated", "_options")
 
-    def __init__(self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any):
+    def __init__(
+        self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any
+    ):
         self.jaxpr, self.in_tree, self.out_tree = jaxpr, in_tree, out_tree
         self.name, self.donated, self._options = name, tuple(donated), options
 
@@ -49,9 +52,7 @@ class Traced:
     def out_info(self) -> Any:
         """The structure of the result, a `ShapeDtypeStruct` at each leaf."""
         avals = self.jaxpr.out_avals
-        return tree.unflatten(
-            self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals]
-        )
+        return tree.unflatten(self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
 
     def lower(self, device: Any = None) -> Lowered:
         """The program as StableHLO text."""
@@ -76,7 +77,9 @@ class Lowered:
     def as_text(self, dialect: str = "stablehlo") -> str:
         """The StableHLO text."""
         if dialect != "stablehlo":
-            raise ValueError(f"A lowered program is StableHLO; {dialect!r} can't be had. compile().as_text() gives HLO.")
+            raise ValueError(
+                f"A lowered program is StableHLO; {dialect!r} can't be had. compile().as_text() gives HLO."
+            )
         return self._text
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
@@ -133,9 +136,7 @@ class Compiled:
 
     def run(self, leaves: Sequence[Any]) -> list[Array]:
         """Runs on flat arguments."""
-        buffers = self.constants + [
-            x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in leaves
-        ]
+        buffers = self.constants + [x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in leaves]
         for i in self.traced.donated:
             if type(leaves[i]) is Array:
                 leaves[i]._host = None  # a view of the buffer from outside would keep XLA from reusing it
@@ -388,7 +389,12 @@ class JitFunction:
         return compiled
 
     def remember_direct(
-        self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], avals: Sequence[ShapedArray], device: Any
+        self,
+        compiled: Compiled,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        avals: Sequence[ShapedArray],
+        device: Any,
     ) -> None:
         """Lets calls with plain arrays find the program by their avals alone."""
         plain = not kwargs and all(type(x) is Array for x in args) and not self.static_argnums

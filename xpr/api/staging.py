@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from xpr import dtypes, tree
 from xpr.api.boundary import boundary
-from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.transforms.stage import stage
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xpr import tree
 from xpr.api.boundary import boundary
-from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
 from xpr.core.avals import aval_of
 from xpr.core.source import describe_function
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
 
 
 def vmap(
@@ -44,7 +45,9 @@ def vmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not isinstance(in_axes, (int, tuple, type(None))) and not hasattr(in_axes, "__iter__"):
-        raise TypeError(f"vmap: in_axes must be an integer, None or a tuple of axis specifications, and is {in_axes!r}.")
+        raise TypeError(
+            f"vmap: in_axes must be an integer, None or a tuple of axis specifications, and is {in_axes!r}."
+        )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))

@@ -125,9 +125,7 @@ class Array:
 
     def __bool__(self) -> bool:
         if self.aval.size != 1:
-            raise ValueError(
-                f"The truth of an array of {self.aval.size} entries is ambiguous; use .any() or .all()."
-            )
+            raise ValueError(f"The truth of an array of {self.aval.size} entries is ambiguous; use .any() or .all().")
         return bool(self.host)
 
     def __int__(self) -> int:

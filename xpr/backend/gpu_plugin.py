@@ -15,7 +15,6 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-
 from xpr.backend.runtime import xc
 from xpr.errors import DeviceNotFound
 

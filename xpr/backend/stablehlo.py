@@ -11,7 +11,8 @@ of a region inside one. Nothing here needs a compiler.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -235,7 +236,10 @@ class Builder:
     def transpose(self, operand: Value, permutation: Sequence[int]) -> Value:
         shape = tuple(operand.aval.shape[i] for i in permutation)
         return self.op(
-            "stablehlo.transpose", (operand,), operand.aval.update(shape=shape), f"permutation = {int_array(permutation)}"
+            "stablehlo.transpose",
+            (operand,),
+            operand.aval.update(shape=shape),
+            f"permutation = {int_array(permutation)}",
         )
 
     def region(self, in_avals: Sequence[ShapedArray], body: Callable[[Builder, list[Value]], list[Value]]) -> str:
@@ -249,7 +253,9 @@ class Builder:
         lines = "\n".join([*inner.lines, f'"stablehlo.return"({", ".join(v.name for v in results)}) : ({types}) -> ()'])
         return f"{{\n{block}{lines}\n}}"
 
-    def call(self, function: str, operands: Sequence[Value], results: Sequence[ShapedArray], inline: bool = True) -> list[Value]:
+    def call(
+        self, function: str, operands: Sequence[Value], results: Sequence[ShapedArray], inline: bool = True
+    ) -> list[Value]:
         """A call of a function of this module. XLA keeps an `inline=False` call apart when it fuses."""
         attributes = "" if inline else 'mhlo.frontend_attributes = {inlineable = "false"}'
         return self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)

@@ -10,10 +10,10 @@ are `constants | arguments`; the first `num_consts` are what the jaxpr closed ov
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xpr import tree
-from xpr.transforms.flat import FlatFunction, named_like
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.xla_call import call_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -25,6 +25,7 @@ from xpr.dtypes import float0
 from xpr.errors import UnsupportedRule
 from xpr.primitives.shapes import instantiate, mapped_to, reduce_sum
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.flat import FlatFunction, named_like
 from xpr.transforms.linearize import LinearizeTrace
 from xpr.transforms.lower import lower_eqns
 from xpr.transforms.stage import stage
@@ -53,7 +54,9 @@ def _abstract(avals: Sequence[ShapedArray], *, call_jaxpr: Jaxpr, **params: Any)
     return call_jaxpr.out_avals
 
 
-def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, call_jaxpr: Jaxpr, **params: Any) -> list[Value]:
+def _lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, call_jaxpr: Jaxpr, **params: Any
+) -> list[Value]:
     return lower_eqns(b, call_jaxpr, operands)
 
 
@@ -61,7 +64,9 @@ def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     return _apply(params["call_jaxpr"], args)
 
 
-def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr, name: str, **params: Any) -> list[Any]:
+def _transpose(
+    cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr, name: str, **params: Any
+) -> list[Any]:
     return call_transpose(cts, operands, call_jaxpr=call_jaxpr, name=name)
 
 
@@ -138,9 +143,7 @@ def _jvp_batch(
         results = _rows_first(rule, size, [*own_dims, *given_dims])(*primals, *given)
         n = len(zero_out)
         found = iter(results[n:])
-        full = [
-            next(found) if z is None else Zero(aval_of(x).to_tangent_aval()) for z, x in zip(zero_out, results[:n])
-        ]
+        full = [next(found) if z is None else Zero(aval_of(x).to_tangent_aval()) for z, x in zip(zero_out, results[:n])]
         return results[:n], full
 
     outs = custom_jvp_call_p.bind(
@@ -172,7 +175,9 @@ def _bound_arguments(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
         bound = inspect.signature(fun).bind(*args, **kwargs)
     except ValueError:
         if kwargs:
-            raise TypeError(f"{describe_function(fun)} has a custom rule, and takes positional arguments only.") from None
+            raise TypeError(
+                f"{describe_function(fun)} has a custom rule, and takes positional arguments only."
+            ) from None
         return args
     bound.apply_defaults()
     if bound.kwargs:
@@ -188,7 +193,9 @@ class _CustomFunction:
 
     __call__: Callable[..., Any]
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
+    ):
         self.fun = fun
         numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         if nondiff_argnames:
@@ -233,7 +240,9 @@ class custom_jvp(_CustomFunction):
     Array(1., dtype=float32, weak_type=True)
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
+    ):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.rule: Callable[..., Any] | None = None
         self.symbolic_zeros = False
@@ -260,7 +269,9 @@ class custom_jvp(_CustomFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.rule is None:
-            raise AttributeError(f"{describe_function(self.fun)} has no rule yet. Give it one with @{self.fun.__name__}.defjvp.")
+            raise AttributeError(
+                f"{describe_function(self.fun)} has no rule yet. Give it one with @{self.fun.__name__}.defjvp."
+            )
         args = _bound_arguments(self.fun, args, kwargs)
         static, dynamic, fun = self._split(args)
         leaves, in_tree = tree.flatten((dynamic, {}))
@@ -276,12 +287,16 @@ class custom_jvp(_CustomFunction):
             tangent_tree, _ = tree.unflatten(in_tree, tangents)
             pair = rule(*static, primal_tree, tangent_tree)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(f"The jvp rule {describe_function(rule)} must return (result, tangent); it returned {pair!r}.")
+                raise TypeError(
+                    f"The jvp rule {describe_function(rule)} must return (result, tangent); it returned {pair!r}."
+                )
             outs, out_tree = tree.flatten(pair[0])
             out_tangents, tangent_structure = tree.flatten(pair[1])
             if tangent_structure != out_tree:
                 tree.check_same_structure(
-                    pair[0], pair[1], f"The jvp rule {describe_function(rule)} must give a tangent of the result's structure"
+                    pair[0],
+                    pair[1],
+                    f"The jvp rule {describe_function(rule)} must give a tangent of the result's structure",
                 )
             return outs, [_checked_tangent(x, t, rule) for x, t in zip(outs, out_tangents)]
 
@@ -323,7 +338,9 @@ def _vjp_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> 
     return outs, _backward_tangents(outs, residuals, tangents[num_consts:], params)
 
 
-def _vjp_linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
+def _vjp_linearize(
+    trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+) -> Any:
     num_consts = params["num_consts"]
     _no_tangent_for_constants(tangents, num_consts, params["name"])
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
@@ -331,12 +348,20 @@ def _vjp_linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequ
     return outs, _backward_tangents(outs, residuals, tangents[num_consts:], params)
 
 
-def _backward_tangents(outs: Sequence[Any], residuals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+def _backward_tangents(
+    outs: Sequence[Any], residuals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
     active = tuple(type(t) is not Zero for t in tangents)
     out_avals = tuple(aval_of(x).to_tangent_aval() for x in outs)
     given = [t for t in tangents if type(t) is not Zero]
     results = custom_lin_p.bind(
-        *residuals, *given, num_res=len(residuals), active=active, bwd=params["bwd"], out_avals=out_avals, name=params["name"]
+        *residuals,
+        *given,
+        num_res=len(residuals),
+        active=active,
+        bwd=params["bwd"],
+        out_avals=out_avals,
+        name=params["name"],
     )
     return [Zero(a) if a.dtype == float0 else t for a, t in zip(out_avals, results)]
 
@@ -448,7 +473,9 @@ class custom_vjp(_CustomFunction):
     Array(1., dtype=float32, weak_type=True)
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
+    ):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
@@ -518,5 +545,3 @@ def _checked_ct(ct: Any, want: ShapedArray, bwd: Callable[..., Any]) -> Any:
             f"{describe_function(bwd)} gave a cotangent of type {have.str_short()} for an argument of type {want.str_short()}."
         )
     return ct
-
-

@@ -29,9 +29,7 @@ from xpr.transforms.stage import stage
 _SCALARS = frozenset({bool, int, float, complex})
 
 
-def reduce(
-    operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]
-) -> Any:
+def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]) -> Any:
     """Reduces arrays over axes by an associative function of two scalars.
 
     Args:

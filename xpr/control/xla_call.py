@@ -6,7 +6,8 @@ operands. Every rule turns the jaxpr into another one, remembers it with the fir
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero

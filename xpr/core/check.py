@@ -65,7 +65,11 @@ def _check_types(jaxpr: Jaxpr, eqn: JaxprEqn) -> None:
         raise _error(jaxpr, eqn, f"{eqn.primitive} gives {len(expected)} results, and {len(found)} are bound")
     for index, (want, have) in enumerate(zip(expected, found)):
         if not _same_type(want, have):
-            raise _error(jaxpr, eqn, f"result {index} is bound as {have.str_short()} and {eqn.primitive} gives {want.str_short()}")
+            raise _error(
+                jaxpr,
+                eqn,
+                f"result {index} is bound as {have.str_short()} and {eqn.primitive} gives {want.str_short()}",
+            )
 
 
 def _same_type(a: ShapedArray, b: ShapedArray) -> bool:

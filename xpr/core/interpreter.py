@@ -12,7 +12,8 @@ found. So passing an operation on to the parent is a plain method call.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xpr.core import source
 from xpr.core.avals import ShapedArray
@@ -205,7 +206,9 @@ class Tracer:
         )
 
     def __format__(self, spec: str) -> str:
-        return repr(self) if not spec else format(self._value_for(ConcretizationTypeError, "format()", _FOR_NUMBER), spec)
+        return (
+            repr(self) if not spec else format(self._value_for(ConcretizationTypeError, "format()", _FOR_NUMBER), spec)
+        )
 
 
 _FOR_BOOL = (

@@ -8,7 +8,8 @@ transformations keep what they derived from it (its jvp, its compiled form), so 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 

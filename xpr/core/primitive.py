@@ -21,7 +21,8 @@ written. `lower_as(*args, **params)` is a traceable function to lower in place o
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context

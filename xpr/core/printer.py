@@ -6,7 +6,8 @@ width, and is broken at its own breaks where it does not.
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 

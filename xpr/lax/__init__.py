@@ -300,6 +300,7 @@ from xpr.primitives.sliding import padtype_to_pads as padtype_to_pads
 from xpr.control.custom_derivatives import custom_jvp_call_p as custom_jvp_call_p
 from xpr.control.custom_derivatives import custom_lin_p as custom_lin_p
 from xpr.control.custom_derivatives import custom_vjp_call_p as custom_vjp_call_p
+from xpr.control.reduce import reduce as reduce
 from xpr.control.reduce_window import reduce_window as reduce_window
 from xpr.control.scatter_apply import scatter_apply as scatter_apply
 from xpr.control.scatter_apply import scatter_apply_p as scatter_apply_p

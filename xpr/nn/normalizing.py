@@ -22,7 +22,7 @@ from xpr.numpy.promotion import as_operand, convert, promote_inexact, promote_sh
 from xpr.numpy.reductions import boolean_mask, entries_along, spread_back, summed
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import broadcasted_iota, select
-from xpr.primitives.reductions import reduce_max_p
+from xpr.primitives.reductions import reduce_max_of_numbers_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full
 
 
@@ -42,12 +42,15 @@ def _hidden(x: Any, where: Any) -> Any:
 
 
 def _greatest(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """The greatest entry (by real part) over the axes, without a derivative; -inf of none."""
+    """The greatest entry (by real part) over the axes, without a derivative; -inf of none.
+
+    It is subtracted from all entries, so a nan shows even if it is left out here.
+    """
     if aval_of(x).dtype in dtypes.COMPLEX:
         x = e.real(x)
     if entries_along(shape, axes):
         constant = x if type(x) is Array else stop_gradient(x)  # an array in memory has no derivative to stop
-        return reduce_max_p.bind(constant, axes=axes)
+        return reduce_max_of_numbers_p.bind(constant, axes=axes)
     return full([n for i, n in enumerate(shape) if i not in axes], -np.inf, aval_of(x).dtype)
 
 

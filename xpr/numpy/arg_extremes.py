@@ -80,9 +80,7 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
     return _place_without_nan("nanargmin", extremes.argmin, greatest, a, axis, out, keepdims)
 
 
-def _place(
-    name: str, place: Callable[..., Any], a: Any, axis: int | None, out: None, keepdims: bool | None
-) -> Any:
+def _place(name: str, place: Callable[..., Any], a: Any, axis: int | None, out: None, keepdims: bool | None) -> Any:
     no_out(name, out)
     a = as_operand(a)
     shape, size = aval_of(a).shape, aval_of(a).size

@@ -296,9 +296,7 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(product, tuple(n * m for n, m in zip(left, right)))
 
 
-def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
-) -> Any:
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """Cross products of stacks of vectors in space, or in the plane: then only the third entry, if both are.
 
     Args:
@@ -349,9 +347,7 @@ def _spatial(v: Any, stack: tuple[int, ...]) -> Any:
     return concatenate([v, v], len(stack))
 
 
-def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> Any:
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
     """The sum along a diagonal, `offset` places above the main one.
 
     >>> import xpr.numpy as jnp

@@ -40,9 +40,7 @@ from xpr.primitives.sorting import sort
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
-def median(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """The middle entry along some axes, or the mean of the two in the middle; nan where an entry is nan.
 
     Raises:
@@ -55,9 +53,7 @@ def median(
     return _quantile("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, False)
 
 
-def nanmedian(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """`median` of the entries that are not nan; nan where there is none.
 
     Raises:

@@ -172,9 +172,7 @@ def _found_on_host(slices: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, A
 
 
 @compiled
-def _found_in_order(
-    slices: Any, fill_value: Any = None, *, axis: int, equal_nan: bool, size: int
-) -> tuple[Any, ...]:
+def _found_in_order(slices: Any, fill_value: Any = None, *, axis: int, equal_nan: bool, size: int) -> tuple[Any, ...]:
     """By sorting: an entry that differs from the one before it in order is the first of its kind."""
     index_dtype = dtypes.of_python(int)
     rows = move_axis(slices, axis, 0)

@@ -107,9 +107,7 @@ def _one_correction(name: str, ddof: Any, correction: Any) -> Any:
     raise ValueError(f"{name}: ddof and correction are two names of one thing; give one of them.")
 
 
-def _spread(
-    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any, root: bool
-) -> Any:
+def _spread(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any, root: bool) -> Any:
     """`var` or, with `root`, `std`."""
     computed, given = _dtypes_of_variance(aval_of(a).dtype, dtype)
     axes = reduced_axes(axis, aval_of(a).ndim)

@@ -60,7 +60,9 @@ def fast_pair(bind: Callable[..., Any], slow: Callable[[Any, Any], Any]) -> Call
         if a is not None:
             if b is not None:
                 if a is b or (
-                    a.dtype is b.dtype and a.weak_type is b.weak_type and (a.shape == b.shape or not a.shape or not b.shape)
+                    a.dtype is b.dtype
+                    and a.weak_type is b.weak_type
+                    and (a.shape == b.shape or not a.shape or not b.shape)
                 ):
                     return bind(x, y)
             elif type(y) in SCALARS:
@@ -126,7 +128,9 @@ def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
 # -- Arithmetic
 
 add = or_logical(
-    "add", e.add_p, e.or_p,
+    "add",
+    e.add_p,
+    e.or_p,
     """The sum, entry by entry; of booleans, their or.
 
     >>> import xpr.numpy as jnp
@@ -135,7 +139,9 @@ add = or_logical(
     """,
 )
 multiply = or_logical(
-    "multiply", e.mul_p, e.and_p,
+    "multiply",
+    e.mul_p,
+    e.and_p,
     """The product, entry by entry; of booleans, their and.
 
     >>> import xpr.numpy as jnp
@@ -144,7 +150,8 @@ multiply = or_logical(
     """,
 )
 subtract = binary(
-    "subtract", e.sub_p,
+    "subtract",
+    e.sub_p,
     """The difference, entry by entry.
 
     >>> import xpr.numpy as jnp
@@ -153,7 +160,8 @@ subtract = binary(
     """,
 )
 true_divide = float_binary(
-    "true_divide", e.div_p,
+    "true_divide",
+    e.div_p,
     """The quotient, entry by entry, as floats.
 
     >>> import xpr.numpy as jnp
@@ -163,7 +171,8 @@ true_divide = float_binary(
 )
 divide = true_divide
 maximum = binary(
-    "maximum", e.max_p,
+    "maximum",
+    e.max_p,
     """The greater of two arrays, entry by entry; nan where either is.
 
     >>> import xpr.numpy as jnp
@@ -172,7 +181,8 @@ maximum = binary(
     """,
 )
 minimum = binary(
-    "minimum", e.min_p,
+    "minimum",
+    e.min_p,
     """The lesser of two arrays, entry by entry; nan where either is.
 
     >>> import xpr.numpy as jnp
@@ -181,7 +191,8 @@ minimum = binary(
     """,
 )
 arctan2 = float_binary(
-    "arctan2", e.atan2_p,
+    "arctan2",
+    e.atan2_p,
     """The angle of the point (y, x) from the positive x axis, in radians.
 
     >>> import xpr.numpy as jnp
@@ -190,7 +201,8 @@ arctan2 = float_binary(
     """,
 )
 nextafter = float_binary(
-    "nextafter", e.nextafter_p,
+    "nextafter",
+    e.nextafter_p,
     """The next float after x on the way to y.
 
     >>> import xpr.numpy as jnp
@@ -862,7 +874,8 @@ def logical_not(x: Any, /) -> Any:
 # -- Functions of floats
 
 exp = float_unary(
-    "exp", e.exp_p,
+    "exp",
+    e.exp_p,
     """e to the power of each entry.
 
     >>> import xpr.numpy as jnp
@@ -871,7 +884,8 @@ exp = float_unary(
     """,
 )
 exp2 = float_unary(
-    "exp2", e.exp2_p,
+    "exp2",
+    e.exp2_p,
     """2 to the power of each entry.
 
     >>> import xpr.numpy as jnp
@@ -880,7 +894,8 @@ exp2 = float_unary(
     """,
 )
 expm1 = float_unary(
-    "expm1", e.expm1_p,
+    "expm1",
+    e.expm1_p,
     """exp(x) - 1, accurate near 0.
 
     >>> import xpr.numpy as jnp
@@ -889,7 +904,8 @@ expm1 = float_unary(
     """,
 )
 log = float_unary(
-    "log", e.log_p,
+    "log",
+    e.log_p,
     """The natural logarithm of each entry.
 
     >>> import xpr.numpy as jnp
@@ -898,7 +914,8 @@ log = float_unary(
     """,
 )
 log1p = float_unary(
-    "log1p", e.log1p_p,
+    "log1p",
+    e.log1p_p,
     """log(1 + x), accurate near 0.
 
     >>> import xpr.numpy as jnp
@@ -907,7 +924,8 @@ log1p = float_unary(
     """,
 )
 sqrt = float_unary(
-    "sqrt", e.sqrt_p,
+    "sqrt",
+    e.sqrt_p,
     """The square root of each entry.
 
     >>> import xpr.numpy as jnp
@@ -916,7 +934,8 @@ sqrt = float_unary(
     """,
 )
 cbrt = float_unary(
-    "cbrt", e.cbrt_p,
+    "cbrt",
+    e.cbrt_p,
     """The cube root of each entry.
 
     >>> import xpr.numpy as jnp
@@ -925,7 +944,8 @@ cbrt = float_unary(
     """,
 )
 sin = float_unary(
-    "sin", e.sin_p,
+    "sin",
+    e.sin_p,
     """The sine of each entry, in radians.
 
     >>> import xpr.numpy as jnp
@@ -934,7 +954,8 @@ sin = float_unary(
     """,
 )
 cos = float_unary(
-    "cos", e.cos_p,
+    "cos",
+    e.cos_p,
     """The cosine of each entry, in radians.
 
     >>> import xpr.numpy as jnp
@@ -943,7 +964,8 @@ cos = float_unary(
     """,
 )
 tan = float_unary(
-    "tan", e.tan_p,
+    "tan",
+    e.tan_p,
     """The tangent of each entry, in radians.
 
     >>> import xpr.numpy as jnp
@@ -952,7 +974,8 @@ tan = float_unary(
     """,
 )
 sinh = float_unary(
-    "sinh", e.sinh_p,
+    "sinh",
+    e.sinh_p,
     """The hyperbolic sine of each entry.
 
     >>> import xpr.numpy as jnp
@@ -961,7 +984,8 @@ sinh = float_unary(
     """,
 )
 cosh = float_unary(
-    "cosh", e.cosh_p,
+    "cosh",
+    e.cosh_p,
     """The hyperbolic cosine of each entry.
 
     >>> import xpr.numpy as jnp
@@ -970,7 +994,8 @@ cosh = float_unary(
     """,
 )
 tanh = float_unary(
-    "tanh", e.tanh_p,
+    "tanh",
+    e.tanh_p,
     """The hyperbolic tangent of each entry.
 
     >>> import xpr.numpy as jnp
@@ -979,7 +1004,8 @@ tanh = float_unary(
     """,
 )
 arcsin = float_unary(
-    "arcsin", e.asin_p,
+    "arcsin",
+    e.asin_p,
     """The arc sine of each entry.
 
     >>> import xpr.numpy as jnp
@@ -988,7 +1014,8 @@ arcsin = float_unary(
     """,
 )
 arccos = float_unary(
-    "arccos", e.acos_p,
+    "arccos",
+    e.acos_p,
     """The arc cosine of each entry.
 
     >>> import xpr.numpy as jnp
@@ -997,7 +1024,8 @@ arccos = float_unary(
     """,
 )
 arctan = float_unary(
-    "arctan", e.atan_p,
+    "arctan",
+    e.atan_p,
     """The arc tangent of each entry.
 
     >>> import xpr.numpy as jnp
@@ -1006,7 +1034,8 @@ arctan = float_unary(
     """,
 )
 arcsinh = float_unary(
-    "arcsinh", e.asinh_p,
+    "arcsinh",
+    e.asinh_p,
     """The inverse hyperbolic sine of each entry.
 
     >>> import xpr.numpy as jnp
@@ -1015,7 +1044,8 @@ arcsinh = float_unary(
     """,
 )
 arccosh = float_unary(
-    "arccosh", e.acosh_p,
+    "arccosh",
+    e.acosh_p,
     """The inverse hyperbolic cosine of each entry.
 
     >>> import xpr.numpy as jnp
@@ -1024,7 +1054,8 @@ arccosh = float_unary(
     """,
 )
 arctanh = float_unary(
-    "arctanh", e.atanh_p,
+    "arctanh",
+    e.atanh_p,
     """The inverse hyperbolic tangent of each entry.
 
     >>> import xpr.numpy as jnp
@@ -1043,7 +1074,8 @@ atan2 = arctan2
 # -- Comparisons and logic
 
 equal = binary(
-    "equal", e.eq_p,
+    "equal",
+    e.eq_p,
     """Whether entries are equal.
 
     >>> import xpr.numpy as jnp
@@ -1052,7 +1084,8 @@ equal = binary(
     """,
 )
 not_equal = binary(
-    "not_equal", e.ne_p,
+    "not_equal",
+    e.ne_p,
     """Whether entries differ.
 
     >>> import xpr.numpy as jnp
@@ -1061,7 +1094,8 @@ not_equal = binary(
     """,
 )
 less = binary(
-    "less", e.lt_p,
+    "less",
+    e.lt_p,
     """Whether entries of x are less than those of y.
 
     >>> import xpr.numpy as jnp
@@ -1070,7 +1104,8 @@ less = binary(
     """,
 )
 less_equal = binary(
-    "less_equal", e.le_p,
+    "less_equal",
+    e.le_p,
     """Whether entries of x are at most those of y.
 
     >>> import xpr.numpy as jnp
@@ -1079,7 +1114,8 @@ less_equal = binary(
     """,
 )
 greater = binary(
-    "greater", e.gt_p,
+    "greater",
+    e.gt_p,
     """Whether entries of x are greater than those of y.
 
     >>> import xpr.numpy as jnp
@@ -1088,7 +1124,8 @@ greater = binary(
     """,
 )
 greater_equal = binary(
-    "greater_equal", e.ge_p,
+    "greater_equal",
+    e.ge_p,
     """Whether entries of x are at least those of y.
 
     >>> import xpr.numpy as jnp
@@ -1097,7 +1134,8 @@ greater_equal = binary(
     """,
 )
 logical_and = logical(
-    "logical_and", e.and_p,
+    "logical_and",
+    e.and_p,
     """Whether both entries are true.
 
     >>> import xpr.numpy as jnp
@@ -1106,7 +1144,8 @@ logical_and = logical(
     """,
 )
 logical_or = logical(
-    "logical_or", e.or_p,
+    "logical_or",
+    e.or_p,
     """Whether either entry is true.
 
     >>> import xpr.numpy as jnp
@@ -1115,7 +1154,8 @@ logical_or = logical(
     """,
 )
 logical_xor = logical(
-    "logical_xor", e.xor_p,
+    "logical_xor",
+    e.xor_p,
     """Whether just one of the entries is true.
 
     >>> import xpr.numpy as jnp
@@ -1127,7 +1167,8 @@ logical_xor = logical(
 # -- Bits
 
 bitwise_and = binary(
-    "bitwise_and", e.and_p,
+    "bitwise_and",
+    e.and_p,
     """Bitwise and.
 
     >>> import xpr.numpy as jnp
@@ -1136,7 +1177,8 @@ bitwise_and = binary(
     """,
 )
 bitwise_or = binary(
-    "bitwise_or", e.or_p,
+    "bitwise_or",
+    e.or_p,
     """Bitwise or.
 
     >>> import xpr.numpy as jnp
@@ -1145,7 +1187,8 @@ bitwise_or = binary(
     """,
 )
 bitwise_xor = binary(
-    "bitwise_xor", e.xor_p,
+    "bitwise_xor",
+    e.xor_p,
     """Bitwise exclusive or.
 
     >>> import xpr.numpy as jnp
@@ -1154,7 +1197,8 @@ bitwise_xor = binary(
     """,
 )
 left_shift = binary(
-    "left_shift", e.shift_left_p,
+    "left_shift",
+    e.shift_left_p,
     """The bits of x moved up by y places.
 
     >>> import xpr.numpy as jnp

@@ -221,9 +221,7 @@ def _extreme_jvp(primals: Sequence[Any], tangents: Sequence[Any], name: str, **p
     return outs, out_tangents
 
 
-psum_p = _reduction(
-    "psum", over=NUMBERS, reduce=reduce_sum, repeated=mul, jvp=_sum_jvp, transpose=_sum_transpose
-)
+psum_p = _reduction("psum", over=NUMBERS, reduce=reduce_sum, repeated=mul, jvp=_sum_jvp, transpose=_sum_transpose)
 pmax_p = _reduction(
     "pmax", over=REAL | BOOL, reduce=reduce_max, repeated=lambda x, size: x, transpose=Unsupported(NOT_LINEAR),
     jvp=lambda primals, tangents, **params: _extreme_jvp(primals, tangents, "pmax", **params),

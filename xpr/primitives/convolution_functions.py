@@ -297,4 +297,3 @@ def conv_general_dilated_patches(
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
-

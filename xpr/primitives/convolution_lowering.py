@@ -90,11 +90,7 @@ def _numbers_text(lhs: Axes, rhs: Axes, out: Axes) -> str:
 
 def _is_depthwise(rhs: ShapedArray, params: dict[str, Any]) -> bool:
     _, into, *space = params["dimension_numbers"].rhs_spec
-    return (
-        rhs.shape[into] == 1
-        and params["batch_group_count"] == 1
-        and math.prod(rhs.shape[a] for a in space) <= 32
-    )
+    return rhs.shape[into] == 1 and params["batch_group_count"] == 1 and math.prod(rhs.shape[a] for a in space) <= 32
 
 
 def _lower_depthwise(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:

@@ -123,9 +123,7 @@ def plan_contraction(lhs: Sequence[Any], rhs: Sequence[Any], out: Sequence[Any])
         contracted = [a for a in x if a in y and a not in out]
         batched = [a for a in out if a in x and a in y]
         given = [*batched, *(a for a in x if a not in y), *(a for a in y if a not in x)]
-        numbers = tuple(
-            (tuple(map(x.index, labels)), tuple(map(y.index, labels))) for labels in (contracted, batched)
-        )
+        numbers = tuple((tuple(map(x.index, labels)), tuple(map(y.index, labels))) for labels in (contracted, batched))
         if given == list(out):
             return swap, numbers, None  # type: ignore[return-value]  # a pair of pairs
         if not swap:

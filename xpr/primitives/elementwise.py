@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,9 @@ def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dty
             best = aval
     if best.dtype not in over:
         allowed = _KINDS.get(over) or ", ".join(sorted(short_name(d) for d in over))
-        raise TypeError(f"{name}: takes {allowed}, and got {', '.join(a.str_short() for a in avals)}. Convert with .astype.")
+        raise TypeError(
+            f"{name}: takes {allowed}, and got {', '.join(a.str_short() for a in avals)}. Convert with .astype."
+        )
     return best if best.weak_type == weak else best.update(weak_type=weak)
 
 
@@ -63,10 +66,14 @@ def batch_elementwise(primitive: Primitive) -> Callable[..., Any]:
         ranks = [aval_of(x).ndim - (d is not None) for x, d in zip(values, dims)]
         rank = builtins.max(ranks)
         mapped = {d for d, r in zip(dims, ranks) if d is not None}
-        if len(mapped) == 1 and all(r == rank and d is not None or r == 0 and d is None for r, d in zip(ranks, dims)):
+        if len(mapped) == 1 and all(
+            (r == rank and d is not None) or (r == 0 and d is None) for r, d in zip(ranks, dims)
+        ):
             return [primitive.bind(*values, **params)], [mapped.pop()]
         row = next(
-            tuple(n for i, n in enumerate(aval_of(x).shape) if i != d) for x, d, r in zip(values, dims, ranks) if r == rank
+            tuple(n for i, n in enumerate(aval_of(x).shape) if i != d)
+            for x, d, r in zip(values, dims, ranks)
+            if r == rank
         )
         aligned = [_align(x, d, size, row) for x, d in zip(values, dims)]
         return [primitive.bind(*aligned, **params)], [0]
@@ -168,13 +175,19 @@ def elementwise(
 
     def abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
         aval = _common_type(name, avals, over)
-        return [aval] if gives is None else [ShapedArray(aval.shape, gives(aval.dtype), aval.weak_type and gives(aval.dtype) != dtypes.bool_)]
+        return (
+            [aval]
+            if gives is None
+            else [ShapedArray(aval.shape, gives(aval.dtype), aval.weak_type and gives(aval.dtype) != dtypes.bool_)]
+        )
 
     primitive = register(
         Primitive(
             name,
             abstract=abstract,
-            reference=_keeping_dtype(reference) if gives is None else lambda values, **params: [reference(*values, **params)],
+            reference=_keeping_dtype(reference)
+            if gives is None
+            else lambda values, **params: [reference(*values, **params)],
             lower=_operation(lowers_to) if isinstance(lowers_to, str) else lowers_to,
             jvp=Unsupported("it is set below"),
             transpose=transpose or Unsupported(NOT_LINEAR),
@@ -194,7 +207,9 @@ def unary(name: str, *, derivative: Any, over: frozenset[np.dtype] = INEXACT, **
     return elementwise(name, over=over, partials=[lambda t, x, y: mul(t, derivative(x, y))], **rules)
 
 
-def linear_unary(name: str, *, back: Callable[[Any, ShapedArray], Any], over: frozenset[np.dtype], **rules: Any) -> Primitive:
+def linear_unary(
+    name: str, *, back: Callable[[Any, ShapedArray], Any], over: frozenset[np.dtype], **rules: Any
+) -> Primitive:
     """A linear function of one operand; `back(ct, aval)` is its transpose."""
     primitive = elementwise(
         name,
@@ -291,20 +306,28 @@ def _rem_reference(x: Any, y: Any) -> Any:
     return np.fmod(x, y)
 
 
-neg_p = linear_unary("neg", over=NUMBERS, back=lambda ct, aval: neg(ct), lowers_to="stablehlo.negate", reference=np.negative, exact=True)
+neg_p = linear_unary(
+    "neg", over=NUMBERS, back=lambda ct, aval: neg(ct), lowers_to="stablehlo.negate", reference=np.negative, exact=True
+)
 neg = function_of(neg_p, "The negative of each entry.")
 
 add_p = elementwise(
     "add", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=_sum_transpose,
 )  # fmt: skip
-add = function_of(add_p, "The sum of two arrays, entry by entry.\n\n>>> from xpr import lax\n>>> lax.add(1.0, 2.0)\nArray(3., dtype=float32, weak_type=True)", 2)
+add = function_of(
+    add_p,
+    "The sum of two arrays, entry by entry.\n\n>>> from xpr import lax\n>>> lax.add(1.0, 2.0)\nArray(3., dtype=float32, weak_type=True)",
+    2,
+)
 
 add_any_p = elementwise(
     "add_any", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=_sum_transpose,
 )  # fmt: skip
-add_any = function_of(add_any_p, "The sum of two tangents or cotangents; apart from `add` so that jaxprs and lowering can tell.", 2)
+add_any = function_of(
+    add_any_p, "The sum of two tangents or cotangents; apart from `add` so that jaxprs and lowering can tell.", 2
+)
 
 sub_p = elementwise(
     "sub", lowers_to="stablehlo.subtract", reference=np.subtract, exact=True,
@@ -387,9 +410,9 @@ def _sign_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> 
 
 sign_p = elementwise("sign", lowers_to=_sign_lower, reference=_sign_reference, exact=False, partials=[ZERO])
 _real_sign_jvp, _complex_sign_jvp = sign_p.jvp, _chain(sign_p, [_sign_partial])
-sign_p.jvp = lambda primals, tangents: (
-    _complex_sign_jvp if aval_of(primals[0]).dtype in COMPLEX else _real_sign_jvp
-)(primals, tangents)
+sign_p.jvp = lambda primals, tangents: (_complex_sign_jvp if aval_of(primals[0]).dtype in COMPLEX else _real_sign_jvp)(
+    primals, tangents
+)
 sign = function_of(sign_p, "-1, 0 or 1, by the sign of each entry; x / |x| for complex ones.")
 
 
@@ -407,7 +430,14 @@ def _abs_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> l
     return operands if avals[0].dtype in UNSIGNED else [b.op("stablehlo.abs", operands, avals[0])]
 
 
-abs_p = elementwise("abs", lowers_to=_abs_lower, reference=_abs_reference, gives=dtypes.real_part_of, partials=[_abs_partial], exact=False)
+abs_p = elementwise(
+    "abs",
+    lowers_to=_abs_lower,
+    reference=_abs_reference,
+    gives=dtypes.real_part_of,
+    partials=[_abs_partial],
+    exact=False,
+)
 abs = function_of(abs_p, "The absolute value of each entry.")
 
 
@@ -417,7 +447,9 @@ def _square_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -
     return [b.op("stablehlo.multiply", [*operands, *operands], avals[0])]
 
 
-square_p = unary("square", over=NUMBERS, lowers_to=_square_lower, reference=np.square, derivative=lambda x, y: mul(scalar(2, x), x))
+square_p = unary(
+    "square", over=NUMBERS, lowers_to=_square_lower, reference=np.square, derivative=lambda x, y: mul(scalar(2, x), x)
+)
 square = function_of(square_p, "The square of each entry.")
 
 
@@ -458,7 +490,9 @@ def integer_pow(x: Any, y: int) -> Any:
       TypeError: a negative power of integers.
     """
     if y < 0 and aval_of(x).dtype in INTEGERS:
-        raise TypeError(f"integer_pow: a negative power ({y}) of integers is not an integer. Convert to a float dtype first.")
+        raise TypeError(
+            f"integer_pow: a negative power ({y}) of integers is not an integer. Convert to a float dtype first."
+        )
     return x if y == 1 else integer_pow_p.bind(x, y=y)
 
 
@@ -525,7 +559,9 @@ def _nextafter_reference(x: Any, y: Any) -> Any:
     return np.nextafter(x, y)
 
 
-nextafter_p = elementwise("nextafter", over=FLOATS, lowers_to="chlo.next_after", reference=_nextafter_reference, partials=[ZERO, ZERO])
+nextafter_p = elementwise(
+    "nextafter", over=FLOATS, lowers_to="chlo.next_after", reference=_nextafter_reference, partials=[ZERO, ZERO]
+)
 nextafter = function_of(nextafter_p, "The next floating-point number after `x` on the way to `y`.", 2)
 
 # -- Exponentials and logarithms
@@ -539,9 +575,19 @@ exp2_p = unary(
 exp2 = function_of(exp2_p, "2 to the power of each entry.")
 log_p = unary("log", lowers_to="stablehlo.log", reference=np.log, derivative=lambda x, y: div(scalar(1, x), x))
 log = function_of(log_p, "The natural logarithm of each entry.")
-expm1_p = unary("expm1", lowers_to="stablehlo.exponential_minus_one", reference=np.expm1, derivative=lambda x, y: add(y, scalar(1, y)))
+expm1_p = unary(
+    "expm1",
+    lowers_to="stablehlo.exponential_minus_one",
+    reference=np.expm1,
+    derivative=lambda x, y: add(y, scalar(1, y)),
+)
 expm1 = function_of(expm1_p, "exp(x) - 1, accurate near 0.")
-log1p_p = unary("log1p", lowers_to="stablehlo.log_plus_one", reference=np.log1p, derivative=lambda x, y: div(scalar(1, x), add(x, scalar(1, x))))
+log1p_p = unary(
+    "log1p",
+    lowers_to="stablehlo.log_plus_one",
+    reference=np.log1p,
+    derivative=lambda x, y: div(scalar(1, x), add(x, scalar(1, x))),
+)
 log1p = function_of(log1p_p, "log(1 + x), accurate near 0.")
 
 
@@ -550,7 +596,12 @@ def _logistic_reference(x: Any) -> Any:
     return (1 / (1 + np.exp(-x))).astype(x.dtype)
 
 
-logistic_p = unary("logistic", lowers_to="stablehlo.logistic", reference=_logistic_reference, derivative=lambda x, y: mul(y, sub(scalar(1, y), y)))
+logistic_p = unary(
+    "logistic",
+    lowers_to="stablehlo.logistic",
+    reference=_logistic_reference,
+    derivative=lambda x, y: mul(y, sub(scalar(1, y), y)),
+)
 logistic = function_of(logistic_p, "1 / (1 + exp(-x)).")
 
 # -- Roots
@@ -562,13 +613,22 @@ rsqrt_p = unary(
     derivative=lambda x, y: mul(scalar(-0.5, x), div(y, x)),
 )  # fmt: skip
 rsqrt = function_of(rsqrt_p, "1 over the square root of each entry.")
-cbrt_p = unary("cbrt", over=FLOATS, lowers_to="stablehlo.cbrt", reference=np.cbrt, derivative=lambda x, y: div(scalar(1 / 3, x), mul(y, y)))
+cbrt_p = unary(
+    "cbrt",
+    over=FLOATS,
+    lowers_to="stablehlo.cbrt",
+    reference=np.cbrt,
+    derivative=lambda x, y: div(scalar(1 / 3, x), mul(y, y)),
+)
 cbrt = function_of(cbrt_p, "The cube root of each entry.")
 
 # -- Trigonometric and hyperbolic functions
 
 sin_p = unary("sin", lowers_to="stablehlo.sine", reference=np.sin, derivative=lambda x, y: cos(x))
-sin = function_of(sin_p, "The sine of each entry, in radians.\n\n>>> from xpr import lax\n>>> lax.sin(0.0)\nArray(0., dtype=float32, weak_type=True)")
+sin = function_of(
+    sin_p,
+    "The sine of each entry, in radians.\n\n>>> from xpr import lax\n>>> lax.sin(0.0)\nArray(0., dtype=float32, weak_type=True)",
+)
 cos_p = unary("cos", lowers_to="stablehlo.cosine", reference=np.cos, derivative=lambda x, y: neg(sin(x)))
 cos = function_of(cos_p, "The cosine of each entry, in radians.")
 tan_p = unary("tan", lowers_to="stablehlo.tan", reference=np.tan, derivative=lambda x, y: add(mul(y, y), scalar(1, y)))
@@ -577,7 +637,9 @@ sinh_p = unary("sinh", lowers_to="chlo.sinh", reference=np.sinh, derivative=lamb
 sinh = function_of(sinh_p, "The hyperbolic sine of each entry.")
 cosh_p = unary("cosh", lowers_to="chlo.cosh", reference=np.cosh, derivative=lambda x, y: sinh(x))
 cosh = function_of(cosh_p, "The hyperbolic cosine of each entry.")
-tanh_p = unary("tanh", lowers_to="stablehlo.tanh", reference=np.tanh, derivative=lambda x, y: sub(scalar(1, y), mul(y, y)))
+tanh_p = unary(
+    "tanh", lowers_to="stablehlo.tanh", reference=np.tanh, derivative=lambda x, y: sub(scalar(1, y), mul(y, y))
+)
 tanh = function_of(tanh_p, "The hyperbolic tangent of each entry.")
 
 
@@ -589,20 +651,33 @@ def _one_minus_square(x: Any) -> Any:
 
 asin_p = unary("asin", lowers_to="chlo.asin", reference=np.arcsin, derivative=lambda x, y: rsqrt(_one_minus_square(x)))
 asin = function_of(asin_p, "The arc sine of each entry.")
-acos_p = unary("acos", lowers_to="chlo.acos", reference=np.arccos, derivative=lambda x, y: neg(rsqrt(_one_minus_square(x))))
+acos_p = unary(
+    "acos", lowers_to="chlo.acos", reference=np.arccos, derivative=lambda x, y: neg(rsqrt(_one_minus_square(x)))
+)
 acos = function_of(acos_p, "The arc cosine of each entry.")
-atan_p = unary("atan", lowers_to="chlo.atan", reference=np.arctan, derivative=lambda x, y: div(scalar(1, x), add(mul(x, x), scalar(1, x))))
+atan_p = unary(
+    "atan",
+    lowers_to="chlo.atan",
+    reference=np.arctan,
+    derivative=lambda x, y: div(scalar(1, x), add(mul(x, x), scalar(1, x))),
+)
 atan = function_of(atan_p, "The arc tangent of each entry.")
-asinh_p = unary("asinh", lowers_to="chlo.asinh", reference=np.arcsinh, derivative=lambda x, y: rsqrt(add(mul(x, x), scalar(1, x))))
+asinh_p = unary(
+    "asinh", lowers_to="chlo.asinh", reference=np.arcsinh, derivative=lambda x, y: rsqrt(add(mul(x, x), scalar(1, x)))
+)
 asinh = function_of(asinh_p, "The inverse hyperbolic sine of each entry.")
 acosh_p = unary(
     "acosh", lowers_to="chlo.acosh", reference=np.arccosh,
     derivative=lambda x, y: mul(rsqrt(sub(x, scalar(1, x))), rsqrt(add(x, scalar(1, x)))),
 )  # fmt: skip
 acosh = function_of(acosh_p, "The inverse hyperbolic cosine of each entry.")
-atanh_p = unary("atanh", lowers_to="chlo.atanh", reference=np.arctanh, derivative=lambda x, y: div(scalar(1, x), _one_minus_square(x)))
+atanh_p = unary(
+    "atanh",
+    lowers_to="chlo.atanh",
+    reference=np.arctanh,
+    derivative=lambda x, y: div(scalar(1, x), _one_minus_square(x)),
+)
 atanh = function_of(atanh_p, "The inverse hyperbolic tangent of each entry.")
-
 
 
 def _atan2_reference(x: Any, y: Any) -> Any:
@@ -628,10 +703,23 @@ def _compare(name: str, direction: str, reference: Any, over: frozenset[np.dtype
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
         shape = avals[0].shape
         operands = [b.broadcast(x, shape) if x.aval.ndim != len(shape) else x for x in operands]
-        return [b.op("stablehlo.compare", operands, avals[0], f"comparison_direction = #stablehlo<comparison_direction {direction}>")]
+        return [
+            b.op(
+                "stablehlo.compare",
+                operands,
+                avals[0],
+                f"comparison_direction = #stablehlo<comparison_direction {direction}>",
+            )
+        ]
 
     return elementwise(
-        name, over=over, gives=lambda d: dtypes.bool_, lowers_to=lower, reference=reference, partials=[ZERO, ZERO], exact=True
+        name,
+        over=over,
+        gives=lambda d: dtypes.bool_,
+        lowers_to=lower,
+        reference=reference,
+        partials=[ZERO, ZERO],
+        exact=True,
     )
 
 
@@ -655,7 +743,9 @@ _BITS = INTEGERS | BOOL
 WORDS = frozenset(dtype for dtype in INTEGERS if dtypes.iinfo(dtype).bits >= 8)
 
 
-def _bits(name: str, lowers_to: str, reference: Any, arity: int = 2, over: frozenset[np.dtype] = _BITS, exact: bool = True) -> Primitive:
+def _bits(
+    name: str, lowers_to: str, reference: Any, arity: int = 2, over: frozenset[np.dtype] = _BITS, exact: bool = True
+) -> Primitive:
     return elementwise(name, over=over, lowers_to=lowers_to, reference=reference, partials=[ZERO] * arity, exact=exact)
 
 
@@ -696,13 +786,19 @@ not_p = _bits("not", "stablehlo.not", np.invert, arity=1)
 bitwise_not = function_of(not_p, "The bits of each entry, flipped.")
 shift_left_p = _bits("shift_left", "stablehlo.shift_left", _shift_reference(np.left_shift, np.zeros_like), over=WORDS)
 shift_left = function_of(shift_left_p, "The bits of `x` moved up by `y` places.", 2)
-shift_right_logical_p = _bits("shift_right_logical", "stablehlo.shift_right_logical", _shift_reference(_logical_right, np.zeros_like), over=WORDS)
-shift_right_logical = function_of(shift_right_logical_p, "The bits of `x` moved down by `y` places, with zeros moving in.", 2)
+shift_right_logical_p = _bits(
+    "shift_right_logical", "stablehlo.shift_right_logical", _shift_reference(_logical_right, np.zeros_like), over=WORDS
+)
+shift_right_logical = function_of(
+    shift_right_logical_p, "The bits of `x` moved down by `y` places, with zeros moving in.", 2
+)
 shift_right_arithmetic_p = _bits(
     "shift_right_arithmetic", "stablehlo.shift_right_arithmetic",
     _shift_reference(_arithmetic_right, _sign_bits), over=WORDS,
 )  # fmt: skip
-shift_right_arithmetic = function_of(shift_right_arithmetic_p, "The bits of `x` moved down by `y` places, with its sign moving in.", 2)
+shift_right_arithmetic = function_of(
+    shift_right_arithmetic_p, "The bits of `x` moved down by `y` places, with its sign moving in.", 2
+)
 
 
 def _count_bits(x: Any) -> Any:
@@ -848,7 +944,9 @@ def _convert_reference(values: Sequence[Any], *, new_dtype: np.dtype, weak_type:
     return [x.astype(new_dtype)]
 
 
-def _convert_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, new_dtype: np.dtype, weak_type: bool) -> list[Value]:
+def _convert_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, new_dtype: np.dtype, weak_type: bool
+) -> list[Value]:
     (x,) = operands
     if x.aval.dtype == new_dtype:
         return [x]
@@ -856,7 +954,9 @@ def _convert_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], 
         x = b.op("stablehlo.real", [x], x.aval.update(dtype=dtypes.real_part_of(x.aval.dtype)))
     if new_dtype == dtypes.bool_:
         zero = b.constant(0 if x.aval.dtype not in COMPLEX else 0j, x.aval)
-        return [b.op("stablehlo.compare", [x, zero], avals[0], "comparison_direction = #stablehlo<comparison_direction NE>")]
+        return [
+            b.op("stablehlo.compare", [x, zero], avals[0], "comparison_direction = #stablehlo<comparison_direction NE>")
+        ]
     return [b.convert(x, new_dtype)]
 
 
@@ -868,7 +968,9 @@ def _convert_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: 
     return [out], [convert_element_type_p.bind(t, new_dtype=new_dtype, weak_type=weak_type)]
 
 
-def _convert_transpose(cts: Sequence[Any], operands: Sequence[Any], *, new_dtype: np.dtype, weak_type: bool) -> list[Any]:
+def _convert_transpose(
+    cts: Sequence[Any], operands: Sequence[Any], *, new_dtype: np.dtype, weak_type: bool
+) -> list[Any]:
     (ct,), (x,) = cts, operands
     return [convert_element_type_p.bind(ct, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type)]
 
@@ -954,8 +1056,17 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonical(new_dtype))
 
 
-def _reduce_precision_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, exponent_bits: int, mantissa_bits: int) -> list[Value]:
-    return [b.op("stablehlo.reduce_precision", operands, avals[0], f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32")]
+def _reduce_precision_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, exponent_bits: int, mantissa_bits: int
+) -> list[Value]:
+    return [
+        b.op(
+            "stablehlo.reduce_precision",
+            operands,
+            avals[0],
+            f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32",
+        )
+    ]
 
 
 def _reduce_precision_reference(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:

@@ -45,9 +45,7 @@ def _linear(name: str, *, abstract: Any, transpose: Any, batch: Any, batch_named
         out, dim = batch(to_front(values[0], dims[0]), **params)
         return [out], [dim]
 
-    def of_named_rows(
-        name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, **params: Any
-    ) -> Any:
+    def of_named_rows(name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, **params: Any) -> Any:
         x = mapped_to(values[0], dims[0], size)
         aval = aval_of(x)
         abstract(aval.update(shape=aval.shape[1:]), **params)  # a row of the wrong shape is refused here, too

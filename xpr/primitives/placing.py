@@ -5,7 +5,8 @@ All are linear in the entries they move, and exact, so small eager calls run in 
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +27,13 @@ def _select_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
     if any(c.shape != first.shape or c.dtype != first.dtype for c in cases):
         raise TypeError(f"select_n: all cases must have one shape and dtype, and the operands are {types}.")
     if which.shape not in ((), first.shape):
-        raise TypeError(f"select_n: the selector must be a scalar or have the cases' shape, and the operands are {types}.")
+        raise TypeError(
+            f"select_n: the selector must be a scalar or have the cases' shape, and the operands are {types}."
+        )
     if which.dtype not in (dtypes.bool_, dtypes.int32) or (which.dtype == dtypes.bool_ and len(cases) > 2):
-        raise TypeError(f"select_n: the selector must be bool (up to two cases) or int32, and the operands are {types}.")
+        raise TypeError(
+            f"select_n: the selector must be bool (up to two cases) or int32, and the operands are {types}."
+        )
     return [first.update(weak_type=all(c.weak_type for c in cases))]
 
 
@@ -52,7 +57,9 @@ def _select_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -
         else:
             flag = which.aval.update(dtype=dtypes.bool_)
             bound = b.constant(low + half, which.aval)
-            below = b.op("stablehlo.compare", [which, bound], flag, "comparison_direction = #stablehlo<comparison_direction LT>")
+            below = b.op(
+                "stablehlo.compare", [which, bound], flag, "comparison_direction = #stablehlo<comparison_direction LT>"
+            )
             first, second = choose(low, options[:half]), choose(low + half, options[half:])
         return b.op("stablehlo.select", [below, first, second], avals[0])
 
@@ -141,7 +148,9 @@ def _slices(start: Sequence[int], limit: Sequence[int], strides: Sequence[int] |
     return tuple(map(slice, start, limit, strides or (1,) * len(start)))
 
 
-def _slice_lower(b: Builder, x: Value, aval: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Any) -> Value:
+def _slice_lower(
+    b: Builder, x: Value, aval: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Any
+) -> Value:
     steps = strides or (1,) * len(start_indices)
     return b.op(
         "stablehlo.slice",
@@ -154,7 +163,9 @@ def _slice_lower(b: Builder, x: Value, aval: ShapedArray, *, start_indices: Any,
 
 def _slice_transpose(ct: Any, aval: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
     steps = strides or (1,) * aval.ndim
-    covered = [start + (n - 1) * step + 1 if n else start for start, n, step in zip(start_indices, aval_of(ct).shape, steps)]
+    covered = [
+        start + (n - 1) * step + 1 if n else start for start, n, step in zip(start_indices, aval_of(ct).shape, steps)
+    ]
     config = [(start, n - end, step - 1) for start, end, n, step in zip(start_indices, covered, aval.shape, steps)]
     return pad(ct, np.zeros((), aval.dtype)[()], config)
 
@@ -177,7 +188,9 @@ slice_p = structural(
 )
 
 
-def slice_(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None) -> Any:
+def slice_(
+    operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
+) -> Any:
     """The entries from `start_indices` up to `limit_indices` along every axis, each `strides`-th.
 
     >>> from xpr import lax, numpy as jnp
@@ -205,7 +218,9 @@ def _padded_size(n: int, low: int, high: int, interior: int) -> int:
     return low + high + n + interior * max(n - 1, 0)
 
 
-def _pad_abstract(avals: Sequence[ShapedArray], *, padding_config: tuple[tuple[int, int, int], ...]) -> list[ShapedArray]:
+def _pad_abstract(
+    avals: Sequence[ShapedArray], *, padding_config: tuple[tuple[int, int, int], ...]
+) -> list[ShapedArray]:
     aval, value = avals
     sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]
     if len(padding_config) != aval.ndim or value.ndim or value.dtype != aval.dtype or min(sizes, default=0) < 0:
@@ -390,7 +405,10 @@ iota_p = register(
         lower=lambda b, operands, avals, *, dtype, shape, dimension: [
             b.op("stablehlo.iota", [], avals[0], f"iota_dimension = {dimension} : i64")
         ],
-        jvp=lambda primals, tangents, **params: ([iota_p.bind(**params)], [Zero(iota_p.type_of((), params)[0].to_tangent_aval())]),
+        jvp=lambda primals, tangents, **params: (
+            [iota_p.bind(**params)],
+            [Zero(iota_p.type_of((), params)[0].to_tangent_aval())],
+        ),
         transpose=Unsupported("It has no operands."),
         batch=Unsupported("It has no operands."),
         exact=True,

@@ -130,8 +130,7 @@ def _repeat(ct: Any, aval: ShapedArray, window: Window) -> Any:
     tiles = [n for pair in zip(counts, sizes) for n in pair]
     tiled = reshape(broadcast_in_dim(ct, tiles, range(0, len(tiles), 2)), [n * w for n, w in zip(counts, sizes)])
     config = [
-        (-low, n + low - count * w, 0)
-        for n, count, w, (low, _) in zip(aval.shape, counts, sizes, window["padding"])
+        (-low, n + low - count * w, 0) for n, count, w, (low, _) in zip(aval.shape, counts, sizes, window["padding"])
     ]
     return pad(tiled, np.zeros((), aval.dtype)[()], config) if any(map(any, config)) else tiled
 

@@ -18,11 +18,11 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, INTEGERS, NUMBERS, REAL, short_name
 from xpr.primitives.cumulative import cumprod, greatest, least
 from xpr.primitives.elementwise import NOT_LINEAR, convert_element_type, div, eq, mul
+from xpr.primitives.reduction_lowering import lower_extreme, lower_reduction
 from xpr.primitives.scans import shifted
 from xpr.primitives.shapes import (
     broadcast_in_dim,
     kept_dim,
-    lower_reduction,
     reduce_sum,
     reduced,
     reshape,
@@ -50,6 +50,7 @@ def reduction(
     lowers_to: str,
     start: Callable[[np.dtype], Any],
     ufunc: np.ufunc,
+    written: Callable[..., Value] = lower_reduction,
     jvp: Callable[..., Any] | None = None,
     exact: bool = True,
 ) -> Primitive:
@@ -60,6 +61,7 @@ def reduction(
       lowers_to: the operation of StableHLO.
       start: the value that changes nothing, by dtype.
       ufunc: the same in NumPy.
+      written: how it is written for XLA.
       jvp: `(x, tangent, y, axes) -> tangent`; None where it is always zero.
       exact: NumPy gives the same bits as XLA.
     """
@@ -76,7 +78,7 @@ def reduction(
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, axes: tuple[int, ...]) -> list[Value]:
         (x,) = operands
         first = np.asarray(start(x.aval.dtype), x.aval.dtype)[()]
-        return [lower_reduction(b, x, avals[0], axes, lowers_to, first)]
+        return [written(b, x, avals[0], axes, lowers_to, first)]
 
     def along(primals: Sequence[Any], tangents: Sequence[Any], *, axes: tuple[int, ...]) -> Any:
         (x,), (t,) = primals, tangents
@@ -140,8 +142,9 @@ def _extreme_jvp(x: Any, t: Any, y: Any, axes: tuple[int, ...]) -> Any:
 
 
 reduce_max_p = reduction(
-    "reduce_max", over=REAL | BOOL, lowers_to="stablehlo.maximum", start=least, ufunc=np.maximum, jvp=_extreme_jvp
-)
+    "reduce_max", over=REAL | BOOL, lowers_to="stablehlo.maximum", start=least, ufunc=np.maximum,
+    written=lower_extreme, jvp=_extreme_jvp,
+)  # fmt: skip
 reduce_max = function_of(
     reduce_max_p,
     """The maximum over some axes; nan where there is one; the least value of the dtype where there are no entries.
@@ -151,9 +154,24 @@ reduce_max = function_of(
     Array([4, 3], dtype=int32)""",
 )
 
-reduce_min_p = reduction(
-    "reduce_min", over=REAL | BOOL, lowers_to="stablehlo.minimum", start=greatest, ufunc=np.minimum, jvp=_extreme_jvp
+reduce_max_of_numbers_p = reduction(
+    "reduce_max_of_numbers", over=REAL | BOOL, lowers_to="stablehlo.maximum", start=least, ufunc=np.maximum,
+    jvp=_extreme_jvp,
+)  # fmt: skip
+reduce_max_of_numbers = function_of(
+    reduce_max_of_numbers_p,
+    """The maximum over some axes, up to six times faster than `reduce_max` on CPU, where a nan may be left out.
+
+    >>> from xpr import numpy as jnp
+    >>> from xpr.primitives.reductions import reduce_max_of_numbers
+    >>> reduce_max_of_numbers(jnp.array([[1, 4], [3, 2]]), (1,))
+    Array([4, 3], dtype=int32)""",
 )
+
+reduce_min_p = reduction(
+    "reduce_min", over=REAL | BOOL, lowers_to="stablehlo.minimum", start=greatest, ufunc=np.minimum,
+    written=lower_extreme, jvp=_extreme_jvp,
+)  # fmt: skip
 reduce_min = function_of(
     reduce_min_p,
     """The minimum over some axes; nan where there is one; the greatest value of the dtype where there are no entries.

@@ -135,8 +135,8 @@ def _interleaved(b: Builder, even: Value, odd: Value, axis: int, length: int) ->
     if length % 2:
         odd = _joined(b, odd, _strided(b, even, axis, 0, 1), axis)
     before, (count, *after) = even.aval.shape[:axis], even.aval.shape[axis:]
-    apart = [b.reshape(x, (*before, count, 1, *after)) for x in (even, odd)]
-    both = b.reshape(_joined(b, *apart, axis + 1), (*before, 2 * count, *after))
+    even, odd = (b.reshape(x, (*before, count, 1, *after)) for x in (even, odd))
+    both = b.reshape(_joined(b, even, odd, axis + 1), (*before, 2 * count, *after))
     return _strided(b, both, axis, 0, length, 1) if length % 2 else both
 
 

@@ -7,8 +7,9 @@ A collective that names this trace's axis becomes an operation along the mapped 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Callable, ClassVar, Iterator, Sequence
+from typing import Any, ClassVar
 
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, Trace, Tracer, axes_in_scope, context
@@ -78,7 +79,9 @@ class BatchTrace(Trace):
         """Whether this is a collective over the axis being mapped, or holds one."""
         if primitive.batch_named is None:
             return False
-        return any(self.axis_name in names_in(sub) for sub in params_jaxprs(params)) or self.axis_name in named_axes(params)
+        return any(self.axis_name in names_in(sub) for sub in params_jaxprs(params)) or self.axis_name in named_axes(
+            params
+        )
 
     def explain(self, tracer: Tracer) -> str:
         return self.signature.explain([tracer.origin]) if self.signature and isinstance(tracer, BatchTracer) else ""

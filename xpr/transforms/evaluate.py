@@ -7,7 +7,8 @@ parameters. Programs that hold jaxprs (`call=True`) are compiled whole.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 

@@ -6,7 +6,8 @@ and carries (6., 3.). What has no tangent is not wrapped at all, so operations o
 
 from __future__ import annotations
 
-from typing import Any, Callable, ClassVar, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from xpr.core.avals import Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context

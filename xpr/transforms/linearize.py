@@ -8,7 +8,8 @@ the program `{ lambda a ; b. let c = mul b a in (c,) }` with a = cos(2.), which 
 
 from __future__ import annotations
 
-from typing import Any, Callable, ClassVar, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from xpr.backend.array import Array
 from xpr.core.avals import Zero, aval_of
@@ -87,9 +88,7 @@ class LinearizeTrace(Trace):
         return self.join(outs, out_tangents)
 
     def join(self, outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-        return [
-            x if type(t) is Zero else LinearizeTracer(self, x, self.as_variable(t)) for x, t in zip(outs, tangents)
-        ]
+        return [x if type(t) is Zero else LinearizeTracer(self, x, self.as_variable(t)) for x, t in zip(outs, tangents)]
 
     def as_variable(self, tangent: Any) -> StageTracer:
         """A tangent that a rule gave as a plain value, which can only be a constant one, as a variable."""
@@ -139,9 +138,7 @@ class Linearized:
 
     __slots__ = ("primal", "linear", "active_outs", "residual_sources")
 
-    def __init__(
-        self, primal: ClosedJaxpr, linear: Jaxpr, active_outs: list[bool], residual_sources: list[int | None]
-    ):
+    def __init__(self, primal: ClosedJaxpr, linear: Jaxpr, active_outs: list[bool], residual_sources: list[int | None]):
         self.primal, self.linear = primal, linear
         self.active_outs, self.residual_sources = active_outs, residual_sources
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,7 @@ from xpr.errors import UnsupportedRule
 from xpr.transforms.stage import stage
 
 
-def lower_jaxpr(
-    jaxpr: Jaxpr, name: str = "xpr", platform: str = "cpu", donated: Sequence[int] = ()
-) -> str:
+def lower_jaxpr(jaxpr: Jaxpr, name: str = "xpr", platform: str = "cpu", donated: Sequence[int] = ()) -> str:
     """The text of a module whose `main` takes the jaxpr's constvars and then its invars.
 
     Args:

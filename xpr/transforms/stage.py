@@ -7,12 +7,13 @@ Operands that are not this trace's own become literals (scalars) or constvars (a
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from xpr.backend.array import Array, from_host
-from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, context, escaped
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.primitive import Primitive

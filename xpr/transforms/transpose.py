@@ -7,7 +7,8 @@ nothing. In `{ lambda a ; b. let c = mul b a in (c,) }` the cotangent of c becom
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from xpr.core.avals import Zero
 from xpr.core.interpreter import context
@@ -66,9 +67,7 @@ def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
 
 
 def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any]) -> None:
-    operands = [
-        v.val if type(v) is Literal else known[v] if v in known else Linear(v.aval) for v in eqn.invars
-    ]
+    operands = [v.val if type(v) is Literal else known[v] if v in known else Linear(v.aval) for v in eqn.invars]
     cts = [totals.pop(v) if v in totals else Zero(v.aval) for v in eqn.outvars]
     try:
         given = eqn.primitive.transpose(cts, operands, **eqn.params)
