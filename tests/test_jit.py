@@ -170,11 +170,11 @@ def test_caches_keep_neither_functions_nor_arrays_alive():
     array = jnp.arange(5.0)
 
     def fun(x):
-        return x + array
+        return x + array  # noqa: F821  # it is deleted below, after the last call
 
     refs = [weakref.ref(fun), weakref.ref(array)]
     xpr.jit(fun)(1.0)
-    xpr.jit(lambda y: xpr.jit(fun)(y))(1.0)
+    xpr.jit(lambda y: xpr.jit(fun)(y))(1.0)  # noqa: F821  # likewise
     del fun, array
     gc.collect()
     assert [r() for r in refs] == [None, None]

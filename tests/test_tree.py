@@ -390,7 +390,8 @@ scan: `body` must return the carry it was given:
         (
             collections.defaultdict(int, a=1),
             collections.defaultdict(list, a=1),
-            "the tree itself   expected defaultdict(<class 'int'>, {'a': *}), got defaultdict(<class 'list'>, {'a': *})",
+            "the tree itself   expected defaultdict(<class 'int'>, {'a': *}), "
+            "got defaultdict(<class 'list'>, {'a': *})",
         ),
         ({}, collections.OrderedDict(), "the tree itself   expected empty dict, got empty OrderedDict"),
         ([0, [Named((1,))]], [0, [Named([1])]], "[1][0].child0   expected tuple of 1, got list of 1"),

@@ -45,6 +45,6 @@ from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
 from xpr.control.custom_derivatives import custom_jvp as custom_jvp
 from xpr.control.custom_derivatives import custom_vjp as custom_vjp
-from xpr.core.avals import aval_of as typeof
+from xpr.core.avals import typeof as typeof
 
 __version__ = "0.1.0"

@@ -73,7 +73,8 @@ def _aux_apart(fun: Callable[..., Any]) -> Callable[..., Any]:
         out = fun(*args, **kwargs)
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise TypeError(
-                f"has_aux=True: {describe_function(fun)} must return a pair (result, auxiliary data); it returned {out!r}."
+                f"has_aux=True: {describe_function(fun)} must return a pair (result, auxiliary data); "
+                f"it returned {out!r}."
             )
         return tuple(out)
 
@@ -270,7 +271,8 @@ def value_and_grad(
                 return [_checked_scalar(fun, out, holomorphic)]
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(
-                    f"has_aux=True: {describe_function(fun)} must return a pair (scalar, auxiliary data); it returned {out!r}."
+                    f"has_aux=True: {describe_function(fun)} must return a pair (scalar, auxiliary data); "
+                    f"it returned {out!r}."
                 )
             aux_leaves, aux_tree = tree.flatten(out[1])
             aux = aux_tree
@@ -323,7 +325,8 @@ def _check_input(x: Any, holomorphic: bool, allow_int: bool) -> None:
         return
     raise TypeError(
         f"grad: differentiates by floating-point or complex arguments, and got one of type {aval_of(x).str_short()}. "
-        "Pass floats (2.0, not 2), choose other arguments with argnums, or allow_int=True for gradients of dtype float0."
+        "Pass floats (2.0, not 2), choose other arguments with argnums, or say allow_int=True for gradients of dtype "
+        "float0."
     )
 
 

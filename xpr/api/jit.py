@@ -306,7 +306,8 @@ class JitFunction:
                 except TypeError:
                     raise TypeError(
                         f"jit: argument {name} of {describe_function(self.fun)} is {describe(x)}, which is no array. "
-                        "Mark it static (static_argnums or static_argnames) if it is the same in many calls and hashable."
+                        "Mark it static (static_argnums or static_argnames) if it is hashable and the same in many "
+                        "calls."
                     ) from error
             raise
 

@@ -84,8 +84,8 @@ def _input_dims(
         if not -ndim <= axis < ndim:
             name = argument_names(fun, args, kwargs)[i]
             raise ValueError(
-                f"vmap: argument {name} of {describe_function(fun)} has type {aval_of(x).str_short()}, which has no axis "
-                f"{axis} to map over. Use in_axes=None for what is the same in all rows."
+                f"vmap: argument {name} of {describe_function(fun)} has type {aval_of(x).str_short()}, which has no "
+                f"axis {axis} to map over. Use in_axes=None for what is the same in all rows."
             )
         if axis < 0:
             axes[i] = axis + ndim

@@ -1,1 +1,1 @@
-"""The machine: StableHLO text, compiling and running through jaxlib, devices and arrays. It knows avals, not tracing."""
+"""The machine: StableHLO text, compiling and running through jaxlib, devices, arrays. It knows avals, not tracing."""

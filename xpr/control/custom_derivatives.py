@@ -83,8 +83,8 @@ def _rows_first(fun: FlatFun, size: int, dims: Sequence[int | None]) -> FlatFun:
 def _no_tangent_for_constants(tangents: Sequence[Any], n: int, name: str) -> None:
     if any(type(t) is not Zero for t in tangents[:n]):
         raise UnsupportedRule(
-            f"{name}: a function with a custom derivative rule closes over a value that is being differentiated, and its "
-            "rule says nothing of that value. Pass it as an argument."
+            f"{name}: a function with a custom derivative rule closes over a value that is being differentiated, and "
+            "its rule says nothing of that value. Pass it as an argument."
         )
 
 
@@ -318,8 +318,8 @@ def _checked_tangent(out: Any, tangent: Any, rule: Callable[..., Any]) -> Any:
     have = aval_of(tangent)
     if have.shape != want.shape or have.dtype != want.dtype:
         raise TypeError(
-            f"The jvp rule {describe_function(rule)} gave a result of type {aval_of(out).str_short()} a tangent of type "
-            f"{have.str_short()}; it must be {want.str_short()}."
+            f"The jvp rule {describe_function(rule)} gave a result of type {aval_of(out).str_short()} a tangent of "
+            f"type {have.str_short()}; it must be {want.str_short()}."
         )
     return tangent
 
@@ -523,8 +523,8 @@ def _flat_cotangents(back: Any, arguments: tuple[Any, ...], bwd: Callable[..., A
     if not isinstance(back, (tuple, list)) or len(back) != len(arguments):
         count = len(back) if isinstance(back, (tuple, list)) else f"a {type(back).__name__}"
         raise TypeError(
-            f"{describe_function(bwd)} must return a tuple with a cotangent for each of the {len(arguments)} differentiable "
-            f"arguments; it returned {count}."
+            f"{describe_function(bwd)} must return a tuple with a cotangent for each of the {len(arguments)} "
+            f"differentiable arguments; it returned {count}."
         )
     flat: list[Any] = []
     for ct, argument in zip(back, arguments):
@@ -542,6 +542,7 @@ def _checked_ct(ct: Any, want: ShapedArray, bwd: Callable[..., Any]) -> Any:
     have = aval_of(ct)
     if have.shape != want.shape or have.dtype != want.dtype:
         raise TypeError(
-            f"{describe_function(bwd)} gave a cotangent of type {have.str_short()} for an argument of type {want.str_short()}."
+            f"{describe_function(bwd)} gave a cotangent of type {have.str_short()} for an argument of type "
+            f"{want.str_short()}."
         )
     return ct

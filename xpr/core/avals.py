@@ -6,7 +6,7 @@ are pointer operations, and caches keyed by avals cost one dictionary look-up.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class ShapedArray:
     ndim: int
     size: int
 
-    _interned: dict[tuple[Shape, np.dtype, bool], ShapedArray] = {}
+    _interned: ClassVar[dict[tuple[Shape, np.dtype, bool], ShapedArray]] = {}
 
     def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False) -> ShapedArray:
         try:
@@ -150,6 +150,19 @@ def aval_of(x: Any) -> ShapedArray:
         f"Expected an array or a number, and got {describe(x)}. "
         "Lists and tuples are converted with jnp.array; other objects have to be turned into arrays first."
     )
+
+
+def typeof(x: Any) -> ShapedArray:
+    """The type of anything array-like: its shape, dtype and weakness.
+
+    Raises:
+      TypeError: `x` is no array.
+
+    >>> import xpr
+    >>> xpr.typeof(1.0)
+    ShapedArray(float32[], weak_type=True)
+    """
+    return aval_of(x)
 
 
 def describe(x: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xpr.core import printer
@@ -76,7 +77,7 @@ def _same_type(a: ShapedArray, b: ShapedArray) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype
 
 
-def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: list[Var] = []) -> JaxprTypeError:
+def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: Sequence[Var] = ()) -> JaxprTypeError:
     lines = list(printer.format_eqns(jaxpr))
     name = printer._Names(printer._all_used(jaxpr, set()))
     for var in [*jaxpr.constvars, *jaxpr.invars]:

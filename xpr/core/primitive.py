@@ -70,8 +70,8 @@ class Primitive:
     """One operation of the language."""
 
     __slots__ = (
-        "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact", "call",
-        "faster_in_numpy", "typed", "plans", "__weakref__",
+        "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
+        "call", "faster_in_numpy", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(

@@ -42,8 +42,8 @@ def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dty
             types = ", ".join(a.str_short() for a in avals)
             what = "dtypes" if aval.dtype != best.dtype else "shapes"
             raise TypeError(
-                f"{name}: the operands' {what} differ: {types}. The functions of xpr.numpy promote dtypes and broadcast "
-                "shapes; those of xpr.lax take operands of one dtype, and one shape or scalars."
+                f"{name}: the operands' {what} differ: {types}. The functions of xpr.numpy promote dtypes and "
+                "broadcast shapes; those of xpr.lax take operands of one dtype, and one shape or scalars."
             )
         weak = weak and aval.weak_type
         if aval.ndim > best.ndim:
@@ -105,7 +105,7 @@ def gathered(ct: Any, aval: ShapedArray) -> Any:
 
 
 def _chain(primitive: Primitive, partials: Sequence[Any]) -> Callable[..., Any]:
-    """The jvp of y = f(x1, ..., xn): the sum of `partial(tangent, *primals, y)` over the operands that have a tangent."""
+    """The jvp of y = f(x1, ..., xn): the sum of `partial(tangent, *primals, y)` over operands with a tangent."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
@@ -317,7 +317,12 @@ add_p = elementwise(
 )  # fmt: skip
 add = function_of(
     add_p,
-    "The sum of two arrays, entry by entry.\n\n>>> from xpr import lax\n>>> lax.add(1.0, 2.0)\nArray(3., dtype=float32, weak_type=True)",
+    """The sum of two arrays, entry by entry.
+
+    >>> from xpr import lax
+    >>> lax.add(1.0, 2.0)
+    Array(3., dtype=float32, weak_type=True)
+    """,
     2,
 )
 
@@ -516,7 +521,8 @@ def _full_like(x: Any, out: Any) -> Any:
 
 
 pow_p = elementwise(
-    "pow", over=INEXACT, lowers_to="stablehlo.power", reference=np.power, partials=[_pow_partial_base, _pow_partial_exponent],
+    "pow", over=INEXACT, lowers_to="stablehlo.power", reference=np.power,
+    partials=[_pow_partial_base, _pow_partial_exponent],
 )  # fmt: skip
 pow = function_of(pow_p, "`x` to the power `y`, entry by entry.", 2)
 
@@ -550,7 +556,8 @@ def round(x: Any, rounding_method: int = 0) -> Any:
 
 
 is_finite_p = elementwise(
-    "is_finite", over=FLOATS, lowers_to="stablehlo.is_finite", reference=np.isfinite, gives=lambda d: dtypes.bool_, partials=[ZERO], exact=True,
+    "is_finite", over=FLOATS, lowers_to="stablehlo.is_finite", reference=np.isfinite, gives=lambda d: dtypes.bool_,
+    partials=[ZERO], exact=True,
 )  # fmt: skip
 is_finite = function_of(is_finite_p, "Whether each entry is neither infinite nor nan.")
 
@@ -568,9 +575,17 @@ nextafter = function_of(nextafter_p, "The next floating-point number after `x` o
 
 exp_p = unary("exp", lowers_to="stablehlo.exponential", reference=np.exp, derivative=lambda x, y: y)
 exp = function_of(exp_p, "e to the power of each entry.")
+
+
+def _exp2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    (x,), (aval,) = operands, avals
+    ln2 = b.constant(np.asarray(math.log(2), aval.dtype)[()], aval)
+    return [b.op("stablehlo.exponential", [b.op("stablehlo.multiply", [x, ln2], aval)], aval)]
+
+
 exp2_p = unary(
     "exp2", reference=np.exp2, derivative=lambda x, y: mul(scalar(math.log(2), x), y),
-    lowers_to=lambda b, operands, avals: [b.op("stablehlo.exponential", [b.op("stablehlo.multiply", [operands[0], b.constant(np.asarray(math.log(2), avals[0].dtype)[()], avals[0])], avals[0])], avals[0])],
+    lowers_to=_exp2_lower,
 )  # fmt: skip
 exp2 = function_of(exp2_p, "2 to the power of each entry.")
 log_p = unary("log", lowers_to="stablehlo.log", reference=np.log, derivative=lambda x, y: div(scalar(1, x), x))
@@ -627,7 +642,12 @@ cbrt = function_of(cbrt_p, "The cube root of each entry.")
 sin_p = unary("sin", lowers_to="stablehlo.sine", reference=np.sin, derivative=lambda x, y: cos(x))
 sin = function_of(
     sin_p,
-    "The sine of each entry, in radians.\n\n>>> from xpr import lax\n>>> lax.sin(0.0)\nArray(0., dtype=float32, weak_type=True)",
+    """The sine of each entry, in radians.
+
+    >>> from xpr import lax
+    >>> lax.sin(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
 )
 cos_p = unary("cos", lowers_to="stablehlo.cosine", reference=np.cos, derivative=lambda x, y: neg(sin(x)))
 cos = function_of(cos_p, "The cosine of each entry, in radians.")
@@ -827,12 +847,14 @@ clz = function_of(clz_p, "How many zero bits stand above the highest set bit of 
 # -- Complex numbers
 
 real_p = linear_unary(
-    "real", over=COMPLEX, gives=dtypes.real_part_of, back=lambda ct, aval: complex_(ct, full(aval_of(ct).shape, 0, aval_of(ct).dtype)),
+    "real", over=COMPLEX, gives=dtypes.real_part_of,
+    back=lambda ct, aval: complex_(ct, full(aval_of(ct).shape, 0, aval_of(ct).dtype)),
     lowers_to="stablehlo.real", reference=np.real, exact=True,
 )  # fmt: skip
 real = function_of(real_p, "The real part of each entry.")
 imag_p = linear_unary(
-    "imag", over=COMPLEX, gives=dtypes.real_part_of, back=lambda ct, aval: complex_(full(aval_of(ct).shape, 0, aval_of(ct).dtype), neg(ct)),
+    "imag", over=COMPLEX, gives=dtypes.real_part_of,
+    back=lambda ct, aval: complex_(full(aval_of(ct).shape, 0, aval_of(ct).dtype), neg(ct)),
     lowers_to="stablehlo.imag", reference=np.imag, exact=True,
 )  # fmt: skip
 imag = function_of(imag_p, "The imaginary part of each entry.")
@@ -857,7 +879,8 @@ def _complex_reference(x: Any, y: Any) -> Any:
 
 
 complex_p = elementwise(
-    "complex", over=frozenset({dtypes.float32, dtypes.float64}), gives=dtypes.complex_of, lowers_to="stablehlo.complex", exact=True,
+    "complex", over=frozenset({dtypes.float32, dtypes.float64}), gives=dtypes.complex_of,
+    lowers_to="stablehlo.complex", exact=True,
     reference=_complex_reference, transpose=_complex_transpose,
     partials=[
         lambda t, x, y, out: complex_(t, full(aval_of(t).shape, 0, aval_of(t).dtype)),
@@ -1019,7 +1042,8 @@ def _bitcast_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype) -> l
         return [ShapedArray((*aval.shape, old // new), new_dtype)]
     if not aval.ndim or aval.shape[-1] * old != new:
         raise TypeError(
-            f"bitcast_convert_type: {aval.str_short()} to {short_name(new_dtype)}: the last axis must hold {new // old} entries."
+            f"bitcast_convert_type: {aval.str_short()} to {short_name(new_dtype)}: "
+            f"the last axis must hold {new // old} entries."
         )
     return [ShapedArray(aval.shape[:-1], new_dtype)]
 
@@ -1094,6 +1118,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
 
 
 copy_p = linear_unary(
-    "copy", over=ANY, back=lambda ct, aval: ct, lowers_to=lambda b, operands, avals: operands, reference=np.array, exact=True,
+    "copy", over=ANY, back=lambda ct, aval: ct,
+    lowers_to=lambda b, operands, avals: operands, reference=np.array, exact=True,
 )  # fmt: skip
 copy = function_of(copy_p, "The array itself, as a new array.")

@@ -225,8 +225,8 @@ def _pad_abstract(
     sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]
     if len(padding_config) != aval.ndim or value.ndim or value.dtype != aval.dtype or min(sizes, default=0) < 0:
         raise TypeError(
-            f"pad: {aval.str_short()} can't be padded with {value.str_short()} by {padding_config}: it needs a scalar of "
-            "its dtype, a (low, high, interior) for each axis, and sizes that don't come out negative."
+            f"pad: {aval.str_short()} can't be padded with {value.str_short()} by {padding_config}: it needs a scalar "
+            "of its dtype, a (low, high, interior) for each axis, and sizes that don't come out negative."
         )
     return [ShapedArray(tuple(sizes), aval.dtype, aval.weak_type and value.weak_type)]
 
@@ -331,7 +331,8 @@ def _concatenate_abstract(avals: Sequence[ShapedArray], *, dimension: int) -> li
     if len(same) != 1 or not 0 <= dimension < first.ndim:
         types = ", ".join(a.str_short() for a in avals)
         raise TypeError(
-            f"concatenate: {types} can't be joined along axis {dimension}: dtypes, and sizes of the other axes, must agree."
+            f"concatenate: {types} can't be joined along axis {dimension}: dtypes, and sizes of the other axes, "
+            "must agree."
         )
     total = sum(a.shape[dimension] for a in avals)
     shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])

@@ -69,7 +69,8 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any)
             except TypeError as error:
                 path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
                 raise TypeError(
-                    f"{describe_function(fun)} returned something that is no array, at result{tree.keystr(path)}: {error}"
+                    f"{describe_function(fun)} returned something that is no array, "
+                    f"at result{tree.keystr(path)}: {error}"
                 ) from None
 
 
