@@ -1,0 +1,344 @@
+"""Reductions, cumulative functions and sorting: beside jax, in every lowering, and in their messages."""
+
+import importlib
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.ops.table import distinct, floats, integers
+from xpr import lax
+from xpr.backend import compiler, devices
+from xpr.backend.stablehlo import Module
+from xpr.core.avals import aval_of
+from xpr.primitives import cumulative, extremes, reductions, scans, sorting
+
+REAL = ("float32", "float16", ml_dtypes.bfloat16, "int32", "uint8", "int16", "uint32", "bool")
+SHAPES = [((7,), 0), ((3, 50), 1), ((5, 3, 4), 1)]
+
+
+@pytest.fixture(scope="module")
+def peer():
+    try:
+        return importlib.import_module("jax")
+    except ImportError:
+        pytest.skip("jax is not installed")
+
+
+def same(got, expected):
+    """Equal, nan for nan, in value and type; zeros of both signs are equal."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    if got.dtype.kind == "V":
+        got, expected = got.astype(np.float32), expected.astype(np.float32)
+    np.testing.assert_array_equal(got, expected)
+
+
+def close(got, expected, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=tolerance, atol=tolerance)
+
+
+def few_values(shape, dtype, special=False):
+    """Many ties, the extreme integers, and where there are any, nan, infinities and both zeros."""
+    dtype = np.dtype(dtype)
+    x = integers(*shape, low=-5, below=6).astype(np.float32)
+    x = (x + 1j * integers(*shape, low=-1, below=2, salt=1)).astype(dtype) if dtype.kind == "c" else x.astype(dtype)
+    if dtype.kind in "ui":
+        x.flat[0], x.flat[1] = np.iinfo(dtype).max, np.iinfo(dtype).min
+    elif special and dtype.kind in "fcV":
+        x.flat[1], x.flat[2], x.flat[3], x.flat[4], x.flat[5] = 0.0, np.nan, -0.0, -np.inf, np.inf
+        x.flat[6] = -np.nan
+    return x
+
+
+def lowered(primitive, *operands, platform="cpu", **params):
+    """What a primitive's lowering for some platform computes here."""
+    avals = [aval_of(x) for x in operands]
+    outs = primitive.abstract(avals, **params)
+    module = Module(platform)
+    module.function("main", avals, lambda b, xs: primitive.lower(b, xs, outs, **params), public=True)
+    device = devices.default_device()
+    program = compiler.compile(module.text(), outs, device)
+    results = program.run([compiler.put(np.asarray(x), a, device) for x, a in zip(operands, avals)])
+    return [compiler.get(x, a) for x, a in zip(results, outs)]
+
+
+# -- Sorting
+
+
+@pytest.mark.parametrize("dtype", [*REAL, "complex64"], ids=str)
+@pytest.mark.parametrize("special", [False, True])
+def test_sort(peer, dtype, special):
+    for shape, axis in SHAPES:
+        x, y, z = few_values(shape, dtype, special), few_values(shape, dtype), floats(*shape)
+        same(lax.sort(x, axis), peer.lax.sort(x, axis))
+        for operands, num_keys in (((x, z), 1), ((x, y[::-1], z), 2), ((z, x), 1)):
+            expected = peer.lax.sort(operands, axis, num_keys=num_keys)
+            for got, wanted in zip(lax.sort(operands, axis, num_keys=num_keys), expected, strict=True):
+                same(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [*REAL, "int64", "uint64", "float64", "complex64", "complex128"], ids=str)
+def test_every_lowering_of_sort(dtype):
+    """One array, one key and more, on CPU and elsewhere: all give what NumPy gives."""
+    x, z = few_values((3, 30), dtype, special=True), floats(3, 30)
+    samples = [([x], 1, 1), ([x, z], 1, 1), ([x, x[::-1], z], 1, 2), ([x.T.copy(), z.T.copy()], 0, 1)]
+    with xpr.enable_x64():
+        for operands, dimension, num_keys in samples:
+            params = {"dimension": dimension, "is_stable": True, "num_keys": num_keys}
+            expected = sorting.sort_p.reference(operands, **params)
+            for platform in ("cpu", "cuda"):
+                results = lowered(sorting.sort_p, *operands, platform=platform, **params)
+                for got, wanted in zip(results, expected, strict=True):
+                    same(got, wanted)
+
+
+def test_sort_is_stable():
+    keys = np.array([1, 0, 1, 0, -0.0, np.nan, 1, np.nan], np.float32)
+    places = np.arange(8, dtype=np.int32)
+    for sort in (lax.sort_key_val, xpr.jit(lax.sort_key_val)):
+        assert sort(keys, places)[1].tolist() == [1, 3, 4, 0, 2, 6, 5, 7]
+        assert np.signbit(sort(keys, places)[0])[:3].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("size", [3000, 5000])
+def test_large_eager_sorts_run_in_numpy(size):
+    x = integers(size, below=size // 4).astype(np.float32)
+    same(lax.sort(x), np.sort(x))
+    places = np.arange(size, dtype=np.int32)
+    same(lax.sort_key_val(jnp.asarray(x), places)[1], np.argsort(x, kind="stable").astype(np.int32))
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_top_k(peer, dtype):
+    for shape, axis in SHAPES:
+        x = few_values(shape, dtype)
+        for k in (0, 1, 3, shape[axis]):
+            expected = peer.lax.top_k(x, k, axis=axis)
+            for find in (lax.top_k, xpr.jit(lax.top_k, static_argnums=1, static_argnames="axis")):
+                for got, wanted in zip(find(x, k, axis=axis), expected, strict=True):
+                    same(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64"])
+def test_top_k_of_wide_numbers(dtype):
+    with xpr.enable_x64():
+        x = few_values((2, 9), dtype, special=True)
+        params = {"k": 4, "axis": 1}
+        expected = sorting.top_k_p.reference([x], **params)
+        for got, wanted in zip(lowered(sorting.top_k_p, x, **params), expected, strict=True):
+            same(got, wanted)
+
+
+def test_nan_is_the_greatest_whatever_its_sign():
+    x = np.array([1, -np.nan, np.inf, np.nan], np.float32)
+    for find in (lax.top_k, xpr.jit(lax.top_k, static_argnums=1)):
+        assert find(x, 3)[1].tolist() == [1, 3, 2]
+    for sort in (lax.sort, xpr.jit(lax.sort)):
+        np.testing.assert_array_equal(sort(x), [1, np.inf, np.nan, np.nan])
+
+
+def test_derivatives_of_sorting(peer):
+    x, y, s, t, weights = (floats(4, 5, salt=salt) for salt in range(5))
+    ours = xpr.jvp(lambda x, y: lax.sort((x, y), 0), (x, y), (s, t))
+    theirs = peer.jvp(lambda x, y: peer.lax.sort((x, y), 0), (x, y), (s, t))
+    for pair in zip([*ours[0], *ours[1]], [*theirs[0], *theirs[1]], strict=True):
+        same(*pair)
+    same(
+        xpr.grad(lambda x: jnp.sum(weights * lax.sort(x)))(x),
+        peer.grad(lambda x: (weights * peer.lax.sort(x)).sum())(x),
+    )
+
+
+# -- Extremes and their places
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_of_extremes(peer, name, dtype):
+    ours, theirs = getattr(lax, name), getattr(peer.lax, name)
+    for shape, axis in SHAPES:
+        for special in (False, True):
+            x = few_values(shape, dtype, special)
+            expected = theirs(x, axis, np.int32)
+            same(ours(x, axis, "int32"), expected)
+            same(xpr.jit(lambda x, axis=axis: ours(x, axis, "int32"))(x), expected)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_every_lowering_of_argmax(platform):
+    for shape, axis in SHAPES:
+        x = few_values(shape, "float32", special=True)
+        params = {"axes": (axis,), "index_dtype": np.dtype(np.int32)}
+        same(lowered(extremes.argmax_p, x, platform=platform, **params)[0], np.argmax(x, axis).astype(np.int32))
+
+
+@pytest.mark.parametrize("axes", [(0,), (0, 1), (0, 2), (2,), (1, 2), (0, 1, 2)])
+def test_large_reductions(axes):
+    """Long rows are read row by row, and a nan is seen, neither of which XLA's library does on CPU."""
+    x = floats(3, 4, 9000)
+    x[0, 1, 5], x[1, 2, 7] = np.nan, -np.inf
+    for primitive, in_numpy in (
+        (lax.reduce_sum_p, np.sum), (reductions.reduce_max_p, np.max), (reductions.reduce_min_p, np.min),
+    ):  # fmt: skip
+        close(lowered(primitive, x, axes=axes)[0], in_numpy(x, axes), 1e-3)
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        same(lowered(reductions.reduce_max_p, x.astype(dtype), axes=axes)[0], np.max(x, axes).astype(dtype))
+
+
+def test_places_of_extremes_in_large_arrays():
+    x = floats(3, 4000)
+    x[1, 3000] = x[1, 3500] = np.nan
+    x[2] = np.nan
+    for axis in (0, 1):
+        many = np.concatenate([x] * 20, axis)
+        params = {"axes": (axis,), "index_dtype": np.dtype(np.int32)}
+        same(lowered(extremes.argmin_p, many, **params)[0], np.argmin(many, axis).astype(np.int32))
+
+
+def test_ties_of_extremes_share_the_derivative(peer):
+    x = np.array([[1, 3, 3], [2, 2, 2]], np.float32)
+    for name in ("reduce_max", "reduce_min"):
+        for axes in ((0,), (1,), (0, 1)):
+            ours = xpr.grad(lambda x: jnp.sum(getattr(lax, name)(x, axes)))(x)  # noqa: B023  # called at once
+            same(ours, peer.grad(lambda x: getattr(peer.lax, name)(x, axes).sum())(x))  # noqa: B023
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+def test_derivatives_of_products_with_zeros(zeros):
+    x = np.array([2, 3, 5, 7], np.float64)
+    x[:zeros] = 0
+    others = np.array([np.prod(np.delete(x, i)) for i in range(4)])
+    pairs = np.array([[0 if i == j else np.prod(np.delete(x, [i, j])) for i in range(4)] for j in range(4)])
+    with xpr.enable_x64():
+        product = lambda x: lax.reduce_prod(x, (0,))
+        close(xpr.grad(product)(x), others, 1e-12)
+        close(xpr.hessian(product)(x), pairs, 1e-12)
+        close(xpr.grad(lambda x: lax.cumprod(x)[-1])(x), others, 1e-12)
+        close(xpr.hessian(lambda x: lax.cumprod(x)[-1])(x), pairs, 1e-12)
+
+
+# -- Cumulative functions
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
+def test_cumulative_functions(peer, name):
+    ours, theirs = getattr(lax, name), getattr(peer.lax, name)
+    tied = np.array([1, 1, 1, 2, 2, 0], np.float32)
+    for x, axis, reverse in ((distinct(4, 5), 0, True), (floats(3, 4), 1, False), (tied, 0, False)):
+        close(ours(x, axis, reverse), theirs(x, axis, reverse))
+        weights = floats(*x.shape, salt=1)
+        slope = xpr.grad(lambda x: jnp.sum(weights * ours(x, axis, reverse)))(x)  # noqa: B023  # called at once
+        close(slope, peer.grad(lambda x: (weights * theirs(x, axis, reverse)).sum())(x), 1e-4)  # noqa: B023
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_every_lowering_of_scans(platform):
+    for length in (1, 2, 5, 8):
+        operands = [floats(2, length), floats(2, length, salt=1)]
+        params = {"axis": 1, "reverse": length == 5}
+        for p in (cumulative.cumsum_p, cumulative.cumlogsumexp_p):
+            got = lowered(p, operands[0], platform=platform, **params)
+            close(got[0], p.reference(operands[:1], **params)[0])
+        got = lowered(scans.linear_recurrence_p, *operands, platform=platform, **params)
+        close(got[0], scans.linear_recurrence_p.reference(operands, **params)[0])
+
+
+def test_running_sums_of_many_numbers_are_accurate():
+    """One after the other in float32, a million tenths come to 100958."""
+    sums = xpr.jit(lax.cumsum)(np.full(10**6, 0.1, np.float32))
+    assert abs(float(sums[-1]) - 1e5) < 0.1
+    halves = lax.cumsum(jnp.ones(1000, jnp.bfloat16))
+    assert float(halves[-1]) == 1000
+
+
+# -- reduce
+
+
+def test_reduce_recognizes_operations():
+    x = integers(2, 3, low=1, below=9)
+    for fun, name in (
+        (lambda a, b: a + b, "reduce_sum"), (lambda a, b: b * a, "reduce_prod"), (jnp.maximum, "reduce_max"),
+        (lax.min, "reduce_min"), (lambda a, b: a & b, "reduce_and"), (lambda a, b: a | b, "reduce_or"),
+        (lambda a, b: a ^ b, "reduce_xor"),
+    ):  # fmt: skip
+        jaxpr = xpr.make_jaxpr(lambda x, fun=fun: lax.reduce(x, 7, fun, (1,)))(x)
+        assert jaxpr.eqns[0].primitive.name == name and len(jaxpr.eqns) == 2
+        rows = [xpr.core.jaxpr_as_fun(jaxpr)(x)[0].tolist()]
+        expected = []
+        for row in x:
+            total = jnp.int32(7)
+            for entry in row:
+                total = fun(total, jnp.int32(entry))
+            expected.append(int(total))
+        assert rows == [expected]
+    assert str(xpr.make_jaxpr(lambda x: lax.reduce(x, 0, lax.add, (0, 1)))(x)).count("=") == 2  # the parameter's, too
+
+
+def test_reduce_by_any_function(peer):
+    x = floats(3, 5, 2)
+    step = lambda a, b: a + b + a * b
+    for axes in ((0,), (1,), (0, 2), (0, 1, 2), ()):
+        expected = peer.lax.reduce(x, np.float32(0), step, axes)
+        close(lax.reduce(x, 0.0, step, axes), expected)
+        close(xpr.jit(lambda x, axes=axes: lax.reduce(x, 0.0, step, axes))(x), expected)
+        xpr.vmap(lambda x, axes=axes: lax.reduce(x, 0.0, step, axes), 1, 0)(np.stack([x, x], 1))
+    slope = xpr.grad(lambda x: lax.reduce(x, 0.0, step, (0,)))(x[0, :, 0])
+    close(slope, [np.prod(np.delete(1 + x[0, :, 0], i)) for i in range(5)])
+
+
+def test_reduce_of_several_arrays():
+    """The greatest entry and its place; neighbours stay neighbours, as a function that doesn't commute needs."""
+
+    def better(a, b):
+        keep = a["x"] >= b["x"]
+        return {"x": jnp.where(keep, a["x"], b["x"]), "at": jnp.where(keep, a["at"], b["at"])}
+
+    x = distinct(4, 7)
+    at = np.broadcast_to(np.arange(7, dtype=np.int32), x.shape)
+    out = lax.reduce({"x": x, "at": at}, {"x": np.float32(-np.inf), "at": np.int32(-1)}, better, (1,))
+    same(out["x"], x.max(1))
+    same(out["at"], x.argmax(1).astype(np.int32))
+    last = lax.reduce(x, np.float32(0), lambda a, b: b, (1,))
+    same(last, x[:, -1])
+
+
+def test_reduce_checks_its_arguments():
+    x = floats(2, 3)
+    for message, call in (
+        ("same structure", lambda: lax.reduce(x, (0.0, 0.0), lax.add, (0,))),
+        (r"initial value for f32\[2,3\] must be a scalar", lambda: lax.reduce(x, np.int32(0), lax.add, (0,))),
+        (r"must give what it takes .* gave \(bool\[\]\)", lambda: lax.reduce(x, 0.0, lambda a, b: a > b, (0,))),
+        ("different axes", lambda: lax.reduce(x, 0.0, lax.add, (0, 0))),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+# -- Messages
+
+
+@pytest.mark.parametrize(
+    "error, message, call",
+    [
+        (ValueError, r"argmax: needs one axis with entries", lambda: lax.argmax(floats(0, 2), 0, "int32")),
+        (TypeError, "index_dtype must be an integer dtype, and is f32", lambda: lax.argmin(floats(3), 0, np.float32)),
+        (TypeError, "argmax: takes real numbers .* c64", lambda: lax.argmax(floats(3) * np.complex64(1j), 0, "int32")),
+        (TypeError, "reduce_max: takes .* c64", lambda: lax.reduce_max(floats(3) * np.complex64(1j), (0,))),
+        (TypeError, r"different axes of it", lambda: lax.reduce_max(floats(3), (1,))),
+        (TypeError, "reduce_and: takes .* f32", lambda: lax.reduce_and(floats(3), (0,))),
+        (ValueError, r"cumsum: f32\[3\] has no axis 1", lambda: lax.cumsum(floats(3), 1)),
+        (TypeError, "cumsum: takes .* bool", lambda: lax.cumsum(np.ones(3, bool))),
+        (TypeError, r"one shape, and are f32\[3\], f32\[2\]", lambda: lax.sort((floats(3), floats(2)))),
+        (ValueError, r"sort: f32\[3\] has no axis 2", lambda: lax.sort(floats(3), 2)),
+        (ValueError, "num_keys must be from 1", lambda: lax.sort(floats(3), num_keys=2)),
+        (TypeError, "at least one", lambda: lax.sort(())),
+        (ValueError, r"k must be from 0 to the size of axis 0 of f32\[3\], and is 4", lambda: lax.top_k(floats(3), 4)),
+        (TypeError, "top_k: takes real numbers", lambda: lax.top_k(floats(3) * np.complex64(1j), 1)),
+    ],
+)  # fmt: skip
+def test_messages(error, message, call):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,120 @@
+"""How reductions are written for XLA, which on CPU hands those of floats to a library that has two faults.
+
+It reads long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop takes
+0.3 ms. And its maxima and minima leave out nan. It recognizes one operation in the body of a reduction, so the same
+function spelled otherwise is left to XLA. Where neither matters the library is the faster, up to six times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.core.avals import ShapedArray
+
+Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
+
+_LONG_ROW = 8192
+
+
+def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
+    """A StableHLO reduction by one operation, `stablehlo.add` say, from the value `start`.
+
+    Maxima and minima may leave out nan: see `lower_extreme`.
+    """
+    spelled = _with_negations if _reduces_long_rows(b, x.aval, axes, operation) else Builder.op
+    return _reduction(b, x, aval, axes, operation, start, spelled)
+
+
+def _reduction(
+    b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any, spelled: Spelling
+) -> Value:
+    scalar = ShapedArray((), x.aval.dtype)
+    body = b.region([scalar, scalar], lambda inner, args: [spelled(inner, operation, args, scalar)])
+    return b.op("stablehlo.reduce", [x, b.constant(start, scalar)], aval, f"dimensions = {int_array(axes)}", [body])
+
+
+def _reduces_long_rows(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: str) -> bool:
+    """Whether whole rows are combined, entry by entry: over the leading axes, or a single one, the last being kept."""
+    if b.platform != "cpu" or operation not in _OPPOSITE or not axes:
+        return False
+    leading = sorted(axes) == list(range(len(axes)))
+    row = math.prod(aval.shape[max(axes) + 1 :])
+    return (leading or len(axes) == 1) and row >= _LONG_ROW and aval.dtype in (dtypes.float32, dtypes.float64)
+
+
+_OPPOSITE = {
+    "stablehlo.add": "stablehlo.subtract",
+    "stablehlo.maximum": "stablehlo.minimum",
+    "stablehlo.minimum": "stablehlo.maximum",
+}
+
+
+def _with_negations(b: Builder, operation: str, args: list[Value], scalar: ShapedArray) -> Value:
+    """a - (-b) for a sum, -min(-a, -b) for a maximum: the same bits."""
+    left, right = args[0], b.op("stablehlo.negate", [args[1]], scalar)
+    if operation == "stablehlo.add":
+        return b.op(_OPPOSITE[operation], [left, right], scalar)
+    left = b.op("stablehlo.negate", [left], scalar)
+    return b.op("stablehlo.negate", [b.op(_OPPOSITE[operation], [left, right], scalar)], scalar)
+
+
+def _with_comparisons(b: Builder, operation: str, args: list[Value], scalar: ShapedArray) -> Value:
+    """`b` where b > a or b is nan, else `a`, for a maximum."""
+
+    def compare(x: Value, y: Value, direction: str) -> Value:
+        how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
+        return b.op("stablehlo.compare", [x, y], scalar.update(dtype=dtypes.bool_), how)
+
+    left, right = args
+    wins = compare(right, left, "GT" if operation == "stablehlo.maximum" else "LT")
+    taken = b.op("stablehlo.or", [wins, compare(right, right, "NE")], wins.aval)
+    return b.op("stablehlo.select", [taken, right, left], scalar)
+
+
+def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
+    """A maximum or minimum that is nan where there is one.
+
+    XLA's loops over several axes are slow, up to 70 times, so each stretch of neighbouring axes is made a single one.
+    """
+    dtype = x.aval.dtype
+    if b.platform != "cpu" or dtype not in dtypes.FLOATS:
+        return _reduction(b, x, aval, axes, operation, start, Builder.op)
+    wide = np.dtype(np.float64 if dtype == dtypes.float64 else np.float32)
+    x = b.convert(x, wide)
+    for first, end in reversed(_stretches(axes)):
+        shape = x.aval.shape
+        x = _merged(b, x, first, end)
+        spelled = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
+        result = x.aval.update(shape=(*shape[:first], *shape[end:]))
+        x = _reduction(b, x, result, [first], operation, wide.type(start), spelled)
+        if first > min(axes):
+            x = b.fence(x)
+    return b.convert(x, dtype)
+
+
+def _stretches(axes: Sequence[int]) -> list[tuple[int, int]]:
+    """The first axis and the end of each stretch of neighbouring axes."""
+    found: list[tuple[int, int]] = []
+    for axis in sorted(axes):
+        if found and found[-1][1] == axis:
+            found[-1] = (found[-1][0], axis + 1)
+        else:
+            found.append((axis, axis + 1))
+    return found
+
+
+def _merged(b: Builder, x: Value, first: int, end: int) -> Value:
+    """Neighbouring axes as one. As integers, or XLA would take them apart again to reduce them."""
+    if end - first == 1:
+        return x
+    shape = x.aval.shape
+    bits = x.aval.update(dtype=np.dtype(f"int{8 * x.aval.dtype.itemsize}"), weak_type=False)
+    merged = (*shape[:first], math.prod(shape[first:end]), *shape[end:])
+    integers = b.reshape(b.op("stablehlo.bitcast_convert", [x], bits), merged)
+    return b.op("stablehlo.bitcast_convert", [integers], x.aval.update(shape=merged))
