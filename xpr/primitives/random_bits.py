@@ -217,7 +217,8 @@ def stretched(unit: Any, low: Any, high: Any) -> Any:
 
     The bounds are scalars or arrays of the numbers' dtype and shape.
     """
-    span = high - low if isinstance(low, np.generic) and isinstance(high, np.generic) else sub(high, low)
+    known = isinstance(low, np.generic) and isinstance(high, np.generic)
+    span: Any = np.subtract(high, low) if known else sub(high, low)
     return maximum(low, add(mul(unit, span), low))
 
 

@@ -45,8 +45,8 @@ def _order(words: tuple[Any, Any], n: int) -> Any:
 
 
 @compiled
-def _permutation(words: Any, x: Any, *, axis: int, independent: bool) -> Any:
-    words, aval = key_words(words), aval_of(x)
+def _permutation(key: Any, x: Any, *, axis: int, independent: bool) -> Any:
+    words, aval = key_words(key), aval_of(x)
     if independent or aval.ndim == 1:
         return _shuffled(words, x, axis)
     return read(x, _order(words, aval.shape[axis]), axis)

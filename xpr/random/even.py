@@ -82,13 +82,13 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 
 
 @compiled
-def _randint(words: Any, minval: Any, maxval: Any, beyond: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+def _randint(key: Any, minval: Any, maxval: Any, beyond: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     """Two draws make a number of twice the bits, so that its remainder by the span is all but evenly spread.
 
     `maxval` is exclusive; where it is `beyond` the dtype it has been replaced by the greatest number, which then is
     not excluded. The remainder of the two halves is that of first * 2^width + second, with 2^width reduced first.
     """
-    words = key_words(words)
+    words = key_words(key)
     width = 8 * dtype.itemsize
     first, second = (random_bits(*child(*words, i), width, shape) for i in (0, 1))
     number = first.dtype.type
@@ -147,9 +147,9 @@ def _bound(x: Any, dtype: np.dtype, least: int, greatest: int) -> tuple[Any, Any
 
 
 @compiled
-def _bernoulli(words: Any, p: Any, *, shape: Shape, mode: str) -> Any:
+def _bernoulli(key: Any, p: Any, *, shape: Shape, mode: str) -> Any:
     """Whether u < p. In the mode "high" a second number gives u more digits than a float between 1/2 and 1 has."""
-    words, dtype = key_words(words), aval_of(p).dtype
+    words, dtype = key_words(key), aval_of(p).dtype
     if mode == "low":
         return random_floats(*words, shape, dtype) < spread(p, shape)
     pair = random_floats(*words, (2, *shape), dtype)

@@ -28,8 +28,8 @@ Words = tuple[Any, Any]
 def gammas(words: Words, a: Any, shape: Shape, log_space: bool) -> Any:
     """Gamma numbers of shape parameter `a`, or their logarithms: each from a key of its own."""
     a = broadcast_to(a, shape)
-    keys = threefry2x32(*words, *entry_counts((aval_of(a).size,)))
-    return random_gamma(*(reshape(word, shape) for word in keys), a, log_space)
+    high, low = threefry2x32(*words, *entry_counts((aval_of(a).size,)))
+    return random_gamma(reshape(high, shape), reshape(low, shape), a, log_space)
 
 
 @compiled
@@ -77,9 +77,9 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 @compiled
-def _beta(words: Any, a: Any, b: Any, *, shape: Shape) -> Any:
+def _beta(key: Any, a: Any, b: Any, *, shape: Shape) -> Any:
     """x / (x + y) of two gamma numbers, from their logarithms."""
-    words = key_words(words)
+    words = key_words(key)
     x, y = (gammas(child(*words, i), v, shape, log_space=True) for i, v in ((0, a), (1, b)))
     greater = maximum(x, y)
     x, y = exp(x - greater), exp(y - greater)
@@ -158,8 +158,8 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 @compiled
-def _f(words: Any, dfnum: Any, dfden: Any, *, shape: Shape) -> Any:
-    words = key_words(words)
+def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape) -> Any:
+    words = key_words(key)
     above = _chisquares(child(*words, 1), dfnum, shape) / spread(dfnum, shape)
     return above / (_chisquares(child(*words, 0), dfden, shape) / spread(dfden, shape))
 
@@ -177,8 +177,8 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
 
 
 @compiled
-def _t(words: Any, df: Any, *, shape: Shape) -> Any:
-    words, dtype = key_words(words), aval_of(df).dtype
+def _t(key: Any, df: Any, *, shape: Shape) -> Any:
+    words, dtype = key_words(key), aval_of(df).dtype
     half = df / dtype.type(2)
     scale = sqrt(spread(half, shape) / gammas(child(*words, 1), half, shape, log_space=False))
     return normals(child(*words, 0), shape, dtype) * scale
@@ -224,8 +224,8 @@ def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> 
 
 
 @compiled
-def _ball(words: Any, p: Any, *, d: int, shape: Shape) -> Any:
-    words, dtype = key_words(words), aval_of(p).dtype
+def _ball(key: Any, p: Any, *, d: int, shape: Shape) -> Any:
+    words, dtype = key_words(key), aval_of(p).dtype
     vectors = _generalized_normals(child(*words, 0), p, (*shape, d))
     radius = reduce_sum(pow(abs(vectors), p), (len(shape),)) + exponentials(child(*words, 1), shape, dtype)
     return vectors / expand_dims(pow(radius, dtype.type(1) / p), (len(shape),))

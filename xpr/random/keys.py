@@ -382,9 +382,10 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
     (2, 3)
     """
     words = one_key(key, "split")
-    known = _at_hand(words) if type(num) is int and 0 < num <= AT_ONCE else None
-    if known is not None:
-        return like(key, from_host(np.array(_children(known, range(num)), uint32)))
+    if isinstance(num, int) and 0 < num <= AT_ONCE:
+        known = _at_hand(words)
+        if known is not None:
+            return like(key, from_host(np.array(_children(known, range(num)), uint32)))
     return like(key, _split(words, shape=shape_of(num)))
 
 

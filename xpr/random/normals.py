@@ -128,8 +128,8 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 
 @compiled
-def _double_sided_maxwell(words: Any, loc: Any, scale: Any, *, shape: Shape, dtype: np.dtype) -> Any:
-    words = key_words(words)
+def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+    words = key_words(key)
     sizes = _lengths(child(*words, 0), shape, dtype)
     return signs(child(*words, 1), shape, dtype) * sizes * spread(scale, shape) + spread(loc, shape)
 
@@ -150,12 +150,12 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
 
 
 @compiled
-def _wald(words: Any, mean: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+def _wald(key: Any, mean: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     """The roots x and mean^2 / x of a quadratic in a squared normal number, the first taken with chance
     mean / (mean + x). Source: Michael, Schucany and Haas, "Generating random variates using transformations with
     multiple roots" (The American Statistician 30, 1976).
     """
-    words = key_words(words)
+    words = key_words(key)
     y = integer_pow(random_normals(*child(*words, 0), shape, dtype), 2)
     u = random_floats(*child(*words, 1), shape, dtype)
     two = dtype.type(2)

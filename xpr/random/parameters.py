@@ -50,12 +50,12 @@ def _dtype(dtype: Any, name: str, allowed: frozenset[np.dtype], wanted: str) -> 
 def parameter(x: Any, dtype: np.dtype) -> Any:
     """A parameter of a distribution as an array of `dtype`."""
     if type(x) in _PYTHON_SCALARS:
-        return _constant(type(x), x, dtype)
+        return _constant(type(x).__name__, x, dtype)  # 1 and 1.0 are equal, and become different constants
     return convert_element_type(asarray(x), dtype)
 
 
 @lru_cache(256)
-def _constant(kind: type, value: Any, dtype: np.dtype) -> Array:
+def _constant(kind: str, value: Any, dtype: np.dtype) -> Array:
     return from_host(np.asarray(value, dtype))
 
 

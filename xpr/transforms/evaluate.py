@@ -37,7 +37,8 @@ class Plan:
 
     def __init__(self, on_host: bool, out_avals: list[ShapedArray], place: Any, where: Any):
         self.on_host, self.out_avals, self.place, self.where = on_host, out_avals, place, where
-        self.execute = self.handlers = None
+        self.execute: Any = None
+        self.handlers: Any = None
 
     def compile(self, primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> None:
         module = Module(self.place.platform)
