@@ -100,11 +100,7 @@ def to_inexact(dtype: np.dtype) -> np.dtype:
     """The float dtype in which a function like `sin` computes for arguments of this dtype."""
     if dtype in INEXACT:
         return dtype
-    return float64 if settings.enable_x64 and dtype in (int64, uint64) else _default_float()
-
-
-def _default_float() -> np.dtype:
-    return float64 if settings.enable_x64 else float32
+    return float64 if settings.enable_x64 and dtype in (int64, uint64) else float32
 
 
 _PARTS: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}

@@ -105,6 +105,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     spacings = list(varargs) if len(varargs) > 1 else list(varargs or (1.0,)) * len(axes)
     if len(spacings) != len(axes):
         raise ValueError(f"gradient: distances are given for {len(spacings)} axes, and there are {len(axes)}.")
+    f, *spacings = promote_inexact(f, *spacings)
     slopes = [_slope(f, along, spacing) for along, spacing in zip(axes, spacings)]
     return slopes if len(slopes) != 1 else slopes[0]
 

@@ -358,7 +358,7 @@ def isin(
         found = reduce_or_p.bind(same, axes=(len(shape),))
     else:
         ordered = sorting.sort(tests)
-        place = e.min(sorting.searchsorted(ordered, element), dtypes.of_python(int).type(count - 1))
+        place = e.min(sorting.searchsorted(ordered, element), np.int32(count - 1))
         found = e.eq(read(ordered, place), element)
     return e.bitwise_not(found) if invert else found
 

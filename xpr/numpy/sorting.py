@@ -204,7 +204,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     a, v = promote_dtypes(a, v)
     a, v = convert(a, aval_of(a).dtype), convert(v, aval_of(v).dtype)
     n = aval_of(a).size
-    dtype = dtypes.of_python(int)
+    dtype = dtypes.int32
     if n == 0 or aval_of(v).size == 0:
         return broadcast_in_dim(dtype.type(0), aval_of(v).shape, ())
     if method == "sort":
