@@ -168,8 +168,8 @@ class Tracer:
         if not self._trace.alive:
             raise UnexpectedTracerError(escaped(self))
         raise error(
-            f"{asked} needs the value of a traced array of type {self.aval.str_short()}, and while a function is "
-            f"{self._trace.verb} only shapes and dtypes are known.\n"
+            f"{asked} needs the value of a traced array of type {self.aval.str_short()},\n"
+            f"and while a function is {self._trace.verb} only shapes and dtypes are known.\n"
             f"{self._trace.explain(self)}"
             f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{way_out}"
         )
@@ -211,23 +211,19 @@ class Tracer:
         )
 
 
-_FOR_BOOL = (
-    "Choose between values with jnp.where(condition, a, b), between computations with lax.cond, loop with "
-    "lax.while_loop; or, if the condition depends on an argument that is the same in many calls, mark that argument "
-    "static: jit(f, static_argnums=...) or static_argnames=..."
-)
-_FOR_NUMBER = (
-    "Keep it an array (.astype converts dtypes); or mark the argument it depends on static: "
-    "jit(f, static_argnums=...) or static_argnames=..."
-)
-_FOR_INDEX = (
-    "To index an array use jnp arrays (x[i] works when x is a jnp array) or lax.dynamic_slice; to loop, lax.fori_loop; "
-    "for shapes and lengths, mark the argument static: jit(f, static_argnums=...) or static_argnames=..."
-)
-_FOR_NUMPY = (
-    "Call the function of the same name in xpr.numpy instead of numpy's; to run host code on traced values, "
-    "use a callback; or mark the argument static: jit(f, static_argnums=...) or static_argnames=..."
-)
+_FOR_BOOL = """\
+Choose between values with jnp.where(condition, a, b), between computations with lax.cond, loop with lax.while_loop;
+or, if the condition depends on an argument that is the same in many calls, mark that argument static:
+jit(f, static_argnums=...) or static_argnames=..."""
+_FOR_NUMBER = """\
+Keep it an array (.astype converts dtypes); or mark the argument it depends on static:
+jit(f, static_argnums=...) or static_argnames=..."""
+_FOR_INDEX = """\
+To index an array use jnp arrays (x[i] works when x is a jnp array) or lax.dynamic_slice; to loop, lax.fori_loop;
+for shapes and lengths, mark the argument static: jit(f, static_argnums=...) or static_argnames=..."""
+_FOR_NUMPY = """\
+Call the function of the same name in xpr.numpy instead of numpy's; to run host code on traced values, use a callback;
+or mark the argument static: jit(f, static_argnums=...) or static_argnames=..."""
 
 
 def escaped(tracer: Tracer) -> str:

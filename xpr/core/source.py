@@ -10,10 +10,16 @@ import os
 import sys
 from types import CodeType
 
+import numpy as np
+
 Source = tuple[CodeType, int]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LIBRARIES = (os.path.dirname(os.__file__) + os.sep + "functools.py", os.sep + "optree" + os.sep)
+_LIBRARIES = (
+    os.path.dirname(os.__file__) + os.sep + "functools.py",
+    os.path.dirname(np.__file__) + os.sep,
+    os.sep + "optree" + os.sep,
+)
 _OWN_PARTS = (os.sep + "demo" + os.sep,)  # parts of the package that are users of it
 _is_internal: dict[str, bool] = {}
 
@@ -69,4 +75,6 @@ def describe_function(fun: object) -> str:
         fun = fun.__wrapped__
     name = getattr(fun, "__name__", None) or type(fun).__name__
     code = getattr(fun, "__code__", None)
+    if code is not None and is_internal(code.co_filename):
+        return str(name)
     return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else str(name)

@@ -460,12 +460,11 @@ def hypot(x: Any, y: Any, /) -> Any:
     """
     x, y = (e.abs(v) for v in promote_shapes(*promote_inexact(x, y)))
     large, small = e.max(x, y), e.min(x, y)
-    one = aval_of(large).dtype.type(1)
-    at_origin = e.eq(large, one.dtype.type(0))
+    one, infinity = e.scalar(1, large), e.scalar(np.inf, large)
+    at_origin = e.eq(large, e.scalar(0, large))
     ratio = e.div(small, select_scalar(at_origin, one, large))
     root = e.mul(large, e.sqrt(e.add(one, e.mul(ratio, ratio))))
-    infinite = e.eq(large, one.dtype.type(np.inf))
-    return select_scalar(infinite, one.dtype.type(np.inf), root)
+    return select_scalar(e.eq(large, infinity), infinity, root)
 
 
 def logaddexp(x: Any, y: Any, /) -> Any:
@@ -498,7 +497,7 @@ def logaddexp2(x: Any, y: Any, /) -> Any:
     Array(1., dtype=float32, weak_type=True)
     """
     x, y = promote_shapes(*promote_inexact(x, y))
-    ln2 = aval_of(x).dtype.type(np.log(2))
+    ln2 = e.scalar(np.log(2), x)
     return e.div(_logaddexp(e.mul(x, ln2), e.mul(y, ln2)), ln2)
 
 
@@ -539,7 +538,7 @@ def heaviside(x: Any, y: Any, /) -> Any:
     Array([0. , 0.5, 1. ], dtype=float32)
     """
     x, y = promote_shapes(*promote_inexact(x, y))
-    zero, one = (aval_of(x).dtype.type(n) for n in (0, 1))
+    zero, one = e.scalar(0, x), e.scalar(1, x)
     step = select_scalar(e.gt(x, zero), one, select_scalar(e.ne(x, x), x, zero))
     return select_scalar(e.eq(x, zero), y, step)
 
@@ -552,11 +551,10 @@ def sinc(x: Any, /) -> Any:
     Array(1., dtype=float32, weak_type=True)
     """
     (x,) = promote_inexact(x)
-    dtype = aval_of(x).dtype
-    at_zero = e.eq(x, dtype.type(0))
-    safe = e.mul(select_scalar(at_zero, dtype.type(1), x), dtype.type(np.pi))
-    square_x = e.mul(e.mul(x, dtype.type(np.pi)), e.mul(x, dtype.type(np.pi)))
-    near = e.sub(dtype.type(1), e.div(square_x, dtype.type(6)))  # the series at 0, for derivatives there
+    at_zero = e.eq(x, e.scalar(0, x))
+    pi_x = e.mul(x, e.scalar(np.pi, x))
+    safe = select_scalar(at_zero, e.scalar(1, x), pi_x)
+    near = e.sub(e.scalar(1, x), e.div(e.mul(pi_x, pi_x), e.scalar(6, x)))  # the series at 0, for derivatives there
     return select_scalar(at_zero, near, e.div(e.sin(safe), safe))
 
 
@@ -568,7 +566,7 @@ def log2(x: Any, /) -> Any:
     Array([0., 1.], dtype=float32)
     """
     (x,) = promote_inexact(x)
-    return e.div(e.log(x), aval_of(x).dtype.type(np.log(2)))
+    return e.div(e.log(x), e.scalar(np.log(2), x))
 
 
 def log10(x: Any, /) -> Any:
@@ -579,7 +577,7 @@ def log10(x: Any, /) -> Any:
     Array([0., 1.], dtype=float32)
     """
     (x,) = promote_inexact(x)
-    return e.div(e.log(x), aval_of(x).dtype.type(np.log(10)))
+    return e.mul(e.log(x), e.scalar(1 / np.log(10), x))
 
 
 def deg2rad(x: Any, /) -> Any:
@@ -687,7 +685,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
         return asarray_like(a)
     if decimals == 0 or dtype in COMPLEX:
         return rint(a) if decimals == 0 else e.complex_(round(e.real(a), decimals), round(e.imag(a), decimals))
-    factor = dtype.type(10.0**decimals)
+    factor = e.scalar(10.0**decimals, a)
     return e.div(e.round(e.mul(a, factor), 1), factor)
 
 
