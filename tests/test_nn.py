@@ -197,3 +197,14 @@ ERRORS = [
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         ours(call, NAMES)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_logaddexp_with_zero_is_softplus_to_every_order(order):
+    both = [lambda x: jnp.logaddexp(x, 0.0), lambda x: jnp.logaddexp(0.0, x), nn.softplus]
+    for _ in range(order):
+        both = [xpr.grad(function) for function in both]
+    for point in (-2.0, 0.0, 3.0):
+        first, second, want = (float(function(point)) for function in both)
+        close(first, want)
+        close(second, want)

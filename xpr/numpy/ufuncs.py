@@ -479,14 +479,16 @@ def logaddexp(x: Any, y: Any, /) -> Any:
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
-    """max + log1p(exp(-|x - y|)); where x = y is infinite the difference is nan, and the sum gives the value.
+    """max(x, y) + log1p(exp(-|x - y|)).
 
-    Derivative: the softmax weights exp(x - out) and exp(y - out), which jvp finds from these equations.
+    The maximum and -|x - y| are written as choices of one side, so derivatives of every order are right where x = y,
+    too. Where both are one infinity their difference is nan; there it is taken as 0.
     """
-    high = e.max(x, y)
-    gap = e.sub(x, y)
-    regular = e.add(high, e.log1p(e.exp(e.neg(e.abs(gap)))))
-    return select_scalar(e.ne(gap, gap), e.add(x, y), regular)
+    x_is_ahead = e.gt(x, y)
+    gap = select_scalar(x_is_ahead, e.sub(y, x), e.sub(x, y))
+    same_infinity = e.bitwise_and(e.eq(x, y), e.ne(gap, gap))
+    gap = select_scalar(same_infinity, e.scalar(0, gap), gap)
+    return e.add(select_scalar(x_is_ahead, x, y), e.log1p(e.exp(gap)))
 
 
 def logaddexp2(x: Any, y: Any, /) -> Any:
