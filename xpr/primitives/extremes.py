@@ -117,7 +117,8 @@ def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direct
 def _faster_in_numpy(avals: Sequence[ShapedArray], *, axes: tuple[int, ...], index_dtype: np.dtype) -> bool:
     """NumPy is where entries lie side by side and there are many of them; else it is far slower."""
     (aval,) = avals
-    return axes[0] == aval.ndim - 1 and aval.shape[-1] >= 256 and aval.dtype.kind in "biuf" and aval.dtype != dtypes.float16
+    together = axes[0] == aval.ndim - 1 and aval.shape[-1] >= 256
+    return together and aval.dtype.kind in "biuf" and aval.dtype != dtypes.float16
 
 
 def place_of_extreme(
