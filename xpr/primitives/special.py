@@ -261,8 +261,8 @@ def _i0e(x: Any) -> Any:
 
 
 def _scaled_bessel(order: int) -> Callable[[float], float]:
-    """exp(-|x|) I_n(x), for n = 0 or 1: by the power series (DLMF 10.25.2) near 0, by the leading terms for large x
-    (DLMF 10.40.1) far out, and between by the trapezoidal rule on its integral over a period (DLMF 10.32.3).
+    """exp(-|x|) I_n(x), for n = 0 or 1: by the power series (DLMF 10.25.2) near 0, by the asymptotic one (DLMF 10.40.1)
+    far out, and between by the trapezoidal rule on its integral over a period (DLMF 10.32.3).
     """
 
     def value(x: float) -> float:
@@ -271,8 +271,12 @@ def _scaled_bessel(order: int) -> Callable[[float], float]:
         if size < 1:
             terms = ((size / 2) ** (2 * k + order) / math.factorial(k) / math.factorial(k + order) for k in range(12))
             return sided * math.exp(-size) * math.fsum(terms)
-        if size > 1e5:
-            return sided * (1 - (4 * order**2 - 1) / (8 * size)) / math.sqrt(2 * math.pi * size)
+        if size > 50:
+            term = total = 1 / math.sqrt(2 * math.pi * size)
+            for k in range(1, 16):
+                term *= ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k * size)
+                total += term
+            return sided * total
         angle = np.arange(4096) * (math.pi / 2048)
         return sided * float(np.mean(np.exp(size * (np.cos(angle) - 1)) * np.cos(order * angle)))
 

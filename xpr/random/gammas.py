@@ -10,12 +10,13 @@ from xpr.control.compiled import compiled
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import Shape, aval_of
 from xpr.numpy.creation import shape_of
+from xpr.numpy.reductions import summed
 from xpr.primitives.elementwise import abs, exp, pow, sqrt
 from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.random_bits import child, entry_counts, key_words, threefry2x32
 from xpr.primitives.random_gamma import random_gamma
 from xpr.primitives.reductions import reduce_max
-from xpr.primitives.shapes import broadcast_to, expand_dims, reduce_sum, reshape
+from xpr.primitives.shapes import broadcast_to, expand_dims, reshape
 from xpr.random.even import signs
 from xpr.random.inverses import exponentials
 from xpr.random.keys import one_key
@@ -105,7 +106,7 @@ def _dirichlet(words: Any, alpha: Any, *, shape: Shape) -> Any:
     logs = gammas(key_words(words), alpha, shape, log_space=True)
     greatest = maximum(aval_of(logs).dtype.type(-np.inf), reduce_max(logs, (axis,)))
     shares = exp(logs - stop_gradient(expand_dims(greatest, (axis,))))
-    return shares / expand_dims(reduce_sum(shares, (axis,)), (axis,))
+    return shares / expand_dims(summed(shares, (axis,)), (axis,))
 
 
 def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
@@ -227,7 +228,7 @@ def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> 
 def _ball(key: Any, p: Any, *, d: int, shape: Shape) -> Any:
     words, dtype = key_words(key), aval_of(p).dtype
     vectors = _generalized_normals(child(*words, 0), p, (*shape, d))
-    radius = reduce_sum(pow(abs(vectors), p), (len(shape),)) + exponentials(child(*words, 1), shape, dtype)
+    radius = summed(pow(abs(vectors), p), (len(shape),)) + exponentials(child(*words, 1), shape, dtype)
     return vectors / expand_dims(pow(radius, dtype.type(1) / p), (len(shape),))
 
 

@@ -17,7 +17,6 @@ from xpr.primitives.elementwise import convert_element_type, exp, integer_pow, n
 from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.elementwise import min as minimum
 from xpr.primitives.random_bits import child, key_words, random_floats, random_normals, stretched
-from xpr.primitives.shapes import reduce_sum
 from xpr.primitives.special import erf, erf_inv
 from xpr.random.even import signs
 from xpr.random.keys import one_key
@@ -111,10 +110,16 @@ def _maxwell(words: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return _lengths(key_words(words), shape, dtype)
 
 
-def _lengths(words: tuple[Any, Any], shape: Shape, dtype: np.dtype) -> Any:
+def _lengths(words: Any, shape: Shape, dtype: np.dtype) -> Any:
     """The lengths of normal vectors in three dimensions."""
     vectors = random_normals(*words, (*shape, 3), dtype)
-    return sqrt(reduce_sum(vectors * vectors, (len(shape),)))
+    x, y, z = (_square(vectors[..., i]) for i in range(3))
+    return sqrt(convert_element_type(x + y + z, dtype))
+
+
+def _square(x: Any) -> Any:
+    """The square, of a half-precision number in float32."""
+    return convert_element_type(x * x, dtypes.float32) if aval_of(x).dtype.itemsize < 4 else x * x
 
 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:

@@ -1,0 +1,75 @@
+"""Rows of xpr/primitives/special.py, incomplete.py, random_bits.py, random_gamma.py and repetition.py."""
+
+import numpy as np
+
+from tests.ops.table import FLOATS, Row, Sample, floats, integers, positive
+from xpr.primitives import elementwise as e
+from xpr.primitives import incomplete as i
+from xpr.primitives import special as s
+from xpr.primitives.random_bits import threefry2x32_p
+from xpr.primitives.random_gamma import random_gamma_p
+from xpr.primitives.repetition import iterate_p
+
+F32 = np.float32
+INF, NAN = np.inf, np.nan
+LINE = Sample(F32([0.0, 1e-4, -1e-4, 3.0, -3.0, INF, -INF, NAN]), edges=True)
+UNIT = Sample(F32([0.0, 1.0, -1.0, 0.999, -0.5, 1.5, NAN]), edges=True)
+AXIS = Sample(F32([0.5, 3.0, 30.0, 1e-3, -0.75, -1.25, 0.0, -1.0, INF, NAN]), edges=True)  # away from the roots
+GREAT = Sample(F32([0.0, 7.9, 8.1, -8.1, 100.0, -1e4, NAN]), edges=True)
+SHAPES = [Sample(positive(2, 3)), Sample(positive())]
+TWO = [Sample(positive(2, 3), positive(2, 3, salt=1)), Sample(positive(3), F32(1.7)), Sample(F32(0.6), positive(3))]
+CORNER = F32([0.0, 0.5, 2.0, 20.0, 1000.0, INF, -1.0, NAN])
+CORNERS = Sample(*(x.ravel() for x in np.meshgrid(CORNER, CORNER)), edges=True)
+ORDERS = F32([1.0, 2.0, 3.0])
+CHANCES = floats(2, 3, low=0.1, high=0.9)
+BETA_CORNER = F32([0.0, 0.5, 3.0, INF, -1.0]), F32([0.0, 2.0, INF]), F32([0.0, 0.3, 1.0, 2.0, NAN])
+BETA_CORNERS = Sample(*(x.ravel() for x in np.meshgrid(*BETA_CORNER)), edges=True)
+WORDS = [integers(3, below=2**31, dtype=np.uint32, salt=n) for n in range(4)]
+KEY = [np.uint32(7), np.uint32(11)]
+
+OF_DERIVATIVES = ("typing", "jvp", "zeros", "linearize", "vjp", "order2", "commute")
+NOT_BOTH = dict.fromkeys(OF_DERIVATIVES, "it has no derivative in one of its operands")
+NEAR_AND_FAR = [Sample(floats(2, 3)), Sample(floats(2, low=8.5, high=20.0)), GREAT]
+
+special = [
+    Row(s.erf_p, [Sample(floats(2, 3)), Sample(floats()), LINE], dtypes=FLOATS),
+    Row(s.erfc_p, [Sample(floats(2, 3)), LINE], dtypes=FLOATS, tolerance=32),
+    Row(s.erf_inv_p, [Sample(floats(2, 3, low=-0.8, high=0.8)), UNIT], dtypes=FLOATS),
+    Row(s.lgamma_p, [*SHAPES, AXIS], dtypes=FLOATS, tolerance=64),
+    Row(s.digamma_p, [*SHAPES, AXIS], dtypes=FLOATS, tolerance=64),
+    Row(s.polygamma_p, [Sample(ORDERS, positive(3))], dtypes=FLOATS, skip=NOT_BOTH, tolerance=64),
+    Row(s.zeta_p, [Sample(ORDERS + F32(1.5), positive(3))], dtypes=FLOATS, skip=NOT_BOTH, tolerance=64),
+    Row(s.bessel_i0e_p, NEAR_AND_FAR, dtypes=FLOATS, tolerance=64),
+    Row(s.bessel_i1e_p, NEAR_AND_FAR, dtypes=FLOATS, tolerance=64),
+]
+
+incomplete = [
+    Row(i.igamma_p, [*TWO, CORNERS], dtypes=FLOATS, tolerance=64, skip={"order2": "the slope in the shape has none"}),
+    Row(i.igammac_p, [*TWO, CORNERS], dtypes=FLOATS, tolerance=64, skip={"order2": "the slope in the shape has none"}),
+    Row(i.igamma_grad_a_p, [*TWO, CORNERS], dtypes=FLOATS, tolerance=256, differentiable=False),
+    Row(i.random_gamma_grad_p, [*TWO, CORNERS], dtypes=FLOATS, tolerance=256, differentiable=False),
+    Row(i.regularized_incomplete_beta_p, [Sample(positive(2, 3), positive(2, 3, salt=1), CHANCES),
+                                          Sample(F32(2.0), F32(0.7), CHANCES), BETA_CORNERS],
+        dtypes=FLOATS, tolerance=64, skip=NOT_BOTH),
+]  # fmt: skip
+
+
+def _above_one(x, n):
+    return e.gt(x, e.scalar(1, x))
+
+
+def _halved(x, n):
+    return [e.div(x, e.scalar(2, x)), e.add(n, e.scalar(1, n))]
+
+
+drawn = [
+    Row(threefry2x32_p, [Sample(*WORDS), Sample(*KEY, *WORDS[2:]), Sample(*KEY, *KEY),
+                         Sample(*KEY, np.uint32(0), WORDS[0])], differentiable=False),
+    Row(random_gamma_p, [Sample(*WORDS[:2], F32([0.3, 1.0, 5.0]), log_space=False),
+                         Sample(*WORDS[:2], F32([0.3, 1.0, 5.0]), log_space=True)],
+        tolerance=64, skip={"jvp": "the derivative holds a chance fixed, not the proposals", "order2": "it has none"}),
+    Row(iterate_p, [Sample(F32([0.5, 3.0, 100.0]), F32([0, 0, 0]), going=_above_one, step=_halved)],
+        differentiable=False),
+]  # fmt: skip
+
+ROWS = [*special, *incomplete, *drawn]
