@@ -1,13 +1,14 @@
 """xpr: trace numerical Python into jaxprs; differentiate, vectorize, compile and run them through XLA."""
 
+import importlib
+from types import ModuleType
+
 from xpr import core as core
 from xpr import dtypes as dtypes
 from xpr import errors as errors
 from xpr import extend as extend
 from xpr import lax as lax
-from xpr import nn as nn
 from xpr import numpy as numpy
-from xpr import random as random
 from xpr import tree as tree
 from xpr import tree_util as tree_util
 from xpr.api.grad import grad as grad
@@ -48,3 +49,15 @@ from xpr.control.custom_derivatives import custom_vjp as custom_vjp
 from xpr.core.avals import typeof as typeof
 
 __version__ = "0.1.0"
+
+_LOADED_WHEN_ASKED_FOR = ("nn", "random", "testing")  # together a twentieth of the time that `import xpr` would take
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LOADED_WHEN_ASKED_FOR:
+        return importlib.import_module(f"xpr.{name}")
+    raise AttributeError(f"module 'xpr' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_LOADED_WHEN_ASKED_FOR]
