@@ -1,4 +1,4 @@
-"""Rows of xpr/primitives/special.py, incomplete.py, random_bits.py, random_gamma.py and repetition.py."""
+"""Rows of the special functions, random bits, random_gamma and random_poisson, and the loop that they use."""
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from xpr.primitives import incomplete as i
 from xpr.primitives import special as s
 from xpr.primitives.random_bits import threefry2x32_p
 from xpr.primitives.random_gamma import random_gamma_p
+from xpr.primitives.random_poisson import random_poisson_p
 from xpr.primitives.repetition import iterate_p
 
 F32 = np.float32
@@ -29,6 +30,7 @@ KEY = [np.uint32(7), np.uint32(11)]
 
 OF_DERIVATIVES = ("typing", "jvp", "zeros", "linearize", "vjp", "order2", "commute")
 NOT_BOTH = dict.fromkeys(OF_DERIVATIVES, "it has no derivative in one of its operands")
+ONLY_LOWERED = "it stands in what other primitives lower to, and is never mapped"
 NEAR_AND_FAR = [Sample(floats(2, 3)), Sample(floats(2, low=8.5, high=20.0)), GREAT]
 
 special = [
@@ -68,8 +70,11 @@ drawn = [
     Row(random_gamma_p, [Sample(*WORDS[:2], F32([0.3, 1.0, 5.0]), log_space=False),
                          Sample(*WORDS[:2], F32([0.3, 1.0, 5.0]), log_space=True)],
         tolerance=64, skip={"jvp": "the derivative holds a chance fixed, not the proposals", "order2": "it has none"}),
-    Row(iterate_p, [Sample(F32([0.5, 3.0, 100.0]), F32([0, 0, 0]), going=_above_one, step=_halved)],
+    Row(random_poisson_p, [Sample(*KEY, F32([0.5, 7.0])), Sample(*WORDS[:2], positive(3, 2) * F32(6))],
         differentiable=False),
+    Row(iterate_p, [Sample(F32([0.5, 3.0, 100.0]), F32([0, 0, 0]), going=_above_one, step=_halved, rank=1),
+                    Sample(F32([0.5, 3.0, 100.0]), F32([0, 0, 0]), going=_above_one, step=_halved, rank=0)],
+        differentiable=False, skip={"vmap": ONLY_LOWERED, "commute": ONLY_LOWERED}),
 ]  # fmt: skip
 
 ROWS = [*special, *incomplete, *drawn]

@@ -202,13 +202,17 @@ _BITS_FOR = {float16: 16, bfloat16: 8, float32: 32, float64: 64}  # at least as 
 
 
 def random_floats(k0: Any, k1: Any, shape: Sequence[int], dtype: np.dtype) -> Any:
-    """Numbers drawn evenly from [0, 1): random bits fill the fraction of a number in [1, 2), less 1."""
-    width, fraction = _BITS_FOR[dtype], finfo(dtype).nmant
-    bits = random_bits(k0, k1, width, shape)
+    """Numbers drawn evenly from [0, 1), from the two words of a key."""
+    return unit_floats(random_bits(k0, k1, _BITS_FOR[dtype], shape), dtype)
+
+
+def unit_floats(bits: Any, dtype: np.dtype) -> Any:
+    """Numbers of [0, 1): random bits, as many as `dtype` needs, fill the fraction of a number in [1, 2), less 1."""
     if dtype == bfloat16:
         bits = convert_element_type(bits, uint16)
     word = aval_of(bits).dtype.type
-    bits = bitwise_or(shift_right_logical(bits, word(width - fraction)), word(_bits_of_one(dtype)))
+    spare = _BITS_FOR[dtype] - finfo(dtype).nmant
+    bits = bitwise_or(shift_right_logical(bits, word(spare)), word(_bits_of_one(dtype)))
     return sub(bitcast_convert_type(bits, dtype), dtype.type(1))
 
 

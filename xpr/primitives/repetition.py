@@ -1,10 +1,10 @@
-"""iterate: repeating an elementwise step, at each entry for as long as a condition holds there.
+"""iterate: repeating a step, at each entry (or in each block of entries) for as long as a condition holds there.
 
 Series, continued fractions and rejection sampling are loops that end at a different time for every entry. Here the
 whole array takes steps until the last entry is done, and an entry that is done keeps its state. `going` and `step` are
-Python functions of the state, written with the functions of this floor, and elementwise, so a mapped axis passes
-straight through. They are part of the library, never of the user: the programs that hold an `iterate` are made while
-lowering (`lower_as`), so it needs no derivative.
+Python functions of the state, written with the functions of this floor. They are part of the library, never of the
+user: the programs that hold an `iterate` are made while lowering (`lower_as`), so it needs no derivative, nor a rule to
+be mapped by.
 
 To lower it, both functions are run on stand-ins whose operations are written into the loop's regions at once; to give
 its meaning in NumPy, they are run on the arrays themselves.
@@ -22,9 +22,8 @@ from xpr.backend.stablehlo import Builder, Value, int_array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, current
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.primitives.elementwise import batch_elementwise
 from xpr.primitives.placing import select
-from xpr.primitives.shapes import broadcast_to
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to
 
 State = Sequence[Any]
 Going = Callable[..., Any]  # the state -> bool at each entry
@@ -85,73 +84,90 @@ def in_numpy(fun: Callable[..., Sequence[Any]], *values: Any) -> list[np.ndarray
         return [np.asarray(x) for x in fun(*values)]
 
 
-# -- The primitive
+# -- The primitive. The first `rank` axes, which all of the state has, number the blocks: a block is done when no entry
+# of it is going, and until then all of its entries take steps.
 
 
-def _abstract(avals: Sequence[ShapedArray], *, going: Going, step: Step) -> list[ShapedArray]:
-    if len({a.shape for a in avals}) != 1:
+def _abstract(avals: Sequence[ShapedArray], *, going: Going, step: Step, rank: int) -> list[ShapedArray]:
+    if len({a.shape[:rank] for a in avals}) != 1:
         types = ", ".join(a.str_short() for a in avals)
-        raise TypeError(f"iterate: the state must be arrays of one shape, and is ({types}).")
+        raise TypeError(f"iterate: the state must be arrays that agree in their first {rank} axes, and is ({types}).")
     return list(avals)
 
 
-def _reference(values: State, *, going: Going, step: Step) -> list[np.ndarray]:
+def _reference(values: State, *, going: Going, step: Step, rank: int) -> list[np.ndarray]:
     state = [np.array(x) for x in values]
-    (active,) = in_numpy(lambda *xs: [going(*xs)], *state)
+
+    def is_going() -> np.ndarray:
+        (flags,) = in_numpy(lambda *xs: [going(*xs)], *state)
+        return flags.any(tuple(range(rank, flags.ndim)))
+
+    active = is_going()
     while active.any():
-        state = [np.where(active, new, old) for new, old in zip(in_numpy(step, *state), state)]
-        active = active & in_numpy(lambda *xs: [going(*xs)], *state)[0]
+        moved = in_numpy(step, *state)
+        state = [np.where(_beside(active, old), new, old) for new, old in zip(moved, state)]
+        active = active & is_going()
     return state
 
 
-def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, going: Going, step: Step) -> list[Value]:
-    """A while loop over (active, *state); the state of an entry that is no longer active stays."""
-    flags = avals[0].update(dtype=dtypes.bool_, weak_type=False)
+def _beside(active: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return active.reshape(active.shape + (1,) * (x.ndim - active.ndim))
+
+
+def _lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, going: Going, step: Step, rank: int
+) -> list[Value]:
+    """A while loop over (active, *state); the state of a block that is no longer active stays."""
+    blocks = avals[0].shape[:rank]
+    flags = ShapedArray(blocks, dtypes.bool_)
+
+    def kept(active: Any, new: Any, old: Any) -> Any:
+        if new is old:
+            return old
+        shape = aval_of(old).shape
+        return select(active if shape == blocks else broadcast_in_dim(active, shape, range(rank)), new, old)
+
+    def still_going(builder: Builder, state: list[Value]) -> Value:
+        return _any(builder, written(builder, lambda *xs: [going(*xs)], state)[0], rank)
 
     def repeat(inner: Builder, carried: list[Value]) -> list[Value]:
         def advance(active: Any, *state: Any) -> list[Any]:
-            moved = [new if new is old else select(active, new, old) for new, old in zip(step(*state), state)]
-            return [going(*moved), *moved]
+            return [kept(active, new, old) for new, old in zip(step(*state), state)]
 
-        still, *state = written(inner, advance, carried)
-        return [inner.op("stablehlo.and", [carried[0], still], flags), *state]
+        state = written(inner, advance, carried)
+        return [inner.op("stablehlo.and", [carried[0], still_going(inner, state)], flags), *state]
 
-    carried = [*written(b, lambda *state: [going(*state)], operands), *operands]
+    carried = [still_going(b, operands), *operands]
     types = [v.aval for v in carried]
-    regions = [b.region(types, lambda inner, state: [_any(inner, state[0])]), b.region(types, repeat)]
+    regions = [b.region(types, lambda inner, state: [_any(inner, state[0], 0)]), b.region(types, repeat)]
     return b.ops("stablehlo.while", carried, types, regions=regions)[1:]
 
 
-def _any(b: Builder, flags: Value) -> Value:
-    if flags.aval.ndim == 0:
+def _any(b: Builder, flags: Value, rank: int) -> Value:
+    """Whether any flag of a block is set."""
+    axes = range(rank, flags.aval.ndim)
+    if not axes:
         return flags
     scalar = ShapedArray((), dtypes.bool_)
     body = b.region([scalar, scalar], lambda inner, args: [inner.op("stablehlo.or", args, scalar)])
-    axes = int_array(range(flags.aval.ndim))
-    return b.op("stablehlo.reduce", [flags, b.constant(False, scalar)], scalar, f"dimensions = {axes}", [body])
+    blocks = ShapedArray(flags.aval.shape[:rank], dtypes.bool_)
+    dimensions = f"dimensions = {int_array(axes)}"
+    return b.op("stablehlo.reduce", [flags, b.constant(False, scalar)], blocks, dimensions, [body])
 
 
-_NO_DERIVATIVE = "It only stands in what other primitives lower to, and those have derivatives of their own."
+_ONLY_LOWERED = "It only stands in what other primitives lower to, and those have rules of their own."
 iterate_p = register(
     Primitive(
         "iterate",
         abstract=_abstract,
         reference=_reference,
         lower=_lower,
-        jvp=Unsupported(_NO_DERIVATIVE),
-        transpose=Unsupported(_NO_DERIVATIVE),
-        batch=Unsupported("it is set below"),
+        jvp=Unsupported(_ONLY_LOWERED),
+        transpose=Unsupported(_ONLY_LOWERED),
+        batch=Unsupported(_ONLY_LOWERED),
         multiple_results=True,
     )
 )
-
-
-def _batch(size: int, values: State, dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[int | None]]:
-    (outs,), (dim,) = batch_elementwise(iterate_p)(size, values, dims, **params)
-    return outs, [dim] * len(outs)
-
-
-iterate_p.batch = _batch
 
 
 def iterate(going: Going, step: Step, *state: Any) -> list[Any]:
@@ -163,4 +179,11 @@ def iterate(going: Going, step: Step, *state: Any) -> list[Any]:
       *state: arrays that broadcast to one shape.
     """
     shape = np.broadcast_shapes(*[aval_of(x).shape for x in state])
-    return iterate_p.bind(*[broadcast_to(x, shape) for x in state], going=going, step=step)
+    return iterate_p.bind(*[broadcast_to(x, shape) for x in state], going=going, step=step, rank=len(shape))
+
+
+def iterate_blocks(going: Going, step: Step, rank: int, *state: Any) -> list[Any]:
+    """The same for blocks of entries, which the first `rank` axes number: a block goes on while any of its entries is
+    `going`.
+    """
+    return iterate_p.bind(*state, going=going, step=step, rank=rank)

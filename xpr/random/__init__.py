@@ -16,6 +16,7 @@ from xpr.random.gammas import f as f
 from xpr.random.gammas import gamma as gamma
 from xpr.random.gammas import generalized_normal as generalized_normal
 from xpr.random.gammas import loggamma as loggamma
+from xpr.random.gammas import poisson as poisson
 from xpr.random.gammas import t as t
 from xpr.random.inverses import cauchy as cauchy
 from xpr.random.inverses import exponential as exponential

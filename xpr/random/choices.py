@@ -175,7 +175,9 @@ def _places(key: Any, n: int, shape: Shape, replace: bool, p: Any, mode: str) ->
 
 
 def _entries(a: Any, places: Any, axis: int) -> Any:
-    return asarray(places) if a is None else read(a, asarray(places), axis)
+    if a is None:
+        return convert_element_type(asarray(places), dtypes.canonical(int))
+    return read(a, asarray(places), axis)
 
 
 def _first(x: Any, count: int, shape: Shape, axis: int) -> Any:

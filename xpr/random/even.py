@@ -82,18 +82,19 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 
 
 @compiled
-def _randint(key: Any, minval: Any, maxval: Any, beyond: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+def _randint(key: Any, minval: Any, maxval: Any, *beyond: Any, shape: Shape, dtype: np.dtype) -> Any:
     """Two draws make a number of twice the bits, so that its remainder by the span is all but evenly spread.
 
-    `maxval` is exclusive; where it is `beyond` the dtype it has been replaced by the greatest number, which then is
-    not excluded. The remainder of the two halves is that of first * 2^width + second, with 2^width reduced first.
+    `maxval` is exclusive; where it is `beyond` the dtype, if that can be, it has been replaced by the greatest number,
+    which then is not excluded. The remainder is that of first * 2^width + second, with 2^width reduced first.
     """
     words = key_words(key)
     width = 8 * dtype.itemsize
     first, second = (random_bits(*child(*words, i), width, shape) for i in (0, 1))
     number = first.dtype.type
     span = where(maxval > minval, convert_element_type(maxval - minval, first.dtype), number(1))
-    span = where(beyond & (maxval > minval), span + number(1), span)
+    for is_beyond in beyond:
+        span = where(is_beyond & (maxval > minval), span + number(1), span)
     half = number(2 ** (width // 2)) % span
     base = half * half % span
     first, second, base, span = first, second, spread(base, shape), spread(span, shape)
@@ -119,28 +120,27 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     """
     words = one_key(key, "randint")
     shape, dtype = shape_of(shape), integer_dtype(dtype, "randint")
-    working, info = dtype if dtype.itemsize >= 4 else dtypes.int32, iinfo(dtype)
-    low, _ = _bound(minval, working, info.min, info.max)
-    if working == dtype:
-        high, beyond = _bound(maxval, working, info.min, info.max)
-    else:  # a wider dtype holds the bound just above a narrow one's numbers
-        high, beyond = _bound(maxval, working, info.min, info.max + 1)[0], parameter(0, dtypes.bool_)
+    info = iinfo(dtype)
+    working = dtype if dtype.itemsize >= 4 else dtypes.int32
+    low = _bound(minval, working, info.min, info.max)[0]
+    # The bound just above a narrow dtype's numbers is one of the wider dtype's.
+    high, *beyond = _bound(maxval, working, info.min, info.max + (working != dtype))
     shape_for("randint", shape, minval=low, maxval=high)
-    drawn = _randint(words, low, high, beyond, shape=shape, dtype=working)
-    return convert_element_type(drawn, dtype)
+    drawn = _randint(words, low, high, *(beyond if working == dtype else ()), shape=shape, dtype=working)
+    return drawn if working == dtype else convert_element_type(drawn, dtype)
 
 
-def _bound(x: Any, dtype: np.dtype, least: int, greatest: int) -> tuple[Any, Any]:
-    """A bound moved into the dtype's range, and whether it was above it."""
+def _bound(x: Any, dtype: np.dtype, least: int, greatest: int) -> list[Any]:
+    """A bound moved into the dtype's range; then, if it can be above it, whether it was."""
     if type(x) in (int, bool):
-        return parameter(min(max(int(x), least), greatest), dtype), parameter(int(x > greatest), dtypes.bool_)
+        kept = parameter(min(max(int(x), least), greatest), dtype)
+        return [kept, parameter(True, dtypes.bool_)] if x > greatest else [kept]
     x = asarray(x)
     own = aval_of(x).dtype
     if own not in INTEGERS:
-        return convert_element_type(x, dtype), parameter(0, dtypes.bool_)
-    kept = clamp(max(least, iinfo(own).min), x, min(greatest, iinfo(own).max))
-    beyond = x > greatest if iinfo(own).max > greatest else parameter(0, dtypes.bool_)
-    return convert_element_type(kept, dtype), beyond
+        return [convert_element_type(x, dtype)]
+    kept = convert_element_type(clamp(max(least, iinfo(own).min), x, min(greatest, iinfo(own).max)), dtype)
+    return [kept, x > greatest] if iinfo(own).max > greatest else [kept]
 
 
 # -- Coins

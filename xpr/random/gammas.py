@@ -1,4 +1,4 @@
-"""Gamma numbers, by rejection (primitives/random_gamma.py), and what is made of them."""
+"""Numbers drawn by rejection: gamma numbers and what is made of them; Poisson numbers."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import Shape, aval_of
 from xpr.numpy.creation import shape_of
 from xpr.numpy.reductions import summed
-from xpr.primitives.elementwise import abs, exp, pow, sqrt
+from xpr.primitives.elementwise import abs, convert_element_type, exp, pow, sqrt
 from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.random_bits import child, entry_counts, key_words, threefry2x32
 from xpr.primitives.random_gamma import random_gamma
+from xpr.primitives.random_poisson import random_poisson
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import broadcast_to, expand_dims, reshape
 from xpr.random.even import signs
 from xpr.random.inverses import exponentials
 from xpr.random.keys import one_key
 from xpr.random.normals import normals
-from xpr.random.parameters import float_dtype, parameter, shape_for, spread
+from xpr.random.parameters import float_dtype, integer_dtype, parameter, shape_for, spread
 
 Words = tuple[Any, Any]
 
@@ -195,6 +197,34 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
     words, dtype = one_key(key, "t"), float_dtype(dtype, "t")
     df = parameter(df, dtype)
     return _t(words, df, shape=shape_for("t", shape, df=df))
+
+
+# -- Counts
+
+
+@compiled
+def _poisson(words: Any, lam: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+    return convert_element_type(random_poisson(*key_words(words), broadcast_to(lam, shape)), dtype)
+
+
+def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Numbers from the Poisson distribution of rate `lam`: how many events there are, of so many on the average.
+
+    Args:
+      key: a key.
+      lam: floats, 0 or more, that broadcast to the shape; the result is -1 where one is negative or nan.
+      shape: of the result; that of `lam` where not given.
+      dtype: an integer dtype.
+    Raises:
+      ValueError: `dtype` is not an integer dtype, or `lam` does not broadcast to the shape.
+
+    >>> from xpr import random
+    >>> random.poisson(random.key(0), 3.0, (4,))
+    Array([0, 5, 3, 3], dtype=int32)
+    """
+    words, dtype = one_key(key, "poisson"), integer_dtype(dtype, "poisson")
+    lam = parameter(lam, dtypes.canonical(float))
+    return _poisson(words, lam, shape=shape_for("poisson", shape, lam=lam), dtype=dtype)
 
 
 # -- Densities like exp(-|x|^p)
