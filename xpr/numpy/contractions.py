@@ -6,6 +6,7 @@ Operands meet in one dtype, which is also that of the result (`preferred_element
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,10 @@ def _promoted(a: Any, b: Any) -> tuple[Any, Any, ShapedArray, ShapedArray]:
     return a, b, x, y
 
 
-# Vectors and matrices: the dimension numbers by the operands' numbers of axes.
-_FLAT = {(i, j): (((i - 1,), (max(j - 2, 0),)), (_NONE, _NONE)) for i in range(1, 33) for j in range(1, 33)}
+@cache
+def _flat(i: int, j: int) -> Any:
+    """The dimension numbers of last axis against last but one (or only one), for operands of i and j axes."""
+    return ((i - 1,), (max(j - 2, 0),)), (_NONE, _NONE)
 
 
 def dot(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
@@ -69,7 +72,7 @@ def dot(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_ty
     a, b, x, y = _promoted(a, b)
     if not x.ndim or not y.ndim:
         return _product(a, b, ((_NONE, _NONE), (_NONE, _NONE)), precision, preferred_element_type)
-    return _product(a, b, _FLAT[x.ndim, y.ndim], precision, preferred_element_type)
+    return _product(a, b, _flat(x.ndim, y.ndim), precision, preferred_element_type)
 
 
 def matmul(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
@@ -95,7 +98,7 @@ def matmul(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element
             f"matmul: {x.str_short()} and {y.str_short()}: neither operand may be a scalar. To scale, write a * b."
         )
     if y.ndim <= 2:
-        return _product(a, b, _FLAT[x.ndim, y.ndim], precision, preferred_element_type)
+        return _product(a, b, _flat(x.ndim, y.ndim), precision, preferred_element_type)
     if x.ndim == y.ndim and x.shape[:-2] == y.shape[:-2]:
         n = x.ndim
         stack = tuple(range(n - 2))
