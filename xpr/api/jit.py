@@ -19,6 +19,7 @@ from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, buffer_of
 from xpr.config import settings
+from xpr.control.compiled import clear_compiled
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, context, escaped
@@ -190,6 +191,7 @@ def clear_caches() -> None:
     """
     for caches in list(_all_caches):
         caches.clear()
+    clear_compiled()
     for primitive in all_primitives():
         primitive.plans.clear()
         primitive.typed.clear()

@@ -63,10 +63,10 @@ def _abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
 def _evens(k0: Any, k1: Any, shape: Shape, dtype: np.dtype) -> Any:
     """Numbers evenly from [0, 1) for each block's entries, from the words of its key."""
     keys = range(aval_of(k0).ndim)
-    words = [broadcast_in_dim(k, shape, keys) for k in (k0, k1)]
+    k0, k1 = (broadcast_in_dim(k, shape, keys) for k in (k0, k1))
     high, low = entry_counts(shape[len(keys) :])
-    width = 8 * dtype.itemsize
-    return unit_floats(joined(*threefry2x32(*words, high, broadcast_to(low, shape)), width), dtype)
+    words = threefry2x32(k0, k1, high, broadcast_to(low, shape))
+    return unit_floats(joined(*words, 8 * dtype.itemsize), dtype)
 
 
 def _by_products(k0: Any, k1: Any, rate: Any) -> Any:

@@ -100,7 +100,7 @@ def _reference(values: State, *, going: Going, step: Step, rank: int) -> list[np
 
     def is_going() -> np.ndarray:
         (flags,) = in_numpy(lambda *xs: [going(*xs)], *state)
-        return flags.any(tuple(range(rank, flags.ndim)))
+        return np.asarray(flags.any(tuple(range(rank, flags.ndim))))
 
     active = is_going()
     while active.any():

@@ -129,12 +129,20 @@ erf = function_of(
 erfc_p = unary(
     "erfc", over=OVER, lowers_to="chlo.erfc", reference=pointwise(math.erfc), derivative=lambda x, y: neg(_erf_slope(x))
 )
-erfc = function_of(erfc_p, "1 - erf(x), accurate where that is small.")
+erfc = function_of(
+    erfc_p,
+    "1 - erf(x), accurate where that is small.\n\n"
+    ">>> from xpr import lax\n>>> lax.erfc(0.0)\nArray(1., dtype=float32, weak_type=True)",
+)
 erf_inv_p = unary(
     "erf_inv", over=OVER, lowers_to="chlo.erf_inv", reference=pointwise(_erf_inv_of),
     derivative=lambda x, y: mul(scalar(1 / _TWO_OVER_ROOT_PI, x), exp(mul(y, y))),
 )  # fmt: skip
-erf_inv = function_of(erf_inv_p, "The number whose error function is `x`, for `x` from -1 to 1.")
+erf_inv = function_of(
+    erf_inv_p,
+    "The number whose error function is `x`, for `x` from -1 to 1.\n\n"
+    ">>> from xpr import lax\n>>> lax.erf_inv(1.0)\nArray(inf, dtype=float32, weak_type=True)",
+)
 
 # -- Gamma function
 
@@ -208,7 +216,11 @@ digamma_p = unary(
     "digamma", over=OVER, lowers_to="chlo.digamma", reference=pointwise(_digamma_of),
     derivative=lambda x, y: polygamma(scalar(1, x), x),
 )  # fmt: skip
-digamma = function_of(digamma_p, "The derivative of lgamma.")
+digamma = function_of(
+    digamma_p,
+    "The derivative of lgamma.\n\n"
+    ">>> from xpr import lax\n>>> lax.digamma(1.0)\nArray(-0.5772154, dtype=float32, weak_type=True)",
+)
 polygamma_p = elementwise(
     "polygamma", over=OVER, lowers_to="chlo.polygamma", reference=pointwise(_polygamma_of),
     partials=[
@@ -216,7 +228,12 @@ polygamma_p = elementwise(
         lambda t, m, x, out: mul(t, polygamma(add(m, scalar(1, m)), x)),
     ],
 )  # fmt: skip
-polygamma = function_of(polygamma_p, "The `x`-th derivative of digamma at `y`, for whole `x` and positive `y`.", 2)
+polygamma = function_of(
+    polygamma_p,
+    "The `x`-th derivative of digamma at `y`, for whole `x` and positive `y`.\n\n"
+    ">>> from xpr import lax\n>>> lax.polygamma(1.0, 1.0)\nArray(1.644934, dtype=float32, weak_type=True)",
+    2,
+)
 zeta_p = elementwise(
     "zeta", over=OVER, lowers_to="chlo.zeta", reference=pointwise(_zeta_of),
     partials=[
@@ -224,7 +241,12 @@ zeta_p = elementwise(
         lambda t, s, q, out: mul(t, mul(neg(s), zeta(add(s, scalar(1, s)), q))),
     ],
 )  # fmt: skip
-zeta = function_of(zeta_p, "The Hurwitz zeta function, the sum of (y + n)^-x over n = 0, 1, ...; for x > 1, y > 0.", 2)
+zeta = function_of(
+    zeta_p,
+    "The Hurwitz zeta function, the sum of (y + n)^-x over n = 0, 1, ...; for x > 1, y > 0.\n\n"
+    ">>> from xpr import lax\n>>> lax.zeta(2.0, 1.0)\nArray(1.644934, dtype=float32, weak_type=True)",
+    2,
+)
 
 # -- Bessel functions. With u = x / 4 - 1, exp(-x) I0(x) on [0, 8] is the Chebyshev series of the first table; with
 # u = 16 / x - 1, sqrt(x) exp(-x) I0(x) on [8, inf) is that of the second. Computed with mpmath to 30 digits.
@@ -318,4 +340,8 @@ bessel_i0e = function_of(
 bessel_i1e_p = unary(
     "bessel_i1e", over=OVER, lowers_to="chlo.bessel_i1e", reference=pointwise(_scaled_bessel(1)), derivative=_i1e_slope
 )
-bessel_i1e = function_of(bessel_i1e_p, "The modified Bessel function of order 1, times exp(-|x|).")
+bessel_i1e = function_of(
+    bessel_i1e_p,
+    "The modified Bessel function of order 1, times exp(-|x|).\n\n"
+    ">>> from xpr import lax\n>>> lax.bessel_i1e(0.0)\nArray(0., dtype=float32, weak_type=True)",
+)

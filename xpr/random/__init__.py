@@ -29,7 +29,6 @@ from xpr.random.inverses import rayleigh as rayleigh
 from xpr.random.inverses import triangular as triangular
 from xpr.random.inverses import weibull_min as weibull_min
 from xpr.random.keys import PRNGKey as PRNGKey
-from xpr.random.keys import PRNGKeyArray as PRNGKeyArray
 from xpr.random.keys import clone as clone
 from xpr.random.keys import fold_in as fold_in
 from xpr.random.keys import key as key
@@ -44,3 +43,4 @@ from xpr.random.normals import maxwell as maxwell
 from xpr.random.normals import normal as normal
 from xpr.random.normals import truncated_normal as truncated_normal
 from xpr.random.normals import wald as wald
+from xpr.random.typed import PRNGKeyArray as PRNGKeyArray

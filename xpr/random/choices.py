@@ -74,7 +74,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
     >>> from xpr import random
     >>> random.permutation(random.key(0), 5)
-    Array([4, 1, 0, 3, 2], dtype=int32)
+    Array([0, 1, 4, 3, 2], dtype=int32)
     """
     words = one_key(key, "permutation")
     if hasattr(x, "__index__") and not np.ndim(x):
@@ -129,7 +129,7 @@ def choice(
 
     >>> from xpr import random, numpy as jnp
     >>> random.choice(random.key(0), jnp.array([10, 20, 30]), (4,))
-    Array([30, 10, 20, 30], dtype=int32)
+    Array([20, 10, 30, 20], dtype=int32)
     """
     one_key(key, "choice")
     _check_mode("choice", mode or "low")
@@ -221,7 +221,7 @@ def categorical(
 
     >>> from xpr import random, numpy as jnp
     >>> random.categorical(random.key(0), jnp.array([0.0, 1.0, 2.0]), shape=(5,))
-    Array([2, 1, 2, 2, 2], dtype=int32)
+    Array([1, 1, 2, 1, 2], dtype=int32)
     """
     words, mode = one_key(key, "categorical"), mode or "low"
     _check_mode("categorical", mode)

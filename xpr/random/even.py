@@ -34,7 +34,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
     >>> from xpr import random
     >>> random.bits(random.key(0), (2,))
-    Array([4070199207, 2202503687], dtype=uint32)
+    Array([4070199207, 4202968722], dtype=uint32)
     """
     words = one_key(key, "bits")
     dtype = integer_dtype(np.uint64 if dtype is None else dtype, "bits", _UNSIGNED)
@@ -116,7 +116,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
 
     >>> from xpr import random
     >>> random.randint(random.key(0), (3,), 0, 10)
-    Array([2, 2, 8], dtype=int32)
+    Array([9, 0, 2], dtype=int32)
     """
     words = one_key(key, "randint")
     shape, dtype = shape_of(shape), integer_dtype(dtype, "randint")

@@ -60,7 +60,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     >>> from xpr import random
     >>> random.gamma(random.key(0), 2.0, (2,))
-    Array([3.0133967, 1.1166724], dtype=float32)
+    Array([1.5897877, 1.7599413], dtype=float32)
     """
     words, dtype = one_key(key, "gamma"), float_dtype(dtype, "gamma")
     a = parameter(a, dtype)
@@ -72,7 +72,7 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     >>> from xpr import random
     >>> random.loggamma(random.key(0), 0.001, (2,))
-    Array([-233.58, -1022.3], dtype=float32)
+    Array([-110.61791,  -95.54807], dtype=float32)
     """
     words, dtype = one_key(key, "loggamma"), float_dtype(dtype, "loggamma")
     a = parameter(a, dtype)
@@ -94,7 +94,7 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     >>> from xpr import random
     >>> random.beta(random.key(0), 2.0, 3.0, (2,))
-    Array([0.38, 0.46], dtype=float32)
+    Array([0.23627362, 0.49045965], dtype=float32)
     """
     words, dtype = one_key(key, "beta"), float_dtype(dtype, "beta")
     a, b = parameter(a, dtype), parameter(b, dtype)
@@ -220,7 +220,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     >>> from xpr import random
     >>> random.poisson(random.key(0), 3.0, (4,))
-    Array([0, 5, 3, 3], dtype=int32)
+    Array([0, 0, 4, 4], dtype=int32)
     """
     words, dtype = one_key(key, "poisson"), integer_dtype(dtype, "poisson")
     lam = parameter(lam, dtypes.canonical(float))

@@ -1,0 +1,154 @@
+"""Typed keys: an array of keys as an object of its own, on which arithmetic is an error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.avals import Shape, aval_of
+from xpr.core.interpreter import Tracer
+from xpr.numpy.indexing import getitem
+from xpr.primitives.shapes import transpose
+from xpr.tree_nodes import register_pytree_node
+
+
+class KeyType:
+    """The dtype of typed keys: not a number's, so arithmetic on keys is an error."""
+
+    __slots__ = ()
+    name = "key<fry>"
+    itemsize = 8
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+KEY_TYPE = KeyType()
+
+
+class PRNGKeyArray:
+    """An array of keys: a pytree node around an array of words, uint32[..., 2], whose last axis it hides.
+
+    >>> from xpr import random
+    >>> keys = random.split(random.key(0), 3)
+    >>> keys.shape
+    (3,)
+    >>> keys[0]
+    Array((), dtype=key<fry>) overlaying:
+    [1797259609 2579123966]
+    """
+
+    __slots__ = ("words",)
+    __hash__ = None  # type: ignore[assignment]  # equality is entry by entry
+
+    def __init__(self, words: Any):
+        self.words = words
+
+    dtype = KEY_TYPE
+    itemsize = KEY_TYPE.itemsize
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the array of keys."""
+        return aval_of(self.words).shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of keys."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of all keys."""
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> PRNGKeyArray:
+        """The array with its axes in reverse order."""
+        return self.transpose()
+
+    def __repr__(self) -> str:
+        if isinstance(self.words, Tracer):
+            return f"Traced<key<fry>[{','.join(map(str, self.shape))}]>of<{self.words!r}>"
+        return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{np.asarray(self.words)}"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a single key, which has no axes.")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> PRNGKeyArray:
+        index = index if isinstance(index, tuple) else (index,)
+        rest = (slice(None),) if any(i is Ellipsis for i in index) else (Ellipsis, slice(None))
+        return PRNGKeyArray(getitem(self.words, (*index, *rest)))
+
+    def __iter__(self) -> Iterator[PRNGKeyArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> Any:
+        return (self.words == other.words).all(axis=-1) if isinstance(other, PRNGKeyArray) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return (self.words != other.words).any(axis=-1) if isinstance(other, PRNGKeyArray) else NotImplemented
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("An array of keys has no NumPy form; xpr.random.key_data(keys) gives their words.")
+
+    def reshape(self, *shape: Any) -> PRNGKeyArray:
+        """The same keys in another shape; one size may be -1."""
+        return PRNGKeyArray(self.words.reshape((*_sizes(shape), 2)))
+
+    def ravel(self) -> PRNGKeyArray:
+        """The keys along one axis."""
+        return self.reshape(-1)
+
+    flatten = ravel
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> PRNGKeyArray:
+        """The array without axes of size 1."""
+        axes = [i for i, n in enumerate(self.shape) if n == 1] if axis is None else axis
+        axes = [axes] if isinstance(axes, int) else axes
+        return PRNGKeyArray(self.words.squeeze(tuple(a % self.ndim for a in axes)))
+
+    def transpose(self, *axes: Any) -> PRNGKeyArray:
+        """The array with its axes in another order, in reverse order where none is given."""
+        order = _sizes(axes) if axes and axes != (None,) else tuple(reversed(range(self.ndim)))
+        return PRNGKeyArray(transpose(self.words, (*(a % self.ndim for a in order), self.ndim)))
+
+    def copy(self) -> PRNGKeyArray:
+        """The same keys; they can't be changed, so nothing is copied."""
+        return PRNGKeyArray(self.words)
+
+    def block_until_ready(self) -> PRNGKeyArray:
+        """Waits until the keys have been computed."""
+        self.words.block_until_ready()
+        return self
+
+    def devices(self) -> set[Any]:
+        """The devices the keys are on."""
+        return self.words.devices()
+
+    @property
+    def device(self) -> Any:
+        """The device the keys are on."""
+        return self.words.device
+
+
+def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+
+
+def _unflatten(data: None, children: Any) -> PRNGKeyArray:
+    (words,) = children
+    return PRNGKeyArray(words)
+
+
+register_pytree_node(PRNGKeyArray, lambda keys: ((keys.words,), None), _unflatten)
