@@ -16,7 +16,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.source import describe_function
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.shapes import instantiate, reshape
-from xpr.transforms.flat import FlatFunction, named_like, positions
+from xpr.transforms.flat import LEAF, FlatFunction, named_like, positions
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
@@ -63,7 +63,7 @@ def jvp(
 
 
 def _unflatten(treedef: Any, leaves: Any) -> Any:
-    return tree.unflatten(treedef, list(leaves))
+    return next(iter(leaves)) if treedef is LEAF else tree.unflatten(treedef, list(leaves))
 
 
 def _aux_apart(fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree
+from xpr.backend.array import Array
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
 from xpr.core.source import describe_function
 from xpr.transforms.stage import Signature
 
@@ -44,6 +46,9 @@ def signature_of(verb: str, fun: Callable[..., Any], args: Sequence[Any], kwargs
     return Signature(verb, fun, names)
 
 
+LEAF = tree.structure(0)  # what most functions give: an array by itself
+
+
 class FlatFunction:
     """A function of pytrees as one of flat leaves giving a list; remembers the structure of the last result."""
 
@@ -55,7 +60,11 @@ class FlatFunction:
 
     def __call__(self, *leaves: Any) -> list[Any]:
         args, kwargs = tree.unflatten(self.in_tree, leaves)
-        out_leaves, self.out_tree = tree.flatten(self.fun(*args, **kwargs))
+        out = self.fun(*args, **kwargs)
+        if isinstance(out, (Array, Tracer)):
+            self.out_tree = LEAF
+            return [out]
+        out_leaves, self.out_tree = tree.flatten(out)
         check_results(self.fun, out_leaves, self.out_tree)
         return out_leaves
 
