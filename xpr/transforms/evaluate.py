@@ -93,9 +93,10 @@ class EvalTrace(Trace):
             key.extend(params.items())
         plan = self.plan(primitive, tuple(key), args, params)
         avals = key[1:]
-        if plan.on_host and all_ready(args):
-            values = [x.host if type(x) is Array else host_value(x, aval) for x, aval in zip(args, avals)]
-            return list(map(Array, plan.out_avals, _quietly.run(primitive.reference, values, **params)))
+        if plan.on_host:
+            values = host_values(args, avals)
+            if values is not None:
+                return list(map(Array, plan.out_avals, _quietly.run(primitive.reference, values, **params)))
         if plan.execute is None:
             plan.compile(primitive, avals[: len(args)], params)
         buffers = [x.buffer if type(x) is Array else buffer_of(x, aval) for x, aval in zip(args, avals)]
@@ -125,12 +126,20 @@ def make_plan(primitive: Primitive, device: Any, avals: tuple[ShapedArray, ...],
     return Plan(on_host, out_avals, place, None if place is default else place)
 
 
-def all_ready(args: Sequence[Any]) -> bool:
-    """Whether no operand is still being computed."""
-    for x in args:
-        if type(x) is Array and x._host is None and not x.is_ready():
-            return False
-    return True
+def host_values(args: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any] | None:
+    """The operands in NumPy; None where one is still being computed."""
+    values = []
+    for x, aval in zip(args, avals, strict=False):  # the avals are followed by the parameters
+        if type(x) is Array:
+            value = x._host
+            if value is None:
+                if not x.is_ready():
+                    return None
+                value = x.host
+            values.append(value)
+        else:
+            values.append(host_value(x, aval))
+    return values
 
 
 def runs_on_host(
