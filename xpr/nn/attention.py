@@ -156,9 +156,7 @@ def _before(lengths: Any, shape: tuple[int, int], dimension: int) -> Any:
     return e.lt(broadcasted_iota(dtypes.int32, shape, dimension), lengths)
 
 
-def _visible(
-    shape: tuple[int, ...], options: dict[str, Any], is_causal: bool, window: tuple[int, int] | None
-) -> Any:
+def _visible(shape: tuple[int, ...], options: dict[str, Any], is_causal: bool, window: tuple[int, int] | None) -> Any:
     """Which pairs of positions take part, broadcasting to `shape` (B, K, G, T, S); None for all."""
     batch, key_heads, groups, targets, sources = shape
     pairs = (targets, sources)

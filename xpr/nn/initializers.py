@@ -99,9 +99,7 @@ def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
     return init
 
 
-def truncated_normal(
-    stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0
-) -> Initializer:
+def truncated_normal(stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0) -> Initializer:
     """An initializer that draws from a normal distribution cut at `lower` and `upper`, then multiplied by `stddev`.
 
     >>> import xpr
@@ -232,9 +230,7 @@ def _polar(size: Any, angle_key: Any, shape: tuple[int, ...], dtype: np.dtype) -
 # -- The usual ones
 
 
-def glorot_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def glorot_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """An initializer of variance 2 / (fan_in + fan_out), uniform (Glorot and Bengio, 2010).
 
     >>> import xpr
@@ -244,9 +240,7 @@ def glorot_uniform(
     return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def glorot_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def glorot_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """An initializer of variance 2 / (fan_in + fan_out), normal cut at two deviations (Glorot and Bengio, 2010).
 
     >>> import xpr
@@ -256,9 +250,7 @@ def glorot_normal(
     return variance_scaling(1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def lecun_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """An initializer of variance 1 / fan_in, uniform (LeCun et al., 1998).
 
     >>> import xpr
@@ -268,9 +260,7 @@ def lecun_uniform(
     return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def lecun_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def lecun_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """An initializer of variance 1 / fan_in, normal cut at two standard deviations (LeCun et al., 1998).
 
     >>> import xpr
@@ -280,9 +270,7 @@ def lecun_normal(
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_uniform(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def he_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """An initializer of variance 2 / fan_in, uniform (He et al., 2015).
 
     >>> import xpr
@@ -292,9 +280,7 @@ def he_uniform(
     return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
-def he_normal(
-    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-) -> Initializer:
+def he_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
     """An initializer of variance 2 / fan_in, normal cut at two standard deviations (He et al., 2015).
 
     >>> import xpr

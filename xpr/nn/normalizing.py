@@ -148,9 +148,7 @@ def _logsumexp(a: Any, where: Any = None, *, axes: tuple[int, ...], return_sign:
 
 
 @compiled
-def _logsumexp_with_factors(
-    a: Any, b: Any, where: Any = None, *, axes: tuple[int, ...], return_sign: bool
-) -> Any:
+def _logsumexp_with_factors(a: Any, b: Any, where: Any = None, *, axes: tuple[int, ...], return_sign: bool) -> Any:
     zero = e.eq(b, e.scalar(0, b))
     silenced = zero if where is None else e.bitwise_or(zero, e.bitwise_not(where))  # also where inf meets a factor of 0
     return _log_of_sum(_hidden(a, e.bitwise_not(silenced)), b, axes, return_sign)

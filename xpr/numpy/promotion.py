@@ -148,7 +148,9 @@ def narrowed(x: np.ndarray) -> np.ndarray:
         result = x.astype(dtype)
         same = result == x
     if not np.all(same | (x != x)):
-        warn_narrowing(f"An array of dtype {x.dtype.name} was narrowed to {dtype.name}, and some of its values changed.")
+        warn_narrowing(
+            f"An array of dtype {x.dtype.name} was narrowed to {dtype.name}, and some of its values changed."
+        )
     return result
 
 

@@ -80,9 +80,7 @@ def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operatio
     if x.aval.dtype in FLOATS:
         negative = b.op("stablehlo.subtract", [indices, b.constant(length, indices.aval)], indices.aval)
         chosen = b.op("stablehlo.select", [_compare(b, x, x, "NE"), negative, chosen], indices.aval)
-    place = lower_reduction(
-        b, chosen, result.update(dtype=dtypes.int32), [axis], "stablehlo.minimum", np.int32(beyond)
-    )
+    place = lower_reduction(b, chosen, result.update(dtype=dtypes.int32), [axis], "stablehlo.minimum", np.int32(beyond))
     again = b.op("stablehlo.add", [place, b.constant(length, place.aval)], place.aval)
     is_nan = _compare(b, place, b.constant(0, place.aval), "LT")
     return b.convert(b.op("stablehlo.select", [is_nan, again, place], place.aval), result.dtype)

@@ -7,7 +7,8 @@ puts each entry of the cotangent back where it came from. All but the sum are ex
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -80,9 +81,7 @@ def mapped_to(x: Any, dim: int | None, size: int, at: int = 0) -> Any:
     if dim is not None:
         return move_axis(x, dim, at)
     shape = aval_of(x).shape
-    return broadcast_in_dim(
-        x, (*shape[:at], size, *shape[at:]), [i if i < at else i + 1 for i in range(len(shape))]
-    )
+    return broadcast_in_dim(x, (*shape[:at], size, *shape[at:]), [i if i < at else i + 1 for i in range(len(shape))])
 
 
 # -- broadcast_in_dim: the operand's axis i becomes the result's axis broadcast_dimensions[i], all others repeat it.
@@ -229,7 +228,9 @@ def expand_dims(x: Any, axes: Sequence[int]) -> Any:
 
 def _squeeze_abstract(aval: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
     if any(not 0 <= d < aval.ndim or aval.shape[d] != 1 for d in dimensions):
-        raise ValueError(f"squeeze: {aval.str_short()} can lose only axes of size 1, and was asked to lose {dimensions}.")
+        raise ValueError(
+            f"squeeze: {aval.str_short()} can lose only axes of size 1, and was asked to lose {dimensions}."
+        )
     return aval.update(shape=tuple(n for i, n in enumerate(aval.shape) if i not in dimensions))
 
 
@@ -336,7 +337,9 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
 def reduced(aval: ShapedArray, axes: Sequence[int]) -> ShapedArray:
     """The type of a reduction: `aval` without `axes`."""
     if len(set(axes)) != len(axes) or any(not 0 <= a < aval.ndim for a in axes):
-        raise TypeError(f"A reduction of {aval.str_short()} over axes {tuple(axes)}: they must be different axes of it.")
+        raise TypeError(
+            f"A reduction of {aval.str_short()} over axes {tuple(axes)}: they must be different axes of it."
+        )
     return aval.update(shape=tuple(n for i, n in enumerate(aval.shape) if i not in axes))
 
 

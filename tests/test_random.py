@@ -1,0 +1,459 @@
+"""Random numbers: known answers, jax's own draws, distributions, transformations, keys, and errors."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import xpr
+import xpr.numpy as jnp
+from xpr import random
+from xpr.config import enable_x64
+from xpr.primitives.random_bits import random_bits, threefry2x32
+
+HAS_PEER = importlib.util.find_spec("jax") is not None
+PRESENT = pytest.mark.skipif(not HAS_PEER, reason="jax is not installed")
+u32 = np.uint32
+
+# From Random123's kat_vectors, threefry2x32 with 20 rounds: key, counter, result.
+KNOWN = [
+    ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+]
+
+
+@pytest.mark.parametrize("key, counter, result", KNOWN)
+@pytest.mark.parametrize("size", [1, 20])  # in Python integers, and in NumPy's arrays
+def test_known_answers(key, counter, result, size):
+    words = [np.full(size, word, u32) for word in (*key, *counter)]
+    for run in (threefry2x32, xpr.jit(threefry2x32)):
+        for words_out, word in zip(run(*words), result):
+            assert np.asarray(words_out).tolist() == [word] * size
+
+
+def test_known_draws():
+    """What jax 0.10.2 draws, for where it is not installed."""
+    key = random.key(0)
+    assert random.bits(key, (2,)).tolist() == [4070199207, 4202968722]
+    assert random.key_data(random.split(key)).tolist() == [[1797259609, 2579123966], [928981903, 3453687069]]
+    assert random.normal(key, (2,)).tolist() == [np.float32(1.6226422), np.float32(2.0252647)]
+    assert random.gamma(key, 2.0, (2,)).tolist() == [np.float32(1.5897877), np.float32(1.7599413)]
+    assert random.permutation(key, 5).tolist() == [0, 1, 4, 3, 2]
+
+
+def test_counts_beyond_32_bits():
+    """Entries are counted in 64 bits; so many can't be drawn here, but typed."""
+    aval = xpr.eval_shape(lambda: random_bits(u32(0), u32(1), 8, (1 << 17, 1 << 16)))
+    assert aval.shape == (1 << 17, 1 << 16) and aval.dtype == np.uint8
+
+
+# -- The peer's draws: `random` is each library's in turn, `A` its arrays
+
+DRAWS = """
+random.bits(key)
+random.bits(key, (3, 2), "uint8")
+random.bits(key, (17,), "uint16")
+random.bits(key, (100,), "uint32")
+random.uniform(key, 3)
+random.uniform(key, (100,))
+random.uniform(key, (0, 2))
+random.uniform(key, (50,), "float16")
+random.uniform(key, (50,), "bfloat16")
+random.uniform(key, (50,), minval=-2.5, maxval=7.3)
+random.uniform(key, (2, 3), minval=A([1.0, 2.0, 3.0]), maxval=A([[5.0], [7.0]]))
+random.normal(key)
+random.normal(key, (1000,))
+random.normal(key, (50,), "bfloat16")
+random.normal(key, (50,), "float16")
+random.normal(key, (50,), "complex64")
+random.randint(key, (50,), 0, 10)
+random.randint(key, (50,), -7, 100000)
+random.randint(key, (50,), 5, 5)
+random.randint(key, (50,), 0, 256, "uint8")
+random.randint(key, (50,), -200, 300, "int8")
+random.randint(key, (50,), 0, 10, "uint32")
+random.randint(key, (50,), -2**31, 2**31 - 1)
+random.randint(key, (3,), A([1, -5, 7]), 9)
+random.bernoulli(key, 0.3, (50,))
+random.bernoulli(key, A([0.1, 0.9]))
+random.bernoulli(key, 1e-3, (50,), mode="high")
+random.rademacher(key, (50,))
+random.rademacher(key, (50,), "float32")
+random.permutation(key, 100)
+random.permutation(key, 2000)
+random.permutation(key, A([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+random.permutation(key, A([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]), axis=1, independent=True)
+random.choice(key, 10, (5,))
+random.choice(key, A([10.0, 20.0, 30.0]), (2, 2))
+random.choice(key, 10, (5,), replace=False)
+random.choice(key, A([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]), (2,), replace=False, axis=1)
+random.choice(key, 4, (50,), p=A([0.1, 0.2, 0.3, 0.4]))
+random.choice(key, 4, (2, 2), False, A([0.1, 0.2, 0.3, 0.4]))
+random.categorical(key, A([0.0, 1.0, 2.0]), shape=(50,))
+random.categorical(key, A([[0.0, 1.0, 2.0], [2.0, 0.0, 0.0]]))
+random.categorical(key, A([[0.0, 1.0, 2.0], [2.0, 0.0, 0.0]]), axis=0)
+random.categorical(key, A([[0.0, 1.0, 2.0]]), shape=(5, 4))
+random.categorical(key, A([[0.0, 1.0, 2.0], [2.0, 0.0, 0.0]]), shape=(3, 2), replace=False)
+random.truncated_normal(key, -1.0, 1.0, (50,))
+random.truncated_normal(key, A([0.0, 3.0]), 4.0)
+random.exponential(key, (50,))
+random.exponential(key, (50,), "bfloat16")
+random.gumbel(key, (50,))
+random.gumbel(key, (50,), mode="high")
+random.laplace(key, (50,))
+random.logistic(key, (50,))
+random.cauchy(key, (50,))
+random.maxwell(key, (50,))
+random.double_sided_maxwell(key, 1.0, 2.0, (50,))
+random.lognormal(key, 0.5, (50,))
+random.pareto(key, 2.0, (50,))
+random.rayleigh(key, 2.0, (50,))
+random.weibull_min(key, 1.0, 2.0, (50,))
+random.wald(key, 1.5, (50,))
+random.triangular(key, 0.0, 0.3, 1.0, (50,))
+random.geometric(key, 0.3, (50,))
+random.gamma(key, A([0.3, 1.0, 2.0, 30.0]), (50, 4))
+random.gamma(key, 0.7, (20,), "bfloat16")
+random.loggamma(key, A([1e-3, 0.3, 2.0]), (20, 3))
+random.beta(key, 0.5, 3.0, (20,))
+random.dirichlet(key, A([0.5, 1.0, 2.0]), (20,))
+random.chisquare(key, 3.0, shape=(20,))
+random.f(key, 3.0, 4.0, (20,))
+random.t(key, 3.0, (20,))
+random.generalized_normal(key, 1.5, (20,))
+random.ball(key, 3, 2, (20,))
+random.poisson(key, A([0.0, 0.5, 3.0, 9.9, 10.0, 1e3]), (20, 6))
+random.poisson(key, 30.0, (20,), "int16")
+"""
+
+
+def evaluated(call, own, asarray, key):
+    return eval(call, {"random": own, "A": lambda rows: asarray(np.asarray(rows)), "key": key})
+
+
+def same_bits(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    assert (a.shape, a.dtype) == (b.shape, b.dtype)
+    assert a.tobytes() == b.tobytes(), f"{(a != b).sum()} of {a.size} differ: {a.ravel()[:4]} and {b.ravel()[:4]}"
+
+
+@PRESENT
+@pytest.mark.parametrize("call", DRAWS.split("\n")[1:-1])
+def test_draws_are_the_peers(call):
+    import jax
+
+    ours = evaluated(call, random, jnp.asarray, random.key(7))
+    same_bits(ours, evaluated(call, jax.random, jax.numpy.asarray, jax.random.key(7)))
+    same_bits(ours, xpr.jit(lambda key: evaluated(call, random, jnp.asarray, key))(random.key(7)))
+
+
+@PRESENT
+@pytest.mark.parametrize("seed", [0, -1, 2**31, 2**32 + 5, 2**40, -(2**33), 2**63 - 1, True])
+def test_seeds_are_the_peers(seed):
+    import jax
+
+    same_bits(random.PRNGKey(seed), jax.random.PRNGKey(seed))
+    with enable_x64(), jax.enable_x64(True):
+        same_bits(random.PRNGKey(seed), jax.random.PRNGKey(seed))
+
+
+@PRESENT
+@pytest.mark.parametrize("num", [0, 1, 2, 17, 100, (2, 3), ()])
+def test_splits_are_the_peers(num):
+    import jax
+
+    same_bits(random.split(random.PRNGKey(1), num), jax.random.split(jax.random.PRNGKey(1), num))
+    same_bits(xpr.jit(lambda key: random.split(key, num))(random.PRNGKey(1)), random.split(random.PRNGKey(1), num))
+
+
+@PRESENT
+@pytest.mark.parametrize("data", [0, 7, 2**32 - 1])
+def test_folds_are_the_peers(data):
+    import jax
+
+    same_bits(random.fold_in(random.PRNGKey(1), data), jax.random.fold_in(jax.random.PRNGKey(1), data))
+    same_bits(xpr.jit(random.fold_in)(random.PRNGKey(1), u32(data)), random.fold_in(random.PRNGKey(1), data))
+
+
+@PRESENT
+@pytest.mark.parametrize("call", [
+    "random.bits(key, (20,))", "random.uniform(key, (20,))", "random.normal(key, (20,))", "random.randint(key, (20,), 0, 9)",
+    "random.randint(key, (20,), -2**63, 2**63 - 1)", "random.gamma(key, 0.5, (20,))", "random.choice(key, 9, (5,))",
+    "random.choice(key, 3, (5,), p=A([0.2, 0.3, 0.5]))", "random.exponential(key, (20,), 'float32')",
+])  # fmt: skip
+def test_draws_in_64_bits_are_the_peers(call):
+    import jax
+
+    with enable_x64(), jax.enable_x64(True):
+        theirs = evaluated(call, jax.random, jax.numpy.asarray, jax.random.key(7))
+        same_bits(evaluated(call, random, jnp.asarray, random.key(7)), theirs)
+
+
+# -- Distributions
+
+NORMAL = stats.norm.cdf
+CONTINUOUS = {
+    "uniform": (lambda key, n: random.uniform(key, (n,), minval=-1.0, maxval=3.0), stats.uniform(-1, 4).cdf),
+    "normal": (lambda key, n: random.normal(key, (n,)), NORMAL),
+    "truncated_normal": (
+        lambda key, n: random.truncated_normal(key, -1.0, 2.0, (n,)),
+        lambda x: (NORMAL(x) - NORMAL(-1)) / (NORMAL(2) - NORMAL(-1)),
+    ),
+    "exponential": (lambda key, n: random.exponential(key, (n,)), stats.expon.cdf),
+    "gumbel": (lambda key, n: random.gumbel(key, (n,)), stats.gumbel_r.cdf),
+    "laplace": (lambda key, n: random.laplace(key, (n,)), stats.laplace.cdf),
+    "logistic": (lambda key, n: random.logistic(key, (n,)), stats.logistic.cdf),
+    "cauchy": (lambda key, n: random.cauchy(key, (n,)), stats.cauchy.cdf),
+    "maxwell": (lambda key, n: random.maxwell(key, (n,)), stats.maxwell.cdf),
+    "lognormal": (lambda key, n: random.lognormal(key, 0.5, (n,)), stats.lognorm(0.5).cdf),
+    "pareto": (lambda key, n: random.pareto(key, 2.0, (n,)), stats.pareto(2).cdf),
+    "rayleigh": (lambda key, n: random.rayleigh(key, 2.0, (n,)), stats.rayleigh(scale=2).cdf),
+    "weibull_min": (lambda key, n: random.weibull_min(key, 3.0, 2.0, (n,)), stats.weibull_min(2, scale=3).cdf),
+    "wald": (lambda key, n: random.wald(key, 1.5, (n,)), stats.invgauss(1.5).cdf),
+    "triangular": (lambda key, n: random.triangular(key, 0.0, 0.5, 2.0, (n,)), stats.triang(0.25, scale=2).cdf),
+    "gamma": (lambda key, n: random.gamma(key, 0.4, (n,)), stats.gamma(0.4).cdf),
+    "loggamma": (lambda key, n: random.loggamma(key, 2.5, (n,)), stats.loggamma(2.5).cdf),
+    "beta": (lambda key, n: random.beta(key, 0.5, 3.0, (n,)), stats.beta(0.5, 3).cdf),
+    "dirichlet": (lambda key, n: random.dirichlet(key, jnp.array([1.0, 2.0, 3.0]), (n,))[:, 1], stats.beta(2, 4).cdf),
+    "chisquare": (lambda key, n: random.chisquare(key, 3.0, (n,)), stats.chi2(3).cdf),
+    "f": (lambda key, n: random.f(key, 3.0, 5.0, (n,)), stats.f(3, 5).cdf),
+    "t": (lambda key, n: random.t(key, 4.0, (n,)), stats.t(4).cdf),
+    "generalized_normal": (lambda key, n: random.generalized_normal(key, 1.5, (n,)), stats.gennorm(1.5).cdf),
+    "ball": (lambda key, n: jnp.linalg.norm(random.ball(key, 3, shape=(n,)), axis=1), lambda r: r**3),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_distribution(name):
+    draw, cdf = CONTINUOUS[name]
+    found = stats.kstest(np.asarray(draw(random.key(11), 3000), np.float64), cdf)
+    assert found.pvalue > 1e-3, found
+
+
+DISCRETE = {
+    "randint": (lambda key, n: random.randint(key, (n,), 0, 5), [0.2] * 5),
+    "bernoulli": (lambda key, n: random.bernoulli(key, 0.3, (n,)), [0.7, 0.3]),
+    "bernoulli, high": (lambda key, n: random.bernoulli(key, 0.3, (n,), mode="high"), [0.7, 0.3]),
+    "choice": (lambda key, n: random.choice(key, 3, (n,), p=jnp.array([0.2, 0.5, 0.3])), [0.2, 0.5, 0.3]),
+    "categorical": (lambda key, n: random.categorical(key, jnp.log(jnp.array([2.0, 5.0, 3.0])), shape=(n,)), [0.2, 0.5, 0.3]),
+    "geometric": (lambda key, n: random.geometric(key, 0.6, (n,)), [0.0, 0.6, 0.24, 0.096, 0.064]),
+    "poisson": (lambda key, n: random.poisson(key, 1.5, (n,)), [*stats.poisson(1.5).pmf(range(4)), stats.poisson(1.5).sf(3)]),
+    "poisson, large": (
+        lambda key, n: jnp.clip(random.poisson(key, 40.0, (n,)) - 34, 0, 12) // 4,
+        np.diff([0, *stats.poisson(40).cdf([37, 41, 45]), 1]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_chances(name):
+    draw, chances = DISCRETE[name]
+    last = len(chances) - 1
+    counts = np.bincount(np.minimum(np.asarray(draw(random.key(11), 3000)).astype(int), last), minlength=last + 1)
+    wanted = np.asarray(chances) * 3000
+    assert not counts[wanted == 0].any()
+    found = stats.chisquare(counts[wanted > 0], wanted[wanted > 0])
+    assert found.pvalue > 1e-3, (counts, wanted)
+
+
+def test_permutations_are_all_alike():
+    keys = random.split(random.key(3), 1200)
+    orders = np.asarray(xpr.vmap(lambda key: random.permutation(key, 3))(keys))
+    _, counts = np.unique(orders @ [9, 3, 1], return_counts=True)
+    assert len(counts) == 6 and stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_choice_without_replacement_has_no_doubles():
+    drawn = random.choice(random.key(0), 100, (100,), replace=False)
+    assert sorted(drawn.tolist()) == list(range(100))
+    weighted = random.choice(random.key(0), 10, (10,), replace=False, p=jnp.arange(1.0, 11.0))
+    assert sorted(weighted.tolist()) == list(range(10))
+
+
+# -- Transformations
+
+MAPPED = {
+    "uniform": lambda key: random.uniform(key, (3,)),
+    "normal": lambda key: random.normal(key),
+    "randint": lambda key: random.randint(key, (3,), 0, 100),
+    "gamma": lambda key: random.gamma(key, 0.7, (3,)),
+    "poisson": lambda key: random.poisson(key, 20.0, (3,)),
+    "permutation": lambda key: random.permutation(key, 6),
+    "choice": lambda key: random.choice(key, 9, (2,), p=jnp.arange(1.0, 10.0)),
+    "categorical": lambda key: random.categorical(key, jnp.zeros(4)),
+    "split": lambda key: random.key_data(random.split(key)),
+    "fold_in": lambda key: random.key_data(random.fold_in(key, 3)),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_mapped_over_keys(name):
+    keys = random.split(random.key(5), 4)
+    rows = np.stack([np.asarray(MAPPED[name](key)) for key in keys])
+    same_bits(xpr.vmap(MAPPED[name])(keys), rows)
+
+
+def test_mapped_over_parameters():
+    """One key and many rates: every row draws as it would alone, and goes on as long as it would alone."""
+    key, rates = random.key(5), jnp.array([0.5, 5.0, 50.0])
+    same_bits(
+        xpr.vmap(lambda a: random.gamma(key, a, (2,)))(rates), np.stack([random.gamma(key, a, (2,)) for a in rates])
+    )
+    alone = np.stack([np.asarray(random.poisson(key, a, (2,))) for a in rates])
+    same_bits(xpr.vmap(lambda a: random.poisson(key, a, (2,)))(rates), alone)
+
+
+def test_gamma_slope_holds_the_chance_fixed():
+    for draw, slope in ((random.gamma, lambda x: 1.0), (random.loggamma, lambda x: 1 / x)):
+        a = jnp.array([0.05, 0.5, 1.0, 3.0, 30.0])
+        drawn, tangent = xpr.jvp(lambda a: draw(random.key(2), a), (a,), (jnp.ones(5),))  # noqa: B023
+        x = np.asarray(drawn if draw is random.gamma else np.exp(drawn), np.float64)
+        chance, step = special.gammainc(a, x), 1e-4
+        moved = [special.gammaincinv(np.asarray(a, np.float64) + s, chance) for s in (-step, step)]
+        np.testing.assert_allclose(tangent, slope(x) * (moved[1] - moved[0]) / (2 * step), rtol=2e-3)
+
+
+def test_slopes_of_means():
+    key = random.key(1)
+    mean_of_beta = lambda a, b: random.beta(key, a, b, (4000,)).mean()
+    da, db = xpr.grad(mean_of_beta, (0, 1))(2.0, 3.0)
+    np.testing.assert_allclose((da, db), (3 / 25, -2 / 25), atol=4e-3)
+    mean_of_share = lambda alpha: random.dirichlet(key, alpha, (4000,))[:, 0].mean()
+    found = xpr.grad(mean_of_share)(jnp.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(found, (5 / 36, -1 / 36, -1 / 36), atol=6e-3)
+
+
+def test_slopes_in_loc_and_scale():
+    key = random.key(0)
+    loc, scale = xpr.jacrev(lambda loc, scale: loc + scale * random.normal(key, (3,)), (0, 1))(1.0, 2.0)
+    np.testing.assert_array_equal(loc, np.ones(3))
+    same_bits(scale, random.normal(key, (3,)))
+    low, high = xpr.jacfwd(lambda a, b: random.uniform(key, (3,), minval=a, maxval=b), (0, 1))(1.0, 2.0)
+    np.testing.assert_allclose(low + high, np.ones(3), rtol=1e-6)
+    np.testing.assert_allclose(high, random.uniform(key, (3,)), rtol=1e-6)
+
+
+def test_one_call_in_the_jaxpr():
+    closed = xpr.make_jaxpr(lambda key: random.uniform(key, (3,)) + random.uniform(key, (3,)))(random.key(0))
+    first, second, _ = closed.eqns
+    assert (first.primitive.name, first.params["name"]) == ("xla_call", "uniform")
+    assert first.params["call_jaxpr"] is second.params["call_jaxpr"]
+    assert xpr.jit(lambda key: random.normal(key, (3,))).lower(random.key(0)).as_text().count("func.func private") == 2
+
+
+def test_small_keys_are_made_without_compiling(monkeypatch):
+    monkeypatch.setattr("xpr.backend.compiler.compile", None)
+    key = random.fold_in(random.split(random.key(123))[0], 5)
+    assert key.shape == ()
+
+
+# -- Keys
+
+
+def test_typed_keys():
+    key = random.key(0)
+    assert repr(key) == "Array((), dtype=key<fry>) overlaying:\n[0 0]"
+    assert (key.shape, key.ndim, key.size, key.nbytes, str(key.dtype)) == ((), 0, 1, 8, "key<fry>")
+    assert random.key_impl(key) == "threefry2x32" == random.key_impl(random.PRNGKey(0))
+    keys = random.split(key, (2, 3))
+    assert keys.shape == (2, 3) == keys.T.T.shape and keys.T.shape == (3, 2) and len(keys) == 2
+    assert keys[1].shape == (3,) and keys[..., 0].shape == (2,) and keys[None].shape == (1, 2, 3)
+    assert keys[:, 1:].shape == (2, 2) and keys.reshape(6).shape == (6,) == keys.ravel().shape
+    assert keys.reshape(3, -1).shape == (3, 2) and keys[:1].squeeze().shape == (3,)
+    assert [k.shape for k in keys] == [(3,), (3,)]
+    same_bits(random.key_data(keys[1, 2]), random.key_data(keys)[1, 2])
+    same_bits(random.key_data(keys.transpose(1, 0)), np.asarray(random.key_data(keys)).transpose(1, 0, 2))
+    assert bool(key == random.clone(key)) and not (keys == key).any() and (keys != key).all()
+    assert (random.wrap_key_data(random.key_data(keys)) == keys).all()
+    with pytest.raises(TypeError):
+        hash(key)
+    with pytest.raises(TypeError, match="single key"):
+        len(key)
+
+
+def test_both_forms_of_keys():
+    old, new = random.PRNGKey(3), random.key(3)
+    for draw in (random.bits, random.normal):
+        same_bits(draw(old), draw(new))
+    assert isinstance(random.split(old), xpr.Array) and isinstance(random.split(new), random.PRNGKeyArray)
+    assert isinstance(random.fold_in(old, 1), xpr.Array) and isinstance(random.clone(new), random.PRNGKeyArray)
+    same_bits(random.normal(np.array([0, 3], u32)), random.normal(new))
+
+
+def test_keys_are_pytrees():
+    key = random.key(4)
+    (words,), structure = xpr.tree.flatten(key)
+    same_bits(words, random.PRNGKey(4))
+    assert xpr.tree.unflatten(structure, [words]) == key
+    again, drawn = xpr.jit(lambda state: (random.split(state["key"])[0], random.normal(state["key"])))({"key": key})
+    assert isinstance(again, random.PRNGKeyArray) and (again == random.split(key)[0])
+    same_bits(drawn, random.normal(key))
+    assert xpr.vmap(random.split)(random.split(key, 3)).shape == (3, 2)
+    slope = xpr.grad(lambda w, key: w * random.normal(key))(2.0, key)
+    same_bits(slope, random.normal(key))
+    assert "key<fry>[]" in repr(xpr.jit(lambda key: seen.append(repr(key)) or key)(key) and seen[0])
+
+
+seen: list[str] = []
+
+
+def test_traced_seeds():
+    same_bits(xpr.jit(random.PRNGKey)(-5), random.PRNGKey(-5))
+    same_bits(xpr.vmap(random.PRNGKey)(jnp.arange(3)), np.stack([random.PRNGKey(i) for i in range(3)]))
+
+
+# -- Errors
+
+KEY = random.key(0)
+WRONG = [
+    (lambda: random.normal(3), TypeError, "Expected a random key, and got 3"),
+    (lambda: random.normal(jnp.ones(2)), TypeError, r"got f32\[2\]"),
+    (lambda: random.normal(jnp.ones(3, jnp.uint32)), TypeError, r"got u32\[3\]"),
+    (lambda: random.normal(random.split(KEY, 3)), ValueError, r"random.normal: takes a single key.*shape \(3,\).*vmap"),
+    (lambda: random.split(random.split(KEY)), ValueError, "single key"),
+    (lambda: random.normal(KEY, (2, -1)), ValueError, "negative"),
+    (lambda: random.uniform(KEY, (1.5,)), TypeError, "1.5"),
+    (lambda: random.normal(KEY, (2,), "int32"), ValueError, "random.normal: draws numbers of a complex dtype, or a float"),
+    (lambda: random.uniform(KEY, (2,), "complex64"), ValueError, "random.uniform: draws numbers of a float dtype"),
+    (lambda: random.bits(KEY, (2,), "int32"), ValueError, "uint16, uint32, uint64, uint8"),
+    (lambda: random.randint(KEY, (2,), 0, 3, "float32"), ValueError, "an integer dtype"),
+    (lambda: random.uniform(KEY, (2,), minval=jnp.zeros(3)), ValueError, r"minval \(3,\)"),
+    (lambda: random.gamma(KEY, jnp.ones(3), (4,)), ValueError, r"the shape \(4,\) asked for. Their shapes: a \(3,\)"),
+    (lambda: random.dirichlet(KEY, 1.0), ValueError, "alpha must have an axis"),
+    (lambda: random.bernoulli(KEY, 1, (3,)), TypeError, "float dtype"),
+    (lambda: random.bernoulli(KEY, 0.5, mode="x"), ValueError, '"low" or "high"'),
+    (lambda: random.permutation(KEY, 3.5), TypeError, "an integer or an array with an axis"),
+    (lambda: random.permutation(KEY, jnp.ones(3), axis=1), ValueError, "no axis 1"),
+    (lambda: random.choice(KEY, 0), ValueError, "nothing to draw from"),
+    (lambda: random.choice(KEY, 5, (6,), replace=False), ValueError, "6 entries.*there are 5"),
+    (lambda: random.choice(KEY, 5, (2,), p=jnp.ones(4)), ValueError, "the 5 entries"),
+    (lambda: random.categorical(KEY, jnp.zeros((3, 4)), shape=()), ValueError, r"must end with.*\(3,\)"),
+    (lambda: random.categorical(KEY, jnp.zeros(4), shape=(5,), replace=False), ValueError, "5 categories"),
+    (lambda: random.key(1.5), TypeError, "the seed must be an integer"),
+    (lambda: random.key(jnp.arange(3)), TypeError, "must be a scalar.*vmap"),
+    (lambda: random.key(2**70), OverflowError, "64 bits"),
+    (lambda: random.key(0, impl="rbg"), ValueError, "one generator, 'threefry2x32'"),
+    (lambda: random.fold_in(KEY, -1), OverflowError, "32-bit"),
+    (lambda: random.fold_in(KEY, jnp.arange(3)), TypeError, r"i32\[3\]"),
+    (lambda: random.wrap_key_data(jnp.zeros(3, jnp.uint32)), TypeError, "random key"),
+    (lambda: np.asarray(KEY), TypeError, "key_data"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong, error, message", WRONG)
+def test_errors(wrong, error, message):
+    with pytest.raises(error, match=message):
+        wrong()
+
+
+def test_bounds_beyond_the_dtype():
+    """One past the greatest number makes that one possible; anything further is taken as that."""
+    drawn = np.asarray(random.randint(random.key(0), (2000,), 2**31 - 4, 2**31))
+    assert set(drawn.tolist()) == {2**31 - 4, 2**31 - 3, 2**31 - 2, 2**31 - 1}
+    same_bits(drawn, random.randint(random.key(0), (2000,), 2**31 - 4, 2**40))
+    assert math.isclose(np.asarray(random.randint(random.key(0), (5000,), 0, 300, "uint8")).max(), 255)
