@@ -12,25 +12,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from xpr.backend import runtime
 from xpr.backend.devices import Device, client_of
-from xpr.backend.runtime import _jax, without_jax, xc
+from xpr.backend.runtime import without_jax
 from xpr.core.avals import ShapedArray
 from xpr.errors import DeletedArrayError
 
 Buffer: TypeAlias = Any  # jaxlib's ArrayImpl
 
-_ZERO_COPY = _jax.HostBufferSemantics.ZERO_COPY
-_REUSE_INPUT = _jax.ArrayCopySemantics.REUSE_INPUT
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types
 _CAPSULE = type(np.zeros(1).__dlpack__())
-# jaxlib 0.10 checks a handler's arguments unless told not to; 0.11 never does and has no such argument.
-_WITHOUT_CHECKS = {"_skip_checks": True} if "_skip_checks" in (_jax.array_result_handler.__doc__ or "") else {}
 
 
 @functools.cache
 def sharding_of(device: Device) -> Any:
     """The sharding "all of it on this device", as jaxlib wants it; the one kind that needs no Python attributes."""
-    return _jax.GSPMDSharding(_jax.DeviceList((device,)), xc.HloSharding.replicate(), memory_kind=None)
+    return runtime._jax.GSPMDSharding(
+        runtime._jax.DeviceList((device,)), runtime.xc.HloSharding.replicate(), memory_kind=None
+    )
 
 
 @functools.cache
@@ -41,7 +40,10 @@ def _devices_of(device: Device) -> list[Device]:
 @functools.cache
 def handler_for(aval: ShapedArray, device: Device) -> Any:
     """What turns one result of an execution into a buffer."""
-    return _jax.array_result_handler(aval, sharding_of(device), committed=True, **_WITHOUT_CHECKS)
+    make = runtime._jax.array_result_handler
+    # jaxlib 0.10 checks a handler's arguments unless told not to; 0.11 never does and has no such argument.
+    without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
+    return make(aval, sharding_of(device), committed=True, **without_checks)
 
 
 def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:
@@ -50,9 +52,9 @@ def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) 
     With `copy=False` the buffer may share memory with `host`, which must then never change. It does so only where the
     data is contiguous and aligned to 64 bytes, so nothing can be built on it.
     """
-    return _jax.batched_device_put(
+    return runtime._jax.batched_device_put(
         aval, sharding_of(device), [host], _devices_of(device), committed=True, force_copy=copy,
-        host_buffer_semantics=_ZERO_COPY, enable_x64=True,
+        host_buffer_semantics=runtime._jax.HostBufferSemantics.ZERO_COPY, enable_x64=True,
     )  # fmt: skip
 
 
@@ -92,8 +94,8 @@ def to_device(buffer: Buffer, aval: ShapedArray, device: Device) -> Buffer:
     if source.client is not device.client:
         return put(get(buffer, aval), aval, device)
     sharding = sharding_of(device)
-    return _jax.batched_copy_array_to_devices_with_sharding(
-        [buffer], [sharding._internal_device_list], [sharding], [_REUSE_INPUT]
+    return runtime._jax.batched_copy_array_to_devices_with_sharding(
+        [buffer], [sharding._internal_device_list], [sharding], [runtime._jax.ArrayCopySemantics.REUSE_INPUT]
     )[0]
 
 
@@ -115,7 +117,7 @@ def block(buffers: Sequence[Buffer]) -> None:
       RuntimeError: what the computation of one of them failed with.
     """
     try:
-        _jax.batched_block_until_ready(buffers)
+        runtime._jax.batched_block_until_ready(buffers)
     except RuntimeError as error:
         raise_if_deleted(buffers, error)
         raise
@@ -135,7 +137,7 @@ def raise_if_deleted(buffers: Sequence[Buffer], error: BaseException) -> None:
 def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
     """A DLPack capsule that shares the buffer's memory; while it lives the buffer is copied instead of donated."""
     try:
-        return _jax.buffer_to_dlpack_managed_tensor(buffer, stream=stream)
+        return runtime._jax.buffer_to_dlpack_managed_tensor(buffer, stream=stream)
     except RuntimeError as error:
         raise_if_deleted([buffer], error)
         raise
@@ -182,6 +184,6 @@ def _source_device(kind: int, number: int, target: Device) -> Device:
 
 def _adopt(capsule: Any, device: Device, stream: int | None, copy: bool | None) -> tuple[Buffer, ShapedArray]:
     with without_jax():
-        buffer = _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream, copy)
+        buffer = runtime._jax.dlpack_managed_tensor_to_buffer(capsule, device, stream, copy)
         aval = ShapedArray(buffer.aval.shape, buffer.aval.dtype)
         return buffer._rewrap_with_aval_and_sharding(aval, sharding_of(device)), aval

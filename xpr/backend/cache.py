@@ -21,7 +21,7 @@ from typing import Any
 
 import jaxlib.version
 
-from xpr.backend.runtime import _jax, xc
+from xpr.backend import runtime
 from xpr.config import settings
 
 _FORMAT = b"xpr-executable-1\n"
@@ -54,7 +54,7 @@ def _circumstances(device: Any) -> tuple[bytes, ...]:
     """What decides besides program and options: flags, versions, processor, device."""
     client = device.client
     texts = (
-        os.environ.get("XLA_FLAGS", ""), jaxlib.version.__version__, str(xc._version), _processor(),
+        os.environ.get("XLA_FLAGS", ""), jaxlib.version.__version__, str(runtime.xc._version), _processor(),
         client.platform, client.platform_version, device.device_kind, str(device.id), str(client.device_count()),
     )  # fmt: skip
     return (_FORMAT, *(text.encode() for text in texts))
@@ -94,7 +94,7 @@ def _load(path: Path, device: Any, options: Any) -> Any:
     if blob is None:
         return None
     try:
-        return device.client.deserialize_executable(blob, _jax.DeviceList((device,)), options, [])
+        return device.client.deserialize_executable(blob, runtime._jax.DeviceList((device,)), options, [])
     except RuntimeError:  # made by a compiler that only looks the same
         return None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend import runtime
 from xpr.backend.buffers import (
     Buffer,
     Device,
@@ -28,7 +29,6 @@ from xpr.backend.buffers import (
     to_device,
     to_dlpack,
 )
-from xpr.backend.runtime import _jax
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
 
@@ -163,15 +163,17 @@ def _quick_options(device: Device) -> dict[str, Any]:
 
 
 def _without(options: Any, name: str) -> Any:
-    copy = _jax.CompileOptions.ParseFromString(options.SerializeAsString())
+    copy = runtime._jax.CompileOptions.ParseFromString(options.SerializeAsString())
     copy.env_option_overrides = [(key, value) for key, value in copy.env_option_overrides if key != name]
     return copy
 
 
 def _options_for(device: Device) -> Any:
     """Options that place the program on the device: it would otherwise belong to the first one, wherever it is put."""
-    options = _jax.CompileOptions()
-    assignment = _jax.DeviceAssignment.create(np.array([[device.id]], np.int32))  # indexed by replica and partition
+    options = runtime._jax.CompileOptions()
+    assignment = runtime._jax.DeviceAssignment.create(
+        np.array([[device.id]], np.int32)
+    )  # indexed by replica and partition
     options.device_assignment = options.executable_build_options.device_assignment = assignment
     return options
 
@@ -185,7 +187,7 @@ def _checked(flags: dict[str, Any]) -> dict[str, Any]:
 
 def _updated(options: Any, flags: dict[str, Any]) -> Any:
     """A copy of the options with more flags; a flag given twice has its later value."""
-    copy = _jax.CompileOptions.ParseFromString(options.SerializeAsString())
+    copy = runtime._jax.CompileOptions.ParseFromString(options.SerializeAsString())
     copy.env_option_overrides = list({**dict(copy.env_option_overrides), **flags}.items())
     return copy
 
@@ -201,7 +203,7 @@ def _with_extra_options(options: Any, extra: dict[str, str]) -> Any:
     for key, value in extra.items():
         entry = _field(1, key.encode()) + _field(2, value.encode())
         message += _field(3, _field(3, _field(500, entry)))
-    return _jax.CompileOptions.ParseFromString(message)
+    return runtime._jax.CompileOptions.ParseFromString(message)
 
 
 def _field(number: int, payload: bytes) -> bytes:

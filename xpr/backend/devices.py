@@ -11,8 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from xpr.backend import allocator, gpu_plugin
-from xpr.backend.runtime import xc
+from xpr.backend import allocator, gpu_plugin, runtime
 from xpr.config import settings
 from xpr.errors import DeviceNotFound
 
@@ -31,7 +30,7 @@ _defaults: dict[str | None, Any] = {}  # the first local device for each value o
 
 def _make_cpu_client() -> Any:
     allocator.tune_allocator()
-    return xc.make_cpu_client(asynchronous=True)
+    return runtime.xc.make_cpu_client(asynchronous=True)
 
 
 _MAKERS: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client, "gpu": gpu_plugin.make_client}

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xpr.backend.runtime import xc
+from xpr.backend import runtime
 from xpr.errors import DeviceNotFound
 
 
@@ -71,7 +71,7 @@ def make_client() -> Any:
     toolkit, plugin = found
     try:
         _load(toolkit, plugin)
-        return xc.make_c_api_client("cuda", _client_options(), None)
+        return runtime.xc.make_c_api_client("cuda", _client_options(), None)
     except (RuntimeError, ImportError, OSError) as error:
         raise DeviceNotFound(_not_working_message(plugin, error)) from error
 
@@ -98,10 +98,10 @@ def _folders_of(package: str) -> list[Path]:
 def _load(toolkit: Toolkit, plugin: Path) -> None:
     _load_nvidia_libraries(toolkit)
     extension = importlib.import_module(f"jax_{toolkit.suffix}_plugin.cuda_plugin_extension")
-    if xc.pjrt_plugin_loaded("cuda"):  # by jax, which has registered everything; loading twice is refused
+    if runtime.xc.pjrt_plugin_loaded("cuda"):  # by jax, which has registered everything; loading twice is refused
         _initialize()
         return
-    api = xc.load_pjrt_plugin_dynamically("cuda", str(plugin))
+    api = runtime.xc.load_pjrt_plugin_dynamically("cuda", str(plugin))
     importlib.import_module("jaxlib._profiler").register_plugin_profiler(api)
     _initialize()
     _register_handlers(extension, api)
@@ -109,8 +109,8 @@ def _load(toolkit: Toolkit, plugin: Path) -> None:
 
 
 def _initialize() -> None:
-    if not xc.pjrt_plugin_initialized("cuda"):
-        xc.initialize_pjrt_plugin("cuda")
+    if not runtime.xc.pjrt_plugin_initialized("cuda"):
+        runtime.xc.initialize_pjrt_plugin("cuda")
 
 
 def _load_nvidia_libraries(toolkit: Toolkit) -> None:
@@ -124,12 +124,12 @@ def _load_nvidia_libraries(toolkit: Toolkit) -> None:
 
 
 def _register_handlers(extension: Any, api: Any) -> None:
-    xc.register_custom_type_handler("CUDA", functools.partial(extension.register_custom_type, api))
-    xc.register_custom_call_handler("CUDA", functools.partial(extension.register_custom_call_target, api))
+    runtime.xc.register_custom_type_handler("CUDA", functools.partial(extension.register_custom_type, api))
+    runtime.xc.register_custom_call_handler("CUDA", functools.partial(extension.register_custom_call_target, api))
     for name, value in extension.ffi_types().items():
-        xc.register_custom_type(name, value, platform="CUDA")
+        runtime.xc.register_custom_type(name, value, platform="CUDA")
     for name, value in extension.ffi_handlers().items():
-        xc.register_custom_call_target(name, value, platform="CUDA", api_version=1)
+        runtime.xc.register_custom_call_target(name, value, platform="CUDA", api_version=1)
 
 
 def _register_targets() -> None:
@@ -137,14 +137,14 @@ def _register_targets() -> None:
     for name in _JAXLIB_MODULES:
         module = importlib.import_module(f"jaxlib.{name}")
         for target, value, version in module.registrations().get("CUDA", ()):
-            xc.register_custom_call_target(target, value, platform="CUDA", api_version=version)
+            runtime.xc.register_custom_call_target(target, value, platform="CUDA", api_version=version)
     for name in _SELF_REGISTERING:
         importlib.import_module(f"jaxlib.{name}")
 
 
 def _client_options() -> dict[str, Any]:
     """Memory settings come from the XLA_PYTHON_CLIENT_* variables, as they do for jax."""
-    return dict(xc.generate_pjrt_gpu_plugin_options())
+    return dict(runtime.xc.generate_pjrt_gpu_plugin_options())
 
 
 def _not_installed_message() -> str:

@@ -1,4 +1,4 @@
-"""The door to jaxlib: every other file of the backend takes `_jax` and `xc` from here.
+"""The door to jaxlib: every other file of the backend uses `runtime._jax` and `runtime.xc`.
 
 NOTE [jaxlib without jax]: some of jaxlib's calls look for the Python package jax and import it when it is installed,
 which costs half a second and changes the process. `without_jax()` answers those look-ups with stand-ins. jaxlib keeps
@@ -8,6 +8,7 @@ None of the process-wide states that jax owns (x64 mode, post hooks, the pytree 
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
@@ -19,12 +20,22 @@ from typing import Any
 # Must precede the import of jaxlib. XLA prints what it also raises; only fatal messages, which raise nothing, are kept.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from jaxlib import _jax  # type: ignore[attr-defined]
-from jaxlib import xla_client as xc
-
 from xpr.core.avals import ShapedArray
 
-__all__ = ["_jax", "without_jax", "xc"]
+__all__ = ["_jax", "without_jax", "xc"]  # the first and the last come from `__getattr__`
+
+_jax: Any
+xc: Any
+
+
+def __getattr__(name: str) -> Any:
+    """Imports jaxlib when something of it is first used: a fifth of the time that `import xpr` would take."""
+    if name not in ("_jax", "xc"):
+        raise AttributeError(f"module 'xpr.backend.runtime' has no attribute {name!r}")
+    globals()["_jax"] = importlib.import_module("jaxlib._jax")
+    globals()["xc"] = importlib.import_module("jaxlib.xla_client")
+    return globals()[name]
+
 
 _stand_in, _core_stand_in = ModuleType("jax"), ModuleType("jax.core")
 _lock = threading.RLock()
