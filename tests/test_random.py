@@ -182,7 +182,8 @@ def test_folds_are_the_peers(data):
 
 @PRESENT
 @pytest.mark.parametrize("call", [
-    "random.bits(key, (20,))", "random.uniform(key, (20,))", "random.normal(key, (20,))", "random.randint(key, (20,), 0, 9)",
+    "random.bits(key, (20,))", "random.uniform(key, (20,))", "random.normal(key, (20,))",
+    "random.randint(key, (20,), 0, 9)",
     "random.randint(key, (20,), -2**63, 2**63 - 1)", "random.gamma(key, 0.5, (20,))", "random.choice(key, 9, (5,))",
     "random.choice(key, 3, (5,), p=A([0.2, 0.3, 0.5]))", "random.exponential(key, (20,), 'float32')",
 ])  # fmt: skip
@@ -240,9 +241,15 @@ DISCRETE = {
     "bernoulli": (lambda key, n: random.bernoulli(key, 0.3, (n,)), [0.7, 0.3]),
     "bernoulli, high": (lambda key, n: random.bernoulli(key, 0.3, (n,), mode="high"), [0.7, 0.3]),
     "choice": (lambda key, n: random.choice(key, 3, (n,), p=jnp.array([0.2, 0.5, 0.3])), [0.2, 0.5, 0.3]),
-    "categorical": (lambda key, n: random.categorical(key, jnp.log(jnp.array([2.0, 5.0, 3.0])), shape=(n,)), [0.2, 0.5, 0.3]),
+    "categorical": (
+        lambda key, n: random.categorical(key, jnp.log(jnp.array([2.0, 5.0, 3.0])), shape=(n,)),
+        [0.2, 0.5, 0.3],
+    ),
     "geometric": (lambda key, n: random.geometric(key, 0.6, (n,)), [0.0, 0.6, 0.24, 0.096, 0.064]),
-    "poisson": (lambda key, n: random.poisson(key, 1.5, (n,)), [*stats.poisson(1.5).pmf(range(4)), stats.poisson(1.5).sf(3)]),
+    "poisson": (
+        lambda key, n: random.poisson(key, 1.5, (n,)),
+        [*stats.poisson(1.5).pmf(range(4)), stats.poisson(1.5).sf(3)],
+    ),
     "poisson, large": (
         lambda key, n: jnp.clip(random.poisson(key, 40.0, (n,)) - 34, 0, 12) // 4,
         np.diff([0, *stats.poisson(40).cdf([37, 41, 45]), 1]),
@@ -418,7 +425,7 @@ WRONG = [
     (lambda: random.split(random.split(KEY)), ValueError, "single key"),
     (lambda: random.normal(KEY, (2, -1)), ValueError, "negative"),
     (lambda: random.uniform(KEY, (1.5,)), TypeError, "1.5"),
-    (lambda: random.normal(KEY, (2,), "int32"), ValueError, "random.normal: draws numbers of a complex dtype, or a float"),
+    (lambda: random.normal(KEY, (2,), "int32"), ValueError, "draws numbers of a complex dtype, or a float"),
     (lambda: random.uniform(KEY, (2,), "complex64"), ValueError, "random.uniform: draws numbers of a float dtype"),
     (lambda: random.bits(KEY, (2,), "int32"), ValueError, "uint16, uint32, uint64, uint8"),
     (lambda: random.randint(KEY, (2,), 0, 3, "float32"), ValueError, "an integer dtype"),
