@@ -33,7 +33,7 @@ from xpr.primitives.elementwise import (
     sub,
 )
 from xpr.primitives.elementwise import max as maximum
-from xpr.primitives.placing import broadcasted_iota, slice_
+from xpr.primitives.placing import broadcasted_iota, slice_, slice_in_dim
 from xpr.primitives.shapes import reshape, squeeze
 from xpr.primitives.special import erf_inv
 
@@ -172,9 +172,9 @@ def entry_counts(shape: Sequence[int]) -> tuple[Any, Any]:
     if size <= 1 << 32:
         low = broadcasted_iota(uint32, (size,), 0) if shape else ZERO_WORD
         return ZERO_WORD, reshape(low, shape)
-    count = reshape(broadcasted_iota(uint64, (size,), 0), shape)
-    high = shift_right_logical(count, np.uint64(32))
-    return convert_element_type(high, uint32), convert_element_type(count, uint32)
+    words = reshape(bitcast_convert_type(broadcasted_iota(uint64, (size,), 0), uint32), (*shape, 2))
+    low, high = (squeeze(slice_in_dim(words, i, i + 1, axis=len(shape)), (len(shape),)) for i in (0, 1))
+    return high, low
 
 
 def random_bits(k0: Any, k1: Any, bit_width: int, shape: Sequence[int]) -> Any:

@@ -85,6 +85,9 @@ class PRNGKeyArray:
             raise TypeError("len() of a single key, which has no axes.")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        raise TypeError("A key is neither true nor false.")
+
     def __getitem__(self, index: Any) -> PRNGKeyArray:
         index = index if isinstance(index, tuple) else (index,)
         rest = (slice(None),) if any(i is Ellipsis for i in index) else (Ellipsis, slice(None))
