@@ -291,7 +291,6 @@ from xpr.primitives.special import bessel_i0e as bessel_i0e
 from xpr.primitives.special import bessel_i0e_p as bessel_i0e_p
 from xpr.primitives.special import bessel_i1e as bessel_i1e
 from xpr.primitives.special import bessel_i1e_p as bessel_i1e_p
-from xpr.primitives.special import composite as composite
 from xpr.primitives.special import digamma as digamma
 from xpr.primitives.special import digamma_p as digamma_p
 from xpr.primitives.special import erf as erf

@@ -41,11 +41,11 @@ from xpr.primitives.placing import select
 from xpr.primitives.repetition import in_numpy, iterate
 from xpr.primitives.special import (
     BERNOULLI,
-    composite,
     constant_like,
     digamma,
     in_float32,
     lgamma,
+    made_of_others,
     no_derivative,
     one_shape,
 )
@@ -268,7 +268,7 @@ def _gamma_density(a: Any, x: Any) -> Any:
     return exp(sub(_log_gamma_factor(*one_shape(a, x)), log(x)))
 
 
-igamma_p = composite(
+igamma_p = made_of_others(
     "igamma", _igamma, reference=_computed(_igamma),
     partials=[
         lambda t, a, x, out: mul(t, igamma_grad_a(a, x)),
@@ -281,7 +281,7 @@ igamma = function_of(
     ">>> from xpr import lax\n>>> lax.igamma(1.0, 2.0)\nArray(0.8646648, dtype=float32, weak_type=True)",
     2,
 )
-igammac_p = composite(
+igammac_p = made_of_others(
     "igammac", _igammac, reference=_computed(_igammac),
     partials=[
         lambda t, a, x, out: neg(mul(t, igamma_grad_a(a, x))),
@@ -294,7 +294,7 @@ igammac = function_of(
     ">>> from xpr import lax\n>>> lax.igammac(1.0, 2.0)\nArray(0.13533522, dtype=float32, weak_type=True)",
     2,
 )
-igamma_grad_a_p = composite(
+igamma_grad_a_p = made_of_others(
     "igamma_grad_a", _igamma_grad_a, reference=_computed(_igamma_grad_a),
     partials=[no_derivative("igamma_grad_a", "the shape"), no_derivative("igamma_grad_a", "the argument")],
 )  # fmt: skip
@@ -304,7 +304,7 @@ igamma_grad_a = function_of(
     ">>> from xpr import lax\n>>> lax.igamma_grad_a(1.0, 2.0)\nArray(-0.22082521, dtype=float32, weak_type=True)",
     2,
 )
-random_gamma_grad_p = composite(
+random_gamma_grad_p = made_of_others(
     "random_gamma_grad", _random_gamma_grad, reference=_computed(_random_gamma_grad),
     partials=[no_derivative("random_gamma_grad", "the shape"), no_derivative("random_gamma_grad", "the sample")],
 )  # fmt: skip
@@ -380,7 +380,7 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
     return exp(sub(_log_beta_factor(a, b, x, y), log(mul(x, y))))
 
 
-regularized_incomplete_beta_p = composite(
+regularized_incomplete_beta_p = made_of_others(
     "regularized_incomplete_beta", _betainc, reference=_computed(_betainc),
     partials=[
         no_derivative("betainc", "a"),

@@ -320,7 +320,7 @@ def _i1e_slope(x: Any, y: Any) -> Any:
     return select(at_zero, constant_like(0.5, x), slope)
 
 
-def composite(name: str, fun: Callable[..., Any], *, partials: Sequence[Any], reference: Any) -> Primitive:
+def made_of_others(name: str, fun: Callable[..., Any], *, partials: Sequence[Any], reference: Any) -> Primitive:
     """An elementwise primitive lowered as a function of other primitives."""
     elsewhere = Unsupported("It is lowered as a function of others.")
     primitive = elementwise(name, over=OVER, lowers_to=elsewhere, reference=reference, partials=partials)
@@ -328,7 +328,7 @@ def composite(name: str, fun: Callable[..., Any], *, partials: Sequence[Any], re
     return primitive
 
 
-bessel_i0e_p = composite(
+bessel_i0e_p = made_of_others(
     "bessel_i0e", _i0e, reference=pointwise(_scaled_bessel(0)),
     partials=[lambda t, x, y: mul(t, sub(bessel_i1e(x), mul(sign(x), y)))],
 )  # fmt: skip
