@@ -161,3 +161,22 @@ def test_a_missing_rule_names_the_users_line():
     odd_p.def_lowering_as(lambda x: x + 1)
     with pytest.raises(xpr.errors.UnsupportedRule, match="odd: no jvp rule. Give odd one with odd_p.def_jvp"):
         xpr.grad(lambda x: odd_p.bind(x))(1.0)
+
+
+def test_values_of_transformations_are_arrays():
+    assert isinstance(xpr.vmap(lambda x: x)(np.ones(2, np.float32)), xpr.Array)
+    assert isinstance(xpr.vjp(lambda x: 3.0, 1.0)[0], xpr.Array)
+    assert isinstance(xpr.linearize(lambda x: x, 1.0)[0], xpr.Array)
+    assert all(isinstance(v, xpr.Array) for v in xpr.jvp(lambda x: x, (1.0,), (1.0,)))
+    assert isinstance(xpr.jacrev(lambda t: t["a"])({"a": jnp.arange(2.0)})["a"], xpr.Array)
+    assert xpr.value_and_grad(lambda x: x)(1.0)[0].weak_type
+
+
+def test_a_constant_tangent_from_a_custom_rule():
+    double = xpr.custom_jvp(lambda x: x * 2)
+    double.defjvp(lambda primals, tangents: (primals[0] * 2, 0.0))
+    assert float(xpr.grad(double)(1.0)) == 0
+
+
+def test_item_of_a_value_that_is_a_python_scalar():
+    assert float(xpr.grad(lambda x: x * x.item())(2.0)) == 2

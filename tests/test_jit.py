@@ -327,3 +327,65 @@ def test_library_frames_are_cut_from_tracebacks():
 def test_psum_outside_of_any_mapped_axis():
     with pytest.raises(NameError, match="no mapped axis named 'i'"):
         xpr.jit(lambda x: lax.psum(x, "i"))(1.0)
+
+
+# -- Found by reading: each of these once gave a wrong answer or the wrong exception
+
+
+def test_traces_with_closures_are_told_apart_by_the_function_itself():
+    def outer(x):
+        outs = []
+        for shift in range(20):
+            inner = xpr.jit(lambda y, shift=shift: y * x + shift)
+            outs.append(inner(1.0))
+            del inner
+            gc.collect()
+        return jnp.stack(outs)
+
+    np.testing.assert_array_equal(xpr.jit(outer)(1.0), np.arange(20) + 1)
+
+
+def test_settings_changed_after_a_context_manager_are_seen():
+    with xpr.enable_x64(True):
+        pass
+    jitted = xpr.jit(lambda x: x.astype(float))
+    assert jitted(jnp.arange(3.0)).dtype == np.float32
+    xpr.config.update("enable_x64", True)
+    try:
+        assert jitted(jnp.arange(3.0)).dtype == np.float64
+    finally:
+        xpr.config.update("enable_x64", False)
+
+
+def test_disable_jit_after_compiled_calls():
+    fun = Counted(lambda x: x + 1)
+    jitted, x = xpr.jit(fun), jnp.arange(3.0)
+    jitted(x), jitted(x)
+    with xpr.disable_jit():
+        jitted(x), jitted(x)
+    assert fun.count == 3
+
+
+@pytest.mark.parametrize("call", [lambda: jnp.asarray(1) + 2**40, lambda: xpr.jit(lambda x: x + 2**40)(1)])
+def test_python_integers_that_do_not_fit(call):
+    with pytest.raises(OverflowError, match="out of bounds for int32"):
+        call()
+
+
+def test_donated_arguments_by_keyword_or_left_at_their_default():
+    x = jnp.arange(3.0)
+    np.testing.assert_array_equal(xpr.jit(lambda a, b: a - b, donate_argnames="b")(a=x, b=x * 2), -np.arange(3))
+    np.testing.assert_array_equal(xpr.jit(lambda a, s=1.0: a + s, donate_argnums=(0, 1))(x * 1), np.arange(3) + 1)
+
+
+def test_an_array_donated_twice():
+    x = jnp.sin(jnp.arange(3.0))
+    with pytest.raises(ValueError, match="given twice"):
+        xpr.jit(lambda a, b: a + b, donate_argnums=0)(x, x)
+    assert not x.is_deleted()
+
+
+def test_compiled_programs_are_not_transformed():
+    compiled = xpr.jit(lambda x: x + 1).lower(jnp.ones(2)).compile()
+    with pytest.raises(TypeError, match="call the jitted function instead"):
+        xpr.jit(lambda x: compiled(x))(jnp.ones(2))

@@ -23,7 +23,7 @@ def _flag(name: str, default: bool = False) -> bool:
 
 
 class Settings(threading.local):
-    """What this thread sees. `trace_key` stands for everything that changes what tracing gives."""
+    """What this thread sees."""
 
     enable_x64: bool = _flag("XPR_ENABLE_X64")
     disable_jit: bool = _flag("XPR_DISABLE_JIT")
@@ -31,21 +31,18 @@ class Settings(threading.local):
     default_device: Any = None
     platforms: str | None = os.environ.get("XPR_PLATFORMS")
     compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR")
-    trace_key: tuple[Any, ...] = ()
+
+    @property
+    def trace_key(self) -> tuple[Any, ...]:
+        """Everything that changes what tracing or calling a jitted function gives."""
+        return self.enable_x64, self.default_device, self.disable_jit
 
     @classmethod
     def names(cls) -> list[str]:
-        return [name for name in cls.__annotations__ if name != "trace_key"]
+        return list(cls.__annotations__)
 
 
 settings = Settings()
-
-
-def _trace_key() -> tuple[Any, ...]:
-    return (settings.enable_x64, settings.default_device)
-
-
-Settings.trace_key = _trace_key()
 
 
 class Config:
@@ -61,7 +58,6 @@ class Config:
         >>> xpr.config.update("enable_x64", False)
         """
         setattr(Settings, self._known(name), value)
-        Settings.trace_key = _trace_key()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(settings, self._known(name))
@@ -80,7 +76,6 @@ config = Config()
 def _override(name: str, value: Any) -> Iterator[None]:
     shadowed = settings.__dict__.get(name, settings)  # `settings` itself stands for "not overridden in this thread"
     setattr(settings, name, value)
-    settings.trace_key = _trace_key()
     try:
         yield
     finally:
@@ -88,7 +83,6 @@ def _override(name: str, value: Any) -> Iterator[None]:
             delattr(settings, name)
         else:
             setattr(settings, name, shadowed)
-        settings.trace_key = _trace_key()
 
 
 def enable_x64(new_val: bool = True) -> Any:

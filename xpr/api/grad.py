@@ -14,9 +14,8 @@ from xpr.api.vmap import vmap
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.source import describe_function
-from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.shapes import instantiate, reshape
-from xpr.transforms.flat import LEAF, FlatFunction, named_like, positions
+from xpr.transforms.flat import LEAF, FlatFunction, as_array, named_like, positions
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
@@ -57,9 +56,12 @@ def jvp(
     if has_aux:
         n = flat.out_tree.children()[0].num_leaves
         out_tree, aux_tree = flat.out_tree.children()
-        value, tangent = _unflatten(out_tree, outs[:n]), _unflatten(out_tree, map(_tangent_out, out_tangents[:n]))
+        value, tangent = (
+            _unflatten(out_tree, map(as_array, outs[:n])),
+            _unflatten(out_tree, map(_tangent_out, out_tangents[:n])),
+        )
         return value, tangent, _unflatten(aux_tree, outs[n:])
-    return _unflatten(flat.out_tree, outs), _unflatten(flat.out_tree, map(_tangent_out, out_tangents))
+    return _unflatten(flat.out_tree, map(as_array, outs)), _unflatten(flat.out_tree, map(_tangent_out, out_tangents))
 
 
 def _unflatten(treedef: Any, leaves: Any) -> Any:
@@ -91,7 +93,7 @@ def _tangent_out(tangent: Any) -> Any:
     """A tangent as the user gets it: zeros as arrays, those of integers as NumPy float0 arrays."""
     if type(tangent) is Zero and tangent.aval.dtype == dtypes.float0:
         return np.zeros(tangent.aval.shape, dtypes.float0)
-    return instantiate(tangent)
+    return as_array(instantiate(tangent))
 
 
 def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], who: str, what: str) -> None:
@@ -137,7 +139,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         results = [next(found) if active else _tangent_out(Zero(a)) for active, a in zip(active_outs, out_avals)]
         return tree.unflatten(out_tree, results)
 
-    value = tree.unflatten(out_tree, outs[:n_outs])
+    value = tree.unflatten(out_tree, map(as_array, outs[:n_outs]))
     return (value, f_jvp, *aux)
 
 
@@ -187,7 +189,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
         args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in results])
         return args
 
-    return (tree.unflatten(out_tree, outs[:n_outs]), f_vjp, *aux)
+    return (tree.unflatten(out_tree, map(as_array, outs[:n_outs])), f_vjp, *aux)
 
 
 def _check_cotangents(out_avals: Sequence[ShapedArray], cts: Sequence[Any]) -> None:
@@ -281,7 +283,7 @@ def value_and_grad(
         is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
         outs, linear, active_outs = linearize_flat(of_active, leaves, is_active)
         gradients = tree.unflatten(in_tree, _gradients(outs[0], linear, active_outs[0], leaves, is_active))
-        value = outs[0] if hasattr(outs[0], "aval") else convert_element_type(outs[0], aval_of(outs[0]).dtype)
+        value = as_array(outs[0])
         if has_aux:
             value = (value, tree.unflatten(aux, outs[1:]))
         return value, gradients if not isinstance(argnums, int) else gradients[0]
@@ -299,20 +301,9 @@ def _gradients(
         cts[0] = 1.0 if aval.weak_type and aval.dtype in dtypes.FLOATS else aval.dtype.type(1)
     found = iter(backward_pass(linear.jaxpr, linear.consts, cts))
     return [
-        _gradient_out(next(found) if active else Zero(aval_of(x).to_tangent_aval()))
+        _tangent_out(next(found) if active else Zero(aval_of(x).to_tangent_aval()))
         for x, active in zip(leaves, is_active)
     ]
-
-
-def _gradient_out(ct: Any) -> Any:
-    ct = _tangent_out(ct)
-    return ct if hasattr(ct, "aval") or isinstance(ct, np.ndarray) else convert_like_array(ct)
-
-
-def convert_like_array(x: Any) -> Any:
-    """A Python or NumPy scalar as an array of its own type."""
-    aval = aval_of(x)
-    return convert_element_type(x, aval.dtype, aval.weak_type)
 
 
 def _check_input(x: Any, holomorphic: bool, allow_int: bool) -> None:
@@ -384,7 +375,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
             )
         _check_cotangents(closed.out_avals, ct_leaves)
         found = backward_pass(closed.jaxpr, closed.consts, ct_leaves, [True] * len(avals))
-        args, _ = tree.unflatten(in_tree, [_gradient_out(r) for r in found])
+        args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in found])
         return args
 
     return transposed

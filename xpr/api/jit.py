@@ -28,7 +28,7 @@ from xpr.core.primitive import all_primitives
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.evaluate import EvalTrace, device_of, reference_eval
-from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
+from xpr.transforms.flat import FlatFunction, named_like, signature_of
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.stage import StageTrace, stage
 
@@ -121,8 +121,14 @@ class Compiled:
         """The sizes in bytes of arguments, results and temporaries, and the peak."""
         return self.executable.memory_analysis()
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
+        if any(isinstance(x, Tracer) for x in leaves):
+            raise TypeError(
+                f"{self.traced.name}: a compiled program can't be transformed or traced; "
+                "call the jitted function instead."
+            )
         if in_tree != self.traced.in_tree:
             raise TypeError(
                 f"{self.traced.name}: compiled for arguments of structure {self.traced.in_tree}, called with {in_tree}."
@@ -139,6 +145,11 @@ class Compiled:
         """Runs on flat arguments."""
         buffers = self.constants + [x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in leaves]
         for i in self.traced.donated:
+            if sum(buffer is buffers[len(self.constants) + i] for buffer in buffers) > 1:
+                raise ValueError(
+                    f"{self.traced.name}: an array that is donated was given twice, or is one that the function closes "
+                    "over. Pass a copy, or don't donate it."
+                )
             if type(leaves[i]) is Array:
                 leaves[i]._host = None  # a view of the buffer from outside would keep XLA from reusing it
         executable = self.executable
@@ -328,7 +339,7 @@ class JitFunction:
         outer: Any = context.trace
         while found is None and outer is not None:
             if isinstance(outer, StageTrace):
-                found = outer.calls.get((id(self.caches), key))
+                found = outer.calls.get((self.caches, key))
             outer = outer.parent
         if found is not None:
             return found
@@ -344,14 +355,14 @@ class JitFunction:
         if not any(isinstance(c, Tracer) for c in closed.consts):
             self.caches.traces[key] = made
         elif isinstance(context.trace, StageTrace):
-            context.trace.calls[id(self.caches), key] = made
+            context.trace.calls[self.caches, key] = made
         return made
 
     def donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any], static: Sequence[int]) -> list[int]:
         """The flat positions of donated arguments."""
         if not self.donate_argnums and not self.donate_argnames:
             return []
-        chosen = positions(self.donate_argnums, len(args), "donate_argnums")
+        chosen = {n % len(args) for n in self.donate_argnums if -len(args) <= n < len(args)}
         donated: list[int] = []
         at = 0
         for i, x in enumerate(args):

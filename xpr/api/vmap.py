@@ -11,7 +11,7 @@ from xpr.core.avals import aval_of
 from xpr.core.source import describe_function
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.batch import batch_flat
-from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
+from xpr.transforms.flat import FlatFunction, argument_names, as_array, named_like, signature_of
 
 
 def vmap(
@@ -140,7 +140,7 @@ def _place(
                     f"vmap: out_axes is None for a result of {describe_function(fun)} that differs from row to row. "
                     "Give the axis where the rows should go."
                 )
-            placed.append(x)
+            placed.append(as_array(x))
             continue
         ndim = aval_of(x).ndim + (dim is None)
         if not -ndim <= target < ndim:
@@ -148,5 +148,5 @@ def _place(
                 f"vmap: out_axes={target} is out of range for a result of {describe_function(fun)} with {ndim} axes, "
                 "the mapped one included."
             )
-        placed.append(x if dim == target else mapped_to(x, dim, size, target % ndim))
+        placed.append(as_array(x if dim == target else mapped_to(x, dim, size, target % ndim)))
     return placed

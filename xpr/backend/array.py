@@ -157,6 +157,8 @@ def host_value(x: Any, aval: ShapedArray) -> Any:
         return x.host
     if type(x) in TYPED_SCALARS:
         return x
+    if type(x) is int:
+        return np.asarray(x, aval.dtype)  # an OverflowError where it doesn't fit
     value = np.asarray(x)
     return value.astype(aval.dtype) if value.dtype != aval.dtype or isinstance(x, np.ndarray) else value
 

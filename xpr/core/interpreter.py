@@ -11,9 +11,12 @@ found. So passing an operation on to the parent is a plain method call.
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from xpr.core import source
 from xpr.core.avals import ShapedArray
@@ -164,7 +167,7 @@ class Tracer:
     def _value_for(self, error: type[ConcretizationTypeError], asked: str, way_out: str) -> Any:
         value = self.concrete()
         if value is not None:
-            return value
+            return value if hasattr(value, "aval") else np.asarray(value)[()]
         if not self._trace.alive:
             raise UnexpectedTracerError(escaped(self))
         raise error(
@@ -188,7 +191,7 @@ class Tracer:
 
     def __index__(self) -> int:
         value = self._value_for(TracerIntegerConversionError, "An index, a length or a shape", _FOR_INDEX)
-        return value.__index__()
+        return operator.index(value)
 
     def item(self, *args: Any) -> Any:
         """The value as a Python scalar."""

@@ -202,6 +202,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
 
 def make_literal(value: Any, aval: ShapedArray) -> Literal:
     """A literal for a scalar of known type: a Python scalar where the type is weak, a NumPy scalar where not."""
+    if type(value) is int and aval.dtype.kind in "iu":
+        np.asarray(value, aval.dtype)  # an OverflowError where it doesn't fit
     if aval.weak_type:
         return Literal(value if type(value) in (int, float, complex) else np.asarray(value).item(), aval)
     return Literal(np.asarray(value).astype(aval.dtype)[()], aval)

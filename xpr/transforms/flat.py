@@ -6,11 +6,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import tree
-from xpr.backend.array import Array
+from xpr.backend.array import Array, from_host
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.source import describe_function
+from xpr.dtypes import float0
 from xpr.transforms.stage import Signature
 
 
@@ -47,6 +50,14 @@ def signature_of(verb: str, fun: Callable[..., Any], args: Sequence[Any], kwargs
 
 
 LEAF = tree.structure(0)  # what most functions give: an array by itself
+
+
+def as_array(x: Any) -> Any:
+    """A value that leaves a transformation: an array also where it went in as a number or a NumPy array."""
+    if hasattr(x, "aval") or getattr(x, "dtype", None) == float0:
+        return x
+    aval = aval_of(x)
+    return from_host(np.array(x, aval.dtype), aval.weak_type)
 
 
 class FlatFunction:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from xpr.backend.array import Array
+import numpy as np
+
+from xpr.backend.array import Array, from_host
 from xpr.core.avals import Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
@@ -94,6 +96,9 @@ class LinearizeTrace(Trace):
         """A tangent that a rule gave as a plain value, which can only be a constant one, as a variable."""
         if type(tangent) is StageTracer and tangent._trace is self.tangents:
             return tangent
+        if getattr(tangent, "aval", None) is None:
+            aval = aval_of(tangent)
+            tangent = from_host(np.array(tangent, aval.dtype), aval.weak_type)
         atom = self.tangents.constant(tangent, tangent)
         return StageTracer(self.tangents, atom.aval, atom)
 
