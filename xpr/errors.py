@@ -10,6 +10,8 @@
     │   └── UnexpectedTracerError            a tracer that outlived the function it was made for
     ├── JaxprTypeError                       (TypeError) a jaxpr that is not well formed or well typed
     ├── UnsupportedRule                      (NotImplementedError) a primitive has no rule for a transformation
+    ├── CarryMismatch                        (TypeError) a loop's body gives a carry of other types than it takes
+    ├── BranchMismatch                       (TypeError) the branches of a conditional give different types
     ├── TreeMismatch                         (ValueError) two pytrees differ
     ├── AxisNameError                        (NameError) no mapped axis of that name is in scope
     ├── DeviceNotFound                       (RuntimeError)
@@ -32,6 +34,8 @@ __all__ = [
     "UnexpectedTracerError",
     "JaxprTypeError",
     "UnsupportedRule",
+    "CarryMismatch",
+    "BranchMismatch",
     "TreeMismatch",
     "AxisNameError",
     "DeviceNotFound",
@@ -78,6 +82,14 @@ class JaxprTypeError(XprError, TypeError):
 
 class UnsupportedRule(XprError, NotImplementedError):
     """A primitive has no rule for the transformation asked for."""
+
+
+class CarryMismatch(XprError, TypeError):
+    """The body of a loop gives a carry of other types, or of another structure, than it takes."""
+
+
+class BranchMismatch(XprError, TypeError):
+    """The branches of a conditional give results of different types or structures."""
 
 
 class TreeMismatch(XprError, ValueError):

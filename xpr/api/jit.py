@@ -27,7 +27,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
-from xpr.transforms.evaluate import EvalTrace, device_of, reference_eval
+from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
 from xpr.transforms.flat import FlatFunction, named_like, signature_of
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.stage import StageTrace, stage
@@ -203,6 +203,7 @@ def clear_caches() -> None:
     for caches in list(_all_caches):
         caches.clear()
     clear_compiled()
+    forget_recent()
     for primitive in all_primitives():
         primitive.plans.clear()
         primitive.typed.clear()

@@ -29,7 +29,15 @@ _ELEMENT = {
     dtypes.float8_e4m3fnuz: "f8E4M3FNUZ", dtypes.float8_e5m2fnuz: "f8E5M2FNUZ",
 }  # fmt: skip
 
-_type_texts: dict[ShapedArray, str] = {}
+
+class _Token:
+    """The type of a token: operations with effects are put in order by taking the last one's and giving the next."""
+
+    __slots__ = ()
+
+
+TOKEN: Any = _Token()
+_type_texts: dict[Any, str] = {TOKEN: "!stablehlo.token"}
 
 
 def tensor_type(aval: ShapedArray) -> str:
@@ -151,12 +159,15 @@ class Module:
 
 
 class Builder:
-    """Writes the operations of one function or region, in order."""
+    """Writes the operations of one function or region, in order.
 
-    __slots__ = ("module", "lines")
+    `token` is what the next ordered effect has to wait for, where there has been one in this function or region.
+    """
 
-    def __init__(self, module: Module):
-        self.module = module
+    __slots__ = ("lines", "module", "token")
+
+    def __init__(self, module: Module, token: Value | None = None):
+        self.module, self.token = module, token
         self.lines: list[str] = []
 
     @property
@@ -252,6 +263,70 @@ class Builder:
         block = f"^bb0({header}):\n" if arguments else "^bb0:\n"
         lines = "\n".join([*inner.lines, f'"stablehlo.return"({", ".join(v.name for v in results)}) : ({types}) -> ()'])
         return f"{{\n{block}{lines}\n}}"
+
+    def take_token(self) -> Value:
+        """The token of the last ordered effect, made where there has been none."""
+        if self.token is None:
+            self.token = self.op("stablehlo.create_token", (), TOKEN)
+        return self.token
+
+    def while_loop(
+        self,
+        going: Callable[[Builder, list[Value]], Value],
+        step: Callable[[Builder, list[Value]], list[Value]],
+        carried: Sequence[Value],
+        *,
+        ordered: bool = False,
+    ) -> list[Value]:
+        """A loop that takes steps from `carried` for as long as `going` gives true; `ordered`: its steps have effects.
+
+        Both functions write into regions of their own, and may use values that were made before the loop.
+        """
+        tokens = [self.take_token()] if ordered else []
+        types = [v.aval for v in (*tokens, *carried)]
+        n = len(tokens)
+
+        def write_going(inner: Builder, state: list[Value]) -> list[Value]:
+            return [going(inner, state[n:])]
+
+        def write_step(inner: Builder, state: list[Value]) -> list[Value]:
+            inner.token = state[0] if ordered else None
+            results = step(inner, state[n:])
+            return [inner.take_token(), *results] if ordered else results
+
+        regions = [self.region(types, write_going), self.region(types, write_step)]
+        results = self.ops("stablehlo.while", [*tokens, *carried], types, regions=regions)
+        if ordered:
+            self.token = results[0]
+        return results[n:]
+
+    def case(
+        self,
+        index: Value,
+        branches: Sequence[Callable[[Builder], list[Value]]],
+        results: Sequence[ShapedArray],
+        *,
+        ordered: bool = False,
+    ) -> list[Value]:
+        """What the branch numbered `index` (an i32 scalar) writes; the last one where there is no such branch.
+
+        Branches write into regions of their own, and may use values that were made before.
+        """
+        token = self.take_token() if ordered else None
+
+        def region_of(branch: Callable[[Builder], list[Value]]) -> str:
+            def write(inner: Builder, _: list[Value]) -> list[Value]:
+                inner.token = token
+                outs = branch(inner)
+                return [inner.take_token(), *outs] if ordered else outs
+
+            return self.region([], write)
+
+        types = [TOKEN, *results] if ordered else list(results)
+        given = self.ops("stablehlo.case", [index], types, regions=[region_of(branch) for branch in branches])
+        if ordered:
+            self.token = given[0]
+        return given[1:] if ordered else given
 
     def call(
         self, function: str, operands: Sequence[Value], results: Sequence[ShapedArray], inline: bool = True

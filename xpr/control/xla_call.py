@@ -11,14 +11,13 @@ from typing import Any
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, Unsupported, register
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.evaluate import run_jaxpr
-from xpr.transforms.jvp import push_forward
+from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.transforms.lower import lower_call
-from xpr.transforms.stage import stage
 from xpr.transforms.transpose import transpose_jaxpr
 
 
@@ -40,37 +39,12 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, call_
     return lower_call(b, call_jaxpr, operands, name)
 
 
-def jvp_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr from (primals, active tangents) to (results, their tangents), and which results have one."""
-    key = ("jvp", is_active)
-    if key not in jaxpr.memo:
-        avals = jaxpr.in_avals
-        out_active: list[bool] = []
-
-        def run(*args: Any) -> list[Any]:
-            primals, given = args[: len(avals)], iter(args[len(avals) :])
-            tangents = [next(given) if a else Zero(t.to_tangent_aval()) for a, t in zip(is_active, avals)]
-            outs, out_tangents = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents)
-            out_active[:] = [type(t) is not Zero for t in out_tangents]
-            return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
-
-        tangent_avals = [a.to_tangent_aval() for a, active in zip(avals, is_active) if active]
-        jaxpr.memo[key] = stage(run, [*avals, *tangent_avals]), out_active
-    return jaxpr.memo[key]
-
-
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: Jaxpr, name: str) -> Any:
     is_active = tuple(type(t) is not Zero for t in tangents)
     closed, out_active = jvp_jaxpr(call_jaxpr, is_active)
     results = call(closed, [*primals, *(t for t in tangents if type(t) is not Zero)], name)
     n = len(out_active)
     return results[:n], with_zeros(results[n:], out_active, call_jaxpr.out_avals)
-
-
-def with_zeros(given: Sequence[Any], is_given: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
-    """The given values in their places, symbolic zeros in the others."""
-    values = iter(given)
-    return [next(values) if has else Zero(aval.to_tangent_aval()) for has, aval in zip(is_given, avals)]
 
 
 def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:

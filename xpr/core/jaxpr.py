@@ -40,6 +40,12 @@ class DropVar(Var):
         return "_"
 
 
+class FillerVar(Var):
+    """An argument that stands only to match the arguments of sibling jaxprs; printed with an underscore behind."""
+
+    __slots__ = ()
+
+
 class Literal:
     """A scalar written into the program."""
 
@@ -234,6 +240,20 @@ def subjaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
                 yield item
             elif isinstance(item, ClosedJaxpr):
                 yield item.jaxpr
+
+
+def effects(jaxpr: Jaxpr) -> frozenset[str]:
+    """The effects that running a jaxpr has beside its results: of "ordered" and "unordered". Remembered with it."""
+    if "effects" not in jaxpr.memo:
+        found: set[str] = set()
+        for eqn in jaxpr.eqns:
+            effect = eqn.primitive.effect and eqn.primitive.effect(**eqn.params)
+            if effect:
+                found.add(effect)
+            for inner in subjaxprs(eqn):
+                found |= effects(inner)
+        jaxpr.memo["effects"] = frozenset(found)
+    return jaxpr.memo["effects"]
 
 
 def used_vars(jaxpr: Jaxpr) -> set[Var]:

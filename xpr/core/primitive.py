@@ -17,6 +17,8 @@ axis it names. `evaluate(args, params)` runs the operation in place of a program
 `prepare(args, params) -> (args, params)` turns parameters that are Python functions into jaxprs before an equation is
 written. `lower_as(*args, **params)` is a traceable function to lower in place of `lower`.
 `faster_in_numpy(avals, **params)` says of an exact primitive that its `reference` beats XLA:CPU at any size.
+`dce(eqn, used) -> eqn` gives up the results of an equation that nothing reads, see transforms/dce.py.
+`effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class Primitive:
 
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
-        "call", "faster_in_numpy", "typed", "plans", "__weakref__",
+        "call", "faster_in_numpy", "effect", "dce", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +95,8 @@ class Primitive:
         exact: bool = False,
         call: bool = False,
         faster_in_numpy: Callable[..., bool] | None = None,
+        effect: Callable[..., str | None] | None = None,
+        dce: Rule | None = None,
     ):
         self.name = name
         self.multiple_results = multiple_results
@@ -102,6 +106,7 @@ class Primitive:
         self.batch_named, self.evaluate, self.prepare, self.lower_as = batch_named, evaluate, prepare, lower_as
         self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
+        self.effect, self.dce = effect, dce
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         self.typed: dict[Any, list[ShapedArray]] = {}
         self.plans: dict[Any, Any] = {}  # how to run it eagerly, by operand types and parameters

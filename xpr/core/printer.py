@@ -13,7 +13,7 @@ import numpy as np
 
 from xpr.core import jaxpr as language
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Primitive
 
 WIDTH = 80
@@ -104,7 +104,7 @@ class _Names:
         if isinstance(atom, DropVar):
             return "_"
         if atom not in self.names:
-            self.names[atom] = letters(len(self.names))
+            self.names[atom] = letters(len(self.names)) + "_" * isinstance(atom, FillerVar)
         return self.names[atom]
 
     def bind(self, var: Var) -> str:

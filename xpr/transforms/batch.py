@@ -15,6 +15,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, Trace, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, subjaxprs
 from xpr.core.primitive import Primitive
+from xpr.primitives.shapes import mapped_to
 from xpr.transforms.stage import Signature, stage
 
 
@@ -141,10 +142,18 @@ def batch_flat(
 
 
 def batch_jaxpr(
-    jaxpr: Jaxpr, size: int, dims: tuple[int | None, ...], axis_name: Any = None
+    jaxpr: Jaxpr,
+    size: int,
+    dims: tuple[int | None, ...],
+    axis_name: Any = None,
+    rows_first: tuple[bool, ...] | None = None,
 ) -> tuple[ClosedJaxpr, list[int | None]]:
-    """A jaxpr without constants, mapped along `dims` of its arguments; remembered with the jaxpr."""
-    key = ("batch", size, dims, axis_name, context.axes)
+    """A jaxpr without constants, mapped along `dims` of its arguments; remembered with the jaxpr.
+
+    Where `rows_first` is given, the mapped axis of every mapped result is axis 0, and the results it marks are mapped
+    in any case.
+    """
+    key = ("batch", size, dims, axis_name, rows_first, context.axes)
     if key not in jaxpr.memo:
         avals = [
             v.aval if d is None else v.aval.update(shape=(*v.aval.shape[:d], size, *v.aval.shape[d:]))
@@ -155,7 +164,10 @@ def batch_jaxpr(
         def run(*args: Any) -> list[Any]:
             outs, found = batch_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, dims, axis_name)
             out_dims[:] = found
-            return outs
+            if rows_first is None:
+                return outs
+            out_dims[:] = [0 if forced or d is not None else None for d, forced in zip(found, rows_first)]
+            return [x if to is None else mapped_to(x, d, size) for x, d, to in zip(outs, found, out_dims)]
 
         jaxpr.memo[key] = (stage(run, avals), out_dims)
     return jaxpr.memo[key]

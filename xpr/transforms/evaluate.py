@@ -8,8 +8,10 @@ parameters. Programs that hold jaxprs (`call=True`) are compiled whole.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,10 @@ from xpr.backend.array import Array, buffer_of, host_value
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Trace, Tracer, escaped, install_base
-from xpr.core.jaxpr import Jaxpr, Literal
+from xpr.core.interpreter import Trace, Tracer, context, escaped, install_base
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
 from xpr.core.primitive import Primitive
+from xpr.core.source import here
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.lower import lower_jaxpr, lower_operation
 
@@ -181,11 +184,49 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str) -> list[Any]:
     key = ("executable", device)
     executable = jaxpr.memo.get(key)
     if executable is None:
-        text = lower_jaxpr(jaxpr, name, device.platform)
-        executable = jaxpr.memo[key] = compiler.compile(text, jaxpr.out_avals, device, name=name)
+        executable = jaxpr.memo[key] = _compiled(jaxpr, name, device)
     buffers = [x.buffer if type(x) is Array else buffer_of(x, _aval(x)) for x in args]
     where = None if device is devices.default_device() else device
     return [Array(v.aval, None, b, where) for v, b in zip(jaxpr.outvars, executable.run(buffers))]
+
+
+def _compiled(jaxpr: Jaxpr, name: str, device: Any) -> Any:
+    """The program of a jaxpr. A small one that was compiled lately is found again, though its function is made anew."""
+    text = lower_jaxpr(jaxpr, name, device.platform)
+    if len(text) > _RECENT_TEXT:
+        return compiler.compile(text, jaxpr.out_avals, device, name=name)
+    key = (text, device, settings.compilation_cache_dir)
+    executable = _recent.pop(key, None)
+    if executable is None:
+        executable = compiler.compile(text, jaxpr.out_avals, device, name=name)
+    _recent[key] = executable
+    if len(_recent) > _RECENT_PROGRAMS:
+        _recent.popitem(last=False)
+    return executable
+
+
+_recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, the latest last
+_RECENT_PROGRAMS, _RECENT_TEXT = 128, 1 << 16  # how many, and of what length at most
+
+
+def forget_recent() -> None:
+    """Lets the programs go that are kept by their text."""
+    _recent.clear()
+
+
+def run_operation(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Runs an operation that holds jaxprs as a program of its own, kept with the first of those."""
+    avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
+    held = JaxprEqn((), (), primitive, params)
+    keeper = next(subjaxprs(held))
+    key = ("operation", primitive, avals, *sorted(params.items(), key=itemgetter(0)))
+    jaxpr = keeper.memo.get(key)
+    if jaxpr is None:
+        invars = [Var(aval) for aval in avals]
+        outvars = [Var(aval) for aval in primitive.type_of(avals, params)]
+        eqn = JaxprEqn(invars, outvars, primitive, params, context.source or here(3))
+        jaxpr = keeper.memo[key] = Jaxpr([], invars, outvars, [eqn])
+    return run_jaxpr(jaxpr, args, primitive.name)
 
 
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:

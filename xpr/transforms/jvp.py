@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from xpr.core.avals import Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
+from xpr.primitives.shapes import instantiate
+from xpr.transforms.stage import stage
 
 
 class JVPTracer(Tracer):
@@ -85,3 +88,35 @@ def push_forward(
     if out_tangents is None:
         out_tangents = [Zero(aval_of(x).to_tangent_aval()) for x in out_primals]
     return out_primals, out_tangents
+
+
+def jvp_jaxpr(
+    jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...] = ()
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jaxpr from (primals, active tangents) to (results, their tangents), and which results have one.
+
+    Results that `forced` marks have a tangent in any case. Remembered with the jaxpr, which has no constants.
+    """
+    key = ("jvp", is_active, forced)
+    if key not in jaxpr.memo:
+        avals = jaxpr.in_avals
+        out_active: list[bool] = []
+
+        def run(*args: Any) -> list[Any]:
+            primals, given = args[: len(avals)], iter(args[len(avals) :])
+            tangents = [next(given) if a else Zero(t.to_tangent_aval()) for a, t in zip(is_active, avals)]
+            outs, out_tangents = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents)
+            if any(forced):
+                out_tangents = [instantiate(t) if must else t for t, must in zip(out_tangents, forced)]
+            out_active[:] = [type(t) is not Zero for t in out_tangents]
+            return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
+
+        tangent_avals = [a.to_tangent_aval() for a, active in zip(avals, is_active) if active]
+        jaxpr.memo[key] = stage(run, [*avals, *tangent_avals]), out_active
+    return jaxpr.memo[key]
+
+
+def with_zeros(given: Sequence[Any], is_given: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
+    """The given tangents in their places, symbolic zeros in the others; `avals` are the primals' types."""
+    values = iter(given)
+    return [next(values) if has else Zero(aval.to_tangent_aval()) for has, aval in zip(is_given, avals)]

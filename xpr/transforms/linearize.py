@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xpr.backend.array import Array, from_host
-from xpr.core.avals import Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive
+from xpr.primitives.shapes import broadcast_in_dim_p
 from xpr.transforms.stage import StageTrace, StageTracer, stage
 
 
@@ -31,6 +32,14 @@ class TangentTrace(StageTrace):
             if type(x) is StageTracer and x._trace is self:
                 return StageTrace.process(self, primitive, args, params)
         return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
+
+    def zeros(self, aval: ShapedArray) -> Any:
+        """Zeros, as an operation of the linear program."""
+        zero = np.zeros((), aval.dtype)[()]
+        if not aval.shape:
+            return zero
+        shape = {"shape": aval.shape, "broadcast_dimensions": ()}
+        return StageTrace.process(self, broadcast_in_dim_p, [zero], shape)[0]
 
     def scalar(self, x: Any, aval: Any) -> Atom:
         """A scalar residual stays a constant: reading its value would wait for the device."""
@@ -104,7 +113,10 @@ class LinearizeTrace(Trace):
 
 
 def linearize_flat(
-    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], is_active: Sequence[bool]
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    is_active: Sequence[bool],
+    forced: Sequence[bool] = (),
 ) -> tuple[list[Any], ClosedJaxpr, list[bool]]:
     """Runs `fun` on flat primals and writes its tangent program down.
 
@@ -112,6 +124,7 @@ def linearize_flat(
       fun: takes flat arguments and gives a list.
       primals: where to linearize.
       is_active: which arguments have a tangent.
+      forced: which results are to have a tangent in any case.
     Returns:
       The results; the linear jaxpr from the active tangents to those of the results that have one, its constants the
       residuals; and which results have one.
@@ -130,8 +143,14 @@ def linearize_flat(
         trace.alive = False
     mine = [type(x) is LinearizeTracer and x._trace is trace for x in results]
     outs = [x.primal if own else x for x, own in zip(results, mine)]
-    linear = trace.tangents.finish([x.tangent for x, own in zip(results, mine) if own])
-    return outs, linear, mine
+    tangents = [x.tangent if own else None for x, own in zip(results, mine)]
+    if any(forced):
+        tangents = [
+            trace.tangents.zeros(aval_of(x).to_tangent_aval()) if t is None and must else t
+            for x, t, must in zip(outs, tangents, forced)
+        ]
+    linear = trace.tangents.finish([t for t in tangents if t is not None])
+    return outs, linear, [t is not None for t in tangents]
 
 
 class Linearized:
@@ -153,20 +172,23 @@ class Linearized:
         return [next(given) if source is None else arguments[source] for source in self.residual_sources]
 
 
-def linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...]) -> Linearized:
-    """Splits a jaxpr without constants into its primal and its tangent program; remembered with the jaxpr."""
-    key = ("linearize", is_active)
+def linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...] = ()) -> Linearized:
+    """Splits a jaxpr without constants into its primal and its tangent program; remembered with the jaxpr.
+
+    Results that `forced` marks have a tangent in any case.
+    """
+    key = ("linearize", is_active, forced)
     if key not in jaxpr.memo:
-        jaxpr.memo[key] = _linearize_jaxpr(jaxpr, is_active)
+        jaxpr.memo[key] = _linearize_jaxpr(jaxpr, is_active, forced)
     return jaxpr.memo[key]
 
 
-def _linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...]) -> Linearized:
+def _linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...]) -> Linearized:
     linear = active = sources = None
 
     def run(*primals: Any) -> list[Any]:
         nonlocal linear, active, sources
-        outs, linear, active = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, is_active)
+        outs, linear, active = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, is_active, forced)
         positions = {id(x): i for i, x in enumerate(primals)}
         sources = [positions.get(id(residual)) for residual in linear.consts]
         return [*outs, *(r for r, source in zip(linear.consts, sources) if source is None)]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.backend.stablehlo import TOKEN, Builder, Module, Value
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import summarize
 from xpr.errors import UnsupportedRule
@@ -97,7 +97,18 @@ def lower_call(builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: 
     """A call of a function of its own, made once for each jaxpr in a module."""
     key = ("call", jaxpr)
     shared = builder.module.shared
+    ordered = "ordered" in effects(jaxpr)
     if key not in shared:
-        avals = [v.aval for v in jaxpr.invars]
-        shared[key] = builder.module.function(name, avals, lambda inner, args: lower_eqns(inner, jaxpr, args))
-    return builder.call(shared[key], operands, [v.aval for v in jaxpr.outvars])
+
+        def body(inner: Builder, args: list[Value]) -> list[Value]:
+            if not ordered:
+                return lower_eqns(inner, jaxpr, args)
+            inner.token = args[0]
+            results = lower_eqns(inner, jaxpr, args[1:])
+            return [inner.take_token(), *results]
+
+        shared[key] = builder.module.function(name, [TOKEN] * ordered + jaxpr.in_avals, body)
+    if not ordered:
+        return builder.call(shared[key], operands, jaxpr.out_avals)
+    builder.token, *results = builder.call(shared[key], [builder.take_token(), *operands], [TOKEN, *jaxpr.out_avals])
+    return results

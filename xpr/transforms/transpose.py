@@ -12,11 +12,12 @@ from typing import Any
 
 from xpr.core.avals import Zero
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Linear
 from xpr.core.source import summarize
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add_any
+from xpr.primitives.shapes import instantiate
 from xpr.transforms.stage import stage
 
 
@@ -86,18 +87,22 @@ def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
     totals[var] = ct if sofar is None else add_any(sofar, ct)
 
 
-def transpose_jaxpr(jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bool, ...]) -> tuple[Any, list[bool]]:
+def transpose_jaxpr(
+    jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bool, ...], forced: tuple[bool, ...] = ()
+) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr from (residuals, cotangents) to cotangents, and which linear arguments have one.
 
-    Remembered with the jaxpr, which has no constants.
+    The linear arguments that `forced` marks have one in any case. Remembered with the jaxpr, which has no constants.
     """
-    key = ("transpose", is_linear, has_ct)
+    key = ("transpose", is_linear, has_ct, forced)
     if key not in jaxpr.memo:
-        jaxpr.memo[key] = _transpose_jaxpr(jaxpr, is_linear, has_ct)
+        jaxpr.memo[key] = _transpose_jaxpr(jaxpr, is_linear, has_ct, forced)
     return jaxpr.memo[key]
 
 
-def _transpose_jaxpr(jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bool, ...]) -> tuple[Any, list[bool]]:
+def _transpose_jaxpr(
+    jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bool, ...], forced: tuple[bool, ...]
+) -> tuple[ClosedJaxpr, list[bool]]:
     residual_avals = [v.aval for v, linear in zip(jaxpr.invars, is_linear) if not linear]
     ct_avals = [v.aval for v, given in zip(jaxpr.outvars, has_ct) if given]
     reached: list[bool] = []
@@ -106,6 +111,8 @@ def _transpose_jaxpr(jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bo
         residuals, given = args[: len(residual_avals)], iter(args[len(residual_avals) :])
         cts = [next(given) if has else Zero(v.aval) for v, has in zip(jaxpr.outvars, has_ct)]
         results = backward_pass(jaxpr, residuals, cts, is_linear)
+        if any(forced):
+            results = [instantiate(ct) if must else ct for ct, must in zip(results, forced)]
         reached[:] = [type(ct) is not Zero for ct in results]
         return [ct for ct in results if type(ct) is not Zero]
 

@@ -1,0 +1,53 @@
+"""dce : (a -> b) -> (a' -> b'). A jaxpr without the equations that nothing reads, and the arguments they alone read.
+
+An equation with an effect stays. One that holds jaxprs may give up some of its results: its primitive's `dce` rule,
+where it has one, takes the equation and which results are read, and gives a smaller equation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, effects, subjaxprs
+
+
+def has_effect(eqn: JaxprEqn) -> bool:
+    """Whether running the equation does something beside giving results."""
+    primitive = eqn.primitive
+    if primitive.effect is not None and primitive.effect(**eqn.params):
+        return True
+    return primitive.call and any(effects(inner) for inner in subjaxprs(eqn))
+
+
+def dce_jaxpr(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: Sequence[bool] | bool = False
+) -> tuple[Jaxpr, list[bool]]:
+    """The part of a jaxpr that its used results need, and which of its invars that has.
+
+    Args:
+      jaxpr: the program; its constvars are all kept.
+      used_outputs: which results are wanted.
+      keep_inputs: invars that stay although nothing reads them; True for all.
+    """
+    keep = [keep_inputs] * len(jaxpr.invars) if isinstance(keep_inputs, bool) else keep_inputs
+    outvars = [v for v, used in zip(jaxpr.outvars, used_outputs) if used]
+    live: set[Any] = {v for v in outvars if isinstance(v, Var)}
+    kept: list[JaxprEqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        smaller = _live_part(eqn, live)
+        if smaller is not None:
+            kept.append(smaller)
+            live.update(v for v in smaller.invars if type(v) is not Literal)
+    used_inputs = [must or v in live for v, must in zip(jaxpr.invars, keep)]
+    invars = [v for v, used in zip(jaxpr.invars, used_inputs) if used]
+    return Jaxpr(jaxpr.constvars, invars, outvars, kept[::-1]), used_inputs
+
+
+def _live_part(eqn: JaxprEqn, live: set[Any]) -> JaxprEqn | None:
+    used = [v in live for v in eqn.outvars]
+    if not any(used) and not has_effect(eqn):
+        return None
+    if eqn.primitive.dce is None or all(used):
+        return eqn
+    return eqn.primitive.dce(eqn, used)
