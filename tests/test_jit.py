@@ -2,13 +2,14 @@
 
 import gc
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr import lax
+from xpr import lax, tree, tree_util
 
 
 class Counted:
@@ -81,6 +82,34 @@ def test_keyword_arguments_and_pytrees():
     out = jitted({"w": jnp.ones(2)}, scale=3.0)
     assert out["none"] is None
     np.testing.assert_array_equal(out["out"], [3, 3])
+
+
+def test_the_short_road_for_containers_gives_what_the_long_one_gives():
+    class Turned(NamedTuple):
+        first: object
+        second: object
+
+    tree_util.register_pytree_node(
+        Turned, lambda t: ((t.second, t.first), None), lambda _, children: Turned(children[1], children[0])
+    )
+    fun = Counted(lambda t, *, by=1.0: tree.map(lambda x: x + by, t))
+    jitted = xpr.jit(fun)
+    one, two = jnp.zeros(2), jnp.ones(3)
+    for _ in range(3):
+        out = jitted({"w": one, "b": (two, None)})
+        assert list(out) == ["w", "b"] and out["b"][1] is None
+        assert out["w"].shape == (2,) and out["b"][0].tolist() == [2, 2, 2]
+    assert fun.count == 1
+    for given in ([one, two], (one, two), Turned(one, two), {0: one, "b": two}):
+        for _ in range(2):
+            out = jitted(given)
+            assert type(out) is type(given)
+            assert sorted(x.shape for x in tree.leaves(out)) == [(2,), (3,)]
+    assert jitted([one], by=two[0]).__getitem__(0).tolist() == [1, 1]
+    assert jitted([one], by=two[:1])[0].tolist() == [1, 1]
+    assert jitted([two])[0].tolist() == [2, 2, 2]
+    with xpr.enable_x64(True):
+        assert jitted([jnp.ones(3)])[0].dtype == np.float64
 
 
 def test_decorator_with_options_and_methods():

@@ -1,13 +1,15 @@
 """jit: trace a function once per abstract signature, compile it, and run the compiled program from then on.
 
 A call takes the shortest road that fits it. Arguments that are all plain arrays, evaluated eagerly, make a tuple of
-avals that finds the compiled program directly; anything else (pytrees, scalars, static arguments, tracers) is
-flattened first. The traced jaxpr is what transformations work on: under them the call becomes an `xla_call`.
+avals that finds the compiled program directly; for plain containers of arrays their structure stands before the avals.
+Anything else (scalars, registered classes, static arguments, tracers) takes the long road. The traced jaxpr is what
+transformations work on: under them the call becomes an `xla_call`.
 """
 
 from __future__ import annotations
 
 import inspect
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +20,7 @@ from xpr.api.staging import ShapeDtypeStruct, shaped, with_static
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, buffer_of
+from xpr.backend.plain_trees import flatten_plain
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
 from xpr.control.xla_call import call
@@ -168,18 +171,20 @@ def _types(avals: Any) -> str:
 class _Caches:
     """What is remembered of one function under one set of options."""
 
-    __slots__ = ("traces", "compiled", "direct", "__weakref__")
+    __slots__ = ("traces", "compiled", "direct", "in_trees", "__weakref__")
 
     def __init__(self) -> None:
         self.traces: dict[Any, Traced] = {}
         self.compiled: dict[Any, Compiled] = {}
-        self.direct: dict[Any, Any] = {}  # by avals alone: (execute, handlers, constants, avals, rebuild)
+        self.direct: dict[Any, Any] = {}  # by avals alone: (execute, handlers, avals, rebuild)
+        self.in_trees: dict[Any, Any] = {}  # the same by the structure of plain containers and avals
         _all_caches.add(self)
 
     def clear(self) -> None:
         self.traces.clear()
         self.compiled.clear()
         self.direct.clear()
+        self.in_trees.clear()
 
 
 _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
@@ -235,7 +240,7 @@ class JitFunction:
             tuple(sorted(options.items())) if options else None,
         )  # fmt: skip
         self.caches = _caches_of(fun, frozen)
-        self.direct = self.caches.direct
+        self.direct, self.in_trees = self.caches.direct, self.caches.in_trees
         named_like(self, fun)
 
     def __repr__(self) -> str:
@@ -262,7 +267,30 @@ class JitFunction:
                     if rebuild is None:
                         return Array(avals[0], None, outs[0])
                     return rebuild([Array(a, None, b) for a, b in zip(avals, outs)])
+        if self.in_trees and type(context.trace) is EvalTrace:
+            found = self.find_in_tree(args, kwargs)
+            if found is not None:
+                (execute, handlers, avals, rebuild), buffers = found
+                outs = execute(buffers).consume_with_handlers(handlers)
+                return rebuild([Array(a, None, b) for a, b in zip(avals, outs)])
         return self.call(args, kwargs)
+
+    def find_in_tree(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]] | None:
+        """The program for plain containers of arrays and the buffers to run it on, where all is as it was before."""
+        plain = flatten_plain((args, kwargs))
+        if plain is None:
+            return None
+        leaves, structure = plain
+        key: list[Any] = [settings.trace_key, structure]
+        buffers: list[Any] = []
+        for x in leaves:
+            if type(x) is not Array or x._device is not None:
+                return None
+            key.append(x.aval)
+            buffer = x._buffer
+            buffers.append(x.buffer if buffer is None else buffer)
+        entry = self.in_trees.get(tuple(key))
+        return None if entry is None else (entry, buffers)
 
     @boundary
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -400,7 +428,7 @@ class JitFunction:
                 if isinstance(constant, Tracer):
                     raise UnexpectedTracerError(escaped(constant))
             compiled = self.caches.compiled[place] = traced.lower(device).compile()
-            self.remember_direct(compiled, args, kwargs, avals, device)
+            self.remember_direct(compiled, args, kwargs, leaves, avals, device)
         return compiled
 
     def remember_direct(
@@ -408,23 +436,23 @@ class JitFunction:
         compiled: Compiled,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        leaves: Sequence[Any],
         avals: Sequence[ShapedArray],
         device: Any,
     ) -> None:
-        """Lets calls with plain arrays find the program by their avals alone."""
-        plain = not kwargs and all(type(x) is Array for x in args) and not self.static_argnums
+        """Lets calls with arrays, also in plain containers, find the program by structure and avals alone."""
         simple = not compiled.constants and not compiled.traced.donated and device is devices.default_device()
-        if not plain or not simple or context.axes:
+        if self.static_argnums or self.static_argnames or not simple or context.axes:
             return
-        executable = compiled.executable
-        out_tree = compiled.out_tree
-        leaf = out_tree == tree.structure(0)
-        self.direct[settings.trace_key, *avals] = (
-            executable.raw.execute_sharded,
-            executable.handlers,
-            executable.out_avals,
-            None if leaf else out_tree.unflatten,
-        )
+        executable, rebuild = compiled.executable, compiled.out_tree.unflatten
+        found = (executable.raw.execute_sharded, executable.handlers, executable.out_avals)
+        if not kwargs and all(type(x) is Array for x in args):
+            leaf = compiled.out_tree == tree.structure(0)
+            self.direct[settings.trace_key, *avals] = (*found, None if leaf else rebuild)
+            return
+        plain = flatten_plain((args, kwargs))
+        if plain is not None and len(plain[0]) == len(leaves) and all(map(operator.is_, plain[0], leaves)):
+            self.in_trees[settings.trace_key, plain[1], *avals] = (*found, rebuild)
 
     @boundary
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
