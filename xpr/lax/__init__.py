@@ -5,6 +5,8 @@ from xpr.control.custom_derivatives import custom_lin_p as custom_lin_p
 from xpr.control.custom_derivatives import custom_vjp_call_p as custom_vjp_call_p
 from xpr.control.reduce import reduce as reduce
 from xpr.control.reduce_window import reduce_window as reduce_window
+from xpr.control.scan import scan_p as scan_p
+from xpr.control.scan_function import scan as scan
 from xpr.control.scatter_apply import scatter_apply as scatter_apply
 from xpr.control.scatter_apply import scatter_apply_p as scatter_apply_p
 from xpr.control.stop_gradient import stop_gradient as stop_gradient

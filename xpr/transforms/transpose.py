@@ -69,6 +69,8 @@ def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
 
 def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any]) -> None:
     operands = [v.val if type(v) is Literal else known[v] if v in known else Linear(v.aval) for v in eqn.invars]
+    if Linear not in map(type, operands):  # zeros that stand for a tangent
+        return
     cts = [totals.pop(v) if v in totals else Zero(v.aval) for v in eqn.outvars]
     try:
         given = eqn.primitive.transpose(cts, operands, **eqn.params)

@@ -1,0 +1,477 @@
+"""scan: a loop over the rows of arrays that carries state, as one operation.
+
+Operands are laid out `consts | carry | xs`, and so are the arguments of the body, which has one row of each of the xs;
+results are `carry | ys`, and the body gives one row of each of the ys. `Layout` cuts lists so laid out. Every rule
+turns the loop into another loop with a body made from the first, which is remembered with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from xpr.control.activity import Flags, reached_inputs, reached_outputs, settle, spread
+from xpr.control.scan_lowering import scan_lower, scan_reference
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import current
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
+from xpr.core.primitive import Linear, Primitive, register
+from xpr.primitives.elementwise import add_any_p
+from xpr.primitives.shapes import instantiate, mapped_to
+from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.dce import dce_jaxpr, has_effect
+from xpr.transforms.evaluate import run_operation
+from xpr.transforms.jvp import jvp_jaxpr, with_zeros
+from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
+from xpr.transforms.partial_eval import Partial, partial_eval_jaxpr
+from xpr.transforms.transpose import transpose_jaxpr
+
+T = TypeVar("T")
+
+
+class Layout:
+    """Cuts lists that are laid out `consts | carry | xs` (operands), or `carry | ys` (results)."""
+
+    __slots__ = ("num_carry", "num_consts")
+
+    def __init__(self, num_consts: int, num_carry: int):
+        self.num_consts, self.num_carry = num_consts, num_carry
+
+    def operands(self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
+        first, second = self.num_consts, self.num_consts + self.num_carry
+        return list(values[:first]), list(values[first:second]), list(values[second:])
+
+    def results(self, values: Sequence[T]) -> tuple[list[T], list[T]]:
+        return list(values[: self.num_carry]), list(values[self.num_carry :])
+
+
+def layout_of(params: dict[str, Any]) -> Layout:
+    return Layout(params["num_consts"], params["num_carry"])
+
+
+def bind_scan(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+    xs: Sequence[Any],
+    like: dict[str, Any],
+    linear: Sequence[bool] | None = None,
+    **changes: Any,
+) -> list[Any]:
+    """Applies a scan of another body, its other parameters those of `like` but for `changes`."""
+    operands = [*consts, *carry, *xs]
+    flags = tuple(linear) if linear is not None else (False,) * len(operands)
+    params = {**like, "jaxpr": jaxpr, "linear": flags, "num_carry": len(carry), "num_consts": len(consts), **changes}
+    return scan_p.bind(*operands, **params)
+
+
+def _abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
+    jaxpr, length = params["jaxpr"], params["length"]
+    layout = layout_of(params)
+    consts, carry, xs = layout.operands(avals)
+    rows = [a.update(shape=a.shape[1:]) if a.shape[:1] == (length,) else None for a in xs]
+    given = [*consts, *carry, *rows]
+    wanted = jaxpr.in_avals
+    if len(given) != len(wanted) or any(
+        a is None or a.shape != w.shape or a.dtype != w.dtype for a, w in zip(given, wanted)
+    ):
+        raise TypeError(
+            f"scan: the body takes ({_types(wanted)}), of which the last {len(wanted) - layout.num_consts} after "
+            f"{layout.num_consts} constants and {layout.num_carry} carries are rows of arrays of length {length}; "
+            f"the operands are ({_types(avals)})."
+        )
+    carry_out, ys = layout.results(jaxpr.out_avals)
+    return [*carry_out, *(y.update(shape=(length, *y.shape)) for y in ys)]
+
+
+def _types(avals: Sequence[ShapedArray]) -> str:
+    return ", ".join(a.str_short() for a in avals)
+
+
+# -- Bodies rearranged: transformations of a jaxpr put its own arguments first and what they add last.
+
+
+def _rearranged(
+    closed: ClosedJaxpr, key: Any, arguments: Callable[[list[Var]], Sequence[Var]], results: Callable[[list[Any]], Any]
+) -> Jaxpr:
+    """A jaxpr with its constants as leading arguments and the others in another order; remembered with it."""
+    jaxpr = closed.jaxpr
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = jaxpr.replace(
+            constvars=[], invars=[*jaxpr.constvars, *arguments(jaxpr.invars)], outvars=list(results(jaxpr.outvars))
+        )
+    return jaxpr.memo[key]
+
+
+def _picked(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
+    return [x for x, flag in zip(values, flags) if flag]
+
+
+def _is_active(tangents: Sequence[Any]) -> Flags:
+    return tuple([type(t) is not Zero for t in tangents])
+
+
+# -- jvp: one loop that carries the tangents beside the values.
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    body, layout = params["jaxpr"], layout_of(params)
+    consts, start, xs = layout.operands(_is_active(tangents))
+    num_ys = len(body.outvars) - layout.num_carry
+
+    def trace(carry: Flags, forced: Flags) -> Any:
+        made = jvp_jaxpr(body, (*consts, *carry, *xs), forced + (False,) * num_ys)
+        return made, made[1][: layout.num_carry]
+
+    bound = spread(tuple(start), lambda c: reached_outputs(body, (*consts, *c, *xs), True)[: layout.num_carry])
+    (closed, out_active), carry = settle(tuple(start), bound, trace)
+
+    n, c = len(body.invars), layout.num_carry
+    of_tangents = Layout(sum(consts), sum(carry))
+    carry_active, ys_active = layout.results(out_active)
+
+    def arguments(invars: list[Var]) -> list[Var]:
+        own, extra = layout.operands(invars[:n]), of_tangents.operands(invars[n:])
+        return [v for pair in zip(own, extra) for part in pair for v in part]
+
+    def results(outvars: list[Any]) -> list[Any]:
+        own, extra = outvars[: len(out_active)], outvars[len(out_active) :]
+        m = sum(carry_active)
+        return [*own[:c], *extra[:m], *own[c:], *extra[m:]]
+
+    jaxpr = _rearranged(closed, ("scan jvp", layout.num_consts, c), arguments, results)
+    p_consts, p_carry, p_xs = layout.operands(primals)
+    t_consts, t_carry, t_xs = layout.operands(tangents)
+    outs = bind_scan(
+        jaxpr,
+        [*closed.consts, *p_consts, *_picked(t_consts, consts)],
+        [*p_carry, *(instantiate(t) for t in _picked(t_carry, carry))],
+        [*p_xs, *_picked(t_xs, xs)],
+        params,
+    )
+    m = sum(carry_active)
+    own = [*outs[:c], *outs[c + m : c + m + num_ys]]
+    extra = [*outs[c : c + m], *outs[c + m + num_ys :]]
+    avals = [aval_of(x) for x in own]
+    return own, with_zeros(extra, [*carry_active, *ys_active], avals)
+
+
+# -- linearize: a loop that computes the values and stacks the residuals, and a linear one over the stacks.
+
+
+class _Split:
+    """A body split in two, and where each residual of the linear loop comes from.
+
+    `forward` is the body of the first loop: its results are those of the original, then a row of each stacked
+    residual. `hoisted` computes from the constants what is the same in every step, once. `sources` says of each
+    residual: ("const", i) or ("x", i), an operand of the original loop; ("hoisted", j); ("stacked", k), the k-th of
+    the ys of the forward loop.
+    """
+
+    __slots__ = ("active", "carry", "forward", "forward_consts", "hoisted", "linear", "sources")
+
+    def __init__(self, split: Linearized, carry: Flags, layout: Layout):
+        self.carry, self.active = carry, split.active_outs
+        self.forward_consts = split.primal.consts
+        whole = constvars_to_invars(split.primal)
+        k = len(self.forward_consts)
+        n_outs = len(split.active_outs)
+        residuals = iter(whole.outvars[n_outs:])
+        invariant = _invariants(whole, whole.invars[: k + layout.num_consts])
+        hoisted: list[Any] = []
+        outvars = list(whole.outvars[:n_outs])
+        self.sources: list[tuple[str, int]] = []
+        own = whole.invars[k:]
+        for source in split.residual_sources:
+            var = own[source] if source is not None else next(residuals)
+            if source is not None and source < layout.num_consts:
+                self.sources.append(("const", source))
+            elif source is not None and source >= layout.num_consts + layout.num_carry:
+                self.sources.append(("x", source - layout.num_consts - layout.num_carry))
+            elif type(var) is Literal or var in invariant:
+                self.sources.append(("hoisted", len(hoisted)))
+                hoisted.append(var)
+            else:
+                ys = outvars[layout.num_carry :]
+                place = next((i for i, y in enumerate(ys) if y is var), len(ys))
+                if place == len(ys):
+                    outvars.append(var)
+                self.sources.append(("stacked", place))
+        everything = [True] * len(outvars)
+        self.forward, _ = dce_jaxpr(whole.replace(outvars=outvars), everything, keep_inputs=True)
+        constants = whole.replace(outvars=hoisted)
+        self.hoisted, _ = dce_jaxpr(constants, [True] * len(hoisted), keep_inputs=True)
+        self.linear = self._rearranged_linear(split.linear, layout)
+
+    def is_constant(self) -> list[bool]:
+        """Which residuals are the same in every step."""
+        return [kind in ("const", "hoisted") for kind, _ in self.sources]
+
+    def _rearranged_linear(self, linear: Jaxpr, layout: Layout) -> Jaxpr:
+        """The linear body, its arguments `constant residuals, tangents of consts | of carry | of xs, other residuals`."""
+        residuals, tangents = linear.invars[: len(self.sources)], linear.invars[len(self.sources) :]
+        constant = self.is_constant()
+        rows = _picked(residuals, [not c for c in constant])
+        return linear.replace(invars=[*_picked(residuals, constant), *tangents, *rows])
+
+
+def _invariants(jaxpr: Jaxpr, constants: Sequence[Var]) -> set[Any]:
+    """The variables computed from constants alone."""
+    found: set[Any] = set(constants)
+    for eqn in jaxpr.eqns:
+        if all(type(v) is Literal or v in found for v in eqn.invars) and not has_effect(eqn):
+            found.update(eqn.outvars)
+    return found
+
+
+def _split_body(body: Jaxpr, layout: Layout, active: Flags) -> _Split:
+    key = ("scan linearize", layout.num_consts, layout.num_carry, active)
+    if key not in body.memo:
+        consts, start, xs = layout.operands(active)
+        num_ys = len(body.outvars) - layout.num_carry
+
+        def trace(carry: Flags, forced: Flags) -> Any:
+            made = linearize_jaxpr(body, (*consts, *carry, *xs), forced + (False,) * num_ys)
+            return made, made.active_outs[: layout.num_carry]
+
+        bound = spread(tuple(start), lambda c: reached_outputs(body, (*consts, *c, *xs), True)[: layout.num_carry])
+        split, carry = settle(tuple(start), bound, trace)
+        body.memo[key] = _Split(split, carry, layout)
+    return body.memo[key]
+
+
+def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
+    body, layout = params["jaxpr"], layout_of(params)
+    active = _is_active(tangents)
+    split = _split_body(body, layout, active)
+    consts, carry, xs = layout.operands(primals)
+    all_consts = [*split.forward_consts, *consts]
+    with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
+        given = bind_scan(split.forward, all_consts, carry, xs, params)
+        hoisted = eval_jaxpr(split.hoisted, (), *all_consts, *carry, *xs) if split.hoisted.outvars else []
+    outs = given[: len(body.outvars)]
+    if not any(split.active):
+        return outs, with_zeros([], split.active, body.out_avals)
+    found = {"const": consts, "x": xs, "hoisted": hoisted, "stacked": given[layout.num_carry :]}
+    residuals = [found[kind][i] for kind, i in split.sources]
+    constant = split.is_constant()
+    t_consts, t_carry, t_xs = layout.operands(tangents)
+    c_active, _, x_active = layout.operands(active)
+    first = [*_picked(residuals, constant), *_picked(t_consts, c_active)]
+    second = [trace.tangents.zeros(t.aval) if type(t) is Zero else t for t in _picked(t_carry, split.carry)]
+    last = [*_picked(t_xs, x_active), *_picked(residuals, [not c for c in constant])]
+    linear = [
+        *(i >= sum(constant) for i in range(len(first))),
+        *(True for _ in second),
+        *(i < sum(x_active) for i in range(len(last))),
+    ]
+    out_tangents = bind_scan(split.linear, first, second, last, params, linear)
+    return outs, with_zeros(out_tangents, split.active, [aval_of(x) for x in outs])
+
+
+# -- transpose: a loop the other way round, which carries the cotangents of the carry and sums those of the constants.
+
+
+class _Transposed:
+    """The body of the transposed loop: `residuals | sums, cotangents of the carry | cotangents of ys, residuals`.
+
+    `consts`, `carry` and `xs` say of the original's linear operands which have a cotangent.
+    """
+
+    __slots__ = ("carry", "consts", "body", "constants", "xs")
+
+    def __init__(self, closed: ClosedJaxpr, reached: Sequence[bool], carry: Flags, n_consts: int, n_res: int, n_c: int):
+        jaxpr = closed.jaxpr
+        self.constants = closed.consts
+        self.consts, self.carry = list(reached[:n_consts]), carry
+        self.xs = list(reached[n_consts + len(carry) :])
+        n_sums, n_carry = sum(self.consts), sum(carry)
+        residuals, cts = jaxpr.invars[:n_res], jaxpr.invars[n_res:]
+        terms, rest = jaxpr.outvars[:n_sums], jaxpr.outvars[n_sums:]
+        before, after = [Var(v.aval) for v in terms], [Var(v.aval) for v in terms]
+        sums = [JaxprEqn([b, t], [a], add_any_p, {}) for b, t, a in zip(before, terms, after)]
+        invars = [*jaxpr.constvars, *residuals[:n_c], *before, *cts[:n_carry], *cts[n_carry:], *residuals[n_c:]]
+        self.body = Jaxpr([], invars, [*after, *rest], [*jaxpr.eqns, *sums])
+
+
+def _transposed_body(body: Jaxpr, layout: Layout, is_linear: Flags, has_ct: Flags) -> _Transposed:
+    key = ("scan transpose", layout.num_consts, layout.num_carry, is_linear, has_ct)
+    if key not in body.memo:
+        consts, _, xs = layout.operands(is_linear)
+        start, ys = layout.results(has_ct)
+        n_consts, n_xs = sum(consts), sum(xs)
+
+        def trace(carry: Flags, forced: Flags) -> Any:
+            everywhere = (False,) * n_consts + forced + (False,) * n_xs
+            made = transpose_jaxpr(body, is_linear, (*carry, *ys), everywhere)
+            return made, made[1][n_consts : n_consts + layout.num_carry]
+
+        def reached(carry: Flags) -> list[bool]:
+            return layout.operands(reached_inputs(body, (*carry, *ys), is_linear))[1]
+
+        (closed, found), carry = settle(tuple(start), spread(tuple(start), reached), trace)
+        n_residual_consts = len(consts) - n_consts
+        n_residuals = n_residual_consts + len(xs) - n_xs
+        body.memo[key] = _Transposed(closed, found, carry, n_consts, n_residuals, n_residual_consts)
+    return body.memo[key]
+
+
+def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
+    body, layout = params["jaxpr"], layout_of(params)
+    is_linear = _linear_in_body(body, layout, [type(x) is Linear for x in operands])
+    if not all(layout.operands(is_linear)[1]):
+        return _transpose_rest(cts, operands, is_linear, params)
+    consts, carry, xs = layout.operands(operands)
+    made = _transposed_body(body, layout, is_linear, _is_active(cts))
+    ct_carry, ct_ys = layout.results(cts)
+
+    def known(values: Sequence[Any]) -> list[Any]:
+        return [x for x in values if type(x) is not Linear]
+
+    linear_consts = [x for x in consts if type(x) is Linear]
+    sums = [instantiate(Zero(x.aval)) for x in _picked(linear_consts, made.consts)]
+    start = [instantiate(ct) for ct in _picked(ct_carry, made.carry)]
+    outs = iter(
+        bind_scan(
+            made.body,
+            [*made.constants, *known(consts)],
+            [*sums, *start],
+            [*(ct for ct in ct_ys if type(ct) is not Zero), *known(xs)],
+            params,
+            reverse=not params["reverse"],
+        )
+    )
+    found = iter([next(outs) if has else None for has in (*made.consts, *made.carry, *made.xs)])
+    return [next(found) if linear else None for linear in is_linear]
+
+
+def _linear_in_body(body: Jaxpr, layout: Layout, is_linear: Sequence[bool]) -> Flags:
+    """Which arguments of the body are linear: also a carry that starts with zeros, and that linear values are added to."""
+    consts, start, xs = layout.operands(is_linear)
+
+    def reached(carry: Flags) -> list[bool]:
+        return reached_outputs(body, (*consts, *carry, *xs), False)[: layout.num_carry]
+
+    return (*consts, *spread(tuple(start), reached), *xs)
+
+
+def _transpose_rest(
+    cts: Sequence[Any], operands: Sequence[Any], is_linear: Sequence[bool], params: dict[str, Any]
+) -> list[Any]:
+    """Runs the part of the loop that is not linear, such as a counter, and transposes what is left."""
+    body, layout = params["jaxpr"], layout_of(params)
+    known = tuple([not flag for flag in is_linear])
+    key = ("scan known", known)
+    if key not in body.memo:
+        body.memo[key] = _Known(partial_eval_jaxpr(body, known))
+    split = body.memo[key]
+    consts, carry, xs = (_picked(*pair) for pair in zip(layout.operands(operands), layout.operands(known)))
+    given = bind_scan(split.known, consts, carry, xs, params)
+    residuals = given[len(given) - split.num_residuals :]
+    linear_parts = [_picked(*pair) for pair in zip(layout.operands(operands), layout.operands(is_linear))]
+    changes = {"jaxpr": split.linear, "num_consts": len(linear_parts[0]), "num_carry": len(linear_parts[1])}
+    cts = [ct for ct, flag in zip(cts, split.out_known) if not flag]
+    operands = [*(x for part in linear_parts for x in part), *residuals]
+    found = iter(_transpose(cts, operands, **{**params, **changes}))
+    return [next(found) if flag else None for flag in is_linear]
+
+
+class _Known:
+    """A body split into what is known and what is linear; the latter takes a row of each residual last."""
+
+    __slots__ = ("known", "linear", "num_residuals", "out_known")
+
+    def __init__(self, split: Partial):
+        self.known, self.num_residuals, self.out_known = split.known, split.num_residuals, split.out_known
+        rows, own = split.unknown.invars[: split.num_residuals], split.unknown.invars[split.num_residuals :]
+        self.linear = split.unknown.replace(invars=[*own, *rows])
+
+
+# -- batch: one loop over rows that are arrays of rows.
+
+
+def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    return _batch_named(None, size, values, dims, **params)
+
+
+def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    body, layout = params["jaxpr"], layout_of(params)
+    d_consts, d_carry, d_xs = layout.operands(dims)
+    start = tuple([d is not None for d in d_carry])
+    consts_mapped, xs_mapped = [d is not None for d in d_consts], [d is not None for d in d_xs]
+
+    def reached(carry: Flags) -> list[bool]:
+        return reached_outputs(body, (*consts_mapped, *carry, *xs_mapped), False)[: layout.num_carry]
+
+    mapped = spread(start, reached)
+    in_dims = (*d_consts, *(0 if m else None for m in mapped), *(0 if m else None for m in xs_mapped))
+    rows_first = mapped + (False,) * (len(body.outvars) - layout.num_carry)
+    closed, out_dims = batch_jaxpr(body, size, in_dims, axis_name, rows_first)
+    if tuple(d is not None for d in out_dims[: layout.num_carry]) != mapped:  # a collective made rows of what had none
+        mapped = tuple(d is not None for d in out_dims[: layout.num_carry])
+        return _batch_named(axis_name, size, *_with_rows(values, dims, layout, mapped, size), **params)
+    consts, carry, xs = layout.operands(values)
+    outs = bind_scan(
+        constvars_to_invars(closed),
+        [*closed.consts, *consts],
+        [mapped_to(x, d, size) if m else x for x, d, m in zip(carry, d_carry, mapped)],
+        [x if d is None else mapped_to(x, d, size, 1) for x, d in zip(xs, d_xs)],
+        params,
+    )
+    carry_dims, y_dims = layout.results(out_dims)
+    return outs, [*carry_dims, *(None if d is None else 1 for d in y_dims)]
+
+
+def _with_rows(
+    values: Sequence[Any], dims: Sequence[int | None], layout: Layout, mapped: Flags, size: int
+) -> tuple[list[Any], list[int | None]]:
+    """The operands with more of the carry mapped."""
+    consts, carry, xs = layout.operands(values)
+    d_consts, d_carry, d_xs = layout.operands(dims)
+    rows = [mapped_to(x, d, size) if m else x for x, d, m in zip(carry, d_carry, mapped)]
+    return [*consts, *rows, *xs], [*d_consts, *(0 if m else None for m in mapped), *d_xs]
+
+
+# -- dce: a loop without the carries and ys that nothing reads.
+
+
+def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    params = eqn.params
+    body, layout = params["jaxpr"], layout_of(params)
+    start, ys = layout.results(used)
+    n = len(body.invars) - layout.num_consts - layout.num_carry
+
+    def read(carry: Flags) -> list[bool]:
+        _, inputs = dce_jaxpr(body, (*carry, *ys))
+        return layout.operands(inputs)[1]
+
+    carry = spread(tuple(start), read)
+    smaller, inputs = dce_jaxpr(body, (*carry, *ys), (False,) * layout.num_consts + carry + (False,) * n)
+    kept = (*carry, *ys)
+    invars = _picked(eqn.invars, inputs)
+    changes = {
+        "jaxpr": smaller,
+        "linear": tuple(_picked(params["linear"], inputs)),
+        "num_consts": sum(inputs[: layout.num_consts]),
+        "num_carry": sum(carry),
+    }
+    return eqn.replace(invars=invars, outvars=_picked(eqn.outvars, kept), params={**params, **changes})
+
+
+scan_p = register(
+    Primitive(
+        "scan",
+        abstract=_abstract,
+        reference=scan_reference,
+        lower=scan_lower,
+        jvp=_jvp,
+        transpose=_transpose,
+        batch=_batch,
+        linearize=_linearize,
+        batch_named=_batch_named,
+        evaluate=lambda args, params: run_operation(scan_p, args, params),
+        dce=_dce,
+        multiple_results=True,
+        call=True,
+    )
+)
