@@ -44,8 +44,11 @@ from xpr.config import default_device as default_device
 from xpr.config import disable_jit as disable_jit
 from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
-from xpr.control.custom_derivatives import custom_jvp as custom_jvp
-from xpr.control.custom_derivatives import custom_vjp as custom_vjp
+from xpr.control import checkpoint_policies as checkpoint_policies
+from xpr.control.checkpoint import checkpoint as checkpoint
+from xpr.control.checkpoint import remat as remat
+from xpr.control.custom_jvp import custom_jvp as custom_jvp
+from xpr.control.custom_vjp import custom_vjp as custom_vjp
 from xpr.core.avals import typeof as typeof
 
 __version__ = "0.1.0"

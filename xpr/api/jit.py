@@ -16,7 +16,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.api.boundary import boundary
-from xpr.api.staging import ShapeDtypeStruct, shaped, with_static
+from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, buffer_of
@@ -31,7 +31,7 @@ from xpr.core.primitive import all_primitives
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
-from xpr.transforms.flat import FlatFunction, named_like, signature_of
+from xpr.transforms.flat import FlatFunction, named_like, signature_of, with_static
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.stage import StageTrace, stage
 

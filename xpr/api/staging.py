@@ -12,7 +12,7 @@ from xpr.api.boundary import boundary
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
+from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage
 
 
@@ -110,18 +110,6 @@ def trace_function(
     flat = FlatFunction(with_static(fun, static, args), in_tree)
     closed = stage(flat, [shaped(x) for x in leaves], signature_of(verb, flat.fun, dynamic, kwargs))
     return closed, flat.out_tree
-
-
-def with_static(fun: Callable[..., Any], static: Sequence[int], args: Sequence[Any]) -> Callable[..., Any]:
-    """`fun` as a function of its other arguments, those at `static` being filled in from `args`."""
-    if not static:
-        return fun
-
-    def rest(*dynamic: Any, **kwargs: Any) -> Any:
-        given = iter(dynamic)
-        return fun(*(x if i in static else next(given) for i, x in enumerate(args)), **kwargs)
-
-    return named_like(rest, fun)
 
 
 @boundary

@@ -1,8 +1,10 @@
 """Primitives and the functions that apply them, one to one: no promotion, no broadcasting but of scalars."""
 
-from xpr.control.custom_derivatives import custom_jvp_call_p as custom_jvp_call_p
-from xpr.control.custom_derivatives import custom_lin_p as custom_lin_p
-from xpr.control.custom_derivatives import custom_vjp_call_p as custom_vjp_call_p
+from xpr.control.checkpoint import checkpoint_p as checkpoint_p
+from xpr.control.checkpoint_policies import name_p as name_p
+from xpr.control.custom_jvp import custom_jvp_call_p as custom_jvp_call_p
+from xpr.control.custom_lin import custom_lin_p as custom_lin_p
+from xpr.control.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
 from xpr.control.reduce import reduce as reduce
 from xpr.control.reduce_window import reduce_window as reduce_window
 from xpr.control.scan import scan_p as scan_p

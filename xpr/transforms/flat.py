@@ -116,3 +116,15 @@ def named_like(wrapper: Any, fun: Callable[..., Any]) -> Any:
             setattr(wrapper, attribute, value)
     wrapper.__wrapped__ = fun
     return wrapper
+
+
+def with_static(fun: Callable[..., Any], static: Sequence[int], args: Sequence[Any]) -> Callable[..., Any]:
+    """`fun` as a function of its other arguments, those at `static` being filled in from `args`."""
+    if not static:
+        return fun
+
+    def rest(*dynamic: Any, **kwargs: Any) -> Any:
+        given = iter(dynamic)
+        return fun(*(x if i in static else next(given) for i, x in enumerate(args)), **kwargs)
+
+    return named_like(rest, fun)

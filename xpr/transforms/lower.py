@@ -93,8 +93,10 @@ def literal(builder: Builder, atom: Literal) -> Value:
     return builder.constant(np.asarray(atom.val).astype(atom.aval.dtype)[()], atom.aval)
 
 
-def lower_call(builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: str) -> list[Value]:
-    """A call of a function of its own, made once for each jaxpr in a module."""
+def lower_call(
+    builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: str, inline: bool = True
+) -> list[Value]:
+    """A call of a function of its own, made once for each jaxpr in a module; `inline` as in `Builder.call`."""
     key = ("call", jaxpr)
     shared = builder.module.shared
     ordered = "ordered" in effects(jaxpr)
@@ -109,6 +111,7 @@ def lower_call(builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: 
 
         shared[key] = builder.module.function(name, [TOKEN] * ordered + jaxpr.in_avals, body)
     if not ordered:
-        return builder.call(shared[key], operands, jaxpr.out_avals)
-    builder.token, *results = builder.call(shared[key], [builder.take_token(), *operands], [TOKEN, *jaxpr.out_avals])
+        return builder.call(shared[key], operands, jaxpr.out_avals, inline)
+    types = [TOKEN, *jaxpr.out_avals]
+    builder.token, *results = builder.call(shared[key], [builder.take_token(), *operands], types, inline)
     return results
