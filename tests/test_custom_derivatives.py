@@ -138,9 +138,10 @@ def test_vjp_without_cotangents_and_nondiff():
     assert float(xpr.grad(quiet)(2.0)) == 0
 
 
-def test_forward_mode_of_a_vjp_rule_is_refused_with_a_way_out():
-    with pytest.raises(UnsupportedRule, match="no forward-mode derivative.*grad, vjp or jacrev"):
-        xpr.jvp(scaled, (2.0, 3.0), (1.0, 1.0))
+def test_forward_mode_of_a_vjp_rule_transposes_its_second_half():
+    assert [float(x) for x in xpr.jvp(scaled, (2.0, 3.0), (1.0, 1.0))] == [6, 230]
+    assert float(xpr.jit(lambda x: xpr.jvp(scaled, (x, 3.0), (1.0, 0.0))[1])(2.0)) == 30
+    assert float(xpr.linearize(scaled, 2.0, 3.0)[1](0.0, 1.0)) == 200
 
 
 def test_closing_over_a_differentiated_value_is_refused():

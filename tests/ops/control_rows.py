@@ -3,7 +3,9 @@
 import numpy as np
 
 from tests.ops.table import ANY, FromTypes, Row, Sample, booleans, complexes, floats, integers
-from xpr.control.custom_derivatives import custom_jvp_call_p, custom_vjp_call_p
+from xpr.control.custom_jvp import custom_jvp_call_p
+from xpr.control.custom_lin import custom_lin_p
+from xpr.control.custom_vjp import custom_vjp_call_p
 from xpr.control.stop_gradient import stop_gradient_p
 from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import Zero, aval_of
@@ -30,7 +32,7 @@ def sine(x):
     return [sin(x)]
 
 
-def sine_jvp(primals, tangents):
+def sine_jvp(constants, primals, tangents):
     (x,), (t,) = primals, tangents
     return [sin(x)], [mul(instantiate(t), cos(x))]
 
@@ -39,22 +41,25 @@ def product(x, y):
     return [mul(x, y)]
 
 
-def product_jvp(primals, tangents):
+def product_jvp(constants, primals, tangents):
     """The rule of products, which keeps symbolic zeros."""
     (x, y), (t, u) = primals, tangents
     terms = [mul(z, t) for z, t in ((y, t), (x, u)) if type(t) is not Zero]
     return product(x, y), [add(*terms) if len(terms) == 2 else terms[0]]
 
 
-def sine_fwd(primals):
-    return sine(*primals), [cos(primals[0])]
+def sine_fwd(constants, primals, active):
+    return sine(*primals), [cos(primals[0])], times
 
 
-def sine_bwd(residuals, cts):
+def times(residuals, cts):
+    """The cotangent of sine's argument, and what multiplication by the residual does to tangents, transposed."""
     return [mul(residuals[0], cts[0])]
 
 
-FORWARD = "a custom_vjp rule says nothing of tangents"
+def linear_types(*avals):
+    """The types of the results of a `times` of tangents."""
+    return avals[1:]
 
 ROWS = [
     Row(xla_call_p, [Sample(floats(2, 3), floats(2, 3, salt=1), call_jaxpr=jaxpr_of(two_results), name="f"),
@@ -66,10 +71,11 @@ ROWS = [
                             Sample(floats(3), floats(3, salt=1), call_jaxpr=jaxpr_of(product), jvp=product_jvp,
                                    name="product", num_consts=0)],
         skip={"transpose": "sometimes it is of a function that is not linear"}),
-    Row(custom_vjp_call_p, [Sample(floats(2, 3), call_jaxpr=jaxpr_of(sine), fwd=sine_fwd, bwd=sine_bwd, name="sine",
-                                   num_consts=0)],
-        skip={"jvp": FORWARD, "linearize": FORWARD, "vjp": FORWARD, "order2": FORWARD, "commute": FORWARD,
-              "zeros": FORWARD, "transpose": "sometimes it is of a function that is not linear"}),
+    Row(custom_vjp_call_p, [Sample(floats(2, 3), call_jaxpr=jaxpr_of(sine), fwd=sine_fwd, name="sine", num_consts=0)],
+        skip={"transpose": "sometimes it is of a function that is not linear"}),
+    Row(custom_lin_p, [Sample(floats(2, 3), floats(2, 3, salt=1), num_res=1, active=(True,), pull=times, name="times",
+                              out_avals=FromTypes(linear_types), all_out_avals=FromTypes(linear_types))],
+        meaning=lambda residual, tangent, **params: [residual * tangent]),
     Row(stop_gradient_p, [Sample(floats(2, 3)), Sample(complexes(2)), Sample(integers(3)), Sample(booleans())],
         dtypes=ANY, skip={"jvp": "it has no derivative, by design"}),
     Row(stop_gradient_p, [Sample(np.float32([np.inf, np.nan, -0.0]), edges=True)]),
