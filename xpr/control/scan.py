@@ -3,18 +3,22 @@
 Operands are laid out `consts | carry | xs`, and so are the arguments of the body, which has one row of each of the xs;
 results are `carry | ys`, and the body gives one row of each of the ys. `Layout` cuts lists so laid out. Every rule
 turns the loop into another loop with a body made from the first, which is remembered with it.
+
+The rules serve the loops of control/bounded_scan.py too: their first argument says how to apply the loop that they
+make. Such a loop may have a meaning of its own for the first of its constants, which therefore stays the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from xpr.control.activity import Flags, reached_inputs, reached_outputs, settle, spread
 from xpr.control.scan_lowering import scan_lower, scan_reference
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.primitives.elementwise import add_any_p
 from xpr.primitives.shapes import instantiate, mapped_to
@@ -49,6 +53,9 @@ def layout_of(params: dict[str, Any]) -> Layout:
     return Layout(params["num_consts"], params["num_carry"])
 
 
+Bind = Callable[..., list[Any]]
+
+
 def bind_scan(
     jaxpr: Jaxpr,
     consts: Sequence[Any],
@@ -65,7 +72,7 @@ def bind_scan(
     return scan_p.bind(*operands, **params)
 
 
-def _abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
+def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
     jaxpr, length = params["jaxpr"], params["length"]
     layout = layout_of(params)
     consts, carry, xs = layout.operands(avals)
@@ -92,14 +99,20 @@ def _types(avals: Sequence[ShapedArray]) -> str:
 
 
 def _rearranged(
-    closed: ClosedJaxpr, key: Any, arguments: Callable[[list[Var]], Sequence[Var]], results: Callable[[list[Any]], Any]
+    closed: ClosedJaxpr,
+    key: Any,
+    arguments: Callable[[list[Var]], tuple[list[Var], list[Var]]],
+    results: Callable[[list[Any]], Any],
 ) -> Jaxpr:
-    """A jaxpr with its constants as leading arguments and the others in another order; remembered with it."""
+    """A jaxpr with other orders of arguments and results; remembered with it.
+
+    `arguments` gives the constants and the others; the jaxpr's own constants come between.
+    """
     jaxpr = closed.jaxpr
     if key not in jaxpr.memo:
-        jaxpr.memo[key] = jaxpr.replace(
-            constvars=[], invars=[*jaxpr.constvars, *arguments(jaxpr.invars)], outvars=list(results(jaxpr.outvars))
-        )
+        consts, others = arguments(jaxpr.invars)
+        invars = [*consts, *jaxpr.constvars, *others]
+        jaxpr.memo[key] = jaxpr.replace(constvars=[], invars=invars, outvars=list(results(jaxpr.outvars)))
     return jaxpr.memo[key]
 
 
@@ -114,7 +127,7 @@ def _is_active(tangents: Sequence[Any]) -> Flags:
 # -- jvp: one loop that carries the tangents beside the values.
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+def loop_jvp(bind: Bind, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     body, layout = params["jaxpr"], layout_of(params)
     consts, start, xs = layout.operands(_is_active(tangents))
     num_ys = len(body.outvars) - layout.num_carry
@@ -130,9 +143,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     of_tangents = Layout(sum(consts), sum(carry))
     carry_active, ys_active = layout.results(out_active)
 
-    def arguments(invars: list[Var]) -> list[Var]:
+    def arguments(invars: list[Var]) -> tuple[list[Var], list[Var]]:
         own, extra = layout.operands(invars[:n]), of_tangents.operands(invars[n:])
-        return [v for pair in zip(own, extra) for part in pair for v in part]
+        of_consts, *others = [[*a, *b] for a, b in zip(own, extra)]
+        return of_consts, [v for part in others for v in part]
 
     def results(outvars: list[Any]) -> list[Any]:
         own, extra = outvars[: len(out_active)], outvars[len(out_active) :]
@@ -142,9 +156,9 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     jaxpr = _rearranged(closed, ("scan jvp", layout.num_consts, c), arguments, results)
     p_consts, p_carry, p_xs = layout.operands(primals)
     t_consts, t_carry, t_xs = layout.operands(tangents)
-    outs = bind_scan(
+    outs = bind(
         jaxpr,
-        [*closed.consts, *p_consts, *_picked(t_consts, consts)],
+        [*p_consts, *_picked(t_consts, consts), *closed.consts],
         [*p_carry, *(instantiate(t) for t in _picked(t_carry, carry))],
         [*p_xs, *_picked(t_xs, xs)],
         params,
@@ -173,15 +187,16 @@ class _Split:
     def __init__(self, split: Linearized, carry: Flags, layout: Layout):
         self.carry, self.active = carry, split.active_outs
         self.forward_consts = split.primal.consts
-        whole = constvars_to_invars(split.primal)
-        k = len(self.forward_consts)
+        own, constants = split.primal.jaxpr.invars, split.primal.jaxpr.constvars
+        of_consts, *others = layout.operands(own)
+        invars = [*of_consts, *constants, *(v for part in others for v in part)]
+        whole = split.primal.jaxpr.replace(constvars=[], invars=invars)
         n_outs = len(split.active_outs)
         residuals = iter(whole.outvars[n_outs:])
-        invariant = _invariants(whole, whole.invars[: k + layout.num_consts])
+        invariant = _invariants(whole, [*of_consts, *constants])
         hoisted: list[Any] = []
         outvars = list(whole.outvars[:n_outs])
         self.sources: list[tuple[str, int]] = []
-        own = whole.invars[k:]
         for source in split.residual_sources:
             var = own[source] if source is not None else next(residuals)
             if source is not None and source < layout.num_consts:
@@ -199,8 +214,8 @@ class _Split:
                 self.sources.append(("stacked", place))
         everything = [True] * len(outvars)
         self.forward, _ = dce_jaxpr(whole.replace(outvars=outvars), everything, keep_inputs=True)
-        constants = whole.replace(outvars=hoisted)
-        self.hoisted, _ = dce_jaxpr(constants, [True] * len(hoisted), keep_inputs=True)
+        once = whole.replace(outvars=hoisted)
+        self.hoisted, _ = dce_jaxpr(once, [True] * len(hoisted), keep_inputs=True)
         self.linear = self._rearranged_linear(split.linear, layout)
 
     def is_constant(self) -> list[bool]:
@@ -208,7 +223,7 @@ class _Split:
         return [kind in ("const", "hoisted") for kind, _ in self.sources]
 
     def _rearranged_linear(self, linear: Jaxpr, layout: Layout) -> Jaxpr:
-        """The linear body, its arguments `constant residuals, tangents of consts | of carry | of xs, other residuals`."""
+        """The linear body: its arguments are `constant residuals, tangents | tangents | tangents, other residuals`."""
         residuals, tangents = linear.invars[: len(self.sources)], linear.invars[len(self.sources) :]
         constant = self.is_constant()
         rows = _picked(residuals, [not c for c in constant])
@@ -240,14 +255,16 @@ def _split_body(body: Jaxpr, layout: Layout, active: Flags) -> _Split:
     return body.memo[key]
 
 
-def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
+def loop_linearize(
+    bind: Bind, trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+) -> Any:
     body, layout = params["jaxpr"], layout_of(params)
     active = _is_active(tangents)
     split = _split_body(body, layout, active)
     consts, carry, xs = layout.operands(primals)
-    all_consts = [*split.forward_consts, *consts]
+    all_consts = [*consts, *split.forward_consts]
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
-        given = bind_scan(split.forward, all_consts, carry, xs, params)
+        given = bind(split.forward, all_consts, carry, xs, params)
         hoisted = eval_jaxpr(split.hoisted, (), *all_consts, *carry, *xs) if split.hoisted.outvars else []
     outs = given[: len(body.outvars)]
     if not any(split.active):
@@ -265,7 +282,7 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
         *(True for _ in second),
         *(i < sum(x_active) for i in range(len(last))),
     ]
-    out_tangents = bind_scan(split.linear, first, second, last, params, linear)
+    out_tangents = bind(split.linear, first, second, last, params, linear)
     return outs, with_zeros(out_tangents, split.active, [aval_of(x) for x in outs])
 
 
@@ -290,7 +307,7 @@ class _Transposed:
         terms, rest = jaxpr.outvars[:n_sums], jaxpr.outvars[n_sums:]
         before, after = [Var(v.aval) for v in terms], [Var(v.aval) for v in terms]
         sums = [JaxprEqn([b, t], [a], add_any_p, {}) for b, t, a in zip(before, terms, after)]
-        invars = [*jaxpr.constvars, *residuals[:n_c], *before, *cts[:n_carry], *cts[n_carry:], *residuals[n_c:]]
+        invars = [*residuals[:n_c], *jaxpr.constvars, *before, *cts[:n_carry], *cts[n_carry:], *residuals[n_c:]]
         self.body = Jaxpr([], invars, [*after, *rest], [*jaxpr.eqns, *sums])
 
 
@@ -316,12 +333,12 @@ def _transposed_body(body: Jaxpr, layout: Layout, is_linear: Flags, has_ct: Flag
     return body.memo[key]
 
 
-def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
+def loop_transpose(bind: Bind, cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
     body, layout = params["jaxpr"], layout_of(params)
     is_linear = _linear_in_body(body, layout, [type(x) is Linear for x in operands])
     if not all(layout.operands(is_linear)[1]):
-        return _transpose_rest(cts, operands, is_linear, params)
-    consts, carry, xs = layout.operands(operands)
+        return _transpose_rest(bind, cts, operands, is_linear, params)
+    consts, _, xs = layout.operands(operands)
     made = _transposed_body(body, layout, is_linear, _is_active(cts))
     ct_carry, ct_ys = layout.results(cts)
 
@@ -332,9 +349,9 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> li
     sums = [instantiate(Zero(x.aval)) for x in _picked(linear_consts, made.consts)]
     start = [instantiate(ct) for ct in _picked(ct_carry, made.carry)]
     outs = iter(
-        bind_scan(
+        bind(
             made.body,
-            [*made.constants, *known(consts)],
+            [*known(consts), *made.constants],
             [*sums, *start],
             [*(ct for ct in ct_ys if type(ct) is not Zero), *known(xs)],
             params,
@@ -346,7 +363,7 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> li
 
 
 def _linear_in_body(body: Jaxpr, layout: Layout, is_linear: Sequence[bool]) -> Flags:
-    """Which arguments of the body are linear: also a carry that starts with zeros, and that linear values are added to."""
+    """Which arguments of the body are linear: also a carry that starts with zeros and has linear values added to it."""
     consts, start, xs = layout.operands(is_linear)
 
     def reached(carry: Flags) -> list[bool]:
@@ -356,7 +373,7 @@ def _linear_in_body(body: Jaxpr, layout: Layout, is_linear: Sequence[bool]) -> F
 
 
 def _transpose_rest(
-    cts: Sequence[Any], operands: Sequence[Any], is_linear: Sequence[bool], params: dict[str, Any]
+    bind: Bind, cts: Sequence[Any], operands: Sequence[Any], is_linear: Sequence[bool], params: dict[str, Any]
 ) -> list[Any]:
     """Runs the part of the loop that is not linear, such as a counter, and transposes what is left."""
     body, layout = params["jaxpr"], layout_of(params)
@@ -366,13 +383,13 @@ def _transpose_rest(
         body.memo[key] = _Known(partial_eval_jaxpr(body, known))
     split = body.memo[key]
     consts, carry, xs = (_picked(*pair) for pair in zip(layout.operands(operands), layout.operands(known)))
-    given = bind_scan(split.known, consts, carry, xs, params)
+    given = bind(split.known, consts, carry, xs, params)
     residuals = given[len(given) - split.num_residuals :]
     linear_parts = [_picked(*pair) for pair in zip(layout.operands(operands), layout.operands(is_linear))]
     changes = {"jaxpr": split.linear, "num_consts": len(linear_parts[0]), "num_carry": len(linear_parts[1])}
     cts = [ct for ct, flag in zip(cts, split.out_known) if not flag]
     operands = [*(x for part in linear_parts for x in part), *residuals]
-    found = iter(_transpose(cts, operands, **{**params, **changes}))
+    found = iter(loop_transpose(bind, cts, operands, **{**params, **changes}))
     return [next(found) if flag else None for flag in is_linear]
 
 
@@ -390,11 +407,9 @@ class _Known:
 # -- batch: one loop over rows that are arrays of rows.
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
-def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+def loop_batch(
+    bind: Bind, axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> Any:
     body, layout = params["jaxpr"], layout_of(params)
     d_consts, d_carry, d_xs = layout.operands(dims)
     start = tuple([d is not None for d in d_carry])
@@ -409,17 +424,26 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
     closed, out_dims = batch_jaxpr(body, size, in_dims, axis_name, rows_first)
     if tuple(d is not None for d in out_dims[: layout.num_carry]) != mapped:  # a collective made rows of what had none
         mapped = tuple(d is not None for d in out_dims[: layout.num_carry])
-        return _batch_named(axis_name, size, *_with_rows(values, dims, layout, mapped, size), **params)
+        return loop_batch(bind, axis_name, size, *_with_rows(values, dims, layout, mapped, size), **params)
     consts, carry, xs = layout.operands(values)
-    outs = bind_scan(
-        constvars_to_invars(closed),
-        [*closed.consts, *consts],
+    outs = bind(
+        _constants_behind(closed, layout),
+        [*consts, *closed.consts],
         [mapped_to(x, d, size) if m else x for x, d, m in zip(carry, d_carry, mapped)],
         [x if d is None else mapped_to(x, d, size, 1) for x, d in zip(xs, d_xs)],
         params,
     )
     carry_dims, y_dims = layout.results(out_dims)
     return outs, [*carry_dims, *(None if d is None else 1 for d in y_dims)]
+
+
+def _constants_behind(closed: ClosedJaxpr, layout: Layout) -> Jaxpr:
+    """A body with its constants behind the loop's."""
+
+    def arguments(invars: list[Var]) -> tuple[list[Var], list[Var]]:
+        return invars[: layout.num_consts], invars[layout.num_consts :]
+
+    return _rearranged(closed, ("scan constants", layout.num_consts), arguments, list)
 
 
 def _with_rows(
@@ -435,7 +459,7 @@ def _with_rows(
 # -- dce: a loop without the carries and ys that nothing reads.
 
 
-def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+def loop_dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     params = eqn.params
     body, layout = params["jaxpr"], layout_of(params)
     start, ys = layout.results(used)
@@ -461,16 +485,16 @@ def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
 scan_p = register(
     Primitive(
         "scan",
-        abstract=_abstract,
+        abstract=loop_abstract,
         reference=scan_reference,
         lower=scan_lower,
-        jvp=_jvp,
-        transpose=_transpose,
-        batch=_batch,
-        linearize=_linearize,
-        batch_named=_batch_named,
+        jvp=partial(loop_jvp, bind_scan),
+        transpose=partial(loop_transpose, bind_scan),
+        batch=partial(loop_batch, bind_scan, None),
+        linearize=partial(loop_linearize, bind_scan),
+        batch_named=partial(loop_batch, bind_scan),
         evaluate=lambda args, params: run_operation(scan_p, args, params),
-        dce=_dce,
+        dce=loop_dce,
         multiple_results=True,
         call=True,
     )

@@ -128,7 +128,7 @@ def _typed_body(
 def check_pair(body: Body) -> None:
     """Raises TypeError where the body gives no pair."""
     structure = body.out_tree
-    if structure.type is not tuple and structure.type is not list or structure.num_children != 2:
+    if structure.type not in (tuple, list) or structure.num_children != 2:
         raise TypeError(
             f"scan: the body must give a pair, the next carry and a row of the result (None for no result); "
             f"{describe_function(body.fun)} gives {tree.unflatten(structure, body.out_avals)!r}."

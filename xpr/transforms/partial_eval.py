@@ -42,7 +42,7 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, is_known: Sequence[bool]) -> Partial:
     out_known = [type(v) is Literal or v in known for v in jaxpr.outvars]
     unknown_outs = [v for v, flag in zip(jaxpr.outvars, out_known) if not flag]
     read = dict.fromkeys(v for eqn in second for v in eqn.invars if type(v) is not Literal and v in known)
-    residuals = list(read)
+    residuals: list[Any] = list(read)
     known_outs = [v for v, flag in zip(jaxpr.outvars, out_known) if flag]
     known_ins = [v for v, flag in zip(jaxpr.invars, is_known) if flag]
     unknown_ins = [v for v, flag in zip(jaxpr.invars, is_known) if not flag]
