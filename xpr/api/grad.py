@@ -11,11 +11,12 @@ from xpr import dtypes, tree
 from xpr.api.boundary import boundary
 from xpr.api.staging import shaped
 from xpr.api.vmap import vmap
+from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.source import describe_function
 from xpr.primitives.shapes import instantiate, reshape
-from xpr.transforms.flat import LEAF, FlatFunction, as_array, named_like, positions
+from xpr.transforms.flat import LEAF, FlatFunction, as_array, flatten_arguments, named_like, positions
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
@@ -46,9 +47,9 @@ def jvp(
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp: primals and tangents are given as tuples, one entry for each argument of the function.")
-    leaves, in_tree = tree.flatten((tuple(primals), {}))
-    tangent_leaves, tangent_tree = tree.flatten((tuple(tangents), {}))
-    if in_tree != tangent_tree:
+    leaves, in_tree = flatten_arguments(primals)
+    tangent_leaves, tangent_tree = flatten_arguments(tangents)
+    if in_tree is not tangent_tree and in_tree != tangent_tree:
         tree.check_same_structure(tuple(primals), tuple(tangents), "jvp: the tangents must have the primals' structure")
     _check_tangents(leaves, tangent_leaves, "jvp", "tangent")
     flat = FlatFunction(_aux_apart(fun) if has_aux else fun, in_tree)
@@ -61,7 +62,10 @@ def jvp(
             _unflatten(out_tree, map(_tangent_out, out_tangents[:n])),
         )
         return value, tangent, _unflatten(aux_tree, outs[n:])
-    return _unflatten(flat.out_tree, map(as_array, outs)), _unflatten(flat.out_tree, map(_tangent_out, out_tangents))
+    if flat.out_tree is LEAF:
+        return as_array(outs[0]), _tangent_out(out_tangents[0])
+    values, directions = list(map(as_array, outs)), list(map(_tangent_out, out_tangents))
+    return tree.unflatten(flat.out_tree, values), tree.unflatten(flat.out_tree, directions)
 
 
 def _unflatten(treedef: Any, leaves: Any) -> Any:
@@ -85,19 +89,25 @@ def _aux_apart(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 def _symbolic(tangent: Any) -> Any:
     """A tangent given by the user, as the interpreters take it."""
+    if type(tangent) is Array:
+        return tangent
     aval = aval_of(tangent)
     return Zero(aval) if aval.dtype == dtypes.float0 else tangent
 
 
 def _tangent_out(tangent: Any) -> Any:
     """A tangent as the user gets it: zeros as arrays, those of integers as NumPy float0 arrays."""
-    if type(tangent) is Zero and tangent.aval.dtype == dtypes.float0:
+    if type(tangent) is not Zero:
+        return as_array(tangent)
+    if tangent.aval.dtype == dtypes.float0:
         return np.zeros(tangent.aval.shape, dtypes.float0)
     return as_array(instantiate(tangent))
 
 
 def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], who: str, what: str) -> None:
     for p, t in zip(primals, tangents):
+        if type(p) is Array and type(t) is Array and p.aval is t.aval and t.aval.dtype in dtypes.INEXACT:
+            continue  # as nearly always
         want, have = aval_of(p).to_tangent_aval(), aval_of(t)
         if want.shape != have.shape or want.dtype != have.dtype:
             hint = " Tangents of integers have dtype float0." if want.dtype == dtypes.float0 else ""
@@ -121,7 +131,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> f_jvp(1.0)
     Array(6., dtype=float32, weak_type=True)
     """
-    leaves, in_tree = tree.flatten((primals, {}))
+    leaves, in_tree = flatten_arguments(primals)
     flat = FlatFunction(_aux_apart(fun) if has_aux else fun, in_tree)
     is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
@@ -168,7 +178,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     >>> f_vjp(2.0)
     (Array(2., dtype=float32, weak_type=True),)
     """
-    leaves, in_tree = tree.flatten((primals, {}))
+    leaves, in_tree = flatten_arguments(primals)
     flat = FlatFunction(_aux_apart(fun) if has_aux else fun, in_tree)
     is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
@@ -360,7 +370,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     >>> xpr.linear_transpose(lambda x: 3 * x, 1.0)(2.0)
     (Array(6., dtype=float32, weak_type=True),)
     """
-    leaves, in_tree = tree.flatten((primals, {}))
+    leaves, in_tree = flatten_arguments(primals)
     flat = FlatFunction(fun, in_tree)
     avals = [shaped(x) for x in leaves]
     closed = stage(flat, avals)

@@ -109,12 +109,14 @@ def _chain(primitive: Primitive, partials: Sequence[Any]) -> Callable[..., Any]:
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
-        aval = out.aval if hasattr(out, "aval") else aval_of(out)
+        aval = aval_of(out)
         total = None
         for tangent, partial in zip(tangents, partials):
             if type(tangent) is Zero or partial is ZERO:
                 continue
-            term = spread(partial(tangent, *primals, out, **params), aval)
+            term = partial(tangent, *primals, out, **params)
+            if aval.ndim:
+                term = spread(term, aval)
             total = term if total is None else add_any(total, term)
         return [out], [Zero(aval.to_tangent_aval()) if total is None else total]
 

@@ -85,38 +85,54 @@ class EvalTrace(Trace):
                     _aval(x)
             return primitive.evaluate(args, params)
         key: list[Any] = [settings.default_device]
+        values: list[Any] | None = []  # the operands in NumPy, as long as each has such a copy
         for x in args:
             if type(x) is Array:
                 key.append(x.aval)
                 if x._device is not None:
                     key[0] = device_of(args)
+                if values is not None:
+                    value = x._host
+                    if value is None:
+                        values = None
+                    else:
+                        values.append(value)
             else:
                 key.append(_aval(x))
+                values = None
         if params:
             key.extend(params.items())
-        plan = self.plan(primitive, tuple(key), args, params)
-        avals = key[1:]
+        try:
+            plan = primitive.plans[tuple(key)]
+        except (KeyError, TypeError):
+            plan = None  # what is raised below is then no consequence of this, in tracebacks
+        if plan is None:
+            plan = new_plan(primitive, tuple(key), len(args), params)
         if plan.on_host:
-            values = host_values(args, avals)
+            if values is None:
+                values = host_values(args, key[1:])
             if values is not None:
                 return list(map(Array, plan.out_avals, _quietly.run(primitive.reference, values, **params)))
         if plan.execute is None:
-            plan.compile(primitive, avals[: len(args)], params)
-        buffers = [x.buffer if type(x) is Array else buffer_of(x, aval) for x, aval in zip(args, avals)]
+            plan.compile(primitive, key[1 : len(args) + 1], params)
+        buffers = []
+        for x, aval in zip(args, key[1:]):
+            buffer = x._buffer if type(x) is Array else None
+            buffers.append(buffer_of(x, aval) if buffer is None else buffer)
         outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
         if plan.where is None:
             return [Array(aval, None, b) for aval, b in zip(plan.out_avals, outs)]
         return [Array(aval, None, b, plan.where) for aval, b in zip(plan.out_avals, outs)]
 
-    def plan(self, primitive: Primitive, key: tuple[Any, ...], args: Sequence[Any], params: dict[str, Any]) -> Plan:
-        try:
-            return primitive.plans[key]
-        except KeyError:
-            pass  # what is raised below is then no consequence of this, in tracebacks
-        except TypeError:  # a parameter that can't be hashed
-            return make_plan(primitive, key[0], key[1 : len(args) + 1], params)
-        made = primitive.plans[key] = make_plan(primitive, key[0], key[1 : len(args) + 1], params)
-        return made
+
+def new_plan(primitive: Primitive, key: tuple[Any, ...], n_operands: int, params: dict[str, Any]) -> Plan:
+    """A plan kept with the primitive, unless a parameter can't be hashed."""
+    plan = make_plan(primitive, key[0], key[1 : n_operands + 1], params)
+    try:
+        primitive.plans[key] = plan
+    except TypeError:
+        pass
+    return plan
 
 
 def make_plan(primitive: Primitive, device: Any, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
@@ -136,7 +152,8 @@ def host_values(args: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any] 
         if type(x) is Array:
             value = x._host
             if value is None:
-                if not x.is_ready():
+                buffer = x._buffer
+                if buffer is not None and not buffer.is_ready():
                     return None
                 value = x.host
             values.append(value)
@@ -192,9 +209,10 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str) -> list[Any]:
 
 def _compiled(jaxpr: Jaxpr, name: str, device: Any) -> Any:
     """The program of a jaxpr. A small one that was compiled lately is found again, though its function is made anew."""
-    text = lower_jaxpr(jaxpr, name, device.platform)
-    if len(text) > _RECENT_TEXT:
-        return compiler.compile(text, jaxpr.out_avals, device, name=name)
+    module = lower_jaxpr(jaxpr, device.platform)
+    text = module.text(name)
+    if len(text) > _RECENT_TEXT or module.callbacks:
+        return compiler.compile(text, jaxpr.out_avals, device, name=name, callbacks=module.callbacks)
     key = (text, device, settings.compilation_cache_dir)
     executable = _recent.pop(key, None)
     if executable is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -52,9 +53,23 @@ def signature_of(verb: str, fun: Callable[..., Any], args: Sequence[Any], kwargs
 LEAF = tree.structure(0)  # what most functions give: an array by itself
 
 
+@functools.cache
+def _of_arrays(count: int) -> Any:
+    """The structure of `count` positional arguments that are no containers."""
+    return tree.structure(((0,) * count, {}))
+
+
+def flatten_arguments(args: Sequence[Any]) -> tuple[list[Any], Any]:
+    """The leaves of positional arguments, and the structure for a `FlatFunction`."""
+    for x in args:
+        if type(x) is not Array:
+            return tree.flatten((tuple(args), {}))
+    return list(args), _of_arrays(len(args))
+
+
 def as_array(x: Any) -> Any:
     """A value that leaves a transformation: an array also where it went in as a number or a NumPy array."""
-    if hasattr(x, "aval") or getattr(x, "dtype", None) == float0:
+    if type(x) is Array or hasattr(x, "aval") or getattr(x, "dtype", None) == float0:
         return x
     aval = aval_of(x)
     return from_host(np.array(x, aval.dtype), aval.weak_type)
@@ -70,8 +85,11 @@ class FlatFunction:
         self.out_tree: Any = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
-        args, kwargs = tree.unflatten(self.in_tree, leaves)
-        out = self.fun(*args, **kwargs)
+        if self.in_tree is _of_arrays(len(leaves)):
+            out = self.fun(*leaves)
+        else:
+            args, kwargs = tree.unflatten(self.in_tree, leaves)
+            out = self.fun(*args, **kwargs)
         if isinstance(out, (Array, Tracer)):
             self.out_tree = LEAF
             return [out]

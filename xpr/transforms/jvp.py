@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
@@ -24,7 +25,7 @@ class JVPTracer(Tracer):
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any):
         self._trace, self.primal, self.tangent = trace, primal, tangent
-        self.aval = aval_of(primal)
+        self.aval = primal.aval if type(primal) is Array else aval_of(primal)
 
     def concrete(self) -> Any:
         return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
@@ -55,18 +56,21 @@ class JVPTrace(Trace):
         """Primals and tangents; no tangents where no argument carries one."""
         primals: list[Any] = []
         tangents: list[Any] = []
-        found = False
+        found = missing = False
         for x in args:
             if type(x) is JVPTracer and x._trace is self:
                 found = True
                 primals.append(x.primal)
                 tangents.append(x.tangent)
             else:
+                missing = True
                 primals.append(x)
                 tangents.append(None)
         if not found:
             return primals, None
-        return primals, [Zero(aval_of(p).to_tangent_aval()) if t is None else t for p, t in zip(primals, tangents)]
+        if missing:
+            tangents = [Zero(aval_of(p).to_tangent_aval()) if t is None else t for p, t in zip(primals, tangents)]
+        return primals, tangents
 
     def join(self, outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         return [x if type(t) is Zero else JVPTracer(self, x, t) for x, t in zip(outs, tangents)]
