@@ -85,6 +85,24 @@ def _override(name: str, value: Any) -> Iterator[None]:
             setattr(settings, name, shadowed)
 
 
+def settings_of_thread() -> dict[str, Any]:
+    """The overrides of this thread, to be handed to another one."""
+    return dict(settings.__dict__)
+
+
+@contextmanager
+def same_settings(overrides: dict[str, Any]) -> Iterator[None]:
+    """A context manager in which this thread has the overrides of another."""
+    own = settings_of_thread()
+    settings.__dict__.clear()
+    settings.__dict__.update(overrides)
+    try:
+        yield
+    finally:
+        settings.__dict__.clear()
+        settings.__dict__.update(own)
+
+
 def enable_x64(new_val: bool = True) -> Any:
     """A context manager in which 64-bit dtypes are on (or off).
 

@@ -21,6 +21,7 @@ from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, buffer_of
 from xpr.backend.plain_trees import flatten_plain
+from xpr.backend.stablehlo import Module
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
 from xpr.control.xla_call import call
@@ -59,20 +60,20 @@ class Traced:
         return tree.unflatten(self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
 
     def lower(self, device: Any = None) -> Lowered:
-        """The program as StableHLO text."""
+        """The program as StableHLO."""
         device = device or devices.default_device()
         shift = len(self.jaxpr.consts)
         donated = [shift + i for i in self.donated]
-        return Lowered(self, lower_jaxpr(self.jaxpr.jaxpr, self.name, device.platform, donated), device)
+        return Lowered(self, lower_jaxpr(self.jaxpr.jaxpr, device.platform, donated), device)
 
 
 class Lowered:
     """A traced function as StableHLO."""
 
-    __slots__ = ("traced", "_text", "_device")
+    __slots__ = ("traced", "_module", "_device")
 
-    def __init__(self, traced: Traced, text: str, device: Any):
-        self.traced, self._text, self._device = traced, text, device
+    def __init__(self, traced: Traced, module: Module, device: Any):
+        self.traced, self._module, self._device = traced, module, device
 
     in_tree = property(lambda self: self.traced.in_tree)
     out_tree = property(lambda self: self.traced.out_tree)
@@ -84,14 +85,15 @@ class Lowered:
             raise ValueError(
                 f"A lowered program is StableHLO; {dialect!r} can't be had. compile().as_text() gives HLO."
             )
-        return self._text
+        return self._module.text(self.traced.name)
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
         """The program compiled for its device."""
         options = {**(self.traced._options or {}), **(compiler_options or {})}
         executable = compiler.compile(
-            self._text, self.traced.jaxpr.out_avals, self._device, name=self.traced.name, options=options or None
-        )
+            self.as_text(), self.traced.jaxpr.out_avals, self._device, name=self.traced.name, options=options or None,
+            callbacks=self._module.callbacks,
+        )  # fmt: skip
         return Compiled(self.traced, executable)
 
     def cost_analysis(self) -> dict[str, float]:
@@ -442,6 +444,7 @@ class JitFunction:
     ) -> None:
         """Lets calls with arrays, also in plain containers, find the program by structure and avals alone."""
         simple = not compiled.constants and not compiled.traced.donated and device is devices.default_device()
+        simple = simple and not compiled.executable.has_callbacks
         if self.static_argnums or self.static_argnames or not simple or context.axes:
             return
         executable, rebuild = compiled.executable, compiled.out_tree.unflatten

@@ -6,7 +6,7 @@ The hot path of a call is `executable.run(buffers)`: two calls into jaxlib, noth
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from xpr.backend.buffers import (
     to_device,
     to_dlpack,
 )
+from xpr.backend.callbacks import Callback, client_for_callbacks, kept_exception, parse
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
 
@@ -52,6 +53,8 @@ class Executable:
     """A compiled program on one device. Callers on the hottest path may use `raw` and `handlers` themselves."""
 
     __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw")
+
+    has_callbacks = False  # where true, `run` is the only way to run it
 
     def __init__(self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str):
         self.raw = raw
@@ -88,6 +91,59 @@ class Executable:
         return self.raw.get_compiled_memory_stats()
 
 
+class CallingExecutable(Executable):
+    """A program that calls Python functions; it is waited for, see NOTE [programs with callbacks]."""
+
+    __slots__ = ("_compile_for", "_programs")
+
+    has_callbacks = True
+
+    def __init__(
+        self, compile_for: Callable[[Device], Any], out_avals: Sequence[ShapedArray], device: Device, name: str
+    ):
+        self._compile_for = compile_for
+        self._programs: dict[Device, Any] = {}
+        super().__init__(self._program_on(_device_for_callbacks()), out_avals, device, name)
+
+    def _program_on(self, device: Device) -> Any:
+        if device not in self._programs:
+            self._programs[device] = self._compile_for(device)
+        return self._programs[device]
+
+    def run(self, buffers: list[Buffer]) -> list[Buffer]:
+        """Runs the program and waits for it.
+
+        Raises:
+          Exception: what a callback raised, as itself.
+          DeletedArrayError: one of the buffers was deleted or donated.
+          RuntimeError: what XLA has to say.
+        """
+        device = _device_for_callbacks()
+        program = self._program_on(device)
+        sent = [put(get(b, b.aval), b.aval, device, copy=False) for b in buffers]
+        try:
+            outs = self._run_on(device, program, sent)
+        except RuntimeError as failure:
+            error = kept_exception(failure)
+            if error is None:
+                failure.add_note(f"In the program {self.name}.")
+                raise
+        else:
+            return [put(get(b, aval), aval, self.device, copy=False) for b, aval in zip(outs, self.out_avals)]
+        raise error
+
+    def _run_on(self, device: Device, program: Any, buffers: list[Buffer]) -> list[Buffer]:
+        results = program.execute_sharded(buffers, with_tokens=True)
+        outs = results.consume_with_handlers([handler_for(aval, device) for aval in self.out_avals])
+        results.consume_token().block_until_ready()  # effects that no result depends on
+        block(outs)
+        return outs
+
+
+def _device_for_callbacks() -> Device:
+    return client_for_callbacks().local_devices()[0]
+
+
 def compile(
     text: str,
     out_avals: Sequence[ShapedArray],
@@ -96,15 +152,23 @@ def compile(
     name: str = "program",
     options: dict[str, Any] | None = None,
     quick: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Executable:
     """Compiles a module whose `@main` has results of the types `out_avals`.
 
     An argument that the text marks `jax.buffer_donor` is donated: results may use its buffer. `options` are XLA's own
-    flags by name. `quick` is for programs of one operation, where compiling costs more than running.
+    flags by name. `quick` is for programs of one operation, where compiling costs more than running. `callbacks` are
+    the Python functions that the module calls; a program that has any is not kept on disk.
 
     Raises:
       ValueError: XLA has no such option, or not with such a value.
     """
+    if callbacks:
+
+        def compile_for(place: Device) -> Any:
+            return _compile_raw(text, place, _compile_options(place, quick, options), callbacks)
+
+        return CallingExecutable(compile_for, out_avals, device, name)
     made_options = _compile_options(device, quick, options)
     if settings.compilation_cache_dir:
         from xpr.backend import cache  # 10 ms of imports that most processes never need
@@ -113,19 +177,26 @@ def compile(
     return Executable(_compile_raw(text, device, made_options), out_avals, device, name)
 
 
-def _compile_raw(text: str, device: Device, options: Any) -> Any:
+def _compile_raw(text: str, device: Device, options: Any, callbacks: Sequence[Callback] = ()) -> Any:
     try:
-        return device.client.compile_and_load(text, [device], options)
+        return _compiled(text, device, options, callbacks)
     except RuntimeError as error:
         if own := _own_option_missing(device, error):
             _missing_options.add(own)
-            return _compile_raw(text, device, _without(options, own))
+            return _compile_raw(text, device, _without(options, own), callbacks)
         _raise_if_option(error)
         if "Unknown MLIR failure" not in str(error):
             raise
     # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
     unfused = _quick_options(device) or {"xla_disable_hlo_passes": "fusion"}
-    return device.client.compile_and_load(text, [device], _updated(options, unfused))
+    return _compiled(text, device, _updated(options, unfused), callbacks)
+
+
+def _compiled(text: str, device: Device, options: Any, callbacks: Sequence[Callback]) -> Any:
+    if not callbacks:
+        return device.client.compile_and_load(text, [device], options)
+    devices = runtime._jax.DeviceList((device,))
+    return device.client.compile_and_load(parse(text), devices, options, list(callbacks))
 
 
 def _own_option_missing(device: Device, error: RuntimeError) -> str | None:

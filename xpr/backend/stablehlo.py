@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.callbacks import TARGET, Callback, HostFunction
 from xpr.core.avals import ShapedArray
 
 _ELEMENT = {
@@ -115,6 +116,7 @@ class Module:
     def __init__(self, platform: str = "cpu"):
         self.platform = platform
         self.functions: list[str] = []
+        self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
         self.shared: dict[Any, Any] = {}  # what lowering has already made a function of, by whatever key it chose
         self._names: dict[str, int] = {}
         self._next = 0
@@ -334,6 +336,22 @@ class Builder:
         """A call of a function of this module. XLA keeps an `inline=False` call apart when it fuses."""
         attributes = "" if inline else 'mhlo.frontend_attributes = {inlineable = "false"}'
         return self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
+
+    def callback(
+        self, function: HostFunction, operands: Sequence[Value], results: Sequence[ShapedArray], effect: str | None
+    ) -> list[Value]:
+        """A call of a Python function on the host; `effect` is "ordered", "unordered" or None. For CPU alone."""
+        ordered = effect == "ordered"
+        properties = (
+            f'call_target_name = "{TARGET}", api_version = 4 : i32, has_side_effect = {str(bool(effect)).lower()}, '
+            f"backend_config = {{index = {len(self.module.callbacks)} : ui64}}"
+        )
+        self.module.callbacks.append(Callback(function, ordered))
+        if not ordered:
+            return self.ops("stablehlo.custom_call", operands, results, properties)
+        given = self.ops("stablehlo.custom_call", [self.take_token(), *operands], [TOKEN, *results], properties)
+        self.token = given[0]
+        return given[1:]
 
     def fence(self, operand: Value) -> Value:
         """The operand itself, kept by XLA:CPU from being fused into what reads it.

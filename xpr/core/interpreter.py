@@ -87,6 +87,19 @@ class current:
         context.trace = self.before
 
 
+class at_the_bottom:
+    """`with at_the_bottom(): ...` works as in a new thread: operations are evaluated, and no axis is in scope."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = (context.trace, context.axes, context.source)
+        context.trace, context.axes, context.source = _Context.trace, _Context.axes, _Context.source
+
+    def __exit__(self, *error: object) -> None:
+        context.trace, context.axes, context.source = self.before
+
+
 class NamedAxis:
     """A mapped axis that collectives can name: its name and its size."""
 

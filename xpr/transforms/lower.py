@@ -1,4 +1,4 @@
-"""lower : jaxpr -> StableHLO text. Walks the equations and writes each with its primitive's `lower` rule."""
+"""lower : jaxpr -> StableHLO. Walks the equations and writes each with its primitive's `lower` rule."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from xpr.errors import UnsupportedRule
 from xpr.transforms.stage import stage
 
 
-def lower_jaxpr(jaxpr: Jaxpr, name: str = "xpr", platform: str = "cpu", donated: Sequence[int] = ()) -> str:
-    """The text of a module whose `main` takes the jaxpr's constvars and then its invars.
+def lower_jaxpr(jaxpr: Jaxpr, platform: str = "cpu", donated: Sequence[int] = ()) -> Module:
+    """A module whose `main` takes the jaxpr's constvars and then its invars.
 
     Args:
       jaxpr: the program. Its constants are arguments of `main`, never part of the text.
-      name: the module's name.
       platform: what it is lowered for.
       donated: which arguments of `main` may be overwritten.
     """
@@ -37,7 +36,7 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str = "xpr", platform: str = "cpu", donated:
         public=True,
         argument_attributes=attributes,
     )
-    return module.text(name)
+    return module
 
 
 def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> list[Value]:
