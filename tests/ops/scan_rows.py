@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from tests.ops.table import FromTypes, Row, Sample, complexes, floats, integers
+from tests.ops.table import FromTypes, Row, Sample, complexes, floats, integers, positive
+from xpr.control.bounded_scan import bounded_scan_p, scan_until_p
 from xpr.control.scan import scan_p
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import constvars_to_invars
-from xpr.primitives.elementwise import add, convert_element_type, cos, mul, sin, tanh
+from xpr.primitives.elementwise import add, convert_element_type, cos, ge, gt, mul, sin, tanh
 from xpr.primitives.shapes import reduce_sum
 from xpr.transforms.stage import stage
 
@@ -42,6 +43,40 @@ def summed(total, x):
     return [add(total, reduce_sum(x, (0,)))]
 
 
+def bounded(fun, count, *operands, **layout):
+    sample = loop(fun, *operands, **layout)
+    body = sample.params["jaxpr"].make
+    sample.operands.insert(0, np.int32(count))
+    sample.params["jaxpr"] = FromTypes(lambda count, *avals: body(*avals))
+    del sample.params["unroll"], sample.params["linear"]
+    return sample
+
+
+def until(stop, consts_of_stop, fun, *operands, **layout):
+    """`stop` takes its constants, the count, and the other carries; `fun` gets and gives the count first."""
+    sample = loop(fun, *operands, **layout)
+    n = len(consts_of_stop)
+    k, c = sample.params["num_consts"], sample.params["num_carry"]
+    body = sample.params["jaxpr"].make
+    sample.operands[:0] = consts_of_stop
+    sample.params["jaxpr"] = FromTypes(lambda *avals: body(*avals[n:]))
+    sample.params["until"] = FromTypes(
+        lambda *avals: constvars_to_invars(stage(stop, [*avals[:n], *avals[n + k : n + k + c]]))
+    )
+    sample.params["until_nconsts"] = n
+    del sample.params["unroll"], sample.params["linear"]
+    return sample
+
+
+def counted_cell(w, n, h, x):
+    return [add(n, np.int32(1)), *cell(w, h, x)]
+
+
+def doubling(n, a, x):
+    a = mul(a, x)
+    return [add(n, np.int32(1)), a, sin(a)]
+
+
 LINEAR = "sometimes it is of a function that is not linear"
 ROWS = [
     Row(scan_p, [loop(cell, floats(3), floats(3, salt=1), floats(4, 3), consts=1, length=4),
@@ -54,6 +89,16 @@ ROWS = [
                  loop(lambda x: [sin(x)], floats(3, 2), carry=0, length=3),
                  loop(lambda c: [sin(c)], floats(2), length=3),
                  loop(cell, floats(3), floats(3, salt=1), floats(0, 3), consts=1, length=0)],
+        skip={"transpose": LINEAR}),
+    Row(bounded_scan_p, [bounded(cell, 2, floats(3), floats(3, salt=1), floats(4, 3), consts=1, length=4),
+                         bounded(cell, 3, floats(3), floats(3, salt=1), floats(4, 3), consts=1, length=4, reverse=True),
+                         bounded(lambda c, w, x: [mul(c, w), w, mul(x, c)], 0, floats(2), floats(2, salt=1),
+                                 floats(3, 2), carry=2, length=3)],
+        skip={"transpose": LINEAR}),
+    Row(scan_until_p, [until(lambda limit, n, a: [gt(a, limit)], [np.float32(3)], doubling, np.int32(0), positive(),
+                             floats(5, low=1.2, high=2.0), carry=2, length=5),
+                       until(lambda n, h: [ge(n, np.int32(2))], [], counted_cell, floats(3), np.int32(0),
+                             floats(3, salt=1), floats(4, 3), consts=1, carry=2, length=4)],
         skip={"transpose": LINEAR}),
     Row(scan_p, [loop(lambda n, x: [add(n, x), mul(n, x)], integers(2), integers(3, 2), length=3)]),
 ]  # fmt: skip

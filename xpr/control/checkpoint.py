@@ -34,6 +34,7 @@ from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.dce import dce_jaxpr, has_effect
 from xpr.transforms.evaluate import EvalTrace, run_jaxpr
 from xpr.transforms.flat import named_like, with_static
+from xpr.transforms.inline import inline_calls
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
 from xpr.transforms.lower import lower_call
@@ -56,7 +57,7 @@ class Split:
         self.constants, self.active_outs = split.primal.consts, split.active_outs
         primal = constvars_to_invars(split.primal)
         if policy is not None and policy is not nothing_saveable:
-            primal = without_calls(primal)
+            primal = inline_calls(primal)  # so that the policy sees the operations in them
         k, n = len(self.constants), len(split.active_outs)
         residuals = split.residuals(primal.invars[k:], primal.outvars[n:])
         saved, again = _frontier(primal, residuals, policy or nothing_saveable)
@@ -99,34 +100,6 @@ def _frontier(jaxpr: Jaxpr, wanted: Sequence[Atom], policy: Policy) -> tuple[lis
             again.append(eqn)
             live.update(v for v in eqn.invars if type(v) is not Literal)
     return saved[::-1], again[::-1]
-
-
-def without_calls(jaxpr: Jaxpr) -> Jaxpr:
-    """The same program with the equations of the calls it makes in their place, so that a policy sees them."""
-    env: dict[Any, Atom] = {}
-    eqns: list[JaxprEqn] = []
-
-    def read(atom: Atom) -> Atom:
-        return atom if type(atom) is Literal else env.get(atom, atom)
-
-    def walk(inner: Jaxpr, renamed: bool) -> None:
-        for eqn in inner.eqns:
-            invars = [read(v) for v in eqn.invars]
-            called = eqn.params.get("call_jaxpr")
-            if isinstance(called, Jaxpr):
-                env.update(zip(called.invars, invars))
-                walk(called, True)
-                results = [read(v) for v in called.outvars]
-                env.update(zip(eqn.outvars, results))
-                continue
-            outvars: Sequence[Var] = eqn.outvars
-            if renamed:  # a jaxpr that is called twice binds its variables twice
-                outvars = [Var(v.aval) for v in eqn.outvars]
-                env.update(zip(eqn.outvars, outvars))
-            eqns.append(eqn.replace(invars=invars, outvars=outvars))
-
-    walk(jaxpr, False)
-    return jaxpr.replace(outvars=[read(v) for v in jaxpr.outvars], eqns=eqns)
 
 
 def split_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], policy: Policy | None) -> Split:

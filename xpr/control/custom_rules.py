@@ -23,7 +23,7 @@ from xpr.control.tracing import same_types
 from xpr.control.xla_call import call_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import Jaxpr, constvars_to_invars, eval_jaxpr, used_vars
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, used_vars
 from xpr.core.source import describe_function
 from xpr.dtypes import float0
 from xpr.errors import UnsupportedRule
@@ -50,10 +50,15 @@ def prepare(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any],
     n = params["num_consts"]
     closed = stage(params["call_jaxpr"], [aval_of(x) for x in args])
     operands = [*args[:n], *closed.consts, *args[n:]]
-    jaxpr = constvars_to_invars(closed)
-    k = len(closed.consts)
-    jaxpr = jaxpr.replace(invars=[*jaxpr.invars[k : k + n], *jaxpr.invars[:k], *jaxpr.invars[k + n :]])
-    return operands, {**params, "call_jaxpr": jaxpr, "num_consts": n + k}
+    return operands, {**params, "call_jaxpr": consts_behind(closed, n), "num_consts": n + len(closed.consts)}
+
+
+def consts_behind(closed: ClosedJaxpr, n: int) -> Jaxpr:
+    """The same program with its constants as arguments, behind the first `n`."""
+    if not closed.consts:
+        return closed.jaxpr
+    jaxpr = closed.jaxpr
+    return jaxpr.replace(constvars=[], invars=[*jaxpr.invars[:n], *jaxpr.constvars, *jaxpr.invars[n:]])
 
 
 def abstract(avals: Sequence[ShapedArray], *, call_jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
@@ -243,11 +248,11 @@ class FlatCall:
     arguments (those that are no operands, by position), all closing over the given constants.
     """
 
-    __slots__ = ("closures", "leaves", "in_tree", "out_tree", "count")
+    __slots__ = ("closures", "leaves", "in_tree", "out_tree", "count", "name")
 
     def __init__(self, custom: CustomFunction, rules: Any, args: tuple[Any, ...]):
         static = {i: args[i] for i in custom.static_positions(len(args))}
-        self.count = len(args)
+        self.count, self.name = len(args), custom.name
         self.closures = Closures(custom.fun, rules, static)
         self.leaves, self.in_tree = tree.flatten(
             (tuple([x for i, x in enumerate(args) if i not in static]) if static else args, {})

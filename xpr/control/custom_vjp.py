@@ -117,6 +117,16 @@ class CustomVJPPrimal:
         return f"CustomVJPPrimal(value={self.value!r}, perturbed={self.perturbed})"
 
 
+def custom_vjp_primal_tree_values(tree_of_primals: Any) -> Any:
+    """The values in a pytree of `CustomVJPPrimal`s.
+
+    >>> from xpr import custom_derivatives
+    >>> custom_derivatives.custom_vjp_primal_tree_values({"x": custom_derivatives.CustomVJPPrimal(1.0, True)})
+    {'x': 1.0}
+    """
+    return tree.map(lambda leaf: leaf.value, tree_of_primals)
+
+
 class custom_vjp(CustomFunction):
     """A function with a vjp rule of its own, given in two halves.
 

@@ -4,8 +4,7 @@ Operands are laid out `consts | carry | xs`, and so are the arguments of the bod
 results are `carry | ys`, and the body gives one row of each of the ys. `Layout` cuts lists so laid out. Every rule
 turns the loop into another loop with a body made from the first, which is remembered with it.
 
-The rules serve the loops of control/bounded_scan.py too: their first argument says how to apply the loop that they
-make. Such a loop may have a meaning of its own for the first of its constants, which therefore stays the first.
+The rules serve the loops of control/bounded_scan.py too: their first argument says how to apply the loop they make.
 """
 
 from __future__ import annotations
@@ -256,8 +255,14 @@ def _split_body(body: Jaxpr, layout: Layout, active: Flags) -> _Split:
 
 
 def loop_linearize(
-    bind: Bind, trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+    bind: Bind,
+    bind_linear: Callable[[list[Any]], Bind],
+    trace: LinearizeTrace,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    params: dict[str, Any],
 ) -> Any:
+    """`bind_linear` says how to apply the linear loop, given what the first loop gave."""
     body, layout = params["jaxpr"], layout_of(params)
     active = _is_active(tangents)
     split = _split_body(body, layout, active)
@@ -282,7 +287,7 @@ def loop_linearize(
         *(True for _ in second),
         *(i < sum(x_active) for i in range(len(last))),
     ]
-    out_tangents = bind(split.linear, first, second, last, params, linear)
+    out_tangents = bind_linear(given)(split.linear, first, second, last, params, linear)
     return outs, with_zeros(out_tangents, split.active, [aval_of(x) for x in outs])
 
 
@@ -491,7 +496,7 @@ scan_p = register(
         jvp=partial(loop_jvp, bind_scan),
         transpose=partial(loop_transpose, bind_scan),
         batch=partial(loop_batch, bind_scan, None),
-        linearize=partial(loop_linearize, bind_scan),
+        linearize=partial(loop_linearize, bind_scan, lambda given: bind_scan),
         batch_named=partial(loop_batch, bind_scan),
         evaluate=lambda args, params: run_operation(scan_p, args, params),
         dce=loop_dce,

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import dtypes, tree
 from xpr.config import settings
+from xpr.control.bounded_scan import scan_until_p, with_count
 from xpr.control.scan import scan_p
+from xpr.control.scan_lowering import COUNT
 from xpr.control.tracing import Body, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.jaxpr import constvars_to_invars
+from xpr.core.jaxpr import FillerVar, constvars_to_invars
 from xpr.core.source import describe_function
 from xpr.errors import CarryMismatch, TreeMismatch
 from xpr.primitives.composites import broadcast
 from xpr.primitives.dynamic_in_dim import index_in_dim
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.placing import concatenate
+from xpr.primitives.shapes import rev
 
 _BODY = "the body of a scan"
 
@@ -29,6 +34,8 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
     _split_transpose: bool = False,
+    *,
+    until: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Any]:
     """Loops over the leading axis of arrays while carrying state, as one operation.
 
@@ -41,6 +48,9 @@ def scan(
       length: the number of steps; needed where `xs` holds no array.
       reverse: from the last row to the first; the y's keep the places of their x's.
       unroll: how many steps a round of the compiled loop takes; True for all.
+      _split_transpose: understood and ignored.
+      until: takes the carry and gives a scalar bool, asked before each step; the loop ends when it says True, and the
+        rows of the result that were not reached are zeros. Gradients go through the steps that were taken.
     Returns:
       The last carry, and the y's stacked along a new first axis.
     Raises:
@@ -49,19 +59,25 @@ def scan(
       TypeError: `f` doesn't give a pair.
 
     >>> from xpr import lax, numpy as jnp
-    >>> lax.scan(lambda total, x: (total + x, total), 0.0, jnp.arange(4.0))
+    >>> lax.scan(lambda total, x: (total + x, total), jnp.zeros(()), jnp.arange(4.0))
     (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
+    >>> lax.scan(lambda c, x: (c + x, c), jnp.zeros(()), jnp.ones(5), until=lambda c: c > 2)
+    (Array(3., dtype=float32), Array([0., 1., 2., 0., 0.], dtype=float32))
     """
     carry, in_tree = tree.flatten(init)
     rows, xs_tree = tree.flatten(xs)
     n = _length(rows, xs, length)
-    if settings.disable_jit and n:
+    if settings.disable_jit and n and until is None:
         return _in_python(f, init, rows, xs_tree, n, reverse)
     x_avals = [_row(aval_of(x)) for x in rows]
     body, carry = _typed_body(f, carry, in_tree, x_avals, xs_tree)
     num_steps = n if unroll is True else int(unroll)
     if num_steps < 1 and n:
         raise ValueError(f"scan: unroll must be a positive integer or a bool, and is {unroll!r}.")
+    y_tree = body.out_tree.children()[1]
+    if until is not None:
+        outs = _until(until, body, carry, in_tree, rows, n, bool(reverse))
+        return tree.unflatten(in_tree, outs[: len(carry)]), tree.unflatten(y_tree, outs[len(carry) :])
     operands = [*body.consts, *carry, *rows]
     outs = scan_p.bind(
         *operands,
@@ -73,8 +89,35 @@ def scan(
         num_carry=len(carry),
         unroll=max(num_steps, 1),
     )
-    y_tree = body.out_tree.children()[1]
     return tree.unflatten(in_tree, outs[: len(carry)]), tree.unflatten(y_tree, outs[len(carry) :])
+
+
+def _until(
+    until: Callable[[Any], Any], body: Body, carry: list[Any], in_tree: Any, rows: list[Any], n: int, reverse: bool
+) -> list[Any]:
+    """The loop that stops early; one that goes backwards is one that goes forwards over reversed arrays."""
+    args_tree = tree.structure(((tree.unflatten(in_tree, carry),), {}))
+    stop = trace_body(until, args_tree, [aval_of(x) for x in carry], "the `until` of a scan")
+    if [(a.shape, a.dtype) for a in stop.out_avals] != [((), dtypes.bool_)]:
+        raise TypeError(
+            f"scan: `until` must give a scalar bool; {describe_function(until)} gives "
+            f"{tree.unflatten(stop.out_tree, [a.str_short() for a in stop.out_avals])}."
+        )
+    k, m = len(stop.consts), len(body.consts)
+    stop_jaxpr = constvars_to_invars(stop.closed)
+    watching = stop_jaxpr.invars
+    outs = scan_until_p.bind(
+        *stop.consts, *body.consts, np.int32(0), *carry, *(rev(x, (0,)) if reverse else x for x in rows),
+        jaxpr=with_count(constvars_to_invars(body.closed), m),
+        length=n,
+        num_carry=1 + len(carry),
+        num_consts=m,
+        reverse=False,
+        until=stop_jaxpr.replace(invars=[*watching[:k], FillerVar(COUNT), *watching[k:]]),
+        until_nconsts=k,
+    )  # fmt: skip
+    last, ys = outs[1 : 1 + len(carry)], outs[1 + len(carry) :]
+    return [*last, *(rev(y, (0,)) for y in ys)] if reverse else outs[1:]
 
 
 def _row(aval: ShapedArray) -> ShapedArray:

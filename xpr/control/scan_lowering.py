@@ -14,7 +14,7 @@ from xpr.core.jaxpr import Jaxpr, effects
 from xpr.transforms.evaluate import reference_eval
 from xpr.transforms.lower import lower_eqns
 
-_COUNT = ShapedArray((), np.dtype(np.int32))
+COUNT = ShapedArray((), np.dtype(np.int32))
 
 
 def scan_reference(
@@ -48,50 +48,59 @@ def scan_lower(
     """A while loop over (count, carry, ys), which takes `unroll` steps at a time; what is left over comes first."""
     consts, carry = operands[:num_consts], operands[num_consts : num_consts + num_carry]
     xs = operands[num_consts + num_carry :]
-    ys = [b.constant(_zero(aval), aval) for aval in avals[num_carry:]]
-    loop = _Loop(jaxpr, consts, xs, length, reverse, num_carry)
+    ys = zeros(b, avals[num_carry:])
+    loop = Loop(jaxpr, consts, xs, num_carry)
     state = [*carry, *ys]
     steps = min(unroll, length) or 1
     rounds, rest = divmod(length, steps)
     if rounds == 1:
         rounds, rest = 0, length
     for i in range(rest):
-        state = loop.step(b, b.constant(length - 1 - i if reverse else i, _COUNT), state)
+        state = loop.step(b, b.constant(length - 1 - i if reverse else i, COUNT), state)
     if not rounds:
         return state
 
     def going(inner: Builder, values: list[Value]) -> Value:
-        limit = inner.constant(length, _COUNT)
-        direction = "comparison_direction = #stablehlo<comparison_direction LT>"
-        flag = ShapedArray((), dtypes.bool_)
-        return inner.op("stablehlo.compare", [values[0], limit], flag, direction)
+        return less(inner, values[0], inner.constant(length, COUNT))
 
     def advance(inner: Builder, values: list[Value]) -> list[Value]:
         count, state = values[0], values[1:]
         for _ in range(steps):
             place = count
             if reverse:
-                place = inner.op("stablehlo.subtract", [inner.constant(length - 1, _COUNT), count], _COUNT)
+                place = minus(inner, inner.constant(length - 1, COUNT), count)
             state = loop.step(inner, place, state)
-            count = inner.op("stablehlo.add", [count, inner.constant(1, _COUNT)], _COUNT)
+            count = next_count(inner, count)
         return [count, *state]
 
-    start = b.constant(rest, _COUNT)
+    start = b.constant(rest, COUNT)
     return b.while_loop(going, advance, [start, *state], ordered="ordered" in effects(jaxpr))[1:]
 
 
-def _zero(aval: ShapedArray) -> Any:
-    return np.zeros((), aval.dtype)[()]
+def minus(b: Builder, x: Value, y: Value) -> Value:
+    return b.op("stablehlo.subtract", [x, y], COUNT)
 
 
-class _Loop:
+def next_count(b: Builder, count: Value) -> Value:
+    return b.op("stablehlo.add", [count, b.constant(1, COUNT)], COUNT)
+
+
+def less(b: Builder, x: Value, y: Value) -> Value:
+    direction = "comparison_direction = #stablehlo<comparison_direction LT>"
+    return b.op("stablehlo.compare", [x, y], ShapedArray((), dtypes.bool_), direction)
+
+
+def zeros(b: Builder, avals: Sequence[ShapedArray]) -> list[Value]:
+    return [b.constant(np.zeros((), aval.dtype)[()], aval) for aval in avals]
+
+
+class Loop:
     """What every step of a lowered scan shares."""
 
-    __slots__ = ("consts", "jaxpr", "length", "num_carry", "reverse", "xs")
+    __slots__ = ("consts", "jaxpr", "num_carry", "xs")
 
-    def __init__(self, jaxpr: Jaxpr, consts: list[Value], xs: list[Value], length: int, reverse: bool, num_carry: int):
-        self.jaxpr, self.consts, self.xs, self.length = jaxpr, consts, xs, length
-        self.reverse, self.num_carry = reverse, num_carry
+    def __init__(self, jaxpr: Jaxpr, consts: list[Value], xs: list[Value], num_carry: int):
+        self.jaxpr, self.consts, self.xs, self.num_carry = jaxpr, consts, xs, num_carry
 
     def step(self, b: Builder, place: Value, state: list[Value]) -> list[Value]:
         """One step: the body on row `place` of the xs, its ys written into row `place` of theirs."""
@@ -104,7 +113,7 @@ class _Loop:
 def take_row(b: Builder, x: Value, place: Value) -> Value:
     """`x[place]`."""
     shape = x.aval.shape
-    zero = b.constant(0, _COUNT)
+    zero = b.constant(0, COUNT)
     starts = [place, *[zero] * (len(shape) - 1)]
     sizes = f"slice_sizes = {int_array([1, *shape[1:]])}"
     row = b.op("stablehlo.dynamic_slice", [x, *starts], x.aval.update(shape=(1, *shape[1:])), sizes)
@@ -114,6 +123,6 @@ def take_row(b: Builder, x: Value, place: Value) -> Value:
 def put_row(b: Builder, x: Value, row: Value, place: Value) -> Value:
     """`x` with `row` at `place`."""
     shape = x.aval.shape
-    zero = b.constant(0, _COUNT)
+    zero = b.constant(0, COUNT)
     wide = b.reshape(row, (1, *shape[1:]))
     return b.op("stablehlo.dynamic_update_slice", [x, wide, place, *[zero] * (len(shape) - 1)], x.aval)

@@ -56,6 +56,8 @@ def trace_body(fun: Callable[..., Any], in_tree: Any, avals: Sequence[ShapedArra
 def join_consts(closed: Sequence[ClosedJaxpr]) -> tuple[list[Any], list[Jaxpr]]:
     """The constants of several jaxprs, each value once, and the jaxprs with all of them as leading arguments."""
     values: dict[int, Any] = {id(c): c for each in closed for c in each.consts}
+    if not values:
+        return [], [each.jaxpr for each in closed]
     jaxprs = []
     for each in closed:
         own = {id(c): v for v, c in zip(each.jaxpr.constvars, each.consts)}

@@ -2,9 +2,16 @@
 
 from xpr.control.checkpoint import checkpoint_p as checkpoint_p
 from xpr.control.checkpoint_policies import name_p as name_p
+from xpr.control.bounded_scan import bounded_scan_p as bounded_scan_p
+from xpr.control.bounded_scan import scan_until_p as scan_until_p
+from xpr.control.cond import cond_p as cond_p
+from xpr.control.cond_function import cond as cond
+from xpr.control.cond_function import switch as switch
 from xpr.control.custom_jvp import custom_jvp_call_p as custom_jvp_call_p
 from xpr.control.custom_lin import custom_lin_p as custom_lin_p
 from xpr.control.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
+from xpr.control.mapping import associative_scan as associative_scan
+from xpr.control.mapping import map as map
 from xpr.control.reduce import reduce as reduce
 from xpr.control.reduce_window import reduce_window as reduce_window
 from xpr.control.scan import scan_p as scan_p

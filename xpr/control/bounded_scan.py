@@ -1,0 +1,313 @@
+"""Loops over rows that end early: at a number of steps that is computed, or when the carry says so.
+
+    bounded_scan   count | consts | carry | xs          takes the first `count` rows; `reverse` takes them backwards
+    scan_until     consts of until | consts | carry | xs   stops as soon as `until` holds of the carry
+
+Both give `carry | ys`, with zeros in the rows of ys that were not reached. The first carry of a `scan_until` is an i32
+that counts its steps. Its derivative is a `bounded_scan`: by then the number of steps is known. But for the operands in
+front, all is laid out as in control/scan.py, whose rules do the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value
+from xpr.control.activity import Flags, reached_outputs, spread
+from xpr.control.scan import (
+    Bind,
+    Layout,
+    layout_of,
+    loop_abstract,
+    loop_batch,
+    loop_jvp,
+    loop_linearize,
+    loop_transpose,
+)
+from xpr.control.scan_lowering import COUNT, Loop, less, minus, next_count, zeros
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, effects, eval_jaxpr
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.primitives import elementwise as e
+from xpr.primitives.composites import iota
+from xpr.primitives.placing import select
+from xpr.primitives.reductions import reduce_and, reduce_max
+from xpr.primitives.shapes import mapped_to, zeros_like_aval
+from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.evaluate import reference_eval, run_operation
+from xpr.transforms.lower import lower_eqns
+from xpr.transforms.stage import stage
+
+
+def _bind(
+    primitive: Primitive,
+    first: Sequence[Any],
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+    xs: Sequence[Any],
+    like: dict[str, Any],
+    linear: Sequence[bool] | None = None,
+    **changes: Any,
+) -> list[Any]:
+    """Applies one of these loops with another body; `first` are the operands in front of those of a scan."""
+    params = {**like, "jaxpr": jaxpr, "num_carry": len(carry), "num_consts": len(consts), **changes}
+    return primitive.bind(*first, *consts, *carry, *xs, **params)
+
+
+def _masked(body: Jaxpr, is_active: Callable[..., Any], first: Sequence[ShapedArray], layout: Layout) -> Jaxpr:
+    """A body that keeps the carry, and gives zeros, where `is_active(first, consts, carry, xs)` doesn't hold.
+
+    Its arguments are `first` and those of the body.
+    """
+
+    def run(*args: Any) -> list[Any]:
+        given, own = args[: len(first)], args[len(first) :]
+        active = is_active(given, *layout.operands(own))
+        carry, ys = layout.results(eval_jaxpr(body, (), *own))
+        kept = [select(active, new, old) for new, old in zip(carry, layout.operands(own)[1])]
+        return [*kept, *(select(active, y, zeros_like_aval(y.aval)) for y in ys)]
+
+    return constvars_to_invars(stage(run, [*first, *body.in_avals]))
+
+
+# -- bounded_scan
+
+
+def _bounded_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
+    return loop_abstract(avals[1:], **params)
+
+
+def _bounded_reference(values: Sequence[Any], **params: Any) -> list[np.ndarray]:
+    count, body, layout = int(values[0]), params["jaxpr"], layout_of(params)
+    consts, carry, xs = layout.operands(values[1:])
+    ys = [np.zeros((params["length"], *v.aval.shape), v.aval.dtype) for v in body.outvars[layout.num_carry :]]
+    places = range(count)
+    for i in reversed(places) if params["reverse"] else places:
+        carry, rows = layout.results(reference_eval(body, (), *consts, *carry, *(x[i] for x in xs)))
+        for stack, row in zip(ys, rows):
+            stack[i] = row
+    return [*carry, *ys]
+
+
+def _bounded_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
+    """A while loop over (steps taken, carry, ys)."""
+    count, body, layout = operands[0], params["jaxpr"], layout_of(params)
+    consts, carry, xs = layout.operands(operands[1:])
+    loop = Loop(body, consts, xs, layout.num_carry)
+
+    def going(inner: Builder, values: list[Value]) -> Value:
+        return less(inner, values[0], count)
+
+    def advance(inner: Builder, values: list[Value]) -> list[Value]:
+        taken = place = values[0]
+        following = next_count(inner, taken)
+        if params["reverse"]:
+            place = minus(inner, count, following)
+        return [following, *loop.step(inner, place, values[1:])]
+
+    start = [b.constant(0, COUNT), *carry, *zeros(b, avals[layout.num_carry :])]
+    return b.while_loop(going, advance, start, ordered="ordered" in effects(body))[1:]
+
+
+def _bounded(count: Any) -> Bind:
+    return partial(_bind, bounded_scan_p, [count])
+
+
+def _bounded_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    """One loop of as many steps as the longest row takes; the others stand still when they are done."""
+    if dims[0] is None:
+        return loop_batch(_bounded(values[0]), axis_name, size, values[1:], dims[1:], **params)
+    body, layout, length = params["jaxpr"], layout_of(params), params["length"]
+    counts = mapped_to(values[0], dims[0], size)
+
+    def is_active(first: Sequence[Any], consts: Any, carry: Any, xs: Sequence[Any]) -> Any:
+        return e.lt(first[1], first[0])
+
+    masked = _masked(body, is_active, [COUNT, COUNT], layout)
+    own_count, place, *own = masked.invars
+    consts, carry, xs = layout.operands(own)
+    moved = masked.replace(invars=[own_count, *consts, *carry, place, *xs])
+    values_of, dims_of = layout.operands(values[1:]), layout.operands(dims[1:])
+    operands = [counts, *values_of[0], *values_of[1], iota(np.int32, length), *values_of[2]]
+    operand_dims = [0, *dims_of[0], *dims_of[1], None, *dims_of[2]]
+    changed = {**params, "jaxpr": moved, "num_consts": layout.num_consts + 1}
+    return loop_batch(_bounded(reduce_max(counts, (0,))), axis_name, size, operands, operand_dims, **changed)
+
+
+bounded_scan_p = register(
+    Primitive(
+        "bounded_scan",
+        abstract=_bounded_abstract,
+        reference=_bounded_reference,
+        lower=_bounded_lower,
+        jvp=lambda primals, tangents, **params: loop_jvp(
+            _bounded(primals[0]), primals[1:], tangents[1:], **params
+        ),
+        transpose=lambda cts, operands, **params: [
+            None, *loop_transpose(_bounded(operands[0]), cts, operands[1:], **params)
+        ],
+        batch=partial(_bounded_batch, None),
+        linearize=lambda trace, primals, tangents, params: loop_linearize(
+            _bounded(primals[0]), lambda given: _bounded(primals[0]), trace, primals[1:], tangents[1:], params
+        ),
+        batch_named=_bounded_batch,
+        evaluate=lambda args, params: run_operation(bounded_scan_p, args, params),
+        multiple_results=True,
+        call=True,
+    )
+)  # fmt: skip
+
+
+# -- scan_until
+
+
+def _until_abstract(avals: Sequence[ShapedArray], *, until: Jaxpr, until_nconsts: int, **params: Any) -> Any:
+    return loop_abstract(avals[until_nconsts:], **params)
+
+
+def _until_reference(values: Sequence[Any], *, until: Jaxpr, until_nconsts: int, **params: Any) -> list[np.ndarray]:
+    body, layout = params["jaxpr"], layout_of(params)
+    consts, carry, xs = layout.operands(values[until_nconsts:])
+    ys = [np.zeros((params["length"], *v.aval.shape), v.aval.dtype) for v in body.outvars[layout.num_carry :]]
+    for i in range(params["length"]):
+        if reference_eval(until, (), *values[:until_nconsts], *carry[: _watched(until, until_nconsts)])[0]:
+            break
+        carry, rows = layout.results(reference_eval(body, (), *consts, *carry, *(x[i] for x in xs)))
+        for stack, row in zip(ys, rows):
+            stack[i] = row
+    return [*carry, *ys]
+
+
+def _watched(until: Jaxpr, until_nconsts: int) -> int:
+    """How many of the carries `until` takes: the first ones. Those that transformations add come behind."""
+    return len(until.invars) - until_nconsts
+
+
+def _until_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, until: Jaxpr, until_nconsts: int, **params: Any
+) -> list[Value]:
+    """A while loop over (carry, ys), the first carry being the number of steps taken."""
+    body, layout = params["jaxpr"], layout_of(params)
+    until_consts = operands[:until_nconsts]
+    consts, carry, xs = layout.operands(operands[until_nconsts:])
+    loop = Loop(body, consts, xs, layout.num_carry)
+    flag = ShapedArray((), dtypes.bool_)
+
+    def going(inner: Builder, state: list[Value]) -> Value:
+        watched = state[: _watched(until, until_nconsts)]
+        (stop,) = lower_eqns(inner, until, [*until_consts, *watched])
+        more = less(inner, state[0], inner.constant(params["length"], COUNT))
+        return inner.op("stablehlo.and", [more, inner.op("stablehlo.not", [stop], flag)], flag)
+
+    start = [*carry, *zeros(b, avals[layout.num_carry :])]
+    if not params["length"]:
+        return start
+    ordered = "ordered" in effects(body)
+    return b.while_loop(going, lambda inner, state: loop.step(inner, state[0], state), start, ordered=ordered)
+
+
+def _until(first: Sequence[Any]) -> Bind:
+    return partial(_bind, scan_until_p, first)
+
+
+def _until_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    n = params["until_nconsts"]
+    return loop_jvp(_until(primals[:n]), primals[n:], tangents[n:], **params)
+
+
+def _until_linearize(trace: Any, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The same loop giving residuals, and a linear one of as many steps."""
+    n = params["until_nconsts"]
+
+    def bind_linear(given: list[Any]) -> Bind:
+        def bind(*args: Any, **changes: Any) -> list[Any]:
+            *bodies, like, linear = args
+            like = {key: value for key, value in like.items() if not key.startswith("until")}
+            return _bounded(given[0])(*bodies, like, linear, **changes)
+
+        return bind
+
+    return loop_linearize(_until(primals[:n]), bind_linear, trace, primals[n:], tangents[n:], params)
+
+
+def _until_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    """One loop. Where rows stop apart it goes on until the last one does, and the others stand still."""
+    n, until = params["until_nconsts"], params["until"]
+    layout, watched = layout_of(params), _watched(until, n)
+    if dims[:n].count(None) == n and not any(_mapped_carry(dims[n:], params["jaxpr"], layout)[:watched]):
+        return loop_batch(_until(values[:n]), axis_name, size, values[n:], dims[n:], **params)
+    rows = [x if d is None else mapped_to(x, d, size) for x, d in zip(values[:n], dims[:n])]
+
+    def is_active(first: Sequence[Any], consts: Any, carry: Sequence[Any], xs: Any) -> Any:
+        return e.bitwise_not(eval_jaxpr(until, (), *first, *carry[:watched])[0])
+
+    loop = with_count(_masked(params["jaxpr"], is_active, until.in_avals[:n], layout), n + layout.num_consts)
+    stop_dims = (*(None if d is None else 0 for d in dims[:n]), *(0 for _ in range(watched)))
+    first, all_stop = _all_stop(until, size, stop_dims, watched)
+    consts, carry, xs = layout.operands(values[n:])
+    d_consts, d_carry, d_xs = layout.operands(dims[n:])
+    changed = {
+        **params, "jaxpr": loop, "num_consts": n + layout.num_consts, "num_carry": 1 + layout.num_carry,
+        "until": all_stop, "until_nconsts": len(first) + n,
+    }  # fmt: skip
+    carry[:watched] = [mapped_to(x, d, size) for x, d in zip(carry[:watched], d_carry)]
+    operands = [*rows, *consts, np.int32(0), *carry, *xs]
+    operand_dims = [*stop_dims[:n], *d_consts, None, *(0,) * watched, *d_carry[watched:], *d_xs]
+    outs, out_dims = loop_batch(_until([*first, *rows]), axis_name, size, operands, operand_dims, **changed)
+    return outs[1:], out_dims[1:]
+
+
+def _all_stop(until: Jaxpr, size: int, dims: tuple[int | None, ...], watched: int) -> tuple[list[Any], Jaxpr]:
+    """`until` for all rows together, which takes the count of the whole loop before the rows' own carries."""
+    closed, (out_dim,) = batch_jaxpr(until, size, dims)
+    at = len(closed.in_avals) - watched
+
+    def run(*args: Any) -> list[Any]:
+        (flags,) = eval_jaxpr(closed.jaxpr, closed.consts, *args[:at], *args[at + 1 :])
+        return [flags if out_dim is None else reduce_and(flags, (0,))]
+
+    staged = stage(run, [*closed.in_avals[:at], COUNT, *closed.in_avals[at:]])
+    return staged.consts, constvars_to_invars(staged)
+
+
+def with_count(body: Jaxpr, num_consts: int) -> Jaxpr:
+    """The body of a loop that counts its steps in a first carry."""
+    count, following = Var(COUNT), Var(COUNT)
+    eqn = JaxprEqn([count, Literal(np.int32(1))], [following], e.add_p, {})
+    return body.replace(
+        invars=[*body.invars[:num_consts], count, *body.invars[num_consts:]],
+        outvars=[following, *body.outvars],
+        eqns=[*body.eqns, eqn],
+    )
+
+
+def _mapped_carry(dims: Sequence[Any], body: Jaxpr, layout: Layout) -> Flags:
+    """Which carries have rows of their own."""
+    consts, start, xs = layout.operands([d is not None for d in dims])
+    return spread(tuple(start), lambda c: reached_outputs(body, (*consts, *c, *xs), False)[: layout.num_carry])
+
+
+scan_until_p = register(
+    Primitive(
+        "scan_until",
+        abstract=_until_abstract,
+        reference=_until_reference,
+        lower=_until_lower,
+        jvp=_until_jvp,
+        transpose=Unsupported(
+            "Where a loop stops is no linear function of anything; differentiation never asks for it."
+        ),
+        batch=partial(_until_batch, None),
+        linearize=_until_linearize,
+        batch_named=_until_batch,
+        evaluate=lambda args, params: run_operation(scan_until_p, args, params),
+        multiple_results=True,
+        call=True,
+    )
+)
