@@ -1,0 +1,123 @@
+"""What a gradient keeps of the forward pass, and what memory a program will take: found by tracing, nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import dtypes, tree
+from xpr.api.boundary import boundary
+from xpr.api.staging import shaped, trace_function
+from xpr.control.checkpoint_policies import name_p
+from xpr.control.memory import PredictedMemory, predict_memory
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, used_vars
+from xpr.core.source import summarize
+from xpr.transforms.dce import dce_jaxpr
+from xpr.transforms.flat import FlatFunction, signature_of
+from xpr.transforms.inline import called_jaxpr
+from xpr.transforms.linearize import linearize_flat
+from xpr.transforms.stage import stage
+
+
+@boundary
+def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
+    """The values that differentiating `fun` keeps from the forward pass for the backward pass.
+
+    Args:
+      fun: takes and gives pytrees of arrays.
+      *args, **kwargs: arrays, or anything with a shape and a dtype. All of inexact dtype are differentiated.
+    Returns:
+      For each value its type, and where it comes from: an argument, a constant, or an operation and its line.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.ad_checkpoint import saved_residuals
+    >>> saved_residuals(lambda x: x * jnp.ones(3), 2.0)
+    [(ShapedArray(float32[3]), 'from a constant')]
+    """
+    leaves, in_tree = tree.flatten((args, kwargs))
+    avals = [shaped(x) for x in leaves]
+    flat = FlatFunction(fun, in_tree)
+
+    def residuals(*xs: Any) -> list[Any]:
+        _, linear, _ = linearize_flat(flat, xs, [a.dtype in dtypes.INEXACT for a in avals])
+        live, _ = dce_jaxpr(linear.jaxpr, [True] * len(linear.jaxpr.outvars))
+        read = used_vars(live)
+        return [x for x, v in zip(linear.consts, linear.jaxpr.constvars) if v in read]
+
+    signature = signature_of("linearized by saved_residuals", fun, args, kwargs)
+    jaxpr = stage(residuals, avals, signature).jaxpr
+    given: dict[Any, str] = dict.fromkeys(jaxpr.constvars, "from a constant")
+    given.update((v, f"from the argument {name}") for v, name in zip(jaxpr.invars, signature.arguments()))
+    order = {v: i for i, v in enumerate([*given, *(v for eqn in jaxpr.eqns for v in eqn.outvars)])}
+    kept = sorted({v for v in jaxpr.outvars if type(v) is not Literal}, key=order.__getitem__)
+    return [(v.aval, given[v] if v in given else _origin(jaxpr, v)) for v in kept]
+
+
+@boundary
+def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Prints the values that differentiating `fun` keeps: the type of each and where it comes from.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.ad_checkpoint import print_saved_residuals
+    >>> def layer(w, x):
+    ...     return jnp.sin(w @ x)
+    >>> print_saved_residuals(layer, jnp.ones((2, 3)), jnp.ones(3))  # doctest: +ELLIPSIS
+    f32[2,3] from the argument w
+    f32[3] from the argument x
+    f32[2] output of cos from ...
+    >>> print_saved_residuals(xpr.checkpoint(layer), jnp.ones((2, 3)), jnp.ones(3))
+    f32[2,3] from the argument w
+    f32[3] from the argument x
+    """
+    for aval, origin in saved_residuals(fun, *args, **kwargs):
+        print(aval.str_short(), origin)
+
+
+def _origin(jaxpr: Jaxpr, var: Any) -> str:
+    """Which operation made a value, in the jaxpr or in one that it calls, and on which line."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is name_p and var in (*eqn.invars, *eqn.outvars):
+            return f"named {eqn.params['name']!r} from {summarize(eqn.source)}"
+    eqn = next(eqn for eqn in jaxpr.eqns if var in eqn.outvars)
+    inner = called_jaxpr(eqn)
+    if inner is not None:
+        made = inner.outvars[list(eqn.outvars).index(var)]
+        if _is_made_in(inner.eqns, made):
+            return _origin(inner, made)
+    return f"output of {eqn.primitive.name} from {summarize(eqn.source)}"
+
+
+def _is_made_in(eqns: Sequence[JaxprEqn], atom: Atom) -> bool:
+    return any(atom in eqn.outvars for eqn in eqns)
+
+
+@boundary
+def predicted_memory(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> PredictedMemory:
+    """The bytes that the compiled program of `fun` will take, predicted from its jaxpr without compiling it.
+
+    To see what rematerialization does, ask for a gradient: `predicted_memory(xpr.grad(loss), params, batch)`. What the
+    compiler says afterwards is `jit(...).lower(...).compile().memory_analysis()`. The prediction is a model of XLA's
+    fusion on CPU, and most at home in networks, whose memory is that of operands of products. Where everything is
+    elementwise, XLA may fuse very differently.
+
+    Args:
+      fun: takes and gives pytrees of arrays.
+      *args, **kwargs: arrays, or anything with a shape and a dtype.
+    Returns:
+      The bytes of arguments, results and temporaries, and `peak`, their sum.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.ad_checkpoint import predicted_memory
+    >>> def layer(w, x):
+    ...     return jnp.tanh(jnp.tanh(jnp.tanh(x @ w) @ w) @ w)
+    >>> def gradient(layer):
+    ...     return xpr.grad(lambda w, x: layer(w, layer(w, layer(w, layer(w, x)))).sum())
+    >>> w, x = jnp.ones((8, 8)), jnp.ones((1000, 8))
+    >>> print(predicted_memory(gradient(layer), w, x))
+    0.449 MB (arguments 0.0323 MB, results 0.000256 MB, temporaries 0.416 MB)
+    >>> print(predicted_memory(gradient(xpr.checkpoint(layer)), w, x))
+    0.321 MB (arguments 0.0323 MB, results 0.000256 MB, temporaries 0.289 MB)
+    """
+    closed, _ = trace_function(fun, args, kwargs, "staged by predicted_memory")
+    return predict_memory(closed.jaxpr)

@@ -1,0 +1,190 @@
+"""memory : jaxpr -> bytes. Predicts what a compiled program will need, by liveness over its jaxpr.
+
+Memory holds the arguments, the results, and what is computed on the way (temporaries), each from the operation that
+makes it to the last one that reads it. Which values get memory at all is XLA's choice, and this file a model of it:
+
+* A call that may be inlined is; equal operations on equal operands are done once; what nothing reads isn't done.
+* An elementwise operation is *fused* into those that read it: it is computed inside them, entry by entry, and has no
+  memory, but keeps alive what it reads. A cheap one is done again in each reader, a dear one (`exp`) only in one.
+* What a product, a convolution or a call reads is in memory, and so is what it gives. A reshape is its operand.
+* A dear operation that is in memory is done when it is first needed.
+* An elementwise operation may write where a dying operand of its type was.
+
+Loops and branches need what their bodies need, once. Rematerialized calls need theirs while they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from xpr.control.checkpoint import checkpoint_p
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from xpr.transforms.dce import dce_jaxpr, has_effect
+from xpr.transforms.inline import called_jaxpr, inline_calls
+
+
+class PredictedMemory(NamedTuple):
+    """The bytes of a program's arguments, results and temporaries."""
+
+    arguments: int
+    results: int
+    temporaries: int
+
+    @property
+    def peak(self) -> int:
+        """The most bytes in use at a time: arguments and results are there throughout."""
+        return self.arguments + self.results + self.temporaries
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {_megabytes(n)}" for name, n in zip(self._fields, self))
+        return f"{_megabytes(self.peak)} ({parts})"
+
+
+def _megabytes(n: int) -> str:
+    return f"{n / 1e6:.3g} MB"
+
+
+# How XLA fuses, by the names of primitives (its InstructionFusion, and that of the CPU backend).
+_VIEWS = frozenset("reshape squeeze transpose name stop_gradient copy".split())
+_CHEAP = frozenset(
+    """broadcast_in_dim rev select_n slice pad concatenate iota neg add add_any sub mul div max min sign abs square
+    integer_pow floor ceil round is_finite nextafter eq ne lt le gt ge and or xor not shift_left shift_right_logical
+    shift_right_arithmetic population_count clz real imag conj complex clamp convert_element_type bitcast_convert_type
+    reduce_precision dynamic_slice dynamic_update_slice sin cos""".split()
+)
+_DEAR = frozenset(
+    """rem pow exp exp2 log expm1 log1p logistic sqrt rsqrt cbrt tan sinh cosh tanh asin acos atan asinh acosh
+    atanh atan2 erf erfc erf_inv lgamma digamma gather""".split()
+)
+_READ_IN_PLACE = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor".split())
+_FUSED = _CHEAP | _DEAR
+_FUSE_OPERANDS = _FUSED | _READ_IN_PLACE
+
+
+def predict_memory(jaxpr: Jaxpr) -> PredictedMemory:
+    """What the compiled program of a jaxpr will need, in bytes."""
+    arguments = sum(_bytes(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars))
+    return PredictedMemory(arguments, sum(_bytes(v.aval) for v in jaxpr.outvars), _temporaries(jaxpr))
+
+
+def _bytes(aval: ShapedArray) -> int:
+    return aval.size * aval.dtype.itemsize
+
+
+# -- The program that XLA will see
+
+
+def _inlined(eqn: JaxprEqn) -> Jaxpr | None:
+    if eqn.primitive is checkpoint_p:
+        kept_apart = eqn.params["differentiated"] and eqn.params["prevent_cse"]
+        return None if kept_apart else eqn.params["jaxpr"]
+    return called_jaxpr(eqn)
+
+
+def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
+    """The same program with equal operations on equal operands done once."""
+    first: dict[Any, Sequence[Var]] = {}
+    env: dict[Any, Atom] = {}
+    eqns = []
+
+    def identity(atom: Atom) -> Any:
+        return (atom.aval, str(atom.val)) if type(atom) is Literal else atom
+
+    for eqn in jaxpr.eqns:
+        invars = [v if type(v) is Literal else env.get(v, v) for v in eqn.invars]
+        key = (eqn.primitive, *map(identity, invars), *sorted(eqn.params.items()))
+        try:
+            known = None if has_effect(eqn) else first.setdefault(key, eqn.outvars)
+        except TypeError:  # a parameter that can't be hashed
+            known = None
+        if known is None or known is eqn.outvars:
+            eqns.append(eqn.replace(invars=invars))
+        else:
+            env.update(zip(eqn.outvars, known))
+    return jaxpr.replace(outvars=[v if type(v) is Literal else env.get(v, v) for v in jaxpr.outvars], eqns=eqns)
+
+
+# -- Which values have memory
+
+
+class _Program:
+    """The equations whose results have memory, in order, and for each the positions that keep it alive."""
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.eqns = jaxpr.eqns
+        self.outvars = {v for v in jaxpr.outvars if type(v) is not Literal}
+        self.in_memory: set[Any] = set(self.outvars)  # then also what is read as a whole
+        self.readers: dict[Any, set[int]] = {}  # of a value: the equations with memory that read it, directly or not
+        for position in range(len(self.eqns) - 1, -1, -1):
+            self._visit(position)
+
+    def _visit(self, position: int) -> None:
+        """Decides about an equation, all that read its results being decided."""
+        eqn = self.eqns[position]
+        name = eqn.primitive.name
+        operands = {v for v in eqn.invars if type(v) is not Literal}
+        if name in _VIEWS:
+            (operand,) = operands
+            self.readers.setdefault(operand, set()).update(self.readers.get(eqn.outvars[0], ()))
+            if eqn.outvars[0] in self.in_memory:
+                self.in_memory.add(operand)
+            return
+        if name in _FUSED and not self._has_memory(eqn):
+            by = self.readers.get(eqn.outvars[0], set())
+        else:
+            by = {position}
+            self.in_memory.update(eqn.outvars)
+        for v in operands:
+            self.readers.setdefault(v, set()).update(by)
+        if name not in _FUSE_OPERANDS:
+            self.in_memory.update(operands)
+
+    def _has_memory(self, eqn: JaxprEqn) -> bool:
+        var = eqn.outvars[0]
+        several = len(self.readers.get(var, ())) > 1
+        fenced = eqn.primitive.name == "add_any" and var.aval.ndim >= 2
+        return var in self.in_memory or (several and (fenced or eqn.primitive.name in _DEAR))
+
+
+def _temporaries(jaxpr: Jaxpr) -> int:
+    """The bytes of values neither given nor returned, at the moment when they are most."""
+    if "temporaries" not in jaxpr.memo:
+        whole = _without_repetitions(inline_calls(jaxpr, _inlined))
+        smaller, _ = dce_jaxpr(whole, [True] * len(whole.outvars), keep_inputs=True)
+        jaxpr.memo["temporaries"] = _peak(_Program(smaller))
+    return jaxpr.memo["temporaries"]
+
+
+def _peak(program: _Program) -> int:
+    ends: dict[int, list[int]] = {}  # by position, the sizes of the values that are last read there
+    starts: dict[int, int] = {}
+    for position, eqn in enumerate(program.eqns):
+        if eqn.primitive.name in _VIEWS:
+            continue
+        for v in eqn.outvars:
+            if v not in program.in_memory or v in program.outvars:
+                continue
+            readers = program.readers.get(v, {position})
+            start = min(readers) if eqn.primitive.name in _FUSED else position
+            starts[start] = starts.get(start, 0) + _bytes(v.aval)
+            ends.setdefault(max(readers), []).append(_bytes(v.aval))
+    live = peak = 0
+    for position, eqn in enumerate(program.eqns):
+        live += starts.get(position, 0)
+        ending = ends.get(position, [])
+        reused = _bytes(eqn.outvars[0].aval) if eqn.primitive.name in _FUSED else -1
+        peak = max(peak, live + _inner(eqn) - (reused if reused in ending else 0))
+        live -= sum(ending)
+    return peak
+
+
+def _inner(eqn: JaxprEqn) -> int:
+    """What an equation that holds jaxprs needs while it runs, beside its operands and results."""
+    if not eqn.primitive.call:
+        return 0
+    held = list(subjaxprs(eqn))
+    if eqn.primitive is checkpoint_p:
+        return _temporaries(held[0])
+    return max((_temporaries(inner) + sum(_bytes(v.aval) for v in inner.outvars) for inner in held), default=0)
