@@ -53,7 +53,7 @@ def bounded(fun, count, *operands, **layout):
 
 
 def until(stop, consts_of_stop, fun, *operands, **layout):
-    """`stop` takes its constants, the count, and the other carries; `fun` gets and gives the count first."""
+    """`stop` takes its constants and the carries."""
     sample = loop(fun, *operands, **layout)
     n = len(consts_of_stop)
     k, c = sample.params["num_consts"], sample.params["num_carry"]
@@ -68,13 +68,13 @@ def until(stop, consts_of_stop, fun, *operands, **layout):
     return sample
 
 
+def doubling(a, x):
+    a = mul(a, x)
+    return [a, sin(a)]
+
+
 def counted_cell(w, n, h, x):
     return [add(n, np.int32(1)), *cell(w, h, x)]
-
-
-def doubling(n, a, x):
-    a = mul(a, x)
-    return [add(n, np.int32(1)), a, sin(a)]
 
 
 LINEAR = "sometimes it is of a function that is not linear"
@@ -95,8 +95,8 @@ ROWS = [
                          bounded(lambda c, w, x: [mul(c, w), w, mul(x, c)], 0, floats(2), floats(2, salt=1),
                                  floats(3, 2), carry=2, length=3)],
         skip={"transpose": LINEAR}),
-    Row(scan_until_p, [until(lambda limit, n, a: [gt(a, limit)], [np.float32(3)], doubling, np.int32(0), positive(),
-                             floats(5, low=1.2, high=2.0), carry=2, length=5),
+    Row(scan_until_p, [until(lambda limit, a: [gt(a, limit)], [np.float32(3)], doubling, positive(),
+                             floats(5, low=1.2, high=2.0), length=5),
                        until(lambda n, h: [ge(n, np.int32(2))], [], counted_cell, floats(3), np.int32(0),
                              floats(3, salt=1), floats(4, 3), consts=1, carry=2, length=4)],
         skip={"transpose": LINEAR}),

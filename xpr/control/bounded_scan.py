@@ -1,11 +1,12 @@
 """Loops over rows that end early: at a number of steps that is computed, or when the carry says so.
 
-    bounded_scan   count | consts | carry | xs          takes the first `count` rows; `reverse` takes them backwards
-    scan_until     consts of until | consts | carry | xs   stops as soon as `until` holds of the carry
+    bounded_scan   count | consts | carry | xs -> carry | ys                        takes the first `count` rows
+    scan_until     consts of `until` | consts | carry | xs -> count | carry | ys    ends when `until` holds of the carry
 
-Both give `carry | ys`, with zeros in the rows of ys that were not reached. The first carry of a `scan_until` is an i32
-that counts its steps. Its derivative is a `bounded_scan`: by then the number of steps is known. But for the operands in
-front, all is laid out as in control/scan.py, whose rules do the work.
+The rows of ys that were not reached are zeros. `until` takes the first of the carries; transformations add others
+behind. `bounded_scan` with `reverse` takes the same rows, the last one first; it is what `scan_until` becomes when it
+is differentiated: by then the number of steps is known. But for the operands and results in front, all is laid out as
+in control/scan.py, whose rules do the work.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from xpr.control.scan import (
     loop_transpose,
 )
 from xpr.control.scan_lowering import COUNT, Loop, less, minus, next_count, zeros
-from xpr.core.avals import ShapedArray
+from xpr.core.avals import ShapedArray, Zero
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives import elementwise as e
@@ -154,7 +155,7 @@ bounded_scan_p = register(
         ],
         batch=partial(_bounded_batch, None),
         linearize=lambda trace, primals, tangents, params: loop_linearize(
-            _bounded(primals[0]), lambda given: _bounded(primals[0]), trace, primals[1:], tangents[1:], params
+            _bounded(primals[0]), _bounded(primals[0]), trace, primals[1:], tangents[1:], params
         ),
         batch_named=_bounded_batch,
         evaluate=lambda args, params: run_operation(bounded_scan_p, args, params),
@@ -168,122 +169,128 @@ bounded_scan_p = register(
 
 
 def _until_abstract(avals: Sequence[ShapedArray], *, until: Jaxpr, until_nconsts: int, **params: Any) -> Any:
-    return loop_abstract(avals[until_nconsts:], **params)
+    return [COUNT, *loop_abstract(avals[until_nconsts:], **params)]
 
 
 def _until_reference(values: Sequence[Any], *, until: Jaxpr, until_nconsts: int, **params: Any) -> list[np.ndarray]:
     body, layout = params["jaxpr"], layout_of(params)
     consts, carry, xs = layout.operands(values[until_nconsts:])
     ys = [np.zeros((params["length"], *v.aval.shape), v.aval.dtype) for v in body.outvars[layout.num_carry :]]
-    for i in range(params["length"]):
-        if reference_eval(until, (), *values[:until_nconsts], *carry[: _watched(until, until_nconsts)])[0]:
-            break
+    i, watched = 0, len(until.invars) - until_nconsts
+    while i < params["length"] and not reference_eval(until, (), *values[:until_nconsts], *carry[:watched])[0]:
         carry, rows = layout.results(reference_eval(body, (), *consts, *carry, *(x[i] for x in xs)))
         for stack, row in zip(ys, rows):
             stack[i] = row
-    return [*carry, *ys]
-
-
-def _watched(until: Jaxpr, until_nconsts: int) -> int:
-    """How many of the carries `until` takes: the first ones. Those that transformations add come behind."""
-    return len(until.invars) - until_nconsts
+        i += 1
+    return [np.int32(i), *carry, *ys]
 
 
 def _until_lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, until: Jaxpr, until_nconsts: int, **params: Any
 ) -> list[Value]:
-    """A while loop over (carry, ys), the first carry being the number of steps taken."""
+    """A while loop over (steps taken, carry, ys)."""
     body, layout = params["jaxpr"], layout_of(params)
-    until_consts = operands[:until_nconsts]
+    until_consts, watched = operands[:until_nconsts], len(until.invars) - until_nconsts
     consts, carry, xs = layout.operands(operands[until_nconsts:])
     loop = Loop(body, consts, xs, layout.num_carry)
     flag = ShapedArray((), dtypes.bool_)
 
-    def going(inner: Builder, state: list[Value]) -> Value:
-        watched = state[: _watched(until, until_nconsts)]
-        (stop,) = lower_eqns(inner, until, [*until_consts, *watched])
-        more = less(inner, state[0], inner.constant(params["length"], COUNT))
+    def going(inner: Builder, values: list[Value]) -> Value:
+        (stop,) = lower_eqns(inner, until, [*until_consts, *values[1 : 1 + watched]])
+        more = less(inner, values[0], inner.constant(params["length"], COUNT))
         return inner.op("stablehlo.and", [more, inner.op("stablehlo.not", [stop], flag)], flag)
 
-    start = [*carry, *zeros(b, avals[layout.num_carry :])]
-    if not params["length"]:
-        return start
-    ordered = "ordered" in effects(body)
-    return b.while_loop(going, lambda inner, state: loop.step(inner, state[0], state), start, ordered=ordered)
+    def advance(inner: Builder, values: list[Value]) -> list[Value]:
+        return [next_count(inner, values[0]), *loop.step(inner, values[0], values[1:])]
+
+    start = [b.constant(0, COUNT), *carry, *zeros(b, avals[1 + layout.num_carry :])]
+    return b.while_loop(going, advance, start, ordered="ordered" in effects(body)) if params["length"] else start
 
 
-def _until(first: Sequence[Any]) -> Bind:
-    return partial(_bind, scan_until_p, first)
+class _Until:
+    """Applies a `scan_until` for the rules of scan, which know nothing of the count: it is kept here."""
+
+    __slots__ = ("count", "first")
+
+    def __init__(self, first: Sequence[Any]):
+        self.first = first
+
+    def __call__(self, *args: Any, **changes: Any) -> list[Any]:
+        self.count, *outs = _bind(scan_until_p, self.first, *args, **changes)
+        return outs
 
 
 def _until_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     n = params["until_nconsts"]
-    return loop_jvp(_until(primals[:n]), primals[n:], tangents[n:], **params)
+    bind = _Until(primals[:n])
+    outs, out_tangents = loop_jvp(bind, primals[n:], tangents[n:], **params)
+    return [bind.count, *outs], [Zero(COUNT.to_tangent_aval()), *out_tangents]
 
 
 def _until_linearize(trace: Any, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
     """The same loop giving residuals, and a linear one of as many steps."""
     n = params["until_nconsts"]
+    bind = _Until(primals[:n])
 
-    def bind_linear(given: list[Any]) -> Bind:
-        def bind(*args: Any, **changes: Any) -> list[Any]:
-            *bodies, like, linear = args
-            like = {key: value for key, value in like.items() if not key.startswith("until")}
-            return _bounded(given[0])(*bodies, like, linear, **changes)
+    def bind_linear(*args: Any) -> list[Any]:
+        *bodies, like, linear = args
+        like = {key: value for key, value in like.items() if not key.startswith("until")}
+        return _bounded(bind.count)(*bodies, like, linear)
 
-        return bind
-
-    return loop_linearize(_until(primals[:n]), bind_linear, trace, primals[n:], tangents[n:], params)
+    outs, out_tangents = loop_linearize(bind, bind_linear, trace, primals[n:], tangents[n:], params)
+    return [bind.count, *outs], [Zero(COUNT.to_tangent_aval()), *out_tangents]
 
 
 def _until_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
     """One loop. Where rows stop apart it goes on until the last one does, and the others stand still."""
     n, until = params["until_nconsts"], params["until"]
-    layout, watched = layout_of(params), _watched(until, n)
+    layout, watched = layout_of(params), len(until.invars) - n
     if dims[:n].count(None) == n and not any(_mapped_carry(dims[n:], params["jaxpr"], layout)[:watched]):
-        return loop_batch(_until(values[:n]), axis_name, size, values[n:], dims[n:], **params)
+        bind = _Until(values[:n])
+        outs, out_dims = loop_batch(bind, axis_name, size, values[n:], dims[n:], **params)
+        return [bind.count, *outs], [None, *out_dims]
     rows = [x if d is None else mapped_to(x, d, size) for x, d in zip(values[:n], dims[:n])]
+    row_dims = [None if d is None else 0 for d in dims[:n]]
 
     def is_active(first: Sequence[Any], consts: Any, carry: Sequence[Any], xs: Any) -> Any:
         return e.bitwise_not(eval_jaxpr(until, (), *first, *carry[:watched])[0])
 
-    loop = with_count(_masked(params["jaxpr"], is_active, until.in_avals[:n], layout), n + layout.num_consts)
-    stop_dims = (*(None if d is None else 0 for d in dims[:n]), *(0 for _ in range(watched)))
-    first, all_stop = _all_stop(until, size, stop_dims, watched)
+    counted, c = _with_count(params["jaxpr"], layout), layout.num_carry
+    loop = _masked(counted, is_active, until.in_avals[:n], Layout(layout.num_consts, c + 1))
+    first, all_stop = _all_stop(until, size, (*row_dims, *(0,) * watched))
     consts, carry, xs = layout.operands(values[n:])
     d_consts, d_carry, d_xs = layout.operands(dims[n:])
-    changed = {
-        **params, "jaxpr": loop, "num_consts": n + layout.num_consts, "num_carry": 1 + layout.num_carry,
-        "until": all_stop, "until_nconsts": len(first) + n,
-    }  # fmt: skip
     carry[:watched] = [mapped_to(x, d, size) for x, d in zip(carry[:watched], d_carry)]
-    operands = [*rows, *consts, np.int32(0), *carry, *xs]
-    operand_dims = [*stop_dims[:n], *d_consts, None, *(0,) * watched, *d_carry[watched:], *d_xs]
-    outs, out_dims = loop_batch(_until([*first, *rows]), axis_name, size, operands, operand_dims, **changed)
-    return outs[1:], out_dims[1:]
+    operands = [*rows, *consts, *carry, np.int32(0), *xs]
+    operand_dims = [*row_dims, *d_consts, *(0,) * watched, *d_carry[watched:], None, *d_xs]
+    changed = {"jaxpr": loop, "num_consts": n + layout.num_consts, "num_carry": c + 1}
+    stop = {"until": all_stop, "until_nconsts": len(first) + n}
+    outs, out_dims = loop_batch(
+        _Until([*first, *rows]), axis_name, size, operands, operand_dims, **{**params, **changed, **stop}
+    )
+    return [outs[c], *outs[:c], *outs[c + 1 :]], [out_dims[c], *out_dims[:c], *out_dims[c + 1 :]]
 
 
-def _all_stop(until: Jaxpr, size: int, dims: tuple[int | None, ...], watched: int) -> tuple[list[Any], Jaxpr]:
-    """`until` for all rows together, which takes the count of the whole loop before the rows' own carries."""
+def _all_stop(until: Jaxpr, size: int, dims: tuple[int | None, ...]) -> tuple[list[Any], Jaxpr]:
+    """`until` for all rows together: whether it holds of every one."""
     closed, (out_dim,) = batch_jaxpr(until, size, dims)
-    at = len(closed.in_avals) - watched
 
     def run(*args: Any) -> list[Any]:
-        (flags,) = eval_jaxpr(closed.jaxpr, closed.consts, *args[:at], *args[at + 1 :])
+        (flags,) = eval_jaxpr(closed.jaxpr, closed.consts, *args)
         return [flags if out_dim is None else reduce_and(flags, (0,))]
 
-    staged = stage(run, [*closed.in_avals[:at], COUNT, *closed.in_avals[at:]])
+    staged = stage(run, closed.in_avals)
     return staged.consts, constvars_to_invars(staged)
 
 
-def with_count(body: Jaxpr, num_consts: int) -> Jaxpr:
-    """The body of a loop that counts its steps in a first carry."""
+def _with_count(body: Jaxpr, layout: Layout) -> Jaxpr:
+    """The body of a loop that also counts its steps, in a last carry."""
     count, following = Var(COUNT), Var(COUNT)
+    consts, carry, xs = layout.operands(body.invars)
+    carry_out, ys = layout.results(body.outvars)
     eqn = JaxprEqn([count, Literal(np.int32(1))], [following], e.add_p, {})
     return body.replace(
-        invars=[*body.invars[:num_consts], count, *body.invars[num_consts:]],
-        outvars=[following, *body.outvars],
-        eqns=[*body.eqns, eqn],
+        invars=[*consts, *carry, count, *xs], outvars=[*carry_out, following, *ys], eqns=[*body.eqns, eqn]
     )
 
 

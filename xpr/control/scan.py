@@ -256,13 +256,13 @@ def _split_body(body: Jaxpr, layout: Layout, active: Flags) -> _Split:
 
 def loop_linearize(
     bind: Bind,
-    bind_linear: Callable[[list[Any]], Bind],
+    bind_linear: Bind,
     trace: LinearizeTrace,
     primals: Sequence[Any],
     tangents: Sequence[Any],
     params: dict[str, Any],
 ) -> Any:
-    """`bind_linear` says how to apply the linear loop, given what the first loop gave."""
+    """`bind_linear` says how to apply the linear loop, once the first has been applied."""
     body, layout = params["jaxpr"], layout_of(params)
     active = _is_active(tangents)
     split = _split_body(body, layout, active)
@@ -287,7 +287,7 @@ def loop_linearize(
         *(True for _ in second),
         *(i < sum(x_active) for i in range(len(last))),
     ]
-    out_tangents = bind_linear(given)(split.linear, first, second, last, params, linear)
+    out_tangents = bind_linear(split.linear, first, second, last, params, linear)
     return outs, with_zeros(out_tangents, split.active, [aval_of(x) for x in outs])
 
 
@@ -496,7 +496,7 @@ scan_p = register(
         jvp=partial(loop_jvp, bind_scan),
         transpose=partial(loop_transpose, bind_scan),
         batch=partial(loop_batch, bind_scan, None),
-        linearize=partial(loop_linearize, bind_scan, lambda given: bind_scan),
+        linearize=partial(loop_linearize, bind_scan, bind_scan),
         batch_named=partial(loop_batch, bind_scan),
         evaluate=lambda args, params: run_operation(scan_p, args, params),
         dce=loop_dce,

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from xpr import dtypes, tree
 from xpr.config import settings
-from xpr.control.bounded_scan import scan_until_p, with_count
+from xpr.control.bounded_scan import scan_until_p
 from xpr.control.scan import scan_p
-from xpr.control.scan_lowering import COUNT
 from xpr.control.tracing import Body, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.jaxpr import FillerVar, constvars_to_invars
+from xpr.core.jaxpr import constvars_to_invars
 from xpr.core.source import describe_function
 from xpr.errors import CarryMismatch, TreeMismatch
 from xpr.primitives.composites import broadcast
@@ -103,21 +100,17 @@ def _until(
             f"scan: `until` must give a scalar bool; {describe_function(until)} gives "
             f"{tree.unflatten(stop.out_tree, [a.str_short() for a in stop.out_avals])}."
         )
-    k, m = len(stop.consts), len(body.consts)
-    stop_jaxpr = constvars_to_invars(stop.closed)
-    watching = stop_jaxpr.invars
-    outs = scan_until_p.bind(
-        *stop.consts, *body.consts, np.int32(0), *carry, *(rev(x, (0,)) if reverse else x for x in rows),
-        jaxpr=with_count(constvars_to_invars(body.closed), m),
+    _, *outs = scan_until_p.bind(
+        *stop.consts, *body.consts, *carry, *(rev(x, (0,)) if reverse else x for x in rows),
+        jaxpr=constvars_to_invars(body.closed),
         length=n,
-        num_carry=1 + len(carry),
-        num_consts=m,
+        num_carry=len(carry),
+        num_consts=len(body.consts),
         reverse=False,
-        until=stop_jaxpr.replace(invars=[*watching[:k], FillerVar(COUNT), *watching[k:]]),
-        until_nconsts=k,
+        until=constvars_to_invars(stop.closed),
+        until_nconsts=len(stop.consts),
     )  # fmt: skip
-    last, ys = outs[1 : 1 + len(carry)], outs[1 + len(carry) :]
-    return [*last, *(rev(y, (0,)) for y in ys)] if reverse else outs[1:]
+    return [*outs[: len(carry)], *(rev(y, (0,)) for y in outs[len(carry) :])] if reverse else outs
 
 
 def _row(aval: ShapedArray) -> ShapedArray:
@@ -221,7 +214,8 @@ def promote_weak(carry: Sequence[Any], avals: Sequence[ShapedArray], found: Sequ
         if a.weak_type and a.dtype != out.dtype:
             dtype, _ = dtypes.promote_pair(a.dtype, True, out.dtype, out.weak_type)
             if dtype != a.dtype:
-                promoted[i] = convert_element_type(carry[i], dtype)
+                is_number = type(carry[i]) in (int, float, complex)  # stays one, of another type
+                promoted[i] = np.asarray(carry[i], dtype)[()] if is_number else convert_element_type(carry[i], dtype)
                 changed = True
     return promoted if changed else None
 
