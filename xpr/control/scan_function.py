@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import dtypes, tree
 from xpr.config import settings
 from xpr.control.bounded_scan import scan_until_p
@@ -215,7 +217,7 @@ def promote_weak(carry: Sequence[Any], avals: Sequence[ShapedArray], found: Sequ
             dtype, _ = dtypes.promote_pair(a.dtype, True, out.dtype, out.weak_type)
             if dtype != a.dtype:
                 is_number = type(carry[i]) in (int, float, complex)  # stays one, of another type
-                promoted[i] = np.asarray(carry[i], dtype)[()] if is_number else convert_element_type(carry[i], dtype)
+                promoted[i] = dtype.type(carry[i]) if is_number else convert_element_type(carry[i], dtype)
                 changed = True
     return promoted if changed else None
 

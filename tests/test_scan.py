@@ -1,0 +1,359 @@
+"""lax.scan, lax.map, associative_scan, and loops that end early."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax
+from xpr.errors import CarryMismatch
+
+WEIGHTS = np.float32([[0.3, -0.2, 0.1], [0.5, 0.4, -0.3], [-0.1, 0.2, 0.6]])
+ROWS = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
+
+
+def golden(text):
+    return "\n".join(line for line in text.strip("\n").split("\n"))
+
+
+def test_the_jaxpr_of_the_documents():
+    def func11(arr, extra):
+        ones = jnp.ones(arr.shape)
+
+        def body(carry, aelems):
+            ae1, ae2 = aelems
+            return (carry + ae1 * ae2 + extra, carry)
+
+        return lax.scan(body, 0.0, (arr, ones))
+
+    assert str(xpr.make_jaxpr(func11)(np.ones(16), 5.0)) == golden(
+        """
+{ lambda ; a:f32[16] b:f32[]. let
+    c:f32[16] = broadcast_in_dim[broadcast_dimensions=() shape=(16,)] 1.0
+    d:f32[] e:f32[16] = scan[
+      jaxpr={ lambda ; f:f32[] g:f32[] h:f32[] i:f32[]. let
+          j:f32[] = mul h i
+          k:f32[] = convert_element_type[new_dtype=float32 weak_type=False] g
+          l:f32[] = add k j
+          m:f32[] = convert_element_type[new_dtype=float32 weak_type=False] f
+          n:f32[] = add l m
+        in (n, g) }
+      length=16
+      linear=(False, False, False, False)
+      num_carry=1
+      num_consts=1
+      reverse=False
+      unroll=1
+    ] b 0.0 a c
+  in (d, e) }"""
+    )
+
+
+def recurrent(np_, scan):
+    """A recurrent network written for xpr or jax."""
+
+    def loss(weights, bias, h, xs):
+        def cell(h, x):
+            h = np_.tanh(weights @ h + x + bias)
+            return h, {"y": h * 2, "s": np_.sum(x)}
+
+        h, ys = scan(cell, h, xs)
+        return np_.sum(h) + np_.sum(ys["y"] ** 2) + np_.sum(ys["s"])
+
+    return loss
+
+
+def unrolled(f, init, xs):
+    carry, ys = init, []
+    for x in xs:
+        carry, y = f(carry, x)
+        ys.append(y)
+    return carry, xpr.tree.map(lambda *parts: jnp.stack(parts), *ys)
+
+
+ARGUMENTS = (WEIGHTS, ROWS[0], ROWS[1], ROWS)
+LOOP, PLAIN = recurrent(jnp, lax.scan), recurrent(jnp, unrolled)
+
+
+@pytest.mark.parametrize("argnum", range(4))
+def test_derivatives_are_those_of_the_unrolled_loop(argnum):
+    expected = xpr.grad(PLAIN, argnum)(*ARGUMENTS)
+    for derivative in (xpr.grad, xpr.jacfwd, lambda f, n: xpr.jit(xpr.grad(f, n)), xpr.jacrev):
+        np.testing.assert_allclose(derivative(LOOP, argnum)(*ARGUMENTS), expected, rtol=2e-5, atol=1e-6)
+    hessian = xpr.hessian(PLAIN, argnum)(*ARGUMENTS)
+    np.testing.assert_allclose(xpr.hessian(LOOP, argnum)(*ARGUMENTS), hessian, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("argnum", range(4))
+def test_mapped_it_is_the_loop_of_each_row(argnum):
+    axes = [None] * 4
+    axes[argnum] = 0
+    rows = np.stack([ARGUMENTS[argnum] * k for k in (0.5, 1, 1.5)])
+    arguments = [rows if i == argnum else x for i, x in enumerate(ARGUMENTS)]
+    for f in (LOOP, xpr.grad(LOOP, argnum)):
+        each = [f(*(rows[k] if i == argnum else x for i, x in enumerate(ARGUMENTS))) for k in range(3)]
+        np.testing.assert_allclose(xpr.vmap(f, axes)(*arguments), np.stack(each), rtol=2e-5, atol=1e-6)
+
+
+def test_as_jax():
+    jax = pytest.importorskip("jax")
+    theirs = recurrent(jax.numpy, jax.lax.scan)
+    for argnum in range(4):
+        mine, expected = xpr.grad(LOOP, argnum)(*ARGUMENTS), jax.grad(theirs, argnum)(*ARGUMENTS)
+        np.testing.assert_allclose(mine, expected, rtol=2e-5, atol=1e-6)
+
+
+def test_residuals_that_are_the_same_in_every_step_are_computed_once():
+    def loss(w, h, xs):
+        return jnp.sum(lax.scan(lambda h, x: (h * jnp.sin(w) + x, None), h, xs)[0])
+
+    closed = xpr.make_jaxpr(xpr.grad(loss, 0))(WEIGHTS[0], ROWS[0], ROWS)
+    forward, backward = (eqn for eqn in closed.eqns if eqn.primitive.name == "scan")
+    stacked = [v for v in forward.outvars if v.aval.shape == ROWS.shape]
+    assert len(stacked) == 1  # h; sin(w) and cos(w) are found once, outside
+    assert any(eqn.primitive.name == "cos" for eqn in closed.eqns)
+    assert backward.params["reverse"] and backward.params["num_consts"] >= 1
+
+
+def test_what_carries_no_tangent_has_none_in_the_loop():
+    def loss(w, xs):
+        def body(carry, x):
+            n, h, fixed = carry
+            return (n + 1, h * w + fixed, fixed), n
+
+        (n, h, _), ns = lax.scan(body, (0, 1.0, 2.0), xs)
+        return h
+
+    closed = xpr.make_jaxpr(lambda w, t: xpr.jvp(lambda w: loss(w, ROWS[:, 0]), (w,), (t,)))(1.5, 1.0)
+    (eqn,) = (eqn for eqn in closed.eqns if eqn.primitive.name == "scan")
+    assert eqn.params["num_carry"] == 4  # n, h, fixed, and the tangent of h
+    np.testing.assert_allclose(
+        xpr.grad(loss)(1.5, ROWS[:, 0]), xpr.jvp(lambda w: loss(w, ROWS[:, 0]), (1.5,), (1.0,))[1]
+    )
+
+
+def test_integers_and_counters_pass_through_gradients():
+    def loss(x, n):
+        (x, n), counts = lax.scan(lambda c, _: ((c[0] * 1.5, c[1] + 1), c[1]), (x, n), None, length=4)
+        return x * n + counts.sum()
+
+    np.testing.assert_allclose(xpr.grad(loss)(2.0, 3), 1.5**4 * 7, rtol=1e-6)
+    np.testing.assert_allclose(xpr.jit(xpr.grad(loss))(2.0, 3), 1.5**4 * 7, rtol=1e-6)
+
+
+def test_linear_loops_with_counters_are_transposed():
+    def linear(x):
+        return lax.scan(lambda c, _: ((c[0] * (1.0 + c[1]), c[1] + 1), None), (x, 0), None, length=4)[0][0]
+
+    (back,) = xpr.linear_transpose(linear, 1.0)(1.0)
+    assert float(back) == float(linear(1.0)) == 24.0
+
+
+@pytest.mark.parametrize("unroll", [1, 2, 3, 7, 20, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_unrolled_rounds_change_nothing(unroll, reverse):
+    f = xpr.jit(lambda h: lax.scan(lambda h, x: (h * 0.5 + x, h), h, ROWS[:, 0], reverse=reverse, unroll=unroll))
+    expected = lax.scan(lambda h, x: (h * 0.5 + x, h), 1.0, ROWS[:, 0], reverse=reverse)
+    for x, y in zip(f(1.0), expected):
+        np.testing.assert_allclose(x, y, rtol=1e-6)
+
+
+def test_no_steps():
+    carry, ys = lax.scan(lambda c, x: (c + x, c * 2), 3.0, np.zeros(0, np.float32))
+    assert float(carry) == 3.0 and ys.shape == (0,)
+    assert float(xpr.grad(lambda c: lax.scan(lambda c, x: (c * x, c), c, np.zeros(0, np.float32))[0])(2.0)) == 1.0
+
+
+def test_weak_carries_are_promoted():
+    carry, ys = lax.scan(lambda c, x: (c + x, c), 0, np.float32([1.5, 2.5]))
+    assert carry.dtype == np.float32 and float(carry) == 4.0 and ys.dtype == np.float32
+
+
+def test_python_runs_the_loop_where_jit_is_disabled():
+    seen = []
+
+    def body(c, x):
+        seen.append(float(x))
+        return c + x, c
+
+    with xpr.disable_jit():
+        carry, ys = lax.scan(body, 0.0, np.float32([1, 2, 3]), reverse=True)
+    assert seen == [3, 2, 1] and float(carry) == 6 and ys.tolist() == [5, 3, 0]
+
+
+def test_a_body_made_anew_is_not_compiled_anew():
+    from xpr.backend import compiler
+
+    def loop(k):
+        return lax.scan(lambda c, x: (c + x * 2, c), jnp.float32(k), ROWS[:, 0])
+
+    loop(1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "compile", None)
+        loop(2.0)
+
+
+# -- Messages
+
+
+def test_a_carry_of_other_types_is_refused_with_all_the_differences():
+    def body(carry, x):
+        return {"h": carry["h"][:, None], "n": carry["n"] * 1.5, "s": carry["s"]}, None
+
+    init = {"h": jnp.zeros(8), "n": jnp.int32(0), "s": 1.0}
+    with pytest.raises(CarryMismatch) as caught:
+        lax.scan(body, init, None, length=2)
+    text = str(caught.value)
+    assert "scan: the body must give the carry with the types it takes." in text
+    assert "  carry['h']   in f32[8]   out f32[8,1]\n" in text and "  carry['n']   in i32[]    out f32[]\n" in text
+    assert "body at test_scan.py" in text and "change the initial carry" in text and "carry['s']" not in text
+    assert isinstance(caught.value, TypeError)
+
+
+def test_a_carry_of_another_structure_is_refused():
+    with pytest.raises(CarryMismatch, match=r"(?s)structure it takes.*carry.*expected tuple of 2.*body"):
+        lax.scan(lambda c, x: ([c[0], c[1]], None), (1.0, 2.0), None, length=2)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: lax.scan(lambda c, x: c, 0.0, ROWS), "must give a pair"),
+        (lambda: lax.scan(3, 0.0, ROWS), "must be a function"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0), "`length` has to say"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, {"a": ROWS, "b": ROWS[:2]}), r"(?s)equally long.*xs\['b'\]"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, length=3), r"(?s)equally long.*length   3"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, 3.0), "has no axis"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, unroll=0), "unroll must be"),
+        (lambda: xpr.jit(lambda n: lax.scan(lambda c, x: (c, x), 0.0, length=n))(3), "known while tracing"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, until=lambda c: c), "scalar bool"),
+        (lambda: lax.map(lambda x: x, ROWS, batch_size=0), "batch_size must be"),
+        (lambda: lax.map(lambda x: x, 1.0, batch_size=2), "first axis"),
+        (lambda: lax.associative_scan(3, ROWS), "function of two pytrees"),
+        (lambda: lax.associative_scan(jnp.add, (ROWS, ROWS[:2])), "equally long"),
+        (lambda: lax.associative_scan(jnp.add, ROWS, axis=2), "needs an axis"),
+        (lambda: lax.associative_scan(lambda a, b: (a, b), ROWS), "structure that it takes twice"),
+    ],
+)
+def test_what_is_wrong_is_said(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+# -- Ending early
+
+
+def early(w, xs, limit):
+    c, ys = lax.scan(lambda c, x: (c * w + x, jnp.sin(c)), 0.1, xs, until=lambda c: c > limit)
+    return c + jnp.sum(ys**2)
+
+
+def early_in_python(w, xs, limit):
+    c, out = 0.1, 0.0
+    for x in xs:
+        if float(c) > limit:
+            break
+        c, out = c * w + x, out + jnp.sin(c) ** 2
+    return c + out
+
+
+XS = np.linspace(0.1, 1, 8, dtype=np.float32)
+
+
+@pytest.mark.parametrize("limit", [0.0, 1.0, 3.0, 100.0])
+def test_a_loop_that_ends_early_differentiates(limit):
+    np.testing.assert_allclose(early(1.3, XS, limit), early_in_python(1.3, XS, limit), rtol=1e-6)
+    for argnum in (0, 1):
+        expected = xpr.grad(early_in_python, argnum)(1.3, XS, limit)
+        for derivative in (xpr.grad, xpr.jacfwd, lambda f, n: xpr.jit(xpr.grad(f, n))):
+            np.testing.assert_allclose(derivative(early, argnum)(1.3, XS, limit), expected, rtol=1e-5)
+    second = xpr.hessian(early_in_python)(1.3, XS, limit)
+    np.testing.assert_allclose(xpr.hessian(early)(1.3, XS, limit), second, rtol=1e-4)
+
+
+def test_rows_end_early_each_at_its_own_step():
+    limits, ws = np.float32([0, 1, 3, 100]), np.float32([1.1, 1.2, 1.5, 2.0])
+    pairs = list(zip(ws, limits))
+    mapped = xpr.vmap(early, (0, None, 0))
+    np.testing.assert_allclose(mapped(ws, XS, limits), [early_in_python(w, XS, m) for w, m in pairs], rtol=1e-5)
+    expected = [xpr.grad(early_in_python)(w, XS, m) for w, m in pairs]
+    np.testing.assert_allclose(xpr.vmap(xpr.grad(early), (0, None, 0))(ws, XS, limits), expected, rtol=1e-5)
+    np.testing.assert_allclose(xpr.grad(lambda ws: mapped(ws, XS, limits).sum())(ws), expected, rtol=1e-5)
+
+
+def test_rows_that_were_not_reached_are_zeros_also_backwards():
+    carry, ys = lax.scan(lambda c, x: (c + x, c + 1), 0.0, jnp.arange(1.0, 6.0), reverse=True, until=lambda c: c > 8)
+    assert float(carry) == 9 and ys.tolist() == [0, 0, 0, 6, 1]
+
+
+# -- map and associative_scan
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 2, 5, 9])
+def test_map_is_a_loop(batch_size):
+    got = lax.map(lambda row: {"s": row["a"].sum(), "t": row["b"] * 2}, {"a": ROWS, "b": XS[:5]}, batch_size=batch_size)
+    np.testing.assert_allclose(got["s"], ROWS.sum(1), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(got["t"], XS[:5] * 2)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 7, 8, 13])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_results(length, reverse):
+    x = np.linspace(0.5, 1.5, 2 * length, dtype=np.float32).reshape(2, length)
+    got = lax.associative_scan(jnp.multiply, x, reverse=reverse, axis=-1)
+    expected = np.cumprod(x[:, ::-1], 1)[:, ::-1] if reverse else np.cumprod(x, 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_running_products_of_matrices_differentiate():
+    def last(ms):
+        return lax.associative_scan(lambda a, b: jnp.einsum("nij,njk->nik", a, b), ms)[-1].sum()
+
+    ms = np.random.default_rng(0).normal(size=(5, 2, 2)).astype(np.float32)
+    np.testing.assert_allclose(last(ms), np.linalg.multi_dot(ms).sum(), rtol=1e-4)
+    direct = xpr.grad(lambda ms: (ms[0] @ ms[1] @ ms[2] @ ms[3] @ ms[4]).sum())(ms)
+    np.testing.assert_allclose(xpr.grad(last)(ms), direct, rtol=1e-3, atol=1e-5)
+
+
+# -- Random bodies
+
+STEPS = st.sampled_from(
+    [
+        lambda c, x: (c * x, c),
+        lambda c, x: (jnp.sin(c) + x, x * 2),
+        lambda c, x: (jnp.where(x > 0, c, -c) * 0.9, c * c),
+        lambda c, x: (lax.stop_gradient(c) + x, c),
+        lambda c, x: (jnp.tanh(c - x), jnp.cos(x)),
+        lambda c, x: (lax.scan(lambda d, _: (d * 0.5 + x, d), c, None, length=2)[0], c),
+    ]
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(STEPS, min_size=1, max_size=3), st.booleans(), st.integers(1, 3))
+def test_random_bodies(parts, reverse, unroll):
+    def body(c, x):
+        y = x
+        for part in parts:
+            c, y = part(c, y)
+        return c, y
+
+    def loss(scan):
+        def run(c, xs):
+            carry, ys = scan(body, c, xs)
+            return (carry * carry + jnp.sum(ys, 0)).sum()
+
+        return run
+
+    def plain(f, c, xs):
+        carry, ys = unrolled(f, c, xs[::-1] if reverse else xs)
+        return carry, ys
+
+    looped = loss(lambda f, c, xs: lax.scan(f, c, xs, reverse=reverse, unroll=unroll))
+    c, xs = ROWS[1] * 0.7 + 0.1, ROWS[:4] * 0.8 + 0.05
+    np.testing.assert_allclose(looped(c, xs), loss(plain)(c, xs), rtol=1e-4, atol=1e-5)
+    for argnum in (0, 1):
+        expected = xpr.grad(loss(plain), argnum)(c, xs)
+        np.testing.assert_allclose(xpr.grad(looped, argnum)(c, xs), expected, rtol=1e-3, atol=1e-4)
