@@ -32,7 +32,8 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.ad_checkpoint import saved_residuals
-    >>> saved_residuals(lambda x: x * jnp.ones(3), 2.0)
+    >>> weights = jnp.ones(3)
+    >>> saved_residuals(lambda x: x * weights, 2.0)
     [(ShapedArray(float32[3]), 'from a constant')]
     """
     leaves, in_tree = tree.flatten((args, kwargs))

@@ -28,11 +28,11 @@ from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer, context, current
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
-from xpr.core.primitive import Linear, Primitive, Unsupported, register
+from xpr.core.primitive import Linear, Primitive, register
 from xpr.core.source import describe_function
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.dce import dce_jaxpr, has_effect
-from xpr.transforms.evaluate import EvalTrace, run_jaxpr
+from xpr.transforms.evaluate import EvalTrace, reference_eval, run_jaxpr
 from xpr.transforms.flat import named_like, with_static
 from xpr.transforms.inline import inline_calls
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
@@ -213,7 +213,7 @@ checkpoint_p = register(
     Primitive(
         "checkpoint",
         abstract=_abstract,
-        reference=Unsupported("It is evaluated by evaluating its jaxpr."),
+        reference=lambda values, *, jaxpr, **params: reference_eval(jaxpr, (), *values),
         lower=_lower,
         jvp=_jvp,
         transpose=_transpose,
