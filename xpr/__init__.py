@@ -3,6 +3,7 @@
 import importlib
 from types import ModuleType
 
+from xpr import ad_checkpoint as ad_checkpoint
 from xpr import core as core
 from xpr import dtypes as dtypes
 from xpr import errors as errors
