@@ -11,11 +11,11 @@ from xpr import dtypes, tree
 from xpr.config import settings
 from xpr.control.cond import cond_p
 from xpr.control.cond_mapping import WAYS
-from xpr.control.tracing import Body, join_consts, same_types, trace_body, type_differences, where_defined
+from xpr.control.tracing import Body, join_consts, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.core.source import describe_function
-from xpr.errors import BranchMismatch, TreeMismatch
+from xpr.errors import BranchMismatch
 from xpr.primitives.elementwise import clamp, convert_element_type, ne
 
 _INT32 = np.dtype(np.int32)
@@ -178,7 +178,7 @@ def _pick(
     if settings.disable_jit and not isinstance(index, Tracer):
         return funs[index](*operands)
     leaves, in_tree = tree.flatten((operands, {}))
-    avals = [aval_of(x) for x in leaves]
+    avals = [_aval_of_operand(what, operands, i, x) for i, x in enumerate(leaves)]
     bodies = [trace_body(fun, in_tree, avals, f"a branch of a {what}") for fun in funs]
     _check_results(what, [(name, bodies[i]) for name, i in names.items()])
     consts, branches = join_consts([body.closed for body in bodies])
@@ -189,28 +189,30 @@ def _pick(
     return tree.unflatten(bodies[0].out_tree, outs)
 
 
+def _aval_of_operand(what: str, operands: tuple[Any, ...], position: int, leaf: Any) -> ShapedArray:
+    try:
+        return aval_of(leaf)
+    except TypeError as error:
+        path, _ = tree.leaves_with_path(operands)[position]
+        raise TypeError(f"{what}: at operands{tree.keystr(path)}: {error}") from None
+
+
 def _check_results(what: str, bodies: Sequence[tuple[str, Body]]) -> None:
     """Raises BranchMismatch where the results of branches differ, with all the differences."""
     (name, first), *others = bodies
+    lines, places, aspect = [], [where_defined(name, first.fun)], "types"
     for other_name, other in others:
-        places = [where_defined(name, first.fun), where_defined(other_name, other.fun)]
         if other.out_tree != first.out_tree:
-            _raise_structures(what, (name, other_name), (first, other), places)
-        if not same_types(first.out_avals, other.out_avals):
-            lines = type_differences("result", first.out_tree, first.out_avals, other.out_avals, (name, other_name))
-            advice = "  Reshape or convert inside the branches until they agree."
-            header = f"{what}: the branches must give results of the same types."
-            raise BranchMismatch("\n".join([header, *lines, *places, advice]))
-
-
-def _raise_structures(what: str, names: tuple[str, str], bodies: tuple[Body, Body], places: list[str]) -> None:
-    try:
-        tree.check_same_structure(
-            bodies[0].out_tree,
-            bodies[1].out_tree,
-            f"{what}: the branches must give results of the same structure; {names[0]} is expected, {names[1]} got",
-            name="result",
-            advice="\n".join([*places, "  Change what the branches give until they agree."]),
-        )
-    except TreeMismatch as error:
-        raise BranchMismatch(str(error)) from None
+            aspect = "structure"
+            found = tree.differences(first.out_tree, other.out_tree, name="result")
+            found.insert(0, f"  {other_name}, where that of {name} is expected:")
+        else:
+            words = (name, other_name)
+            found = type_differences("result", first.out_tree, first.out_avals, other.out_avals, words)
+        if found:
+            lines += found
+            places.append(where_defined(other_name, other.fun))
+    if lines:
+        header = f"{what}: the branches must give results of the same {aspect}."
+        advice = "  Reshape, convert or regroup inside the branches until they agree."
+        raise BranchMismatch("\n".join([header, *lines, *places, advice]))
