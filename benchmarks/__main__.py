@@ -1,10 +1,10 @@
-"""`python -m benchmarks [GROUP ...]`: a table of seconds on xpr and on jax, and their ratios beside the targets."""
+"""`python -m benchmarks [GROUP ...]`: a table of figures on xpr and on jax, and their ratios beside the targets."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import dispatch, eager, models, numpy_ops, staging, startup
+from benchmarks import dispatch, eager, memory, models, numpy_ops, staging, startup
 from benchmarks.measure import load_libraries, measure
 from benchmarks.table import header, line, summary, write_json
 
@@ -14,6 +14,7 @@ GROUPS = {
     "dispatch": dispatch.CASES,
     "startup": startup.CASES,
     "models": models.CASES,
+    "memory": memory.CASES,
     "numpy_ops": numpy_ops.CASES,
 }
 

@@ -19,12 +19,17 @@ SAMPLE_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Case:
-    """`target`: how many times as fast as JAX xpr should be. `with_numpy`: NumPy can run the case too."""
+    """`target`: how many times as fast as JAX xpr should be. `with_numpy`: NumPy can run the case too.
+
+    `unit`: what a sample is a number of: "s", seconds; "B", bytes; "x", times. `with_jax`: JAX can run the case.
+    """
 
     name: str
     sampler: Callable[[Library], Sample]
     target: float | None = None
     with_numpy: bool = False
+    with_jax: bool = True
+    unit: str = "s"
 
 
 def warm(build: Callable[[Library], Call]) -> Callable[[Library], Sample]:

@@ -16,17 +16,18 @@ NUMPY = SimpleNamespace(numpy=np, jit=lambda function: function, block_until_rea
 
 @dataclass(frozen=True)
 class Row:
-    """The seconds a case takes, by the name of the library: the least over all samples."""
+    """What a case takes, in `unit`, by the name of the library: the least over all samples."""
 
     group: str
     name: str
-    seconds: dict[str, float]
+    figures: dict[str, float]
     target: float | None
+    unit: str = "s"
 
     @property
     def ratio(self) -> float | None:
         """How many times as fast as JAX xpr is."""
-        return self.seconds["jax"] / self.seconds["xpr"] if "jax" in self.seconds else None
+        return self.figures["jax"] / self.figures["xpr"] if "jax" in self.figures else None
 
     @property
     def met(self) -> bool | None:
@@ -58,6 +59,8 @@ def measure(group: str, case: Case, libraries: dict[str, Library], budget: float
     """Takes samples for about `budget` seconds, and at least `MIN_ROUNDS` from each library (one if there is none)."""
     if case.with_numpy:
         libraries = {**libraries, "numpy": NUMPY}
+    if not case.with_jax:
+        libraries = {name: library for name, library in libraries.items() if name != "jax"}
     samples = {name: case.sampler(library) for name, library in libraries.items()}
     least = dict.fromkeys(samples, float("inf"))
     start = time.perf_counter()
@@ -67,4 +70,4 @@ def measure(group: str, case: Case, libraries: dict[str, Library], budget: float
             least[name] = min(least[name], sample())
         if time.perf_counter() - start > budget and (done >= MIN_ROUNDS or not budget):
             break
-    return Row(group, case.name, least, case.target)
+    return Row(group, case.name, least, case.target, case.unit)

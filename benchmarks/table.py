@@ -22,7 +22,7 @@ def header(group: str) -> str:
 
 
 def line(row: Row) -> str:
-    cells = [duration(row.seconds.get(column)) for column in COLUMNS]
+    cells = [amount(row.figures.get(column), row.unit) for column in COLUMNS]
     cells += [factor(row.ratio), factor(row.target), {True: "yes", False: "NO", None: ""}[row.met]]
     return f"  {row.name:{NAME_WIDTH - 2}}" + "".join(f"{cell:>{CELL_WIDTH}}" for cell in cells)
 
@@ -32,14 +32,15 @@ def summary(rows: Sequence[Row]) -> str:
     return f"{sum(judged)} of {len(judged)} targets met" if judged else "no targets to compare with"
 
 
-def duration(seconds: float | None) -> str:
-    """Three digits, in the unit that fits."""
-    if seconds is None:
+UNITS = {"s": (("s", 1), ("ms", 1e-3), ("us", 1e-6)), "B": (("MB", 1e6), ("kB", 1e3)), "x": (("x", 1),)}
+
+
+def amount(figure: float | None, unit: str) -> str:
+    """Three digits, in the multiple of the unit that fits."""
+    if figure is None:
         return ""
-    for unit, size in (("s", 1), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} us"
+    name, size = next((pair for pair in UNITS[unit] if figure >= pair[1]), UNITS[unit][-1])
+    return f"{figure / size:.3g} {name}"
 
 
 def factor(value: float | None) -> str:

@@ -28,6 +28,11 @@ def test_a_row_without_jax_makes_no_comparison():
     assert line(row).split() == ["x", "+", "x", "250", "ms", "2.00"]
 
 
+def test_a_row_of_bytes():
+    row = Row("memory", "x + x", {"xpr": 2e6, "jax": 3e6}, target=None, unit="B")
+    assert line(row).split() == ["x", "+", "x", "2", "MB", "3", "MB", "1.50"]
+
+
 def test_the_summary_counts_the_targets_met():
     fast, slow = (Row("eager", "x", {"xpr": 1, "jax": jax}, target=2) for jax in (3, 1))
     assert summary([fast, slow]) == "1 of 2 targets met"
