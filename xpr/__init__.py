@@ -5,6 +5,8 @@ from types import ModuleType
 
 from xpr import ad_checkpoint as ad_checkpoint
 from xpr import core as core
+from xpr import custom_batching as custom_batching
+from xpr import custom_derivatives as custom_derivatives
 from xpr import dtypes as dtypes
 from xpr import errors as errors
 from xpr import extend as extend
@@ -51,6 +53,8 @@ from xpr.control.callback import pure_callback as pure_callback
 from xpr.control import checkpoint_policies as checkpoint_policies
 from xpr.control.checkpoint import checkpoint as checkpoint
 from xpr.control.checkpoint import remat as remat
+from xpr.control.closure_convert import closure_convert as closure_convert
+from xpr.control.closure_convert import custom_gradient as custom_gradient
 from xpr.control.custom_jvp import custom_jvp as custom_jvp
 from xpr.control.custom_vjp import custom_vjp as custom_vjp
 from xpr.core.avals import typeof as typeof

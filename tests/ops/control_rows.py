@@ -2,16 +2,19 @@
 
 import numpy as np
 
-from tests.ops.table import ANY, FromTypes, Row, Sample, booleans, complexes, floats, integers
+from tests.ops.table import ANY, FromTypes, Row, Sample, booleans, complexes, floats, integers, positive
 from xpr.control.custom_jvp import custom_jvp_call_p
 from xpr.control.custom_lin import custom_lin_p
 from xpr.control.custom_vjp import custom_vjp_call_p
+from xpr.control.custom_vmap import custom_vmap_call_p
+from xpr.control.linear_call import linear_call_p
+from xpr.control.linear_solve import Four, custom_linear_solve_p
 from xpr.control.stop_gradient import stop_gradient_p
 from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import Zero, aval_of
 from xpr.core.jaxpr import constvars_to_invars
-from xpr.primitives.elementwise import add, convert_element_type, cos, mul, neg, sin
-from xpr.primitives.shapes import instantiate, reduce_sum
+from xpr.primitives.elementwise import add, convert_element_type, cos, div, mul, neg, sin
+from xpr.primitives.shapes import instantiate, mapped_to, reduce_sum
 from xpr.transforms.stage import stage
 
 
@@ -57,6 +60,17 @@ def times(residuals, cts):
     return [mul(residuals[0], cts[0])]
 
 
+def product_rows(size, batched, operands):
+    """The vmap rule of products: rows lie along axis 0 of what is batched."""
+    return [mul(*(x if b else mapped_to(x, None, size) for x, b in zip(operands, batched)))], [True]
+
+
+def doubling_and_halving(aval):
+    """The four programs of the equation 2 x = b."""
+    double, half = (jaxpr_of(lambda x, k=k: [mul(x, k)]).make(aval) for k in (2.0, 0.5))
+    return Four(double, double, half, half)
+
+
 def linear_types(*avals):
     """The types of the results of a `times` of tangents."""
     return avals[1:]
@@ -76,6 +90,12 @@ ROWS = [
     Row(custom_lin_p, [Sample(floats(2, 3), floats(2, 3, salt=1), num_res=1, active=(True,), pull=times, name="times",
                               out_avals=FromTypes(linear_types), all_out_avals=FromTypes(linear_types))],
         meaning=lambda residual, tangent, **params: [residual * tangent]),
+    Row(custom_vmap_call_p, [Sample(floats(2, 3), floats(2, 3, salt=1), call_jaxpr=jaxpr_of(product),
+                                    rule=product_rows, name="product")]),
+    Row(linear_call_p, [Sample(positive(3), floats(3), call_jaxpr=jaxpr_of(lambda y, x: [div(x, y)]), num_res=1,
+                               transpose=lambda residuals, cts: [div(cts[0], residuals[0])], name="divide")]),
+    Row(custom_linear_solve_p, [Sample(floats(3), jaxprs=FromTypes(doubling_and_halving),
+                                       const_lengths=Four(0, 0, 0, 0))]),
     Row(stop_gradient_p, [Sample(floats(2, 3)), Sample(complexes(2)), Sample(integers(3)), Sample(booleans())],
         dtypes=ANY, skip={"jvp": "it has no derivative, by design"}),
     Row(stop_gradient_p, [Sample(np.float32([np.inf, np.nan, -0.0]), edges=True)]),

@@ -25,6 +25,7 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.source import describe_function
 from xpr.dtypes import float0
 from xpr.primitives.elementwise import add_any
+from xpr.transforms.flat import as_array
 
 
 def _jvp(
@@ -218,7 +219,8 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
     def jvp(constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         _, rule, static = call.around(constants[: len(call.constants)])
         given = [tangent_for_user(t, symbolic_zeros) for t in tangents]
-        primal_tree, tangent_tree = (tree.unflatten(call.in_tree, xs)[0] for xs in (primals, given))
+        values = map(as_array, primals)
+        primal_tree, tangent_tree = (tree.unflatten(call.in_tree, xs)[0] for xs in (values, given))
         pair = rule(*static.values(), primal_tree, tangent_tree)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(

@@ -29,7 +29,7 @@ from xpr.dtypes import float0
 from xpr.errors import UnsupportedRule
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_flat
-from xpr.transforms.flat import FlatFunction, named_like
+from xpr.transforms.flat import FlatFunction, as_array, named_like
 from xpr.transforms.lower import lower_eqns
 from xpr.transforms.stage import stage
 
@@ -106,7 +106,9 @@ def row_zero(zero: Zero) -> Zero:
 
 def tangent_for_user(tangent: Any, symbolic_zeros: bool) -> Any:
     """A tangent or cotangent as a user's rule gets it: zeros as arrays, of NumPy where they are float0."""
-    if symbolic_zeros or type(tangent) is not Zero:
+    if type(tangent) is not Zero:
+        return as_array(tangent)
+    if symbolic_zeros:
         return tangent
     aval = tangent.aval
     return np.zeros(aval.shape, float0) if aval.dtype == float0 else instantiate(tangent)

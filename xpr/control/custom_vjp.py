@@ -18,7 +18,7 @@ from xpr.core.interpreter import current
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.source import describe_function
 from xpr.dtypes import float0
-from xpr.transforms.flat import check_results
+from xpr.transforms.flat import as_array, check_results
 from xpr.transforms.linearize import LinearizeTrace
 
 
@@ -202,7 +202,8 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
 
     def fwd(constants: Sequence[Any], primals: Sequence[Any], active: tuple[bool, ...]) -> Any:
         _, (user_fwd, _), static = call.around(constants[:n])
-        given = list(map(CustomVJPPrimal, primals, active)) if symbolic_zeros else primals
+        values = list(map(as_array, primals))
+        given = list(map(CustomVJPPrimal, values, active)) if symbolic_zeros else values
         pair = user_fwd(*call.arguments(static, given))
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"{describe_function(user_fwd)} must return (result, residuals); it returned {pair!r}.")
@@ -256,7 +257,12 @@ def _flat_cotangents(back: Any, in_tree: Any, avals: Sequence[ShapedArray], bwd:
 def _checked_ct(ct: Any, want: ShapedArray, bwd: Callable[..., Any]) -> Any:
     if ct is None or type(ct) is Zero or want.dtype == float0:
         return Zero(want)
-    have = aval_of(ct)
+    try:
+        have = aval_of(ct)
+    except TypeError as error:
+        raise TypeError(
+            f"{describe_function(bwd)} gave what is no cotangent for an argument of type {want.str_short()}: {error}"
+        ) from None
     if have.shape != want.shape or have.dtype != want.dtype:
         raise TypeError(
             f"{describe_function(bwd)} gave a cotangent of type {have.str_short()} for an argument of type "

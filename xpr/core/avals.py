@@ -97,12 +97,25 @@ class ShapedArray:
 
 
 class Zero:
-    """A tangent or cotangent known to be zero, of type `aval`, that is never made into an array."""
+    """A tangent or cotangent known to be zero, of type `aval`, that is never made into an array.
+
+    Rules of custom_jvp and custom_vjp functions meet it as `custom_derivatives.SymbolicZero`.
+    """
 
     __slots__ = ("aval",)
 
     def __init__(self, aval: ShapedArray):
         self.aval = aval
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+
+    @staticmethod
+    def from_primal_value(value: Any) -> Zero:
+        """The zero tangent of a value."""
+        return Zero(aval_of(value).to_tangent_aval())
 
     def __repr__(self) -> str:
         return f"Zero({self.aval.str_short()})"
