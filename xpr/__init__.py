@@ -58,6 +58,8 @@ from xpr.control.closure_convert import custom_gradient as custom_gradient
 from xpr.control.custom_jvp import custom_jvp as custom_jvp
 from xpr.control.custom_vjp import custom_vjp as custom_vjp
 from xpr.core.avals import typeof as typeof
+from xpr.transforms.check_values import debug_infs as debug_infs
+from xpr.transforms.check_values import debug_nans as debug_nans
 
 __version__ = "0.1.0"
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["config", "settings", "enable_x64", "disable_jit", "traceback_filtering", "default_device"]
+__all__ = ["config", "settings", "enable_x64", "disable_jit", "traceback_filtering", "default_device", "while_checkpoints"]
 
 
 def _flag(name: str, default: bool = False) -> bool:
@@ -28,14 +28,17 @@ class Settings(threading.local):
     enable_x64: bool = _flag("XPR_ENABLE_X64")
     disable_jit: bool = _flag("XPR_DISABLE_JIT")
     traceback_filtering: bool = _flag("XPR_TRACEBACK_FILTERING", True)
+    debug_nans: bool = _flag("XPR_DEBUG_NANS")
+    debug_infs: bool = _flag("XPR_DEBUG_INFS")
     default_device: Any = None
+    while_checkpoints: int = 64
     platforms: str | None = os.environ.get("XPR_PLATFORMS")
     compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR")
 
     @property
     def trace_key(self) -> tuple[Any, ...]:
         """Everything that changes what tracing or calling a jitted function gives."""
-        return self.enable_x64, self.default_device, self.disable_jit
+        return self.enable_x64, self.default_device, self.disable_jit, self.while_checkpoints
 
     @classmethod
     def names(cls) -> list[str]:
@@ -43,6 +46,12 @@ class Settings(threading.local):
 
 
 settings = Settings()
+
+after_update: dict[str, Callable[[], None]] = {}  # what has to happen when a setting is changed for the whole process
+
+
+def _nothing() -> None:
+    """Most settings are looked at when they are needed."""
 
 
 class Config:
@@ -57,7 +66,9 @@ class Config:
         >>> import xpr
         >>> xpr.config.update("enable_x64", False)
         """
-        setattr(Settings, self._known(name), value)
+        known = self._known(name)
+        setattr(Settings, known, value)
+        after_update.get(known, _nothing)()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(settings, self._known(name))
@@ -73,7 +84,8 @@ config = Config()
 
 
 @contextmanager
-def _override(name: str, value: Any) -> Iterator[None]:
+def override(name: str, value: Any) -> Iterator[None]:
+    """A context manager in which this thread has another value of a setting."""
     shadowed = settings.__dict__.get(name, settings)  # `settings` itself stands for "not overridden in this thread"
     setattr(settings, name, value)
     try:
@@ -111,7 +123,7 @@ def enable_x64(new_val: bool = True) -> Any:
     ...     jnp.zeros(3).dtype
     dtype('float64')
     """
-    return _override("enable_x64", new_val)
+    return override("enable_x64", new_val)
 
 
 def disable_jit(disable: bool = True) -> Any:
@@ -122,14 +134,30 @@ def disable_jit(disable: bool = True) -> Any:
     ...     _ = xpr.jit(lambda x: print("x is", x))(1)
     x is 1
     """
-    return _override("disable_jit", disable)
+    return override("disable_jit", disable)
 
 
 def traceback_filtering(on: bool = True) -> Any:
     """A context manager that hides (or shows) xpr's own frames in tracebacks."""
-    return _override("traceback_filtering", on)
+    return override("traceback_filtering", on)
 
 
 def default_device(device: Any) -> Any:
     """A context manager that sets the device on which new arrays are put and programs run."""
-    return _override("default_device", device)
+    return override("default_device", device)
+
+
+def while_checkpoints(number: int) -> Any:
+    """A context manager that sets how many carries reverse mode through a `while_loop` keeps.
+
+    Rounded down to a power of two. With fewer, steps are taken again more often.
+
+    >>> import xpr
+    >>> from xpr import lax
+    >>> def f(x):
+    ...     return lax.while_loop(lambda c: c < 100.0, lambda c: c * x, 1.0)
+    >>> with xpr.while_checkpoints(2):
+    ...     xpr.grad(f)(3.0)
+    Array(405., dtype=float32, weak_type=True)
+    """
+    return _override("while_checkpoints", number)

@@ -12,7 +12,7 @@ from types import CodeType
 
 import numpy as np
 
-Source = tuple[CodeType, int]
+Source = tuple[CodeType, int] | tuple[CodeType, int, str]  # see `cotangent_of` for the third
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = (
@@ -48,8 +48,13 @@ def here(depth: int = 1) -> Source | None:
     return None
 
 
+def cotangent_of(source: Source | None, operation: str) -> Source | None:
+    """The line of a forward operation, for the equations that compute the cotangents of its operands."""
+    return source and (source[0], source[1], operation)
+
+
 def line_number(source: Source) -> int:
-    code, offset = source
+    code, offset = source[:2]
     for index, (start, _, _, _) in enumerate(code.co_positions()):
         if 2 * index == offset and start is not None:
             return start

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import copy_context
 from operator import itemgetter
 from typing import Any
@@ -247,8 +248,34 @@ def run_operation(primitive: Primitive, args: Sequence[Any], params: dict[str, A
     return run_jaxpr(jaxpr, args, primitive.name)
 
 
+class _Reference(threading.local):
+    """Who runs the jaxprs that `reference` rules run."""
+
+    run: Callable[[Jaxpr, Sequence[Any]], list[Any]] | None = None
+
+
+_reference = _Reference()
+
+
+@contextmanager
+def jaxprs_run_by(run: Callable[[Jaxpr, Sequence[Any]], list[Any]] | None) -> Iterator[None]:
+    """Has `run` run the jaxprs of `reference` rules in this thread; None for `reference_eval` itself."""
+    before = _reference.run
+    _reference.run = run
+    try:
+        yield
+    finally:
+        _reference.run = before
+
+
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Runs a jaxpr in NumPy alone, by its primitives' `reference` rules: the language's second meaning."""
+    """Runs a jaxpr in NumPy alone, by its primitives' `reference` rules: the language's second meaning.
+
+    Inside `with jaxprs_run_by(run)` it is `run(jaxpr, values)`, so that the rules of loops and branches show which
+    jaxprs they run, one after another.
+    """
+    if _reference.run is not None:
+        return _reference.run(jaxpr, [*consts, *args])
     env: dict[Any, Any] = {}
     for var, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args]):
         env[var] = np.asarray(host_value(value, var.aval))

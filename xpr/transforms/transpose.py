@@ -14,7 +14,7 @@ from xpr.core.avals import Zero
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Linear
-from xpr.core.source import summarize
+from xpr.core.source import cotangent_of, summarize
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add_any
 from xpr.primitives.shapes import instantiate
@@ -47,7 +47,7 @@ def backward_pass(
     try:
         for eqn in reversed(linear_eqns):
             if any(v in totals for v in eqn.outvars):
-                context.source = eqn.source
+                context.source = cotangent_of(eqn.source, eqn.primitive.name)
                 _transpose_eqn(eqn, known, totals)
     finally:
         context.source = before
