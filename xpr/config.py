@@ -160,4 +160,4 @@ def while_checkpoints(number: int) -> Any:
     ...     xpr.grad(f)(3.0)
     Array(405., dtype=float32, weak_type=True)
     """
-    return _override("while_checkpoints", number)
+    return override("while_checkpoints", number)
