@@ -126,10 +126,11 @@ class _Program:
         name = eqn.primitive.name
         operands = {v for v in eqn.invars if type(v) is not Literal}
         if name in _VIEWS:
-            (operand,) = operands
-            self.readers.setdefault(operand, set()).update(self.readers.get(eqn.outvars[0], ()))
-            if eqn.outvars[0] in self.in_memory:
-                self.in_memory.add(operand)
+            for v in operands:
+                self.readers.setdefault(v, set()).update(self.readers.get(eqn.outvars[0], ()))
+                for group in (self.in_memory, self.outvars):
+                    if eqn.outvars[0] in group:
+                        group.add(v)
             return
         if name in _FUSED and not self._has_memory(eqn):
             by = self.readers.get(eqn.outvars[0], set())
@@ -166,7 +167,7 @@ def _peak(program: _Program) -> int:
         for v in eqn.outvars:
             if v not in program.in_memory or v in program.outvars:
                 continue
-            readers = program.readers.get(v, {position})
+            readers = program.readers.get(v) or {position}
             start = min(readers) if eqn.primitive.name in _FUSED else position
             starts[start] = starts.get(start, 0) + _bytes(v.aval)
             ends.setdefault(max(readers), []).append(_bytes(v.aval))
