@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xpr import dtypes
-from xpr.core.jaxpr import Jaxpr, Literal
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
 
 Flags = tuple[bool, ...]
 T = TypeVar("T")
@@ -62,3 +62,27 @@ def settle(start: Flags, bound: Flags, trace: Callable[[Flags, Flags], tuple[T, 
         if needed == bound:
             return (made if tuple(found) == bound else trace(bound, bound)[0]), bound
         bound = needed
+
+
+def dependent_outputs(jaxpr: Jaxpr, touched: Sequence[bool]) -> list[bool]:
+    """Which results of a jaxpr are computed from touched arguments, followed into the jaxprs that equations hold."""
+    live: set[Any] = {v for v, is_touched in zip(jaxpr.invars, touched) if is_touched}
+    for eqn in jaxpr.eqns:
+        flags = [type(v) is not Literal and v in live for v in eqn.invars]
+        if any(flags):
+            live.update(v for v, is_live in zip(eqn.outvars, _dependent_results(eqn, flags)) if is_live)
+    return [type(v) is not Literal and v in live for v in jaxpr.outvars]
+
+
+def _dependent_results(eqn: JaxprEqn, flags: list[bool]) -> list[bool]:
+    params = eqn.params
+    if isinstance(params.get("call_jaxpr"), Jaxpr):
+        return dependent_outputs(params["call_jaxpr"], flags)
+    if "branches" in params and not flags[0]:
+        return [any(some) for some in zip(*(dependent_outputs(branch, flags[1:]) for branch in params["branches"]))]
+    if "num_carry" in params and isinstance(params.get("jaxpr"), Jaxpr):
+        body, n, k = params["jaxpr"], params["num_consts"], params["num_carry"]
+        consts, carry, xs = flags[:n], tuple(flags[n : n + k]), flags[n + k :]
+        carry = spread(carry, lambda c: dependent_outputs(body, [*consts, *c, *xs])[:k])
+        return [*carry, *dependent_outputs(body, [*consts, *carry, *xs])[k:]]
+    return [True] * len(eqn.outvars)

@@ -14,16 +14,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import dtypes
+from xpr.control.activity import dependent_outputs
 from xpr.control.custom_rules import row_zero
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.jaxpr import Jaxpr, Literal
+from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
-from xpr.core.source import summarize
-from xpr.errors import UnsupportedRule
+from xpr.errors import ConcretizationTypeError, UnsupportedRule
 from xpr.primitives.shapes import instantiate, mapped_to, reduce_sum
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.evaluate import reference_eval
 from xpr.transforms.jvp import push_forward
+from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import backward_pass
 
@@ -73,41 +75,66 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, num_res: int, **p
 def _push(*operands: Any, num_res: int, name: str, out_avals: tuple[ShapedArray, ...], **params: Any) -> list[Any]:
     """The tangents of the results: `bwd` as a linear function of the cotangents, transposed."""
     residuals, tangents = operands[:num_res], operands[num_res:]
-    reached: list[bool] = []
-
-    def back(*cts: Any) -> list[Any]:
-        found = _pulled(residuals, cts, **params)
-        reached[:] = [type(ct) is not Zero for ct in found]
-        return [ct for ct in found if type(ct) is not Zero]
-
+    program = _Linear(residuals, out_avals, params)
     try:
-        closed = stage(back, out_avals)
-        _check_linear(closed.jaxpr)
-        given = [t for t, is_reached in zip(tangents, reached) if is_reached]
-        found = backward_pass(closed.jaxpr, closed.consts, given, [True] * len(out_avals))
+        values = program.residuals()
+        given = [t for t, is_reached in zip(tangents, program.reached) if is_reached]
+        found = backward_pass(program.linear.jaxpr, values, given)
     except UnsupportedRule as error:
         raise UnsupportedRule(
             f"{name}: forward mode of a function with a custom_vjp rule transposes its bwd, and this one can't be "
-            f"transposed:\n  {error}\n"
-            "Make bwd linear in the cotangent, differentiate in reverse mode (grad, vjp, jacrev), or give the function "
-            "a custom_jvp rule."
+            f"transposed: {error}\n{_WAYS_OUT}"
         ) from None
+    except ConcretizationTypeError as error:
+        error.add_note(f"This is forward mode of {name}, which traces its bwd to transpose it.\n{_WAYS_OUT}")
+        raise
     return [instantiate(t) for t in found]
+
+
+_WAYS_OUT = (
+    "Make bwd linear in the cotangent, differentiate in reverse mode (grad, vjp, jacrev), or give the function a "
+    "custom_jvp rule."
+)
+
+
+class _Linear:
+    """`bwd` linearized: a linear program, whose residuals must not depend on where it was linearized.
+
+    `reached` says which active arguments get a cotangent at all.
+    """
+
+    def __init__(self, residuals: Sequence[Any], out_avals: tuple[ShapedArray, ...], params: dict[str, Any]):
+        self.held, self.out_avals, self.params = residuals, out_avals, params
+        self.reached: list[bool] = []
+        self.linear: Any = None
+
+    def residuals(self) -> list[Any]:
+        """The values of the linear program's constants.
+
+        Raises:
+          UnsupportedRule: one depends on the cotangent.
+        """
+        closed = stage(self.split, self.out_avals)
+        is_flat = [True] * len(self.linear.consts) + [not reached for reached in self.reached]
+        depends = dependent_outputs(closed.jaxpr, [True] * len(self.out_avals))
+        if any(d and flat for d, flat in zip(depends, is_flat)):
+            raise UnsupportedRule("its derivative depends on the cotangent, so it is not linear.")
+        wanted = [True] * len(self.linear.consts) + [False] * len(self.reached)
+        jaxpr, _ = dce_jaxpr(closed.jaxpr, wanted, keep_inputs=True)
+        return eval_jaxpr(jaxpr, closed.consts, *(instantiate(Zero(a)) for a in self.out_avals))
+
+    def split(self, *cts: Any) -> list[Any]:
+        """Residuals, and the cotangents of the active arguments."""
+        outs, self.linear, self.reached = linearize_flat(self.back, cts, [True] * len(cts))
+        return [*self.linear.consts, *outs]
+
+    def back(self, *cts: Any) -> list[Any]:
+        return [instantiate(ct) for ct in _pulled(self.held, cts, **self.params)]
 
 
 def _reference(values: Sequence[Any], **params: Any) -> list[Any]:
     closed = stage(lambda *xs: _push(*xs, **params), [aval_of(x) for x in values])
     return reference_eval(closed.jaxpr, closed.consts, *values)
-
-
-def _check_linear(jaxpr: Jaxpr) -> None:
-    """Raises UnsupportedRule where something is decided by a cotangent."""
-    live: set[Any] = set(jaxpr.invars)
-    for eqn in jaxpr.eqns:
-        if any(type(v) is not Literal and v in live for v in eqn.invars):
-            if not all(v.aval.dtype in dtypes.INEXACT for v in eqn.outvars):
-                raise UnsupportedRule(f"{eqn.primitive} of a cotangent is not linear.\n  at {summarize(eqn.source)}")
-            live.update(eqn.outvars)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:

@@ -117,6 +117,12 @@ class Zero:
         """The zero tangent of a value."""
         return Zero(aval_of(value).to_tangent_aval())
 
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"A symbolic zero of type {self.aval.str_short()} is no array. A rule with symbolic_zeros=True asks with "
+            "isinstance(t, custom_derivatives.SymbolicZero) and leaves such out, or makes jnp.zeros(t.shape, t.dtype)."
+        )
+
     def __repr__(self) -> str:
         return f"Zero({self.aval.str_short()})"
 
