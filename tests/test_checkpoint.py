@@ -198,6 +198,35 @@ def test_scans_stack_only_what_their_body_keeps():
     close(xpr.jit(xpr.grad(run(xpr.checkpoint)))(w, X), xpr.grad(run(lambda f: f))(w, X))
 
 
+@pytest.mark.parametrize(
+    "policy, rows",
+    [
+        (policies.nothing_saveable, []),
+        (policies.dots_saveable, [(5, 4)]),
+        (policies.save_only_these_names("sine"), [(5, 4)]),
+        (
+            policies.save_from_both_policies(policies.dots_saveable, policies.save_only_these_names("sine")),
+            [(5, 4)] * 2,
+        ),
+    ],
+)
+def test_policies_reach_into_loops(policy, rows):
+    def run(w, x):
+        def step(c, scale):
+            z = ad_checkpoint.checkpoint_name(jnp.sin(w @ c) * scale, "sine")
+            return jnp.tanh(z), jnp.cos(z)
+
+        c, ys = lax.scan(step, x, jnp.arange(5.0))
+        return c.sum() + (ys**2).sum()
+
+    w = W.repeat(2, 0)[:4] / 3
+    f = xpr.checkpoint(run, policy=policy)
+    saved = ad_checkpoint.saved_residuals(f, w, X)
+    assert [aval.shape for aval, origin in saved if "argument" not in origin] == rows
+    close(xpr.jit(xpr.grad(f, (0, 1)))(w, X), xpr.grad(run, (0, 1))(w, X))
+    close(xpr.hessian(f, 1)(w, X), xpr.hessian(run, 1)(w, X))
+
+
 def test_functions_are_traced_once():
     traces = []
 

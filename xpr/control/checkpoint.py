@@ -23,92 +23,22 @@ from typing import Any
 from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
 from xpr.config import settings
-from xpr.control.checkpoint_policies import Policy, nothing_saveable
+from xpr.control.checkpoint_policies import Policy
+from xpr.control.checkpoint_split import split_jaxpr
 from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer, context, current
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.core.source import describe_function
 from xpr.transforms.batch import batch_jaxpr
-from xpr.transforms.dce import dce_jaxpr, has_effect
+from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.evaluate import EvalTrace, reference_eval, run_jaxpr
 from xpr.transforms.flat import named_like, with_static
-from xpr.transforms.inline import inline_calls
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
-from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
+from xpr.transforms.linearize import LinearizeTrace
 from xpr.transforms.lower import lower_call
-from xpr.transforms.stage import stage
 from xpr.transforms.transpose import transpose_jaxpr
-
-# -- Splitting
-
-
-class Split:
-    """A linearized jaxpr that saves what a policy allows.
-
-    `forward` takes the arguments and gives the results and then the saved values. `linear` takes some of the arguments
-    (their positions are `needed`), the saved values and the active tangents. `constants` lead the arguments.
-    """
-
-    __slots__ = ("constants", "forward", "linear", "needed", "active_outs")
-
-    def __init__(self, split: Linearized, policy: Policy | None):
-        self.constants, self.active_outs = split.primal.consts, split.active_outs
-        primal = constvars_to_invars(split.primal)
-        if policy is not None and policy is not nothing_saveable:
-            primal = inline_calls(primal)  # so that the policy sees the operations in them
-        k, n = len(self.constants), len(split.active_outs)
-        residuals = split.residuals(primal.invars[k:], primal.outvars[n:])
-        saved, again = _frontier(primal, residuals, policy or nothing_saveable)
-        outvars = [*primal.outvars[:n], *saved]
-        self.forward, _ = dce_jaxpr(primal.replace(outvars=outvars), [True] * len(outvars), keep_inputs=True)
-
-        read = {v for v in residuals if type(v) is not Literal}.union(*(eqn.invars for eqn in again))
-        self.needed = [i for i, v in enumerate(primal.invars) if v in read]
-        recompute = Jaxpr([], [*(primal.invars[i] for i in self.needed), *saved], residuals, again)
-        self.linear = _joined(recompute, split.linear)
-
-
-def _joined(recompute: Jaxpr, linear: Jaxpr) -> Jaxpr:
-    """The linear program with its residuals computed by the other one."""
-    n = len(recompute.invars)
-
-    def run(*args: Any) -> list[Any]:
-        residuals = eval_jaxpr(recompute, (), *args[:n])
-        return eval_jaxpr(linear, (), *residuals, *args[n:])
-
-    avals = [*recompute.in_avals, *linear.in_avals[len(recompute.outvars) :]]
-    return constvars_to_invars(stage(run, avals))
-
-
-def _frontier(jaxpr: Jaxpr, wanted: Sequence[Atom], policy: Policy) -> tuple[list[Var], list[JaxprEqn]]:
-    """What to save so that `wanted` can be computed again: the first saveable values met on the way back from them.
-
-    Returns those, and the equations to run again. An equation with an effect is never run again.
-    """
-    live: set[Any] = {v for v in wanted if type(v) is not Literal}
-    saved: list[Var] = []
-    again: list[JaxprEqn] = []
-    for eqn in reversed(jaxpr.eqns):
-        read = [v for v in eqn.outvars if v in live]
-        if not read:
-            continue
-        if has_effect(eqn) or policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params):
-            saved.extend(reversed(read))
-        else:
-            again.append(eqn)
-            live.update(v for v in eqn.invars if type(v) is not Literal)
-    return saved[::-1], again[::-1]
-
-
-def split_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], policy: Policy | None) -> Split:
-    """A jaxpr without constants, split for a policy; remembered with it."""
-    key = ("checkpoint", is_active, policy)
-    if key not in jaxpr.memo:
-        jaxpr.memo[key] = Split(linearize_jaxpr(jaxpr, is_active), policy)
-    return jaxpr.memo[key]
-
 
 # -- The primitive. Every rule but linearization turns the jaxpr into another and calls that in the same way.
 
