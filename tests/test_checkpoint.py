@@ -12,6 +12,7 @@ from tests.peers import peer
 from xpr import ad_checkpoint, lax
 from xpr import checkpoint_policies as policies
 from xpr.core.jaxpr import subjaxprs
+from xpr.transforms.lower import lower_jaxpr
 
 X = np.linspace(-1, 1, 4, dtype=np.float32)
 W = np.linspace(0.5, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -227,6 +228,17 @@ def test_policies_reach_into_loops(policy, rows):
     close(xpr.hessian(f, 1)(w, X), xpr.hessian(run, 1)(w, X))
 
 
+def test_effects_happen_once():
+    seen = []
+    f = xpr.checkpoint(lambda x: (xpr.debug.callback(seen.append, x, ordered=True), jnp.sin(jnp.sin(x)))[1])
+    close(xpr.grad(f)(1.0), xpr.grad(lambda x: jnp.sin(jnp.sin(x)))(1.0))
+    xpr.effects_barrier()
+    assert seen == [1]
+    xpr.jit(xpr.grad(f))(2.0)
+    xpr.effects_barrier()
+    assert seen == [1, 2]
+
+
 def test_functions_are_traced_once():
     traces = []
 
@@ -240,6 +252,9 @@ def test_functions_are_traced_once():
     assert len(traces) == 1
     f(X)
     assert len(traces) == 2
+    xpr.clear_caches()
+    f(X)
+    assert len(traces) == 3
 
 
 # -- Arguments
@@ -438,6 +453,13 @@ def test_the_prediction_sees_through_loops():
     predicted = [ad_checkpoint.predicted_memory(scanned(mark), *args).peak for mark in (lambda f: f, xpr.checkpoint)]
     compiled = [reported(scanned(mark), args)[0] for mark in (lambda f: f, xpr.checkpoint)]
     assert predicted[0] / predicted[1] == pytest.approx(compiled[0] / compiled[1], rel=0.2)
+
+
+def test_elsewhere_than_on_cpu_a_barrier_keeps_the_computations_apart():
+    jaxpr = xpr.make_jaxpr(xpr.grad(xpr.checkpoint(lambda x: jnp.sin(jnp.sin(x)))))(1.0).jaxpr
+    assert "stablehlo.optimization_barrier" in lower_jaxpr(jaxpr, platform="cuda").text()
+    on_cpu = lower_jaxpr(jaxpr, platform="cpu").text()
+    assert "stablehlo.optimization_barrier" not in on_cpu and 'inlineable = "false"' in on_cpu
 
 
 def test_without_prevent_cse_the_compiler_merges_both_computations():

@@ -23,6 +23,7 @@ from xpr.backend.array import Array, buffer_of
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
+from xpr.control.checkpoint import clear_checkpointed
 from xpr.control.compiled import clear_compiled
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
@@ -210,6 +211,7 @@ def clear_caches() -> None:
     for caches in list(_all_caches):
         caches.clear()
     clear_compiled()
+    clear_checkpointed()
     forget_recent()
     for primitive in all_primitives():
         primitive.plans.clear()

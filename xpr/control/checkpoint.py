@@ -236,6 +236,11 @@ remat = checkpoint
 _traces: weakref.WeakKeyDictionary[Any, dict[Any, tuple[ClosedJaxpr, Any]]] = weakref.WeakKeyDictionary()
 
 
+def clear_checkpointed() -> None:
+    """Forgets what was traced of checkpointed functions."""
+    _traces.clear()
+
+
 def _traced(
     fun: Callable[..., Any], of_dynamic: Callable[..., Any], key: Any, in_tree: Any, avals: Sequence[ShapedArray]
 ) -> tuple[ClosedJaxpr, Any]:
