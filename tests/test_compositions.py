@@ -16,7 +16,7 @@ from xpr.core import check_jaxpr
 
 jax = pytest.importorskip("jax")
 
-COUNT = int(os.environ.get("XPR_COMPOSITIONS", 30))
+COUNT = int(os.environ.get("XPR_COMPOSITIONS", 40))
 SHAPES = [(), (3,), (2, 3)]
 UNARY = ["sin", "cos", "tanh", "logistic", "neg", "atan", "erf", "square"]
 BINARY = ["add", "sub", "mul", "max", "min"]
@@ -146,10 +146,62 @@ def staged(lib, f):
     return lambda *xs: lib.eval_staged(f, *xs)
 
 
+# -- Control flow around a program
+
+
+def branched(lib, f):
+    """The program or something else, which is not always the same under vmap."""
+
+    def either(*xs):
+        return lib.lax.cond(
+            lib.lax.gt(xs[0], 0.1), lambda *ys: list(f(*ys)), lambda *ys: [lib.lax.sin(y) for y in ys], *xs
+        )
+
+    return either
+
+
+def switched(lib, f):
+    def one_of_three(*xs):
+        index = lib.lax.convert_element_type(lib.lax.mul(xs[0], np.asarray(2.0)), np.int32)
+        others = [lambda *ys: [lib.lax.cos(y) for y in ys], lambda *ys: list(ys)]
+        return lib.lax.switch(index, [others[0], lambda *ys: list(f(*ys)), others[1]], *xs)
+
+    return one_of_three
+
+
+def scanned(lib, f):
+    """A loop that carries two of the arrays, over rows made of the third."""
+
+    def loop(*xs):
+        lax = lib.lax
+
+        def body(carry, row):
+            first, second, third = f(carry[0], carry[1], row)
+            return (lax.tanh(first), lax.tanh(second)), (third, carry[0])
+
+        rows = lax.concatenate([lax.reshape(x, (1, 2, 3)) for x in (xs[2], lax.sin(xs[2]), lax.neg(xs[2]))], 0)
+        (first, second), (thirds, firsts) = lax.scan(body, (xs[0], xs[1]), rows, reverse=True)
+        return [lax.add(first, lax.reduce_sum(firsts, (0,))), second, lax.reduce_sum(thirds, (0,))]
+
+    return loop
+
+
+def repeated(lib, f):
+    """Three times the program, by a loop that doesn't know it."""
+    return lambda *xs: lib.repeat(lambda ys: [lib.lax.tanh(y) for y in f(*ys)], list(xs))
+
+
+def rematerialized(lib, f):
+    return lib.checkpoint(lambda *xs: list(f(*xs)))
+
+
 TRANSFORMS = {
     f.__name__: f
-    for f in (jitted, pushed, pushed_by_one, pulled, gradient, linearized, mapped, mapped_by_closure, staged)
-}
+    for f in (
+        jitted, pushed, pushed_by_one, pulled, gradient, linearized, mapped, mapped_by_closure, staged,
+        branched, switched, scanned, repeated, rematerialized,
+    )
+}  # fmt: skip
 
 
 def eval_staged_xpr(f, *xs):
@@ -163,17 +215,27 @@ def eval_staged_jax(f, *xs):
     return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *xs)
 
 
+def repeat_xpr(f, xs):
+    """By a loop whose number of steps depends on its values, which JAX can't differentiate in reverse."""
+    limit = xpr.lax.add(2.5, xpr.lax.mul(0.0, xs[0]))
+    return xpr.lax.while_loop(lambda c: c[0] < c[1], lambda c: (c[0] + 1.0, c[1], f(c[2])), (0.0 * limit, limit, xs))[2]
+
+
+def repeat_jax(f, xs):
+    return jax.lax.fori_loop(0, 3, lambda i, xs: f(xs), xs)
+
+
 class Lib:
     """A library, and what it lacks under one name."""
 
-    def __init__(self, module, eval_staged):
-        self.module, self.eval_staged = module, eval_staged
+    def __init__(self, module, eval_staged, repeat):
+        self.module, self.eval_staged, self.repeat = module, eval_staged, repeat
 
     def __getattr__(self, name):
         return getattr(self.module, name)
 
 
-XPR, JAX = Lib(xpr, eval_staged_xpr), Lib(jax, eval_staged_jax)
+XPR, JAX = Lib(xpr, eval_staged_xpr, repeat_xpr), Lib(jax, eval_staged_jax, repeat_jax)
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
