@@ -1,10 +1,15 @@
-"""custom_jvp and custom_vjp under every transformation, and what they say of wrong rules."""
+"""custom_jvp, custom_vjp and their relatives under every transformation, and what they say of wrong rules."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.peer_library import agree
+from xpr import lax
+from xpr.custom_derivatives import CustomVJPPrimal, SymbolicZero, linear_call, zero_from_primal
 from xpr.errors import UnsupportedRule
 
 X = np.array([1.0, 100.0], np.float32)
@@ -81,22 +86,6 @@ def test_defjvps():
     assert [float(g) for g in xpr.grad(mul, (0, 1))(3.0, 4.0)] == [2, 0]
 
 
-def test_symbolic_zeros():
-    seen = []
-
-    @xpr.custom_jvp
-    def mul(x, y):
-        return x * y
-
-    def rule(primals, tangents):
-        seen.append([type(t) is xpr.core.Zero for t in tangents])
-        return mul(*primals), tangents[0] * primals[1]
-
-    mul.defjvp(rule, symbolic_zeros=True)
-    xpr.jvp(lambda x: mul(x, 2.0), (3.0,), (1.0,))
-    assert seen == [[False, True]]
-
-
 @xpr.custom_vjp
 def scaled(x, y):
     return x * y
@@ -144,19 +133,6 @@ def test_forward_mode_of_a_vjp_rule_transposes_its_second_half():
     assert float(xpr.linearize(scaled, 2.0, 3.0)[1](0.0, 1.0)) == 200
 
 
-def test_closing_over_a_differentiated_value_is_refused():
-    def outer(x):
-        @xpr.custom_jvp
-        def inner(y):
-            return x * y
-
-        inner.defjvp(lambda p, t: (inner(*p), t[0]))
-        return xpr.jit(inner)(2.0)
-
-    with pytest.raises(UnsupportedRule, match="inner: .* closes over a value that is being differentiated"):
-        xpr.grad(outer)(3.0)
-
-
 @pytest.mark.parametrize(
     "rule, part",
     [
@@ -199,3 +175,505 @@ def test_functions_without_rules_and_keyword_only_arguments():
     keyword.defjvp(lambda p, t: (p[0], t[0]))
     with pytest.raises(TypeError, match=r"keyword-only arguments \(n\)"):
         keyword(1.0, n=2)
+
+
+# -- What rules are given
+
+
+def test_symbolic_zeros_in_a_jvp_rule():
+    def run(library):
+        seen = []
+        mul = library.custom_jvp(lambda x, n, y: x * n * y)
+
+        def rule(primals, tangents):
+            zero = library.custom_derivatives.SymbolicZero
+            seen.append([type(t) is zero for t in tangents])
+            x, n, y = primals
+            return mul(x, n, y), n * y * tangents[0]
+
+        mul.defjvp(rule, symbolic_zeros=True)
+        out = library.jvp(lambda x: mul(x, 2, 5.0), (3.0,), (1.0,))
+        rows = library.jvp(lambda x: library.vmap(lambda x: mul(x, 2, 5.0))(x), (X,), (X,))
+        assert seen == [[False, True, True]] * 2
+        return out, rows
+
+    agree(run)
+
+
+def test_symbolic_zeros_have_a_type_and_no_entries():
+    zero = zero_from_primal(X, symbolic_zeros=True)
+    assert isinstance(zero, SymbolicZero) and (zero.shape, zero.dtype, zero.ndim, zero.size) == ((2,), X.dtype, 1, 2)
+    assert zero_from_primal(3, symbolic_zeros=True).dtype == xpr.dtypes.float0
+    np.testing.assert_array_equal(zero_from_primal(X), np.zeros(2))
+    assert SymbolicZero.from_primal_value(1.0).aval == xpr.typeof(1.0)
+    for use in (jnp.sin, lambda z: xpr.jit(lambda: jnp.sin(z))()):
+        with pytest.raises(TypeError, match=r"A symbolic zero of type f32\[2\] is no array.*isinstance"):
+            use(zero)
+
+
+def test_a_rule_may_give_symbolic_zeros():
+    flat = xpr.custom_jvp(lambda x: x * x)
+    flat.defjvp(lambda p, t: (flat(*p), SymbolicZero.from_primal_value(p[0])))
+    assert float(xpr.grad(flat)(3.0)) == 0 and float(xpr.jvp(flat, (3.0,), (1.0,))[1]) == 0
+
+
+def test_zeros_are_arrays_by_default_and_float0_for_integers():
+    def run(library):
+        seen = []
+        fun = library.custom_jvp(lambda x, n, y: x * n)
+        fun.defjvp(lambda p, t: (seen.append(t), (fun(*p), t[0] * p[1]))[1])
+        library.grad(lambda x: fun(x, 2, 5.0))(3.0)
+        _, integer, zero = seen[0]
+        assert np.asarray(integer).dtype == [("float0", "V")] and float(zero) == 0
+        return zero
+
+    agree(run)
+
+
+def test_rules_get_arrays():
+    shapes = []
+    fun = xpr.custom_vjp(lambda x: x)
+    fun.defvjp(lambda x: (x, x.shape), lambda res, ct: (shapes.append((ct.shape, ct.dtype)), (ct,))[1])
+    xpr.grad(fun)(1.0)
+    assert shapes == [((), np.float32)]
+    fun.defvjp(lambda x: (x, "text"), lambda res, ct: (ct,))
+    with pytest.raises(TypeError, match="returned something that is no array"):
+        xpr.grad(fun)(1.0)
+
+
+def test_symbolic_zeros_in_a_vjp_rule():
+    def run(library):
+        seen = []
+        custom = library.custom_derivatives
+
+        def fwd(x, n):
+            seen.append([isinstance(v, custom.CustomVJPPrimal) and v.perturbed for v in (x, n)])
+            return (x.value * n.value, x.value + 1), n.value
+
+        def bwd(n, cts):
+            seen.append([isinstance(ct, custom.SymbolicZero) for ct in cts])
+            return cts[0] * n, None
+
+        fun = library.custom_vjp(lambda x, n: (x * n, x + 1))
+        fun.defvjp(fwd, bwd, symbolic_zeros=True)
+        first = library.grad(first_of(fun))
+        rows = library.grad(lambda x: library.vmap(first_of(fun))(x).sum())
+        found = (
+            first(3.0),
+            library.jit(first)(3.0),
+            rows(X),
+            library.vmap(first)(X),
+            library.grad(library.jit(first_of(fun)))(3.0),
+        )
+        assert seen == [[True, False], [False, True]] * 5
+        return found
+
+    def first_of(fun):
+        return lambda x: fun(x, 2)[0]
+
+    agree(run)
+    assert repr(CustomVJPPrimal(1.0, True)) == "CustomVJPPrimal(value=1.0, perturbed=True)"
+
+
+def test_optimize_remat_changes_nothing():
+    def run(library):
+        fun = library.custom_vjp(library.numpy.sin)
+        fun.defvjp(lambda x: (fun(x), x), lambda x, ct: (ct * 2 * library.numpy.cos(x),), optimize_remat=True)
+        return library.grad(fun)(1.0), library.jit(library.grad(fun))(1.0), library.vmap(library.grad(fun))(X)
+
+    agree(run)
+
+
+def test_fwd_is_not_run_where_no_residuals_are_wanted():
+    calls = []
+    fun = xpr.custom_vjp(lambda x: 2 * x)
+    fun.defvjp(lambda x: (calls.append(1), (2 * x, None))[1], lambda res, ct: (2 * ct,))
+    xpr.jit(fun)(1.0), xpr.vmap(fun)(X), fun(1.0)
+    assert not calls
+    assert float(xpr.grad(xpr.checkpoint(lambda x: fun(fun(x))))(1.0)) == 4 and calls
+
+
+# -- Arguments
+
+
+def test_keywords_and_defaults_find_their_places():
+    def run(library):
+        fun = library.custom_jvp(lambda x, y=3.0: x * y)
+        fun.defjvp(lambda p, t: (p[0] * p[1], 10 * t[0] * p[1] + 100 * t[1] * p[0]))
+        both = library.custom_vjp(lambda x, y=3.0: x * y)
+        both.defvjp(lambda x, y: (x * y, (x, y)), lambda res, ct: (10 * ct * res[1], 100 * ct * res[0]))
+        return [gradients(library, fun), gradients(library, both)]
+
+    def gradients(library, f):
+        return [library.grad(g)(2.0) for g in (f, lambda y: f(y=y, x=5.0), lambda x: f(x, y=4.0))]
+
+    agree(run)
+
+
+def test_static_arguments_by_position_and_name_come_in_order():
+    def run(library):
+        seen = []
+        fun = library.custom_jvp(lambda a, b, x: x * a, nondiff_argnums=(1,), nondiff_argnames=("a",))
+        fun.defjvp(lambda *args: (seen.append(args[:2]), (fun(*args[:2], *args[2]), args[0] * args[3][0]))[1])
+        both = library.custom_vjp(lambda x, a, b: x * a, nondiff_argnums=(2, 1))
+        both.defvjp(lambda x, a, b: (x * a, None), lambda a, b, res, ct: (seen.append((a, b)), (ct * a,))[1])
+        found = [
+            library.grad(lambda x: fun(7, "text", x))(2.0),
+            library.grad(lambda x: fun(x=x, b="text", a=7))(2.0),
+            library.grad(lambda x: both(x, 7, "text"))(2.0),
+            library.jit(library.grad(lambda x: both(x, a=7, b="text")))(2.0),
+        ]
+        assert seen == [(7, "text")] * 4
+        return found
+
+    agree(run)
+
+
+def test_wrong_static_arguments():
+    with pytest.raises(ValueError, match=r"nondiff_argnames names 'm', and .* takes \(n, x\)"):
+        xpr.custom_jvp(lambda n, x: x, nondiff_argnames=["m"])
+    fun = xpr.custom_vjp(lambda n, x: x, nondiff_argnums=2)
+    fun.defvjp(lambda n, x: (x, None), lambda res, ct: (ct,))
+    with pytest.raises(ValueError, match=r"nondiff_argnums=\(2,\) is out of range .* called with 2 arguments"):
+        xpr.grad(fun, 1)(1.0, 2.0)
+    with pytest.raises(TypeError, match="custom_vjp takes a function, and got 3"):
+        xpr.custom_vjp(3)
+    power = xpr.custom_jvp(lambda n, x: x, nondiff_argnums=0)
+    with pytest.raises(TypeError, match="defjvps: use defjvp"):
+        power.defjvps(None)
+
+
+def test_functions_as_static_arguments_may_close_over_tracers():
+    apply = xpr.custom_vjp(lambda f, x: f(x), nondiff_argnums=0)
+    apply.defvjp(lambda f, x: (f(x), x), lambda f, x, ct: (100 * ct * f(x),))
+    at = lambda y: xpr.grad(lambda x: apply(lambda x: x * y, x))(2.0)
+    assert float(xpr.jit(at)(3.0)) == 600
+    np.testing.assert_array_equal(xpr.vmap(at)(X), 200 * X)
+
+
+def test_methods():
+    class Scale:
+        factor = 3.0
+
+        @partial(xpr.custom_jvp, nondiff_argnums=(0,))
+        def plain(self, x):
+            return x * self.factor
+
+        @plain.defjvp
+        def plain_jvp(self, primals, tangents):
+            return self.plain(*primals), 7 * tangents[0]
+
+    scale = Scale()
+    assert float(scale.plain(2.0)) == 6 and float(xpr.grad(scale.plain)(2.0)) == 7
+    assert float(xpr.jit(xpr.grad(scale.plain))(2.0)) == 7
+
+
+def test_pytrees_in_all_places():
+    def run(library):
+        fun = library.custom_vjp(lambda p, x: {"out": p["w"] * x[0], "rest": (x[1],)})
+
+        def fwd(p, x):
+            return fun(p, x), {"w": p["w"], "x": x}
+
+        def bwd(res, ct):
+            return {"w": ct["out"] * res["x"][0], "b": None}, (ct["out"] * res["w"], ct["rest"][0])
+
+        fun.defvjp(fwd, bwd)
+        loss = lambda p, x: fun(p, x)["out"] * 2 + fun(p, x)["rest"][0]
+        return library.grad(loss, (0, 1))({"w": 2.0, "b": 1.0}, (3.0, 4.0))
+
+    agree(run)
+
+
+# -- What rules close over
+
+
+def closing(kind):
+    """A function of (x, y) with a custom rule for y that closes over x, 10 times the derivative by y."""
+
+    def outer(x, y):
+        if kind == "jvp":
+            inner = xpr.custom_jvp(lambda z: x * z)
+            inner.defjvp(lambda p, t: (inner(*p), 10 * x * t[0]))
+        else:
+            inner = xpr.custom_vjp(lambda z: x * z)
+            inner.defvjp(lambda z: (x * z, None), lambda res, ct: (10 * x * ct,))
+        return inner(y)
+
+    return outer
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+@pytest.mark.parametrize("dims", [(0, None), (None, 0), (0, 0)])
+def test_closing_over_tracers(kind, dims):
+    f = closing(kind)
+    args = [X if d == 0 else 3.0 for d in dims]
+    x, _ = np.broadcast_arrays(*args)
+    for by_y in (xpr.grad(f, 1), xpr.jit(xpr.grad(f, 1)), xpr.grad(xpr.jit(f), 1), xpr.jacfwd(xpr.jit(f), 1)):
+        assert float(by_y(3.0, 2.0)) == 30
+        np.testing.assert_array_equal(xpr.vmap(by_y, dims)(*args), 10 * x)
+    for mapped in (xpr.vmap(f, dims), xpr.jit(xpr.vmap(f, dims)), xpr.vmap(xpr.jit(f), dims)):
+        total = xpr.grad(lambda x, y: mapped(x, y).sum(), 1)(*args)  # noqa: B023  # called at once
+        np.testing.assert_array_equal(total, 10 * x if dims[1] == 0 else 10 * x.sum())
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+@pytest.mark.parametrize("argnums", [0, (0, 1)])
+def test_closing_over_a_differentiated_value_is_refused(kind, argnums):
+    f = closing(kind)
+    for nest in (f, xpr.jit(f), lambda x, y: xpr.jit(lambda y: f(x, y))(y)):
+        for differentiate in (xpr.grad, lambda g, n: xpr.jit(xpr.grad(g, n)), xpr.jacfwd):
+            with pytest.raises(UnsupportedRule) as caught:
+                differentiate(nest, argnums)(3.0, 2.0)
+            assert "<lambda>: a function with a custom derivative rule closes over a value" in str(caught.value)
+            assert "that is being differentiated (f32[])" in str(caught.value)
+            assert "Pass the value as an argument" in str(caught.value)
+    assert float(xpr.grad(lambda x: f(lax.stop_gradient(x), 2.0) * x)(3.0)) == 6
+
+
+def test_a_differentiated_value_that_only_the_rule_uses_is_a_constant():
+    def outer(x, y):
+        inner = xpr.custom_jvp(lambda z: 2 * z)
+        inner.defjvp(lambda p, t: (inner(*p), x * t[0]))
+        return inner(y)
+
+    assert [float(g) for g in xpr.grad(outer, (0, 1))(3.0, 2.0)] == [0, 3]
+    assert float(xpr.grad(xpr.grad(outer, 1), 0)(3.0, 2.0)) == 1
+
+
+def test_closures_keep_their_variables():
+    """Functions are made anew around values, and share their other variables with those that the user made."""
+
+    def outer(x):
+        count, kept = 0, [x]
+
+        def fun(z):
+            nonlocal count
+            count += 1
+            return kept[0] * z
+
+        custom = xpr.custom_jvp(fun)
+        custom.defjvp(lambda p, t: (custom(*p), 5 * kept[0] * t[0]))
+        out = custom(2.0)
+        return out, count
+
+    assert xpr.vmap(outer, out_axes=(0, None))(X)[1] == 1
+
+
+# -- Forward mode of custom_vjp
+
+
+@pytest.mark.parametrize(
+    "bwd, slope",
+    [
+        (lambda r, ct: (ct * jnp.sin(r),), np.sin(3.0)),
+        (lambda r, ct: (xpr.jit(lambda c: c * jnp.cos(r))(ct),), np.cos(3.0)),
+        (lambda r, ct: (lax.cond(r > 0, lambda c: 2 * c, lambda c: 5 * c, ct),), 2),
+        (lambda r, ct: (lax.scan(lambda c, x: (c * jnp.sin(x), None), ct, jnp.stack([r, r]))[0],), np.sin(3.0) ** 2),
+        (lambda r, ct: (lax.fori_loop(0, 3, lambda i, c: c * r, ct),), 27),
+        (lambda r, ct: (None,), 0),
+    ],
+)
+def test_forward_mode_of_a_vjp_rule(bwd, slope):
+    fun = xpr.custom_vjp(lambda x: x)
+    fun.defvjp(lambda x: (x, x), bwd)
+    for forward in (
+        lambda x: xpr.jvp(fun, (x,), (1.0,))[1],
+        xpr.jacfwd(fun),
+        lambda x: xpr.jvp(xpr.jit(fun), (x,), (1.0,))[1],
+        xpr.jit(xpr.jacfwd(fun)),
+        lambda x: xpr.jacfwd(xpr.vmap(fun))(x * jnp.ones(1))[0, 0],
+        lambda x: xpr.vmap(xpr.jacfwd(fun))(x * jnp.ones(1))[0],
+        lambda x: xpr.linear_transpose(lambda t: xpr.jvp(fun, (x,), (t,))[1], x)(1.0)[0],
+    ):
+        assert float(forward(3.0)) == pytest.approx(slope, rel=1e-5)
+
+
+def test_second_derivatives_of_a_vjp_rule_in_all_modes():
+    fun = xpr.custom_vjp(lambda x, y: x * y)
+    fun.defvjp(lambda x, y: (x * y, (x, y)), lambda res, ct: (jnp.sin(res[0]) * ct, ct * res[0] * res[1]))
+    modes = [xpr.jacrev, xpr.jacfwd]
+    found = [outer(inner(fun, (0, 1)), (0, 1))(0.5, 2.0) for outer in modes for inner in modes]
+    for each in found[1:]:
+        np.testing.assert_allclose(xpr.tree.leaves(each), xpr.tree.leaves(found[0]), rtol=1e-6)
+    np.testing.assert_allclose(xpr.tree.leaves(found[0]), [np.cos(0.5), 0, 2, 0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "bwd",
+    [
+        lambda r, ct: (jnp.clip(ct, -1, 1),),
+        lambda r, ct: (jnp.where(ct > 0, ct, 2 * ct),),
+        lambda r, ct: (ct * ct,),
+        lambda r, ct: (xpr.jit(lambda c: 1 / c)(ct),),
+        lambda r, ct: (jnp.floor(ct),),
+        lambda r, ct: (lax.cond(ct > 0, lambda c: c, lambda c: 2 * c, ct),),
+    ],
+)
+def test_forward_mode_of_a_rule_that_is_not_linear_is_refused(bwd):
+    fun = xpr.custom_vjp(lambda x: x)
+    fun.defvjp(lambda x: (x, x), bwd)
+    assert np.isfinite(float(xpr.grad(fun)(3.0)))
+    with pytest.raises(UnsupportedRule) as caught:
+        xpr.jvp(fun, (3.0,), (1.0,))
+    for part in ("<lambda>: forward mode", "not linear", "grad, vjp, jacrev", "custom_jvp rule"):
+        assert part in str(caught.value)
+
+
+def test_forward_mode_of_a_rule_with_python_branches_on_the_cotangent():
+    fun = xpr.custom_vjp(lambda x: x)
+    fun.defvjp(lambda x: (x, None), lambda r, ct: (ct if ct > 0 else -ct,))
+    assert float(xpr.grad(fun)(3.0)) == 1
+    with pytest.raises(xpr.errors.TracerBoolConversionError) as caught:
+        xpr.jvp(fun, (3.0,), (1.0,))
+    assert "forward mode of <lambda>, which traces its bwd" in caught.value.__notes__[-1]
+
+
+# -- In other programs
+
+
+def test_rules_inside_loops_branches_and_named_axes():
+    for fun in (log1pexp, scaled_once):
+        slope = float(xpr.grad(fun)(0.5))
+        looped = lambda x: lax.scan(lambda c, _: (c + fun(x), None), 0.0, None, length=3)[0]  # noqa: B023
+        chosen = lambda x: lax.cond(x > 0, fun, lambda x: 0 * x, x)  # noqa: B023
+        summed = lambda x: xpr.vmap(lambda x: lax.psum(fun(x), "i"), axis_name="i")(x * jnp.ones(2))[0]  # noqa: B023
+        assert float(xpr.grad(looped)(0.5)) == pytest.approx(3 * slope)
+        assert float(xpr.jit(xpr.jacfwd(looped))(0.5)) == pytest.approx(3 * slope)
+        assert float(xpr.grad(chosen)(0.5)) == pytest.approx(slope)
+        assert float(xpr.grad(summed)(0.5)) == pytest.approx(2 * slope)
+
+
+@xpr.custom_vjp
+def scaled_once(x):
+    return 2 * x
+
+
+scaled_once.defvjp(lambda x: (2 * x, None), lambda res, ct: (20 * ct,))
+
+
+def test_collectives_inside_rules():
+    fun = xpr.custom_jvp(lambda x: x - lax.pmean(x, "i"))
+    fun.defjvp(lambda p, t: (fun(*p), 10 * (t[0] - lax.pmean(t[0], "i"))))
+    mapped = xpr.vmap(fun, axis_name="i")
+    np.testing.assert_allclose(mapped(X), X - X.mean())
+    np.testing.assert_allclose(xpr.jacrev(mapped)(X), [[5, -5], [-5, 5]], rtol=1e-6)
+    np.testing.assert_allclose(xpr.jit(xpr.jacfwd(xpr.vmap(xpr.jit(fun), axis_name="i")))(X), [[5, -5], [-5, 5]])
+
+
+def test_rules_that_give_other_results_than_the_function():
+    jvp = xpr.custom_jvp(lambda x: x)
+    jvp.defjvp(lambda p, t: (jnp.ones(3), jnp.ones(3)))
+    vjp = xpr.custom_vjp(lambda x: x)
+    vjp.defvjp(lambda x: (jnp.ones(3), None), lambda res, ct: (ct,))
+    for fun, what in ((jvp, "the jvp rule's first result"), (vjp, "the first result of fwd")):
+        with pytest.raises(TypeError, match=rf"{what} must give what the function gives, \(f32\[\]\), .*f32\[3\]"):
+            xpr.grad(xpr.jit(fun))(1.0)
+    jvp, vjp = xpr.custom_jvp(lambda x: x), xpr.custom_vjp(lambda x: x)
+    jvp.defjvp(lambda p, t: ((p[0],), (t[0],)))
+    vjp.defvjp(lambda x: ((x,), None), lambda res, ct: ct)
+    for fun in (jvp, vjp):
+        with pytest.raises(xpr.errors.TreeMismatch, match="must give a result of the function's structure"):
+            xpr.grad(xpr.jit(fun))(1.0)
+
+
+def test_tangents_of_integers():
+    fun = xpr.custom_jvp(lambda x: (x, 3))
+    fun.defjvp(lambda p, t: ((p[0], 3), (t[0], 0)))
+    with pytest.raises(TypeError, match=r"must be float0\[\]. The tangents of integers have dtype float0"):
+        xpr.jvp(fun, (1.0,), (1.0,))
+
+
+# -- linear_call, closure_convert, custom_gradient
+
+
+def divide(library):
+    def call(y, x):
+        fun = lambda y, x: {"out": x[0] / y}
+        return library.custom_derivatives.linear_call(fun, lambda y, ct: [ct["out"] / y], y, [x])["out"]
+
+    return call
+
+
+def test_linear_call():
+    def run(library):
+        call = divide(library)
+        transposed = library.linear_transpose(lambda x: call(2.0, x), 3.0)
+        twice = library.linear_transpose(lambda ct: transposed(ct)[0], 1.0)
+        return (
+            call(2.0, 3.0), library.grad(call, 1)(2.0, 3.0), library.jit(call)(2.0, 3.0), transposed(5.0), twice(5.0),
+            library.jvp(lambda x: call(2.0, x), (3.0,), (1.0,)),
+        )  # fmt: skip
+
+    agree(run)
+
+
+def test_linear_call_beyond_jax():
+    call = divide(xpr)
+    np.testing.assert_allclose(xpr.vmap(call, (0, None))(X, 3.0), 3 / X, rtol=1e-6)
+    np.testing.assert_allclose(xpr.vmap(xpr.grad(call, (0, 1)), (None, 0))(2.0, X), [-X / 4, [0.5, 0.5]], rtol=1e-6)
+    total = lambda y, x: xpr.vmap(call, (0, None))(y, x).sum()
+    np.testing.assert_allclose(xpr.grad(total, 1)(X, 3.0), (1 / X).sum(), rtol=1e-6)
+    np.testing.assert_allclose(xpr.tree.leaves(xpr.hessian(call, (0, 1))(2.0, 3.0)), [0.75, -0.25, -0.25, 0])
+
+    def closing(y):
+        return xpr.grad(lambda x: linear_call(lambda _, x: x / y, lambda _, ct: 10 * ct / y, (), x))(3.0)
+
+    assert float(xpr.jit(closing)(2.0)) == 5
+    np.testing.assert_allclose(xpr.vmap(closing)(X), 10 / X, rtol=1e-6)
+
+
+def test_linear_call_messages():
+    wrong = lambda x: linear_call(lambda _, x: x * jnp.ones(3), lambda _, ct: ct, (), x).sum()
+    with pytest.raises(
+        TypeError, match=r"must give a cotangent of linear_args:\n  linear_args   is f32\[\]   cotangent"
+    ):
+        xpr.grad(wrong)(3.0)
+    with pytest.raises(UnsupportedRule, match="not in its residual_args"):
+        xpr.linear_transpose(lambda y: divide(xpr)(y, 3.0), 2.0)(1.0)
+
+
+def test_closure_convert():
+    def run(library):
+        def outer(y, n):
+            convert = library.custom_derivatives.closure_convert
+            converted, values = convert(lambda x: {"out": x["x"] * y * n}, {"x": 1.0})
+            return converted({"x": 2.0}, *[10 * value for value in values])["out"]
+
+        return library.grad(outer)(3.0, 2), library.jit(library.grad(outer))(3.0, 2), outer(3.0, 2)
+
+    assert float(agree(run)[0]) == 40
+
+
+def test_closure_convert_messages():
+    converted, values = xpr.closure_convert(lambda x: x * X, 1.0)
+    assert values == []
+    with pytest.raises(TypeError, match=r"like the examples:\n  args\[0\]   example f32\[\]   given f32\[2\]"):
+        converted(X)
+    with pytest.raises(xpr.errors.TreeMismatch, match=r"args\[0\]   expected a leaf, got tuple of 1"):
+        converted((1.0,))
+    with pytest.raises(
+        TypeError, match="takes 0 values of what it closed over behind its 1 arguments, and was given 1"
+    ):
+        converted(1.0, 2.0)
+
+
+def test_custom_gradient():
+    def run(library):
+        @library.custom_gradient
+        def square(x):
+            return {"out": x**2, "n": 3}, lambda ct: (ct["out"] * x,)
+
+        @library.custom_gradient
+        def product(x, y):
+            return x * y, lambda ct: (ct * y, 5.0)
+
+        out = lambda x: square(x)["out"]
+        return (
+            library.grad(out)(3.0), library.jit(library.grad(out))(3.0), library.vmap(library.grad(out))(X),
+            square(3.0), library.grad(product, (0, 1))(3.0, 4.0), library.grad(library.grad(out))(3.0),
+        )  # fmt: skip
+
+    agree(run)
+    with pytest.raises(TypeError, match=r"must return \(result, function of a cotangent\); it returned 3.0"):
+        xpr.custom_gradient(lambda x: x)(3.0)

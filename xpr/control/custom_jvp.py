@@ -63,6 +63,10 @@ def _batch_named(
     num_consts: int,
 ) -> Any:
     """The same call of the function mapped over rows, with the rule mapped over rows."""
+    params = {"call_jaxpr": call_jaxpr, "jvp": jvp, "name": name, "num_consts": num_consts}
+    if custom_rules.is_unmapped(axis_name, dims, values, params):
+        outs = custom_jvp_call_p.bind(*values, **params)
+        return outs, [None] * len(outs)
 
     def run(*args: Any) -> list[Any]:
         return custom_rules.apply(call_jaxpr, args)

@@ -197,6 +197,9 @@ def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **param
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     """The same operation with `bwd` mapped over rows."""
     num_res, active = params["num_res"], params["active"]
+    if all(d is None for d in dims):
+        outs = custom_lin_p.bind(*values, **params)
+        return outs, [None] * len(outs)
     given = iter(dims[num_res:])
     argument_dims = [next(given) if is_active else None for is_active in active]
     rows = {

@@ -28,7 +28,7 @@ from xpr.core.source import describe_function
 from xpr.dtypes import float0
 from xpr.errors import UnsupportedRule
 from xpr.primitives.shapes import instantiate, mapped_to
-from xpr.transforms.batch import batch_flat
+from xpr.transforms.batch import batch_flat, names_in
 from xpr.transforms.flat import FlatFunction, as_array, named_like
 from xpr.transforms.lower import lower_eqns
 from xpr.transforms.stage import stage
@@ -94,6 +94,14 @@ def rows_first(fun: FlatFun, size: int, dims: Sequence[int | None], axis_name: A
         return [mapped_to(x, d, size) for x, d in zip(outs, out_dims)]
 
     return mapped
+
+
+def is_unmapped(axis_name: Any, dims: Sequence[int | None], values: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether a call has nothing to do with a mapped axis: no operand is mapped, and no collective names it."""
+    if any(d is not None for d in dims):
+        return False
+    _, prepared = prepare(values, params)
+    return axis_name not in names_in(prepared["call_jaxpr"])
 
 
 def row_zero(zero: Zero) -> Zero:

@@ -64,6 +64,9 @@ def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **param
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     """The same call mapped over rows, with both halves of the rule mapped over rows."""
     call_jaxpr, fwd, n = (params[key] for key in ("call_jaxpr", "fwd", "num_consts"))
+    if custom_rules.is_unmapped(axis_name, dims, values, params):
+        outs = custom_vjp_call_p.bind(*values, **params)
+        return outs, [None] * len(outs)
 
     def run(*args: Any) -> list[Any]:
         return custom_rules.apply(call_jaxpr, args)

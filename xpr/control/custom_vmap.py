@@ -41,8 +41,11 @@ def _batch(
     return outs, [0 if b else None for b in batched]
 
 
-def _batch_named(axis_name: Any, *args: Any, **params: Any) -> Any:
-    return _batch(*args, **params)
+def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    if any(d is not None for d in dims):
+        return _batch(size, values, dims, **params)
+    outs = custom_vmap_call_p.bind(*values, **params)
+    return outs, [None] * len(outs)
 
 
 def _check_rows(

@@ -23,7 +23,7 @@ from xpr.core.source import describe_function
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add_any
 from xpr.primitives.shapes import instantiate, mapped_to
-from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.stage import stage
 
@@ -90,6 +90,10 @@ def _batch_named(
     transpose: Pull, name: str,
 ) -> Any:  # fmt: skip
     """A linear call of the function mapped over rows, its transpose mapped over rows."""
+    if all(d is None for d in dims) and axis_name not in names_in(call_jaxpr):
+        same = {"call_jaxpr": call_jaxpr, "num_res": num_res, "transpose": transpose, "name": name}
+        outs = linear_call_p.bind(*values, **same)
+        return outs, [None] * len(outs)
     residual_dims = list(dims[:num_res])
     linear = [mapped_to(x, d, size) for x, d in zip(values[num_res:], dims[num_res:])]
     zeros = (0,) * len(linear)

@@ -77,9 +77,11 @@ class BatchTrace(Trace):
         return [x if d is None else BatchTracer(self, x, d, origin) for x, d in zip(outs, out_dims)]
 
     def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
-        """Whether this is a collective over the axis being mapped, or holds one."""
+        """Whether this is a collective over the axis being mapped, or holds one, or a function, which may."""
         if primitive.batch_named is None:
             return False
+        if any(callable(value) for value in params.values()):
+            return True
         return any(self.axis_name in names_in(sub) for sub in params_jaxprs(params)) or self.axis_name in named_axes(
             params
         )
