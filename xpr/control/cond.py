@@ -11,6 +11,7 @@ the same index.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -18,24 +19,25 @@ import numpy as np
 
 from xpr.backend.array import Array
 from xpr.backend.stablehlo import Builder, Value
-from xpr.control.cond_mapping import runs_as_select
+from xpr.control.cond_mapping import along_rows, guarded, runs_as_select, work
+from xpr.control.cond_residuals import Split, any_of, zeros_in
 from xpr.control.scan import bind_scan
-from xpr.control.stop_gradient import stop_gradient_p
 from xpr.control.tracing import join_consts
 from xpr.control.xla_call import call, call_transpose, xla_call_p
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context, current
-from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, Literal, Var, effects, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, Var, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
-from xpr.dtypes import INEXACT, bool_
-from xpr.primitives.elementwise import convert_element_type, convert_element_type_p, eq
+from xpr.dtypes import bool_
+from xpr.primitives.elementwise import convert_element_type, convert_element_type_p, eq, ge
 from xpr.primitives.placing import select_n_p
-from xpr.primitives.shapes import broadcast_in_dim, broadcast_in_dim_p, mapped_to
-from xpr.transforms.batch import batch_jaxpr
+from xpr.primitives.reductions import reduce_or
+from xpr.primitives.shapes import mapped_to
+from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.evaluate import reference_eval, run_jaxpr, run_operation
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
-from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
+from xpr.transforms.linearize import LinearizeTrace
 from xpr.transforms.lower import lower_eqns
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import transpose_jaxpr
@@ -43,6 +45,7 @@ from xpr.transforms.transpose import transpose_jaxpr
 T = TypeVar("T")
 Branches = tuple[Jaxpr, ...]
 Flags = tuple[bool, ...]
+_INT32 = np.dtype(np.int32)
 
 
 def bind_cond(
@@ -97,10 +100,6 @@ def _picked(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
     return [x for x, flag in zip(values, flags) if flag]
 
 
-def _any_of(flags: Sequence[Sequence[bool]]) -> Flags:
-    return tuple(map(any, zip(*flags)))
-
-
 class _Derived:
     """Branches made of others: their common constants, which lead their operands, and which results they add."""
 
@@ -122,7 +121,7 @@ def _agreeing(
 
     def derive() -> _Derived:
         made = [make(branch, ()) for branch in branches]
-        flags = _any_of([own for _, own in made])
+        flags = any_of([own for _, own in made])
         agreed = [
             closed if tuple(own) == flags else make(branch, flags)[0] for branch, (closed, own) in zip(branches, made)
         ]
@@ -207,97 +206,6 @@ def _is_active(tangents: Sequence[Any]) -> Flags:
 
 # -- linearize: branches that give the values and the residuals, and linear ones that take those.
 
-Source = tuple[str, int]  # where a residual comes from: ("operand", i), ("result", i) of the cond, or ("slot", i)
-
-
-class _Split:
-    """Branches split in two. The linear ones take `residuals | tangents`.
-
-    Residuals that are operands or results of the cond are handed on. The others go from a branch to its linear half
-    through slots, each of a type, which the primal branches give as further results. Branches share the slots, and fill
-    with zeros those they don't use: there are as many as the branch needs that needs the most.
-    """
-
-    __slots__ = ("consts", "flags", "linear", "primal", "residuals")
-
-    def __init__(self, branches: Branches, active: Flags):
-        halves = [linearize_jaxpr(branch, active) for branch in branches]
-        self.flags = _any_of([half.active_outs for half in halves])
-        halves = [
-            half if tuple(half.active_outs) == self.flags else linearize_jaxpr(branch, active, self.flags)
-            for branch, half in zip(branches, halves)
-        ]
-        slots: list[ShapedArray] = []
-        sources = [_sources(half, slots) for half in halves]
-        handed_on = sorted({source for own in sources for source in own if source[0] != "slot"})
-        self.residuals: list[Source] = [*handed_on, *(("slot", i) for i in range(len(slots)))]
-        types = {"operand": branches[0].in_avals, "result": branches[0].out_avals, "slot": slots}
-        avals = [types[kind][i] for kind, i in self.residuals]
-        self.consts, opened = join_consts([half.primal for half in halves])
-        self.primal = tuple([_with_slots(jaxpr, own, slots, len(self.flags)) for jaxpr, own in zip(opened, sources)])
-        self.linear = tuple([self._linear(half.linear, own, avals) for half, own in zip(halves, sources)])
-
-    def _linear(self, linear: Jaxpr, own: list[Source], avals: Sequence[ShapedArray]) -> Jaxpr:
-        """A linear half that takes the residuals of all."""
-        variables, tangents = dict(zip(own, linear.invars)), linear.invars[len(own) :]
-        residuals = [variables.get(source) or FillerVar(aval) for source, aval in zip(self.residuals, avals)]
-        return linear.replace(invars=[*residuals, *tangents])
-
-
-def _sources(half: Linearized, slots: list[ShapedArray]) -> list[Source]:
-    """Where the residuals of a branch come from; `slots` grows as needed."""
-    n = len(half.active_outs)
-    outs, computed = half.primal.jaxpr.outvars[:n], iter(half.primal.jaxpr.outvars[n:])
-    taken: set[int] = set()
-    found: list[Source] = []
-    for place in half.residual_sources:
-        if place is not None:
-            found.append(("operand", place))
-            continue
-        residual = next(computed)
-        result = next((i for i, out in enumerate(outs) if out is residual), None)
-        found.append(("slot", _free_slot(residual.aval, slots, taken)) if result is None else ("result", result))
-    return found
-
-
-def _free_slot(aval: ShapedArray, slots: list[ShapedArray], taken: set[int]) -> int:
-    """The first slot of that type that is not taken, a new one where there is none; takes it."""
-    aval = aval.strip_weak_type()
-    place = next((i for i, slot in enumerate(slots) if slot is aval and i not in taken), len(slots))
-    if place == len(slots):
-        slots.append(aval)
-    taken.add(place)
-    return place
-
-
-def _with_slots(jaxpr: Jaxpr, sources: Sequence[Source], slots: Sequence[ShapedArray], n_results: int) -> Jaxpr:
-    """A primal half that gives the results and fills every slot."""
-    results, computed = jaxpr.outvars[:n_results], iter(jaxpr.outvars[n_results:])
-    filled: dict[int, Any] = {}
-    for kind, place in sources:
-        if kind != "operand":
-            residual = next(computed)
-            if kind == "slot":
-                filled[place] = residual
-    zeros: dict[ShapedArray, Var] = {}
-    eqns = list(jaxpr.eqns)
-    for i, aval in enumerate(slots):
-        if i not in filled:
-            if aval not in zeros:
-                zeros[aval] = _zeros(aval, eqns)
-            filled[i] = zeros[aval]
-    return jaxpr.replace(outvars=[*results, *(filled[i] for i in range(len(slots)))], eqns=eqns)
-
-
-def _zeros(aval: ShapedArray, eqns: list[JaxprEqn]) -> Any:
-    """Zeros in a jaxpr; `eqns` gets the equation that makes them."""
-    zero = Literal(np.zeros((), aval.dtype)[()])
-    if not aval.shape:
-        return zero
-    out = Var(aval)
-    eqns.append(JaxprEqn([zero], [out], broadcast_in_dim_p, {"shape": aval.shape, "broadcast_dimensions": ()}))
-    return out
-
 
 def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
     (index, *operands), given, branches = primals, tangents[1:], params["branches"]
@@ -305,7 +213,7 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
     if chosen is not None:
         return xla_call_p.linearize(trace, operands, given, {"call_jaxpr": chosen, "name": "cond"})  # type: ignore[misc]  # it has one
     active = _is_active(given)
-    split = _remembered(branches, ("cond linearize", active), lambda: _Split(branches, active))
+    split = _remembered(branches, ("cond linearize", active), lambda: Split(branches, active))
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
         results = bind_cond(split.primal, index, [*split.consts, *operands], params)
     n = len(split.flags)
@@ -378,34 +286,29 @@ def _select(
     def run(index: Any, *operands: Any) -> list[Any]:
         given = []
         for i, branch in enumerate(branches):
-            mine = eq(index, np.int32(i))
-            rows = [_guarded(mine, x, d, size) for x, d in zip(operands, dims)]
-            row_dims = tuple([d for _, d in rows])
-            closed, _ = batch_jaxpr(branch, size, row_dims, axis_name, (True,) * n)
-            given.append(eval_jaxpr(closed.jaxpr, closed.consts, *(x for x, _ in rows)))
+            mine = (ge if i == len(branches) - 1 else eq)(index, np.int32(i))
+            closed, _ = batch_jaxpr(branch, size, dims, axis_name, (True,) * n)
+            stand_in = axis_name is None or axis_name not in names_in(branch)
+            rows = [guarded(mine, x, d, stand_in) for x, d in zip(operands, dims)]
+            given.append(_where_any(mine, closed, rows))
         which = convert_element_type(index, bool_) if len(branches) == 2 else index
-        return [_selected(which, outs) for outs in zip(*given)]
+        return [select_n_p.bind(along_rows(which, outs[0]), *outs) for outs in zip(*given)]
 
     avals = [aval_of(x) for x in (index, *operands)]
     closed = _remembered(branches, ("cond select", size, dims, axis_name), lambda: stage(run, avals))
     return call(closed, [index, *operands], "cond"), [0] * n
 
 
-def _guarded(mine: Any, x: Any, dim: int | None, size: int) -> tuple[Any, int | None]:
-    """An operand for a branch: in the rows of other branches no derivative passes, as infinities may be among them."""
-    if aval_of(x).dtype not in INEXACT:
-        return x, dim
-    rows = mapped_to(x, dim, size)
-    return select_n_p.bind(_along_rows(mine, rows), stop_gradient_p.bind(rows), rows), 0
-
-
-def _selected(which: Any, cases: Sequence[Any]) -> Any:
-    return select_n_p.bind(_along_rows(which, cases[0]), *cases)
-
-
-def _along_rows(flags: Any, x: Any) -> Any:
-    shape = aval_of(x).shape
-    return flags if len(shape) == 1 else broadcast_in_dim(flags, shape, (0,))
+def _where_any(mine: Any, closed: ClosedJaxpr, rows: Sequence[Any]) -> list[Any]:
+    """A mapped branch, run; one that may not end is run only where some row takes it."""
+    if work(closed.jaxpr) < math.inf:
+        return eval_jaxpr(closed.jaxpr, closed.consts, *rows)
+    eqns: list[JaxprEqn] = []
+    branch = constvars_to_invars(closed)
+    zeros = [zeros_in(eqns, aval) for aval in branch.out_avals]
+    nothing = Jaxpr([], [FillerVar(aval) for aval in branch.in_avals], zeros, eqns)
+    needed = convert_element_type(reduce_or(mine, (0,)), _INT32)
+    return bind_cond((nothing, branch), needed, [*closed.consts, *rows], {})
 
 
 def _by_rows(
@@ -416,7 +319,7 @@ def _by_rows(
 
     def make() -> Jaxpr:
         branch = params["branches"][0]
-        here, rows = Var(ShapedArray((), np.dtype(np.int32))), [Var(v.aval) for v in branch.invars]
+        here, rows = Var(ShapedArray((), _INT32)), [Var(v.aval) for v in branch.invars]
         outs = [Var(aval) for aval in cond_p.abstract([here.aval, *branch.in_avals], **params)]
         consts = _picked(rows, [not flag for flag in mapped])
         eqn = JaxprEqn([here, *rows], outs, cond_p, params, context.source)
@@ -434,7 +337,7 @@ def _by_rows(
 
 def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     branches = eqn.params["branches"]
-    needed = _any_of([dce_jaxpr(branch, used)[1] for branch in branches])
+    needed = any_of([dce_jaxpr(branch, used)[1] for branch in branches])
     smaller = tuple([dce_jaxpr(branch, used, needed)[0] for branch in branches])
     return eqn.replace(
         invars=[eqn.invars[0], *_picked(eqn.invars[1:], needed)],
