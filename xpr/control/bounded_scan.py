@@ -20,17 +20,10 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.activity import Flags, reached_outputs, spread
-from xpr.control.scan import (
-    Bind,
-    Layout,
-    layout_of,
-    loop_abstract,
-    loop_batch,
-    loop_jvp,
-    loop_linearize,
-    loop_transpose,
-)
+from xpr.control.scan import loop_abstract, loop_batch, loop_jvp, loop_linearize
+from xpr.control.scan_layout import Bind, Layout, layout_of
 from xpr.control.scan_lowering import COUNT, Loop, less, minus, next_count, zeros
+from xpr.control.scan_transpose import loop_transpose
 from xpr.core.avals import ShapedArray, Zero
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
@@ -151,7 +144,7 @@ bounded_scan_p = register(
             _bounded(primals[0]), primals[1:], tangents[1:], **params
         ),
         transpose=lambda cts, operands, **params: [
-            None, *loop_transpose(_bounded(operands[0]), cts, operands[1:], **params)
+            None, *loop_transpose(_bounded(operands[0]), False, cts, operands[1:], **params)
         ],
         batch=partial(_bounded_batch, None),
         linearize=lambda trace, primals, tangents, params: loop_linearize(

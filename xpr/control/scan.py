@@ -11,48 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from xpr.control.activity import Flags, reached_inputs, reached_outputs, settle, spread
+from xpr.control.activity import Flags, reached_outputs, settle, spread
+from xpr.control.scan_layout import Bind, Layout, is_active, layout_of, picked
 from xpr.control.scan_lowering import scan_lower, scan_reference
+from xpr.control.scan_transpose import loop_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
-from xpr.core.primitive import Linear, Primitive, register
-from xpr.primitives.elementwise import add_any_p
+from xpr.core.primitive import Primitive, register
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.dce import dce_jaxpr, has_effect
 from xpr.transforms.evaluate import run_operation
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
-from xpr.transforms.partial_eval import Partial, partial_eval_jaxpr
-from xpr.transforms.transpose import transpose_jaxpr
-
-T = TypeVar("T")
-
-
-class Layout:
-    """Cuts lists that are laid out `consts | carry | xs` (operands), or `carry | ys` (results)."""
-
-    __slots__ = ("num_carry", "num_consts")
-
-    def __init__(self, num_consts: int, num_carry: int):
-        self.num_consts, self.num_carry = num_consts, num_carry
-
-    def operands(self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
-        first, second = self.num_consts, self.num_consts + self.num_carry
-        return list(values[:first]), list(values[first:second]), list(values[second:])
-
-    def results(self, values: Sequence[T]) -> tuple[list[T], list[T]]:
-        return list(values[: self.num_carry]), list(values[self.num_carry :])
-
-
-def layout_of(params: dict[str, Any]) -> Layout:
-    return Layout(params["num_consts"], params["num_carry"])
-
-
-Bind = Callable[..., list[Any]]
 
 
 def bind_scan(
@@ -115,20 +89,12 @@ def _rearranged(
     return jaxpr.memo[key]
 
 
-def _picked(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
-    return [x for x, flag in zip(values, flags) if flag]
-
-
-def _is_active(tangents: Sequence[Any]) -> Flags:
-    return tuple([type(t) is not Zero for t in tangents])
-
-
 # -- jvp: one loop that carries the tangents beside the values.
 
 
 def loop_jvp(bind: Bind, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     body, layout = params["jaxpr"], layout_of(params)
-    consts, start, xs = layout.operands(_is_active(tangents))
+    consts, start, xs = layout.operands(is_active(tangents))
     num_ys = len(body.outvars) - layout.num_carry
 
     def trace(carry: Flags, forced: Flags) -> Any:
@@ -157,9 +123,9 @@ def loop_jvp(bind: Bind, primals: Sequence[Any], tangents: Sequence[Any], **para
     t_consts, t_carry, t_xs = layout.operands(tangents)
     outs = bind(
         jaxpr,
-        [*p_consts, *_picked(t_consts, consts), *closed.consts],
-        [*p_carry, *(instantiate(t) for t in _picked(t_carry, carry))],
-        [*p_xs, *_picked(t_xs, xs)],
+        [*p_consts, *picked(t_consts, consts), *closed.consts],
+        [*p_carry, *(instantiate(t) for t in picked(t_carry, carry))],
+        [*p_xs, *picked(t_xs, xs)],
         params,
     )
     m = sum(carry_active)
@@ -225,8 +191,8 @@ class _Split:
         """The linear body: its arguments are `constant residuals, tangents | tangents | tangents, other residuals`."""
         residuals, tangents = linear.invars[: len(self.sources)], linear.invars[len(self.sources) :]
         constant = self.is_constant()
-        rows = _picked(residuals, [not c for c in constant])
-        return linear.replace(invars=[*_picked(residuals, constant), *tangents, *rows])
+        rows = picked(residuals, [not c for c in constant])
+        return linear.replace(invars=[*picked(residuals, constant), *tangents, *rows])
 
 
 def _invariants(jaxpr: Jaxpr, constants: Sequence[Var]) -> set[Any]:
@@ -264,7 +230,7 @@ def loop_linearize(
 ) -> Any:
     """`bind_linear` says how to apply the linear loop, once the first has been applied."""
     body, layout = params["jaxpr"], layout_of(params)
-    active = _is_active(tangents)
+    active = is_active(tangents)
     split = _split_body(body, layout, active)
     consts, carry, xs = layout.operands(primals)
     all_consts = [*consts, *split.forward_consts]
@@ -279,9 +245,9 @@ def loop_linearize(
     constant = split.is_constant()
     t_consts, t_carry, t_xs = layout.operands(tangents)
     c_active, _, x_active = layout.operands(active)
-    first = [*_picked(residuals, constant), *_picked(t_consts, c_active)]
-    second = [trace.tangents.zeros(t.aval) if type(t) is Zero else t for t in _picked(t_carry, split.carry)]
-    last = [*_picked(t_xs, x_active), *_picked(residuals, [not c for c in constant])]
+    first = [*picked(residuals, constant), *picked(t_consts, c_active)]
+    second = [trace.tangents.zeros(t.aval) if type(t) is Zero else t for t in picked(t_carry, split.carry)]
+    last = [*picked(t_xs, x_active), *picked(residuals, [not c for c in constant])]
     linear = [
         *(i >= sum(constant) for i in range(len(first))),
         *(True for _ in second),
@@ -289,124 +255,6 @@ def loop_linearize(
     ]
     out_tangents = bind_linear(split.linear, first, second, last, params, linear)
     return outs, with_zeros(out_tangents, split.active, [aval_of(x) for x in outs])
-
-
-# -- transpose: a loop the other way round, which carries the cotangents of the carry and sums those of the constants.
-
-
-class _Transposed:
-    """The body of the transposed loop: `residuals | sums, cotangents of the carry | cotangents of ys, residuals`.
-
-    `consts`, `carry` and `xs` say of the original's linear operands which have a cotangent.
-    """
-
-    __slots__ = ("carry", "consts", "body", "constants", "xs")
-
-    def __init__(self, closed: ClosedJaxpr, reached: Sequence[bool], carry: Flags, n_consts: int, n_res: int, n_c: int):
-        jaxpr = closed.jaxpr
-        self.constants = closed.consts
-        self.consts, self.carry = list(reached[:n_consts]), carry
-        self.xs = list(reached[n_consts + len(carry) :])
-        n_sums, n_carry = sum(self.consts), sum(carry)
-        residuals, cts = jaxpr.invars[:n_res], jaxpr.invars[n_res:]
-        terms, rest = jaxpr.outvars[:n_sums], jaxpr.outvars[n_sums:]
-        before, after = [Var(v.aval) for v in terms], [Var(v.aval) for v in terms]
-        sums = [JaxprEqn([b, t], [a], add_any_p, {}) for b, t, a in zip(before, terms, after)]
-        invars = [*residuals[:n_c], *jaxpr.constvars, *before, *cts[:n_carry], *cts[n_carry:], *residuals[n_c:]]
-        self.body = Jaxpr([], invars, [*after, *rest], [*jaxpr.eqns, *sums])
-
-
-def _transposed_body(body: Jaxpr, layout: Layout, is_linear: Flags, has_ct: Flags) -> _Transposed:
-    key = ("scan transpose", layout.num_consts, layout.num_carry, is_linear, has_ct)
-    if key not in body.memo:
-        consts, _, xs = layout.operands(is_linear)
-        start, ys = layout.results(has_ct)
-        n_consts, n_xs = sum(consts), sum(xs)
-
-        def trace(carry: Flags, forced: Flags) -> Any:
-            everywhere = (False,) * n_consts + forced + (False,) * n_xs
-            made = transpose_jaxpr(body, is_linear, (*carry, *ys), everywhere)
-            return made, made[1][n_consts : n_consts + layout.num_carry]
-
-        def reached(carry: Flags) -> list[bool]:
-            return layout.operands(reached_inputs(body, (*carry, *ys), is_linear))[1]
-
-        (closed, found), carry = settle(tuple(start), spread(tuple(start), reached), trace)
-        n_residual_consts = len(consts) - n_consts
-        n_residuals = n_residual_consts + len(xs) - n_xs
-        body.memo[key] = _Transposed(closed, found, carry, n_consts, n_residuals, n_residual_consts)
-    return body.memo[key]
-
-
-def loop_transpose(bind: Bind, cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
-    body, layout = params["jaxpr"], layout_of(params)
-    is_linear = _linear_in_body(body, layout, [type(x) is Linear for x in operands])
-    if not all(layout.operands(is_linear)[1]):
-        return _transpose_rest(bind, cts, operands, is_linear, params)
-    consts, _, xs = layout.operands(operands)
-    made = _transposed_body(body, layout, is_linear, _is_active(cts))
-    ct_carry, ct_ys = layout.results(cts)
-
-    def known(values: Sequence[Any]) -> list[Any]:
-        return [x for x in values if type(x) is not Linear]
-
-    linear_consts = [x for x in consts if type(x) is Linear]
-    sums = [instantiate(Zero(x.aval)) for x in _picked(linear_consts, made.consts)]
-    start = [instantiate(ct) for ct in _picked(ct_carry, made.carry)]
-    outs = iter(
-        bind(
-            made.body,
-            [*known(consts), *made.constants],
-            [*sums, *start],
-            [*(ct for ct in ct_ys if type(ct) is not Zero), *known(xs)],
-            params,
-            reverse=not params["reverse"],
-        )
-    )
-    found = iter([next(outs) if has else None for has in (*made.consts, *made.carry, *made.xs)])
-    return [next(found) if linear else None for linear in is_linear]
-
-
-def _linear_in_body(body: Jaxpr, layout: Layout, is_linear: Sequence[bool]) -> Flags:
-    """Which arguments of the body are linear: also a carry that starts with zeros and has linear values added to it."""
-    consts, start, xs = layout.operands(is_linear)
-
-    def reached(carry: Flags) -> list[bool]:
-        return reached_outputs(body, (*consts, *carry, *xs), False)[: layout.num_carry]
-
-    return (*consts, *spread(tuple(start), reached), *xs)
-
-
-def _transpose_rest(
-    bind: Bind, cts: Sequence[Any], operands: Sequence[Any], is_linear: Sequence[bool], params: dict[str, Any]
-) -> list[Any]:
-    """Runs the part of the loop that is not linear, such as a counter, and transposes what is left."""
-    body, layout = params["jaxpr"], layout_of(params)
-    known = tuple([not flag for flag in is_linear])
-    key = ("scan known", known)
-    if key not in body.memo:
-        body.memo[key] = _Known(partial_eval_jaxpr(body, known))
-    split = body.memo[key]
-    consts, carry, xs = (_picked(*pair) for pair in zip(layout.operands(operands), layout.operands(known)))
-    given = bind(split.known, consts, carry, xs, params)
-    residuals = given[len(given) - split.num_residuals :]
-    linear_parts = [_picked(*pair) for pair in zip(layout.operands(operands), layout.operands(is_linear))]
-    changes = {"jaxpr": split.linear, "num_consts": len(linear_parts[0]), "num_carry": len(linear_parts[1])}
-    cts = [ct for ct, flag in zip(cts, split.out_known) if not flag]
-    operands = [*(x for part in linear_parts for x in part), *residuals]
-    found = iter(loop_transpose(bind, cts, operands, **{**params, **changes}))
-    return [next(found) if flag else None for flag in is_linear]
-
-
-class _Known:
-    """A body split into what is known and what is linear; the latter takes a row of each residual last."""
-
-    __slots__ = ("known", "linear", "num_residuals", "out_known")
-
-    def __init__(self, split: Partial):
-        self.known, self.num_residuals, self.out_known = split.known, split.num_residuals, split.out_known
-        rows, own = split.unknown.invars[: split.num_residuals], split.unknown.invars[split.num_residuals :]
-        self.linear = split.unknown.replace(invars=[*own, *rows])
 
 
 # -- batch: one loop over rows that are arrays of rows.
@@ -477,14 +325,14 @@ def loop_dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     carry = spread(tuple(start), read)
     smaller, inputs = dce_jaxpr(body, (*carry, *ys), (False,) * layout.num_consts + carry + (False,) * n)
     kept = (*carry, *ys)
-    invars = _picked(eqn.invars, inputs)
+    invars = picked(eqn.invars, inputs)
     changes = {
         "jaxpr": smaller,
-        "linear": tuple(_picked(params["linear"], inputs)),
+        "linear": tuple(picked(params["linear"], inputs)),
         "num_consts": sum(inputs[: layout.num_consts]),
         "num_carry": sum(carry),
     }
-    return eqn.replace(invars=invars, outvars=_picked(eqn.outvars, kept), params={**params, **changes})
+    return eqn.replace(invars=invars, outvars=picked(eqn.outvars, kept), params={**params, **changes})
 
 
 scan_p = register(
@@ -494,7 +342,7 @@ scan_p = register(
         reference=scan_reference,
         lower=scan_lower,
         jvp=partial(loop_jvp, bind_scan),
-        transpose=partial(loop_transpose, bind_scan),
+        transpose=partial(loop_transpose, bind_scan, True),
         batch=partial(loop_batch, bind_scan, None),
         linearize=partial(loop_linearize, bind_scan, bind_scan),
         batch_named=partial(loop_batch, bind_scan),

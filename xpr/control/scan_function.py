@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from xpr import dtypes, tree
 from xpr.config import settings
 from xpr.control.bounded_scan import scan_until_p
