@@ -117,6 +117,14 @@ def test_residuals_that_are_the_same_in_every_step_are_computed_once():
     assert backward.params["reverse"] and backward.params["num_consts"] >= 1
 
 
+def test_the_gradient_of_a_weight_is_one_product_of_stacks():
+    closed = xpr.make_jaxpr(xpr.grad(LOOP, (0, 3)))(*ARGUMENTS)
+    backward = [eqn for eqn in closed.eqns if eqn.primitive.name == "scan"][1]
+    assert backward.params["num_carry"] == 1  # the cotangent of h; none of the loop's results is a sum of matrices
+    assert [v.aval.shape for v in backward.outvars] == [(3,), (5, 3)]  # the factor is the cotangent of xs, too
+    assert closed.eqns[-1].primitive.name == "dot_general"
+
+
 def test_what_carries_no_tangent_has_none_in_the_loop():
     def loss(w, xs):
         def body(carry, x):

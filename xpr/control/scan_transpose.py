@@ -26,7 +26,7 @@ class _Transposed:
 
     `consts`, `carry` and `xs` say of the original's linear operands which have a cotangent. For each constant that has
     one, `products` holds None, where the loop sums it up, or the product of stacks it is; `sources` says of the factors
-    of those whether they are among the residuals ("x", i) or among the last results of the loop ("y", i).
+    of those whether they are among the residuals ("x", i) or among the ys of the loop ("y", i).
     """
 
     __slots__ = ("body", "carry", "constants", "consts", "products", "sources", "xs")
@@ -56,15 +56,17 @@ class _Transposed:
         apart = {id(eqn) for product in self.products if product for eqn in product.eqns}
         eqns = [*(eqn for eqn in jaxpr.eqns if id(eqn) not in apart), *sums]
         invars = [*constant, *before, *cts[:n_carry], *cts[n_carry:], *rows]
-        stacked = list(dict.fromkeys(v for p in self.products if p for v in p.factors if v not in rows))
-        self.sources = {v: ("x", i) for i, v in enumerate(rows)} | {v: ("y", i) for i, v in enumerate(stacked)}
-        self.body = Jaxpr([], invars, [*after, *rest, *stacked], eqns)
+        factors = [v for product in self.products if product for v in product.factors]
+        ys = list(dict.fromkeys(v for v in factors if v not in rows and v not in rest[n_carry:]))
+        self.sources = {v: ("y", i) for i, v in enumerate([*rest[n_carry:], *ys]) if v in factors}
+        self.sources.update((v, ("x", i)) for i, v in enumerate(rows))
+        self.body = Jaxpr([], invars, [*after, *rest, *ys], eqns)
 
     def split(self, outs: Sequence[Any], residuals: Sequence[Any]) -> list[Any]:
         """The cotangents of the linear operands that have one, from the loop's results and its stacks of residuals."""
-        n_sums, n_rest = self.products.count(None), sum(self.carry) + sum(self.xs)
-        sums, rest = iter(outs[:n_sums]), outs[n_sums : n_sums + n_rest]
-        stacks = {"x": residuals, "y": outs[n_sums + n_rest :]}
+        n_sums, n_carry = self.products.count(None), sum(self.carry)
+        sums, rest = iter(outs[:n_sums]), outs[n_sums : n_sums + n_carry + sum(self.xs)]
+        stacks = {"x": residuals, "y": outs[n_sums + n_carry :]}
 
         def total(product: Product) -> Any:
             left, right = (stacks[kind][i] for kind, i in map(self.sources.__getitem__, product.factors))
