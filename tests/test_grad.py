@@ -180,3 +180,10 @@ def test_a_constant_tangent_from_a_custom_rule():
 
 def test_item_of_a_value_that_is_a_python_scalar():
     assert float(xpr.grad(lambda x: x * x.item())(2.0)) == 2
+
+
+def test_what_vjp_and_linearize_give_are_pytrees_of_residuals():
+    value, f_vjp = xpr.jit(lambda x: xpr.vjp(jnp.sin, x))(2.0)
+    assert float(f_vjp(3.0)[0]) == pytest.approx(3 * np.cos(2.0)) and len(xpr.tree.leaves(f_vjp)) == 1
+    value, f_jvp = xpr.vmap(lambda x: xpr.linearize(jnp.sin, x))(jnp.arange(3.0))
+    np.testing.assert_allclose(xpr.vmap(lambda f: f(2.0))(f_jvp), 2 * np.cos(np.arange(3)), rtol=1e-6)

@@ -21,6 +21,7 @@ from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import backward_pass
+from xpr.tree_nodes import Partial
 
 # -- Forward mode
 
@@ -125,6 +126,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     Returns:
       (value, f_jvp), where `f_jvp(*tangents)` gives the tangent of the value; and the auxiliary data where `has_aux`.
+      `f_jvp` is a pytree of what it keeps.
 
     >>> import xpr, xpr.numpy as jnp
     >>> y, f_jvp = xpr.linearize(jnp.square, 3.0)
@@ -137,20 +139,20 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
     out_tree, n_outs, aux = _split_aux(flat, outs, has_aux)
     out_avals = [aval_of(x).to_tangent_aval() for x in outs[:n_outs]]
-    active_outs = active_outs[:n_outs]
+    active_outs, program = active_outs[:n_outs], linear.jaxpr
 
-    def f_jvp(*tangents: Any) -> Any:
+    def f_jvp(residuals: list[Any], *tangents: Any) -> Any:
         tangent_leaves, tangent_tree = tree.flatten((tangents, {}))
         if tangent_tree != in_tree:
             tree.check_same_structure(primals, tangents, "linearize: the tangents must have the primals' structure")
         _check_tangents(leaves, tangent_leaves, "linearize", "tangent")
         given = [t for t, active in zip(tangent_leaves, is_active) if active]
-        found = iter(eval_jaxpr(linear.jaxpr, linear.consts, *given))
+        found = iter(eval_jaxpr(program, residuals, *given))
         results = [next(found) if active else _tangent_out(Zero(a)) for active, a in zip(active_outs, out_avals)]
         return tree.unflatten(out_tree, results)
 
     value = tree.unflatten(out_tree, map(as_array, outs[:n_outs]))
-    return (value, f_jvp, *aux)
+    return (value, Partial(f_jvp, linear.consts), *aux)
 
 
 def _split_aux(flat: FlatFunction, outs: Sequence[Any], has_aux: bool) -> tuple[Any, int, list[Any]]:
@@ -171,7 +173,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
 
     Returns:
       (value, f_vjp), where `f_vjp(ct)` gives a tuple with a cotangent for each argument; and the auxiliary data where
-      `has_aux`.
+      `has_aux`. `f_vjp` is a pytree of the residuals, so a jitted function can return it, or the fwd of a custom_vjp.
 
     >>> import xpr, xpr.numpy as jnp
     >>> y, f_vjp = xpr.vjp(jnp.sin, 0.0)
@@ -184,22 +186,22 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
     out_tree, n_outs, aux = _split_aux(flat, outs, has_aux)
     out_avals = [aval_of(x) for x in outs[:n_outs]]
-    in_avals = [aval_of(x) for x in leaves]
+    in_avals, program = [aval_of(x) for x in leaves], linear.jaxpr
 
-    def f_vjp(ct: Any) -> tuple[Any, ...]:
+    def f_vjp(residuals: list[Any], ct: Any) -> tuple[Any, ...]:
         ct_leaves, ct_tree = tree.flatten(ct)
         if ct_tree != out_tree:
             blank = tree.unflatten(out_tree, [0] * n_outs)
             tree.check_same_structure(blank, ct, "vjp: the cotangent must have the structure of the function's result")
         _check_cotangents(out_avals, ct_leaves)
         cts = [_symbolic(c) for c, active in zip(ct_leaves, active_outs) if active]
-        cts += [Zero(v.aval) for v in linear.jaxpr.outvars[len(cts) :]]  # the auxiliary results have none
-        found = iter(backward_pass(linear.jaxpr, linear.consts, cts))
+        cts += [Zero(v.aval) for v in program.outvars[len(cts) :]]  # the auxiliary results have none
+        found = iter(backward_pass(program, residuals, cts))
         results = [next(found) if active else Zero(a.to_tangent_aval()) for active, a in zip(is_active, in_avals)]
         args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in results])
         return args
 
-    return (tree.unflatten(out_tree, map(as_array, outs[:n_outs])), f_vjp, *aux)
+    return (tree.unflatten(out_tree, map(as_array, outs[:n_outs])), Partial(f_vjp, linear.consts), *aux)
 
 
 def _check_cotangents(out_avals: Sequence[ShapedArray], cts: Sequence[Any]) -> None:
