@@ -441,6 +441,48 @@ def test_a_differentiated_value_that_only_the_rule_uses_is_a_constant():
     assert float(xpr.grad(xpr.grad(outer, 1), 0)(3.0, 2.0)) == 1
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        xpr.jit,
+        xpr.checkpoint,
+        partial,
+        lambda f: xpr.custom_batching.sequential_vmap(f),
+        lambda f: (lambda rows: lambda z: rows(z[None])[0])(xpr.vmap(f)),
+        lambda f: (lambda with_value: lambda z: with_value(z)[0])(xpr.value_and_grad(f)),
+        lambda f: {"f": (f,)}["f"][0],
+    ],
+)
+def test_closing_over_tracers_through_other_functions(wrap):
+    def outer(x, y):
+        inner = xpr.custom_jvp(wrap(lambda z: x * z))
+        inner.defjvp(lambda p, t: (inner(*p), 10 * x * t[0]))
+        return inner(y)
+
+    np.testing.assert_array_equal(xpr.vmap(outer)(X, X), X * X)
+    np.testing.assert_array_equal(xpr.vmap(xpr.grad(outer, 1))(X, X), 10 * X)
+    np.testing.assert_array_equal(xpr.grad(xpr.jit(lambda y, x: xpr.vmap(outer)(x, y).sum()))(X, X), 10 * X)
+    with pytest.raises(UnsupportedRule, match="closes over a value that is being differentiated"):
+        xpr.grad(outer)(1.0, 2.0)
+
+
+def test_a_tracer_in_an_attribute_is_out_of_reach():
+    class Model:
+        pass
+
+    def outer(x, y):
+        model = Model()
+        model.x = x
+        inner = xpr.custom_jvp(lambda z: model.x * z)
+        inner.defjvp(lambda p, t: (inner(*p), t[0]))
+        return inner(y)
+
+    with pytest.raises(xpr.errors.UnexpectedTracerError) as caught:
+        xpr.vmap(outer)(X, X)
+    for part in ("out of reach", "still being vectorized with vmap", "the argument x of outer", "pass the value as an"):
+        assert part in str(caught.value)
+
+
 def test_closures_keep_their_variables():
     """Functions are made anew around values, and share their other variables with those that the user made."""
 

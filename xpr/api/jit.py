@@ -222,6 +222,8 @@ def clear_caches() -> None:
 class JitFunction:
     """A function that is compiled when called; made by `jit`."""
 
+    __closes_over__ = ("fun",)
+
     def __init__(
         self,
         fun: Callable[..., Any],
@@ -249,6 +251,14 @@ class JitFunction:
 
     def __repr__(self) -> str:
         return f"<jit of {describe_function(self.fun)}>"
+
+    def __copy__(self) -> JitFunction:
+        """A copy with no programs of its own yet: it is made to be given another function, see control/closures.py."""
+        clone = object.__new__(JitFunction)
+        clone.__dict__.update(self.__dict__)
+        clone.caches = _Caches()
+        clone.direct, clone.in_trees = clone.caches.direct, clone.caches.in_trees
+        return clone
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `jit` may decorate one, with `self` static or a pytree."""

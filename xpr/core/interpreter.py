@@ -243,7 +243,16 @@ or mark the argument static: jit(f, static_argnums=...) or static_argnames=...""
 
 
 def escaped(tracer: Tracer) -> str:
-    """The message for a tracer that outlived its function."""
+    """The message for a tracer that is used where its trace is not: mostly, one that outlived its function."""
+    if tracer._trace.alive:
+        return (
+            f"A tracer of type {tracer.aval.str_short()} is used out of reach of the transformation it belongs to: its "
+            f"function is still being {tracer._trace.verb}.\n"
+            f"{tracer._trace.explain(tracer)}"
+            f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
+            "A function with a rule of its own sees traced values that it closes over in variables and containers, and "
+            "not those in attributes of other objects: pass the value as an argument."
+        )
     return (
         f"A tracer of type {tracer.aval.str_short()} was used after the function it was made in had been "
         f"{tracer._trace.verb}: it has escaped, through a global, an attribute or a closure, as a side effect.\n"
