@@ -719,3 +719,41 @@ def test_custom_gradient():
     agree(run)
     with pytest.raises(TypeError, match=r"must return \(result, function of a cotangent\); it returned 3.0"):
         xpr.custom_gradient(lambda x: x)(3.0)
+
+
+# -- Every kind of rule, inside every kind of loop
+
+
+def doubled(x):
+    """2 x, whose transpose is given apart."""
+    return linear_call(lambda _, x: 2 * x, lambda _, ct: 2 * ct, (), x)
+
+
+def halved(x):
+    return lax.custom_linear_solve(lambda z: 2 * z, x, lambda _, b: b / 2, symmetric=True)
+
+
+def cube_root(y):
+    def newton(f, x):
+        return lax.while_loop(lambda s: jnp.abs(f(s)) > 1e-5, lambda s: s - f(s) / (3 * s * s), x)
+
+    return lax.custom_root(lambda x: x**3 - y, 1.0, newton, lambda g, b: b / g(1.0))
+
+
+row_by_row = xpr.custom_batching.sequential_vmap(lambda x: jnp.sin(x))
+
+
+@pytest.mark.parametrize("fun", [log1pexp, scaled_once, row_by_row, doubled, halved, cube_root])
+def test_inside_loops(fun):
+    rows = np.float32([0.5, 1.0, 2.0])
+    twice = lambda x: fun(fun(x))
+    loops = [
+        lambda x: lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, fun(s[1])), (0, x))[1],
+        lambda x: lax.fori_loop(0, 2, lambda _, s: fun(s), x),
+        xpr.checkpoint(lambda x: lax.scan(lambda s, _: (fun(s), None), x, None, length=2)[0]),
+    ]
+    values, slopes = ([float(f(x)) for x in rows] for f in (twice, xpr.grad(twice)))
+    for loop in loops:
+        np.testing.assert_allclose(xpr.vmap(loop)(rows), values, rtol=1e-4)
+        np.testing.assert_allclose(xpr.jit(xpr.vmap(xpr.grad(loop)))(rows), slopes, rtol=1e-4)
+        assert float(xpr.jacfwd(loop)(0.5)) == pytest.approx(slopes[0], rel=1e-4)
