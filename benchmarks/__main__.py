@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import dispatch, eager, memory, models, numpy_ops, staging, startup
+from benchmarks import deep, dispatch, eager, loops, memory, models, numpy_ops, staging, startup
 from benchmarks.measure import load_libraries, measure
 from benchmarks.table import header, line, summary, write_json
 
@@ -13,7 +13,9 @@ GROUPS = {
     "eager": eager.CASES,
     "dispatch": dispatch.CASES,
     "startup": startup.CASES,
+    "loops": loops.CASES,
     "models": models.CASES,
+    "deep": deep.CASES,
     "memory": memory.CASES,
     "numpy_ops": numpy_ops.CASES,
 }

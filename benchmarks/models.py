@@ -40,13 +40,13 @@ def mlp_params(rng: np.random.Generator) -> dict:
     }
 
 
-def transformer_step(library: Library) -> Call:
+def transformer_step(library: Library, layers: int = LAYERS) -> Call:
     """A causal language model with learnt positions, and the cross entropy of each next token."""
     rng = np.random.default_rng(0)
     params = {
         "tokens": matrix(rng, VOCABULARY, WIDTH),
         "positions": matrix(rng, LENGTH, WIDTH),
-        "layers": [transformer_params(rng) for _ in range(LAYERS)],
+        "layers": [transformer_params(rng) for _ in range(layers)],
     }
     tokens = rng.integers(VOCABULARY, size=(BATCH, LENGTH + 1)).astype(np.int32)
 

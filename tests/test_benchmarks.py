@@ -7,7 +7,12 @@ from benchmarks.__main__ import GROUPS
 from benchmarks.measure import Row
 from benchmarks.table import header, line, summary
 
-CASES = [pytest.param(case, id=f"{group}: {case.name}") for group, cases in GROUPS.items() for case in cases]
+CASES = [
+    pytest.param(case, id=f"{group}: {case.name}")
+    for group, cases in GROUPS.items()
+    for case in cases
+    if group != "deep"  # the cases of "models" again, for longer
+]
 
 
 @pytest.mark.parametrize("case", CASES)
