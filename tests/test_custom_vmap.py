@@ -184,3 +184,6 @@ def test_rows_differentiate_and_close_over_mapped_values():
     assert float(by_y) == pytest.approx(np.sin(X).sum(), rel=1e-5)
     np.testing.assert_allclose(xpr.vmap(xpr.grad(outer, 1))(X, X), np.sin(X), rtol=1e-5)
     np.testing.assert_allclose(xpr.jacrev(xpr.grad(total))(X, 2.0), np.diag(-2 * np.sin(X)), rtol=1e-5, atol=1e-6)
+    second = xpr.tree.leaves(xpr.hessian(total, (0, 1))(X, 2.0))
+    np.testing.assert_allclose(second[0], np.diag(-2 * np.sin(X)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(second[1:3], [np.cos(X)] * 2, rtol=1e-5)

@@ -18,12 +18,38 @@ T = TypeVar("T")
 
 
 def reached_outputs(jaxpr: Jaxpr, touched: Sequence[bool], differentiable: bool) -> list[bool]:
-    """Which results of a jaxpr read a touched argument; with `differentiable`, through inexact values only."""
+    """Which results of a jaxpr read a touched argument, followed into the jaxprs that equations hold.
+
+    With `differentiable`, through inexact values only.
+    """
     live: set[Any] = {v for v, is_touched in zip(jaxpr.invars, touched) if is_touched}
     for eqn in jaxpr.eqns:
-        if any(type(v) is not Literal and v in live for v in eqn.invars):
-            live.update(v for v in eqn.outvars if not differentiable or v.aval.dtype in dtypes.INEXACT)
+        flags = [type(v) is not Literal and v in live for v in eqn.invars]
+        if any(flags):
+            reached = zip(eqn.outvars, _reached_results(eqn, flags, differentiable))
+            live.update(v for v, is_reached in reached if is_reached and _may_carry(v, differentiable))
     return [type(v) is not Literal and v in live for v in jaxpr.outvars]
+
+
+def _may_carry(var: Any, differentiable: bool) -> bool:
+    return not differentiable or var.aval.dtype in dtypes.INEXACT
+
+
+def _reached_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
+    params = eqn.params
+    if any(callable(value) for value in params.values()):  # rules of users, which do as they like
+        return [True] * len(eqn.outvars)
+    if isinstance(params.get("call_jaxpr"), Jaxpr):
+        return reached_outputs(params["call_jaxpr"], flags, differentiable)
+    if "branches" in params and not flags[0]:
+        found = [reached_outputs(branch, flags[1:], differentiable) for branch in params["branches"]]
+        return [any(some) for some in zip(*found)]
+    if "num_carry" in params and isinstance(params.get("jaxpr"), Jaxpr):
+        body, n, k = params["jaxpr"], params["num_consts"], params["num_carry"]
+        consts, carry, xs = flags[:n], tuple(flags[n : n + k]), flags[n + k :]
+        carry = spread(carry, lambda c: reached_outputs(body, [*consts, *c, *xs], differentiable)[:k])
+        return [*carry, *reached_outputs(body, [*consts, *carry, *xs], differentiable)[k:]]
+    return [True] * len(eqn.outvars)
 
 
 def reached_inputs(jaxpr: Jaxpr, touched: Sequence[bool], linear: Sequence[bool]) -> list[bool]:
@@ -62,27 +88,3 @@ def settle(start: Flags, bound: Flags, trace: Callable[[Flags, Flags], tuple[T, 
         if needed == bound:
             return (made if tuple(found) == bound else trace(bound, bound)[0]), bound
         bound = needed
-
-
-def dependent_outputs(jaxpr: Jaxpr, touched: Sequence[bool]) -> list[bool]:
-    """Which results of a jaxpr are computed from touched arguments, followed into the jaxprs that equations hold."""
-    live: set[Any] = {v for v, is_touched in zip(jaxpr.invars, touched) if is_touched}
-    for eqn in jaxpr.eqns:
-        flags = [type(v) is not Literal and v in live for v in eqn.invars]
-        if any(flags):
-            live.update(v for v, is_live in zip(eqn.outvars, _dependent_results(eqn, flags)) if is_live)
-    return [type(v) is not Literal and v in live for v in jaxpr.outvars]
-
-
-def _dependent_results(eqn: JaxprEqn, flags: list[bool]) -> list[bool]:
-    params = eqn.params
-    if isinstance(params.get("call_jaxpr"), Jaxpr):
-        return dependent_outputs(params["call_jaxpr"], flags)
-    if "branches" in params and not flags[0]:
-        return [any(some) for some in zip(*(dependent_outputs(branch, flags[1:]) for branch in params["branches"]))]
-    if "num_carry" in params and isinstance(params.get("jaxpr"), Jaxpr):
-        body, n, k = params["jaxpr"], params["num_consts"], params["num_carry"]
-        consts, carry, xs = flags[:n], tuple(flags[n : n + k]), flags[n + k :]
-        carry = spread(carry, lambda c: dependent_outputs(body, [*consts, *c, *xs])[:k])
-        return [*carry, *dependent_outputs(body, [*consts, *carry, *xs])[k:]]
-    return [True] * len(eqn.outvars)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import dtypes
-from xpr.control.activity import dependent_outputs
+from xpr.control.activity import reached_outputs
 from xpr.control.custom_rules import row_zero
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import eval_jaxpr
@@ -116,7 +116,7 @@ class _Linear:
         """
         closed = stage(self.split, self.out_avals)
         is_flat = [True] * len(self.linear.consts) + [not reached for reached in self.reached]
-        depends = dependent_outputs(closed.jaxpr, [True] * len(self.out_avals))
+        depends = reached_outputs(closed.jaxpr, [True] * len(self.out_avals), differentiable=False)
         if any(d and flat for d, flat in zip(depends, is_flat)):
             raise UnsupportedRule("its derivative depends on the cotangent, so it is not linear.")
         wanted = [True] * len(self.linear.consts) + [False] * len(self.reached)
