@@ -284,6 +284,20 @@ def _mul_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     return [None, gathered(mul(ct, x), y.aval)]
 
 
+def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Of y = a / b, (a_dot - y b_dot) / b: one division, which cotangents of both operands share going back."""
+    (a, b), (a_dot, b_dot) = primals, tangents
+    out = div(a, b)
+    aval = aval_of(out)
+    if type(b_dot) is Zero:
+        change = a_dot
+    else:
+        change = neg(mul(out, b_dot)) if type(a_dot) is Zero else sub(a_dot, mul(out, b_dot))
+    if type(change) is Zero:
+        return [out], [Zero(aval.to_tangent_aval())]
+    return [out], [spread(div(change, b), aval)]
+
+
 def _div_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     (ct,), (x, y) = cts, operands
     return [gathered(div(ct, y), x.aval), None]
@@ -350,8 +364,9 @@ mul = function_of(mul_p, "The product of two arrays, entry by entry.", 2)
 
 div_p = elementwise(
     "div", lowers_to="stablehlo.divide", reference=_div_reference,
-    partials=[lambda t, x, y, out: div(t, y), lambda t, x, y, out: mul(neg(t), div(out, y))], transpose=_div_transpose,
+    partials=[lambda t, x, y, out: div(t, y), lambda t, x, y, out: div(neg(mul(t, out)), y)], transpose=_div_transpose,
 )  # fmt: skip
+div_p.jvp = _div_jvp
 div = function_of(div_p, "The quotient of two arrays, entry by entry; integers divide towards zero.", 2)
 
 rem_p = elementwise(
@@ -623,7 +638,10 @@ logistic = function_of(logistic_p, "1 / (1 + exp(-x)).")
 
 # -- Roots
 
-sqrt_p = unary("sqrt", lowers_to="stablehlo.sqrt", reference=np.sqrt, derivative=lambda x, y: div(scalar(0.5, y), y))
+sqrt_p = elementwise(
+    "sqrt", over=INEXACT, lowers_to="stablehlo.sqrt", reference=np.sqrt,
+    partials=[lambda t, x, y: div(mul(t, scalar(0.5, y)), y)],
+)  # fmt: skip
 sqrt = function_of(sqrt_p, "The square root of each entry.")
 rsqrt_p = unary(
     "rsqrt", lowers_to="stablehlo.rsqrt", reference=lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
