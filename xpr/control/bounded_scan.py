@@ -20,8 +20,9 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.activity import Flags, reached_outputs, spread
-from xpr.control.scan import loop_abstract, loop_batch, loop_jvp, loop_linearize
+from xpr.control.scan import loop_abstract, loop_batch, loop_jvp
 from xpr.control.scan_layout import Bind, Layout, layout_of
+from xpr.control.scan_linearize import loop_linearize
 from xpr.control.scan_lowering import COUNT, Loop, less, minus, next_count, zeros
 from xpr.control.scan_transpose import loop_transpose
 from xpr.core.avals import ShapedArray, Zero
@@ -148,7 +149,7 @@ bounded_scan_p = register(
         ],
         batch=partial(_bounded_batch, None),
         linearize=lambda trace, primals, tangents, params: loop_linearize(
-            _bounded(primals[0]), _bounded(primals[0]), trace, primals[1:], tangents[1:], params
+            _bounded(primals[0]), _bounded(primals[0]), False, trace, primals[1:], tangents[1:], params
         ),
         batch_named=_bounded_batch,
         evaluate=lambda args, params: run_operation(bounded_scan_p, args, params),
@@ -230,7 +231,7 @@ def _until_linearize(trace: Any, primals: Sequence[Any], tangents: Sequence[Any]
         like = {key: value for key, value in like.items() if not key.startswith("until")}
         return _bounded(bind.count)(*bodies, like, linear)
 
-    outs, out_tangents = loop_linearize(bind, bind_linear, trace, primals[n:], tangents[n:], params)
+    outs, out_tangents = loop_linearize(bind, bind_linear, False, trace, primals[n:], tangents[n:], params)
     return [bind.count, *outs], [Zero(COUNT.to_tangent_aval()), *out_tangents]
 
 

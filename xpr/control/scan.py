@@ -15,18 +15,17 @@ from typing import Any
 
 from xpr.control.activity import Flags, reached_outputs, settle, spread
 from xpr.control.scan_layout import Bind, Layout, is_active, layout_of, picked
+from xpr.control.scan_linearize import loop_linearize
 from xpr.control.scan_lowering import scan_lower, scan_reference
 from xpr.control.scan_transpose import loop_transpose
-from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import current
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from xpr.core.primitive import Primitive, register
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr
-from xpr.transforms.dce import dce_jaxpr, has_effect
+from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.evaluate import run_operation
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
-from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
 
 
 def bind_scan(
@@ -135,128 +134,6 @@ def loop_jvp(bind: Bind, primals: Sequence[Any], tangents: Sequence[Any], **para
     return own, with_zeros(extra, [*carry_active, *ys_active], avals)
 
 
-# -- linearize: a loop that computes the values and stacks the residuals, and a linear one over the stacks.
-
-
-class _Split:
-    """A body split in two, and where each residual of the linear loop comes from.
-
-    `forward` is the body of the first loop: its results are those of the original, then a row of each stacked
-    residual. `hoisted` computes from the constants what is the same in every step, once. `sources` says of each
-    residual: ("const", i) or ("x", i), an operand of the original loop; ("hoisted", j); ("stacked", k), the k-th of
-    the ys of the forward loop.
-    """
-
-    __slots__ = ("active", "carry", "forward", "forward_consts", "hoisted", "linear", "sources")
-
-    def __init__(self, split: Linearized, carry: Flags, layout: Layout):
-        self.carry, self.active = carry, split.active_outs
-        self.forward_consts = split.primal.consts
-        own, constants = split.primal.jaxpr.invars, split.primal.jaxpr.constvars
-        of_consts, *others = layout.operands(own)
-        invars = [*of_consts, *constants, *(v for part in others for v in part)]
-        whole = split.primal.jaxpr.replace(constvars=[], invars=invars)
-        n_outs = len(split.active_outs)
-        residuals = iter(whole.outvars[n_outs:])
-        invariant = _invariants(whole, [*of_consts, *constants])
-        hoisted: list[Any] = []
-        outvars = list(whole.outvars[:n_outs])
-        self.sources: list[tuple[str, int]] = []
-        for source in split.residual_sources:
-            var = own[source] if source is not None else next(residuals)
-            if source is not None and source < layout.num_consts:
-                self.sources.append(("const", source))
-            elif source is not None and source >= layout.num_consts + layout.num_carry:
-                self.sources.append(("x", source - layout.num_consts - layout.num_carry))
-            elif type(var) is Literal or var in invariant:
-                self.sources.append(("hoisted", len(hoisted)))
-                hoisted.append(var)
-            else:
-                ys = outvars[layout.num_carry :]
-                place = next((i for i, y in enumerate(ys) if y is var), len(ys))
-                if place == len(ys):
-                    outvars.append(var)
-                self.sources.append(("stacked", place))
-        everything = [True] * len(outvars)
-        self.forward, _ = dce_jaxpr(whole.replace(outvars=outvars), everything, keep_inputs=True)
-        once = whole.replace(outvars=hoisted)
-        self.hoisted, _ = dce_jaxpr(once, [True] * len(hoisted), keep_inputs=True)
-        self.linear = self._rearranged_linear(split.linear, layout)
-
-    def is_constant(self) -> list[bool]:
-        """Which residuals are the same in every step."""
-        return [kind in ("const", "hoisted") for kind, _ in self.sources]
-
-    def _rearranged_linear(self, linear: Jaxpr, layout: Layout) -> Jaxpr:
-        """The linear body: its arguments are `constant residuals, tangents | tangents | tangents, other residuals`."""
-        residuals, tangents = linear.invars[: len(self.sources)], linear.invars[len(self.sources) :]
-        constant = self.is_constant()
-        rows = picked(residuals, [not c for c in constant])
-        return linear.replace(invars=[*picked(residuals, constant), *tangents, *rows])
-
-
-def _invariants(jaxpr: Jaxpr, constants: Sequence[Var]) -> set[Any]:
-    """The variables computed from constants alone."""
-    found: set[Any] = set(constants)
-    for eqn in jaxpr.eqns:
-        if all(type(v) is Literal or v in found for v in eqn.invars) and not has_effect(eqn):
-            found.update(eqn.outvars)
-    return found
-
-
-def _split_body(body: Jaxpr, layout: Layout, active: Flags) -> _Split:
-    key = ("scan linearize", layout.num_consts, layout.num_carry, active)
-    if key not in body.memo:
-        consts, start, xs = layout.operands(active)
-        num_ys = len(body.outvars) - layout.num_carry
-
-        def trace(carry: Flags, forced: Flags) -> Any:
-            made = linearize_jaxpr(body, (*consts, *carry, *xs), forced + (False,) * num_ys)
-            return made, made.active_outs[: layout.num_carry]
-
-        bound = spread(tuple(start), lambda c: reached_outputs(body, (*consts, *c, *xs), True)[: layout.num_carry])
-        split, carry = settle(tuple(start), bound, trace)
-        body.memo[key] = _Split(split, carry, layout)
-    return body.memo[key]
-
-
-def loop_linearize(
-    bind: Bind,
-    bind_linear: Bind,
-    trace: LinearizeTrace,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    params: dict[str, Any],
-) -> Any:
-    """`bind_linear` says how to apply the linear loop, once the first has been applied."""
-    body, layout = params["jaxpr"], layout_of(params)
-    active = is_active(tangents)
-    split = _split_body(body, layout, active)
-    consts, carry, xs = layout.operands(primals)
-    all_consts = [*consts, *split.forward_consts]
-    with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
-        given = bind(split.forward, all_consts, carry, xs, params)
-        hoisted = eval_jaxpr(split.hoisted, (), *all_consts, *carry, *xs) if split.hoisted.outvars else []
-    outs = given[: len(body.outvars)]
-    if not any(split.active):
-        return outs, with_zeros([], split.active, body.out_avals)
-    found = {"const": consts, "x": xs, "hoisted": hoisted, "stacked": given[layout.num_carry :]}
-    residuals = [found[kind][i] for kind, i in split.sources]
-    constant = split.is_constant()
-    t_consts, t_carry, t_xs = layout.operands(tangents)
-    c_active, _, x_active = layout.operands(active)
-    first = [*picked(residuals, constant), *picked(t_consts, c_active)]
-    second = [trace.tangents.zeros(t.aval) if type(t) is Zero else t for t in picked(t_carry, split.carry)]
-    last = [*picked(t_xs, x_active), *picked(residuals, [not c for c in constant])]
-    linear = [
-        *(i >= sum(constant) for i in range(len(first))),
-        *(True for _ in second),
-        *(i < sum(x_active) for i in range(len(last))),
-    ]
-    out_tangents = bind_linear(split.linear, first, second, last, params, linear)
-    return outs, with_zeros(out_tangents, split.active, [aval_of(x) for x in outs])
-
-
 # -- batch: one loop over rows that are arrays of rows.
 
 
@@ -344,7 +221,7 @@ scan_p = register(
         jvp=partial(loop_jvp, bind_scan),
         transpose=partial(loop_transpose, bind_scan, True),
         batch=partial(loop_batch, bind_scan, None),
-        linearize=partial(loop_linearize, bind_scan, bind_scan),
+        linearize=partial(loop_linearize, bind_scan, bind_scan, True),
         batch_named=partial(loop_batch, bind_scan),
         evaluate=lambda args, params: run_operation(scan_p, args, params),
         dce=loop_dce,
