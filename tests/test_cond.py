@@ -304,6 +304,53 @@ def test_infinities_of_other_branches_stay_out_of_gradients(way):
     close(xpr.grad(closed_over)(np.float32(0.0)), np.float32(4.0))
 
 
+@pytest.mark.parametrize("way", [None, "select", "branch"])
+def test_a_loop_that_does_not_end_on_rows_that_are_not_its_own(way):
+    def countdown(x):
+        return lax.while_loop(lambda s: s[0] != 0, lambda s: (s[0] - 1, s[1] * s[1]), (jnp.round(x), x))[1]
+
+    def f(x):
+        return lax.cond(x > 0, countdown, lambda x: 2 * x, x, vmap=way)
+
+    x = np.float32([3.0, -1.0, 2.0, -0.5])
+    assert ("scan" in equations(xpr.vmap(f), x)) == (way != "select")
+    close(xpr.vmap(f)(x), np.float32([3.0**8, -2.0, 16.0, -1.0]))
+    close(xpr.jit(xpr.vmap(f))(-np.abs(x)), -2 * np.abs(x))  # no row takes it
+    close(xpr.vmap(xpr.grad(f))(x), np.float32([8 * 3.0**7, 2.0, 32.0, 2.0]))
+    close(xpr.grad(lambda x: xpr.vmap(f)(x).sum())(x), np.float32([8 * 3.0**7, 2.0, 32.0, 2.0]))
+
+
+def test_a_selection_keeps_products_with_shared_operands_whole():
+    w = jnp.ones((3, 3))
+    f = xpr.vmap(lambda p, x: lax.cond(p, lambda x: w @ x, lambda x: x, x))
+    closed = xpr.make_jaxpr(f)(np.array([True, False]), np.ones((2, 3), np.float32))
+    assert "f32[2,3,3]" not in str(closed)
+
+
+def test_effects_are_those_of_the_branch_that_is_taken():
+    seen = []
+
+    def noisy(x):
+        xpr.debug.callback(lambda v: seen.append(float(v)), x, ordered=True)
+        return 2 * x
+
+    def f(p, x):
+        return lax.cond(p, noisy, lambda x: x, x)
+
+    def after(fun, *args):
+        seen.clear()
+        fun(*args)
+        xpr.effects_barrier()
+        return list(seen)
+
+    preds = np.array([True, False, True])
+    assert after(f, True, 4.0) == after(xpr.jit(f), True, 4.0) == [4.0]
+    assert after(f, False, 4.0) == after(xpr.jit(f), False, 4.0) == []
+    assert after(xpr.vmap(f), preds, X) == after(xpr.jit(xpr.vmap(f)), preds, X) == [0.5, 2.0]
+    assert after(xpr.jit(xpr.grad(lambda x: xpr.vmap(f)(preds, x).sum())), X) == [0.5, 2.0]
+    assert after(xpr.jit(lambda x: (f(x > 0, x), 1)[1]), 3.0) == [3.0]  # also where nothing reads the result
+
+
 def test_a_collective_in_a_branch_needs_all_rows():
     def f(p, x, way=None):
         return lax.cond(p, lambda x: x - lax.pmean(x, "i"), lambda x: lax.psum(x, "i"), x, vmap=way)
@@ -418,6 +465,39 @@ def test_random_branches_agree_with_jax(programs, kind, way, staged):
         run = transformed(kind, f, lib)
         results.append((lib.jit(run) if staged or lib is jax else run)(i, x, s))
     close(results[0], results[1], 1e-4)
+
+
+def in_a_loop(lib):
+    """A switch in a scan, a loop in a branch, with what is differentiated in a closure."""
+    lax, jnp = lib.lax, lib.numpy
+
+    def f(i, x, s):
+        def body(c, k):
+            c = lax.switch(
+                i + k, [jnp.sin, lambda c: lax.fori_loop(0, 3, lambda j, c: c * s + j, c), lib.jit(jnp.cos)], c
+            )
+            return c, lax.cond(k < 2, lambda: c, lambda: c * x)
+
+        return lax.scan(body, x, jnp.arange(4))
+
+    return f
+
+
+@pytest.mark.skipif(jax is None, reason="needs jax")
+@pytest.mark.parametrize("kind", KINDS)
+def test_nested_in_loops_agrees_with_jax(kind):
+    i, s = np.int32([1, 0, 2, -1]), np.float32([0.3, -0.2, 1.0, -1.0])
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    ours, theirs = (transformed(kind, summed(in_a_loop(lib)), lib)(i, x, s) for lib in (xpr, jax))
+    close(ours, theirs, 1e-4)
+
+
+def summed(f):
+    def of_two_results(i, x, s):
+        carry, rows = f(i, x, s)
+        return carry, rows.sum()
+
+    return of_two_results
 
 
 # -- What they say

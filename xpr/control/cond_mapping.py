@@ -11,7 +11,7 @@ has effects. The rule, in this order:
 * on CPU: branch, where the work that a selection throws away for each row is more than `WORTH_A_BRANCH`, else select.
 
 Work is counted in entries read and written, and multiplications in products, by `work`. A loop takes its length times
-its body's work; a `while`, of which no one knows, takes infinitely much.
+its body's work; a `while`, of which no one knows, and the loop that differentiates it, take infinitely much.
 
 In a selection a branch runs on rows that are not its own, and must come to no harm there: an infinite derivative times
 the zero cotangent of such a row would be a nan, also in what all rows share, and a loop might not end. So in those rows
@@ -88,6 +88,8 @@ def _work_of(eqn: JaxprEqn) -> float:
     special = _SPECIAL.get(eqn.primitive.name)
     if special is not None:
         return special(eqn)
+    if "cond_jaxpr" in eqn.params:
+        return math.inf
     inner = list(subjaxprs(eqn))
     if inner:
         return eqn.params.get("length", 1) * sum(map(work, inner))
@@ -111,7 +113,6 @@ _SPECIAL: dict[str, Callable[[JaxprEqn], float]] = {
     "dot_general": _work_of_product,
     "conv_general_dilated": _work_of_convolution,
     "cond": lambda eqn: max(map(work, eqn.params["branches"])),
-    "while": lambda eqn: math.inf,
     "while_fold": lambda eqn: math.inf,
 }
 
