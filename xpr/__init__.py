@@ -47,6 +47,7 @@ from xpr.config import default_device as default_device
 from xpr.config import disable_jit as disable_jit
 from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
+from xpr.config import while_checkpoints as while_checkpoints
 from xpr.control.callback import effects_barrier as effects_barrier
 from xpr.control.callback import io_callback as io_callback
 from xpr.control.callback import pure_callback as pure_callback
@@ -63,7 +64,7 @@ from xpr.transforms.check_values import debug_nans as debug_nans
 
 __version__ = "0.1.0"
 
-_LOADED_WHEN_ASKED_FOR = ("debug", "nn", "random", "testing")  # together a twentieth of the time that `import xpr` would take
+_LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "nn", "random", "testing")  # together a twentieth of the time that `import xpr` would take
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["config", "settings", "enable_x64", "disable_jit", "traceback_filtering", "default_device", "while_checkpoints"]
+__all__ = [
+    "config", "settings", "enable_x64", "disable_jit", "traceback_filtering", "default_device", "while_checkpoints",
+]  # fmt: skip
 
 
 def _flag(name: str, default: bool = False) -> bool:

@@ -12,10 +12,10 @@ from xpr.control.custom_lin import custom_lin_p as custom_lin_p
 from xpr.control.custom_root import custom_root as custom_root
 from xpr.control.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
 from xpr.control.custom_vmap import custom_vmap_call_p as custom_vmap_call_p
+from xpr.control.fori_loop import fori_loop as fori_loop
 from xpr.control.linear_call import linear_call_p as linear_call_p
 from xpr.control.linear_solve import custom_linear_solve as custom_linear_solve
 from xpr.control.linear_solve import custom_linear_solve_p as custom_linear_solve_p
-from xpr.control.fori_loop import fori_loop as fori_loop
 from xpr.control.mapping import associative_scan as associative_scan
 from xpr.control.mapping import map as map
 from xpr.control.reduce import reduce as reduce
@@ -26,8 +26,10 @@ from xpr.control.scatter_apply import scatter_apply as scatter_apply
 from xpr.control.scatter_apply import scatter_apply_p as scatter_apply_p
 from xpr.control.stop_gradient import stop_gradient as stop_gradient
 from xpr.control.stop_gradient import stop_gradient_p as stop_gradient_p
+from xpr.control.while_fold import while_fold_p as while_fold_p
 from xpr.control.while_function import while_loop as while_loop
 from xpr.control.while_loop import while_p as while_p
+from xpr.control.while_reverse import while_saving_p as while_saving_p
 from xpr.control.xla_call import xla_call_p as xla_call_p
 from xpr.primitives.collectives import axis_index as axis_index
 from xpr.primitives.collectives import axis_index_p as axis_index_p
