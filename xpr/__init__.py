@@ -48,10 +48,10 @@ from xpr.config import disable_jit as disable_jit
 from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
 from xpr.config import while_checkpoints as while_checkpoints
+from xpr.control import checkpoint_policies as checkpoint_policies
 from xpr.control.callback import effects_barrier as effects_barrier
 from xpr.control.callback import io_callback as io_callback
 from xpr.control.callback import pure_callback as pure_callback
-from xpr.control import checkpoint_policies as checkpoint_policies
 from xpr.control.checkpoint import checkpoint as checkpoint
 from xpr.control.checkpoint import remat as remat
 from xpr.control.closure_convert import closure_convert as closure_convert
@@ -64,7 +64,8 @@ from xpr.transforms.check_values import debug_nans as debug_nans
 
 __version__ = "0.1.0"
 
-_LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "nn", "random", "testing")  # together a twentieth of the time that `import xpr` would take
+# Together a twentieth of the time that `import xpr` would take.
+_LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "nn", "random", "testing")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -13,6 +13,11 @@
     ├── CarryMismatch                        (TypeError) a loop's body gives a carry of other types than it takes
     ├── BranchMismatch                       (TypeError) the branches of a conditional give different types
     ├── TreeMismatch                         (ValueError) two pytrees differ
+    ├── CheckError                           (ValueError) what checkify found; checkify calls it JaxRuntimeError, too
+    │   ├── FailedCheckError                 a `check` of the user's
+    │   ├── NaNError                         (FloatingPointError)
+    │   ├── DivisionByZeroError              (ZeroDivisionError)
+    │   └── OOBError                         (IndexError)
     ├── AxisNameError                        (NameError) no mapped axis of that name is in scope
     ├── DeviceNotFound                       (RuntimeError)
     ├── DeletedArrayError                    (RuntimeError) the array was deleted or donated
@@ -37,6 +42,11 @@ __all__ = [
     "CarryMismatch",
     "BranchMismatch",
     "TreeMismatch",
+    "CheckError",
+    "FailedCheckError",
+    "NaNError",
+    "DivisionByZeroError",
+    "OOBError",
     "AxisNameError",
     "DeviceNotFound",
     "DeletedArrayError",
@@ -94,6 +104,26 @@ class BranchMismatch(XprError, TypeError):
 
 class TreeMismatch(XprError, ValueError):
     """Two pytrees that should have the same structure differ."""
+
+
+class CheckError(XprError, ValueError):
+    """A check that was made part of a program by `checkify` has failed."""
+
+
+class FailedCheckError(CheckError):
+    """The condition of a `checkify.check` does not hold."""
+
+
+class NaNError(CheckError, FloatingPointError):
+    """An operation gave a nan."""
+
+
+class DivisionByZeroError(CheckError, ZeroDivisionError):
+    """An operation divided by zero."""
+
+
+class OOBError(CheckError, IndexError):
+    """A computed index lies outside its array."""
 
 
 class AxisNameError(XprError, NameError):

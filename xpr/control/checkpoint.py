@@ -139,6 +139,11 @@ def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     )
 
 
+def _threaded(state: Any, thread: Any, values: Sequence[Any], **params: Any) -> Any:
+    outs = checkpoint_p.bind(*state, *values, **{**params, "jaxpr": thread(params["jaxpr"])})
+    return outs[: len(state)], outs[len(state) :]
+
+
 checkpoint_p = register(
     Primitive(
         "checkpoint",
@@ -152,6 +157,7 @@ checkpoint_p = register(
         batch_named=_batch_named,
         evaluate=lambda args, params: run_jaxpr(params["jaxpr"], args, "checkpoint"),
         dce=_dce,
+        threaded=_threaded,
         multiple_results=True,
         call=True,
     )

@@ -346,6 +346,15 @@ def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     )
 
 
+# -- threaded: branches that take and give the state.
+
+
+def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], *, branches: Branches, **params: Any) -> Any:
+    index, *operands = values
+    outs = bind_cond(tuple(map(thread, branches)), index, [*state, *operands], params)
+    return outs[: len(state)], outs[len(state) :]
+
+
 cond_p = register(
     Primitive(
         "cond",
@@ -359,6 +368,7 @@ cond_p = register(
         batch_named=_batch_named,
         evaluate=_evaluate,
         dce=_dce,
+        threaded=_threaded,
         multiple_results=True,
         call=True,
     )

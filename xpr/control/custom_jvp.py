@@ -117,6 +117,7 @@ custom_jvp_call_p = register(
         batch_named=_batch_named,
         evaluate=custom_rules.evaluate,
         prepare=custom_rules.prepare,
+        threaded=custom_rules.threaded(lambda: custom_jvp_call_p),
         multiple_results=True,
         call=True,
     )

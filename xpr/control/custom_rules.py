@@ -19,6 +19,7 @@ import numpy as np
 from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.closures import Closures
+from xpr.control.stop_gradient import stop_gradient
 from xpr.control.tracing import same_types
 from xpr.control.xla_call import call_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -81,6 +82,18 @@ def evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
 def transpose(cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr, name: str, **params: Any) -> list[Any]:
     """Calls the transposed function: a rule for derivatives says nothing of it."""
     return call_transpose(cts, operands, call_jaxpr=call_jaxpr, name=name)
+
+
+def threaded(primitive: Callable[[], Any]) -> Callable[..., Any]:
+    """The rule that leaves the function and its rules alone, and finds the state by running a copy beside it."""
+
+    def rule(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
+        jaxpr = params["call_jaxpr"]
+        outs = primitive().bind(*values, **{**params, "call_jaxpr": thread.without(jaxpr)})
+        stopped = [stop_gradient(x) for x in values]
+        return eval_jaxpr(thread(jaxpr), (), *state, *stopped)[: len(state)], outs
+
+    return rule
 
 
 # -- Rows

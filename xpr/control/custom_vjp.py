@@ -102,6 +102,7 @@ custom_vjp_call_p = register(
         linearize=_linearize,
         evaluate=custom_rules.evaluate,
         prepare=custom_rules.prepare,
+        threaded=custom_rules.threaded(lambda: custom_vjp_call_p),
         multiple_results=True,
         call=True,
     )

@@ -189,6 +189,7 @@ custom_vmap_call_p = register(
         batch=_batch,
         batch_named=_batch_named,
         evaluate=custom_rules.evaluate,
+        threaded=custom_rules.threaded(lambda: custom_vmap_call_p),
         multiple_results=True,
         call=True,
     )

@@ -212,6 +212,20 @@ def loop_dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     return eqn.replace(invars=invars, outvars=picked(eqn.outvars, kept), params={**params, **changes})
 
 
+# -- threaded: a loop whose carry begins with the state.
+
+
+def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
+    body, layout, n = params["jaxpr"], layout_of(params), len(state)
+    checked = thread(body)
+    own_state, own = checked.invars[:n], checked.invars[n:]
+    own_consts, rest = own[: layout.num_consts], own[layout.num_consts :]
+    consts, carry, xs = layout.operands(values)
+    moved = checked.replace(invars=[*own_consts, *own_state, *rest])
+    outs = bind_scan(moved, consts, [*state, *carry], xs, params)
+    return outs[:n], outs[n:]
+
+
 scan_p = register(
     Primitive(
         "scan",
@@ -225,6 +239,7 @@ scan_p = register(
         batch_named=partial(loop_batch, bind_scan),
         evaluate=lambda args, params: run_operation(scan_p, args, params),
         dce=loop_dce,
+        threaded=_threaded,
         multiple_results=True,
         call=True,
     )

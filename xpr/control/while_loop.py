@@ -316,6 +316,25 @@ def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     return eqn.replace(invars=smaller.operands, outvars=picked(eqn.outvars, carry), params=smaller.params)
 
 
+# -- threaded: a loop that carries the state, and what its predicate says of the carry, which may change the state.
+
+
+def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
+    loop, n = Loop.of(values, **params), len(state)
+    cond, body = thread(loop.cond), thread(loop.body)
+
+    def ask(state: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
+        *seen, more = eval_jaxpr(cond, (), *state, *loop.cond_consts, *carry)
+        return [more, *seen, *carry]
+
+    def step(_: Any, *carried: Any) -> list[Any]:
+        outs = eval_jaxpr(body, (), *carried[:n], *loop.body_consts, *carried[n:])
+        return ask(outs[:n], outs[n:])
+
+    outs = repeat(lambda more, *_: more, step, ask(state, loop.carry))[1:]
+    return outs[:n], outs[n:]
+
+
 while_p = register(
     Primitive(
         "while",
@@ -331,6 +350,7 @@ while_p = register(
         batch_named=_batch_named,
         evaluate=lambda args, params: run_operation(while_p, args, params),
         dce=_dce,
+        threaded=_threaded,
         multiple_results=True,
         call=True,
     )

@@ -85,6 +85,11 @@ def _batch_named(
     return call(closed, values, name), out_dims
 
 
+def _threaded(state: Any, thread: Any, values: Sequence[Any], *, call_jaxpr: Jaxpr, name: str) -> Any:
+    outs = xla_call_p.bind(*state, *values, call_jaxpr=thread(call_jaxpr), name=name)
+    return outs[: len(state)], outs[len(state) :]
+
+
 xla_call_p = register(
     Primitive(
         "xla_call",
@@ -96,6 +101,7 @@ xla_call_p = register(
         batch=_batch,
         linearize=_linearize,
         batch_named=_batch_named,
+        threaded=_threaded,
         evaluate=lambda args, params: run_jaxpr(params["call_jaxpr"], args, params["name"]),
         multiple_results=True,
         call=True,

@@ -18,6 +18,9 @@ axis it names. `evaluate(args, params)` runs the operation in place of a program
 written. `lower_as(*args, **params)` is a traceable function to lower in place of `lower`.
 `faster_in_numpy(avals, **params)` says of an exact primitive that its `reference` beats XLA:CPU at any size.
 `dce(eqn, used) -> eqn` gives up the results of an equation that nothing reads, see transforms/dce.py.
+`hazard` is what can go wrong, for `checkify`, see primitives/bounds.py.
+`threaded(state, thread, values, **params) -> (state, results)` passes state through the jaxprs that it holds, of which
+`thread(jaxpr)` is the version from (state, arguments) to (state, results).
 `effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
 """
 
@@ -73,7 +76,7 @@ class Primitive:
 
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
-        "call", "faster_in_numpy", "effect", "dce", "typed", "plans", "__weakref__",
+        "call", "faster_in_numpy", "effect", "dce", "hazard", "threaded", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +100,8 @@ class Primitive:
         faster_in_numpy: Callable[..., bool] | None = None,
         effect: Callable[..., str | None] | None = None,
         dce: Rule | None = None,
+        hazard: tuple[str, Rule] | None = None,
+        threaded: Rule | None = None,
     ):
         self.name = name
         self.multiple_results = multiple_results
@@ -106,7 +111,7 @@ class Primitive:
         self.batch_named, self.evaluate, self.prepare, self.lower_as = batch_named, evaluate, prepare, lower_as
         self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
-        self.effect, self.dce = effect, dce
+        self.effect, self.dce, self.hazard, self.threaded = effect, dce, hazard, threaded
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         self.typed: dict[Any, list[ShapedArray]] = {}
         self.plans: dict[Any, Any] = {}  # how to run it eagerly, by operand types and parameters

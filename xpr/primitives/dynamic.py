@@ -16,6 +16,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, is_linear, register
+from xpr.primitives.bounds import INDEX, outside
 from xpr.primitives.elementwise import add, convert_element_type, lt
 from xpr.primitives.gather_scatter import gather_p
 from xpr.primitives.placing import concatenate, select, slice_
@@ -121,6 +122,12 @@ def _slice_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *
     return [out], [0]
 
 
+def _hazard(operand: Any, sizes: Sequence[int], starts: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Whether the window lies partly outside."""
+    shape = aval_of(operand).shape
+    return outside([(start, n - size, d) for d, (start, n, size) in enumerate(zip(starts, shape, sizes))])
+
+
 dynamic_slice_p = register(
     Primitive(
         "dynamic_slice",
@@ -133,6 +140,7 @@ dynamic_slice_p = register(
         transpose=_slice_transpose,
         batch=_slice_batch,
         exact=True,
+        hazard=(INDEX, lambda values, *, slice_sizes: _hazard(values[0], slice_sizes, values[1:])),
     )
 )
 
@@ -207,6 +215,7 @@ dynamic_update_slice_p = register(
         transpose=_update_transpose,
         batch=_update_batch,
         exact=True,
+        hazard=(INDEX, lambda values: _hazard(values[0], aval_of(values[1]).shape, values[2:])),
     )
 )
 

@@ -17,7 +17,9 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.primitives import windows
+from xpr.primitives.bounds import INDEX, outside
 from xpr.primitives.elementwise import neg
+from xpr.primitives.placing import slice_
 from xpr.primitives.shapes import full, instantiate, mapped_to, to_front, zeros_like_aval
 from xpr.primitives.window_lowering import combiner, lower_gather, scatter_lowering
 from xpr.primitives.windows import (
@@ -120,6 +122,20 @@ def _gather_batch(
     return [out], [0]
 
 
+def _gather_hazard(
+    values: Sequence[Any], *, dimension_numbers: GatherDimensionNumbers, slice_sizes: tuple[int, ...], **_: Any
+) -> tuple[Any, list[Any]]:
+    """Whether a window lies partly outside."""
+    operand, indices = values
+    shape, places = aval_of(operand).shape, aval_of(indices).shape
+    columns = []
+    for i, axis in enumerate(dimension_numbers.start_index_map):
+        last = len(places) - 1
+        column = slice_(indices, (*[0] * last, i), (*places[:-1], i + 1))
+        columns.append((column, shape[axis] - slice_sizes[axis], axis))
+    return outside(columns)
+
+
 gather_p = register(
     Primitive(
         "gather",
@@ -130,6 +146,7 @@ gather_p = register(
         transpose=_gather_transpose,
         batch=_gather_batch,
         exact=True,
+        hazard=(INDEX, _gather_hazard),
     )
 )
 
@@ -244,6 +261,15 @@ def _scatter_reference(ufunc: np.ufunc | None) -> Callable[..., list[Any]]:
     return reference
 
 
+def _scatter_hazard(
+    values: Sequence[Any], *, dimension_numbers: ScatterDimensionNumbers, **_: Any
+) -> tuple[Any, list[Any]]:
+    """Whether a window lies partly outside."""
+    operand, indices, updates = values
+    numbers, sizes = _windows_of(operand, updates, dimension_numbers)
+    return _gather_hazard([operand, indices], dimension_numbers=numbers, slice_sizes=sizes)
+
+
 def scatter_batch(bind: Callable[..., Any]) -> Callable[..., Any]:
     """The batching rule of a scatter that `bind` applies."""
 
@@ -285,6 +311,7 @@ def scattering(
             transpose=transpose,
             batch=scatter_batch(lambda *args, **params: primitive.bind(*args, **params)),
             exact=True,
+            hazard=(INDEX, _scatter_hazard),
         )
     )
     return primitive

@@ -1,0 +1,26 @@
+"""Errors that depend on values, as results of compiled functions; JAX has this under jax.experimental."""
+
+from xpr.control.check_errors import Error as Error
+from xpr.control.checkify import all_checks as all_checks
+from xpr.control.checkify import automatic_checks as automatic_checks
+from xpr.control.checkify import check as check
+from xpr.control.checkify import check_error as check_error
+from xpr.control.checkify import checkify as checkify
+from xpr.control.checkify import debug_check as debug_check
+from xpr.control.checkify import div_checks as div_checks
+from xpr.control.checkify import float_checks as float_checks
+from xpr.control.checkify import index_checks as index_checks
+from xpr.control.checkify import init_error as init_error
+from xpr.control.checkify import nan_checks as nan_checks
+from xpr.control.checkify import user_checks as user_checks
+from xpr.errors import CheckError as JaxRuntimeError
+from xpr.errors import DivisionByZeroError as DivisionByZeroError
+from xpr.errors import FailedCheckError as FailedCheckError
+from xpr.errors import NaNError as NaNError
+from xpr.errors import OOBError as OOBError
+
+__all__ = [
+    "DivisionByZeroError", "Error", "FailedCheckError", "JaxRuntimeError", "NaNError", "OOBError", "all_checks",
+    "automatic_checks", "check", "check_error", "checkify", "debug_check", "div_checks", "float_checks", "index_checks",
+    "init_error", "nan_checks", "user_checks",
+]  # fmt: skip
