@@ -338,3 +338,19 @@ def test_moving_pytrees() -> None:
     assert xpr.jit(lambda x: device_put(x) + 1)(1.0).item() == 2.0
     with pytest.raises(TracerArrayConversionError):
         xpr.jit(device_get)(1.0)
+
+
+def test_a_64_bit_array_used_where_those_are_off_is_narrowed():
+    with xpr.enable_x64(True):
+        x = jnp.arange(3.0)
+        assert (x * 2.0).dtype == np.float64
+    assert x.dtype == jnp.asarray(x).dtype == np.float64
+    for fun in (
+        lambda x: x * 2.0, lambda x: 1 - x, lambda x: x + jnp.ones(3), jnp.mean, jnp.var, xpr.nn.relu, xpr.nn.softmax,
+        lambda x: x.at[0].set(5.0), lambda x: x.sum() / 2, xpr.grad(lambda x: jnp.sum(x * 3)), jnp.cumsum,
+    ):  # fmt: skip
+        result = fun(x)
+        np.testing.assert_allclose(result, fun(x.astype(np.float32)), rtol=1e-6)
+    assert (x + 1).dtype == (x * 2.5).dtype == x.mean().dtype == np.float32
+    with xpr.enable_x64(True):
+        assert (x * 2.5).dtype == np.float64

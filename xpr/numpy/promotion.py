@@ -15,6 +15,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array, from_host
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.source import is_internal
@@ -36,15 +37,16 @@ def _converter(aval: ShapedArray, kind: type) -> Callable[[Any], Any] | None:
     return complex if dtype in dtypes.COMPLEX else float if dtype in dtypes.FLOATS else int
 
 
-_converters: dict[tuple[ShapedArray, type], Callable[[Any], Any] | None] = {}
+_converters: dict[tuple[ShapedArray, type, bool], Callable[[Any], Any] | None] = {}
 
 
 def converter(aval: ShapedArray, kind: type) -> Callable[[Any], Any] | None:
-    """`_converter`, remembered; dtypes of avals are canonical, so the x64 setting changes nothing."""
+    """`_converter`, remembered; a 64-bit array may outlive the block in which 64-bit types were on."""
+    key = (aval, kind, settings.enable_x64)
     try:
-        return _converters[aval, kind]
+        return _converters[key]
     except KeyError:
-        return _converters.setdefault((aval, kind), _converter(aval, kind))
+        return _converters.setdefault(key, _converter(aval, kind))
 
 
 def promoted_pair(x: Any, y: Any) -> tuple[Any, Any]:
@@ -114,10 +116,15 @@ def _typed_int(x: int, dtype: np.dtype) -> Any:
 def as_operand(x: Any) -> Any:
     """Anything array-like as an operand of a primitive; a host array is checked for narrowing.
 
+    A 64-bit array that has outlived the block in which 64-bit types were on is narrowed.
+
     Raises:
       TypeError: `x` is a list or tuple, or no array at all.
     """
-    if isinstance(x, (Array, Tracer)) or type(x) in SCALARS:
+    if isinstance(x, (Array, Tracer)):
+        dtype = x.aval.dtype
+        return convert(x, dtypes.canonical(dtype), x.aval.weak_type) if dtypes.is_narrowed(dtype) else x
+    if type(x) in SCALARS:
         return x
     if isinstance(x, np.ndarray):
         return from_host(narrowed(x).copy())

@@ -151,6 +151,7 @@ def sum(
     if (
         aval is not None
         and aval.dtype in _PLAIN
+        and not dtypes.is_narrowed(aval.dtype)
         and dtype is None
         and initial is None
         and where is None

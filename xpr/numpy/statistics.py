@@ -38,7 +38,8 @@ def mean(
     Array([2. , 3.5], dtype=float32)
     """
     aval = getattr(a, "aval", None)
-    if aval is not None and aval.dtype in _PLAIN and dtype is where is out is None and not aval.weak_type:
+    plain = aval is not None and aval.dtype in _PLAIN and not aval.weak_type and not dtypes.is_narrowed(aval.dtype)
+    if plain and dtype is where is out is None:
         return (_mean_program if is_eager() else _mean)(a, axes=reduced_axes(axis, aval.ndim), keepdims=keepdims)
     no_out("mean", out)
     a = as_operand(a)
