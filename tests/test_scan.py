@@ -1,5 +1,8 @@
 """lax.scan, lax.map, associative_scan, and loops that end early."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -201,6 +204,40 @@ def test_a_body_made_anew_is_not_compiled_anew():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "compile", None)
         loop(2.0)
+
+
+def test_a_body_is_traced_once_for_its_closure():
+    traced = []
+    scale = 2.0
+
+    def body(c, x):
+        traced.append(x)
+        return c + x * scale, None
+
+    for _ in range(3):
+        assert float(lax.scan(body, jnp.float32(0), jnp.ones(3))[0]) == 6.0
+    assert len(traced) == 1
+    scale = 3.0
+    assert float(lax.scan(body, jnp.float32(0), jnp.ones(3))[0]) == 9.0
+    xpr.jit(lambda y: lax.scan(lambda c, x: (c + y, None), 0.0, None, length=2))(1.0)  # closes over a tracer
+    xpr.clear_caches()
+    lax.scan(body, jnp.float32(0), jnp.ones(3))
+    assert len(traced) == 3
+
+
+def test_what_was_traced_keeps_nothing_alive():
+    def loop():
+        weight = jnp.ones(3)
+
+        def body(c, x):
+            return c + x * weight, None
+
+        lax.scan(body, jnp.zeros(3), jnp.ones((2, 3)))
+        return weakref.ref(body), weakref.ref(weight)
+
+    references = loop()
+    gc.collect()
+    assert [ref() for ref in references] == [None, None]
 
 
 # -- Messages

@@ -12,6 +12,8 @@ import inspect
 import operator
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 from xpr import tree
@@ -23,13 +25,13 @@ from xpr.backend.array import Array, buffer_of
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
-from xpr.control.checkpoint import clear_checkpointed
 from xpr.control.compiled import clear_compiled
+from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, context, escaped
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.primitive import all_primitives
+from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
@@ -191,13 +193,24 @@ class _Caches:
 
 
 _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
-_by_function: weakref.WeakKeyDictionary[Any, dict[Any, _Caches]] = weakref.WeakKeyDictionary()
+_by_callable: weakref.WeakKeyDictionary[Any, dict[Any, _Caches]] = weakref.WeakKeyDictionary()
+_ATTRIBUTE = "__xpr_caches__"
 
 
 def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...]) -> _Caches:
-    """The caches shared by every `jit` of the same function with the same options; they die with the function."""
+    """The caches shared by every `jit` of the same function with the same options; they die with the function.
+
+    A function holds its own, so that one whose program refers to it (through a custom rule that closes over it) is a
+    cycle like any other. `functools.wraps` copies the attribute, which therefore says whose it is.
+    """
     try:
-        return _by_function.setdefault(fun, {}).setdefault(options, _Caches())
+        if type(fun) is not FunctionType:
+            return _by_callable.setdefault(fun, {}).setdefault(options, _Caches())
+        owner, held = fun.__dict__.get(_ATTRIBUTE, (None, None))
+        if held is None or owner() is not fun:
+            held = {}
+            fun.__dict__[_ATTRIBUTE] = weakref.ref(fun), held
+        return held.setdefault(options, _Caches())
     except TypeError:  # the callable can't be referred to weakly, or not be hashed
         return _Caches()
 
@@ -211,7 +224,7 @@ def clear_caches() -> None:
     for caches in list(_all_caches):
         caches.clear()
     clear_compiled()
-    clear_checkpointed()
+    forget_bodies()
     forget_recent()
     for primitive in all_primitives():
         primitive.plans.clear()
@@ -332,11 +345,10 @@ class JitFunction:
             return args, kwargs, ()
         numbers = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)} if args else set()
         names = self.static_argnames & kwargs.keys()
-        static = tuple((n, _Static(args[n])) for n in sorted(numbers)) + tuple(
-            (name, _Static(kwargs[name])) for name in sorted(names)
-        )
-        for where, value in static:
-            self.check_hashable(where, value.value)
+        given = [(n, args[n]) for n in sorted(numbers)] + [(name, kwargs[name]) for name in sorted(names)]
+        for where, value in given:
+            self.check_hashable(where, value)
+        static = tuple([(where, told_apart(value)) for where, value in given])
         dynamic = tuple(x for i, x in enumerate(args) if i not in numbers)
         return dynamic, {k: v for k, v in kwargs.items() if k not in names}, static
 
@@ -496,34 +508,25 @@ class JitFunction:
         self.caches.clear()
 
 
-class _Static:
-    """A static argument in a cache key: equal only to one of the same type."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any):
-        self.value = value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and type(self.value) is type(other.value) and bool(self.value == other.value)
-
-
 class _Bound:
-    """A jitted function bound to an instance, as a method is."""
-
-    __slots__ = ("jitted", "instance")
+    """A jitted function bound to an instance, as a method is: calls and tracing get the instance first."""
 
     def __init__(self, jitted: JitFunction, instance: Any):
-        self.jitted, self.instance = jitted, instance
+        self.jitted, self.__self__ = jitted, instance
+        named_like(self, jitted.fun)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.jitted(self.instance, *args, **kwargs)
+        return self.jitted(self.__self__, *args, **kwargs)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        return self.jitted.lower(self.instance, *args, **kwargs)
+    def __repr__(self) -> str:
+        return f"<{self.jitted!r} bound to {self.__self__!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.jitted, name)
+        return partial(found, self.__self__) if name in _OF_ARGUMENTS else found
+
+
+_OF_ARGUMENTS = frozenset({"lower", "trace", "eval_shape"})
 
 
 def _with_keywords(fun: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:

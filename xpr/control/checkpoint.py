@@ -16,7 +16,6 @@ deep nets with sublinear memory cost" (2016), arXiv:1604.06174, what it does for
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from xpr.control.checkpoint_policies import Policy
 from xpr.control.checkpoint_split import split_jaxpr
 from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import Tracer, context, current
+from xpr.core.interpreter import current
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.core.source import describe_function
@@ -226,43 +225,18 @@ def checkpoint(
         dynamic = tuple([x for i, x in enumerate(args) if i not in static])
         leaves, in_tree = tree.flatten((dynamic, kwargs))
         avals = tuple([aval_of(x) for x in leaves])
-        key = (in_tree, avals, tuple([(i, type(args[i]), args[i]) for i in static]), *sorted(static_kwargs.items()))
+        known = (*((i, type(args[i]), args[i]) for i in static), *sorted(static_kwargs.items()))
         of_dynamic = with_static(fun, static, args)
         if static_kwargs:
             of_dynamic = _with_keywords(of_dynamic, static_kwargs)
-        closed, out_tree = _traced(fun, of_dynamic, key, in_tree, avals)
+        body = trace_body(of_dynamic, in_tree, avals, "rematerialized by checkpoint", owner=fun, static=known)
         like = {"differentiated": False, "policy": policy, "prevent_cse": kept_apart}
-        return tree.unflatten(out_tree, _bind(closed, leaves, like))
+        return tree.unflatten(body.out_tree, _bind(body.closed, leaves, like))
 
     return named_like(rematerialized, fun)
 
 
 remat = checkpoint
-
-_traces: weakref.WeakKeyDictionary[Any, dict[Any, tuple[ClosedJaxpr, Any]]] = weakref.WeakKeyDictionary()
-
-
-def clear_checkpointed() -> None:
-    """Forgets what was traced of checkpointed functions."""
-    _traces.clear()
-
-
-def _traced(
-    fun: Callable[..., Any], of_dynamic: Callable[..., Any], key: Any, in_tree: Any, avals: Sequence[ShapedArray]
-) -> tuple[ClosedJaxpr, Any]:
-    """The function's jaxpr, traced once for each signature where it closes over no tracer."""
-    key = (settings.trace_key, context.axes, key)
-    try:
-        known = _traces.setdefault(fun, {})
-        if key in known:
-            return known[key]
-    except TypeError:  # the function, or a static argument, can't be remembered
-        known = {}
-        key = None
-    body = trace_body(of_dynamic, in_tree, avals, "rematerialized by checkpoint")
-    if not any(isinstance(c, Tracer) for c in body.consts):
-        known[key] = body.closed, body.out_tree
-    return body.closed, body.out_tree
 
 
 def _static_positions(fun: Callable[..., Any], numbers: Sequence[int], n_args: int) -> list[int]:
