@@ -1,0 +1,447 @@
+"""while_loop and fori_loop: jaxprs, values, types, messages, rows that end apart, reverse mode."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xpr
+import xpr.numpy as jnp
+from tests import peers
+from xpr import core, lax
+from xpr.control.while_checkpoints import number_of_slots
+from xpr.errors import CarryMismatch, UnsupportedRule
+from xpr.testing import check_grads
+from xpr.transforms.dce import dce_jaxpr
+
+FUNC10 = """\
+{ lambda ; a:f32[16] b:i32[]. let
+    c:f32[16] = broadcast_in_dim[broadcast_dimensions=() shape=(16,)] 1.0
+    d:f32[16] = add a c
+    _:i32[] _:i32[] e:f32[16] = while[
+      body_jaxpr={ lambda ; f:f32[16] g:f32[16] h:i32[] i:i32[] j:f32[16]. let
+          k:i32[] = add h 1
+          l:f32[16] = mul f 3.0
+          m:f32[16] = add j l
+          n:f32[16] = add m g
+        in (k, i, n) }
+      body_nconsts=2
+      cond_jaxpr={ lambda ; o:i32[] p:i32[] q:f32[16]. let
+          r:bool[] = lt o p
+        in (r,) }
+      cond_nconsts=0
+    ] c a 0 b d
+  in (e,) }"""
+
+
+def func10(arg, n):
+    ones = jnp.ones(arg.shape)
+    return lax.fori_loop(0, n, lambda i, carry: carry + ones * 3.0 + arg, arg + ones)
+
+
+def python_loop(cond, body, carry):
+    while bool(cond(carry)):
+        carry = body(carry)
+    return carry
+
+
+def waves(x, n, a=0.7, loop=lax.while_loop):
+    """A loop that ends by a count or by its value, with a constant and an integer in its carry."""
+    steps = loop(lambda c: (c[0] < n) & (c[1] < 30.0), lambda c: (c[0] + 1, jnp.sin(c[1]) * a + x * 1.5), (0, x))
+    return steps[1]
+
+
+def unrolled(x, n, a=0.7):
+    return waves(x, n, a, python_loop)
+
+
+def close(found, wanted, tolerance=2e-5):
+    """All numbers of two results, in order, whether they are rows of one array or arrays of their own."""
+    found, wanted = (np.concatenate([np.ravel(x) for x in xpr.tree.leaves(tree)]) for tree in (found, wanted))
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+COUNTS = np.array([0, 1, 2, 3, 7, 4, 20])
+STARTS = np.linspace(0.1, 1, 7, dtype=np.float32)
+
+# -- Jaxprs and values
+
+
+def test_fori_loop_prints_as_a_while():
+    closed = xpr.make_jaxpr(func10)(np.ones(16), 5)
+    assert str(closed) == FUNC10
+    core.check_jaxpr(closed)
+    close(xpr.jit(func10)(np.ones(16), 5), np.full(16, 22.0))
+
+
+def test_fori_loop_of_a_known_number_of_steps_is_a_scan():
+    text = str(xpr.make_jaxpr(lambda x: lax.fori_loop(2, np.int32(6), lambda i, c: c * i, x))(1.0))
+    assert "scan[" in text and "length=4" in text and "while" not in text
+    assert lax.fori_loop(2, 6, lambda i, c: c * i, 1) == 120
+    assert lax.fori_loop(6, 2, lambda i, c: c * i, 1) == 1
+    assert lax.fori_loop(0, 7, lambda i, c: c + i, 0, unroll=3) == 21
+    assert lax.fori_loop(0, 7, lambda i, c: c + i, 0, unroll=True) == 21
+    assert xpr.jit(lambda n: lax.fori_loop(-3, n, lambda i, c: c + i, 0))(3) == -3
+
+
+def test_pytrees_and_closures():
+    def collatz(n):
+        def step(c):
+            n = c["n"]
+            return {"n": jnp.where(n % 2 == 0, n // 2, 3 * n + 1), "steps": c["steps"] + 1, "none": None}
+
+        return lax.while_loop(lambda c: c["n"] != 1, step, {"n": n, "steps": 0, "none": None})["steps"]
+
+    assert collatz(27) == 111
+    assert xpr.jit(collatz)(27) == 111
+    assert list(xpr.vmap(collatz)(jnp.arange(1, 8))) == [0, 1, 7, 2, 5, 8, 16]
+
+
+def test_loops_in_loops():
+    def f(n):
+        def row(c):
+            i, total = c
+            inner = lax.while_loop(lambda d: d[0] < i, lambda d: (d[0] + 1, d[1] + d[0]), (0, total))
+            return i + 1, inner[1]
+
+        return lax.while_loop(lambda c: c[0] < n, row, (0, 0))[1]
+
+    wanted = [sum(j for i in range(n) for j in range(i)) for n in range(7)]
+    assert [int(f(n)) for n in range(7)] == wanted
+    assert list(xpr.jit(xpr.vmap(f))(jnp.arange(7))) == wanted
+
+
+def test_disable_jit_runs_in_python():
+    seen = []
+    with xpr.disable_jit():
+        assert lax.while_loop(lambda x: x < 3, lambda x: seen.append(x) or x + 1, 0) == 3
+        assert lax.fori_loop(0, 3, lambda i, x: x + i, 0) == 3
+    assert [int(x) for x in seen] == [0, 1, 2]
+
+
+def test_unread_carries_are_dropped():
+    def f(x):
+        return lax.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1] * 2, c[2] + c[1]), (0, x, x))[1]
+
+    jaxpr = xpr.make_jaxpr(f)(1.0).jaxpr
+    smaller, _ = dce_jaxpr(jaxpr, [True])
+    core.check_jaxpr(smaller)
+    assert len(smaller.eqns[-1].outvars) == 2
+    close(core.eval_jaxpr(smaller, (), 1.0), [512.0])
+
+
+# -- Types
+
+
+@pytest.mark.parametrize("init, body", [
+    ("0.", "lambda c: c + np.float32(1)"), ("0", "lambda c: c + np.float32(1)"), ("0", "lambda c: c + 1.5"),
+    ("0.", "lambda c: c + np.float16(1)"), ("0", "lambda c: c + np.int8(1)"), ("np.float32(0)", "lambda c: 4."),
+    ("(0, 0.)", "lambda c: (c[0] + 1, c[1] + jnp.ones(()))"), ("0", "lambda c: c + np.uint8(1)"),
+])  # fmt: skip
+def test_weak_types_are_promoted_as_in_jax(init, body):
+    jax = pytest.importorskip("jax")
+
+    def run(jnp, lax):
+        names = {"np": np, "jnp": jnp}
+        first = (lambda c: c[0] < 3) if init.startswith("(") else (lambda c: c < 3)
+        return lax.while_loop(first, eval(body, names), eval(init, names))
+
+    peers.compare(body, peers.leaves(run(jnp, lax)), peers.leaves(run(jax.numpy, jax.lax)), 1e-6)
+
+
+def test_carries_that_differ_are_named():
+    def body(c):
+        return {"h": c["h"][:, None], "n": c["n"] * 1.5, "same": c["same"]}
+
+    with pytest.raises(CarryMismatch) as error:
+        lax.while_loop(lambda c: c["n"] < 3, body, {"h": jnp.ones(8), "n": np.int32(0), "same": 1.0})
+    lines = str(error.value).split("\n")
+    assert lines[0] == "while_loop: the body must give the carry with the types it takes."
+    assert lines[1] == "  carry['h']   in f32[8]   out f32[8,1]"
+    assert lines[2] == "  carry['n']   in i32[]    out f32[]"
+    assert lines[3].startswith("  the body is body at test_while_loop.py:") and "change the initial carry" in lines[4]
+    with pytest.raises(CarryMismatch, match="fori_loop: the body must give .*\n  carry   in i32"):
+        lax.fori_loop(0, 3, lambda i, c: c * 1.5, np.int32(0))
+    with pytest.raises(CarryMismatch, match=r"fori_loop: the body must give .*\n  carry\[1\]   in i32"):
+        xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: (c[0], c[1] * 1.5), (1, np.int32(0))))(3)
+    with pytest.raises(CarryMismatch, match="structure"):
+        lax.while_loop(lambda c: c < 3, lambda c: (c, 1), 0)
+
+
+def test_predicates_are_boolean_scalars():
+    with pytest.raises(
+        TypeError, match=r"(?s)the predicate must give a boolean scalar.*It gives i32\[\].*test_while_l"
+    ):
+        lax.while_loop(lambda c: c, lambda c: c + 1, 0)
+    with pytest.raises(TypeError, match=r"It gives bool\[3\]"):
+        lax.while_loop(lambda c: c < 0, lambda c: c + 1, jnp.ones(3))
+    with pytest.raises(TypeError, match="the predicate of a while_loop must be a function"):
+        lax.while_loop(True, lambda c: c, 0)
+    with pytest.raises(TypeError, match="the body of a while_loop must be a function"):
+        lax.while_loop(lambda c: c < 1, None, 0)
+
+
+def test_bounds_are_integers_of_one_type():
+    with pytest.raises(TypeError, match=r"bounds must be integer scalars, and `upper` is f32\[\]"):
+        lax.fori_loop(0, 3.0, lambda i, c: c, 0)
+    with pytest.raises(TypeError, match=r"of one type, and are i8\[\] and i16\[\]"):
+        lax.fori_loop(np.int8(0), np.int16(3), lambda i, c: c, 0)
+    with pytest.raises(ValueError, match="`unroll` is for bounds that are known"):
+        xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: c, 0, unroll=2))(3)
+    assert xpr.typeof(lax.fori_loop(0, np.int8(3), lambda i, c: i, np.int8(0))).dtype == np.int8
+
+
+def test_a_while_is_not_transposed():
+    def f(x):
+        return lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]
+
+    with pytest.raises(UnsupportedRule, match="while: no transpose rule.*vjp and"):
+        xpr.linear_transpose(f, 1.0)(1.0)
+
+
+# -- Rows that end apart
+
+
+def test_rows_stop_where_they_are_done():
+    x, n = STARTS, COUNTS
+    wanted = [unrolled(float(a), int(b)) for a, b in zip(x, n)]
+    close(xpr.vmap(waves)(x, n), wanted)
+    close(xpr.jit(xpr.vmap(waves, (None, 0)))(0.5, n), [unrolled(0.5, int(b)) for b in n])
+    close(xpr.vmap(waves, (0, None))(x, 5), [unrolled(float(a), 5) for a in x])
+    grid = xpr.jit(xpr.vmap(xpr.vmap(waves, (0, None)), (None, 0)))(x, n)
+    close(grid, [[unrolled(float(a), int(b)) for a in x] for b in n])
+    assert xpr.vmap(waves)(x[:0], n[:0]).shape == (0,)
+
+
+def test_a_mapped_loop_is_as_long_as_its_slowest_row():
+    """The predicate is worked out once for each step; what all rows share is carried once."""
+    text = str(xpr.make_jaxpr(xpr.vmap(lambda n: lax.fori_loop(0, n, lambda i, c: c + i, 0)))(COUNTS))
+    assert text.count(" lt ") == 2 and text.count("while[") == 1
+    steps = xpr.jit(xpr.vmap(lambda n: lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + 1), (0, 0))))
+    assert [list(x) for x in steps(COUNTS)] == [list(COUNTS)] * 2
+
+
+def test_loops_over_a_named_axis():
+    def f(x, n):
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + lax.psum(x, "rows")), (0, x))[1]
+
+    x = np.arange(3, dtype=np.float32)
+    close(xpr.vmap(f, (0, None), axis_name="rows")(x, 4), x + 12)
+    close(xpr.vmap(f, (0, 0), axis_name="rows")(x, np.array([0, 1, 4])), x + np.array([0, 3, 12]))
+    total = xpr.vmap(lambda x: lax.while_loop(lambda c: lax.psum(c, "rows") < 20, lambda c: c + 1, x), axis_name="rows")
+    close(total(x), x + 6)
+
+
+def shrinking(x, n, loop=lax.while_loop):
+    """After the last step of some rows the next derivative would be infinite."""
+    return loop(lambda c: c[0] < n, lambda c: (c[0] + 1, jnp.sqrt(c[1]) - 1.0), (0, x))[1]
+
+
+def test_finished_rows_do_not_spoil_gradients():
+    x, n = np.float32([1, 100, 0]), np.array([1, 2, 0])
+
+    def sum_of_rows(x):
+        return xpr.vmap(shrinking)(x, n).sum()
+
+    first = [xpr.grad(shrinking, 0)(a, int(b)) for a, b in zip(x, n)]
+    second = [xpr.grad(xpr.grad(lambda a, b: shrinking(a, b, python_loop)))(a, int(b)) for a, b in zip(x, n)]
+    close(xpr.vmap(xpr.grad(shrinking))(x, n), first)
+    close(xpr.grad(sum_of_rows)(x), first)
+    close(xpr.vmap(xpr.grad(xpr.grad(shrinking)))(x, n), second)
+    close(xpr.grad(lambda x: xpr.vmap(xpr.grad(shrinking))(x, n).sum())(x), second)
+
+
+def test_a_shared_constant_is_not_spoilt():
+    def f(a, x, n):
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, jnp.sqrt(c[1] * a) - 1.0), (0, x))[1]
+
+    x, n = np.float32([1, 100, 0]), np.array([1, 2, 0])
+    found = xpr.grad(lambda a: xpr.vmap(f, (None, 0, 0))(a, x, n).sum())(1.0)
+    close(found, sum(xpr.grad(f)(1.0, b, int(c)) for b, c in zip(x, n)))
+
+
+# -- Forward mode
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_jvp_and_linearize(n):
+    wanted = xpr.jvp(lambda x, a: unrolled(x, n, a), (0.3, 0.7), (1.0, 2.0))
+    close(xpr.jvp(lambda x, a: waves(x, n, a), (0.3, 0.7), (1.0, 2.0)), wanted)
+    out, linear = xpr.linearize(lambda x, a: waves(x, n, a), 0.3, 0.7)
+    close((out, linear(1.0, 2.0)), wanted)
+
+
+def test_symbolic_zeros_stay_symbolic():
+    """What has no tangent is not carried twice."""
+
+    def f(x):
+        def step(c):
+            i, y, z = c
+            return i + 1, y * 2.0, z + x
+
+        return lax.while_loop(lambda c: c[0] < 3, step, (0, 1.0, 1.0))[2]
+
+    eqn = xpr.make_jaxpr(lambda x: xpr.jvp(f, (x,), (x,)))(1.0).eqns[0]
+    assert [v.aval.str_short() for v in eqn.outvars] == ["i32[]", "f32[]", "f32[]", "f32[]"]
+    close(xpr.jvp(f, (2.0,), (1.0,)), [7.0, 3.0])
+
+
+# -- Reverse mode
+
+
+@pytest.mark.parametrize("slots", [2, 4, 64])
+def test_gradients_are_those_of_the_unrolled_loop(slots):
+    with xpr.while_checkpoints(slots):
+        assert number_of_slots() == slots
+        gradient = xpr.jit(xpr.grad(waves, (0, 2)))
+        for n in (0, 1, 2, 3, 5, 8, 33, 130):
+            close(gradient(0.3, n, 0.7), xpr.grad(unrolled, (0, 2))(0.3, n, 0.7))
+
+
+def test_checkpoints_are_a_power_of_two():
+    with xpr.while_checkpoints(7):
+        assert number_of_slots() == 4
+        close(xpr.grad(waves)(0.3, 20), xpr.grad(unrolled)(0.3, 20))
+    with xpr.while_checkpoints(0):
+        assert number_of_slots() == 2
+
+
+def test_the_setting_counts_under_jit():
+    f = xpr.jit(xpr.grad(waves))
+    assert "f32[65]" in str(f.trace(0.3, 4).jaxpr)
+    with xpr.while_checkpoints(8):
+        assert "f32[9]" in str(f.trace(0.3, 4).jaxpr)
+
+
+def test_second_derivatives():
+    with xpr.while_checkpoints(4):
+        for n in (0, 1, 3, 9):
+            wanted = xpr.grad(xpr.grad(unrolled))(0.3, n)
+            close(xpr.jit(xpr.hessian(waves))(0.3, n), wanted)
+            close(xpr.jit(xpr.grad(xpr.grad(waves)))(0.3, n), wanted)
+        mapped = [xpr.grad(xpr.grad(unrolled))(float(x), int(n)) for x, n in zip(STARTS, COUNTS)]
+        close(xpr.jit(xpr.vmap(xpr.hessian(waves)))(STARTS, COUNTS), mapped)
+        close(xpr.jit(xpr.vmap(xpr.grad(xpr.grad(waves))))(STARTS, COUNTS), mapped)
+        close(xpr.jit(xpr.grad(lambda x: xpr.vmap(xpr.grad(waves))(x, COUNTS).sum()))(STARTS), mapped)
+
+
+@pytest.mark.parametrize("slots", [2, 64])
+def test_gradients_of_rows(slots):
+    with xpr.while_checkpoints(slots):
+        wanted = [xpr.grad(unrolled)(float(x), int(n)) for x, n in zip(STARTS, COUNTS)]
+        close(xpr.jit(xpr.vmap(xpr.grad(waves)))(STARTS, COUNTS), wanted)
+        close(xpr.jit(xpr.grad(lambda x: xpr.vmap(waves)(x, COUNTS).sum()))(STARTS), wanted)
+        close(xpr.jit(xpr.jacrev(lambda x: xpr.vmap(waves)(x, COUNTS)))(STARTS), np.diag(wanted))
+        twice = xpr.vmap(xpr.vmap(xpr.grad(waves), (0, None)), (None, 0))(STARTS, COUNTS)
+        close(twice, [[xpr.grad(unrolled)(float(x), int(n)) for x in STARTS] for n in COUNTS])
+
+
+def test_pullbacks_of_rows_mapped_apart():
+    """Loops that were run in one program, or in several, and are gone back over in another."""
+    wanted = [xpr.grad(unrolled)(float(x), int(n)) for x, n in zip(STARTS, COUNTS)]
+    _, pulls = xpr.vmap(lambda x, n: xpr.vjp(lambda x: waves(x, n), x))(STARTS, COUNTS)
+    close(xpr.vmap(lambda pull: pull(1.0)[0])(pulls), wanted)
+    with xpr.while_checkpoints(2):
+        own = [xpr.vjp(lambda x, n=n: waves(x, n), jnp.asarray(x))[1] for x, n in zip(STARTS, COUNTS)]
+        rows = [jnp.stack(xs) for xs in zip(*map(xpr.tree.leaves, own))]
+        stacked = xpr.tree.unflatten(xpr.tree.structure(own[0]), rows)
+        close(xpr.vmap(lambda pull: pull(1.0)[0])(stacked), wanted)
+        close(xpr.jit(xpr.vmap(lambda pull: pull(1.0)[0]))(stacked), wanted)
+
+
+def test_fori_loop_with_traced_bounds():
+    w = np.float32([[0.3, -0.8], [0.5, 0.2]])
+
+    def f(w, x, n, loop=lax.fori_loop):
+        return loop(0, n, lambda i, h: jnp.tanh(w @ h + x / (1 + i)), x).sum()
+
+    def by_hand(w, x, n):
+        h = x
+        for i in range(n):
+            h = jnp.tanh(w @ h + x / (1 + i))
+        return h.sum()
+
+    x = np.float32([0.5, -1.0])
+    close(xpr.jit(xpr.grad(f, (0, 1)))(w, x, 6), xpr.grad(by_hand, (0, 1))(w, x, 6))
+    check_grads(lambda w, x: xpr.jit(f)(w, x, 4), (w, x), order=2, rtol=2e-2, atol=2e-2)
+
+
+def test_loops_within_loops_in_reverse():
+    def f(x, n, loop):
+        def row(c):
+            i, y = c
+            inner = loop(lambda d: d[0] < i, lambda d: (d[0] + 1, jnp.sin(d[1]) + x), (0, y))
+            return i + 1, inner[1] * x
+
+        return loop(lambda c: c[0] < n, row, (0, x))[1]
+
+    wanted = [xpr.grad(lambda x, n: f(x, n, python_loop))(0.7, n) for n in range(5)]
+    gradient = xpr.grad(lambda x, n: f(x, n, lax.while_loop))
+    with xpr.while_checkpoints(2):
+        close([xpr.jit(gradient)(0.7, n) for n in range(5)], wanted)
+        close(xpr.vmap(gradient, (None, 0))(0.7, np.arange(5)), wanted)
+
+
+def test_complex_carries():
+    def f(z, loop):
+        return jnp.abs(loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] * c[1] + 0.1j), (0, z))[1])
+
+    z = np.complex64(0.4 + 0.3j)
+    close(xpr.grad(lambda z: f(z, lax.while_loop))(z), xpr.grad(lambda z: f(z, python_loop))(z))
+
+
+def test_what_is_constant_is_computed_outside():
+    def f(w, n):
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * jnp.sin(w)), (0, 1.0))[1]
+
+    jaxpr = xpr.make_jaxpr(xpr.grad(f))(0.5, 3).jaxpr
+    assert any(eqn.primitive.name == "cos" for eqn in jaxpr.eqns)
+    close(xpr.grad(f)(0.5, 3), 3 * np.sin(0.5) ** 2 * np.cos(0.5))
+
+
+def test_integer_results_have_no_cotangents():
+    def f(x):
+        return lax.while_loop(lambda c: c[1] < 10.0, lambda c: (c[0] + 1, c[1] * x), (0, x))
+
+    (count, value), pull = xpr.vjp(f, 1.5)
+    assert count == 5
+    (ct,) = pull((np.zeros((), xpr.dtypes.float0), 1.0))
+    close(ct, 6 * 1.5**5)
+
+
+def test_memory_is_bounded():
+    def f(x, n):
+        return lax.fori_loop(0, n, lambda i, x: jnp.sin(x) * 1.1, x).sum()
+
+    with xpr.while_checkpoints(4):
+        compiled = xpr.jit(xpr.grad(f)).lower(jnp.ones(1000), 10_000).compile()
+        assert compiled.memory_analysis().temp_size_in_bytes < 20 * 4 * 1000
+        close(compiled(jnp.ones(1000), 10_000)[:2], xpr.jit(xpr.grad(lambda x: f(x, 10_000)))(jnp.ones(2)), 1e-4)
+
+
+OPERATIONS = [jnp.sin, jnp.tanh, lambda y: y * 0.9, lambda y: y + 0.3, lambda y: jnp.cos(y) * y]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(st.sampled_from(range(len(OPERATIONS))), min_size=1, max_size=3),
+    st.integers(0, 12),
+    st.sampled_from([2, 8]),
+)
+def test_random_bodies(chosen, n, slots):
+    def body(x):
+        def step(c):
+            i, y, z = c
+            for k in chosen:
+                y = OPERATIONS[k](y)
+            return i + 1, y + x * z, z * 0.5 + y
+
+        return step
+
+    def f(x, loop):
+        _, y, z = loop(lambda c: c[0] < n, body(x), (0, x, 1.0))
+        return y * z
+
+    with xpr.while_checkpoints(slots):
+        found = xpr.value_and_grad(lambda x: f(x, lax.while_loop))(0.4)
+    close(found, xpr.value_and_grad(lambda x: f(x, python_loop))(0.4), 1e-4)
