@@ -113,3 +113,18 @@ def test_missing_rules_are_named(use, part):
     nothing_p = Primitive("nothing")
     with pytest.raises(UnsupportedRule, match="def_abstract_eval"):
         nothing_p.bind(1.0)
+
+
+def test_parameters_of_equal_value_and_other_type_or_sign_differ():
+    times_p = Primitive("times_by")
+    times_p.def_abstract_eval(lambda x, *, by: x.update(dtype=np.result_type(x.dtype, type(by)).name))
+    times_p.def_lowering_as(lambda x, *, by: x * by)
+    ones = jnp.ones(2, jnp.int32)
+    with xpr.enable_x64(True):
+        assert times_p.bind(ones, by=2).dtype == np.int64
+        assert times_p.bind(ones, by=2.0).dtype == np.float64
+    sign_p = Primitive("sign_of_parameter")
+    sign_p.def_abstract_eval(lambda x, *, by: x)
+    sign_p.def_lowering_as(lambda x, *, by: x * jnp.copysign(1.0, by))
+    assert float(sign_p.bind(1.0, by=0.0)) == 1
+    assert float(sign_p.bind(1.0, by=-0.0)) == -1

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from functools import partial, wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +78,18 @@ def test_static_arguments_of_equal_value_and_other_type_differ():
     assert float(jitted(1)[0]) == 2.5 and float(jitted(True)[0]) == 1.5
 
 
+def test_static_arguments_of_equal_value_are_told_apart_inside_tuples_and_by_sign():
+    @partial(xpr.jit, static_argnums=1)
+    def times(x, by):
+        return x * by[0]
+
+    assert times(1, (2,)).dtype == np.int32
+    assert times(1, (2.0,)).dtype == np.float32
+    assert times(1, (True,)).dtype == np.int32
+    shifted = xpr.jit(lambda x, zero: x + jnp.copysign(1.0, zero), static_argnums=1)
+    assert float(shifted(1.0, 0.0)) == 2 and float(shifted(1.0, -0.0)) == 0
+
+
 def test_keyword_arguments_and_pytrees():
     jitted = xpr.jit(lambda p, *, scale: {"out": p["w"] * scale, "none": None})
     out = jitted({"w": jnp.ones(2)}, scale=3.0)
@@ -126,6 +139,29 @@ def test_decorator_with_options_and_methods():
 
     assert float(repeat(3, 2.0)) == 6
     assert float(Model().twice(2.0)) == 4
+
+
+def test_a_bound_method_is_as_much_a_jitted_function():
+    class Model:
+        @partial(xpr.jit, static_argnums=0)
+        def double(self, x):
+            """Twice."""
+            return x * 2
+
+    double = Model().double
+    assert float(double(2.0)) == 4 and double.__name__ == "double" and double.__doc__ == "Twice."
+    assert double.eval_shape(jnp.ones(3)).shape == (3,)
+    assert len(double.trace(1.0).jaxpr.eqns) == 1
+    assert float(double.lower(1.0).compile()(3.0)) == 6
+    double.clear_cache()
+    with pytest.raises(AttributeError, match="nothing"):
+        double.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("call", [xpr.jit(lambda x: x + 1), jnp.sin, jnp.negative, xpr.grad(lambda x: x * x)])
+def test_a_type_in_place_of_an_array(call):
+    with pytest.raises(TypeError, match="only the type of one.*eval_shape"):
+        call(xpr.ShapeDtypeStruct((), "float32"))
 
 
 def test_jvp_of_jit_traces_the_function_once():
@@ -207,6 +243,38 @@ def test_caches_keep_neither_functions_nor_arrays_alive():
     del fun, array
     gc.collect()
     assert [r() for r in refs] == [None, None]
+
+
+def jitted_with_a_rule_that_closes_over_it():
+    @xpr.custom_vjp
+    def inner(x):
+        return x * 2
+
+    def outer(x):
+        return inner(x)
+
+    jitted = xpr.jit(outer)
+    inner.defvjp(lambda x: (jitted(x), None), lambda _, ct: (ct * 2,))
+    return jitted
+
+
+def test_a_function_whose_own_rule_closes_over_it_is_not_kept_alive():
+    jitted = jitted_with_a_rule_that_closes_over_it()
+    assert float(xpr.grad(jitted)(1.0)) == 2
+    seen = weakref.ref(jitted.fun)
+    del jitted
+    gc.collect()
+    assert seen() is None
+
+
+def test_wraps_does_not_hand_on_what_was_traced():
+    def fun(x):
+        return x + 1
+
+    assert float(xpr.jit(fun)(1.0)) == 2
+    wrapped = wraps(fun)(lambda x: fun(x) * 10)
+    assert float(xpr.jit(wrapped)(1.0)) == 20
+    assert float(xpr.jit(fun)(1.0)) == 2
 
 
 def test_clear_caches_forgets_traces():

@@ -71,6 +71,7 @@ class Primitive(_CorePrimitive):
             transpose=missing("def_transpose"),
             batch=missing("def_batching"),
             multiple_results=multiple_results,
+            any_params=True,
         )
         register(self)
 

@@ -159,12 +159,21 @@ def host_value(x: Any, aval: ShapedArray) -> Any:
         return x
     if type(x) is int:
         return np.asarray(x, aval.dtype)  # an OverflowError where it doesn't fit
-    value = np.asarray(x)
+    value = _in_numpy(x)
     return value.astype(aval.dtype) if value.dtype != aval.dtype or isinstance(x, np.ndarray) else value
+
+
+def _in_numpy(x: Any) -> np.ndarray:
+    if hasattr(x, "aval") and not hasattr(x, "__array__"):
+        raise TypeError(
+            f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
+            "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."
+        )
+    return np.asarray(x)
 
 
 def buffer_of(x: Any, aval: ShapedArray) -> Any:
     """The device buffer of an array, NumPy array or scalar, in the dtype of `aval`."""
     if type(x) is Array:
         return x.buffer
-    return compiler.put(np.asarray(x, aval.dtype), aval, devices.default_device())
+    return compiler.put(np.asarray(_in_numpy(x), aval.dtype), aval, devices.default_device())

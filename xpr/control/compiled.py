@@ -16,6 +16,7 @@ from xpr.config import settings
 from xpr.control.xla_call import call
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.primitive import told_apart
 from xpr.transforms.stage import stage
 
 
@@ -42,7 +43,7 @@ class Compiled:
         if settings.disable_jit:
             return self.fun(*operands, **static)
         avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in operands])
-        key = (avals, settings.trace_key, *static.values())
+        key = (avals, settings.trace_key, *map(told_apart, static.values()))
         program = self.programs.get(key)
         if program is None:
             program = self.programs[key] = self.trace(avals, static)

@@ -29,6 +29,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context
 from xpr.errors import UnsupportedRule
@@ -67,6 +69,28 @@ def is_linear(operand: Any) -> bool:
     return type(operand) is Linear
 
 
+def told_apart(value: Any) -> Any:
+    """What stands for a parameter or a static argument in a key: 1, 1.0 and True are three things, so are 0.0 and -0.0.
+
+    Equality is taken at its word for anything but numbers, tuples and frozensets.
+    """
+    kind = type(value)
+    if kind is float or kind is complex:
+        return kind, repr(value)
+    if isinstance(value, tuple):
+        return kind, tuple([told_apart(each) for each in value])
+    if kind is frozenset:
+        return kind, frozenset([told_apart(each) for each in value])
+    if isinstance(value, np.generic):
+        return kind, value.tobytes()
+    return kind, value
+
+
+def key_of(params: dict[str, Any]) -> list[Any]:
+    """Parameters as a part of keys, told apart."""
+    return [(name, told_apart(value)) for name, value in params.items()]
+
+
 SLOTS = ("abstract", "reference", "lower", "jvp", "transpose", "batch")
 Rule = Callable[..., Any]
 
@@ -76,7 +100,8 @@ class Primitive:
 
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
-        "call", "faster_in_numpy", "effect", "dce", "hazard", "threaded", "typed", "plans", "__weakref__",
+        "call", "faster_in_numpy", "effect", "dce", "hazard", "threaded", "any_params",
+        "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +127,7 @@ class Primitive:
         dce: Rule | None = None,
         hazard: tuple[str, Rule] | None = None,
         threaded: Rule | None = None,
+        any_params: bool = False,
     ):
         self.name = name
         self.multiple_results = multiple_results
@@ -113,6 +139,7 @@ class Primitive:
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.hazard, self.threaded = effect, dce, hazard, threaded
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
+        self.any_params = any_params  # may be numbers of several types, which equality alone does not tell apart
         self.typed: dict[Any, list[ShapedArray]] = {}
         self.plans: dict[Any, Any] = {}  # how to run it eagerly, by operand types and parameters
         for slot in SLOTS:
@@ -135,7 +162,9 @@ class Primitive:
         """The types of the results, remembered by operand types and parameters."""
         if self.call:
             return self.abstract(avals, **params)
-        key: Any = avals if not params else (avals, *params.items())
+        key: Any = avals
+        if params:
+            key = (avals, *(key_of(params) if self.any_params else params.items()))
         try:
             return self.typed[key]
         except KeyError:

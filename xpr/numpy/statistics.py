@@ -37,9 +37,9 @@ def mean(
     >>> jnp.mean(jnp.array([[1, 2], [3, 5]]), axis=0)
     Array([2. , 3.5], dtype=float32)
     """
-    aval = getattr(a, "aval", None)
-    plain = aval is not None and aval.dtype in _PLAIN and not aval.weak_type and not dtypes.is_narrowed(aval.dtype)
-    if plain and dtype is where is out is None:
+    aval: Any = getattr(a, "aval", None)
+    simple = aval is not None and dtype is where is out is None
+    if simple and aval.dtype in _PLAIN and not aval.weak_type and not dtypes.is_narrowed(aval.dtype):
         return (_mean_program if is_eager() else _mean)(a, axes=reduced_axes(axis, aval.ndim), keepdims=keepdims)
     no_out("mean", out)
     a = as_operand(a)

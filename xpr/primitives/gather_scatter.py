@@ -146,6 +146,7 @@ gather_p = register(
         transpose=_gather_transpose,
         batch=_gather_batch,
         exact=True,
+        any_params=True,  # `fill_value`
         hazard=(INDEX, _gather_hazard),
     )
 )

@@ -24,7 +24,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, context, escaped, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
-from xpr.core.primitive import Primitive
+from xpr.core.primitive import Primitive, key_of
 from xpr.core.source import here
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.lower import lower_jaxpr, lower_operation
@@ -102,7 +102,7 @@ class EvalTrace(Trace):
                 key.append(_aval(x))
                 values = None
         if params:
-            key.extend(params.items())
+            key.extend(key_of(params) if primitive.any_params else params.items())
         try:
             plan = primitive.plans[tuple(key)]
         except (KeyError, TypeError):
