@@ -59,7 +59,8 @@ class Residuals:
         self.sources, self.linear = _linear_body(split.linear, wanted, plan)
         outvars = [*plan.carry_out, *plan.stacks]
         self.forward, _ = dce_jaxpr(whole.replace(outvars=outvars), [True] * len(outvars), keep_inputs=True)
-        once = whole.replace(outvars=plan.hoisted)
+        silent = [eqn for eqn in whole.eqns if not has_effect(eqn)]  # effects belong to the steps
+        once = whole.replace(outvars=plan.hoisted, eqns=silent)
         self.hoisted, _ = dce_jaxpr(once, [True] * len(plan.hoisted), keep_inputs=True)
 
     def is_constant(self) -> list[bool]:

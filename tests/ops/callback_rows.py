@@ -1,0 +1,44 @@
+"""Rows of xpr/control/callback.py: calls of Python functions, which here compute what NumPy does."""
+
+import numpy as np
+
+from tests.ops.table import FromTypes, Row, Sample, floats, integers
+from xpr.control.callback import debug_callback_p, io_callback_p, pure_callback_p
+from xpr.control.check_errors import Place, Places
+from xpr.control.checkify import check_p
+from xpr.core.avals import ShapedArray
+from xpr.errors import FailedCheckError
+
+
+def sine_and_sum(values, avals):
+    x, n = values
+    return [np.sin(x), (x * n.astype(x.dtype)).sum().astype(x.dtype)]
+
+
+def nothing(values, avals):
+    return []
+
+
+PLACE = Place(FailedCheckError, "'x'", lambda payload: "x", (ShapedArray((), np.dtype(np.float32)),), None)
+
+TYPES = FromTypes(lambda x, n: (x, x.update(shape=())))
+OPERANDS = (floats(2, 3), integers(2, 3))
+
+ROWS = [
+    Row(
+        pure_callback_p,
+        [Sample(*OPERANDS, callback=sine_and_sum, result_avals=TYPES, vmap_method="sequential")],
+        differentiable=False,
+    ),
+    Row(
+        io_callback_p,
+        [Sample(*OPERANDS, callback=sine_and_sum, result_avals=TYPES, ordered=False)],
+        differentiable=False,
+    ),
+    Row(debug_callback_p, [Sample(*OPERANDS, callback=nothing, ordered=False)], differentiable=False),
+    Row(
+        check_p,
+        [Sample(np.int32(0), np.float32(1), places=Places([PLACE]), debug=True)],
+        differentiable=False,
+    ),
+]
