@@ -154,7 +154,7 @@ def test_functions_without_a_rule():
 def test_printed():
     fun, _ = marked()
     text = str(xpr.make_jaxpr(fun)(1.0, 2.0))
-    assert "custom_vmap_call[" in text and "rule=rule" in text
+    assert "custom_vmap_call[" in text and "rule=<function rule>" in text
 
 
 # -- sequential_vmap

@@ -9,6 +9,8 @@
     │   │   └── NonConcreteBooleanIndexError (IndexError)
     │   └── UnexpectedTracerError            a tracer that outlived the function it was made for
     ├── JaxprTypeError                       (TypeError) a jaxpr that is not well formed or well typed
+    ├── JaxprSyntaxError                     (ValueError) text or a file that can't be read as a jaxpr
+    ├── HoleError                            (RuntimeError) what a text or a file could not hold was asked for
     ├── UnsupportedRule                      (NotImplementedError) a primitive has no rule for a transformation
     ├── CarryMismatch                        (TypeError) a loop's body gives a carry of other types than it takes
     ├── BranchMismatch                       (TypeError) the branches of a conditional give different types
@@ -38,6 +40,8 @@ __all__ = [
     "NonConcreteBooleanIndexError",
     "UnexpectedTracerError",
     "JaxprTypeError",
+    "JaxprSyntaxError",
+    "HoleError",
     "UnsupportedRule",
     "CarryMismatch",
     "BranchMismatch",
@@ -88,6 +92,17 @@ class UnexpectedTracerError(TracerError):
 
 class JaxprTypeError(XprError, TypeError):
     """A jaxpr that is not well formed or not well typed."""
+
+
+class JaxprSyntaxError(XprError, ValueError):
+    """Text that can't be read as a jaxpr; `line` and `column` say where, counted from 1, where they are known."""
+
+    line: int | None = None
+    column: int | None = None
+
+
+class HoleError(XprError, RuntimeError):
+    """A function or a constant was needed that the text or the file of a jaxpr could not hold."""
 
 
 class UnsupportedRule(XprError, NotImplementedError):

@@ -19,6 +19,7 @@ from xpr.control import custom_rules
 from xpr.control.tracing import Body, same_types, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.parameters import register_parameter
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.core.source import describe_function
 from xpr.errors import UnsupportedRule
@@ -31,6 +32,7 @@ from xpr.transforms.lower import lower_eqns
 from xpr.transforms.transpose import transpose_jaxpr
 
 
+@register_parameter
 class Four(NamedTuple):
     """Something for each of the four programs; the second and the last may be missing, None or empty."""
 

@@ -17,6 +17,8 @@ from xpr.core.jaxpr import Var as Var
 from xpr.core.jaxpr import eval_jaxpr as eval_jaxpr
 from xpr.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
 from xpr.core.jaxpr import subjaxprs as subjaxprs
+from xpr.core.jaxpr import unit as unit
+from xpr.core.jaxpr import unitvar as unitvar
 from xpr.core.primitive import Linear as Linear
 from xpr.core.primitive import Primitive as Primitive
 from xpr.core.primitive import Unsupported as Unsupported

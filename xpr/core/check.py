@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr.core import printer
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, subjaxprs, unitvar
 from xpr.core.source import summarize, text_of
 from xpr.errors import JaxprTypeError
 
@@ -23,7 +23,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     >>> xpr.core.check_jaxpr(xpr.make_jaxpr(lambda x: x * x)(3.0))
     """
     inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
-    bound: set[Var] = set()
+    bound: set[Var] = {unitvar}
     for var in [*inner.constvars, *inner.invars]:
         _bind(var, bound, inner, None)
     for eqn in inner.eqns:
@@ -41,7 +41,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
 def _bind(var: Any, bound: set[Var], jaxpr: Jaxpr, eqn: JaxprEqn | None) -> None:
     if not isinstance(var, Var):
         raise _error(jaxpr, eqn, f"a binder must be a variable, and this one is {var!r}")
-    if var in bound and not isinstance(var, DropVar):
+    if var in bound and not isinstance(var, (DropVar, UnitVar)):
         raise _error(jaxpr, eqn, "a variable is bound a second time", [var])
     bound.add(var)
 
@@ -78,13 +78,8 @@ def _same_type(a: ShapedArray, b: ShapedArray) -> bool:
 
 
 def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: Sequence[Var] = ()) -> JaxprTypeError:
-    lines = list(printer.format_eqns(jaxpr))
-    name = printer._Names(printer._all_used(jaxpr, set()))
-    for var in [*jaxpr.constvars, *jaxpr.invars]:
-        name(var)
-    for each in jaxpr.eqns:  # names are given in the order of the text
-        printer._equation(each, name)
-    subject = "".join(f" ({name(v)}:{v.aval.str_short()})" for v in variables)
+    lines, names = printer.eqns_and_names(jaxpr, variables)
+    subject = "".join(f" ({name}:{v.aval.str_short()})" for name, v in zip(names, variables))
     text = [f"check_jaxpr: {what}{subject}."]
     at = next((i for i, (e, _) in enumerate(lines) if e is eqn), None)
     if at is None:

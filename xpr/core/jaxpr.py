@@ -16,7 +16,8 @@ import numpy as np
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive
-from xpr.core.source import Source
+from xpr.core.source import Source, saved
+from xpr.dtypes import float0
 
 
 class Var:
@@ -44,6 +45,38 @@ class FillerVar(Var):
     """An argument that stands only to match the arguments of sibling jaxprs; printed with an underscore behind."""
 
     __slots__ = ()
+
+
+class Unit:
+    """The value of what is not needed: `unit`, printed as `*`. Its type holds nothing."""
+
+    __slots__ = ()
+    aval = ShapedArray((), float0)
+
+    def __repr__(self) -> str:
+        return "*"
+
+    def __reduce__(self) -> str:
+        return "unit"
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        return np.zeros((), float0)
+
+
+class UnitVar(Var):
+    """The variable of what is not needed: `unitvar`, printed as `*`. It is always bound, and its value is `unit`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "*"
+
+    def __reduce__(self) -> str:  # type: ignore[override]
+        return "unitvar"
+
+
+unit = Unit()
+unitvar = UnitVar(Unit.aval)
 
 
 class Literal:
@@ -83,8 +116,10 @@ class JaxprEqn:
         return _replaced(self, changes)
 
     def __repr__(self) -> str:
-        from_printer = _printer["eqn"]
-        return from_printer(self)
+        return _printer["eqn"](self)
+
+    def __reduce__(self) -> Any:
+        return JaxprEqn, (self.invars, self.outvars, self.primitive, self.params, saved(self.source))
 
 
 class Jaxpr:
@@ -113,6 +148,15 @@ class Jaxpr:
 
     def __repr__(self) -> str:
         return _printer["jaxpr"](self)
+
+    def __reduce__(self) -> Any:
+        return Jaxpr, (self.constvars, self.invars, self.outvars, self.eqns)
+
+    def pformat(
+        self, *, types: bool = True, source: bool = False, color: bool = False, width: int | None = None
+    ) -> str:
+        """The text of the program; see `xpr.jaxpr.pformat`."""
+        return _printer["jaxpr"](self, types=types, source=source, color=color, width=width)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -152,11 +196,17 @@ class ClosedJaxpr:
     def __repr__(self) -> str:
         return repr(self.jaxpr)
 
+    def pformat(
+        self, *, types: bool = True, source: bool = False, color: bool = False, width: int | None = None
+    ) -> str:
+        """The text of the program; see `xpr.jaxpr.pformat`."""
+        return self.jaxpr.pformat(types=types, source=source, color=color, width=width)
+
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
 
 
-_printer: dict[str, Callable[[Any], str]] = {}  # filled by core/printer.py, which stands on this file
+_printer: dict[str, Callable[..., str]] = {}  # filled by core/printer.py, which stands on this file
 
 
 def _replaced(record: Any, changes: dict[str, Any], without: tuple[str, ...] = ()) -> Any:
@@ -194,6 +244,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
         )
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
+    env[unitvar] = unit
     before = context.source
     try:
         for eqn in jaxpr.eqns:

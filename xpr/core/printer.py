@@ -1,119 +1,45 @@
-"""Text of jaxprs, as in JAX's documents.
-
-A document is laid out in the manner of Wadler's "A prettier printer": a group goes on one line where it fits in the
-width, and is broken at its own breaks where it does not.
-"""
+"""Text of jaxprs, as in JAX's documents: `{ lambda constants ; arguments. let equations in (results) }`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from xpr.core import jaxpr as language
-from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var
-from xpr.core.primitive import Primitive
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var
+from xpr.core.layout import Break, Comment, Group, Nest, Styled, layout, separated
+from xpr.core.literals import literal_text
+from xpr.core.parameters import is_structure, parameter_text
+from xpr.core.source import summarize, text_of
+from xpr.core.untyped import untyped_text
 
 WIDTH = 80
 
-# -- Documents: a str, or one of these.
-
-
-class _Break:
-    """A space, or a new line where its group is broken; `text` is what stands there on one line."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str = " "):
-        self.text = text
-
-
-class _Nest:
-    __slots__ = ("indent", "doc")
-
-    def __init__(self, indent: int, doc: Any):
-        self.indent, self.doc = indent, doc
-
-
-class _Group:
-    """Laid out on one line if that fits. `flat_width` is worked out once, bottom up."""
-
-    __slots__ = ("doc", "width")
-
-    def __init__(self, doc: Any):
-        self.doc = doc
-        self.width = _flat_width(doc)
-
-
-def _flat_width(doc: Any) -> int:
-    if isinstance(doc, str):
-        return len(doc)
-    if isinstance(doc, _Break):
-        return len(doc.text)
-    if isinstance(doc, list):
-        return sum(map(_flat_width, doc))
-    return doc.width if isinstance(doc, _Group) else _flat_width(doc.doc)
-
-
-def _layout(doc: Any, width: int) -> str:
-    out: list[str] = []
-    column = 0
-    stack: list[tuple[int, bool, Any]] = [(0, False, doc)]  # indent, broken, document
-    while stack:
-        indent, broken, doc = stack.pop()
-        if isinstance(doc, str):
-            out.append(doc)
-            column += len(doc)
-        elif isinstance(doc, list):
-            stack.extend((indent, broken, part) for part in reversed(doc))
-        elif isinstance(doc, _Nest):
-            stack.append((indent + doc.indent, broken, doc.doc))
-        elif isinstance(doc, _Group):
-            stack.append((indent, column + doc.width > width, doc.doc))
-        elif broken:
-            out.append("\n" + " " * indent)
-            column = indent
-        else:
-            out.append(doc.text)
-            column += len(doc.text)
-    return "".join(out)
-
-
-def _join(separator: Any, docs: list[Any]) -> list[Any]:
-    joined: list[Any] = []
-    for index, doc in enumerate(docs):
-        if index:
-            joined.append(separator)
-        joined.append(doc)
-    return joined
-
-
 # -- Names: a, b, ..., z, ba, bb, ... in order of first appearance, running on into nested jaxprs.
+
+_RESERVED = frozenset({"in", "let", "nan", "inf", "lambda"})
 
 
 class _Names:
     def __init__(self, used: set[Var]):
         self.names: dict[Var, str] = {}
         self.used = used
+        self.next = 0
 
-    def __call__(self, atom: Any) -> str:
-        if isinstance(atom, Literal):
-            return literal_text(atom)
-        if isinstance(atom, DropVar):
-            return "_"
-        if atom not in self.names:
-            self.names[atom] = letters(len(self.names)) + "_" * isinstance(atom, FillerVar)
-        return self.names[atom]
+    def __call__(self, var: Var) -> str:
+        if var in self.names:
+            return self.names[var]
+        if isinstance(var, (DropVar, UnitVar)):
+            return repr(var)
+        while letters(self.next) in _RESERVED:
+            self.next += 1
+        name = self.names[var] = letters(self.next) + "_" * isinstance(var, FillerVar)
+        self.next += 1
+        return name
 
-    def bind(self, var: Var) -> str:
-        """A binder in an equation: its name and type, `_` where nothing reads it."""
-        name = self(var) if var in self.used else "_"
-        return f"{name}:{var.aval.str_short()}"
-
-    def argument(self, var: Var) -> str:
-        return f"{self(var)}:{var.aval.str_short()}"
+    def bound(self, var: Var) -> str:
+        """The name of a result of an equation: `_` where nothing reads it."""
+        return self(var) if var in self.used else "_"
 
 
 def letters(index: int) -> str:
@@ -126,14 +52,91 @@ def letters(index: int) -> str:
             return digits
 
 
-def literal_text(literal: Literal) -> str:
-    value = np.asarray(literal.val)
-    if value.dtype.kind == "V" or value.dtype.kind not in "biufc":
-        return str(value.astype(np.float32)) if value.dtype.kind in "Vf" else str(value)
-    return str(value)
+# -- Styles: how a keyword, a type, a primitive and the name of a parameter are shown.
+
+_COLORS = {"keyword": "1;34", "type": "35", "primitive": "1;32", "parameter": "36"}
 
 
-# -- Jaxprs
+def _plain(text: str, what: str) -> Any:
+    return text
+
+
+def _colored(text: str, what: str) -> Any:
+    return Styled(text, _COLORS[what])
+
+
+# -- Documents
+
+
+class _Writer:
+    """Makes the documents of jaxprs; `style` shows words of each sort, `source` says whether lines are written, too."""
+
+    def __init__(self, used: set[Var], style: Callable[[str, str], Any] = _plain, source: bool = False):
+        self.name, self.style, self.source = _Names(used), style, source
+
+    def jaxpr(self, jaxpr: Jaxpr) -> Any:
+        constants = separated(" ", [self.binder(v, self.name(v)) for v in jaxpr.constvars])
+        arguments = separated(" ", [self.binder(v, self.name(v)) for v in jaxpr.invars])
+        keyword = self.style
+        header = [
+            "{ ",
+            keyword("lambda", "keyword"),
+            " ",
+            *constants,
+            "; ",
+            *arguments,
+            ". ",
+            keyword("let", "keyword"),
+        ]
+        eqns = [self.equation(eqn) for eqn in jaxpr.eqns]
+        outs = ", ".join(map(self.atom, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")
+        body = [Nest(2, [Break(), *separated(Break("; "), eqns)])] if eqns else []
+        return Group([Nest(2, [*header, *body, Break(), keyword("in", "keyword"), f" ({outs}) }}"])])
+
+    def binder(self, var: Var, name: str) -> Any:
+        if isinstance(var, UnitVar):
+            return name
+        return [f"{name}:", self.style(var.aval.str_short(), "type")]
+
+    def atom(self, atom: Any) -> str:
+        return literal_text(atom) if isinstance(atom, Literal) else self.name(atom)
+
+    def equation(self, eqn: JaxprEqn) -> Any:
+        operands = [
+            f" {literal_text(atom, eqn.invars, eqn.outvars) if isinstance(atom, Literal) else self.name(atom)}"
+            for atom in eqn.invars
+        ]
+        binders = separated(" ", [self.binder(v, self.name.bound(v)) for v in eqn.outvars])
+        head = [*binders, " = " if binders else "= ", self.style(eqn.primitive.name, "primitive")]
+        comment = [Comment(_line(eqn))] if self.source and eqn.source else []
+        return [*head, *comment, self.parameters(eqn.params), "".join(operands)]
+
+    def parameters(self, params: dict[str, Any]) -> Any:
+        if not params:
+            return ""
+        pairs = [[self.style(key, "parameter"), "=", self.value(value)] for key, value in sorted(params.items())]
+        return Group(["[", Nest(2, [Break(""), *separated(Break(), pairs)]), Break(""), "]"])
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, ClosedJaxpr):
+            value = value.jaxpr
+        if isinstance(value, Jaxpr):
+            return self.jaxpr(value)
+        if isinstance(value, (tuple, list)) and any(isinstance(item, (Jaxpr, ClosedJaxpr)) for item in value):
+            opening, items = "(", [self.value(item) for item in value]
+            if is_structure(value):
+                opening = f"{type(value).__name__}("
+                items = [[f"{field}=", item] for field, item in zip(value._fields, items)]  # type: ignore[union-attr]
+            return Group([opening, Nest(2, [Break(), *separated(Break(), items)]), Break(), ")"])
+        return parameter_text(value)
+
+
+def _line(eqn: JaxprEqn) -> str:
+    line = text_of(eqn.source)
+    return summarize(eqn.source) + (f": {line}" if line else "")
+
+
+# -- Whole texts
 
 
 def _all_used(jaxpr: Jaxpr, used: set[Var]) -> set[Var]:
@@ -144,80 +147,54 @@ def _all_used(jaxpr: Jaxpr, used: set[Var]) -> set[Var]:
     return used
 
 
-def _document(jaxpr: Jaxpr, name: _Names) -> Any:
-    constants = " ".join(map(name.argument, jaxpr.constvars))
-    arguments = " ".join(map(name.argument, jaxpr.invars))
-    header = f"{{ lambda {constants}; {arguments}. let"
-    eqns = [_equation(eqn, name) for eqn in jaxpr.eqns]
-    outs = ", ".join(map(name, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")
-    body = [_Nest(2, [_Break(), *_join(_Break("; "), eqns)])] if eqns else []
-    return _Group([_Nest(2, [header, *body, _Break(), f"in ({outs}) }}"])])
+def pformat(
+    jaxpr: Jaxpr | ClosedJaxpr,
+    *,
+    types: bool = True,
+    source: bool = False,
+    color: bool = False,
+    width: int | None = None,
+) -> str:
+    """The text of a jaxpr.
 
+    Args:
+      jaxpr: the program; the values of its constants are not shown.
+      types: whether variables are shown with their types. Without them the text is laid out as JAX did in 2020, with
+        one parameter in a line, at any width, and it can't be read back.
+      source: whether the user's line is written behind each equation.
+      color: whether keywords, types, primitives and names of parameters are coloured, by ANSI escape sequences.
+      width: the columns to fit in where that can be done; 80 if not given.
 
-def _equation(eqn: JaxprEqn, name: _Names) -> Any:
-    operands = [" " + name(atom) for atom in eqn.invars]
-    binders = " ".join(map(name.bind, eqn.outvars))
-    params = _parameters(eqn.params, name)
-    return [binders, " = " if binders else "= ", eqn.primitive.name, params, "".join(operands)]
-
-
-def _parameters(params: dict[str, Any], name: _Names) -> Any:
-    if not params:
-        return ""
-    pairs = [[f"{key}=", _value(value, name)] for key, value in sorted(params.items())]
-    return _Group(["[", _Nest(2, [_Break(""), *_join(_Break(), pairs)]), _Break(""), "]"])
-
-
-def _value(value: Any, name: _Names) -> Any:
-    if isinstance(value, ClosedJaxpr):
-        value = value.jaxpr
-    if isinstance(value, Jaxpr):
-        return _document(value, name)
-    if isinstance(value, (tuple, list)) and any(isinstance(item, (Jaxpr, ClosedJaxpr)) for item in value):
-        return _Group(["(", _Nest(2, [_Break(), *_join(_Break(), [_value(v, name) for v in value])]), _Break(), ")"])
-    return parameter_text(value)
-
-
-def parameter_text(value: Any) -> str:
-    """How a parameter that holds no jaxpr is written."""
-    if isinstance(value, np.dtype):
-        return value.name
-    if isinstance(value, type):
-        return value.__name__
-    if isinstance(value, ShapedArray):
-        return value.str_short()
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-        inner = ", ".join(repr(item) if type(item) is str else parameter_text(item) for item in value)
-        inner += "," if len(value) == 1 and type(value) is tuple else ""
-        return f"({inner})" if type(value) is tuple else f"[{inner}]"
-    if isinstance(value, (Primitive, str)):
-        return str(value)
-    if callable(value):
-        return getattr(value, "__name__", type(value).__name__)
-    return str(value)
-
-
-def pformat(jaxpr: Jaxpr | ClosedJaxpr, width: int = WIDTH) -> str:
-    """The text of a jaxpr, broken to fit `width` columns where it can."""
+    >>> import xpr
+    >>> closed = xpr.make_jaxpr(lambda x: xpr.lax.sin(x) * 2.0)(1.0)
+    >>> print(closed.pformat(types=False))
+    { lambda  ; a.
+      let b = sin a
+          c = mul b 2.0
+      in (c,) }
+    """
     inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
-    return _layout(_document(inner, _Names(_all_used(inner, set()))), width)
+    if not types:
+        return untyped_text(inner, _Names, _line if source else None)
+    writer = _Writer(_all_used(inner, set()), _colored if color else _plain, source)
+    return layout(writer.jaxpr(inner), WIDTH if width is None else width)
 
 
-def format_eqns(jaxpr: Jaxpr) -> Iterator[tuple[JaxprEqn, str]]:
-    """The equations of a jaxpr, each with its text, named as in the text of the whole."""
-    name = _Names(_all_used(jaxpr, set()))
+def eqns_and_names(jaxpr: Jaxpr, variables: Sequence[Var]) -> tuple[list[tuple[JaxprEqn, str]], list[str]]:
+    """The equations of a jaxpr, each with its text, and the names that these variables have there."""
+    writer = _Writer(_all_used(jaxpr, set()))
     for var in [*jaxpr.constvars, *jaxpr.invars]:
-        name(var)
-    for eqn in jaxpr.eqns:
-        yield eqn, _layout(_equation(eqn, name), WIDTH)
+        writer.name(var)
+    eqns = [(eqn, layout(writer.equation(eqn), WIDTH)) for eqn in jaxpr.eqns]
+    return eqns, list(map(writer.name, variables))
 
 
 def format_eqn(eqn: JaxprEqn) -> str:
     """One equation by itself, named from `a`."""
-    name = _Names(set(eqn.outvars))
+    writer = _Writer(set(eqn.outvars))
     for var in eqn.invars:
-        name(var)
-    return _layout(_equation(eqn, name), WIDTH)
+        writer.atom(var)
+    return layout(writer.equation(eqn), WIDTH)
 
 
 language._printer.update(jaxpr=pformat, eqn=format_eqn)

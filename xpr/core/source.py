@@ -12,7 +12,25 @@ from types import CodeType
 
 import numpy as np
 
-Source = tuple[CodeType, int] | tuple[CodeType, int, str]  # see `cotangent_of` for the third
+
+class SavedLine:
+    """What stands for a code object in a program that was saved: the file, the line and the function's name."""
+
+    __slots__ = ("co_filename", "co_firstlineno", "co_name")
+
+    def __init__(self, filename: str, line: int, name: str):
+        self.co_filename, self.co_firstlineno, self.co_name = filename, line, name
+
+    def __reduce__(self) -> tuple[type, tuple[str, int, str]]:
+        return SavedLine, (self.co_filename, self.co_firstlineno, self.co_name)
+
+    def co_positions(self) -> tuple[()]:
+        """None: the line is known, and offsets are not."""
+        return ()
+
+
+Code = CodeType | SavedLine
+Source = tuple[Code, int] | tuple[Code, int, str]  # see `cotangent_of` for the third
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = (
@@ -59,6 +77,14 @@ def line_number(source: Source) -> int:
         if 2 * index == offset and start is not None:
             return start
     return code.co_firstlineno
+
+
+def saved(source: Source | None) -> Source | None:
+    """The same line as data, which can be written to a file and copied."""
+    if source is None or isinstance(source[0], SavedLine):
+        return source
+    code = source[0]
+    return (SavedLine(code.co_filename, line_number(source), code.co_name), 0, *source[2:])  # type: ignore[return-value]
 
 
 def summarize(source: Source | None) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.parameters import register_parameter
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.primitives.convolution_lowering import lower_convolution
 from xpr.primitives.dot import bilinear_jvp
@@ -39,6 +40,7 @@ from xpr.primitives.sliding import Pads, count_windows, dilated
 Axes = tuple[int, ...]
 
 
+@register_parameter
 class ConvDimensionNumbers(NamedTuple):
     """Where the axes of a convolution are.
 

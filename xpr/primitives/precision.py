@@ -10,10 +10,12 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
+from xpr.core.parameters import register_parameter
 
 # -- Precision
 
 
+@register_parameter
 class Precision(Enum):
     """How exactly accelerators multiply float32: in one bfloat16 or tensorfloat32 pass, in several, or in float32.
 

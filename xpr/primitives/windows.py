@@ -22,11 +22,13 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray
+from xpr.core.parameters import register_parameter
 from xpr.dtypes import INTEGERS
 
 Shape = tuple[int, ...]
 
 
+@register_parameter
 class GatherScatterMode(enum.Enum):
     """What happens to windows that lie partly outside of the operand.
 
@@ -64,6 +66,7 @@ _MODES: dict[Any, GatherScatterMode] = {
 }
 
 
+@register_parameter
 class GatherDimensionNumbers(NamedTuple):
     """Which axes are which in `lax.gather(operand, start_indices, ...)`.
 
@@ -82,6 +85,7 @@ class GatherDimensionNumbers(NamedTuple):
     start_indices_batching_dims: Shape = ()
 
 
+@register_parameter
 class ScatterDimensionNumbers(NamedTuple):
     """Which axes are which in `lax.scatter(operand, scatter_indices, updates, ...)`, which writes what a gather reads.
 

@@ -1,0 +1,170 @@
+"""Parameters of equations as text: what is written tells what kind of value it is, so that it can be read back.
+
+None, True, 3, -0.5, nan, 1j    themselves; NumPy scalars with their dtype, `0.5:f32`
+int32  f32[2,3]                 a dtype; the type of an array
+inner  'two words'              a string: quoted where it is no plain word, or where the word means something else
+(1, 2)  [1, 2]                  tuples and lists, in which all strings are quoted
+Precision.HIGHEST               a member of an enumeration, by the name of its class
+Window(strides=(1,))            a named tuple, by the name of its class
+<primitive ge>                  a primitive
+<function relu>                 a Python function, or another object that text can't hold: it is read as a `Hole`
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Any, TypeVar
+
+import numpy as np
+
+from xpr.core.avals import ShapedArray
+from xpr.core.literals import KINDS, scalar_text
+from xpr.core.primitive import Primitive
+from xpr.dtypes import float0, short_name
+from xpr.errors import HoleError
+
+Class = TypeVar("Class", bound=type)
+
+STRUCTURES: dict[str, Any] = {}  # the classes of enumerations and named tuples that parameters may be, by name
+DTYPE_NAMES: dict[str, np.dtype] = {dtype.name: dtype for dtype in KINDS if dtype != float0} | {"float0": float0}
+RESERVED = frozenset({"None", "True", "False", "nan", "inf"})
+
+_PLAIN = re.compile(r"[A-Za-z_][\w-]*|<lambda>")
+_INTERNAL_NAME = re.compile(r"[A-Za-z_]\w*|<lambda>")
+
+
+def register_parameter(cls: Class) -> Class:
+    """Makes an `Enum` or `NamedTuple` class known to those who read jaxprs, by its name.
+
+    Raises:
+      ValueError: another class of that name is known.
+
+    >>> from typing import NamedTuple
+    >>> from xpr.extend import register_parameter
+    >>> @register_parameter
+    ... class Border(NamedTuple):
+    ...     width: int
+    """
+    known = STRUCTURES.setdefault(cls.__name__, cls)
+    if known is not cls and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(f"{cls.__name__} is the name of {known.__module__}.{known.__qualname__}; choose another one.")
+    STRUCTURES[cls.__name__] = cls
+    return cls
+
+
+class Hole:
+    """What stands where a program held something that text can't hold: a function, or the value of a constant.
+
+    Calling it, reading its attributes and making an array of it raise `HoleError`. Two holes are equal that are written
+    alike.
+    """
+
+    __slots__ = ("kind", "name")
+
+    def __init__(self, kind: str, name: str):
+        self.kind, self.name = kind, name
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name if _INTERNAL_NAME.fullmatch(self.name) else repr(self.name)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hole) and (self.kind, self.name) == (other.kind, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.name))
+
+    def _fail(self) -> HoleError:
+        return HoleError(
+            f"{self!r} is a hole: this program was read from text, which can't hold Python objects. "
+            f"Give it when reading: functions={{{self.name!r}: ...}}."
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._fail()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._fail()
+
+
+class ConstantHole:
+    """A constant whose value is not known, with its type.
+
+    Raises:
+      HoleError: its value is asked for.
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"<constant {self.aval.str_short()}>"
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise HoleError(
+            f"A constant of type {self.aval.str_short()} has no value: this program was read from text, which holds "
+            "none. Give the constants when reading: parse(text, constants=[...])."
+        )
+
+
+def is_structure(value: Any) -> bool:
+    """Whether a parameter is a named tuple."""
+    return isinstance(value, tuple) and hasattr(type(value), "_fields")
+
+
+def string_text(text: str) -> str:
+    """A string as a parameter of its own: bare where that can't be taken for anything else."""
+    plain = _PLAIN.fullmatch(text) and text not in RESERVED and text not in DTYPE_NAMES
+    return text if plain else repr(text)
+
+
+def parameter_text(value: Any) -> str:
+    """How a parameter that holds no jaxpr is written."""
+    return string_text(value) if type(value) is str else _item_text(value)
+
+
+def _item_text(value: Any) -> str:
+    kind = type(value)
+    if kind is tuple:
+        return f"({', '.join(map(_item_text, value))}{',' if len(value) == 1 else ''})"
+    if kind is list:
+        return f"[{', '.join(map(_item_text, value))}]"
+    if value is None or kind in (bool, int, float, complex, str, Hole):
+        return repr(value)
+    if isinstance(value, ShapedArray):
+        return value.str_short()
+    if isinstance(value, (np.dtype, type)):
+        return _dtype_text(value)
+    if isinstance(value, Primitive):
+        return f"<primitive {value.name if _INTERNAL_NAME.fullmatch(value.name) else repr(value.name)}>"
+    if isinstance(value, enum.Enum):
+        return f"{kind.__name__}.{value.name}"
+    if is_structure(value):
+        fields = ", ".join(f"{name}={_item_text(item)}" for name, item in zip(kind._fields, value))
+        return f"{kind.__name__}({fields})"
+    if isinstance(value, np.generic) and value.dtype in KINDS:
+        return f"{scalar_text(value, value.dtype)}:{short_name(value.dtype)}"
+    return repr(hole_of(value))
+
+
+def _dtype_text(value: Any) -> str:
+    try:
+        dtype = np.dtype(value) if value not in (int, float, bool, complex, object) else None
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype not in KINDS:
+        return repr(Hole("type", value.__name__ if isinstance(value, type) else str(value)))
+    return "float0" if dtype == float0 else dtype.name
+
+
+def hole_of(value: Any) -> Hole:
+    """The hole that is left of an object where a program is written as text."""
+    if isinstance(value, Hole):
+        return value
+    if callable(value):
+        return Hole("function", str(getattr(value, "__name__", type(value).__name__)))
+    return Hole(type(value).__name__, str(value))
