@@ -399,6 +399,54 @@ def test_what_is_constant_is_computed_outside():
     close(xpr.grad(f)(0.5, 3), 3 * np.sin(0.5) ** 2 * np.cos(0.5))
 
 
+def test_only_what_derivatives_need_is_saved():
+    """Not a sum, nor what the carry only passes on; what the steps depend on is."""
+
+    def f(x, n):
+        def step(c):
+            i, big, y, total = c
+            return i + 1, big, jnp.sin(y) * big.sum(), total + y
+
+        return lax.while_loop(lambda c: c[0] < n, step, (0, x * jnp.ones(7), x, 0.0))[3]
+
+    (eqn,) = [e for e in xpr.make_jaxpr(xpr.grad(f))(0.1, 3).eqns if e.primitive.name == "while_saving"]
+    assert [v.aval.str_short() for v in eqn.outvars[5:]] == ["f32[65]"]
+
+    def by_hand(x):
+        y, total = x, 0.0
+        for _ in range(3):
+            y, total = jnp.sin(y) * 7 * x, total + y
+        return total
+
+    close(xpr.grad(f)(0.1, 3), xpr.grad(by_hand)(0.1))
+    close(xpr.grad(xpr.grad(f))(0.1, 3), xpr.grad(xpr.grad(by_hand))(0.1))
+    close(xpr.vmap(xpr.grad(f), (None, 0))(0.1, np.array([3, 0])), [xpr.grad(by_hand)(0.1), 0.0])
+
+
+def test_a_linear_loop_saves_nothing():
+    def f(x, n):
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 0.5), (0, x))[1]
+
+    assert "f32[65" not in str(xpr.make_jaxpr(xpr.grad(f))(1.0, 3))
+    close(xpr.vmap(xpr.grad(f), (None, 0))(1.0, np.arange(4)), [1, 0.5, 0.25, 0.125])
+
+
+def test_effects_happen_once():
+    seen = []
+
+    def f(x):
+        def step(y):
+            xpr.debug.callback(lambda v: seen.append(float(v)), y)
+            return y * x
+
+        return lax.while_loop(lambda y: y < 10.0, step, x)
+
+    with xpr.while_checkpoints(2):
+        close(xpr.jit(xpr.grad(f))(2.0), 32.0)
+    xpr.effects_barrier()
+    assert sorted(seen) == [2.0, 4.0, 8.0]
+
+
 def test_integer_results_have_no_cotangents():
     def f(x):
         return lax.while_loop(lambda c: c[1] < 10.0, lambda c: (c[0] + 1, c[1] * x), (0, x))

@@ -74,7 +74,8 @@ ROWS = [
     ], skip={"transpose": NOT_LINEAR}),
     Row(while_saving_p, [
         Sample(LIMIT, floats(2), START, floats(2, salt=1), floats(), cond_jaxpr=part(fewer, 0, 2, 3, 4), cond_nconsts=1,
-               body_jaxpr=part(turn, 1, 2, 3, 4), body_nconsts=1, slots=4),
+               body_jaxpr=part(turn, 1, 2, 3, 4), body_nconsts=1, saved=(False, True, True),
+               slots=4),
     ], skip={"transpose": NOT_LINEAR, "vmap": APART, "commute": APART}),
     Row(while_fold_p, [fold(4, False), fold(4, True), fold(0, True)],
         skip={"transpose": "sometimes it is not linear", "vmap": MADE_UP, "commute": "sometimes " + MADE_UP}),

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from xpr.config import settings
-from xpr.control.while_loop import repeat
+from xpr.control.while_loop import picked, repeat
 from xpr.core.avals import aval_of
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import iota
@@ -94,7 +94,7 @@ def read(stores: Arrays, slot: Any) -> list[Any]:
 
 
 def run_and_save(
-    going: Callable[..., Any], step: Callable[..., Arrays], carry: Arrays, slots: int
+    going: Callable[..., Any], step: Callable[..., Arrays], carry: Arrays, slots: int, saved: Sequence[bool]
 ) -> tuple[list[Any], Any, list[Any]]:
     """Runs a loop.
 
@@ -103,17 +103,18 @@ def run_and_save(
       step: of the same, gives the next carry.
       carry: the first carry.
       slots: a power of two.
+      saved: which of the carry is kept.
     Returns:
-      The last carry, the number of steps, and the stores.
+      The last carry, the number of steps, and the stores of what is saved.
     """
     n = len(carry)
 
     def advance(count: Any, *state: Any) -> list[Any]:
         carry, stores = state[:n], state[n:]
         slot = slot_for(count, exponent_at(count, slots), slots)
-        return [e.add(count, ONE), *step(count, *carry), *write(stores, carry, slot)]
+        return [e.add(count, ONE), *step(count, *carry), *write(stores, picked(carry, saved), slot)]
 
-    start = [ZERO, *carry, *empty_stores(carry, slots)]
+    start = [ZERO, *carry, *empty_stores(picked(carry, saved), slots)]
     count, *state = repeat(lambda count, *state: going(count, *state[:n]), advance, start)
     return state[:n], count, state[n:]
 
@@ -146,6 +147,9 @@ def fold_backward(
     """Carries a state along the steps of a loop in reverse; otherwise as `fold_forward`."""
     n = len(stores)
     last = e.sub(total, ONE)
+    if not n:
+        start = [last, *state]
+        return repeat(lambda at, *_: e.ge(at, ZERO), lambda at, *xs: [e.sub(at, ONE), *along(at, *xs)], start)[1:]
     exponent = exponent_at(last, slots)
 
     def back(at: Any, top: Any, marks: Any, *values: Any) -> list[Any]:

@@ -334,7 +334,7 @@ def _of_equal_strides(size: int, fold: Fold, at: Fold) -> tuple[Fold, Fold]:
     def again(*args: Any) -> list[Any]:
         move = partial(eval_jaxpr, fold.forward, (), *args[:n])
         start = read(args[n:], ZERO)
-        return run_and_save(lambda count, *_: lt(count, longest), move, start, fold.slots)[2]
+        return run_and_save(lambda count, *_: lt(count, longest), move, start, fold.slots, [True] * len(start))[2]
 
     dims = [*at.consts, *(None if d is None else 0 for d in at.stores)]
     stores, store_dims = batch_flat(again, size, values, dims)

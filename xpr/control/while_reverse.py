@@ -1,8 +1,9 @@
 """Reverse mode of `while`: the loop is run once, saving checkpoints, and gone over backwards from them.
 
-`while_saving` is that run. Its operands and parameters are those of `while`, and the number of slots; its results are
-`carry | total, count | stores`: the last carry, how many steps the loop took, in all and by this row of it, and the
-checkpoints, of control/while_checkpoints.py. Linearizing a `while` makes one, and a `while_fold` that carries tangents.
+`while_saving` is that run. Its operands and parameters are those of `while`, with the number of slots and which of the
+carry is `saved`; its results are `carry | total, count | stores`: the last carry, how many steps the loop took, in all
+and by this row of it, and the checkpoints, see control/while_checkpoints.py. Linearizing a `while` makes one, and a
+`while_fold` that carries tangents.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from xpr.backend.stablehlo import Builder, Value
-from xpr.control.activity import Flags, settle
+from xpr.control.activity import Flags, settle, spread
 from xpr.control.while_checkpoints import ONE, ZERO, exponent_at, number_of_slots, run_and_save, slot_for, write
 from xpr.control.while_fold import COUNT, Fold, bind_fold
 from xpr.control.while_loop import Loop, bind_while, loop_abstract, map_loop, picked, while_p, with_tangents
@@ -21,8 +22,9 @@ from xpr.core.interpreter import current
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives.elementwise import add_p, sub
-from xpr.transforms.dce import has_effect
+from xpr.transforms.dce import dce_jaxpr, has_effect
 from xpr.transforms.evaluate import reference_eval, run_operation
+from xpr.transforms.flat import as_array
 from xpr.transforms.jvp import with_zeros
 from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
 from xpr.transforms.lower import constants, lower_eqns
@@ -31,19 +33,19 @@ from xpr.transforms.stage import stage
 # -- while_saving
 
 
-def bind_saving(loop: Loop, slots: int) -> list[Any]:
-    return while_saving_p.bind(*loop.operands, **loop.params, slots=slots)
+def bind_saving(loop: Loop, slots: int, saved: Sequence[bool]) -> list[Any]:
+    return while_saving_p.bind(*loop.operands, **loop.params, saved=tuple(saved), slots=slots)
 
 
-def _saving_abstract(avals: Sequence[ShapedArray], *, slots: int, **params: Any) -> list[ShapedArray]:
+def _saving_abstract(avals: Sequence[ShapedArray], *, slots: int, saved: Flags, **params: Any) -> list[ShapedArray]:
     carry = loop_abstract(avals, **params)
-    stores = [ShapedArray((slots + 1, *a.shape), a.dtype) for a in Loop.of(avals, **params).carry]
+    stores = [ShapedArray((slots + 1, *a.shape), a.dtype) for a in picked(Loop.of(avals, **params).carry, saved)]
     return [*carry, COUNT, COUNT, *stores]
 
 
 def _saving_loops(avals: Sequence[ShapedArray], params: dict[str, Any]) -> ClosedJaxpr:
     """The run as a program, remembered with the body."""
-    memo, slots = params["body_jaxpr"].memo, params["slots"]
+    memo = params["body_jaxpr"].memo
     key = ("saving", *avals, *(params[name] for name in sorted(params)))
     if key not in memo:
 
@@ -56,7 +58,7 @@ def _saving_loops(avals: Sequence[ShapedArray], params: dict[str, Any]) -> Close
             def step(_: Any, *carry: Any) -> list[Any]:
                 return eval_jaxpr(loop.body, (), *loop.body_consts, *carry)
 
-            carry, count, stores = run_and_save(going, step, loop.carry, slots)
+            carry, count, stores = run_and_save(going, step, loop.carry, params["slots"], params["saved"])
             return [*carry, count, count, *stores]
 
         memo[key] = stage(run, avals)
@@ -73,38 +75,35 @@ def _saving_reference(values: Sequence[Any], **params: Any) -> list[Any]:
     return reference_eval(closed.jaxpr, closed.consts, *values)
 
 
-def _saving_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, **params: Any) -> Any:
-    """The run of the loop that carries tangents too."""
+def _saving_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, saved: Flags, **params: Any) -> Any:
+    """The run of the loop that carries tangents too, and saves those of what was saved."""
     loop, active = with_tangents(Loop.of(primals, **params), Loop.of(tangents, **params))
-    n, m = len(active), sum(active)
-    outs = bind_saving(loop, slots)
-    carry, t_carry, counts = outs[:n], outs[n : n + m], outs[n + m : n + m + 2]
-    stores, t_stores = outs[n + m + 2 : 2 * n + m + 2], outs[2 * n + m + 2 :]
-    zeros = [Zero(aval_of(x).to_tangent_aval()) for x in counts]
-    out_tangents = [
-        *with_zeros(t_carry, active, [aval_of(x) for x in carry]),
-        *zeros,
-        *with_zeros(t_stores, active, [aval_of(x) for x in stores]),
-    ]
-    return [*carry, *counts, *stores], out_tangents
+    n, m, k = len(active), sum(active), sum(saved)
+    outs = bind_saving(loop, slots, (*saved, *picked(saved, active)))
+    counts, stores = outs[n + m : n + m + 2], outs[n + m + 2 : n + m + 2 + k]
+    own = [*outs[:n], *counts, *stores]
+    has_tangent = [*active, False, False, *picked(active, saved)]
+    return own, with_zeros([*outs[n : n + m], *outs[n + m + 2 + k :]], has_tangent, [aval_of(x) for x in own])
 
 
 def _saving_batch(
-    axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], *, slots: int, **params: Any
+    axis_name: Any,
+    size: int,
+    values: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    slots: int,
+    saved: Flags,
+    **params: Any,
 ) -> Any:
     """The run of the mapped loop, in which each row counts its own steps."""
     loop, at = _counting(Loop.of(values, **params), ZERO), _counting(Loop.of(dims, **params), None)
     mapped = map_loop(axis_name, size, loop, at.operands)
-    outs = bind_saving(mapped.loop, slots)
     n = len(mapped.loop.carry)
+    outs = bind_saving(mapped.loop, slots, (*(False for _ in range(n - len(saved))), *saved))
     (count, *carry), (count_dim, *carry_dims) = [outs[i] for i in mapped.places], mapped.dims
-    stores = outs[n + 2 + mapped.first + 1 :]
-    return [*carry, outs[n], count, *stores], [
-        *carry_dims,
-        None,
-        count_dim,
-        *(1 if has else None for has in mapped.rows[1:]),
-    ]
+    store_dims = [1 if has else None for has in picked(mapped.rows[1:], saved)]
+    return [*carry, outs[n], count, *outs[n + 2 :]], [*carry_dims, None, count_dim, *store_dims]
 
 
 def _counting(loop: Loop, start: Any) -> Loop:
@@ -134,18 +133,28 @@ def _with_count(jaxpr: Jaxpr, n_consts: int, gives_next: bool) -> Jaxpr:
 class _Tangents:
     """A body's part in the fold, and which of the carry has tangents.
 
-    `forward` is the body without its effects. `step` is of `residuals, consts | i | carry | tangents of consts and
-    carry`, where the residuals are what `invariant` computes of the consts once and for all.
+    `saved` says which of the carry they depend on. `forward` is the body for these alone, without its effects; `step`
+    is of `residuals, consts | i | saved carry | tangents of consts and carry`, where the residuals are what `invariant`
+    computes of the consts, which is the same in every step.
     """
 
-    __slots__ = ("active", "forward", "invariant", "step", "step_consts")
+    __slots__ = ("active", "forward", "invariant", "saved", "step", "step_consts")
 
     def __init__(self, body: Jaxpr, split: Linearized, consts: Flags, active: Flags):
         self.active = active
-        self.forward = _with_count(_without_effects(body), len(consts), False)
+        n = len(consts)
         whole = _tangent_step(body, split, consts, active)
         self.step_consts = whole.consts
-        self.invariant, self.step = _hoisted(whole, len(consts))
+        self.invariant, step = _hoisted(whole, n)
+        first = len(step.invars) - len(whole.jaxpr.invars) + n + 1  # where the carry begins
+        read = {v for atoms in (*(eqn.invars for eqn in step.eqns), step.outvars) for v in atoms}
+        start = tuple([v in read for v in step.invars[first : first + len(active)]])
+        pure = _without_effects(body)
+        self.saved = spread(start, lambda carry: dce_jaxpr(pure, carry)[1][n:])
+        smaller, _ = dce_jaxpr(pure, self.saved, (True,) * n + self.saved)
+        self.forward = _with_count(smaller, n, False)
+        carry = picked(step.invars[first : first + len(active)], self.saved)
+        self.step = step.replace(invars=[*step.invars[:first], *carry, *step.invars[first + len(active) :]])
 
 
 def _tangents_of(body: Jaxpr, consts: Flags, start: Flags, bound: Flags) -> _Tangents:
@@ -209,15 +218,18 @@ def _hoisted(closed: ClosedJaxpr, n_consts: int) -> tuple[Jaxpr, Jaxpr]:
 
 def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
     loop, moved = Loop.of(primals, **params), Loop.of(tangents, **params)
-    flags = moved.like([type(t) is not Zero for t in tangents])
+    stays = _stays(loop.body)
+    if any(stays):
+        return _linearize_rest(trace, loop, moved, stays)
+    flags = moved.like([type(t) is not Zero for t in moved.operands])
     bound = flags.reached(True)
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
         if not any(bound):
             outs = bind_while(loop)
             return outs, with_zeros([], bound, [aval_of(x) for x in outs])
         slots = number_of_slots()
-        run = bind_saving(loop, slots)
         part, consts = _prepared(loop, flags, bound)
+        run = bind_saving(loop, slots, part.saved)
     n = len(loop.carry)
     fold = _fold_of(loop, part, consts, run[n:], slots)
     fold.state = _given_tangents(trace, moved, flags, part)
@@ -225,35 +237,66 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
     return run[:n], with_zeros(moved_carry, part.active, [aval_of(x) for x in run[:n]])
 
 
+def _stays(body: Jaxpr) -> Flags:
+    """Which of the carry the body gives as it takes it."""
+    n = len(body.outvars)
+    return tuple([out is given for out, given in zip(body.outvars, body.invars[len(body.invars) - n :])])
+
+
+def _linearize_rest(trace: LinearizeTrace, loop: Loop, moved: Loop, stays: Flags) -> Any:
+    """The loop with those of its carry that stay as they are among its constants: no checkpoint has to hold them."""
+    moves = [not s for s in stays]
+    key = ("carry as constants", loop.cond)
+    if key not in loop.body.memo:
+        loop.body.memo[key] = [
+            jaxpr.replace(invars=[*invars[:n], *picked(invars[n:], stays), *picked(invars[n:], moves)], outvars=outvars)
+            for jaxpr, invars, n, outvars in (
+                (loop.cond, loop.cond.invars, len(loop.cond_consts), loop.cond.outvars),
+                (loop.body, loop.body.invars, len(loop.body_consts), picked(loop.body.outvars, moves)),
+            )
+        ]
+    cond, body = loop.body.memo[key]
+
+    def rest(whole: Loop) -> Loop:
+        fixed = picked(whole.carry, stays)
+        consts = [*whole.cond_consts, *fixed], [*whole.body_consts, *fixed]
+        return Loop(cond, consts[0], body, consts[1], picked(whole.carry, moves))
+
+    smaller = rest(loop)
+    outs, out_tangents = map(iter, _linearize(trace, smaller.operands, rest(moved).operands, smaller.params))
+    return (
+        [as_array(x) if fixed else next(outs) for x, fixed in zip(loop.carry, stays)],
+        [t if fixed else next(out_tangents) for t, fixed in zip(moved.carry, stays)],
+    )
+
+
 def _saving_linearize(
     trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
 ) -> Any:
     """The run itself, and a fold whose state holds the tangents of the stores too."""
-    params = dict(params)
-    slots = params.pop("slots")
+    slots, saved = params["slots"], params["saved"]
     loop, moved = Loop.of(primals, **params), Loop.of(tangents, **params)
     flags = moved.like([type(t) is not Zero for t in tangents])
     bound = flags.reached(True)
     n = len(loop.carry)
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
-        run = bind_saving(loop, slots)
         if not any(bound):
+            run = bind_saving(loop, slots, saved)
             return run, with_zeros([], [False] * len(run), [aval_of(x) for x in run])
         part, consts = _prepared(loop, flags, bound)
+        both = [a or b for a, b in zip(saved, part.saved)]
+        run = bind_saving(loop, slots, both)
         exponent = exponent_at(sub(run[n], ONE), slots)
-    fold = _fold_of(loop, part, [exponent, *consts], run[n:], slots)
-    fold.step = _saving_step(part, len(consts), slots)
-    stores = [trace.tangents.zeros(aval_of(x)) for x in picked(run[n + 2 :], part.active)]
-    fold.state = [*_given_tangents(trace, moved, flags, part), *stores]
-    given = bind_fold(fold)[sum(flags.body_consts) :]
-    m = sum(part.active)
-    avals = [aval_of(x) for x in run]
-    counts = with_zeros([], [False, False], avals[n : n + 2])
-    return run, [
-        *with_zeros(given[:m], part.active, avals[:n]),
-        *counts,
-        *with_zeros(given[m:], part.active, avals[n + 2 :]),
-    ]
+    stores, needed = (picked(run[n + 2 :], picked(which, both)) for which in (saved, part.saved))
+    fold = _fold_of(loop, part, [exponent, *consts], [*run[n : n + 2], *needed], slots)
+    written = picked(saved, part.active)
+    fold.step = _saving_step(part, len(consts), slots, written)
+    given = _given_tangents(trace, moved, flags, part)
+    has_tangent = picked(part.active, saved)
+    fold.state = [*given, *(trace.tangents.zeros(aval_of(x)) for x in picked(stores, has_tangent))]
+    outs = [*run[: n + 2], *stores]
+    flags_of_outs = [*part.active, False, False, *has_tangent]
+    return outs, with_zeros(bind_fold(fold)[sum(flags.body_consts) :], flags_of_outs, [aval_of(x) for x in outs])
 
 
 def _prepared(loop: Loop, flags: Loop, bound: Flags) -> tuple[_Tangents, list[Any]]:
@@ -285,22 +328,23 @@ def _with_leading(jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
     return jaxpr.memo[key]
 
 
-def _saving_step(part: _Tangents, n_consts: int, slots: int) -> Jaxpr:
-    """The step of a fold that writes the tangents of the carry into stores, where the loop wrote the carry.
+def _saving_step(part: _Tangents, n_consts: int, slots: int, written: Sequence[bool]) -> Jaxpr:
+    """The step of a fold that writes those tangents of the carry that are `written` where the loop wrote the carry.
 
     Its first constant is the last stride of the loop: what was written with smaller ones no longer counts.
     """
     step, n = part.step, sum(part.active)
-    key = ("saving", slots)
+    key = ("saving", slots, tuple(written))
     if key not in step.memo:
         avals = step.in_avals
-        stores = [ShapedArray((slots + 1, *a.shape), a.dtype) for a in avals[len(avals) - n :]]
+        kept = picked(avals[len(avals) - n :], written)
 
         def run(exponent: Any, *args: Any) -> list[Any]:
             own, stores = args[: len(avals)], args[len(avals) :]
             slot = slot_for(args[n_consts], exponent, slots)
-            return [*eval_jaxpr(step, (), *own), *write(stores, own[len(own) - n :], slot)]
+            return [*eval_jaxpr(step, (), *own), *write(stores, picked(own[len(own) - n :], written), slot)]
 
+        stores = [ShapedArray((slots + 1, *a.shape), a.dtype) for a in kept]
         step.memo[key] = stage(run, [COUNT, *avals, *stores]).jaxpr
     return step.memo[key]
 
