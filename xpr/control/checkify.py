@@ -296,7 +296,8 @@ class Thread:
             return state, []
         if primitive.threaded is not None and any(plan_of(j, self.errors).all.by_code for j in subjaxprs(eqn)):
             return primitive.threaded(state, self, values, **eqn.params)
-        if primitive.threaded is None and any(_has_check(j) for j in subjaxprs(eqn)):
+        seen = FailedCheckError in self.errors and primitive.threaded is None
+        if seen and any(_has_check(j) for j in subjaxprs(eqn)):
             raise UnsupportedRule(
                 f"checkify: a check inside of {primitive} can't become an error of the function around it. Check "
                 "before or after it, or let it run in a lax.scan, lax.while_loop or lax.cond."
