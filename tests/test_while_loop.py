@@ -375,11 +375,37 @@ def test_loops_within_loops_in_reverse():
 
         return loop(lambda c: c[0] < n, row, (0, x))[1]
 
-    wanted = [xpr.grad(lambda x, n: f(x, n, python_loop))(0.7, n) for n in range(5)]
+    def by_hand(x, n):
+        return f(x, n, python_loop)
+
+    wanted = [xpr.grad(by_hand)(0.7, n) for n in range(5)]
     gradient = xpr.grad(lambda x, n: f(x, n, lax.while_loop))
     with xpr.while_checkpoints(2):
         close([xpr.jit(gradient)(0.7, n) for n in range(5)], wanted)
         close(xpr.vmap(gradient, (None, 0))(0.7, np.arange(5)), wanted)
+        close(xpr.jit(xpr.hessian(lambda x: f(x, 3, lax.while_loop)))(0.7), xpr.hessian(by_hand)(0.7, 3), 1e-4)
+
+
+def test_loops_around_other_control_flow():
+    def f(x, n):
+        def step(c):
+            i, y = c
+            y = lax.cond(i % 2 == 0, jnp.sin, lambda y: y * x, y)
+            return i + 1, lax.scan(lambda c, _: (c * 0.9 + x, None), y, None, length=2)[0]
+
+        return lax.while_loop(lambda c: c[0] < n, step, (0, x))[1]
+
+    def by_hand(x, n):
+        y = x
+        for i in range(n):
+            y = jnp.sin(y) if i % 2 == 0 else y * x
+            y = (y * 0.9 + x) * 0.9 + x
+        return y
+
+    wanted = [xpr.grad(by_hand)(0.3, n) for n in range(4)]
+    close(xpr.jit(xpr.vmap(xpr.grad(f), (None, 0)))(0.3, np.arange(4)), wanted)
+    summed = xpr.grad(lambda x: lax.scan(lambda total, n: (total + f(x, n), None), 0.0, jnp.arange(4))[0])
+    close(xpr.jit(summed)(0.3), sum(map(float, wanted)))
 
 
 def test_complex_carries():

@@ -49,7 +49,35 @@ def _reached_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> 
         consts, carry, xs = flags[:n], tuple(flags[n : n + k]), flags[n + k :]
         carry = spread(carry, lambda c: reached_outputs(body, [*consts, *c, *xs], differentiable)[:k])
         return [*carry, *reached_outputs(body, [*consts, *carry, *xs], differentiable)[k:]]
+    if "body_jaxpr" in params:
+        return _reached_of_while(eqn, flags, differentiable)
+    if "forward" in params and not any(flags[:2]):
+        return _reached_of_fold(eqn, flags[2:], differentiable)
     return [True] * len(eqn.outvars)
+
+
+def _reached_of_while(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
+    """Of `while`, and of `while_saving`, which adds two counts and the stores of what is saved."""
+    params = eqn.params
+    n, k = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    first, consts = flags[:n], flags[n:k]
+    carry = spread(tuple(flags[k:]), lambda c: reached_outputs(params["body_jaxpr"], [*consts, *c], differentiable))
+    if any(reached_outputs(params["cond_jaxpr"], [*first, *carry], differentiable)):
+        return [True] * len(eqn.outvars)
+    stores = [reached for reached, is_saved in zip(carry, params.get("saved", ())) if is_saved]
+    counts = [False] * (len(eqn.outvars) - len(carry) - len(stores))
+    return [*carry, *counts, *stores]
+
+
+def _reached_of_fold(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
+    """Of `while_fold`, after its two counts."""
+    params = eqn.params
+    n, k = params["num_consts"], params["num_consts"] + len(params["forward"].outvars)
+    consts = [*flags[:n], False]
+    carry = spread(tuple(flags[n:k]), lambda c: reached_outputs(params["forward"], [*consts, *c], differentiable))
+    return list(
+        spread(tuple(flags[k:]), lambda s: reached_outputs(params["step"], [*consts, *carry, *s], differentiable))
+    )
 
 
 def reached_inputs(jaxpr: Jaxpr, touched: Sequence[bool], linear: Sequence[bool]) -> list[bool]:

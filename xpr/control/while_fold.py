@@ -23,7 +23,7 @@ from xpr.control.activity import Flags, reached_inputs, reached_outputs, settle,
 from xpr.control.cond import bind_cond
 from xpr.control.tracing import join_consts
 from xpr.control.while_checkpoints import ZERO, fold_backward, fold_forward, read, run_and_save
-from xpr.control.while_loop import picked
+from xpr.control.while_loop import mapped_step, picked
 from xpr.control.while_rows import step_rows
 from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -33,7 +33,7 @@ from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import convert_element_type, lt
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import instantiate, mapped_to
-from xpr.transforms.batch import batch_flat, batch_jaxpr
+from xpr.transforms.batch import batch_flat
 from xpr.transforms.evaluate import reference_eval, run_operation
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace
@@ -270,9 +270,9 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
     )
     has = at.like([d is not None for d in (at.total, at.count, *at.consts, *at.stores, *at.state)])
     consts = (*has.consts, False)
-    forward, carry = _mapped(axis_name, size, fold.forward, consts, tuple(has.stores))
+    forward, carry = mapped_step(axis_name, size, fold.forward, consts, tuple(has.stores))
     everywhere = tuple([s or ends_apart for s in has.state])
-    step, state = _mapped(axis_name, size, fold.step, (*consts, *carry), everywhere)
+    step, state = mapped_step(axis_name, size, fold.step, (*consts, *carry), everywhere)
     stores = [x if h else mapped_to(x, None, size, 1) if c else x for x, h, c in zip(fold.stores, has.stores, carry)]
     states = [x if h else mapped_to(x, None, size) if s else x for x, h, s in zip(fold.state, has.state, state)]
     if not ends_apart:
@@ -283,18 +283,6 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
         forward, step, [*fold.consts, fold.count], stores, states, count=reduce_max(fold.count, (0,))
     )
     return bind_fold(together), [0 if s else None for s in state]
-
-
-def _mapped(axis_name: Any, size: int, jaxpr: Jaxpr, first: Sequence[bool], start: Flags) -> tuple[ClosedJaxpr, Flags]:
-    """A jaxpr over rows whose last arguments are what it gives, and which of those have rows."""
-    rows = spread(start, lambda r: reached_outputs(jaxpr, (*first, *r), False))
-    while True:
-        dims = tuple([0 if has else None for has in (*first, *rows)])
-        made, out_dims = batch_jaxpr(jaxpr, size, dims, axis_name, rows)
-        found = tuple([d is not None for d in out_dims])
-        if found == rows:
-            return made, rows
-        rows = found  # a collective made rows of what had none
 
 
 def _standing_still(closed: ClosedJaxpr, size: int, rows: Sequence[bool], n_consts: int, skipped: int) -> ClosedJaxpr:

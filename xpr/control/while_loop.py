@@ -227,7 +227,7 @@ def map_loop(axis_name: Any, size: int, loop: Loop, dims: Sequence[int | None]) 
     """The loop over `size` rows, whose operands are mapped along `dims`."""
     flags = loop.like([d is not None for d in dims])
     loop = loop.like([x if d is None else mapped_to(x, d, size) for x, d in zip(loop.operands, dims)])
-    body, rows = _mapped_body(axis_name, size, loop.body, flags)
+    body, rows = mapped_step(axis_name, size, loop.body, flags.body_consts, tuple(flags.carry))
     cond_dims = tuple([0 if has else None for has in (*flags.cond_consts, *rows)])
     cond, (flag_dim,) = batch_jaxpr(loop.cond, size, cond_dims, axis_name, (False,))
     carry = [
@@ -241,16 +241,20 @@ def map_loop(axis_name: Any, size: int, loop: Loop, dims: Sequence[int | None]) 
     return MappedLoop(together, 0, list(range(len(carry))), rows, [0 if has else None for has in rows])
 
 
-def _mapped_body(axis_name: Any, size: int, body: Jaxpr, flags: Loop) -> tuple[ClosedJaxpr, Flags]:
-    """The body over rows, and which of the carry has rows; `flags` say it of the operands."""
-    rows = flags.reached(False)
-    while True:
-        dims = tuple([0 if has else None for has in (*flags.body_consts, *rows)])
-        made, out_dims = batch_jaxpr(body, size, dims, axis_name, rows)
-        found = tuple([d is not None for d in out_dims])
-        if found == rows:
-            return made, rows
-        rows = found  # a collective made rows of what had none
+def mapped_step(
+    axis_name: Any, size: int, jaxpr: Jaxpr, first: Sequence[bool], start: Flags
+) -> tuple[ClosedJaxpr, Flags]:
+    """A jaxpr over rows whose last arguments are of the types it gives, and which of those have rows.
+
+    `first` says which of the other arguments have rows, `start` which of the last ones have in the beginning.
+    """
+
+    def trace(rows: Flags, forced: Flags) -> Any:
+        dims = tuple([0 if has else None for has in (*first, *rows)])
+        closed, out_dims = batch_jaxpr(jaxpr, size, dims, axis_name, forced)
+        return closed, [d is not None for d in out_dims]
+
+    return settle(start, spread(start, lambda rows: reached_outputs(jaxpr, (*first, *rows), False)), trace)
 
 
 def _ending_apart(size: int, loop: Loop, flags: Loop, rows: Flags, cond: ClosedJaxpr, body: ClosedJaxpr) -> MappedLoop:
