@@ -108,6 +108,7 @@ class TestError:
         fine, _ = checkify.checkify(log)(1.0)
         checkify.check_error(fine)
         checkify.check_error(checkify.init_error)
+        assert found(xpr.jit(lambda x: (checkify.check_error(checkify.init_error), x)[1]), 1.0) is None
         with pytest.raises(checkify.FailedCheckError):
             checkify.check_error(error)
         with pytest.raises(TypeError, match="takes the Error"):
@@ -288,11 +289,24 @@ class TestThroughOperations:
 
         assert found(outer, -0.5) == FAILED
 
-    def test_a_check_where_there_is_no_way_out(self):
+    def test_scan_that_ends_early(self):
         def until(x):
-            return lax.scan(lambda c, x: (c + log(x), x), 0.0, x, until=lambda c: c > 5)
+            return lax.scan(lambda c, x: (c + log(x), x), 0.0, x, until=lambda c: c > 5)[0]
 
-        with pytest.raises(UnsupportedRule, match="a check inside of scan_until"):
+        assert found(until, ROWS) == FAILED
+        assert found(until, jnp.exp(jnp.array([6.0, 1.0]))) is None
+        assert found(xpr.grad(until), ROWS) == FAILED
+        assert found(xpr.vmap(until), jnp.stack([jnp.exp(ROWS), ROWS])) == FAILED
+
+    def test_a_check_where_there_is_no_way_out(self):
+        def stop(c):
+            checkify.check(c < 5, "never")
+            return c > 9
+
+        def until(x):
+            return lax.scan(lambda c, x: (c + x, x), 0.0, x, until=stop)
+
+        with pytest.raises(UnsupportedRule, match="a check in `until` of a scan"):
             checkify.checkify(until)(ROWS)
         assert found(until, ROWS, errors=checkify.index_checks) is None
 

@@ -20,7 +20,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.activity import Flags, reached_outputs, spread
-from xpr.control.scan import loop_abstract, loop_batch, loop_jvp
+from xpr.control.scan import loop_abstract, loop_batch, loop_jvp, loop_threaded
 from xpr.control.scan_layout import Bind, Layout, layout_of
 from xpr.control.scan_linearize import loop_linearize
 from xpr.control.scan_lowering import COUNT, Loop, less, minus, next_count, zeros
@@ -153,6 +153,9 @@ bounded_scan_p = register(
         ),
         batch_named=_bounded_batch,
         evaluate=lambda args, params: run_operation(bounded_scan_p, args, params),
+        threaded=lambda state, thread, values, **params: loop_threaded(
+            _bounded(values[0]), state, thread, values[1:], **params
+        ),
         multiple_results=True,
         call=True,
     )
@@ -265,6 +268,14 @@ def _until_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
     return [outs[c], *outs[:c], *outs[c + 1 :]], [out_dims[c], *out_dims[:c], *out_dims[c + 1 :]]
 
 
+def _until_threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
+    """The state goes through the body alone: what asks whether to stop looks at the first carries only."""
+    n, until = params["until_nconsts"], thread.unseen(params["until"], "`until` of a scan")
+    bind = _Until(values[:n])
+    state, outs = loop_threaded(bind, state, thread, values[n:], **{**params, "until": until})
+    return state, [bind.count, *outs]
+
+
 def _all_stop(until: Jaxpr, size: int, dims: tuple[int | None, ...]) -> tuple[list[Any], Jaxpr]:
     """`until` for all rows together: whether it holds of every one."""
     closed, (out_dim,) = batch_jaxpr(until, size, dims)
@@ -308,6 +319,7 @@ scan_until_p = register(
         linearize=_until_linearize,
         batch_named=_until_batch,
         evaluate=lambda args, params: run_operation(scan_until_p, args, params),
+        threaded=_until_threaded,
         multiple_results=True,
         call=True,
     )

@@ -258,6 +258,20 @@ class Thread:
             jaxpr.memo["without checks"] = jaxpr if same else jaxpr.replace(eqns=eqns)
         return jaxpr.memo["without checks"]
 
+    def unseen(self, jaxpr: Jaxpr, what: str) -> Jaxpr:
+        """The jaxpr without checks.
+
+        Raises:
+          UnsupportedRule: it has checks, and they were asked for.
+        """
+        smaller = self.without(jaxpr)
+        if FailedCheckError in self.errors and _has_check(jaxpr):
+            raise UnsupportedRule(
+                f"checkify: a check in {what} can't become an error of the function around it. Check before or after "
+                "it, or in the body of a lax.scan, lax.while_loop or lax.cond."
+            )
+        return smaller
+
     def without_inside(self, eqn: JaxprEqn) -> JaxprEqn:
         if all(self.without(inner) is inner for inner in subjaxprs(eqn)):
             return eqn
@@ -296,12 +310,8 @@ class Thread:
             return state, []
         if primitive.threaded is not None and any(plan_of(j, self.errors).all.by_code for j in subjaxprs(eqn)):
             return primitive.threaded(state, self, values, **eqn.params)
-        seen = FailedCheckError in self.errors and primitive.threaded is None
-        if seen and any(_has_check(j) for j in subjaxprs(eqn)):
-            raise UnsupportedRule(
-                f"checkify: a check inside of {primitive} can't become an error of the function around it. Check "
-                "before or after it, or let it run in a lax.scan, lax.while_loop or lax.cond."
-            )
+        for inner in subjaxprs(eqn):
+            self.unseen(inner, str(primitive))
         eqn = self.without_inside(eqn)
         hazards = [place for place in places if place.kind is not NaNError]
         for place in hazards:
@@ -331,7 +341,10 @@ class Thread:
 
 
 def _has_check(jaxpr: Jaxpr) -> bool:
-    return any(eqn.primitive is check_p or any(map(_has_check, subjaxprs(eqn))) for eqn in jaxpr.eqns)
+    return any(
+        eqn.params["places"].by_code if eqn.primitive is check_p else any(map(_has_check, subjaxprs(eqn)))
+        for eqn in jaxpr.eqns
+    )
 
 
 def _any_nan(outs: Sequence[Any]) -> Any:

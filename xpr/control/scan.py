@@ -212,18 +212,18 @@ def loop_dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     return eqn.replace(invars=invars, outvars=picked(eqn.outvars, kept), params={**params, **changes})
 
 
-# -- threaded: a loop whose carry begins with the state.
+# -- threaded: a loop that carries the state behind what it carries.
 
 
-def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
-    body, layout, n = params["jaxpr"], layout_of(params), len(state)
-    checked = thread(body)
-    own_state, own = checked.invars[:n], checked.invars[n:]
-    own_consts, rest = own[: layout.num_consts], own[layout.num_consts :]
+def loop_threaded(bind: Bind, state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
+    body, layout, n = thread(params["jaxpr"]), layout_of(params), len(state)
+    consts, carry, xs = layout.operands(body.invars[n:])
+    carry_out, ys = layout.results(body.outvars[n:])
+    moved = body.replace(invars=[*consts, *carry, *body.invars[:n], *xs], outvars=[*carry_out, *body.outvars[:n], *ys])
     consts, carry, xs = layout.operands(values)
-    moved = checked.replace(invars=[*own_consts, *own_state, *rest])
-    outs = bind_scan(moved, consts, [*state, *carry], xs, params)
-    return outs[:n], outs[n:]
+    outs = bind(moved, consts, [*carry, *state], xs, params)
+    c = layout.num_carry
+    return outs[c : c + n], [*outs[:c], *outs[c + n :]]
 
 
 scan_p = register(
@@ -239,7 +239,7 @@ scan_p = register(
         batch_named=partial(loop_batch, bind_scan),
         evaluate=lambda args, params: run_operation(scan_p, args, params),
         dce=loop_dce,
-        threaded=_threaded,
+        threaded=partial(loop_threaded, bind_scan),
         multiple_results=True,
         call=True,
     )
