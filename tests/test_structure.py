@@ -20,8 +20,8 @@ ROOT = Path(xpr.__file__).parent
 FLOORS = [
     ("errors",), ("config",), ("dtypes",), ("tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
     ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("api",), ("lax",), ("extend",),
-    ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify"), ("inspect",), ("testing",),
-    ("",), ("demo",),
+    ("jaxpr",), ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify"), ("inspect",),
+    ("testing",), ("",), ("demo",),
 ]  # fmt: skip
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}
 
@@ -115,7 +115,7 @@ def test_jaxlib_is_used_in_the_backend_alone():
 
 def test_import_is_light():
     """Importing xpr pulls in neither what it compares itself with nor what it needs only now and then."""
-    heavy = ["jax", "scipy", "matplotlib", "hypothesis", "pytest"]
+    heavy = ["jax", "lark", "scipy", "matplotlib", "hypothesis", "pytest"]
     code = f"import sys, xpr; print(*[name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent)
     assert done.returncode == 0, done.stderr
@@ -172,7 +172,7 @@ def test_every_primitive_is_named_in_its_module(primitives):
 
 FACES = [
     "xpr", "xpr.numpy", "xpr.numpy.linalg", "xpr.numpy.fft", "xpr.lax", "xpr.random", "xpr.nn", "xpr.nn.initializers",
-    "xpr.tree", "xpr.tree_util", "xpr.core", "xpr.extend", "xpr.ad_checkpoint", "xpr.custom_derivatives",
+    "xpr.tree", "xpr.tree_util", "xpr.core", "xpr.extend", "xpr.jaxpr", "xpr.ad_checkpoint", "xpr.custom_derivatives",
     "xpr.custom_batching", "xpr.debug", "xpr.checkify", "xpr.testing", "xpr.errors", "xpr.dtypes",
 ]  # fmt: skip
 

@@ -65,7 +65,7 @@ from xpr.transforms.check_values import debug_nans as debug_nans
 __version__ = "0.1.0"
 
 # Together a twentieth of the time that `import xpr` would take.
-_LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "nn", "random", "testing")
+_LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "jaxpr", "nn", "random", "testing")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -26,6 +26,7 @@ from xpr.backend.stablehlo import Builder as Builder
 from xpr.backend.stablehlo import Value as Value
 from xpr.core.avals import ShapedArray as ShapedArray
 from xpr.core.avals import Zero, aval_of
+from xpr.core.parameters import register_parameter as register_parameter
 from xpr.core.primitive import Linear as Linear
 from xpr.core.primitive import Primitive as _CorePrimitive
 from xpr.core.primitive import Unsupported, is_linear, register
@@ -33,7 +34,7 @@ from xpr.primitives.shapes import instantiate
 from xpr.transforms.evaluate import reference_eval
 from xpr.transforms.stage import stage
 
-__all__ = ["Builder", "Linear", "Primitive", "ShapedArray", "Value", "is_linear"]
+__all__ = ["Builder", "Linear", "Primitive", "ShapedArray", "Value", "is_linear", "register_parameter"]
 
 Rule = Callable[..., Any]
 

@@ -153,7 +153,9 @@ def _item_text(value: Any) -> str:
 
 def _dtype_text(value: Any) -> str:
     try:
-        dtype = np.dtype(value) if value not in (int, float, bool, complex, object) else None
+        dtype = (
+            np.dtype(value) if value is bool or not isinstance(value, type) or issubclass(value, np.generic) else None
+        )
     except TypeError:
         dtype = None
     if dtype is None or dtype not in KINDS:

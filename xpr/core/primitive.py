@@ -21,6 +21,8 @@ written. `lower_as(*args, **params)` is a traceable function to lower in place o
 `hazard` is what can go wrong, for `checkify`, see primitives/bounds.py.
 `threaded(state, thread, values, **params) -> (state, results)` passes state through the jaxprs that it holds, of which
 `thread(jaxpr)` is the version from (state, arguments) to (state, results).
+`split(eqn, is_known) -> (known, unknown)` halves an equation of which some operands are known, see
+transforms/partial_eval.py. `commutative` says that two operands may be swapped.
 `effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
 """
 
@@ -100,7 +102,7 @@ class Primitive:
 
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
-        "call", "faster_in_numpy", "effect", "dce", "hazard", "threaded", "any_params",
+        "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative",
         "typed", "plans", "__weakref__",
     )  # fmt: skip
 
@@ -125,9 +127,11 @@ class Primitive:
         faster_in_numpy: Callable[..., bool] | None = None,
         effect: Callable[..., str | None] | None = None,
         dce: Rule | None = None,
+        split: Rule | None = None,
         hazard: tuple[str, Rule] | None = None,
         threaded: Rule | None = None,
         any_params: bool = False,
+        commutative: bool = False,
     ):
         self.name = name
         self.multiple_results = multiple_results
@@ -137,7 +141,8 @@ class Primitive:
         self.batch_named, self.evaluate, self.prepare, self.lower_as = batch_named, evaluate, prepare, lower_as
         self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
-        self.effect, self.dce, self.hazard, self.threaded = effect, dce, hazard, threaded
+        self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
+        self.commutative = commutative  # in its two operands
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         self.any_params = any_params  # may be numbers of several types, which equality alone does not tell apart
         self.typed: dict[Any, list[ShapedArray]] = {}
@@ -175,19 +180,21 @@ class Primitive:
         return outs
 
 
-_registry: dict[str, Primitive] = {}
+registered: dict[str, Primitive] = {}  # by name
 
 
 def register(primitive: Primitive) -> Primitive:
     """Makes a primitive known by name, for pickles and parsers."""
-    _registry[primitive.name] = primitive
+    registered[primitive.name] = primitive
     return primitive
 
 
 def _by_name(name: str) -> Primitive:
-    return _registry[name]
+    if name not in registered:
+        raise LookupError(f"There is no primitive named {name!r} here: import the module that makes it first.")
+    return registered[name]
 
 
 def all_primitives() -> Sequence[Primitive]:
     """Every primitive of the library, in the order of their making."""
-    return list(_registry.values())
+    return list(registered.values())

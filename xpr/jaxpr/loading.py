@@ -1,0 +1,190 @@
+"""loads : JSON -> closed jaxpr. The format is described in saving.py; reading it runs no code of the file's."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from xpr.backend.array import from_host
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
+from xpr.core.literals import DTYPES
+from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole
+from xpr.core.primitive import Primitive, registered
+from xpr.core.source import SavedLine, Source
+from xpr.dtypes import float0
+from xpr.errors import JaxprSyntaxError
+from xpr.jaxpr.messages import did_you_mean
+from xpr.jaxpr.saving import FORMAT, VERSION
+
+
+def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> ClosedJaxpr:
+    """Reads what `dumps` wrote, by this version of xpr or an earlier one.
+
+    Nothing in the file is executed: values are numbers, texts, and classes and primitives that this process knows by
+    name. Python functions are holes, unless `functions` gives them by name.
+
+    Raises:
+      JaxprSyntaxError: the text is no saved jaxpr, or one of a newer format, or it names what is not known here.
+
+    >>> import xpr
+    >>> closed = xpr.make_jaxpr(lambda x: 2.0 * x)(1.0)
+    >>> xpr.jaxpr.equal(xpr.jaxpr.loads(xpr.jaxpr.dumps(closed)), closed)
+    True
+    """
+    try:
+        whole = json.loads(text)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise JaxprSyntaxError(f"This is no saved jaxpr: it is not JSON ({error}).") from None
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
+        raise JaxprSyntaxError(f'This is no saved jaxpr: it has no "format": "{FORMAT}".')
+    _check_version(whole.get("version"))
+    try:
+        return _Loader(whole, functions or {}).closed(whole["main"], whole["constants"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, JaxprSyntaxError):
+            raise
+        raise JaxprSyntaxError(f"This saved jaxpr is damaged: {type(error).__name__}: {error}.") from error
+
+
+def _check_version(version: Any) -> None:
+    if not (isinstance(version, list) and len(version) == 2 and all(type(n) is int for n in version)):
+        raise JaxprSyntaxError(f"This saved jaxpr is damaged: its version is {version!r}.")
+    major, minor = VERSION
+    if version[0] != major or version[1] > minor:
+        age = "a newer" if version > [major, minor] else "an older"
+        raise JaxprSyntaxError(
+            f"This jaxpr was saved in format {version[0]}.{version[1]}, and this xpr reads {major}.0 to "
+            f"{major}.{minor}: {age} xpr is needed."
+        )
+
+
+class _Loader:
+    def __init__(self, whole: dict[str, Any], functions: Mapping[str, Any]):
+        self.functions = functions
+        self.types = [_type(text) for text in whole["types"]]
+        self.sources: list[Source] = [(SavedLine(str(f), int(n), str(name)), 0) for f, n, name in whole["sources"]]
+        self.jaxprs: list[Jaxpr] = []
+        for saved in whole["jaxprs"]:
+            self.jaxprs.append(self.jaxpr(saved))
+
+    def closed(self, place: int, constants: list[Any]) -> ClosedJaxpr:
+        return ClosedJaxpr(_at(self.jaxprs, place), [self.constant(x) for x in constants])
+
+    def jaxpr(self, saved: dict[str, Any]) -> Jaxpr:
+        variables: list[Var] = []
+
+        def bind(binder: Any) -> Var:
+            if binder == "*":
+                return unitvar
+            place, mark = binder if isinstance(binder, list) else (binder, None)
+            var = _BINDERS[mark](_at(self.types, place))
+            variables.append(var)
+            return var
+
+        def atom(x: Any) -> Any:
+            if type(x) is int:
+                return _at(variables, x)
+            return unitvar if x == "*" else self.literal(x)
+
+        def equation(name: str, operands: list[Any], results: list[Any], params: Any, source: Any = None) -> JaxprEqn:
+            invars = [atom(x) for x in operands]
+            outvars = [bind(x) for x in results]
+            values = {key: self.value(value) for key, value in params.items()}
+            line = None if source is None else _at(self.sources, source)
+            return JaxprEqn(invars, outvars, _primitive(name), values, line)
+
+        constvars, invars = ([bind(x) for x in saved[part]] for part in ("constvars", "invars"))
+        eqns = [equation(*eqn) for eqn in saved["eqns"]]
+        return Jaxpr(constvars, invars, [atom(x) for x in saved["outvars"]], eqns)
+
+    def literal(self, saved: dict[str, Any]) -> Literal:
+        aval = _at(self.types, saved["type"])
+        scalar = _scalar(saved["literal"], aval.dtype)
+        return Literal(scalar.item() if aval.weak_type else scalar, aval)
+
+    def value(self, saved: Any) -> Any:
+        if saved is None or isinstance(saved, (bool, int, str)):
+            return saved
+        if isinstance(saved, list):
+            return tuple([self.value(item) for item in saved])
+        kind = next(iter(saved))
+        if kind not in _VALUES:
+            raise JaxprSyntaxError(f"This saved jaxpr is damaged: a parameter is {saved!r}.")
+        return _VALUES[kind](self, **saved)
+
+    def constant(self, saved: dict[str, Any]) -> Any:
+        if "hole" in saved:
+            return ConstantHole(_at(self.types, saved["hole"]))
+        return from_host(self.array(saved))
+
+    def array(self, saved: dict[str, Any]) -> np.ndarray:
+        aval = _at(self.types, saved["type"])
+        array: np.ndarray = np.frombuffer(base64.b64decode(saved["data"], validate=True), aval.dtype)
+        return (array if sys.byteorder == "little" else array.byteswap()).reshape(aval.shape)
+
+    def hole(self, kind: str, name: str) -> Any:
+        return self.functions[name] if name in self.functions else Hole(str(kind), str(name))
+
+
+_BINDERS: dict[Any, type[Var]] = {None: Var, "_": DropVar, "m_": FillerVar}
+
+# What the sorts of values are made of, by the first key of each.
+_VALUES: dict[str, Callable[..., Any]] = {
+    "list": lambda self, list: [self.value(item) for item in list],
+    "float": lambda self, float: _real(float),
+    "complex": lambda self, complex: _complex(complex),
+    "dtype": lambda self, dtype: _known("dtype", DTYPE_NAMES, dtype),
+    "type": lambda self, type: _at(self.types, type),
+    "enum": lambda self, enum, name: _known("class", STRUCTURES, enum)[name],
+    "structure": lambda self, structure, fields: _known("class", STRUCTURES, structure)(
+        **{key: self.value(value) for key, value in fields.items()}
+    ),
+    "primitive": lambda self, primitive: _primitive(primitive),
+    "jaxpr": lambda self, jaxpr: _at(self.jaxprs, jaxpr),
+    "closed": lambda self, closed, constants: self.closed(closed, constants),
+    "scalar": lambda self, scalar, dtype: _scalar(scalar, _known("dtype", DTYPES, dtype)),
+    "array": lambda self, array: self.array(array),
+    "hole": lambda self, hole: self.hole(*hole),
+}
+
+
+def _at(items: Any, place: Any) -> Any:
+    if type(place) is not int or not 0 <= place < len(items):
+        raise JaxprSyntaxError(f"This saved jaxpr is damaged: {place!r} is no place among {len(items)}.")
+    return items[place]
+
+
+def _type(text: str) -> ShapedArray:
+    dtype, _, shape = text.lstrip("~").rstrip("]").partition("[")
+    return ShapedArray([int(n) for n in shape.split(",") if n], _known("dtype", DTYPES, dtype), text[0] == "~")  # type: ignore[arg-type]
+
+
+def _primitive(name: str) -> Primitive:
+    return _known("primitive", registered, name)
+
+
+def _known(what: str, known: Mapping[str, Any], name: str) -> Any:
+    if name not in known:
+        raise JaxprSyntaxError(f"There is no {what} `{name}` here{did_you_mean(name, known)} The saved jaxpr needs it.")
+    return known[name]
+
+
+def _real(saved: Any) -> float:
+    return float(saved)
+
+
+def _complex(saved: Any) -> complex:
+    return complex(_real(saved[0]), _real(saved[1]))
+
+
+def _scalar(saved: Any, dtype: np.dtype) -> Any:
+    if dtype == float0:
+        return np.zeros((), float0)
+    value = _complex(saved) if isinstance(saved, list) else _real(saved) if isinstance(saved, str) else saved
+    return np.asarray(value).astype(dtype)[()]

@@ -1,0 +1,362 @@
+"""parse : text -> closed jaxpr. Reads what core/printer.py writes, by the grammar in grammar.lark."""
+
+from __future__ import annotations
+
+import ast
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
+from xpr.core.literals import DTYPES, expected_dtype, kind_of_text, literal, number
+from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole
+from xpr.core.primitive import Primitive, registered
+from xpr.jaxpr.messages import Fault, did_you_mean, expected, found, syntax_error
+
+_CONSTANTS = {"None": None, "True": True, "False": False, "nan": float("nan"), "inf": float("inf")}
+_BINDERS = re.compile(r"(?:[A-Za-z_]\w*:[a-z]\w*\[[\d,]*\]\s+|\*\s+)*")
+_NUMBER_WORDS = frozenset({"True", "False", "nan", "inf"})
+
+
+def parse(text: str, constants: Sequence[Any] | None = None, functions: Mapping[str, Any] | None = None) -> ClosedJaxpr:
+    """Reads a jaxpr from its text.
+
+    Every jaxpr that prints can be read, and is then equal to the one that was printed (`xpr.jaxpr.equal`). Comments
+    run from `#` to the end of the line. Types are read as they stand; `xpr.core.check_jaxpr` checks them.
+
+    Args:
+      text: as `str(jaxpr)` or `jaxpr.pformat()` gives it.
+      constants: the values of the constants, in the order of the text. Without them the program can be printed,
+        compared and transformed, but not run.
+      functions: Python objects that the text shows as `<function name>`, by name. Those not given are holes, which
+        raise `HoleError` when they are used.
+    Returns:
+      The program, with its constants.
+    Raises:
+      JaxprSyntaxError: the text is not a jaxpr; the message points to the place and says what was expected.
+      TypeError: a constant has another type than the text says, or their number differs.
+
+    >>> import xpr
+    >>> closed = xpr.jaxpr.parse("{ lambda ; a:f32[]. let b:f32[] = mul a 2.0 in (b,) }")
+    >>> xpr.core.jaxpr_as_fun(closed)(3.0)
+    [Array(6., dtype=float32)]
+    """
+    with _lock:
+        reader = _reader()
+        reader.begin(functions or {})
+        try:
+            jaxpr = cast(Jaxpr, _parser().parse(text, start="program"))
+        except (Fault, UnexpectedInput) as error:
+            fault = error if isinstance(error, Fault) else _fault(error, text)
+            raise syntax_error(text, fault.position, fault.message) from None
+        finally:
+            nested = reader.end()
+    return _with_constants(jaxpr, nested, constants)
+
+
+def _with_constants(jaxpr: Jaxpr, nested: list[ClosedJaxpr], constants: Sequence[Any] | None) -> ClosedJaxpr:
+    if constants is None:
+        return ClosedJaxpr(jaxpr, [ConstantHole(v.aval) for v in jaxpr.constvars])
+    whole = ClosedJaxpr(jaxpr, [None] * len(jaxpr.constvars))
+    variables = [(closed, i, v.aval) for closed in [whole, *nested] for i, v in enumerate(closed.jaxpr.constvars)]
+    types = [aval_of(value) for value in constants]
+    if [(a.shape, a.dtype) for a in types] != [(a.shape, a.dtype) for _, _, a in variables]:
+        wanted, given = (", ".join(a.str_short() for a in avals) for avals in ([a for _, _, a in variables], types))
+        raise TypeError(
+            "The constants differ from those of the text.\n"
+            f"  the text takes   {wanted or 'none'}\n  it was given     {given or 'none'}"
+        )
+    for (closed, i, _), value in zip(variables, constants):
+        closed.consts[i] = value
+    return whole
+
+
+# -- The parser, made once; its reader has a state, so one text is read at a time.
+
+_lock = threading.Lock()
+
+
+@cache
+def _reader() -> _Reader:
+    return _Reader()
+
+
+@cache
+def _parser() -> Lark:
+    grammar = (Path(__file__).parent / "grammar.lark").read_text()
+    return Lark(grammar, start=["program", "params"], parser="lalr", transformer=_reader(), maybe_placeholders=False)
+
+
+def _fault(error: UnexpectedInput, text: str) -> Fault:
+    position = error.pos_in_stream if error.pos_in_stream is not None else len(text)
+    terminals: set[str] = set()
+    if isinstance(error, UnexpectedToken):
+        terminals = error.accepts or error.expected
+        if error.token.type == "$END":
+            position = len(text.rstrip())
+    elif isinstance(error, UnexpectedCharacters):
+        terminals = set(error.allowed or ())
+    if "APPLY" in terminals:  # the binders before the one at fault are good
+        good = _BINDERS.match(text, position)
+        position = good.end() if good else position
+    return Fault(position, f"expected {expected(terminals)}, and found {found(text, position)}.")
+
+
+@lru_cache(8192)
+def _plain_params(text: str) -> dict[str, Any]:
+    """The parameters of a plain list, which are the same wherever it stands."""
+    try:
+        return cast(dict[str, Any], _parser().parse(text, start="params"))
+    except UnexpectedInput as error:
+        raise _fault(error, text) from None
+
+
+@lru_cache(8192)
+def _type(text: str) -> ShapedArray | None:
+    dtype, _, shape = text[:-1].partition("[")
+    sizes = [n for n in shape.split(",") if n]
+    return ShapedArray(tuple(map(int, sizes)), DTYPES[dtype]) if dtype in DTYPES else None
+
+
+# -- The reader: each method makes of a rule's parts what the rule stands for.
+
+
+class _Reader(Transformer):
+    """Reads from the bottom up: a jaxpr's head opens a scope, its equations are read in it, its end closes it."""
+
+    def begin(self, functions: Mapping[str, Any]) -> None:
+        self.functions = functions
+        self.scope: dict[str, Var] = {}
+        self.outer: list[dict[str, Var]] = []
+        self.nested: list[ClosedJaxpr] = []
+
+    def end(self) -> list[ClosedJaxpr]:
+        """The jaxprs with constants inside the one that was read; what was read is forgotten."""
+        nested = self.nested
+        self.begin({})
+        return nested
+
+    # -- Jaxprs
+
+    def program(self, parts: list[Any]) -> Jaxpr:
+        return parts[0].jaxpr if isinstance(parts[0], ClosedJaxpr) else parts[0]
+
+    def jaxpr(self, parts: list[Any]) -> Jaxpr | ClosedJaxpr:
+        (constvars, invars), *eqns, outvars = parts
+        self.scope = self.outer.pop()
+        jaxpr = Jaxpr(constvars, invars, outvars, eqns)
+        if not constvars:
+            return jaxpr
+        closed = ClosedJaxpr(jaxpr, [ConstantHole(v.aval) for v in constvars])
+        if self.outer:
+            self.nested.append(closed)
+        return closed
+
+    def head(self, parts: list[Any]) -> tuple[list[Var], list[Var]]:
+        constants, arguments, _ = parts
+        self.outer.append(self.scope)
+        self.scope = {}
+        return self.run(constants), self.run(arguments)
+
+    def run(self, binders: Token | None) -> list[Var]:
+        return self.binders(binders, _start(binders)) if binders else []
+
+    def constants(self, parts: list[Any]) -> Any:
+        return parts[0] if parts else None
+
+    arguments = constants
+
+    def equation(self, parts: list[Any]) -> JaxprEqn:
+        operands: Any = None
+        params: dict[str, Any] = {}
+        apply = parts[0]
+        for part in parts[1:]:
+            if type(part) is dict:
+                params = part
+            elif part.type == "OPERANDS":
+                operands = part
+            else:
+                params = self.plain(part)
+        binders, _, name = apply.rpartition("=")
+        primitive = registered.get(name.strip()) or self.unknown_primitive(apply)
+        scope = self.scope
+        invars: list[Any] = [scope.get(word) for word in operands.split()] if operands else []
+        outvars = self.binders(binders, _start(apply)) if binders else []
+        if None in invars:
+            self.literals(operands, invars, [v for v in invars if v is not None], outvars)
+        return JaxprEqn(invars, outvars, primitive, params)
+
+    def result(self, parts: list[Any]) -> list[Any]:
+        if not parts:
+            return []
+        outvars = [self.scope.get(word) for word in parts[0].replace(",", " ").split()]
+        if None in outvars:
+            self.literals(parts[0], outvars, [], [])
+        return outvars
+
+    # -- Variables and literals
+
+    def binders(self, text: str, position: int) -> list[Var]:
+        """The variables that a run of binders makes known."""
+        variables: list[Var] = []
+        scope = self.scope
+        for word in text.split():
+            name, _, type_text = word.partition(":")
+            aval = _type(type_text) if type_text else unitvar.aval
+            if aval is None:
+                raise Fault(position + _place(text, word), self.no_dtype(type_text.partition("[")[0]))
+            if name == "_":
+                variables.append(DropVar(aval))
+                continue
+            if name == "*":
+                variables.append(unitvar)
+                continue
+            if name in scope:
+                raise Fault(position + _place(text, word), f"`{name}` is bound a second time.")
+            var = scope[name] = FillerVar(aval) if name[-1] == "_" else Var(aval)
+            variables.append(var)
+        return variables
+
+    def literals(self, token: Token, atoms: list[Any], operands: Sequence[Any], results: Sequence[Var]) -> None:
+        """Puts what is no variable in its place among the atoms."""
+        words = token.replace(",", " ").split()
+        for i, word in enumerate(words):
+            if atoms[i] is None:
+                if word == "*":
+                    atoms[i] = unitvar
+                    continue
+                text, _, short = word.partition(":")
+                if text[0].isalpha() and text not in _NUMBER_WORDS:
+                    names = did_you_mean(text, self.scope)
+                    raise Fault(_start(token) + _place(token, word), f"`{text}` is not bound in this jaxpr{names}")
+                dtype = DTYPES.get(short) if short else expected_dtype(kind_of_text(text), operands, results)
+                if dtype is None:
+                    raise Fault(_start(token) + _place(token, word), self.no_dtype(short))
+                atoms[i] = self.literal(token, word, text, dtype)
+
+    def literal(self, token: Token, word: str, text: str, dtype: np.dtype) -> Literal:
+        try:
+            return literal(text, dtype)
+        except (OverflowError, ValueError) as error:
+            raise Fault(_start(token) + _place(token, word), f"{error}.") from None
+
+    # -- Parameters
+
+    def plain(self, token: Token) -> dict[str, Any]:
+        try:
+            return _plain_params(str(token)).copy()
+        except Fault as fault:
+            raise Fault(_start(token) + fault.position, fault.message) from None
+
+    def params(self, parts: list[Any]) -> dict[str, Any]:
+        return {key[:-1]: value for key, value in zip(parts[::2], parts[1::2])}
+
+    def as_tuple(self, parts: list[Any]) -> Any:
+        return tuple(parts)
+
+    def as_list(self, parts: list[Any]) -> Any:
+        return parts
+
+    def field(self, parts: list[Any]) -> Any:
+        return parts[0][:-1], parts[1]
+
+    def structure(self, parts: list[Any]) -> Any:
+        token, *fields = parts
+        name = token[:-1]
+        cls = self.known_class(token, name)
+        wrong = [key for key, _ in fields if key not in getattr(cls, "_fields", ())]
+        if wrong or len(fields) != len(getattr(cls, "_fields", ())):
+            takes = ", ".join(getattr(cls, "_fields", ())) or "none"
+            raise Fault(_start(token), f"`{name}` has the fields {takes}.")
+        return cls(**dict(fields))
+
+    def known_class(self, token: Token, name: str) -> Any:
+        if name not in STRUCTURES:
+            close = did_you_mean(name, STRUCTURES)
+            reason = f"`{name}` is no enumeration or named tuple that is known here{close}"
+            raise Fault(_start(token), f"{reason} A class is made known by xpr.extend.register_parameter.")
+        return STRUCTURES[name]
+
+    def WORD(self, token: Token) -> Any:
+        text = str(token)
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
+        if text in DTYPE_NAMES:
+            return DTYPE_NAMES[text]
+        name, dot, member = text.partition(".")
+        if not dot:
+            return text
+        cls = self.known_class(token, name)
+        try:
+            return cls[member]
+        except (KeyError, TypeError):
+            raise Fault(
+                _start(token), f"`{name}` has no member `{member}`{did_you_mean(member, _members(cls))}"
+            ) from None
+
+    def NUMBER(self, token: Token) -> Any:
+        text, _, short = token.partition(":")
+        if not short:
+            return number(text)
+        if short not in DTYPES:
+            raise Fault(_start(token), self.no_dtype(short))
+        return self.literal(token, token, text, DTYPES[short]).val
+
+    COMPLEX = NUMBER
+
+    def STRING(self, token: Token) -> str:
+        return ast.literal_eval(token)
+
+    def TYPE(self, token: Token) -> ShapedArray:
+        aval = _type(str(token))
+        if aval is None:
+            raise Fault(_start(token), self.no_dtype(token.partition("[")[0]))
+        return aval
+
+    def HOLE(self, token: Token) -> Any:
+        kind, _, name = token[1:-1].partition(" ")
+        name = ast.literal_eval(name) if name[0] in "'\"" else name
+        if kind == "primitive":
+            return self.known_primitive(name, _start(token))
+        return self.functions[name] if name in self.functions else Hole(kind, name)
+
+    # -- What is not known
+
+    def unknown_primitive(self, token: Token) -> Primitive:
+        name = token.rpartition("=")[2].strip()
+        return self.known_primitive(name, _start(token) + len(token.rstrip()) - len(name))
+
+    def known_primitive(self, name: str, position: int) -> Primitive:
+        if name not in registered:
+            raise Fault(position, f"there is no primitive `{name}`{did_you_mean(name, registered)}")
+        return registered[name]
+
+    def no_dtype(self, name: str) -> str:
+        return f"there is no dtype `{name}`{did_you_mean(name, DTYPES)}"
+
+
+def _members(cls: Any) -> list[str]:
+    return list(getattr(cls, "__members__", ()))
+
+
+def _start(token: Token) -> int:
+    return token.start_pos or 0
+
+
+def _place(text: str, word: str) -> int:
+    """Where a word begins in a text."""
+    start = 0
+    for each in text.replace(",", " ").split():
+        start = text.index(each, start)
+        if each == word:
+            break
+        start += len(each)
+    return start

@@ -1,0 +1,202 @@
+"""dumps : closed jaxpr -> JSON. The format, which loading.py reads:
+
+    {"format": "xpr.jaxpr", "version": [1, 0], "types": [...], "sources": [...], "jaxprs": [...],
+     "main": 0, "constants": [...]}
+
+`types` are texts such as "f32[2,3]", with "~" before a weak one; elsewhere a type is a place in this list. `sources`
+are [file, line, function]. `jaxprs` are the programs, each after those that it holds; `main` is the place of the whole.
+
+    jaxpr     {"constvars": [binder...], "invars": [binder...], "eqns": [equation...], "outvars": [atom...]}
+    binder    a type; [type, "_"] where nothing may read it, [type, "m_"] for a filler; "*" for unitvar
+    equation  [primitive, [atom...], [binder...], {parameter: value...}], and a source where one is known
+    atom      the number of a variable, counted from 0 in each jaxpr in the order of binding; "*" for unit;
+              {"literal": number, "type": type}
+    number    true, 3, 0.5, "nan", "inf", "-inf"; [real, imaginary]; integers and floats exactly
+    value     null, true, 3, "text" as themselves; [...] a tuple;
+              {"list": [...]}  {"float": number}  {"complex": number}  {"dtype": "float32"}  {"type": type}
+              {"enum": class, "name": member}  {"structure": class, "fields": {...}}  {"primitive": name}
+              {"jaxpr": place}  {"closed": place, "constants": [...]}
+              {"scalar": number, "dtype": name}  {"array": array}  {"hole": [kind, name]}
+    array     {"type": type, "data": base64 of the entries, row by row, little-endian}
+    constant  an array; {"hole": type} where its value is not known
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Unit, UnitVar, Var, subjaxprs
+from xpr.core.literals import KINDS
+from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, is_structure
+from xpr.core.primitive import Primitive
+from xpr.core.source import saved
+from xpr.dtypes import short_name
+
+FORMAT = "xpr.jaxpr"
+VERSION = (1, 0)  # a reader of 1.n reads every 1.m with m <= n
+
+_NAME_OF = {dtype: name for name, dtype in DTYPE_NAMES.items()}
+
+
+def dumps(jaxpr: ClosedJaxpr | Jaxpr) -> str:
+    """A jaxpr as JSON, with its constants and source lines, for `loads` to read in any process.
+
+    Python functions among the parameters, such as the rules of a custom_jvp, are saved as holes: the program can be
+    loaded, and `loads(..., functions=...)` fills them. What a constant that is being traced holds can't be saved.
+
+    Raises:
+      TypeError: a constant has no value.
+
+    >>> import xpr
+    >>> text = xpr.jaxpr.dumps(xpr.make_jaxpr(lambda x: 2.0 * x)(1.0))
+    >>> xpr.jaxpr.loads(text)
+    { lambda ; a:f32[]. let b:f32[] = mul 2.0 a in (b,) }
+    """
+    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else None
+    saver = _Saver()
+    main = saver.place_of(closed.jaxpr if closed else jaxpr)  # type: ignore[arg-type]
+    consts = closed.consts if closed else [ConstantHole(v.aval) for v in jaxpr.constvars]  # type: ignore[union-attr]
+    constants = [saver.constant(x) for x in consts]
+    whole = {
+        "format": FORMAT,
+        "version": list(VERSION),
+        "types": list(saver.types),
+        "sources": [list(source) for source in saver.sources],
+        "jaxprs": saver.jaxprs,
+        "main": main,
+        "constants": constants,
+    }
+    return json.dumps(whole, allow_nan=False, separators=(",", ":"))
+
+
+class _Saver:
+    def __init__(self) -> None:
+        self.types: dict[str, int] = {}
+        self.sources: dict[tuple[str, int, str], int] = {}
+        self.jaxprs: list[Any] = []
+        self.places: dict[int, int] = {}  # by the ids of jaxprs, which the whole keeps alive
+        self.type_of: dict[ShapedArray, int] = {}
+
+    def place_of(self, jaxpr: Jaxpr) -> int:
+        if id(jaxpr) not in self.places:
+            for eqn in jaxpr.eqns:
+                for inner in subjaxprs(eqn):
+                    self.place_of(inner)
+            self.jaxprs.append(self.jaxpr(jaxpr))
+            self.places[id(jaxpr)] = len(self.jaxprs) - 1
+        return self.places[id(jaxpr)]
+
+    def jaxpr(self, jaxpr: Jaxpr) -> dict[str, Any]:
+        numbers: dict[Var, int] = {}
+
+        def bind(var: Var) -> Any:
+            if isinstance(var, UnitVar):
+                return "*"
+            numbers[var] = len(numbers)
+            place = self.type(var.aval)
+            marks = "_" if isinstance(var, DropVar) else "m_" if isinstance(var, FillerVar) else None
+            return [place, marks] if marks else place
+
+        def atom(x: Any) -> Any:
+            if isinstance(x, UnitVar) or (isinstance(x, Literal) and isinstance(x.val, Unit)):
+                return "*"
+            if isinstance(x, Literal):
+                return {"literal": _number(x.val, x.aval.dtype), "type": self.type(x.aval)}
+            return numbers[x]
+
+        def equation(eqn: JaxprEqn) -> list[Any]:
+            params = {key: self.value(value) for key, value in sorted(eqn.params.items())}
+            operands = [atom(x) for x in eqn.invars]
+            whole = [eqn.primitive.name, operands, [bind(v) for v in eqn.outvars], params]
+            return [*whole, self.source(eqn)] if eqn.source else whole
+
+        binders = {
+            "constvars": [bind(v) for v in jaxpr.constvars],
+            "invars": [bind(v) for v in jaxpr.invars],
+        }
+        eqns = [equation(eqn) for eqn in jaxpr.eqns]
+        return {**binders, "eqns": eqns, "outvars": [atom(x) for x in jaxpr.outvars]}
+
+    def type(self, aval: ShapedArray) -> int:
+        place = self.type_of.get(aval)
+        if place is None:
+            text = "~" * aval.weak_type + aval.str_short()
+            place = self.type_of[aval] = self.types.setdefault(text, len(self.types))
+        return place
+
+    def source(self, eqn: JaxprEqn) -> int:
+        code = saved(eqn.source)[0]  # type: ignore[index]
+        return self.sources.setdefault((code.co_filename, code.co_firstlineno, code.co_name), len(self.sources))
+
+    def value(self, value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float or kind is complex:
+            return {kind.__name__: _number(value, np.dtype(kind))}
+        if isinstance(value, ClosedJaxpr) and value.consts:
+            return {"closed": self.place_of(value.jaxpr), "constants": [self.constant(x) for x in value.consts]}
+        if isinstance(value, (Jaxpr, ClosedJaxpr)):
+            return {"jaxpr": self.place_of(value.jaxpr if isinstance(value, ClosedJaxpr) else value)}
+        if kind is tuple:
+            return [self.value(item) for item in value]
+        if kind is list:
+            return {"list": [self.value(item) for item in value]}
+        if is_structure(value):
+            fields = {name: self.value(item) for name, item in zip(kind._fields, value)}
+            return {"structure": kind.__name__, "fields": fields}
+        return self.leaf(value)
+
+    def leaf(self, value: Any) -> Any:
+        if isinstance(value, enum.Enum):
+            return {"enum": type(value).__name__, "name": value.name}
+        if isinstance(value, ShapedArray):
+            return {"type": self.type(value)}
+        if isinstance(value, Primitive):
+            return {"primitive": value.name}
+        if isinstance(value, np.dtype) or value is bool or (isinstance(value, type) and issubclass(value, np.generic)):
+            dtype: np.dtype = np.dtype(value)
+            if dtype in _NAME_OF:
+                return {"dtype": _NAME_OF[dtype]}
+        if isinstance(value, np.generic) and value.dtype in KINDS:
+            return {"scalar": _number(value, value.dtype), "dtype": short_name(value.dtype)}
+        if isinstance(value, np.ndarray) and value.dtype in KINDS:
+            return {"array": self.constant(value)}
+        hole = hole_of(value)
+        return {"hole": [hole.kind, hole.name]}
+
+    def constant(self, value: Any) -> dict[str, Any]:
+        aval = aval_of(value)
+        if isinstance(value, ConstantHole):
+            return {"hole": self.type(aval)}
+        try:
+            array = np.asarray(value)
+        except Exception as error:
+            raise TypeError(
+                f"A constant of type {aval.str_short()} has no value yet, so it can't be saved: the program was traced "
+                "inside another one. Make it an argument."
+            ) from error
+        data = base64.b64encode(_little_endian(array)).decode()
+        return {"type": self.type(aval), "data": data}
+
+
+def _little_endian(array: np.ndarray) -> bytes:
+    return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()
+
+
+def _number(value: Any, dtype: np.dtype) -> Any:
+    kind = KINDS[dtype]
+    scalar: Any = np.asarray(value)
+    if kind == "c":
+        return [_number(scalar.real, np.dtype(float)), _number(scalar.imag, np.dtype(float))]
+    if kind == "f":
+        number = float(scalar)
+        return number if np.isfinite(number) else str(number)
+    return 0 if kind == "0" else bool(scalar) if kind == "b" else int(scalar)

@@ -1,0 +1,113 @@
+"""Variables of jaxprs: which are read, which are not, and putting values in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from xpr.core import jaxpr as language
+from xpr.core.avals import aval_of
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, UnitVar, Var, make_literal
+
+
+def used_variables(jaxpr: Jaxpr | ClosedJaxpr) -> set[Var]:
+    """The variables that an equation or the result reads; jaxprs inside have their own.
+
+    >>> import xpr
+    >>> closed = xpr.make_jaxpr(lambda x, y: 2.0 * x)(1.0, 1.0)
+    >>> x, y = closed.jaxpr.invars
+    >>> x in xpr.jaxpr.used_variables(closed), y in xpr.jaxpr.used_variables(closed)
+    (True, False)
+    """
+    return {v for v in language.used_vars(_open(jaxpr)) if not isinstance(v, UnitVar)}
+
+
+def unused_variables(jaxpr: Jaxpr | ClosedJaxpr) -> list[Var]:
+    """The variables that are bound and that nothing reads, in the order of binding; those printed as `_` are left out.
+
+    >>> import xpr
+    >>> closed = xpr.make_jaxpr(lambda x, y: 2.0 * x)(1.0, 1.0)
+    >>> xpr.jaxpr.unused_variables(closed) == [closed.jaxpr.invars[1]]
+    True
+    """
+    inner, used = _open(jaxpr), used_variables(jaxpr)
+    bound = [*inner.constvars, *inner.invars, *(v for eqn in inner.eqns for v in eqn.outvars)]
+    return [v for v in bound if v not in used and not isinstance(v, (DropVar, UnitVar))]
+
+
+def effects(jaxpr: Jaxpr | ClosedJaxpr) -> frozenset[str]:
+    """The effects that a program has beside its results: of "ordered" and "unordered", those in jaxprs inside too.
+
+    >>> import xpr
+    >>> xpr.jaxpr.effects(xpr.make_jaxpr(lambda x: xpr.debug.print("{}", x))(1.0))
+    frozenset({'unordered'})
+    """
+    return language.effects(_open(jaxpr))
+
+
+def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> ClosedJaxpr:
+    """The program with other things in the place of some of its variables.
+
+    Args:
+      jaxpr: the program.
+      values: for a variable, or the position of an argument: another variable of the program that is bound before the
+        first use, a literal, or a value. Scalars become literals, arrays constants. Arguments and constants that are
+        replaced are gone; an equation that gives a replaced variable stays, for `dce` to remove.
+    Raises:
+      TypeError: a value has another type than its variable; a variable is not bound in the program.
+      ValueError: a jaxpr with constants is given without their values.
+
+    >>> import xpr
+    >>> xpr.jaxpr.substitute(xpr.make_jaxpr(lambda x, y: x * y)(1.0, 1.0), {0: 3.0})
+    { lambda ; a:f32[]. let b:f32[] = mul 3.0 a in (b,) }
+    """
+    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr)
+    inner = closed.jaxpr
+    bound = {*inner.constvars, *inner.invars, *(v for eqn in inner.eqns for v in eqn.outvars)}
+    replaced: dict[Var, Any] = {}
+    constants: list[tuple[Var, Any]] = []
+    for key, value in values.items():
+        var = inner.invars[key] if isinstance(key, int) else key
+        _check(var, value, bound)
+        if isinstance(value, (Var, Literal)):
+            replaced[var] = value
+        elif value is not None and not aval_of(value).shape and _is_concrete(value):
+            replaced[var] = make_literal(np.asarray(value)[()], var.aval)
+        else:
+            replaced[var] = Var(var.aval)
+            constants.append((replaced[var], value))
+
+    def new(atom: Any) -> Any:
+        while isinstance(atom, Var) and atom in replaced:
+            atom = replaced[atom]
+        return atom
+
+    kept = [(v, x) for v, x in zip(inner.constvars, closed.consts) if v not in replaced] + constants
+    eqns = [eqn.replace(invars=[new(x) for x in eqn.invars]) for eqn in inner.eqns]
+    invars = [v for v in inner.invars if v not in replaced]
+    outvars = [new(x) for x in inner.outvars]
+    return ClosedJaxpr(Jaxpr([v for v, _ in kept], invars, outvars, eqns), [x for _, x in kept])
+
+
+def _check(var: Var, value: Any, bound: set[Var]) -> None:
+    if var not in bound:
+        raise TypeError(f"substitute: {var!r} is no variable of the jaxpr.")
+    if isinstance(value, Var) and value not in bound:
+        raise TypeError(f"substitute: {value!r} is no variable of the jaxpr.")
+    aval = value.aval if isinstance(value, (Var, Literal)) else aval_of(value)
+    if (aval.shape, aval.dtype) != (var.aval.shape, var.aval.dtype):
+        raise TypeError(f"substitute: a variable of type {var.aval.str_short()} is given {aval.str_short()}.")
+
+
+def _is_concrete(value: Any) -> bool:
+    try:
+        np.asarray(value)
+    except Exception:  # a tracer, which becomes a constant
+        return False
+    return True
+
+
+def _open(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
+    return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
