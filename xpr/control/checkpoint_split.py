@@ -13,7 +13,7 @@ from xpr.control.checkpoint_policies import Policy, nothing_saveable
 from xpr.control.scan import loop_dce, scan_p
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.transforms.dce import dce_jaxpr, has_effect
-from xpr.transforms.inline import inline_calls
+from xpr.transforms.inline import inline_jaxpr
 from xpr.transforms.linearize import Linearized, linearize_jaxpr
 from xpr.transforms.stage import stage
 
@@ -31,7 +31,7 @@ class Split:
         self.constants, self.active_outs = split.primal.consts, split.active_outs
         primal = constvars_to_invars(split.primal)
         if policy is not nothing_saveable:
-            primal = inline_calls(primal)
+            primal = inline_jaxpr(primal)
         k, n = len(self.constants), len(split.active_outs)
         residuals = split.residuals(primal.invars[k:], primal.outvars[n:])
         found = _frontier(primal.eqns, residuals, policy)
@@ -101,7 +101,7 @@ def _frontier(eqns: Sequence[JaxprEqn], wanted: Sequence[Atom], policy: Policy) 
 def _save_in_loop(eqn: JaxprEqn, used: Sequence[bool], policy: Policy) -> tuple[JaxprEqn, JaxprEqn, list[Var]]:
     """A loop that also gives a row of what may be saved in each step, the loop that takes those rows, and the rows."""
     params = eqn.params
-    body = inline_calls(params["jaxpr"])
+    body = inline_jaxpr(params["jaxpr"])
     num_carry = params["num_carry"]
     wanted = [v for i, v in enumerate(body.outvars) if i < num_carry or used[i]]
     found = _frontier(body.eqns, wanted, policy)

@@ -21,6 +21,7 @@ from xpr.backend.array import Array
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.cond_mapping import along_rows, guarded, runs_as_select, work
 from xpr.control.cond_residuals import Split, any_of, zeros_in
+from xpr.control.cond_split import cond_split
 from xpr.control.scan import bind_scan
 from xpr.control.tracing import join_consts
 from xpr.control.xla_call import call, call_transpose, xla_call_p
@@ -368,6 +369,7 @@ cond_p = register(
         batch_named=_batch_named,
         evaluate=_evaluate,
         dce=_dce,
+        split=cond_split,
         threaded=_threaded,
         multiple_results=True,
         call=True,

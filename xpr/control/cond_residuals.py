@@ -69,11 +69,11 @@ def _sources(half: Linearized, slots: list[ShapedArray]) -> list[Source]:
             continue
         residual = next(computed)
         result = next((i for i, out in enumerate(outs) if out is residual), None)
-        found.append(("slot", _free_slot(residual.aval, slots, taken)) if result is None else ("result", result))
+        found.append(("slot", free_slot(residual.aval, slots, taken)) if result is None else ("result", result))
     return found
 
 
-def _free_slot(aval: ShapedArray, slots: list[ShapedArray], taken: set[int]) -> int:
+def free_slot(aval: ShapedArray, slots: list[ShapedArray], taken: set[int]) -> int:
     """The first slot of that type that is not taken, a new one where there is none; takes it."""
     aval = aval.strip_weak_type()
     place = next((i for i, slot in enumerate(slots) if slot is aval and i not in taken), len(slots))

@@ -15,14 +15,14 @@ Loops and branches need what their bodies need, once. Rematerialized calls need 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xpr.control.checkpoint import checkpoint_p
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
-from xpr.transforms.dce import dce_jaxpr, has_effect
-from xpr.transforms.inline import called_jaxpr, inline_calls
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
+from xpr.transforms.cse import without_repetitions
+from xpr.transforms.dce import dce_jaxpr
+from xpr.transforms.inline import called_jaxpr, inline_jaxpr
 
 
 class PredictedMemory(NamedTuple):
@@ -83,29 +83,6 @@ def _inlined(eqn: JaxprEqn) -> Jaxpr | None:
     return called_jaxpr(eqn)
 
 
-def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
-    """The same program with equal operations on equal operands done once."""
-    first: dict[Any, Sequence[Var]] = {}
-    env: dict[Any, Atom] = {}
-    eqns = []
-
-    def identity(atom: Atom) -> Any:
-        return (atom.aval, str(atom.val)) if type(atom) is Literal else atom
-
-    for eqn in jaxpr.eqns:
-        invars = [v if type(v) is Literal else env.get(v, v) for v in eqn.invars]
-        key = (eqn.primitive, *map(identity, invars), *sorted(eqn.params.items()))
-        try:
-            known = None if has_effect(eqn) else first.setdefault(key, eqn.outvars)
-        except TypeError:  # a parameter that can't be hashed
-            known = None
-        if known is None or known is eqn.outvars:
-            eqns.append(eqn.replace(invars=invars))
-        else:
-            env.update(zip(eqn.outvars, known))
-    return jaxpr.replace(outvars=[v if type(v) is Literal else env.get(v, v) for v in jaxpr.outvars], eqns=eqns)
-
-
 # -- Which values have memory
 
 
@@ -152,7 +129,7 @@ class _Program:
 def _temporaries(jaxpr: Jaxpr) -> int:
     """The bytes of values neither given nor returned, at the moment when they are most."""
     if "temporaries" not in jaxpr.memo:
-        whole = _without_repetitions(inline_calls(jaxpr, _inlined))
+        whole = without_repetitions(inline_jaxpr(jaxpr, _inlined))
         smaller, _ = dce_jaxpr(whole, [True] * len(whole.outvars), keep_inputs=True)
         jaxpr.memo["temporaries"] = _peak(_Program(smaller))
     return jaxpr.memo["temporaries"]

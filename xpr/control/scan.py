@@ -17,6 +17,7 @@ from xpr.control.activity import Flags, reached_outputs, settle, spread
 from xpr.control.scan_layout import Bind, Layout, is_active, layout_of, picked
 from xpr.control.scan_linearize import loop_linearize
 from xpr.control.scan_lowering import scan_lower, scan_reference
+from xpr.control.scan_split import loop_split
 from xpr.control.scan_transpose import loop_transpose
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
@@ -239,6 +240,7 @@ scan_p = register(
         batch_named=partial(loop_batch, bind_scan),
         evaluate=lambda args, params: run_operation(scan_p, args, params),
         dce=loop_dce,
+        split=loop_split,
         threaded=partial(loop_threaded, bind_scan),
         multiple_results=True,
         call=True,

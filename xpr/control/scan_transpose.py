@@ -152,7 +152,7 @@ def _transpose_rest(
     known = tuple([not flag for flag in is_linear])
     key = ("scan known", known)
     if key not in body.memo:
-        body.memo[key] = _Known(partial_eval_jaxpr(body, known))
+        body.memo[key] = _Known(partial_eval_jaxpr(body, known, inside=False))
     split = body.memo[key]
     consts, carry, xs = (picked(*pair) for pair in zip(layout.operands(operands), layout.operands(known)))
     given = bind(split.known, consts, carry, xs, params)

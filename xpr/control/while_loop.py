@@ -17,7 +17,7 @@ from xpr.control.activity import Flags, reached_outputs, settle, spread
 from xpr.control.tracing import same_types
 from xpr.control.while_rows import step_rows, where_rows
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, constvars_to_invars, effects, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives.elementwise import bitwise_and
 from xpr.primitives.reductions import reduce_or
@@ -320,6 +320,20 @@ def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     return eqn.replace(invars=smaller.operands, outvars=picked(eqn.outvars, carry), params=smaller.params)
 
 
+# -- split: a loop for the known carry, where the predicate needs no other, and one for the rest, which repeats it.
+
+
+def _split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
+    loop = Loop.of([not flag for flag in is_known], **eqn.params)
+    moving = loop.reached(False)
+    if all(moving) or not any(moving) or any(reached_outputs(loop.cond, (*loop.cond_consts, *moving), False)):
+        return [], [eqn]
+    known = _dce(eqn, [not flag for flag in moving])
+    rest = _dce(eqn, moving)
+    own = set(known.outvars)
+    return [known], [rest.replace(outvars=[DropVar(v.aval) if v in own else v for v in rest.outvars])]
+
+
 # -- threaded: a loop that carries the state, and what its predicate says of the carry, which may change the state.
 
 
@@ -354,6 +368,7 @@ while_p = register(
         batch_named=_batch_named,
         evaluate=lambda args, params: run_operation(while_p, args, params),
         dce=_dce,
+        split=_split,
         threaded=_threaded,
         multiple_results=True,
         call=True,

@@ -11,13 +11,15 @@ from typing import Any
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, Unsupported, register
 from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.evaluate import run_jaxpr
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.transforms.lower import lower_call
+from xpr.transforms.partial_eval import partial_eval_jaxpr
 from xpr.transforms.transpose import transpose_jaxpr
 
 
@@ -90,6 +92,45 @@ def _threaded(state: Any, thread: Any, values: Sequence[Any], *, call_jaxpr: Jax
     return outs[: len(state)], outs[len(state) :]
 
 
+def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    """Calls the part of the jaxpr that the used results need."""
+    jaxpr = eqn.params["call_jaxpr"]
+    key = ("call dce", tuple(used))
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = dce_jaxpr(jaxpr, used)
+    smaller, inputs = jaxpr.memo[key]
+    return eqn.replace(
+        invars=[v for v, read in zip(eqn.invars, inputs) if read],
+        outvars=[v for v, read in zip(eqn.outvars, used) if read],
+        params={**eqn.params, "call_jaxpr": smaller},
+    )
+
+
+def _split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
+    """Calls the known half, and then the unknown half."""
+    jaxpr = eqn.params["call_jaxpr"]
+    key = ("call split", tuple(is_known))
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = partial_eval_jaxpr(jaxpr, is_known)
+    half = jaxpr.memo[key]
+    given = [v for v, flag in zip(eqn.invars, is_known) if flag]
+    residuals = [
+        Var(aval) if place is None else given[place] for aval, place in zip(half.residual_avals, half.residual_sources)
+    ]
+    computed = [v for v, place in zip(residuals, half.residual_sources) if place is None]
+    known = eqn.replace(
+        invars=given,
+        outvars=[*half.known_results(eqn.outvars), *computed],
+        params={**eqn.params, "call_jaxpr": half.computing},
+    )
+    unknown = eqn.replace(
+        invars=[*residuals, *(v for v, flag in zip(eqn.invars, is_known) if not flag)],
+        outvars=half.unknown_results(eqn.outvars),
+        params={**eqn.params, "call_jaxpr": half.unknown},
+    )
+    return ([known] if known.outvars else []), ([unknown] if unknown.outvars else [])
+
+
 xla_call_p = register(
     Primitive(
         "xla_call",
@@ -101,6 +142,8 @@ xla_call_p = register(
         batch=_batch,
         linearize=_linearize,
         batch_named=_batch_named,
+        dce=_dce,
+        split=_split,
         threaded=_threaded,
         evaluate=lambda args, params: run_jaxpr(params["call_jaxpr"], args, params["name"]),
         multiple_results=True,

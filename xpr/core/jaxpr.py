@@ -293,6 +293,31 @@ def subjaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
                 yield item.jaxpr
 
 
+def with_subjaxprs(eqn: JaxprEqn, change: Callable[[Jaxpr], Jaxpr]) -> JaxprEqn:
+    """The equation with each jaxpr among its parameters changed to another one of the same type.
+
+    What `change` gives for a jaxpr is best remembered with it: a function that is called twice then stays one.
+    """
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, Jaxpr):
+            return change(value)
+        if isinstance(value, ClosedJaxpr):
+            inner = change(value.jaxpr)
+            return value if inner is value.jaxpr else ClosedJaxpr(inner, value.consts)
+        if isinstance(value, (tuple, list)) and any(isinstance(x, (Jaxpr, ClosedJaxpr)) for x in value):
+            items = list(map(changed, value))
+            if all(a is b for a, b in zip(items, value)):
+                return value
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return value
+
+    params = {name: changed(value) for name, value in eqn.params.items()}
+    if all(params[name] is value for name, value in eqn.params.items()):
+        return eqn
+    return eqn.replace(params=params)
+
+
 def effects(jaxpr: Jaxpr) -> frozenset[str]:
     """The effects that running a jaxpr has beside its results: of "ordered" and "unordered". Remembered with it."""
     if "effects" not in jaxpr.memo:

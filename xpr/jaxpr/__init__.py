@@ -12,3 +12,8 @@ from xpr.jaxpr.variables import effects as effects
 from xpr.jaxpr.variables import substitute as substitute
 from xpr.jaxpr.variables import unused_variables as unused_variables
 from xpr.jaxpr.variables import used_variables as used_variables
+from xpr.transforms.cse import cse as cse
+from xpr.transforms.dce import dce as dce
+from xpr.transforms.fold import fold_constants as fold_constants
+from xpr.transforms.inline import inline_calls as inline_calls
+from xpr.transforms.partial_eval import partial_eval as partial_eval

@@ -162,6 +162,7 @@ def elementwise(
     partials: Sequence[Any],
     transpose: Any = None,
     exact: bool = False,
+    commutative: bool = False,
 ) -> Primitive:
     """An elementwise primitive of any number of operands.
 
@@ -173,6 +174,7 @@ def elementwise(
       partials: for each operand `(tangent, *primals, out, **params) -> tangent`, or `ZERO`.
       transpose: the rule where it is linear in some operand.
       exact: NumPy gives the same bits as XLA.
+      commutative: its two operands may be swapped.
     """
 
     def abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
@@ -195,6 +197,7 @@ def elementwise(
             transpose=transpose or Unsupported(NOT_LINEAR),
             batch=Unsupported("it is set below"),
             exact=exact,
+            commutative=commutative,
         )
     )
     primitive.jvp = _chain(primitive, partials)
@@ -328,7 +331,7 @@ neg_p = linear_unary(
 neg = function_of(neg_p, "The negative of each entry.")
 
 add_p = elementwise(
-    "add", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True,
+    "add", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True, commutative=True,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=_sum_transpose,
 )  # fmt: skip
 add = function_of(
@@ -343,7 +346,7 @@ add = function_of(
 )
 
 add_any_p = elementwise(
-    "add_any", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True,
+    "add_any", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True, commutative=True,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=_sum_transpose,
 )  # fmt: skip
 add_any = function_of(
@@ -357,7 +360,7 @@ sub_p = elementwise(
 sub = function_of(sub_p, "The difference of two arrays, entry by entry.", 2)
 
 mul_p = elementwise(
-    "mul", over=ANY, lowers_to="stablehlo.multiply", reference=np.multiply, exact=True,
+    "mul", over=ANY, lowers_to="stablehlo.multiply", reference=np.multiply, exact=True, commutative=True,
     partials=[lambda t, x, y, out: mul(t, y), lambda t, x, y, out: mul(x, t)], transpose=_mul_transpose,
 )  # fmt: skip
 mul = function_of(mul_p, "The product of two arrays, entry by entry.", 2)
@@ -397,13 +400,13 @@ _greater = _where_equal_half(lambda x, y: gt(x, y))
 _less = _where_equal_half(lambda x, y: lt(x, y))
 
 max_p = elementwise(
-    "max", over=ANY, lowers_to="stablehlo.maximum", reference=np.maximum, exact=True,
+    "max", over=ANY, lowers_to="stablehlo.maximum", reference=np.maximum, exact=True, commutative=True,
     partials=[lambda t, x, y, out: _greater(t, x, y), lambda t, x, y, out: _greater(t, y, x)],
 )  # fmt: skip
 max = function_of(max_p, "The greater of two arrays, entry by entry; nan where either is.", 2)
 
 min_p = elementwise(
-    "min", over=ANY, lowers_to="stablehlo.minimum", reference=np.minimum, exact=True,
+    "min", over=ANY, lowers_to="stablehlo.minimum", reference=np.minimum, exact=True, commutative=True,
     partials=[lambda t, x, y, out: _less(t, x, y), lambda t, x, y, out: _less(t, y, x)],
 )  # fmt: skip
 min = function_of(min_p, "The lesser of two arrays, entry by entry; nan where either is.", 2)
@@ -760,6 +763,7 @@ def _compare(name: str, direction: str, reference: Any, over: frozenset[np.dtype
         reference=reference,
         partials=[ZERO, ZERO],
         exact=True,
+        commutative=direction in ("EQ", "NE"),
     )
 
 
@@ -784,9 +788,23 @@ WORDS = frozenset(dtype for dtype in INTEGERS if dtypes.iinfo(dtype).bits >= 8)
 
 
 def _bits(
-    name: str, lowers_to: str, reference: Any, arity: int = 2, over: frozenset[np.dtype] = _BITS, exact: bool = True
+    name: str,
+    lowers_to: str,
+    reference: Any,
+    arity: int = 2,
+    over: frozenset[np.dtype] = _BITS,
+    exact: bool = True,
+    commutative: bool = False,
 ) -> Primitive:
-    return elementwise(name, over=over, lowers_to=lowers_to, reference=reference, partials=[ZERO] * arity, exact=exact)
+    return elementwise(
+        name,
+        over=over,
+        lowers_to=lowers_to,
+        reference=reference,
+        partials=[ZERO] * arity,
+        exact=exact,
+        commutative=commutative,
+    )
 
 
 def _shift_reference(shift: Callable[[Any, Any], Any], overflow: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
@@ -816,11 +834,11 @@ def _logical_right(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (x.view(unsigned) >> y.astype(unsigned)).view(x.dtype)
 
 
-and_p = _bits("and", "stablehlo.and", np.bitwise_and)
+and_p = _bits("and", "stablehlo.and", np.bitwise_and, commutative=True)
 bitwise_and = function_of(and_p, "Bitwise and, of integers or booleans.", 2)
-or_p = _bits("or", "stablehlo.or", np.bitwise_or)
+or_p = _bits("or", "stablehlo.or", np.bitwise_or, commutative=True)
 bitwise_or = function_of(or_p, "Bitwise or, of integers or booleans.", 2)
-xor_p = _bits("xor", "stablehlo.xor", np.bitwise_xor)
+xor_p = _bits("xor", "stablehlo.xor", np.bitwise_xor, commutative=True)
 bitwise_xor = function_of(xor_p, "Bitwise exclusive or, of integers or booleans.", 2)
 not_p = _bits("not", "stablehlo.not", np.invert, arity=1)
 bitwise_not = function_of(not_p, "The bits of each entry, flipped.")

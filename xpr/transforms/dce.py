@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, effects, subjaxprs
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects, subjaxprs, used_vars, with_subjaxprs
 
 
 def has_effect(eqn: JaxprEqn) -> bool:
@@ -51,3 +51,56 @@ def _live_part(eqn: JaxprEqn, live: set[Any]) -> JaxprEqn | None:
     if eqn.primitive.dce is None or all(used):
         return eqn
     return eqn.primitive.dce(eqn, used)
+
+
+# -- The whole of a program, at every depth
+
+
+def dce(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program without the equations, constants and parts of loops, branches and calls that nothing reads.
+
+    Arguments stay, and so do equations with an effect.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> closed = xpr.make_jaxpr(lambda x: (jnp.sin(x), jnp.cos(x))[0])(1.0)
+    >>> closed
+    { lambda ; a:f32[]. let b:f32[] = sin a; _:f32[] = cos a in (b,) }
+    >>> xpr.jaxpr.dce(closed)
+    { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
+    """
+    return without_unread_constants(live_jaxpr(closed.jaxpr), closed.consts)
+
+
+def live_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
+    """A jaxpr of the same type without what nothing reads, at any depth; remembered with it."""
+    if "dce" not in jaxpr.memo:
+        live: set[Any] = {v for v in jaxpr.outvars if type(v) is not Literal}
+        kept: list[JaxprEqn] = []
+        for eqn in reversed(jaxpr.eqns):
+            used = [v in live for v in eqn.outvars]
+            if any(used) or has_effect(eqn):
+                if eqn.primitive.call:
+                    eqn = _live_call(eqn, used)
+                kept.append(eqn)
+                live.update([v for v in eqn.invars if type(v) is not Literal])
+        smaller = jaxpr.replace(eqns=kept[::-1])
+        jaxpr.memo["dce"] = smaller.memo["dce"] = smaller
+    return jaxpr.memo["dce"]
+
+
+def _live_call(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    """First what it holds, then what that reads."""
+    eqn = with_subjaxprs(eqn, live_jaxpr)
+    if eqn.primitive.dce is None:
+        return eqn
+    smaller = eqn.primitive.dce(eqn, used)
+    return eqn if all(used) and len(smaller.invars) == len(eqn.invars) else smaller
+
+
+def without_unread_constants(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
+    """The closed jaxpr with the constants that something reads."""
+    used = used_vars(jaxpr)
+    pairs = [(v, x) for v, x in zip(jaxpr.constvars, consts) if v in used]
+    if len(pairs) == len(jaxpr.constvars):
+        return ClosedJaxpr(jaxpr, consts)
+    return ClosedJaxpr(jaxpr.replace(constvars=[v for v, _ in pairs]), [x for _, x in pairs])

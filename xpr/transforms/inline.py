@@ -5,7 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, with_subjaxprs
+
+
+def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program with what jitted functions do in place of their calls, also within loops and branches.
+
+    Functions with derivative rules of their own, and rematerialized ones, stay calls.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> closed = xpr.make_jaxpr(xpr.jit(lambda x: jnp.sin(x) * 2))(1.0)
+    >>> xpr.jaxpr.inline_calls(closed)
+    { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = mul b 2.0 in (c,) }
+    """
+    return closed.replace(jaxpr=_inlined(closed.jaxpr))
+
+
+def _inlined(jaxpr: Jaxpr) -> Jaxpr:
+    """A jaxpr without plain calls at any depth; remembered with it."""
+    if "inlined" not in jaxpr.memo:
+        flat = inline_jaxpr(jaxpr, plainly_called_jaxpr)
+        eqns = [with_subjaxprs(eqn, _inlined) if eqn.primitive.call else eqn for eqn in flat.eqns]
+        flat = flat.replace(eqns=eqns)
+        jaxpr.memo["inlined"] = flat.memo["inlined"] = flat
+    return jaxpr.memo["inlined"]
 
 
 def called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
@@ -14,8 +37,17 @@ def called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
     return called if isinstance(called, Jaxpr) else None
 
 
-def inline_calls(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = called_jaxpr) -> Jaxpr:
-    """The same program without calls, at any depth; `called` says of an equation what it calls."""
+def plainly_called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
+    """The jaxpr of a call that is nothing more than one: it has no rules of its own beside."""
+    called = called_jaxpr(eqn)
+    return None if called is None or any(map(callable, eqn.params.values())) else called
+
+
+def inline_jaxpr(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = called_jaxpr) -> Jaxpr:
+    """The same program without calls, but for those within what its equations hold.
+
+    `called` says of an equation what it calls.
+    """
     env: dict[Any, Atom] = {}
     eqns: list[JaxprEqn] = []
 
@@ -24,8 +56,11 @@ def inline_calls(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = call
 
     def walk(inner: Jaxpr, renamed: bool) -> None:
         for eqn in inner.eqns:
-            invars = [read(v) for v in eqn.invars]
             callee = called(eqn)
+            if callee is None and not renamed and not env:
+                eqns.append(eqn)
+                continue
+            invars = [read(v) for v in eqn.invars]
             if callee is not None:
                 env.update(zip(callee.invars, invars))
                 walk(callee, True)
@@ -35,7 +70,7 @@ def inline_calls(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = call
             if renamed:  # a jaxpr that is called twice binds its variables twice
                 outvars = [Var(v.aval) for v in eqn.outvars]
                 env.update(zip(eqn.outvars, outvars))
-            eqns.append(eqn.replace(invars=invars, outvars=outvars))
+            eqns.append(JaxprEqn(invars, outvars, eqn.primitive, eqn.params, eqn.source))
 
     walk(jaxpr, False)
     return jaxpr.replace(outvars=[read(v) for v in jaxpr.outvars], eqns=eqns)

@@ -1,0 +1,335 @@
+"""Passes over jaxprs: what they make of small programs, and that they keep the meaning of random ones."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import core, lax
+from xpr.transforms.evaluate import reference_eval
+
+
+def text(closed):
+    return str(closed)
+
+
+def staged(fun, *args):
+    return xpr.make_jaxpr(fun)(*args)
+
+
+def primitives(closed):
+    """The names of the primitives of a program, those of what its equations hold included."""
+    found = []
+
+    def walk(jaxpr):
+        for eqn in jaxpr.eqns:
+            found.append(eqn.primitive.name)
+            for inner in core.subjaxprs(eqn):
+                walk(inner)
+
+    walk(closed.jaxpr)
+    return found
+
+
+def value(closed, *args):
+    return reference_eval(closed.jaxpr, closed.consts, *args)
+
+
+def assert_same(before, after, *args):
+    """The pass gave a well typed program of the same type and meaning."""
+    core.check_jaxpr(after)
+    assert [a.str_short() for a in after.in_avals] == [a.str_short() for a in before.in_avals]
+    assert [a.str_short() for a in after.out_avals] == [a.str_short() for a in before.out_avals]
+    for x, y in zip(value(before, *args), value(after, *args), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+class TestDeadCode:
+    def test_what_nothing_reads_goes(self):
+        closed = staged(lambda x: (jnp.sin(x), jnp.cos(x) * jnp.array([1.0, 2.0]))[0], 1.0)
+        assert text(xpr.jaxpr.dce(closed)) == "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }"
+
+    def test_arguments_stay(self):
+        assert text(xpr.jaxpr.dce(staged(lambda x, y: y, 1.0, 2))) == "{ lambda ; a:f32[] b:i32[]. let in (b,) }"
+
+    def test_inside_calls_loops_and_branches(self):
+        @xpr.jit
+        def called(x):
+            return jnp.sin(x), jnp.cos(x)
+
+        def loop(x):
+            body = lambda c, row: ((c[0] + row, c[1] * 2.0), (jnp.tan(row), jnp.exp(row)))
+            (a, b), (c, d) = lax.scan(body, (0.0, 1.0), x)
+            return lax.cond(a > 0, lambda: (a, jnp.sinh(b)), lambda: (c[0], jnp.cosh(b)))[0]
+
+        closed = staged(lambda x: called(x)[0] + loop(x), jnp.arange(3.0))
+        smaller = xpr.jaxpr.dce(closed)
+        assert_same(closed, smaller, np.arange(3.0, dtype=np.float32))
+        assert not {"cos", "exp", "sinh", "cosh"} & set(primitives(smaller))
+        assert {"sin", "tan"} <= set(primitives(smaller))
+
+    def test_a_function_that_is_called_twice_stays_one(self):
+        called = xpr.jit(lambda x: (jnp.sin(x), jnp.cos(x)))
+        smaller = xpr.jaxpr.dce(staged(lambda x: called(called(x)[0])[0], 1.0))
+        first, second = (eqn.params["call_jaxpr"] for eqn in smaller.eqns)
+        assert first is second and len(first.outvars) == 1
+
+    def test_effects_stay(self):
+        def f(x):
+            xpr.debug.print("{}", jnp.sin(x))
+            xpr.jit(lambda y: xpr.debug.print("{}", y))(jnp.cos(x))
+            return x
+
+        closed = staged(f, 1.0)
+        assert primitives(xpr.jaxpr.dce(closed)) == primitives(closed)
+
+
+class TestCommonSubexpressions:
+    def test_in_either_order(self):
+        closed = staged(lambda x, y: (x + y) * (y + x) - (x - y) * (y - x), 1.0, 2.0)
+        assert primitives(xpr.jaxpr.cse(closed)) == ["add", "mul", "sub", "sub", "mul", "sub"]
+
+    def test_literals_are_told_apart(self):
+        closed = staged(lambda x: (x * 1.0, x * 1.0, x * -0.0, x * 0.0, x * np.float32(1)), 1.0)
+        assert len(xpr.jaxpr.cse(closed).eqns) == len(closed.eqns) - 1
+
+    def test_parameters_are_told_apart(self):
+        closed = staged(lambda x: (jnp.sum(x, 0), jnp.sum(x, 1), jnp.sum(x, 0)), np.ones((2, 2)))
+        assert len(xpr.jaxpr.cse(closed).eqns) == 2
+
+    def test_results_may_be_the_same_variable(self):
+        closed = xpr.jaxpr.cse(staged(lambda x: (jnp.sin(x), jnp.sin(x)), 1.0))
+        assert text(closed) == "{ lambda ; a:f32[]. let b:f32[] = sin a in (b, b) }"
+
+    def test_effects_are_all_done(self):
+        def f(x):
+            xpr.debug.print("{}", x)
+            xpr.debug.print("{}", x)
+            return x
+
+        assert len(xpr.jaxpr.cse(staged(f, 1.0)).eqns) == 2
+
+    def test_inside_loops_and_calls(self):
+        called = xpr.jit(lambda x: jnp.sin(x) + jnp.sin(x))
+        closed = staged(lambda x: called(x) + called(x) + lax.fori_loop(0, 3, lambda i, y: y * y + y * y, x), 1.0)
+        assert primitives(xpr.jaxpr.cse(closed)).count("sin") == 1
+        assert primitives(xpr.jaxpr.cse(closed)).count("mul") == 1
+
+
+class TestConstantFolding:
+    def test_the_program_of_the_documentation(self):
+        """func6 of JAX's page on jaxprs, as it was in 2020: two constants."""
+
+        def func5(first, second):
+            return first + jnp.sin(second) * 3.0 - jnp.ones(8)
+
+        folded = xpr.jaxpr.fold_constants(staged(lambda first: func5(first, jnp.ones(8)), jnp.ones(8)))
+        assert text(folded) == (
+            "{ lambda a:f32[8] b:f32[8]; c:f32[8]. let\n    d:f32[8] = add c a\n    e:f32[8] = sub d b\n  in (e,) }"
+        )
+        np.testing.assert_allclose(folded.consts[0], np.full(8, np.sin(1.0) * 3), rtol=1e-6)
+        np.testing.assert_array_equal(folded.consts[1], np.ones(8))
+
+    def test_scalars_become_literals(self):
+        folded = xpr.jaxpr.fold_constants(staged(lambda x: x * (jnp.sqrt(4.0) + 1), 1.0))
+        assert text(folded) == "{ lambda ; a:f32[]. let b:f32[] = mul a 3.0 in (b,) }"
+
+    def test_results_that_are_known(self):
+        folded = xpr.jaxpr.fold_constants(staged(lambda x: (x, jnp.zeros(2), jnp.sqrt(4.0)), 1.0))
+        assert text(folded) == "{ lambda a:f32[2]; b:f32[]. let in (b, a, 2.0) }"
+
+    def test_large_results_are_left_to_compute(self):
+        closed = staged(lambda x: x + jnp.zeros((100, 100)), np.float32(1))
+        assert len(xpr.jaxpr.fold_constants(closed, largest=1000).eqns) == len(closed.eqns)
+
+    def test_scalars_inside_loops(self):
+        closed = staged(lambda x: lax.fori_loop(0, 3, lambda i, y: y * (jnp.sqrt(4.0) + jnp.sum(jnp.ones(3))), x), 1.0)
+        folded = xpr.jaxpr.fold_constants(closed)
+        assert_same(closed, folded, np.float32(2))
+        assert "sqrt" in primitives(closed) and "sqrt" not in primitives(folded)
+
+    def test_effects_stay(self):
+        def f(x):
+            xpr.debug.print("{}", jnp.sin(1.0))
+            return x
+
+        assert "sin" not in primitives(xpr.jaxpr.fold_constants(staged(f, 1.0)))
+        assert len(xpr.jaxpr.fold_constants(staged(f, 1.0)).eqns) == 1
+
+    def test_under_a_transformation(self):
+        """Constants that are traced values are no constants."""
+
+        def f(y):
+            closed = xpr.jaxpr.fold_constants(staged(lambda x: x * jnp.sin(y), jnp.ones(2)))
+            return jnp.sum(core.eval_jaxpr(closed.jaxpr, closed.consts, jnp.ones(2))[0])
+
+        np.testing.assert_allclose(xpr.grad(f)(1.0), 2 * np.cos(1.0), rtol=1e-6)
+
+
+class TestInlining:
+    def test_calls_at_any_depth(self):
+        inner = xpr.jit(lambda x: jnp.sin(x) * 2)
+        outer = xpr.jit(lambda x: inner(inner(x)) + 1)
+        closed = staged(lambda x: lax.fori_loop(0, 2, lambda i, y: outer(y), x), 1.0)
+        flat = xpr.jaxpr.inline_calls(closed)
+        assert_same(closed, flat, np.float32(0.5))
+        assert "xla_call" in primitives(closed) and "xla_call" not in primitives(flat)
+
+    def test_rules_stay(self):
+        @xpr.custom_jvp
+        def f(x):
+            return jnp.sin(x)
+
+        f.defjvp(lambda primals, tangents: (f(*primals), 7 * tangents[0]))
+        flat = xpr.jaxpr.inline_calls(staged(xpr.jit(lambda x: f(x)), 1.0))
+        assert primitives(flat) == ["custom_jvp_call", "sin"]
+        assert xpr.grad(lambda x: core.jaxpr_as_fun(flat)(x)[0])(1.0) == 7
+
+
+def joined(halves, known, args):
+    """Runs both halves, one after the other."""
+    core.check_jaxpr(halves.known)
+    core.check_jaxpr(halves.unknown)
+    first = value(halves.known, *(x for x, flag in zip(args, known, strict=True) if flag))
+    n = sum(halves.out_known)
+    assert [(x.shape, x.dtype) for x in first[n:]] == [(a.shape, a.dtype) for a in halves.residuals]
+    others = (x for x, flag in zip(args, known, strict=True) if not flag)
+    second = value(halves.unknown, *first[n:], *others)
+    known_outs, unknown_outs = iter(first[:n]), iter(second)
+    return [next(known_outs) if flag else next(unknown_outs) for flag in halves.out_known]
+
+
+class TestPartialEvaluation:
+    def check(self, fun, known, *args):
+        closed = staged(fun, *args)
+        halves = xpr.jaxpr.partial_eval(closed, known)
+        for x, y in zip(value(closed, *args), joined(halves, known, args), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-6)
+        return halves
+
+    def test_equations(self):
+        halves = self.check(lambda x, y: (jnp.sin(x) * y, jnp.cos(x)), [True, False], np.float32(1), np.float32(2))
+        assert text(halves.known) == "{ lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = cos a in (c, b) }"
+        assert text(halves.unknown) == "{ lambda ; a:f32[] b:f32[]. let c:f32[] = mul a b in (c,) }"
+        assert halves.out_known == [False, True]
+
+    def test_constants_are_known(self):
+        array = jnp.arange(3.0)
+        halves = self.check(lambda x: x * jnp.sin(array), [False], np.float32(1))
+        assert primitives(halves.known) == ["sin"] and len(halves.known.consts) == 1
+
+    def test_calls(self):
+        halves = self.check(xpr.jit(lambda x, y: (jnp.sin(x) * y, jnp.cos(x))), [True, False], np.ones(2), np.ones(2))
+        assert primitives(halves.known) == ["xla_call", "sin", "cos"]
+        assert primitives(halves.unknown) == ["xla_call", "mul"]
+
+    @pytest.mark.parametrize("index", [0, 1])
+    def test_branches(self, index):
+        def f(i, x, y):
+            return lax.cond(
+                i > 0, lambda: (jnp.sin(x) * y, jnp.cos(x), y), lambda: (jnp.exp(jnp.sum(x)) * y, x, jnp.zeros(2))
+            )
+
+        args = np.int32(index), np.ones(2, np.float32), np.full(2, 2, np.float32)
+        halves = self.check(f, [True, True, False], *args)
+        assert {"sin", "exp", "cos"} <= set(primitives(halves.known))
+        assert not {"sin", "exp", "cos"} & set(primitives(halves.unknown))
+        assert halves.out_known == [False, True, False]
+
+    def test_branches_by_an_unknown_index_are_not_split(self):
+        f = lambda i, x: lax.cond(i > 0, lambda: jnp.sin(x), lambda: x)
+        halves = self.check(f, [False, True], np.int32(1), np.float32(2))
+        assert primitives(halves.known) == []
+
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_scans(self, reverse):
+        def f(x, y, rows, others, scale):
+            def body(carry, row):
+                a, b, c = carry
+                known = jnp.sin(a) * scale + row[0]
+                return (known, b + c * known * row[1] * row[0] + a, c), (jnp.exp(known), b * row[0] * scale)
+
+            return lax.scan(body, (x, y, 1.0), (rows, others), reverse=reverse)
+
+        args = [np.float32(0.3), np.float32(2), np.arange(3, dtype=np.float32), np.ones(3, np.float32), np.float32(0.5)]
+        halves = self.check(f, [True, False, True, False, True], *args)
+        assert {"sin", "exp"} <= set(primitives(halves.known))
+        assert not {"sin", "exp"} & set(primitives(halves.unknown))
+        assert halves.out_known == [True, False, True, True, False]
+
+    def test_a_carry_that_becomes_unknown(self):
+        def f(x, y):
+            return lax.scan(lambda c, _: ((c[1], c[2], c[2]), c[0]), (x, x, y), None, length=4)
+
+        halves = self.check(f, [True, False], np.float32(1), np.float32(2))
+        assert halves.out_known == [False, False, False, False]
+
+    def test_a_carry_that_is_known_after_a_step_but_not_before(self):
+        f = lambda x, y: lax.scan(lambda c, r: (jnp.sin(r), c * 2), y, x)
+        self.check(f, [True, False], np.arange(3, dtype=np.float32), np.float32(2))
+
+    def test_while_loops(self):
+        def f(n, x):
+            return lax.while_loop(lambda c: c[0] < c[1], lambda c: (c[0] + 1, c[1], c[2] * 2, c[3] + 1.0), (0, n, x, n))
+
+        halves = self.check(lambda n, x: f(n, x)[:3], [True, False], np.float32(3), np.float32(2))
+        assert primitives(halves.known).count("while") == 1
+        assert halves.out_known == [True, True, False]
+        halves = self.check(f, [False, True], np.float32(3), np.float32(2))
+        assert primitives(halves.known) == []
+
+    def test_effects_come_second(self):
+        def f(x, y):
+            xpr.debug.print("{}", x)
+            return jnp.sin(x) * y
+
+        halves = xpr.jaxpr.partial_eval(staged(f, 1.0, 2.0), [True, False])
+        assert primitives(halves.known) == ["sin"]
+
+    def test_message(self):
+        with pytest.raises(ValueError, match="`known` must say of each of the 2 arguments .* has 1 entries"):
+            xpr.jaxpr.partial_eval(staged(jnp.add, 1.0, 2.0), [True])
+
+
+# -- Laws over random programs
+
+PASSES = {
+    "dce": lambda closed: xpr.jaxpr.dce(closed),
+    "cse": lambda closed: xpr.jaxpr.cse(closed),
+    "fold_constants": lambda closed: xpr.jaxpr.fold_constants(closed),
+    "inline_calls": lambda closed: xpr.jaxpr.inline_calls(closed),
+    "all": lambda closed: xpr.jaxpr.dce(
+        xpr.jaxpr.cse(xpr.jaxpr.fold_constants(xpr.jaxpr.inline_calls(closed)))
+    ),
+}  # fmt: skip
+
+
+def random_program(seed):
+    """A program of tests/test_compositions.py, and arguments for it."""
+    pytest.importorskip("jax")
+    from tests.test_compositions import SHAPES, XPR, Program
+
+    generator = np.random.default_rng(seed)
+    arrays = [np.asarray(generator.normal(size=shape)) for shape in SHAPES]
+    return staged(Program(seed, XPR), *arrays), arrays
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_keeps_the_meaning(name, seed):
+    with xpr.enable_x64(True):
+        closed, arrays = random_program(seed)
+        once = PASSES[name](closed)
+        assert_same(closed, once, *arrays)
+        fresh = once.replace(jaxpr=once.jaxpr.replace())  # without what is remembered of it
+        assert str(PASSES[name](fresh)) == str(once)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_halves_of_random_programs(seed):
+    with xpr.enable_x64(True):
+        closed, arrays = random_program(seed)
+        for known in ([True, False, True], [False, True, False]):
+            halves = xpr.jaxpr.partial_eval(closed, known)
+            for x, y in zip(value(closed, *arrays), joined(halves, known, arrays), strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
