@@ -20,7 +20,7 @@ ROOT = Path(xpr.__file__).parent
 FLOORS = [
     ("errors",), ("config",), ("dtypes",), ("tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
     ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("api",), ("lax",), ("extend",),
-    ("jaxpr",), ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify"), ("inspect",),
+    ("inspect",), ("jaxpr",), ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify"),
     ("testing",), ("",), ("demo",),
 ]  # fmt: skip
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}

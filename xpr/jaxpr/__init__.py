@@ -3,6 +3,10 @@
 from xpr.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
 from xpr.core.parameters import Hole as Hole
 from xpr.core.printer import pformat as pformat
+from xpr.inspect.dot import to_dot as to_dot
+from xpr.inspect.show import Page as Page
+from xpr.inspect.show import show as show
+from xpr.inspect.svg import to_svg as to_svg
 from xpr.jaxpr.loading import loads as loads
 from xpr.jaxpr.parser import parse as parse
 from xpr.jaxpr.saving import dumps as dumps

@@ -1,0 +1,219 @@
+"""layered : boxes and arrows -> positions. A drawing of an acyclic graph in rows, arrows pointing down.
+
+The method of Sugiyama, Tagawa and Toda (1981): boxes go to rows, by their longest path from above; the boxes of a row
+are ordered so that few arrows cross, by sweeps that put each at the mean of its neighbours; then they get places, close
+to their neighbours. An arrow over several rows holds a place free in each, unless it is so long that all such places
+together would be many more than the boxes: then it is drawn over what lies in between.
+
+Every step is linear, or n log n, in boxes and arrows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+GAP = 16.0  # between two boxes of a row
+ROW_GAP = 34.0
+SWEEPS, LARGE = 4, 4000  # sweeps, half as many over graphs of more boxes than that
+
+
+class Layout(NamedTuple):
+    """Where the boxes are, in a drawing that reaches from (0, 0) to (width, height).
+
+    `x` and `y` are the middles of the boxes; `row` says in which row each is. `paths` are the arrows' points, x0 y0 x1
+    y1 and so on, from the lower edge of one box to the upper edge of another.
+    """
+
+    x: list[float]
+    y: list[float]
+    row: list[int]
+    paths: list[list[float]]
+    width: float
+    height: float
+
+
+def layered(widths: Sequence[float], heights: Sequence[float], arrows: Sequence[tuple[int, int]]) -> Layout:
+    """The places of boxes that are joined by arrows, each from an earlier box to a later one.
+
+    >>> layout = layered([40, 40, 40], [20, 20, 20], [(0, 1), (0, 2)])
+    >>> layout.row, layout.x[0] == (layout.x[1] + layout.x[2]) / 2
+    ([0, 1, 1], True)
+    """
+    if not widths:
+        return Layout([], [], [], [], 0.0, 0.0)
+    drawing = _Drawing(widths, arrows)
+    sweeps = SWEEPS if len(widths) <= LARGE else SWEEPS // 2
+    for sweep in range(sweeps):
+        drawing.order(downwards=sweep % 2 == 0)
+    drawing.spread()
+    for sweep in range(sweeps + 1):
+        drawing.place(downwards=sweep % 2 == 0)
+    return drawing.layout(heights)
+
+
+class _Drawing:
+    """Boxes 0 ... n-1 and, numbered on, the places that long arrows hold free in the rows they cross."""
+
+    def __init__(self, widths: Sequence[float], arrows: Sequence[tuple[int, int]]):
+        self.boxes, self.arrows = len(widths), arrows
+        self.widths = list(widths)
+        self.row = _rows(len(widths), arrows)
+        self.above: list[list[int]] = [[] for _ in widths]
+        self.below: list[list[int]] = [[] for _ in widths]
+        self.places: list[list[int]] = []  # of each arrow
+        for (start, end), held in zip(arrows, self._held()):
+            self.places.append(self._hold_places(start, end) if held else [])
+        self.rows: list[list[int]] = [[] for _ in range(max(self.row) + 1)]
+        for item, row in enumerate(self.row):
+            self.rows[row].append(item)
+        self.x = [0.0] * len(self.row)
+
+    def _held(self) -> list[bool]:
+        """Which arrows hold places: the shorter ones, as long as these are few."""
+        spans = [self.row[end] - self.row[start] for start, end in self.arrows]
+        allowed, longest = 2 * self.boxes + 200, 1
+        for span in sorted(spans):
+            allowed -= span - 1
+            if allowed < 0:
+                break
+            longest = span
+        return [span <= longest for span in spans]
+
+    def _hold_places(self, start: int, end: int) -> list[int]:
+        first = len(self.row)
+        between = range(self.row[start] + 1, self.row[end])
+        for row in between:
+            self.row.append(row)
+            self.widths.append(0.0)
+            self.above.append([])
+            self.below.append([])
+        chain = [start, *range(first, len(self.row)), end]
+        for upper, lower in pairwise(chain):
+            self.below[upper].append(lower)
+            self.above[lower].append(upper)
+        return chain[1:-1]
+
+    def order(self, downwards: bool) -> None:
+        """Sorts each row by the mean position of what its boxes are joined with in the row before."""
+        position = [0.0] * len(self.row)
+        neighbours = self.above if downwards else self.below
+        for row in self.rows if downwards else reversed(self.rows):
+            for index, item in enumerate(row):
+                joined = neighbours[item]
+                position[item] = sum([position[i] for i in joined]) / len(joined) if joined else index
+            row.sort(key=position.__getitem__)
+            for index, item in enumerate(row):
+                position[item] = index
+
+    def spread(self) -> None:
+        """First places: side by side, every row centred."""
+        for row in self.rows:
+            total = sum([self.widths[item] + GAP for item in row])
+            left = -total / 2
+            for item in row:
+                self.x[item] = left + (self.widths[item] + GAP) / 2
+                left += self.widths[item] + GAP
+
+    def place(self, downwards: bool) -> None:
+        """Moves each box towards the mean of its neighbours, as far as those beside it allow."""
+        x, boxes = self.x, self.boxes
+        neighbours = self.above if downwards else self.below
+        for row in self.rows if downwards else reversed(self.rows):
+            wanted, weights = [], []
+            for item in row:
+                joined = neighbours[item]
+                if len(joined) == 1:
+                    wanted.append(x[joined[0]])
+                else:
+                    wanted.append(sum([x[i] for i in joined]) / len(joined) if joined else x[item])
+                weights.append((4.0 if item >= boxes else 1.0) if joined else 0.1)  # long arrows are to be straight
+            for item, place in zip(row, _apart(wanted, weights, [self.widths[item] + GAP for item in row])):
+                x[item] = place
+
+    def layout(self, heights: Sequence[float]) -> Layout:
+        tops, y = [0.0], []
+        for row in self.rows:
+            tallest = max([heights[item] for item in row if item < self.boxes], default=0.0)
+            y.append(tops[-1] + tallest / 2)
+            tops.append(tops[-1] + tallest + ROW_GAP)
+        left = min([x - w / 2 for x, w in zip(self.x, self.widths)])
+        right = max([x + w / 2 for x, w in zip(self.x, self.widths)])
+        xs = [x - left for x in self.x]
+        ys = [y[row] for row in self.row]
+        paths = self._paths(xs, ys, heights)
+        return Layout(
+            xs[: self.boxes], ys[: self.boxes], self.row[: self.boxes], paths, right - left, tops[-1] - ROW_GAP
+        )
+
+    def _paths(self, xs: list[float], ys: list[float], heights: Sequence[float]) -> list[list[float]]:
+        leaving = self._ports(xs, at_end=False)
+        entering = self._ports(xs, at_end=True)
+        lower = [y + height / 2 for y, height in zip(ys, heights)]
+        upper = [y - height / 2 for y, height in zip(ys, heights)]
+        paths = []
+        for (start, end), places, x, to_x in zip(self.arrows, self.places, leaving, entering):
+            path = [x, lower[start]]
+            for item in places:
+                path += (xs[item], ys[item])
+            path += (to_x, upper[end])
+            paths.append(path)
+        return paths
+
+    def _ports(self, xs: list[float], at_end: bool) -> list[float]:
+        """Where each arrow meets its box: side by side, in the order of what is at their other ends."""
+        meeting: dict[int, list[int]] = {}
+        for arrow, ends in enumerate(self.arrows):
+            meeting.setdefault(ends[at_end], []).append(arrow)
+        ports = [0.0] * len(self.arrows)
+        beyond = [xs[places[-at_end] if places else ends[not at_end]] for places, ends in zip(self.places, self.arrows)]
+        for item, arrows in meeting.items():
+            if len(arrows) == 1:
+                ports[arrows[0]] = xs[item]
+                continue
+            arrows.sort(key=beyond.__getitem__)
+            step = min(9.0, self.widths[item] * 0.8 / len(arrows))
+            left = xs[item] - step * (len(arrows) - 1) / 2
+            for index, arrow in enumerate(arrows):
+                ports[arrow] = left + step * index
+        return ports
+
+
+def _rows(boxes: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
+    """A box is right below the lowest of those above it; one with none above is right above its first reader."""
+    ends: list[list[int]] = [[] for _ in range(boxes)]
+    for start, end in arrows:
+        ends[start].append(end)
+    row = [0] * boxes
+    has_above = [False] * boxes
+    for box, below in enumerate(ends):
+        for end in below:
+            has_above[end] = True
+            row[end] = max(row[end], row[box] + 1)
+    for box, below in enumerate(ends):
+        if below and not has_above[box]:
+            row[box] = min([row[end] for end in below]) - 1
+    return row
+
+
+def _apart(wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float]) -> list[float]:
+    """The places nearest to the wanted ones, by weighted squares, at which boxes in this order don't overlap.
+
+    Less the room that stands to the left of each, the places must not decrease: isotonic regression, by pooling
+    adjacent violators.
+    """
+    pools: list[tuple[float, float, int]] = []  # mean, weight, how many
+    room, rooms = 0.0, []
+    for index, (place, weight) in enumerate(zip(wanted, weights)):
+        if index:
+            room += (widths[index - 1] + widths[index]) / 2
+        rooms.append(room)
+        mean, count = place - room, 1
+        while pools and pools[-1][0] > mean:
+            before, before_weight, before_count = pools.pop()
+            mean = (mean * weight + before * before_weight) / (weight + before_weight)
+            weight, count = weight + before_weight, count + before_count
+        pools.append((mean, weight, count))
+    means = [mean for mean, _, count in pools for _ in range(count)]
+    return [mean + room for mean, room in zip(means, rooms)]
