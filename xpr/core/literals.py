@@ -58,7 +58,7 @@ def scalar_text(value: Any, dtype: np.dtype) -> str:
     scalar = np.asarray(value)
     if kind == "i":
         return str(int(scalar))
-    if scalar.dtype.kind == "V":
+    if scalar.dtype.isbuiltin != 1:
         scalar = scalar.astype(np.float32)
     return str(scalar)
 

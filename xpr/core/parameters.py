@@ -76,7 +76,7 @@ class Hole:
 
     def _fail(self) -> HoleError:
         return HoleError(
-            f"{self!r} is a hole: this program was read from text, which can't hold Python objects. "
+            f"{self!r} is a hole: this program was read from text or a file, which can't hold Python objects. "
             f"Give it when reading: functions={{{self.name!r}: ...}}."
         )
 
@@ -107,7 +107,7 @@ class ConstantHole:
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise HoleError(
             f"A constant of type {self.aval.str_short()} has no value: this program was read from text, which holds "
-            "none. Give the constants when reading: parse(text, constants=[...])."
+            "no arrays. Give the constants when reading: parse(text, constants=[...])."
         )
 
 

@@ -96,6 +96,8 @@ class _Writer:
     def binder(self, var: Var, name: str) -> Any:
         if isinstance(var, UnitVar):
             return name
+        if self.style is _plain:
+            return f"{name}:{var.aval.str_short()}"
         return [f"{name}:", self.style(var.aval.str_short(), "type")]
 
     def atom(self, atom: Any) -> str:

@@ -257,7 +257,12 @@ class _Reader(Transformer):
             raise Fault(_start(token) + fault.position, fault.message) from None
 
     def params(self, parts: list[Any]) -> dict[str, Any]:
-        return {key[:-1]: value for key, value in zip(parts[::2], parts[1::2])}
+        params: dict[str, Any] = {}
+        for key, value in zip(parts[::2], parts[1::2]):
+            if key[:-1] in params:
+                raise Fault(_start(key), f"the parameter `{key[:-1]}` is given a second time.")
+            params[key[:-1]] = value
+        return params
 
     def as_tuple(self, parts: list[Any]) -> Any:
         return tuple(parts)

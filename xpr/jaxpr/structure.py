@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Unit, UnitVar, Var
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Unit, UnitVar, Var, unitvar
 from xpr.core.parameters import ConstantHole
 from xpr.dtypes import INEXACT
 
@@ -67,15 +67,15 @@ class _Structures:
         return self.known[id(jaxpr)]
 
     def open(self, jaxpr: Jaxpr) -> Hashable:
-        numbers: dict[Var, Any] = {}
+        numbers: dict[Var, Any] = {unitvar: _UNIT}
         for var in [*jaxpr.constvars, *jaxpr.invars]:
-            numbers[var] = len(numbers)
+            numbers.setdefault(var, len(numbers))
         eqns = []
         for eqn in jaxpr.eqns:
             operands = tuple([numbers[v] if v in numbers else _atom(v) for v in eqn.invars])
             types = []
             for var in eqn.outvars:
-                numbers[var] = len(numbers)
+                numbers.setdefault(var, len(numbers))
                 types.append(_type(var))
             params = tuple([(k, self.value(v)) for k, v in sorted(eqn.params.items())]) if eqn.params else ()
             eqns.append((eqn.primitive, params, operands, tuple(types)))
@@ -123,7 +123,7 @@ def _type(var: Var) -> Hashable:
 
 def _atom(atom: Any) -> Hashable:
     """A literal, or a variable that is bound nowhere."""
-    if isinstance(atom, UnitVar) or (isinstance(atom, Literal) and isinstance(atom.val, Unit)):
+    if isinstance(atom, Literal) and isinstance(atom.val, Unit):
         return _UNIT
     if isinstance(atom, Literal):
         dtype = atom.aval.dtype

@@ -1,0 +1,379 @@
+"""Text of jaxprs both ways: printing in every look, and reading back what was printed."""
+
+import re
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.jaxpr_rows import ROWS, jaxprs_of, with_holes
+from xpr import core, lax
+from xpr.core.literals import DTYPES
+from xpr.core.parameters import parameter_text
+from xpr.core.printer import letters
+from xpr.errors import HoleError, JaxprSyntaxError
+from xpr.extend import Primitive, register_parameter
+from xpr.jaxpr import equal, parse, pformat
+
+F32 = np.float32
+
+
+def read_back(closed, **look):
+    return parse(closed.pformat(**look), closed.consts)
+
+
+# -- Laws
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[str(row.primitive) for row in ROWS])
+def test_what_is_printed_is_read_back(row):
+    for closed in jaxprs_of(row):
+        expected = with_holes(closed)
+        assert equal(read_back(closed), expected)
+        assert equal(read_back(closed, width=100_000), expected)  # on one line
+        assert equal(read_back(closed, width=1, source=True), expected)
+        core.check_jaxpr(read_back(closed).jaxpr) if not _has_holes(closed) else None
+
+
+def _has_holes(closed):
+    return not equal(closed, with_holes(closed))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_are_read_back(seed):
+    pytest.importorskip("jax")
+    from tests.test_compositions import SHAPES, XPR, Program
+
+    generator = np.random.default_rng(seed)
+    arrays = [np.asarray(generator.normal(size=shape)) for shape in SHAPES]
+    with xpr.enable_x64(True):
+        closed = xpr.make_jaxpr(Program(seed, XPR))(*arrays)
+        again = read_back(closed)
+        assert equal(again, closed)
+        core.check_jaxpr(again)
+        for ours, theirs in zip(core.jaxpr_as_fun(again)(*arrays), core.jaxpr_as_fun(closed)(*arrays), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+# -- Printing
+
+
+def one_of_three(index, arg):
+    return lax.switch(index, [lambda x: x + 1.0, lambda x: x - 2.0, lambda x: x + 3.0], arg)
+
+
+def test_untyped_text_looks_as_in_2020():
+    def func1(first, second):
+        temp = first + jnp.sin(second) * 3.0
+        return jnp.sum(temp)
+
+    assert (
+        pformat(xpr.make_jaxpr(func1)(jnp.zeros(8), jnp.ones(8)), types=False)
+        == """\
+{ lambda  ; a b.
+  let c = sin b
+      d = mul c 3.0
+      e = add a d
+      f = reduce_sum[ axes=(0,) ] e
+  in (f,) }"""
+    )
+    closed = xpr.make_jaxpr(one_of_three)(1, 5.0)
+    cond = closed.replace(jaxpr=core.Jaxpr([], closed.eqns[-1].invars, closed.eqns[-1].outvars, closed.eqns[-1:]))
+    assert (
+        cond.pformat(types=False)
+        == """\
+{ lambda  ; a b.
+  let c = cond[ branches=( { lambda  ; a.
+                             let b = add a 1.0
+                             in (b,) }
+                           { lambda  ; a.
+                             let b = sub a 2.0
+                             in (b,) }
+                           { lambda  ; a.
+                             let b = add a 3.0
+                             in (b,) } )
+                linear=(False,) ] a b
+  in (c,) }"""
+    )
+
+
+def test_untyped_text_of_constants_and_of_nothing():
+    table = np.arange(3, dtype=F32)
+    assert pformat(xpr.make_jaxpr(lambda x: x * table)(table), types=False).startswith("{ lambda a ; b.\n  let c = mul")
+    assert pformat(xpr.make_jaxpr(lambda x: x)(1.0), types=False) == "{ lambda  ; a.\n  let \n  in (a,) }"
+
+
+def test_source_lines_stand_beside_equations_in_one_column():
+    def fun(x):
+        y = jnp.sin(x)
+        return y * 2.0
+
+    for look in ({}, {"types": False}):
+        lines = [line for line in xpr.make_jaxpr(fun)(1.0).pformat(source=True, **look).splitlines() if "#" in line]
+        assert [line.split("# ")[1].split(": ")[1] for line in lines] == ["y = jnp.sin(x)", "return y * 2.0"]
+        assert all("test_jaxpr_text.py" in line and "(fun)" in line for line in lines)
+        assert len({line.index("#") for line in lines}) == 1
+
+
+def test_color_changes_nothing_but_color():
+    closed = xpr.make_jaxpr(one_of_three)(1, 5.0)
+    colored = closed.pformat(color=True)
+    assert "\x1b[1;34mlambda\x1b[0m" in colored and "\x1b[35mf32[]\x1b[0m" in colored
+    assert re.sub(r"\x1b\[[\d;]*m", "", colored) == str(closed)
+
+
+def test_width():
+    closed = xpr.make_jaxpr(one_of_three)(1, 5.0)
+    assert "\n" not in closed.pformat(width=10_000)
+    assert max(map(len, closed.pformat(width=40).splitlines())) <= 44
+    assert closed.pformat() == str(closed) == closed.jaxpr.pformat(width=80)
+
+
+def test_words_of_the_language_are_no_names():
+    def many(x):
+        for _ in range(400):
+            x = jnp.sin(x)
+        return x
+
+    closed = xpr.make_jaxpr(many)(1.0)
+    assert letters(8 * 26 + 13) == "in" and " in:f32" not in str(closed)
+    assert equal(read_back(closed), closed)
+
+
+# -- Literals
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "float0"])
+def test_literals_keep_their_dtype_and_value(dtype):
+    aval = core.ShapedArray((), DTYPES[dtype])
+    for value in (0, 1, 0.1, -0.0, np.nan, np.inf, -np.inf, 3e-5, 1 + 2j, complex(-0.0, np.nan)):
+        try:
+            with np.errstate(all="ignore"):
+                literal = core.Literal(np.asarray(value).astype(aval.dtype)[()], aval)
+        except (TypeError, ValueError, np.exceptions.ComplexWarning):
+            continue
+        for other in ("f32", "u8", dtype):
+            var = core.Var(core.ShapedArray((2,), DTYPES[other]))
+            eqn = core.JaxprEqn([literal, var], [core.Var(aval)], lax.mul_p, {})
+            closed = core.ClosedJaxpr(core.Jaxpr([], [var], [*eqn.outvars, literal], [eqn]), [])
+            assert equal(parse(str(closed)), closed), str(closed)
+
+
+def test_a_dtype_is_written_where_the_equation_does_not_say_it():
+    assert "] 2.0:f16\n" in str(xpr.make_jaxpr(lambda: lax.convert_element_type(np.float16(2), F32) + 0)())
+    assert " 2.0 " in str(xpr.make_jaxpr(lambda x: x * 2.0)(np.ones(2, np.float16)))
+
+
+def test_a_literal_of_a_wrong_dtype_is_refused():
+    with pytest.raises(JaxprSyntaxError, match="300 out of bounds for uint8"):
+        parse("{ lambda ; a:u8[]. let b:u8[] = add a 300 in (b,) }")
+
+
+# -- Parameters
+
+
+@register_parameter
+class Border(NamedTuple):
+    width: int
+    name: str
+
+
+PARAMETERS = [
+    None, True, 0, -3, 1.5, -0.0, float("nan"), float("-inf"), 1 + 2j, "word", "two words", "None", "int32", "nan",
+    "x.y", "it's", "", "f32[2]", "a=b", "<lambda>", "<function f>", "2", (), (1,), (1, 2.5, "word"), ((), ((1,), None)),
+    [], [1], ["word", ("a",)], np.dtype("int32"), np.dtype(bool), DTYPES["bf16"], DTYPES["float0"],
+    core.ShapedArray((2, 3), F32),
+    lax.Precision.HIGHEST, (lax.Precision.HIGH, None), lax.GatherScatterMode.CLIP, lax.ge_p, (lax.ge_p, lax.add_p),
+    np.float32(0.1), np.int8(-3), DTYPES["bf16"].type(0.1), Border(2, "two words"), (Border(1, "b"),), np.complex64(1j),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", PARAMETERS, ids=parameter_text)
+def test_parameters_keep_their_type_and_value(value):
+    eqn = core.JaxprEqn([], [], lax.mul_p, {"p": value, "q": 1})
+    closed = core.ClosedJaxpr(core.Jaxpr([], [], [], [eqn]), [])
+    again = read_back(closed)
+    assert equal(again, closed)
+    assert type(again.eqns[0].params["p"]) is type(value)
+
+
+def test_names_of_jitted_functions_are_read_as_names():
+    for name in ("float32", "nan", "None", "ge", "<lambda>", "my-fun"):
+        function = lambda x: x * 2.0
+        function.__name__ = name
+        closed = xpr.make_jaxpr(xpr.jit(function))(1.0)
+        assert read_back(closed).eqns[0].params["name"] == name
+
+
+def test_two_classes_of_one_name_are_refused():
+    with pytest.raises(ValueError, match=r"Precision is the name of xpr.primitives.precision.Precision"):
+        register_parameter(type("Precision", (), {}))
+
+
+def test_functions_are_holes_unless_they_are_given():
+    @xpr.custom_jvp
+    def sine(x):
+        return jnp.sin(x)
+
+    sine.defjvp(lambda primals, tangents: (sine(*primals), 5.0 * tangents[0]))
+    closed = xpr.make_jaxpr(sine)(1.0)
+    assert "jvp=<function jvp>" in str(closed)
+    holed = core.jaxpr_as_fun(parse(str(closed)))
+    assert float(holed(2.0)[0]) == pytest.approx(np.sin(2.0))
+    with pytest.raises(HoleError, match=r"<function jvp> is a hole: .* functions=\{'jvp': ...\}"):
+        xpr.jvp(holed, (2.0,), (1.0,))
+    whole = parse(str(closed), functions={"jvp": closed.eqns[0].params["jvp"]})
+    assert equal(whole, closed) and not equal(parse(str(closed)), closed)
+    assert float(xpr.jvp(core.jaxpr_as_fun(whole), (2.0,), (1.0,))[1][0]) == 5.0
+
+
+# -- Constants
+
+
+CONSTANT = "{ lambda a:f32[3]; b:f32[3]. let c:f32[3] = mul a b in (c,) }"
+
+
+def test_constants_are_holes_unless_they_are_given():
+    given = parse(CONSTANT, [np.arange(3, dtype=F32)])
+    np.testing.assert_array_equal(core.jaxpr_as_fun(given)(np.full(3, 2, F32))[0], [0, 2, 4])
+    empty = core.jaxpr_as_fun(parse(CONSTANT))
+    for run in (empty, xpr.jit(empty)):
+        with pytest.raises(HoleError, match=r"A constant of type f32\[3\] has no value"):
+            run(np.ones(3, F32))
+
+
+@pytest.mark.parametrize("constants", [[], [np.ones(4, F32)], [np.ones(3, F32)] * 2, [np.ones(3, np.int32)]])
+def test_constants_have_the_types_of_the_text(constants):
+    with pytest.raises(
+        TypeError, match=r"differ from those of the text.\n  the text takes   f32\[3\]\n  it was given "
+    ):
+        parse(CONSTANT, constants)
+
+
+def test_constants_of_jaxprs_inside_come_in_the_order_of_the_text():
+    twice_p = Primitive("twice_of_test", multiple_results=True)
+    inner = xpr.make_jaxpr(lambda x: x + np.arange(2, dtype=F32))(np.ones(2, F32))
+    outer = core.JaxprEqn([], [], twice_p, {"inner": inner})
+    closed = core.ClosedJaxpr(core.Jaxpr([core.Var(core.ShapedArray((1,), F32))], [], [], [outer]), [np.ones(1, F32)])
+    again = parse(str(closed), [np.ones(1, F32), np.arange(2, dtype=F32)])
+    assert equal(again, closed)
+    assert not equal(parse(str(closed)), closed)
+
+
+# -- Units, fillers and what is not read
+
+
+def test_units_print_and_parse_as_stars():
+    text = "{ lambda ; a:f32[] *. let * b:f32[] = xla_call a *; * = sin a in (b, *) }"
+    closed = parse(text)
+    assert closed.jaxpr.invars[1] is core.unitvar and closed.eqns[0].invars[1] is core.unitvar
+    assert repr(core.unit) == repr(core.unitvar) == "*"
+    assert closed.pformat(width=200) == text
+    literal = closed.jaxpr.replace(outvars=[closed.jaxpr.outvars[0], core.Literal(core.unit)])
+    assert str(literal) == str(closed) and equal(literal, closed)
+
+
+def test_units_are_always_bound():
+    jaxpr = core.Jaxpr([], [], [core.unitvar], [])
+    core.check_jaxpr(jaxpr)
+    assert core.eval_jaxpr(jaxpr, ()) == [core.unit]
+
+
+def test_fillers_and_underscores():
+    text = "{ lambda ; a_:f32[] b:f32[]. let _:f32[] = sin b in (b,) }"
+    closed = parse(text)
+    assert str(closed) == text
+    assert type(closed.jaxpr.invars[0]).__name__ == "FillerVar" and type(closed.eqns[0].outvars[0]) is core.DropVar
+
+
+# -- Errors
+
+
+@pytest.mark.parametrize(
+    "text, message, caret",
+    [
+        ("{ lambda ; a:f32[]. let b:f32[] = sinn a in (b,) }", "no primitive `sinn`; did you mean `sin`?", "sinn"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin c in (b,) }", "`c` is not bound in this jaxpr.", "c in"),
+        ("{ lambda ; a:f33[]. let in (a,) }", "there is no dtype `f33`; did you mean `f32`?", "a:f33"),
+        ("{ lambda ; a:f32[]. let a:f32[] = sin a in (a,) }", "`a` is bound a second time.", "a:f32[] ="),
+        ("{ lambda ; a:f32[]. let b:f32[] c = sin a in (b,) }", "expected an equation (`b:f32[] = sin a`)", "c = sin"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin a % in (b,) }", "and found `%`.", "% in"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=(0,] a in (b,) }", "expected a value, and found `]`.", "] a in"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=1 x] a in (b,) }", "expected `name=` of a parameter or `]`", "x] a"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=1 p=2] a in (b,) }", "`p` is given a second time.", "p=2"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=Precision.HIG] a in (b,) }", "no member `HIG`; did you mean", "Prec"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=Precisio.HIGH] a in (b,) }", "did you mean `Precision`?", "Prec"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=Border(a=1)] a in (b,) }", "has the fields width, name", "Bord"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=<primitive sin_>] a in (b,) }", "no primitive `sin_`", "<prim"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=2:f99] a in (b,) }", "there is no dtype `f99`", "2:f99"),
+        ("{ lambda ; a:f32[] let in (a,) }", "expected `. let`, and found `let`.", "let"),
+        ("{ lambda ; a:f32[]. let in (a,) } more", "expected the end of the text, and found `more`.", "more"),
+        ("hello", "expected `{ lambda`, and found `hello`.", "hello"),
+    ],
+)  # fmt: skip
+def test_errors_point_into_the_text(text, message, caret):
+    with pytest.raises(JaxprSyntaxError) as caught:
+        parse(f"# a comment\n{text}")
+    first, line, pointer = str(caught.value).splitlines()[:3]
+    column = text.rindex(caret) + 1 if caret in ("x] a", "p=2", "let") else text.index(caret) + 1
+    assert message in first and first.startswith(f"line 2, column {column}: ")
+    assert line == "    " + text and pointer.index("^") == column + 3
+    assert (caught.value.line, caught.value.column) == (2, column)
+
+
+def test_the_end_of_the_text():
+    with pytest.raises(JaxprSyntaxError, match=r"line 1, column 27: expected `\(`, and found the end of the text"):
+        parse("{ lambda ; a:f32[]. let in")
+    with pytest.raises(JaxprSyntaxError, match="expected `{ lambda`, and found the end"):
+        parse("  \n")
+
+
+def test_untyped_text_is_refused_with_the_reason():
+    with pytest.raises(JaxprSyntaxError, match=r"The text has no types, as pformat\(types=False\) writes it"):
+        parse(xpr.make_jaxpr(jnp.sin)(1.0).pformat(types=False))
+
+
+def test_long_lines_are_cut_around_the_place():
+    text = "{ lambda ; a:f32[]. let " + "_:f32[] = sin a; " * 50 + "b:f32[] = sinn a in (b,) }"
+    with pytest.raises(JaxprSyntaxError) as caught:
+        parse(text)
+    _, line, pointer = str(caught.value).splitlines()
+    assert len(line) <= 104 and line[pointer.index("^") :].startswith("sinn a")
+
+
+def test_a_failed_reading_leaves_nothing_behind():
+    with pytest.raises(JaxprSyntaxError):
+        parse("{ lambda ; a:f32[]. let b:f32[] = xla_call[f={ lambda ; c:f32[]. let in (a,) }] a in (b,) }")
+    with pytest.raises(JaxprSyntaxError, match="`c` is not bound"):
+        parse("{ lambda ; . let in (c,) }")
+
+
+# -- Speed
+
+
+def test_reading_and_printing_are_linear():
+    def layer(x):
+        x = jnp.sin(x) * 2.0 + x.sum(axis=0)
+        return x - jnp.where(x > 0, x, 1.0)
+
+    def deep(n):
+        def fun(x):
+            for _ in range(n):
+                x = layer(x)
+            return x
+
+        return xpr.make_jaxpr(fun)(np.ones((3, 8), F32))
+
+    small, large = deep(100), deep(1000)
+    for work in (lambda closed: parse(str(closed)), str):
+        times = [min(_seconds(work, closed) for _ in range(3)) / len(closed.eqns) for closed in (small, large)]
+        assert times[1] < 3 * times[0] and times[1] < 150e-6
+
+
+def _seconds(work, argument):
+    start = time.process_time()
+    work(argument)
+    return time.process_time() - start
