@@ -8,6 +8,7 @@ transformations keep what they derived from it (its jvp, its compiled form), so 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -120,6 +121,10 @@ class JaxprEqn:
 
     def __reduce__(self) -> Any:
         return JaxprEqn, (self.invars, self.outvars, self.primitive, self.params, saved(self.source))
+
+    def __deepcopy__(self, memo: Any) -> JaxprEqn:
+        eqn = with_subjaxprs(self, lambda inner: copy.deepcopy(inner, memo))  # other parameters don't change
+        return eqn.replace(invars=copy.deepcopy(self.invars, memo), outvars=copy.deepcopy(self.outvars, memo))
 
 
 class Jaxpr:

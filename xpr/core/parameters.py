@@ -43,7 +43,7 @@ def register_parameter(cls: Class) -> Class:
     >>> from typing import NamedTuple
     >>> from xpr.extend import register_parameter
     >>> @register_parameter
-    ... class Border(NamedTuple):
+    ... class Margin(NamedTuple):
     ...     width: int
     """
     known = STRUCTURES.setdefault(cls.__name__, cls)

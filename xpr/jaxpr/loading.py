@@ -17,7 +17,7 @@ from xpr.core.literals import DTYPES
 from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole
 from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
-from xpr.dtypes import float0
+from xpr.dtypes import float0, is_narrowed
 from xpr.errors import JaxprSyntaxError
 from xpr.jaxpr.messages import did_you_mean
 from xpr.jaxpr.saving import FORMAT, VERSION
@@ -121,10 +121,13 @@ class _Loader:
     def constant(self, saved: dict[str, Any]) -> Any:
         if "hole" in saved:
             return ConstantHole(_at(self.types, saved["hole"]))
-        return from_host(self.array(saved))
+        array = self.array(saved)
+        return array if is_narrowed(array.dtype) else from_host(array)  # 64 bits are kept, whatever the setting is now
 
     def array(self, saved: dict[str, Any]) -> np.ndarray:
         aval = _at(self.types, saved["type"])
+        if aval.dtype == float0:
+            return np.zeros(aval.shape, float0)
         array: np.ndarray = np.frombuffer(base64.b64decode(saved["data"], validate=True), aval.dtype)
         return (array if sys.byteorder == "little" else array.byteswap()).reshape(aval.shape)
 

@@ -184,7 +184,7 @@ class _Saver:
                 "inside another one. Make it an argument."
             ) from error
         data = base64.b64encode(_little_endian(array)).decode()
-        return {"type": self.type(aval), "data": data}
+        return {"type": self.type(aval.update(dtype=array.dtype)), "data": data}
 
 
 def _little_endian(array: np.ndarray) -> bytes:

@@ -1,0 +1,349 @@
+"""Jaxprs as values: equality and hash, pickles and copies, saved files, variables, effects, substitution."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.jaxpr
+import xpr.numpy as jnp
+from tests.jaxpr_rows import ROWS, jaxprs_of, with_holes
+from tests.test_jaxpr_text import PARAMETERS, one_of_three
+from xpr import core, lax
+from xpr.core.literals import DTYPES
+from xpr.core.parameters import parameter_text
+from xpr.core.source import summarize, text_of
+from xpr.errors import HoleError, JaxprSyntaxError
+from xpr.jaxpr import dumps, effects, equal, loads, parse, substitute, unused_variables, used_variables
+
+F32 = np.float32
+
+
+def make(fun, *args):
+    return xpr.make_jaxpr(fun)(*args)
+
+
+# -- Laws over the op table
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[str(row.primitive) for row in ROWS])
+def test_saved_copied_and_hashed(row):
+    for closed in jaxprs_of(row):
+        expected = with_holes(closed)
+        text = dumps(closed)
+        again = loads(text)
+        assert equal(again, expected) and xpr.jaxpr.hash(again) == xpr.jaxpr.hash(expected)
+        assert dumps(again) == text
+        assert _types(again) == _types(closed)  # weak types included, which equality doesn't ask for
+        assert equal(copy.deepcopy(closed), closed)
+        assert equal(pickle.loads(pickle.dumps(expected)), expected)
+
+
+def _types(closed):
+    jaxpr = closed.jaxpr
+    variables = [*jaxpr.constvars, *jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)]
+    return [v.aval for v in variables], [type(v) for v in variables]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs_are_saved(seed):
+    pytest.importorskip("jax")
+    from tests.test_compositions import SHAPES, XPR, Program
+
+    generator = np.random.default_rng(seed)
+    arrays = [np.asarray(generator.normal(size=shape)) for shape in SHAPES]
+    with xpr.enable_x64(True):
+        closed = make(Program(seed, XPR), *arrays)
+        again = loads(dumps(closed))
+        assert equal(again, closed)
+        core.check_jaxpr(again)
+        for ours, theirs in zip(core.jaxpr_as_fun(again)(*arrays), core.jaxpr_as_fun(closed)(*arrays), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+# -- Equality
+
+
+def test_names_do_not_count_and_order_does():
+    closed = make(lambda x, y: (x * y, jnp.sin(x)), 1.0, 2.0)
+    assert equal(closed, make(lambda a, b: (a * b, jnp.sin(a)), 5.0, 6.0))
+    assert equal(closed, copy.deepcopy(closed)) and equal(closed, closed.jaxpr) and equal(closed.jaxpr, closed)
+    for other in (
+        make(lambda x, y: (y * x, jnp.sin(x)), 1.0, 2.0),
+        make(lambda x, y: (x * y, jnp.sin(y)), 1.0, 2.0),
+        make(lambda x, y: (x * y, jnp.cos(x)), 1.0, 2.0),
+        make(lambda x, y: (jnp.sin(x), x * y)[::-1], 1.0, 2.0),
+        make(lambda x, y: (x * y, jnp.sin(x)), jnp.ones(2), 2.0),
+        make(lambda x, y, z: (x * y, jnp.sin(x)), 1.0, 2.0, 3.0),
+        make(lambda x, y: (x * y,), 1.0, 2.0),
+    ):
+        assert not equal(closed, other) and xpr.jaxpr.hash(closed) != xpr.jaxpr.hash(other)
+
+
+def test_literals_are_compared_by_type_and_bits():
+    def with_literal(value):
+        return make(lambda: lax.neg(value))
+
+    values = [0.0, -0.0, 0, False, np.nan, np.inf, 1.0, np.float16(1), np.int8(0), 0j, complex(0.0, -0.0)]
+    for i, a in enumerate(values):
+        for j, b in enumerate(values):
+            try:
+                left, right = with_literal(a), with_literal(b)
+            except TypeError:  # neg of a boolean
+                continue
+            assert equal(left, right) == (i == j), (a, b)
+    assert equal(with_literal(np.nan), with_literal(-np.float32(np.nan)))
+
+
+@pytest.mark.parametrize("value", PARAMETERS, ids=parameter_text)
+def test_parameters_are_compared_by_type_and_value(value):
+    def with_parameter(x):
+        return core.Jaxpr([], [], [], [core.JaxprEqn([], [], lax.mul_p, {"p": x})])
+
+    alike = [other for other in PARAMETERS if equal(with_parameter(value), with_parameter(other))]
+    assert alike == [value] or np.isnan(alike[0])
+    assert equal(loads(dumps(with_parameter(value))), with_parameter(value))
+    assert equal(pickle.loads(pickle.dumps(with_parameter(value))), with_parameter(value))
+
+
+def test_constants_are_compared():
+    def with_constant(table):
+        return make(lambda x: x * table, np.ones(2, F32))
+
+    a = with_constant(np.array([1, np.nan], F32))
+    assert equal(a, with_constant(np.array([1, np.nan], F32))) and not equal(a, a.jaxpr)
+    assert not equal(a, with_constant(np.array([1, 2], F32)))
+    assert not equal(with_constant(np.array([0.0, 1], F32)), with_constant(np.array([-0.0, 1], F32)))
+
+
+def test_functions_are_compared_as_objects():
+    def custom(rule):
+        f = xpr.custom_jvp(lambda x: jnp.sin(x))
+        f.defjvp(rule)
+        return f
+
+    rule = lambda primals, tangents: (primals[0], tangents[0])
+    f = custom(rule)
+    a, b = make(f, 1.0), make(custom(rule), 1.0)
+    assert equal(a, a.replace(jaxpr=a.jaxpr.replace())) and not equal(a, b)
+    assert equal(with_holes(a), with_holes(b)) and not equal(a, with_holes(a))
+
+
+def test_used_or_not_a_result_is_the_same():
+    jaxpr = make(lambda x: (jnp.sin(x), x)[1], 1.0).jaxpr
+    (eqn,) = jaxpr.eqns
+    dropped = jaxpr.replace(eqns=[eqn.replace(outvars=[core.DropVar(eqn.outvars[0].aval)])])
+    assert equal(jaxpr, dropped)
+
+
+def test_a_tracer_among_the_constants_is_equal_to_itself():
+    def outer(x):
+        closed = make(lambda y: y * x, 1.0)
+        assert equal(closed, closed.replace()) and not equal(closed, make(lambda y: y * (x + 1), 1.0))
+        return x
+
+    xpr.jit(outer)(1.0)
+
+
+# -- Pickles and copies
+
+
+def test_a_pickle_keeps_lines_and_constants_and_forgets_what_was_derived():
+    table = np.arange(3, dtype=F32)
+    closed = make(lambda x: jnp.sin(x) * table, np.ones(3, F32))
+    closed.jaxpr.memo["made"] = lambda: None
+    for again in (pickle.loads(pickle.dumps(closed)), copy.deepcopy(closed), loads(dumps(closed))):
+        assert equal(again, closed) and not again.jaxpr.memo
+        assert again.jaxpr.invars[0] is not closed.jaxpr.invars[0]
+        assert summarize(again.eqns[0].source) == summarize(closed.eqns[0].source)
+        assert text_of(again.eqns[0].source).startswith("closed = make(lambda x")
+        assert again.pformat(source=True) == closed.pformat(source=True)
+
+
+def test_units_stay_the_same():
+    for same in (lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy):
+        assert same(core.unit) is core.unit and same(core.unitvar) is core.unitvar
+    closed = parse("{ lambda ; a:f32[] *. let * b:f32[] = xla_call a * in (b, *) }")
+    assert equal(loads(dumps(closed)), closed) and str(loads(dumps(closed))) == str(closed)
+
+
+def test_a_pickle_of_a_primitive_that_is_not_there():
+    text = pickle.dumps(make(jnp.sin, 1.0)).replace(b"\x8c\x03sin", b"\x8c\x03sni")
+    with pytest.raises(LookupError, match="no primitive named 'sni' here: import the module that makes it first"):
+        pickle.loads(text)
+
+
+# -- Saved files
+
+
+def test_arrays_of_every_dtype_are_saved():
+    for dtype in DTYPES.values():
+        array = np.zeros((2, 0), dtype) if dtype == DTYPES["float0"] else np.arange(6).reshape(2, 3).astype(dtype)
+        var = core.Var(core.ShapedArray(array.shape, dtype))
+        closed = core.ClosedJaxpr(core.Jaxpr([var], [], [var], []), [array])
+        again = loads(dumps(closed))
+        assert equal(again, closed)
+        assert np.asarray(again.consts[0]).dtype == dtype
+
+
+def test_shared_jaxprs_are_saved_once():
+    inner = xpr.jit(lambda x: jnp.sin(x) * 2.0)
+    closed = make(lambda x: inner(inner(x)), 1.0)
+    again = loads(dumps(closed))
+    assert len(json.loads(dumps(closed))["jaxprs"]) == 2
+    first, second = again.eqns
+    assert first.params["call_jaxpr"] is second.params["call_jaxpr"]
+
+
+def test_another_process_reads_a_file(tmp_path):
+    closed = make(lambda k: xpr.random.gamma(k, 2.0, (3,)), xpr.random.PRNGKey(0))
+    (tmp_path / "saved.json").write_text(dumps(closed))
+    (tmp_path / "text").write_text(str(closed))
+    code = (
+        "import sys, xpr, xpr.jaxpr as language\n"
+        "closed = language.loads(open(sys.argv[1]).read())\n"
+        "print(language.equal(closed, language.parse(open(sys.argv[2]).read())))"
+    )
+    files = [str(tmp_path / "saved.json"), str(tmp_path / "text")]
+    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_functions_and_constants_are_holes():
+    @xpr.custom_jvp
+    def sine(x):
+        return jnp.sin(x)
+
+    sine.defjvp(lambda primals, tangents: (sine(*primals), 5.0 * tangents[0]))
+    closed = make(sine, 1.0)
+    holed = core.jaxpr_as_fun(loads(dumps(closed)))
+    with pytest.raises(HoleError, match="<function jvp> is a hole"):
+        xpr.jvp(holed, (2.0,), (1.0,))
+    assert equal(loads(dumps(closed), functions={"jvp": closed.eqns[0].params["jvp"]}), closed)
+    empty = parse("{ lambda a:f32[3]; b:f32[3]. let c:f32[3] = mul a b in (c,) }")
+    assert equal(loads(dumps(empty)), empty) and equal(loads(dumps(empty.jaxpr)), empty)
+
+
+def test_a_constant_that_is_being_traced_is_not_saved():
+    def outer(x):
+        with pytest.raises(TypeError, match=r"A constant of type f32\[\] has no value yet, so it can't be saved"):
+            dumps(make(lambda y: y * x, 1.0))
+        return x
+
+    xpr.jit(outer)(1.0)
+
+
+# One file of each minor version, as it was written then: they stay readable.
+VERSION_1_0 = (
+    '{"format":"xpr.jaxpr","version":[1,0],"types":["f32[2]","~f32[]"],"sources":[["train.py",41,"loss"]],'
+    '"jaxprs":[{"constvars":[0],"invars":[0,1],"eqns":[["mul",[0,1],[0],{},0],["add",[3,{"literal":2.0,"type":1}],[0],'
+    '{}],["reduce_sum",[4],[[1,"_"]],{"axes":[0]}]],"outvars":[4]}],"main":0,'
+    '"constants":[{"type":0,"data":"AACAPwAAAEA="}]}'
+)
+
+
+def test_files_of_earlier_versions_are_read():
+    closed = loads(VERSION_1_0)
+    assert (
+        str(closed)
+        == """\
+{ lambda a:f32[2]; b:f32[2] c:f32[]. let
+    d:f32[2] = mul a b
+    e:f32[2] = add d 2.0
+    _:f32[] = reduce_sum[axes=(0,)] e
+  in (e,) }"""
+    )
+    np.testing.assert_array_equal(closed.consts[0], [1, 2])
+    assert summarize(closed.eqns[0].source) == "train.py:41 (loss)"
+
+
+@pytest.mark.parametrize("version, age", [([1, 1], "newer"), ([2, 0], "newer"), ([0, 9], "older")])
+def test_files_of_other_versions_say_so(version, age):
+    text = VERSION_1_0.replace("[1,0]", str(version))
+    with pytest.raises(
+        JaxprSyntaxError, match=rf"saved in format {version[0]}.{version[1]}, .*an? {age} xpr is needed"
+    ):
+        loads(text)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda text: text[:-5], "This is no saved jaxpr: it is not JSON"),
+        (lambda text: "[1]", 'it has no "format": "xpr.jaxpr"'),
+        (lambda text: text.replace("[1,0]", '"1"'), "its version is '1'"),
+        (lambda text: text.replace('"mul"', '"mull"'), "no primitive `mull` here; did you mean `mul`?"),
+        (lambda text: text.replace("f32[2]", "f33[2]"), "no dtype `f33` here; did you mean `f32`?"),
+        (lambda text: text.replace('"outvars":[4]', '"outvars":[9]'), "damaged: 9 is no place among 6"),
+        (lambda text: text.replace("AACA", "AAC"), "This saved jaxpr is damaged: "),
+        (lambda text: text.replace('"main":0,', ""), "This saved jaxpr is damaged: KeyError: 'main'"),
+        (lambda text: text.replace('"axes":[0]', '"axes":{"call":"print"}'), "a parameter is {'call': 'print'}"),
+        (lambda text: text.replace('"axes":[0]', '"axes":{"enum":"Precisio","name":"HIGH"}'), "no class `Precisio`"),
+    ],
+)
+def test_damaged_files_say_so(change, message):
+    with pytest.raises(JaxprSyntaxError) as caught:
+        loads(change(VERSION_1_0))
+    assert message in str(caught.value)
+
+
+# -- Variables and effects
+
+
+def test_variables_that_are_read_and_those_that_are_not():
+    closed = make(lambda x, y: (jnp.sin(x), x * 2.0)[1], 1.0, 2.0)
+    x, y = closed.jaxpr.invars
+    sine, product = (eqn.outvars[0] for eqn in closed.eqns)
+    assert used_variables(closed) == {x, product} == used_variables(closed.jaxpr)
+    assert unused_variables(closed) == [v for v in (y, sine) if type(v) is not core.DropVar]
+
+
+def test_effects():
+    assert effects(make(jnp.sin, 1.0)) == frozenset()
+    printing = make(xpr.jit(lambda x: xpr.debug.print("{}", x, ordered=True)), 1.0)
+    assert effects(printing) == {"ordered"} == effects(printing.jaxpr)
+
+
+def test_jaxpr_as_fun():
+    assert [float(x) for x in xpr.jaxpr.jaxpr_as_fun(make(one_of_three, 1, 5.0))(2, 1.0)] == [4.0]
+
+
+# -- Substitution
+
+
+def test_substitution_of_values():
+    closed = make(lambda x, y, z: x * y + z, 1.0, 2.0, jnp.ones(2))
+    once = substitute(closed, {0: 3.0})
+    assert str(once.eqns[0].invars[0]) == "Literal(3.0)" and len(once.jaxpr.invars) == 2
+    twice = substitute(once, {once.jaxpr.invars[1]: np.arange(2, dtype=F32)})
+    core.check_jaxpr(twice)
+    assert len(twice.consts) == 1 and len(twice.jaxpr.invars) == 1
+    np.testing.assert_array_equal(core.jaxpr_as_fun(twice)(2.0)[0], [6, 7])
+
+
+def test_substitution_of_variables_and_constants():
+    table = np.arange(2, dtype=F32)
+    closed = make(lambda x, y: x * y + table, jnp.ones(2), jnp.ones(2))
+    x, y = closed.jaxpr.invars
+    square = substitute(closed, {y: x})
+    core.check_jaxpr(square)
+    np.testing.assert_array_equal(core.jaxpr_as_fun(square)(np.full(2, 3, F32))[0], [9, 10])
+    other = substitute(closed, {closed.jaxpr.constvars[0]: np.full(2, 5, F32)})
+    assert len(other.consts) == 1
+    np.testing.assert_array_equal(core.jaxpr_as_fun(other)(table, table)[0], [5, 6])
+    assert closed.consts[0] is table or np.array_equal(closed.consts[0], table)
+
+
+def test_substitution_checks_types():
+    closed = make(lambda x, y: x * y, 1.0, 2.0)
+    with pytest.raises(TypeError, match=r"a variable of type f32\[\] is given f32\[2\]"):
+        substitute(closed, {0: np.ones(2, F32)})
+    with pytest.raises(TypeError, match="is no variable of the jaxpr"):
+        substitute(closed, {core.Var(closed.in_avals[0]): 1.0})
+    with pytest.raises(TypeError, match="is no variable of the jaxpr"):
+        substitute(closed, {0: core.Var(closed.in_avals[0])})
