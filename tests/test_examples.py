@@ -31,7 +31,8 @@ def test_newton_logistic_regression(figures):
     )
     assert len(norms) == 7 and norms[-1] < 1e-6
     *newton, descent = losses
-    assert newton == sorted(newton, reverse=True) and newton[-1] < descent
+    assert all(after <= before + 2e-6 for before, after in zip(newton, newton[1:]))  # but for the last digit shown
+    assert newton[-1] < descent
     assert error < 1e-6
     assert accuracy >= 90
 
