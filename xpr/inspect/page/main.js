@@ -91,8 +91,8 @@ function goTo(side, e, options) {
 
 function selectNothing() {
   state.selected = "";
-  light(null);
-  view.box = view.lit = -1;
+  view.box = -1;
+  follow(null);
   showDetails(0, -1);
   drawRows();
   drawGraph();
@@ -117,16 +117,19 @@ function foldAll(opened) {
 
 function find(text) {
   const terms = text.toLowerCase().split(/\s+/).filter(Boolean);
-  state.found = [];
-  state.foundSet = programs.map((program, side) => {
-    const found = new Set();
-    if (!terms.length) return found;
-    program.eqns.forEach((_, e) => {
-      const words = program.searchText(e);
-      if (terms.every((term) => words.includes(term))) { found.add(e); state.found.push([side, e]); }
+  const look = (withPlace) => {
+    state.found = [];
+    state.foundSet = programs.map((program, side) => {
+      const found = new Set();
+      if (!terms.length) return found;
+      program.eqns.forEach((_, e) => {
+        if (program.matches(e, terms, withPlace)) { found.add(e); state.found.push([side, e]); }
+      });
+      return found;
     });
-    return found;
-  });
+  };
+  look(false);
+  if (!state.found.length) look(true);
   const order = programs.map((program) => placesInText(program));
   state.found.sort(([a, e], [b, f]) => a - b || order[a][e] - order[b][f]);
   state.now = -1;
@@ -178,25 +181,40 @@ function goToChange(step) {
 
 // -- The pointer
 
+function point(lit) {
+  light(lit);
+  view.lit = lit && lit.side === view.side ? lit.v : -1;
+  drawGraph();
+}
+
+// A variable that was clicked on stays marked.
+function follow(lit) {
+  state.followed = lit;
+  point(lit);
+}
+
 rowsElement.addEventListener("mouseover", (event) => {
   const variable = event.target.closest("[data-v]"), row = event.target.closest(".row");
   const cell = event.target.closest("[data-side]");
   if (variable) {
     const side = Number(cell.dataset.side), v = Number(variable.dataset.v);
-    light({ side, v });
-    view.lit = side === view.side ? v : -1;
-    drawGraph();
+    point({ side, v });
     showTip(variableTip(programs[side], v), event);
-  } else if (row && event.target.closest(".pr, .pa, .from")) {
+    return;
+  }
+  point(state.followed || null);
+  if (row && event.target.closest(".pr, .pa, .from")) {
     const { eqns } = state.rows[Number(row.dataset.row)], side = cell ? Number(cell.dataset.side) : 0;
     if (eqns && eqns[side] >= 0) showTip(equationTip(programs[side], eqns[side]), event);
   } else hideTip();
 });
-rowsElement.addEventListener("mouseleave", () => { hideTip(); if (!state.held) { light(null); view.lit = -1; drawGraph(); } });
+rowsElement.addEventListener("mouseleave", () => { hideTip(); point(state.followed || null); });
 rowsElement.addEventListener("click", (event) => {
   const row = event.target.closest(".row"), cell = event.target.closest("[data-side]");
   if (!row) return;
   const index = Number(row.dataset.row);
+  const variable = event.target.closest("[data-v]");
+  if (variable) follow({ side: Number(cell.dataset.side), v: Number(variable.dataset.v) });
   if (event.target.closest(".fold")) fold(index);
   else select(index, { side: cell ? Number(cell.dataset.side) : undefined, scroll: false });
 });
@@ -214,10 +232,10 @@ details.addEventListener("mouseover", (event) => {
   const variable = event.target.closest("[data-v]");
   if (!variable) { hideTip(); return; }
   const side = Number(details.dataset.side), v = Number(variable.dataset.v);
-  light({ side, v });
+  point({ side, v });
   showTip(variableTip(programs[side], v), event);
 });
-details.addEventListener("mouseleave", hideTip);
+details.addEventListener("mouseleave", () => { hideTip(); point(state.followed || null); });
 
 let drag = null;
 canvas.addEventListener("pointerdown", (event) => {
@@ -344,6 +362,7 @@ const KEYS = {
   Home: () => select(0), End: () => select(state.rows.length - 1), Escape: selectNothing,
 };
 document.addEventListener("keydown", (event) => {
+  hideTip();
   if ($("dialog").open || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target === search) {
     if (event.key === "Enter") goToFound(event.shiftKey ? -1 : 1);
@@ -386,6 +405,8 @@ $(".columns").innerHTML = (comparing
   ? programs.map(({ label }) => headed(label)).join("")
   : `${headed("Program")}<div class="from">Your line</div>` +
     COSTS.map(([, name, title]) => `<div class="cost ${name}">${title}</div>`).join(""));
+const digits = String(programs.reduce((most, { jaxprs }) => jaxprs.reduce((m, [, , , , n]) => Math.max(m, n), most), 0)).length;
+document.body.style.setProperty("--number", `${Math.max(40, 22 + 7 * digits)}px`);
 dress();
 findStatuses();
 layoutRows();

@@ -63,17 +63,19 @@ class Program {
       value.map((j) => typeof j === "number" ? `{${plural(this.jaxprs[j][4], "equation")}}` : j).join(" ")]);
   }
 
-  // What a search looks at.
-  searchText(e) {
+  // Whether a search for these terms finds an equation: in its primitive, parameters, types, literals and, as whole words,
+  // names; or also in the line it came from.
+  matches(e, terms, withPlace) {
     if (!this.texts) this.texts = new Array(this.eqns.length);
     if (this.texts[e] === undefined) {
-      const eqn = this.eqns[e], place = this.places[eqn[PLACE]];
+      const eqn = this.eqns[e], atoms = [...eqn[RESULTS], ...eqn[OPERANDS]];
       const params = this.paramsText(eqn).map(([key, value]) => `${key}=${value}`).join(" ");
-      const words = `${eqn[RESULTS].map((v) => this.typed(v)).join(" ")} = ${this.primitives[eqn[PRIMITIVE]]}` +
-        `[${params}] ${eqn[OPERANDS].map((v) => this.textOf(v)).join(" ")}`;
-      this.texts[e] = `${words} ${place ? `${place[0]}:${place[1]} ${place[2]} ${place[3]}` : ""}`.toLowerCase();
+      const words = `${this.primitives[eqn[PRIMITIVE]]}[${params}] ${atoms.map((v) => this.typeOf(v)).join(" ")}`;
+      this.texts[e] = [words.toLowerCase(), ` ${atoms.flatMap((v) => [this.textOf(v), this.typed(v)]).join(" ")} `];
     }
-    return this.texts[e];
+    const [words, names] = this.texts[e], place = this.places[this.eqns[e][PLACE]];
+    const from = withPlace && place ? `${place[0]}:${place[1]} ${place[2]} ${place[3]}`.toLowerCase() : "";
+    return terms.every((term) => words.includes(term) || names.includes(` ${term} `) || from.includes(term));
   }
 
   // From the outermost equation inwards to this one.
@@ -118,7 +120,8 @@ function heldBy(eqns) {
 // The rows to be seen: {kind: "head" | "eqn" | "foot", jaxprs | eqns, depth, status, key}.
 function buildRows() {
   const rows = [];
-  const build = (jaxprs, path, depth, label, status) => {
+  const build = (jaxprs, path, depth, label, within) => {
+    const status = within === CHANGED ? SAME : within; // what it holds says itself what has changed
     rows.push({ kind: "head", jaxprs, depth, label, status, key: `${path}{` });
     for (const { eqns, status: own } of pairsOf(jaxprs)) {
       const key = `${path}/${eqns.join("|")}`;
