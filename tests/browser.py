@@ -15,7 +15,8 @@ from typing import Any
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # what the protocol calls references to elements
 _DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Left": "\ue012", "Up": "\ue013", "Right": "\ue014", "Down": "\ue015"}
+ARROWS = {"Left": "\ue012", "Up": "\ue013", "Right": "\ue014", "Down": "\ue015"}
+KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "End": "\ue010", "Home": "\ue011", **ARROWS}
 
 
 def missing() -> str | None:
