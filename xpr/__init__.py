@@ -26,6 +26,7 @@ from xpr.api.grad import value_and_grad as value_and_grad
 from xpr.api.grad import vjp as vjp
 from xpr.api.jit import clear_caches as clear_caches
 from xpr.api.jit import jit as jit
+from xpr.api.reroll import reroll as reroll
 from xpr.api.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from xpr.api.staging import eval_shape as eval_shape
 from xpr.api.staging import make_jaxpr as make_jaxpr

@@ -28,7 +28,7 @@ transforms/partial_eval.py. `commutative` says that two operands may be swapped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -163,13 +163,15 @@ class Primitive:
         outs = context.trace.process(self, args, params)
         return outs if self.multiple_results else outs[0]
 
+    def key_of(self, params: dict[str, Any]) -> Iterable[Any]:
+        """Parameters as a part of keys that this primitive is in."""
+        return key_of(params) if self.any_params else params.items()
+
     def type_of(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> list[ShapedArray]:
         """The types of the results, remembered by operand types and parameters."""
         if self.call:
             return self.abstract(avals, **params)
-        key: Any = avals
-        if params:
-            key = (avals, *(key_of(params) if self.any_params else params.items()))
+        key: Any = (avals, *self.key_of(params)) if params else avals
         try:
             return self.typed[key]
         except KeyError:

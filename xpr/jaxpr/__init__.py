@@ -1,5 +1,6 @@
 """Jaxprs as a language: print, parse, compare and save them."""
 
+from xpr.control.reroll import reroll as reroll
 from xpr.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
 from xpr.core.parameters import Hole as Hole
 from xpr.core.printer import pformat as pformat

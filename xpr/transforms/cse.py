@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, with_subjaxprs
-from xpr.core.primitive import key_of, told_apart
+from xpr.core.primitive import told_apart
 from xpr.transforms.dce import has_effect
 
 
@@ -66,7 +66,7 @@ def _known(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | No
     params = eqn.params
     key: Any = (primitive, *operands)
     if params:
-        key = (key, *(key_of(params) if primitive.any_params or primitive.call else params.items()))
+        key = (key, *primitive.key_of(params))
     try:
         known = first.setdefault(key, eqn.outvars)
     except TypeError:  # a parameter that can't be hashed

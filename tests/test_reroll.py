@@ -1,0 +1,218 @@
+"""Rerolling: layers written out become loops, exactly."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.test_passes import assert_same, primitives, random_program, staged
+from xpr import lax
+from xpr.transforms.periods import stretches
+
+LAYERS = 12
+RNG = np.random.default_rng(0)
+WEIGHTS = [RNG.normal(size=(4, 4)) / 3 for _ in range(LAYERS)]
+BIASES = [RNG.normal(size=4) for _ in range(LAYERS)]
+X = np.ones((2, 4))
+
+
+@pytest.fixture(autouse=True)
+def in_64_bits():
+    with xpr.enable_x64(True):
+        yield
+
+
+def rolled(fun, *args, least=4):
+    """The rerolled program, checked."""
+    closed = staged(fun, *args)
+    smaller = xpr.jaxpr.reroll(closed, least)
+    assert_same(closed, smaller, *xpr.tree.leaves(args))
+    assert str(xpr.jaxpr.reroll(smaller.replace(jaxpr=smaller.jaxpr.replace()), least)) == str(smaller)
+    return smaller
+
+
+def loops(closed):
+    return [eqn for eqn in closed.eqns if eqn.primitive.name == "scan"]
+
+
+def network(weights, biases, x):
+    for w, b in zip(weights, biases, strict=True):
+        x = x + jnp.tanh(x @ w + b)
+    return jnp.sum(x**2)
+
+
+def test_layers_with_parameters_of_their_own():
+    (loop,) = loops(rolled(network, WEIGHTS, BIASES, X))
+    assert loop.params["length"] == LAYERS
+    assert (loop.params["num_consts"], loop.params["num_carry"], len(loop.invars)) == (0, 1, 3)
+
+
+def test_layers_that_are_rows_of_arrays_need_no_copies():
+    def f(weights, biases, x):
+        return network(list(weights), [biases[i] for i in range(LAYERS)], x)
+
+    smaller = rolled(f, np.stack(WEIGHTS), np.stack(BIASES), X)
+    assert [eqn.primitive.name for eqn in smaller.eqns] == ["scan", "integer_pow", "reduce_sum"]
+
+
+def test_part_of_the_rows_backwards():
+    def f(weights, x):
+        for i in range(LAYERS - 2, 1, -1):
+            x = jnp.tanh(x @ weights[i])
+        return x
+
+    smaller = rolled(f, np.stack(WEIGHTS), X)
+    assert [eqn.primitive.name for eqn in smaller.eqns] == ["slice", "rev", "scan"]
+
+
+def test_both_passes_of_a_gradient():
+    smaller = rolled(xpr.grad(network, (0, 1, 2)), WEIGHTS, BIASES, X)
+    assert len(loops(smaller)) == 2
+    assert primitives(smaller).count("dot_general") <= 4
+
+
+def test_the_gradient_of_a_rerolled_function():
+    expected = xpr.grad(network, (0, 1, 2))(WEIGHTS, BIASES, X)
+    found = xpr.jit(xpr.grad(xpr.reroll(network), (0, 1, 2)))(WEIGHTS, BIASES, X)
+    for a, b in zip(xpr.tree.leaves(expected), xpr.tree.leaves(found), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+def test_shared_parameters_are_constants():
+    def f(w, x):
+        for i in range(LAYERS):
+            x = jnp.tanh(x @ w) * (0.5 + i)
+        return x
+
+    (loop,) = loops(rolled(f, WEIGHTS[0], X))
+    assert (loop.params["num_consts"], loop.params["num_carry"], len(loop.invars)) == (1, 1, 3)
+
+
+def test_intermediate_results_are_stacked():
+    def f(x):
+        kept = []
+        for _ in range(LAYERS):
+            x = jnp.sin(x) * 0.5 + x * x
+            kept.append(x)
+        return x, kept[2], kept[5]
+
+    (loop,) = loops(rolled(f, X))
+    assert len(loop.outvars) == 2
+
+
+def test_state_of_several_parts():
+    def f(x, y):
+        for _ in range(LAYERS):
+            x, y = jnp.sin(x) + y, x * 0.5
+        return x, y
+
+    (loop,) = loops(rolled(f, X, X))
+    assert loop.params["num_carry"] == 2
+
+
+def test_layers_that_differ_end_a_loop():
+    def f(x):
+        for i in range(3 * LAYERS):
+            x = jnp.sin(x) * x + 1.0
+            if i % LAYERS == LAYERS - 1:
+                x = jnp.cosh(x * 0.1)
+        return x
+
+    smaller = rolled(f, X)
+    assert len(loops(smaller)) == 3 and len(smaller.eqns) == 9
+
+
+def test_wiring_counts():
+    """Equal equations on other operands are no loop."""
+
+    def f(x, y):
+        for i in range(LAYERS):
+            x, y = (jnp.sin(x) + y, x) if i % 3 else (jnp.sin(y) + x, y)
+        return x, y
+
+    assert len(rolled(f, X, X).eqns) <= 2 * LAYERS
+
+
+def test_layers_inside_layers():
+    def f(x):
+        for _ in range(LAYERS):
+            for _ in range(5):
+                x = jnp.sin(x) + x * 0.5
+            x = jnp.cosh(x * 0.1)
+        return x
+
+    (loop,) = loops(rolled(f, X))
+    assert primitives(rolled(f, X)).count("sin") == 1
+    assert loop.params["length"] == LAYERS
+
+
+def test_inside_calls_and_with_calls():
+    layer = xpr.jit(lambda x: jnp.sin(x) * x + 1.0)
+
+    @xpr.jit
+    def f(x):
+        for _ in range(LAYERS):
+            x = layer(x) - 0.5
+        return x
+
+    smaller = rolled(f, X)
+    assert [eqn.primitive.name for eqn in smaller.eqns] == ["xla_call"]
+    assert primitives(smaller).count("sin") == 1
+
+
+def test_layers_that_hold_loops_of_their_own():
+    def f(x):
+        for _ in range(LAYERS):
+            x = lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) + 1.0, x) * x
+        return x
+
+    smaller = rolled(f, X)
+    assert primitives(smaller).count("sin") == 1
+
+
+def test_effects_are_left_alone():
+    def f(x):
+        for _ in range(LAYERS):
+            x = jnp.sin(x) * x
+            xpr.debug.print("{}", x[0, 0])
+        return x
+
+    assert not loops(xpr.jaxpr.reroll(staged(f, X)))
+
+
+def test_what_is_no_chain_is_left_alone():
+    f = lambda *xs: [jnp.sin(x) * x + 1.0 for x in xs]
+    assert not loops(rolled(f, *[X] * LAYERS))
+
+
+def test_few_repetitions_are_left_alone():
+    def f(x):
+        for _ in range(3):
+            x = jnp.sin(x) * x
+        return x
+
+    assert not loops(rolled(f, X))
+    assert len(loops(rolled(f, X, least=3))) == 1
+    with pytest.raises(ValueError, match="`least` must be 3 or more"):
+        xpr.jaxpr.reroll(staged(f, X), 2)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_in_a_row(seed):
+    """A random program five times, each time on what it gave before."""
+    closed, arrays = random_program(seed)
+
+    def f(*xs):
+        for _ in range(5):
+            xs = [jnp.tanh(x) for x in xpr.core.eval_jaxpr(closed.jaxpr, closed.consts, *xs)]
+        return xs
+
+    smaller = rolled(f, *arrays)
+    assert loops(smaller), "it repeats"
+
+
+def test_stretches():
+    symbols = np.array([7, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 9, 4, 4, 4, 4])
+    assert stretches(symbols, 3) == [(1, 11, 3), (12, 16, 1)]
+    assert stretches(np.arange(10), 3) == []
+    assert stretches(np.zeros(0, int), 3) == []

@@ -1,0 +1,44 @@
+"""reroll: a function whose unrolled layers run as a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xpr import tree
+from xpr.api.boundary import boundary
+from xpr.api.staging import trace_function
+from xpr.control.reroll import LEAST
+from xpr.control.reroll import reroll as reroll_jaxpr
+from xpr.core.jaxpr import eval_jaxpr
+from xpr.transforms.flat import named_like
+
+
+def reroll(fun: Callable[..., Any], least: int = LEAST) -> Callable[..., Any]:
+    """A function that does what `fun` does, with the layers that Python wrote out one after another as one `scan`.
+
+    A deep network then compiles as fast as a single layer; so does its gradient, if the function that is differentiated
+    is the rerolled one. What the layers don't share, their parameters, is stacked at each call, which copies it. `fun`
+    is traced at each call: use it inside `jit`.
+
+    Args:
+      fun: takes and gives pytrees of arrays; it must be traceable.
+      least: how many repetitions are worth a loop, 3 or more.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> def f(x):
+    ...     for _ in range(48):
+    ...         x = jnp.sin(x) + x
+    ...     return x
+    >>> len(xpr.make_jaxpr(f)(1.0).eqns), len(xpr.make_jaxpr(xpr.reroll(f))(1.0).eqns)
+    (96, 1)
+    >>> xpr.jit(xpr.reroll(f))(1.0)
+    Array(3.1415927, dtype=float32, weak_type=True)
+    """
+
+    def rolled(*args: Any, **kwargs: Any) -> Any:
+        closed, out_tree = trace_function(fun, args, kwargs, "rerolled")
+        smaller = reroll_jaxpr(closed, least)
+        return tree.unflatten(out_tree, eval_jaxpr(smaller.jaxpr, smaller.consts, *tree.leaves((args, kwargs))))
+
+    return named_like(boundary(rolled), fun)

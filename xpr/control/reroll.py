@@ -1,0 +1,208 @@
+"""reroll : jaxpr -> jaxpr. Groups of equations that repeat, each going on from the one before, become one scan.
+
+A network of 48 layers that Python wrote out is 48 times the same equations. Here the equations are numbered by what
+they do, so that two have one number if they differ in the names of variables alone; transforms/periods.py says where
+the numbers repeat; and how the groups of such a stretch are wired says whether it is a loop. An operand of a group's
+equation must be, in all groups,
+
+* a result of the same group, at the same place;
+* a result of the group before, at the same place: a *carry*, which the first group gets from elsewhere;
+* something from before the stretch: a *constant* where it is always the same, else a row of an array that is stacked.
+
+Nothing is computed that was not before, in the same order; rows are copied into stacks, but for those that were taken
+out of one array in order. A group with an effect is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xpr.control.reroll_groups import Equations, Groups, identity
+from xpr.control.reroll_loop import Loop
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, with_subjaxprs
+from xpr.core.primitive import told_apart
+from xpr.primitives.placing import slice_p
+from xpr.primitives.shapes import squeeze_p
+from xpr.transforms.dce import has_effect, live_jaxpr, without_unread_constants
+from xpr.transforms.periods import Stretch, stretches
+
+LEAST = 4  # repetitions
+_ROTATIONS = 4  # ways to cut a stretch into groups that are tried
+
+
+def reroll(closed: ClosedJaxpr, least: int = LEAST) -> ClosedJaxpr:
+    """The same program with groups of equations that repeat, each going on from the one before, as one `scan`.
+
+    What differs from group to group, such as the parameters of layers, is stacked. It is done where the program becomes
+    shorter, also within what calls, loops and branches hold, and for groups within groups.
+
+    Args:
+      closed: the program.
+      least: how many repetitions are worth a loop, 3 or more.
+    Raises:
+      ValueError: `least` is less than 3.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> def f(x):
+    ...     for _ in range(48):
+    ...         x = jnp.sin(x) + x
+    ...     return x
+    >>> xpr.jaxpr.reroll(xpr.make_jaxpr(f)(1.0))
+    { lambda ; a:f32[]. let
+        b:f32[] = scan[
+          jaxpr={ lambda ; c:f32[]. let d:f32[] = sin c; e:f32[] = add d c in (e,) }
+          length=48
+          linear=(False,)
+          num_carry=1
+          num_consts=0
+          reverse=False
+          unroll=1
+        ] a
+      in (b,) }
+    """
+    if least < 3:
+        raise ValueError(f"reroll: `least` must be 3 or more repetitions, and is {least}.")
+    return without_unread_constants(_rerolled(live_jaxpr(closed.jaxpr), least), closed.consts)
+
+
+def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
+    """A jaxpr with its repetitions as loops, at any depth; remembered with it."""
+    key = ("rerolled", least)
+    if key not in jaxpr.memo:
+        eqns, found = jaxpr.eqns, True
+        while found:
+            eqns, found = _Rolling(Equations(jaxpr, _slices_first(jaxpr, eqns)), least).result()
+        inside = partial(_rerolled, least=least)
+        eqns = [with_subjaxprs(eqn, inside) if eqn.primitive.call else eqn for eqn in eqns]
+        rolled = live_jaxpr(jaxpr.replace(eqns=eqns))
+        jaxpr.memo[key] = rolled.memo[key] = rolled
+    return jaxpr.memo[key]
+
+
+def _slices_first(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
+    """The equations with slices, which differ in the place they are taken from, right after what they are taken of."""
+    waiting: dict[Any, list[JaxprEqn]] = {}
+    for eqn in eqns:
+        if _is_slice(eqn):
+            waiting.setdefault(eqn.invars[0], []).append(eqn)
+    if not waiting:
+        return list(eqns)
+    ordered: list[JaxprEqn] = []
+
+    def bound(variables: Sequence[Any]) -> None:
+        ready = [eqn for v in variables for eqn in waiting.pop(v, ())][::-1]
+        while ready:
+            eqn = ready.pop()
+            ordered.append(eqn)
+            ready += reversed(waiting.pop(eqn.outvars[0], ()))
+
+    bound([*jaxpr.constvars, *jaxpr.invars])
+    for eqn in eqns:
+        if not _is_slice(eqn):
+            ordered.append(eqn)
+            bound(eqn.outvars)
+    return ordered
+
+
+def _is_slice(eqn: JaxprEqn) -> bool:
+    return (eqn.primitive is slice_p or eqn.primitive is squeeze_p) and type(eqn.invars[0]) is not Literal
+
+
+class _Rolling:
+    """One round over a list of equations."""
+
+    def __init__(self, whole: Equations, least: int):
+        self.whole, self.least = whole, least
+
+    def result(self) -> tuple[list[JaxprEqn], bool]:
+        """The equations with loops in place of groups, and whether there are any."""
+        if len(self.whole.eqns) < 2 * self.least:
+            return self.whole.eqns, False
+        loops: list[Loop] = []
+        taken = np.zeros(len(self.whole.eqns), bool)
+        for stretch in stretches(self.symbols(), self.least):
+            groups = None if taken[stretch.start : stretch.end].any() else self.groups(stretch)
+            loop = groups and Loop(self.whole, groups)
+            if loop and loop.is_worth_it():
+                loops.append(loop)
+                taken[loop.groups.start : loop.groups.end] = True
+        ordered: list[JaxprEqn] = []
+        index = 0
+        for loop in sorted(loops, key=lambda loop: loop.groups.start):
+            ordered += self.whole.eqns[index : loop.groups.start]
+            loop.write(ordered)
+            index = loop.groups.end
+        return ordered + self.whole.eqns[index:], bool(loops)
+
+    def symbols(self) -> np.ndarray:
+        """A number for each equation, the same for those that differ in the names of variables alone."""
+        numbers: dict[Any, int] = {}
+        found = []
+        for eqn in self.whole.eqns:
+            key: Any = (eqn.primitive, *[v.aval for v in eqn.invars])
+            try:
+                if eqn.params:
+                    key = (*key, *_parameters(eqn))
+                found.append(numbers.setdefault(key, len(numbers)))
+            except TypeError:  # a parameter that can't be hashed
+                found.append(numbers.setdefault(id(eqn), len(numbers)))
+        return np.array(found)
+
+    def groups(self, stretch: Stretch) -> Groups | None:
+        """The stretch cut into groups that are wired alike, as many as there can be."""
+        for start in self.cuts(stretch):
+            groups = Groups(self.whole, start, stretch.period, (stretch.end - start) // stretch.period)
+            if groups.count >= self.least:
+                return groups
+        return None
+
+    def cuts(self, stretch: Stretch) -> list[int]:
+        """Where the first group may start, best where fewest values go from a group to the next; a chain has some."""
+        _, _, period = stretch
+        middle = stretch.start + (stretch.repeats // 2) * period
+        changes = np.zeros(period + 1, int)  # of the number of values that pass a cut, by place in the middle group
+        for index in range(max(middle - 2 * period, stretch.start), middle + period):
+            for v in self.whole.eqns[index].outvars:
+                limit = min(index + 2 * period, stretch.end)
+                last = max((i for i in self.whole.readers.get(v, ()) if i < limit), default=0)
+                first, past = max(index + 1 - middle, 0), min(last + 1 - middle, period)
+                if first < past:
+                    changes[first] += 1
+                    changes[past] -= 1
+        passing = np.cumsum(changes)[:period]
+        if not passing.all():
+            return []
+        return [stretch.start + int(i) for i in np.argsort(passing, kind="stable")[:_ROTATIONS]]
+
+
+def _parameters(eqn: JaxprEqn) -> Iterable[Any]:
+    if not eqn.primitive.call:
+        return eqn.primitive.key_of(eqn.params)
+    if has_effect(eqn):
+        raise TypeError("an effect is like no other")
+    return [(name, _without_names(value)) for name, value in eqn.params.items()]
+
+
+def _without_names(value: Any) -> Any:
+    """A parameter, with what is left of jaxprs when the names of variables are forgotten."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_without_names, value))
+    if isinstance(value, ClosedJaxpr):
+        return _without_names(value.jaxpr), *map(id, value.consts)
+    if not isinstance(value, Jaxpr):
+        return told_apart(value)
+    if "without names" not in value.memo:
+        numbers: dict[Any, Any] = {v: (v.aval, i) for i, v in enumerate([*value.constvars, *value.invars])}
+        lines = []
+        for eqn in value.eqns:
+            operands = [numbers[v] if v in numbers else identity(v) for v in eqn.invars]
+            lines.append((eqn.primitive, *operands, *_parameters(eqn)))
+            for v in eqn.outvars:
+                numbers[v] = v.aval, len(numbers)
+        outs = [numbers[v] if v in numbers else identity(v) for v in value.outvars]
+        value.memo["without names"] = (len(value.invars), *lines, *outs)
+    return value.memo["without names"]
