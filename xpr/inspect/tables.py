@@ -70,7 +70,7 @@ class Tables:
         self.types, self.primitives, self.literals = _Index(), _Index(), _Index()
         self.plain_sets: dict[Any, int] = {}  # parameters that hold no jaxpr
         self.sources: dict[Any, int] = {}
-        self.places: Table = []  # file, line, function, the line's text, and whether it is a cotangent's
+        self.places = _Index()  # file, line, function, the line's text, and whether it is a cotangent's
         self.parameter_sets: Table = []
         self.texts: dict[Any, str] = {}
         self.names: Table = []
@@ -104,7 +104,7 @@ class Tables:
             "literals": self.literals.items,
             "primitives": self.primitives.items,
             "params": self.parameter_sets,
-            "places": self.places,
+            "places": self.places.items,
         }
 
     def _add(self, jaxpr: Jaxpr) -> int:
@@ -189,6 +189,6 @@ class Tables:
         if number is None:
             code, line = source[0], line_number(source)
             of = source[2] if len(source) == 3 else ""
-            self.places.append([os.path.basename(code.co_filename), line, code.co_name, text_of(source), of])
-            number = self.sources[source] = len(self.places) - 1
+            place = (os.path.basename(code.co_filename), line, code.co_name, text_of(source), of)
+            number = self.sources[source] = self.places(place)
         return number

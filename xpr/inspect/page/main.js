@@ -403,7 +403,7 @@ $(".facts").textContent = programs.map((program) => {
 const headed = (title) => `<div class="number"></div><div class="code">${escape(title)}</div>`;
 $(".columns").innerHTML = (comparing
   ? programs.map(({ label }) => headed(label)).join("")
-  : `${headed("Program")}<div class="from">Your line</div>` +
+  : `${headed("Program")}<div class="from">${files.size === 1 ? escape([...files][0]) : "Your line"}</div>` +
     COSTS.map(([, name, title]) => `<div class="cost ${name}">${title}</div>`).join(""));
 const digits = String(programs.reduce((most, { jaxprs }) => jaxprs.reduce((m, [, , , , n]) => Math.max(m, n), most), 0)).length;
 document.body.style.setProperty("--number", `${Math.max(40, 22 + 7 * digits)}px`);

@@ -53,8 +53,16 @@ class Program {
   textOf(v) { return v < 0 ? this.literals[-1 - v][0] : this.names[v]; }
   bytesOf(v) { return v < 0 ? 0 : this.typeBytes[this.varTypes[v]]; }
   typed(v) { return `${this.textOf(v)}:${this.typeOf(v)}`; }
+  // How much dearer an equation is than others are on average: 0 for the average, 1 for the dearest.
+  heat(e) {
+    const cost = (eqn) => eqn[FLOPS] || eqn[BYTES];
+    this.mean = this.mean || this.eqns.reduce((sum, eqn) => sum + cost(eqn), 0) / this.eqns.length || 1;
+    this.dearest = this.dearest || this.eqns.reduce((most, eqn) => Math.max(most, cost(eqn)), 0);
+    const above = cost(this.eqns[e]) - this.mean;
+    return above > 0 && this.dearest > 1.5 * this.mean ? Math.sqrt(above / (this.dearest - this.mean)) : 0;
+  }
+
   share(e, column) { return (this.eqns[e][column] || 0) / this.most[column - FLOPS]; }
-  heat(e) { return Math.sqrt(this.share(e, this.eqns[e][FLOPS] === null ? BYTES : FLOPS)); }
 
   // Parameters as text; jaxprs stand as `{12 equations}`.
   paramsText(eqn) {

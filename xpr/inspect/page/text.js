@@ -154,12 +154,15 @@ function codeMarkup(row, side) {
   return `${number}<div class="code" data-side="${side}">${text.join("\n")}</div>`;
 }
 
+const files = new Set(programs.flatMap((program) => program.places.map(([file]) => file)));
+const placeName = ([file, line]) => files.size > 1 ? `${file}:${line}` : line;
+
 function placeMarkup(row, before) {
   const program = programs[0], place = row.kind === "eqn" ? program.places[program.eqns[row.eqns[0]][PLACE]] : undefined;
   if (!place) return `<div class="from"></div>`;
   const again = before && before.kind === "eqn" && before.depth === row.depth &&
     program.eqns[before.eqns[0]][PLACE] === program.eqns[row.eqns[0]][PLACE];
-  return `<div class="from${again ? " again" : ""}"><span class="at">${escape(place[0])}:${place[1]}</span>  ${escape(place[3])}</div>`;
+  return `<div class="from${again ? " again" : ""}"><span class="at">${escape(placeName(place))}</span>  ${escape(place[3])}</div>`;
 }
 
 const hasFlops = programs.some((program) => program.eqns.some((eqn) => eqn[FLOPS] !== null));
@@ -274,7 +277,7 @@ function drawOverview() {
     if (comparing && row.status) { pen.fillStyle = colours[row.status]; pen.globalAlpha = 0.65; pen.fillRect(0, y, overview.width, height); pen.globalAlpha = 1; }
     if (!comparing) {
       const warmth = programs[0].heat(row.eqns[0]);
-      if (warmth > 0.35) { pen.fillStyle = `rgba(${heat},${warmth * 0.8})`; pen.fillRect(overview.width * 0.5, y, overview.width * 0.5, height); }
+      if (warmth > 0.3) { pen.fillStyle = `rgba(${heat},${warmth * 0.8})`; pen.fillRect(overview.width * 0.5, y, overview.width * 0.5, height); }
     }
     if (row.eqns.some((e, side) => state.foundSet[side] && state.foundSet[side].has(e))) {
       pen.fillStyle = found;
