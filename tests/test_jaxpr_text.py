@@ -181,6 +181,21 @@ class Border(NamedTuple):
     name: str
 
 
+class Grid:
+    """A structure that is no tuple."""
+
+    def __init__(self, sizes, names):
+        self.axes = dict(zip(names, sizes, strict=True))
+
+    def __eq__(self, other):
+        return isinstance(other, Grid) and self.axes == other.axes
+
+    def __hash__(self):
+        return hash(tuple(self.axes))
+
+
+register_parameter(Grid, lambda grid: {"sizes": tuple(grid.axes.values()), "names": tuple(grid.axes)})
+
 PARAMETERS = [
     None, True, 0, -3, 1.5, -0.0, float("nan"), float("-inf"), 1 + 2j, "word", "two words", "None", "int32", "nan",
     "x.y", "it's", "", "f32[2]", "a=b", "<lambda>", "<function f>", "2", (), (1,), (1, 2.5, "word"), ((), ((1,), None)),
@@ -188,6 +203,7 @@ PARAMETERS = [
     core.ShapedArray((2, 3), F32),
     lax.Precision.HIGHEST, (lax.Precision.HIGH, None), lax.GatherScatterMode.CLIP, lax.ge_p, (lax.ge_p, lax.add_p),
     np.float32(0.1), np.int8(-3), DTYPES["bf16"].type(0.1), Border(2, "two words"), (Border(1, "b"),), np.complex64(1j),
+    Grid((2, 3), ("x", "y")), (Grid((), ()),),
 ]  # fmt: skip
 
 
@@ -307,6 +323,7 @@ def test_fillers_and_underscores():
         ("{ lambda ; a:f32[]. let b:f32[] = sin[p=Precision.HIG] a in (b,) }", "no member `HIG`; did you mean", "Prec"),
         ("{ lambda ; a:f32[]. let b:f32[] = sin[p=Precisio.HIGH] a in (b,) }", "did you mean `Precision`?", "Prec"),
         ("{ lambda ; a:f32[]. let b:f32[] = sin[p=Border(a=1)] a in (b,) }", "has the fields width, name", "Bord"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[p=Grid(a=1)] a in (b,) }", "unexpected keyword argument 'a'", "Grid"),
         ("{ lambda ; a:f32[]. let b:f32[] = sin[p=<primitive sin_>] a in (b,) }", "no primitive `sin_`", "<prim"),
         ("{ lambda ; a:f32[]. let b:f32[] = sin[p=2:f99] a in (b,) }", "there is no dtype `f99`", "2:f99"),
         ("{ lambda ; a:f32[] let in (a,) }", "expected `. let`, and found `let`.", "let"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +27,8 @@ from xpr.errors import HoleError
 
 Class = TypeVar("Class", bound=type)
 
-STRUCTURES: dict[str, Any] = {}  # the classes of enumerations and named tuples that parameters may be, by name
+STRUCTURES: dict[str, Any] = {}  # the classes of enumerations and structures that parameters may be, by name
+_PARTS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[..., Any]]] = {}
 DTYPE_NAMES: dict[str, np.dtype] = {dtype.name: dtype for dtype in KINDS if dtype != float0} | {"float0": float0}
 RESERVED = frozenset({"None", "True", "False", "nan", "inf"})
 
@@ -34,8 +36,13 @@ _PLAIN = re.compile(r"[A-Za-z_][\w-]*|<lambda>")
 _INTERNAL_NAME = re.compile(r"[A-Za-z_]\w*|<lambda>")
 
 
-def register_parameter(cls: Class) -> Class:
-    """Makes an `Enum` or `NamedTuple` class known to those who read jaxprs, by its name.
+def register_parameter(
+    cls: Class, parts: Callable[[Any], dict[str, Any]] | None = None, build: Callable[..., Any] | None = None
+) -> Class:
+    """Makes a class whose objects are parameters known to those who read jaxprs, by its name.
+
+    An `Enum` or a `NamedTuple` needs no more. For objects of any other class `parts(value)` gives a dict of values that
+    text can hold, and `build(**parts)`, the class itself if not given, makes the object again.
 
     Raises:
       ValueError: another class of that name is known.
@@ -50,7 +57,30 @@ def register_parameter(cls: Class) -> Class:
     if known is not cls and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(f"{cls.__name__} is the name of {known.__module__}.{known.__qualname__}; choose another one.")
     STRUCTURES[cls.__name__] = cls
+    if parts is not None:
+        _PARTS[cls] = parts, build or cls
     return cls
+
+
+def parts_of(value: Any) -> dict[str, Any] | None:
+    """The named parts of a parameter that is a structure; None if it isn't one."""
+    if type(value) in _PARTS:
+        return _PARTS[type(value)][0](value)
+    return dict(zip(type(value)._fields, value)) if is_named_tuple(value) else None
+
+
+def build_structure(cls: Any, parts: dict[str, Any]) -> Any:
+    """The structure with these parts.
+
+    Raises:
+      TypeError: it has others.
+    """
+    if cls in _PARTS:
+        return _PARTS[cls][1](**parts)
+    fields = getattr(cls, "_fields", ())
+    if set(parts) != set(fields):
+        raise TypeError(f"`{cls.__name__}` has the fields {', '.join(fields) or 'none'}")
+    return cls(**parts)
 
 
 class Hole:
@@ -111,7 +141,7 @@ class ConstantHole:
         )
 
 
-def is_structure(value: Any) -> bool:
+def is_named_tuple(value: Any) -> bool:
     """Whether a parameter is a named tuple."""
     return isinstance(value, tuple) and hasattr(type(value), "_fields")
 
@@ -143,9 +173,9 @@ def _item_text(value: Any) -> str:
         return f"<primitive {value.name if _INTERNAL_NAME.fullmatch(value.name) else repr(value.name)}>"
     if isinstance(value, enum.Enum):
         return f"{kind.__name__}.{value.name}"
-    if is_structure(value):
-        fields = ", ".join(f"{name}={_item_text(item)}" for name, item in zip(kind._fields, value))
-        return f"{kind.__name__}({fields})"
+    parts = parts_of(value)
+    if parts is not None:
+        return f"{kind.__name__}({', '.join(f'{name}={_item_text(item)}' for name, item in parts.items())})"
     if isinstance(value, np.generic) and value.dtype in KINDS:
         return f"{scalar_text(value, value.dtype)}:{short_name(value.dtype)}"
     return repr(hole_of(value))

@@ -9,7 +9,7 @@ from xpr.core import jaxpr as language
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var
 from xpr.core.layout import Break, Comment, Group, Nest, Styled, layout, separated
 from xpr.core.literals import literal_text
-from xpr.core.parameters import is_structure, parameter_text
+from xpr.core.parameters import is_named_tuple, parameter_text
 from xpr.core.source import summarize, text_of
 from xpr.core.untyped import untyped_text
 
@@ -126,7 +126,7 @@ class _Writer:
             return self.jaxpr(value)
         if isinstance(value, (tuple, list)) and any(isinstance(item, (Jaxpr, ClosedJaxpr)) for item in value):
             opening, items = "(", [self.value(item) for item in value]
-            if is_structure(value):
+            if is_named_tuple(value):
                 opening = f"{type(value).__name__}("
                 items = [[f"{field}=", item] for field, item in zip(value._fields, items)]  # type: ignore[union-attr]
             return Group([opening, Nest(2, [Break(), *separated(Break(), items)]), Break(), ")"])

@@ -15,7 +15,7 @@ from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, used_vars
 from xpr.core.literals import literal_text
-from xpr.core.parameters import is_structure, parameter_text
+from xpr.core.parameters import is_named_tuple, parameter_text
 
 Block = list[str]  # lines
 _MARK = "\0"  # stands between a line and its comment until all lines are known
@@ -69,9 +69,9 @@ class _Untyped:
         if isinstance(value, Jaxpr):
             return self.jaxpr(value)
         if isinstance(value, (tuple, list)) and any(isinstance(item, (Jaxpr, ClosedJaxpr)) for item in value):
-            labels = [f"{field}=" for field in value._fields] if is_structure(value) else [""] * len(value)  # type: ignore[union-attr]
+            labels = [f"{field}=" for field in value._fields] if is_named_tuple(value) else [""] * len(value)  # type: ignore[union-attr]
             items = [line for label, item in zip(labels, value) for line in _beside(label, self.value(item))]
-            return _closed(f"{type(value).__name__ if is_structure(value) else ''}( ", items, " )")
+            return _closed(f"{type(value).__name__ if is_named_tuple(value) else ''}( ", items, " )")
         return [parameter_text(value)]
 
 

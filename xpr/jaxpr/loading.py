@@ -14,7 +14,7 @@ from xpr.backend.array import from_host
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
 from xpr.core.literals import DTYPES
-from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole
+from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure
 from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
 from xpr.dtypes import float0, is_narrowed
@@ -145,8 +145,8 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "dtype": lambda self, dtype: _known("dtype", DTYPE_NAMES, dtype),
     "type": lambda self, type: _at(self.types, type),
     "enum": lambda self, enum, name: _known("class", STRUCTURES, enum)[name],
-    "structure": lambda self, structure, fields: _known("class", STRUCTURES, structure)(
-        **{key: self.value(value) for key, value in fields.items()}
+    "structure": lambda self, structure, fields: build_structure(
+        _known("class", STRUCTURES, structure), {key: self.value(value) for key, value in fields.items()}
     ),
     "primitive": lambda self, primitive: _primitive(primitive),
     "jaxpr": lambda self, jaxpr: _at(self.jaxprs, jaxpr),

@@ -17,7 +17,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
 from xpr.core.literals import DTYPES, expected_dtype, kind_of_text, literal, number
-from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole
+from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure
 from xpr.core.primitive import Primitive, registered
 from xpr.jaxpr.messages import Fault, did_you_mean, expected, found, syntax_error
 
@@ -277,16 +277,15 @@ class _Reader(Transformer):
         token, *fields = parts
         name = token[:-1]
         cls = self.known_class(token, name)
-        wrong = [key for key, _ in fields if key not in getattr(cls, "_fields", ())]
-        if wrong or len(fields) != len(getattr(cls, "_fields", ())):
-            takes = ", ".join(getattr(cls, "_fields", ())) or "none"
-            raise Fault(_start(token), f"`{name}` has the fields {takes}.")
-        return cls(**dict(fields))
+        try:
+            return build_structure(cls, dict(fields))
+        except (TypeError, ValueError, LookupError) as error:
+            raise Fault(_start(token), f"{error}.") from None
 
     def known_class(self, token: Token, name: str) -> Any:
         if name not in STRUCTURES:
             close = did_you_mean(name, STRUCTURES)
-            reason = f"`{name}` is no enumeration or named tuple that is known here{close}"
+            reason = f"`{name}` is no enumeration or structure that is known here{close}"
             raise Fault(_start(token), f"{reason} A class is made known by xpr.extend.register_parameter.")
         return STRUCTURES[name]
 

@@ -34,7 +34,7 @@ import numpy as np
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Unit, UnitVar, Var, subjaxprs
 from xpr.core.literals import KINDS
-from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, is_structure
+from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, parts_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import saved
 from xpr.dtypes import short_name
@@ -149,8 +149,9 @@ class _Saver:
             return [self.value(item) for item in value]
         if kind is list:
             return {"list": [self.value(item) for item in value]}
-        if is_structure(value):
-            fields = {name: self.value(item) for name, item in zip(kind._fields, value)}
+        parts = parts_of(value)
+        if parts is not None:
+            fields = {name: self.value(item) for name, item in parts.items()}
             return {"structure": kind.__name__, "fields": fields}
         return self.leaf(value)
 
