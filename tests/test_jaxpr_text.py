@@ -172,6 +172,18 @@ def test_a_literal_of_a_wrong_dtype_is_refused():
         parse("{ lambda ; a:u8[]. let b:u8[] = add a 300 in (b,) }")
 
 
+# -- Primitives
+
+
+def test_primitives_with_odd_names_are_quoted():
+    for name in ("two words", "it's", "a = b", "in"):
+        odd_p = Primitive(name)
+        odd_p.def_lowering_as(lambda x: x)
+        closed = xpr.make_jaxpr(odd_p.bind)(1.0)
+        assert read_back(closed).eqns[0].primitive is odd_p
+        assert f"= {name if name == 'in' else repr(name)} a" in str(closed)
+
+
 # -- Parameters
 
 

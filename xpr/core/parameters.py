@@ -33,6 +33,7 @@ DTYPE_NAMES: dict[str, np.dtype] = {dtype.name: dtype for dtype in KINDS if dtyp
 RESERVED = frozenset({"None", "True", "False", "nan", "inf"})
 
 _PLAIN = re.compile(r"[A-Za-z_][\w-]*|<lambda>")
+_PRIMITIVE = re.compile(r"[A-Za-z_][\w.-]*")
 _INTERNAL_NAME = re.compile(r"[A-Za-z_]\w*|<lambda>")
 
 
@@ -144,6 +145,11 @@ class ConstantHole:
 def is_named_tuple(value: Any) -> bool:
     """Whether a parameter is a named tuple."""
     return isinstance(value, tuple) and hasattr(type(value), "_fields")
+
+
+def primitive_text(name: str) -> str:
+    """The name of a primitive in an equation: quoted where it is no plain word."""
+    return name if _PRIMITIVE.fullmatch(name) else repr(name)
 
 
 def string_text(text: str) -> str:

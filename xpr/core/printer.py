@@ -9,7 +9,7 @@ from xpr.core import jaxpr as language
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var
 from xpr.core.layout import Break, Comment, Group, Nest, Styled, layout, separated
 from xpr.core.literals import literal_text
-from xpr.core.parameters import is_named_tuple, parameter_text
+from xpr.core.parameters import is_named_tuple, parameter_text, primitive_text
 from xpr.core.source import summarize, text_of
 from xpr.core.untyped import untyped_text
 
@@ -109,7 +109,7 @@ class _Writer:
             for atom in eqn.invars
         ]
         binders = separated(" ", [self.binder(v, self.name.bound(v)) for v in eqn.outvars])
-        head = [*binders, " = " if binders else "= ", self.style(eqn.primitive.name, "primitive")]
+        head = [*binders, " = " if binders else "= ", self.style(primitive_text(eqn.primitive.name), "primitive")]
         comment = [Comment(_line(eqn))] if self.source and eqn.source else []
         return [*head, *comment, self.parameters(eqn.params), "".join(operands)]
 

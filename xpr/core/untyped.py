@@ -15,7 +15,7 @@ from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, used_vars
 from xpr.core.literals import literal_text
-from xpr.core.parameters import is_named_tuple, parameter_text
+from xpr.core.parameters import is_named_tuple, parameter_text, primitive_text
 
 Block = list[str]  # lines
 _MARK = "\0"  # stands between a line and its comment until all lines are known
@@ -53,7 +53,7 @@ class _Untyped:
             f" {literal_text(a, eqn.invars, eqn.outvars) if isinstance(a, Literal) else name(a)}" for a in eqn.invars
         ]
         binders = "".join(f"{name.bound(v)} " for v in eqn.outvars)
-        block = _beside(f"{binders}= {eqn.primitive.name}", self.parameters(eqn.params))
+        block = _beside(f"{binders}= {primitive_text(eqn.primitive.name)}", self.parameters(eqn.params))
         block[-1] += "".join(operands)
         if self.line_of and eqn.source:
             block[0] = block[0].split(_MARK)[0] + _MARK + self.line_of(eqn)

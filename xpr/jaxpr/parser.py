@@ -185,7 +185,7 @@ class _Reader(Transformer):
                 operands = part
             else:
                 params = self.plain(part)
-        binders, _, name = apply.rpartition("=")
+        binders, _, name = apply.partition("=")
         primitive = registered.get(name.strip()) or self.unknown_primitive(apply)
         scope = self.scope
         invars: list[Any] = [scope.get(word) for word in operands.split()] if operands else []
@@ -335,8 +335,9 @@ class _Reader(Transformer):
     # -- What is not known
 
     def unknown_primitive(self, token: Token) -> Primitive:
-        name = token.rpartition("=")[2].strip()
-        return self.known_primitive(name, _start(token) + len(token.rstrip()) - len(name))
+        written = token.partition("=")[2].strip()
+        name = ast.literal_eval(written) if written[0] in "'\"" else written
+        return self.known_primitive(name, _start(token) + len(token.rstrip()) - len(written))
 
     def known_primitive(self, name: str, position: int) -> Primitive:
         if name not in registered:
