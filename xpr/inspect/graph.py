@@ -55,11 +55,18 @@ def graph_of(tables: Tables, number: int) -> Graph:
     for index, eqn in enumerate(own):
         read(eqn[1], len(boxes))
         maker.update(dict.fromkeys(eqn[2], len(boxes)))
-        boxes.append(Box("eqn", index, tables.primitives.items[eqn[0]], _held(tables, eqn)))
+        boxes.append(Box("eqn", index, _title(tables, eqn), _held(tables, eqn)))
     for index, v in enumerate(results):
         read([v], len(boxes))
         boxes.append(Box("out", index, tables.text_of(v)))
     return Graph(boxes, arrows)
+
+
+def _title(tables: Tables, eqn: list[Any]) -> str:
+    """The name of the function that an equation calls, where it has one; else that of the primitive."""
+    held = _held(tables, eqn)
+    name = dict(tables.parameter_sets[eqn[3]]).get("name") if held else None
+    return name if isinstance(name, str) and name.isidentifier() else tables.primitives.items[eqn[0]]
 
 
 def _held(tables: Tables, eqn: list[Any]) -> tuple[int, ...]:

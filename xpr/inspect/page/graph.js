@@ -1,6 +1,7 @@
 // The graph of one jaxpr, on a canvas: only the boxes and arrows in sight are drawn.
 
 const canvas = document.querySelector(".graph canvas"), nav = document.querySelector(".graph nav");
+const SMALLEST = 0.12; // of a graph that is thousands of rows high only a part is seen
 const BOX = 24, FEW = 4000, READABLE = 0.42;
 const view = { side: comparing ? 1 : 0, jaxpr: 0, path: [], x: 0, y: 0, scale: 1, box: -1, hover: -1, arrow: -1, lit: -1 };
 const KIND = 0, INDEX = 1, NAME = 2, X = 3, Y = 4, WIDTH = 5, ROW = 6;
@@ -100,7 +101,8 @@ function paint() {
     const left = each[X] - each[WIDTH] / 2, top = each[Y] - BOX / 2, status = statuses.get(e) || SAME;
     pen.beginPath();
     pen.roundRect(left, top, each[WIDTH], BOX, e >= 0 ? 5 : BOX / 2);
-    pen.fillStyle = status ? marks[status] : paints[call ? "call" : each[KIND]];
+    pen.fillStyle = view.scale < READABLE / 2 ? (status ? inks[status] : call ? callLine : line)
+      : status ? marks[status] : paints[call ? "call" : each[KIND]];
     pen.fill();
     if (e >= 0 && !comparing) { pen.fillStyle = `rgba(${heat},${program.heat(e) * 0.38})`; pen.fill(); }
     const chosen = i === view.box || i === view.hover;
@@ -169,7 +171,7 @@ function arrowAt([x, y]) {
 function zoom(factor, at) {
   const box = canvas.getBoundingClientRect();
   const [x, y] = at || [box.width / 2, box.height / 2];
-  const scale = Math.min(3, Math.max(0.002, view.scale * factor));
+  const scale = Math.min(3, Math.max(SMALLEST / 4, view.scale * factor));
   view.x = x - (x - view.x) * scale / view.scale;
   view.y = y - (y - view.y) * scale / view.scale;
   view.scale = scale;
@@ -179,19 +181,24 @@ function zoom(factor, at) {
 function fit(whole) {
   const box = canvas.getBoundingClientRect(), g = graph();
   const across = (box.width - 40) / Math.max(g.width, 1), down = (box.height - 40) / Math.max(g.height, 1);
-  view.scale = Math.max(whole ? 0.002 : 0.6, Math.min(1, across, whole || down > 0.7 ? down : 1));
+  view.scale = Math.max(whole ? SMALLEST : 0.6, Math.min(1, across, whole || down > 0.7 ? down : 1));
   const first = g.boxes.length ? g.boxes[0][X] : 0, fits = g.width * view.scale <= box.width - 20;
   view.x = fits ? (box.width - g.width * view.scale) / 2 : box.width / 2 - first * view.scale;
   view.y = 20;
+  if (whole && view.box >= 0) bringIntoSight(g.boxes[view.box]);
   drawGraph();
 }
 
-function centre(i) {
-  const canvasBox = canvas.getBoundingClientRect(), box = graph().boxes[i];
-  if (view.scale < 0.5) view.scale = 0.8;
+function bringIntoSight(box) {
+  const { width, height } = canvas.getBoundingClientRect();
   const [x, y] = [box[X] * view.scale + view.x, box[Y] * view.scale + view.y];
-  if (x < 60 || x > canvasBox.width - 60) view.x += canvasBox.width / 2 - x;
-  if (y < 40 || y > canvasBox.height - 40) view.y += canvasBox.height * 0.4 - y;
+  if (x < 60 || x > width - 60) view.x += width / 2 - x;
+  if (y < 40 || y > height - 40) view.y += height * 0.4 - y;
+}
+
+function centre(i) {
+  if (view.scale < 0.5) view.scale = 0.8;
+  bringIntoSight(graph().boxes[i]);
   drawGraph();
 }
 
