@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import deep, dispatch, eager, loops, memory, models, numpy_ops, staging, startup
+from benchmarks import deep, dispatch, eager, loops, memory, models, numpy_ops, programs, staging, startup
 from benchmarks.measure import load_libraries, measure
 from benchmarks.table import header, line, summary, write_json
 
@@ -18,6 +18,7 @@ GROUPS = {
     "deep": deep.CASES,
     "memory": memory.CASES,
     "numpy_ops": numpy_ops.CASES,
+    "programs": programs.CASES,
 }
 
 

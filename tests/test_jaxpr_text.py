@@ -1,7 +1,6 @@
 """Text of jaxprs both ways: printing in every look, and reading back what was printed."""
 
 import re
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -378,31 +377,3 @@ def test_a_failed_reading_leaves_nothing_behind():
         parse("{ lambda ; a:f32[]. let b:f32[] = xla_call[f={ lambda ; c:f32[]. let in (a,) }] a in (b,) }")
     with pytest.raises(JaxprSyntaxError, match="`c` is not bound"):
         parse("{ lambda ; . let in (c,) }")
-
-
-# -- Speed
-
-
-def test_reading_and_printing_are_linear():
-    def layer(x):
-        x = jnp.sin(x) * 2.0 + x.sum(axis=0)
-        return x - jnp.where(x > 0, x, 1.0)
-
-    def deep(n):
-        def fun(x):
-            for _ in range(n):
-                x = layer(x)
-            return x
-
-        return xpr.make_jaxpr(fun)(np.ones((3, 8), F32))
-
-    small, large = deep(100), deep(1000)
-    for work in (lambda closed: parse(str(closed)), str):
-        times = [min(_seconds(work, closed) for _ in range(3)) / len(closed.eqns) for closed in (small, large)]
-        assert times[1] < 3 * times[0] and times[1] < 150e-6
-
-
-def _seconds(work, argument):
-    start = time.process_time()
-    work(argument)
-    return time.process_time() - start
