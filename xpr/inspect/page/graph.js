@@ -3,7 +3,7 @@
 const canvas = document.querySelector(".graph canvas"), nav = document.querySelector(".graph nav");
 const SMALLEST = 0.12; // of a graph that is thousands of rows high only a part is seen
 const BOX = 24, FEW = 4000, READABLE = 0.42;
-const view = { side: comparing ? 1 : 0, jaxpr: 0, path: [], x: 0, y: 0, scale: 1, box: -1, hover: -1, arrow: -1, lit: -1 };
+const view = { side: comparing ? 1 : 0, jaxpr: 0, path: [], x: 0, y: 0, scale: 1, box: -1, hover: -1, arrow: -1, lit: -1, moved: false };
 const KIND = 0, INDEX = 1, NAME = 2, X = 3, Y = 4, WIDTH = 5, ROW = 6;
 const indexes = new Map();
 
@@ -171,6 +171,7 @@ function arrowAt([x, y]) {
 function zoom(factor, at) {
   const box = canvas.getBoundingClientRect();
   const [x, y] = at || [box.width / 2, box.height / 2];
+  view.moved = true;
   const scale = Math.min(3, Math.max(SMALLEST / 4, view.scale * factor));
   view.x = x - (x - view.x) * scale / view.scale;
   view.y = y - (y - view.y) * scale / view.scale;
@@ -181,10 +182,11 @@ function zoom(factor, at) {
 function fit(whole) {
   const box = canvas.getBoundingClientRect(), g = graph();
   const across = (box.width - 40) / Math.max(g.width, 1), down = (box.height - 40) / Math.max(g.height, 1);
-  view.scale = Math.max(whole ? SMALLEST : 0.6, Math.min(1, across, whole || down > 0.7 ? down : 1));
+  view.scale = Math.max(whole ? SMALLEST : READABLE, Math.min(1, across, whole || down > 0.7 ? down : 1));
   const first = g.boxes.length ? g.boxes[0][X] : 0, fits = g.width * view.scale <= box.width - 20;
   view.x = fits ? (box.width - g.width * view.scale) / 2 : box.width / 2 - first * view.scale;
   view.y = 20;
+  view.moved = whole;
   if (whole && view.box >= 0) bringIntoSight(g.boxes[view.box]);
   drawGraph();
 }
@@ -197,6 +199,7 @@ function bringIntoSight(box) {
 }
 
 function centre(i) {
+  view.moved = true;
   if (view.scale < 0.5) view.scale = 0.8;
   bringIntoSight(graph().boxes[i]);
   drawGraph();

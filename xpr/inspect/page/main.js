@@ -250,6 +250,7 @@ canvas.addEventListener("pointermove", (event) => {
     canvas.classList.add("dragging");
     view.x += dx;
     view.y += dy;
+    view.moved = true;
     hideTip();
     drawGraph();
     return;
@@ -282,7 +283,7 @@ canvas.addEventListener("wheel", (event) => {
   if (event.ctrlKey || event.metaKey) {
     const box = canvas.getBoundingClientRect();
     zoom(Math.exp(-event.deltaY / 120), [event.clientX - box.left, event.clientY - box.top]);
-  } else { view.x -= event.deltaX; view.y -= event.deltaY; drawGraph(); }
+  } else { view.x -= event.deltaX; view.y -= event.deltaY; view.moved = true; drawGraph(); }
 }, { passive: false });
 nav.addEventListener("click", (event) => {
   const button = event.target.closest("button");
@@ -415,5 +416,5 @@ showDetails(0, -1);
 drawPath();
 fit(false);
 new ResizeObserver(() => { if (Math.abs(scroller.clientWidth - state.width) > 4) { state.width = scroller.clientWidth; layoutRows(); } drawRows(); drawOverview(); drawGraph(); }).observe(scroller);
-new ResizeObserver(drawGraph).observe(canvas);
+new ResizeObserver(() => { if (view.moved) drawGraph(); else fit(false); }).observe(canvas);
 state.width = scroller.clientWidth;

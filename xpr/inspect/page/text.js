@@ -44,6 +44,9 @@ function footWords(program, j, row) {
   return [[["in", "kw"]], ...words, [["}", "eq"]]];
 }
 
+// `branches={2 equations} {1 equation}`, a click on which opens or closes them.
+const foldWords = (key, texts) => texts.map((text, i) => [...(i ? [] : [[`${key}=`, "pa"]]), [text, "fold"]]);
+
 function parameterWords(program, e, isOpen, brief) {
   const eqn = program.eqns[e];
   if (eqn[PARAMS] < 0) return [];
@@ -52,7 +55,7 @@ function parameterWords(program, e, isOpen, brief) {
   const plain = program.params[eqn[PARAMS]].map(([, value]) => !Array.isArray(value));
   const words = [];
   texts.forEach(([key, value], i) => {
-    if (!plain[i]) words.push([[`${key}=`, "pa"], [isOpen ? "{−}" : value, "fold"]]);
+    if (!plain[i]) words.push(...foldWords(key, isOpen ? ["{−}"] : value.match(/\{.*?\}|[^ ]+/g)));
     else if (!brief || (held && key === "name")) words.push([[`${key}=${value}`, "pa"]]);
   });
   if (brief && plain.some((isPlain, i) => isPlain && !(held && texts[i][0] === "name"))) words.push([["…", "pa"]]);
