@@ -280,12 +280,22 @@ def test_constants_have_the_types_of_the_text(constants):
         parse(CONSTANT, constants)
 
 
+def test_constants_of_64_bits_are_kept_whatever_the_setting():
+    with xpr.enable_x64(True):
+        closed = xpr.make_jaxpr(lambda x: x * np.arange(3.0))(np.ones(3))
+    assert closed.in_avals[0].dtype == np.float64
+    assert equal(parse(str(closed), closed.consts), closed)
+    assert equal(xpr.jaxpr.loads(xpr.jaxpr.dumps(closed)), closed)
+
+
 def test_constants_of_jaxprs_inside_come_in_the_order_of_the_text():
     twice_p = Primitive("twice_of_test", multiple_results=True)
+    innermost = core.JaxprEqn([], [], twice_p, {"inner": xpr.make_jaxpr(lambda: np.arange(5, dtype=F32) + 1)()})
     inner = xpr.make_jaxpr(lambda x: x + np.arange(2, dtype=F32))(np.ones(2, F32))
+    inner = inner.replace(jaxpr=inner.jaxpr.replace(eqns=[innermost, *inner.eqns]))
     outer = core.JaxprEqn([], [], twice_p, {"inner": inner})
     closed = core.ClosedJaxpr(core.Jaxpr([core.Var(core.ShapedArray((1,), F32))], [], [], [outer]), [np.ones(1, F32)])
-    again = parse(str(closed), [np.ones(1, F32), np.arange(2, dtype=F32)])
+    again = parse(str(closed), [np.ones(1, F32), np.arange(2, dtype=F32), np.arange(1, 6, dtype=F32)])
     assert equal(again, closed)
     assert not equal(parse(str(closed)), closed)
 

@@ -67,9 +67,9 @@ def _with_constants(jaxpr: Jaxpr, nested: list[ClosedJaxpr], constants: Sequence
         return ClosedJaxpr(jaxpr, [ConstantHole(v.aval) for v in jaxpr.constvars])
     whole = ClosedJaxpr(jaxpr, [None] * len(jaxpr.constvars))
     variables = [(closed, i, v.aval) for closed in [whole, *nested] for i, v in enumerate(closed.jaxpr.constvars)]
-    types = [aval_of(value) for value in constants]
-    if [(a.shape, a.dtype) for a in types] != [(a.shape, a.dtype) for _, _, a in variables]:
-        wanted, given = (", ".join(a.str_short() for a in avals) for avals in ([a for _, _, a in variables], types))
+    types, avals = [aval_of(value) for value in constants], [aval for _, _, aval in variables]
+    if len(types) != len(avals) or not all(map(_fits, constants, types, avals)):
+        wanted, given = (", ".join(aval.str_short() for aval in each) for each in (avals, types))
         raise TypeError(
             "The constants differ from those of the text.\n"
             f"  the text takes   {wanted or 'none'}\n  it was given     {given or 'none'}"
@@ -77,6 +77,11 @@ def _with_constants(jaxpr: Jaxpr, nested: list[ClosedJaxpr], constants: Sequence
     for (closed, i, _), value in zip(variables, constants):
         closed.consts[i] = value
     return whole
+
+
+def _fits(value: Any, aval: ShapedArray, wanted: ShapedArray) -> bool:
+    """Whether a value has the type wanted, as it is or narrowed to 32 bits."""
+    return aval.shape == wanted.shape and wanted.dtype in (aval.dtype, getattr(value, "dtype", None))
 
 
 # -- The parser, made once; its reader has a state, so one text is read at a time.
@@ -136,13 +141,13 @@ class _Reader(Transformer):
         self.functions = functions
         self.scope: dict[str, Var] = {}
         self.outer: list[dict[str, Var]] = []
-        self.nested: list[ClosedJaxpr] = []
+        self.nested: dict[int, ClosedJaxpr] = {}  # by position
 
     def end(self) -> list[ClosedJaxpr]:
-        """The jaxprs with constants inside the one that was read; what was read is forgotten."""
+        """The jaxprs with constants inside the one that was read, in their order; what was read is forgotten."""
         nested = self.nested
         self.begin({})
-        return nested
+        return [nested[position] for position in sorted(nested)]
 
     # -- Jaxprs
 
@@ -150,21 +155,21 @@ class _Reader(Transformer):
         return parts[0].jaxpr if isinstance(parts[0], ClosedJaxpr) else parts[0]
 
     def jaxpr(self, parts: list[Any]) -> Jaxpr | ClosedJaxpr:
-        (constvars, invars), *eqns, outvars = parts
+        (constvars, invars, position), *eqns, outvars = parts
         self.scope = self.outer.pop()
         jaxpr = Jaxpr(constvars, invars, outvars, eqns)
         if not constvars:
             return jaxpr
         closed = ClosedJaxpr(jaxpr, [ConstantHole(v.aval) for v in constvars])
         if self.outer:
-            self.nested.append(closed)
+            self.nested[position] = closed
         return closed
 
-    def head(self, parts: list[Any]) -> tuple[list[Var], list[Var]]:
-        constants, arguments, _ = parts
+    def head(self, parts: list[Any]) -> tuple[list[Var], list[Var], int]:
+        constants, arguments, let = parts
         self.outer.append(self.scope)
         self.scope = {}
-        return self.run(constants), self.run(arguments)
+        return self.run(constants), self.run(arguments), _start(let)
 
     def run(self, binders: Token | None) -> list[Var]:
         return self.binders(binders, _start(binders)) if binders else []
