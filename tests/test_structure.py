@@ -19,8 +19,8 @@ ROOT = Path(xpr.__file__).parent
 # From the ground up, as ARCHITECTURE.md draws them; "" is the public face, xpr/__init__.py.
 FLOORS = [
     ("errors",), ("config",), ("dtypes",), ("tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
-    ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("api",), ("lax",), ("extend",),
-    ("inspect",), ("jaxpr",), ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify"),
+    ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("api",), ("interpreters",),
+    ("lax",), ("extend",), ("inspect",), ("jaxpr",), ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify"),
     ("testing",), ("",), ("demo",),
 ]  # fmt: skip
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}

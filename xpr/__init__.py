@@ -1,7 +1,7 @@
 """xpr: trace numerical Python into jaxprs; differentiate, vectorize, compile and run them through XLA."""
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 from xpr import ad_checkpoint as ad_checkpoint
 from xpr import core as core
@@ -65,15 +65,26 @@ from xpr.transforms.check_values import debug_nans as debug_nans
 
 __version__ = "0.1.0"
 
-# Together a twentieth of the time that `import xpr` would take.
+# Together a twentieth of the time that `import xpr` would take: modules, and functions with the module they are in.
 _LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "jaxpr", "nn", "random", "testing")
 
+_FUNCTIONS = {
+    "inverse": "interpreters.inverse",
+    "inverse_and_log_det": "interpreters.inverse",
+    "laplacian": "interpreters.laplacian",
+    "sparse_hessian": "interpreters.sparse",
+    "sparse_jacobian": "interpreters.sparse",
+    "taylor": "interpreters.taylor",
+}
 
-def __getattr__(name: str) -> ModuleType:
+
+def __getattr__(name: str) -> Any:
     if name in _LOADED_WHEN_ASKED_FOR:
         return importlib.import_module(f"xpr.{name}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(f"xpr.{_FUNCTIONS[name]}"), name)
     raise AttributeError(f"module 'xpr' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_LOADED_WHEN_ASKED_FOR]
+    return [*globals(), *_LOADED_WHEN_ASKED_FOR, *_FUNCTIONS]

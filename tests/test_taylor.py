@@ -1,0 +1,198 @@
+"""taylor: its series are derivatives along a curve, as nested forward mode and jax's jet find them."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax
+from xpr.core.jaxpr import subjaxprs
+
+ORDER = 3
+X = np.array([0.3, 0.5, 0.7])
+
+
+def series_for(x, order=ORDER):
+    rng = np.random.default_rng(0)
+    return [0.5 * rng.normal(size=np.shape(x)) for _ in range(order)]
+
+
+def nested(fun, x, series):
+    """The same by forward mode inside forward mode, along the curve with these derivatives."""
+
+    def along(t):
+        return fun(sum((jnp.asarray(c) * t**m / math.factorial(m) for m, c in enumerate(series, 1)), jnp.asarray(x)))
+
+    def derivative(g):
+        return lambda t: xpr.jvp(g, (t,), (jnp.ones_like(t),))[1]
+
+    outs = []
+    for _ in range(len(series) + 1):
+        outs.append(np.asarray(xpr.jit(along)(jnp.zeros(()))))
+        along = derivative(along)
+    return outs
+
+
+def check(fun, x=X, order=ORDER):
+    with xpr.enable_x64(True):
+        series = series_for(x, order)
+        value, rows = xpr.taylor(fun, (jnp.asarray(x),), (series,))
+        expected = nested(fun, x, series)
+        assert len(rows) == order
+        for got, want in zip([value, *rows], expected):
+            np.testing.assert_allclose(np.asarray(got), want, rtol=1e-7, atol=1e-7)
+        compiled = xpr.jit(lambda x: xpr.taylor(fun, (x,), (series,)))(jnp.asarray(x))
+        for got, want in zip([compiled[0], *compiled[1]], expected):
+            np.testing.assert_allclose(np.asarray(got), want, rtol=1e-7, atol=1e-7)
+
+
+FUNCTIONS = {
+    name: getattr(lax, name)
+    for name in """sin cos tan sinh cosh tanh exp exp2 expm1 log log1p sqrt rsqrt cbrt asin acos atan asinh atanh
+    logistic erf erfc erf_inv square abs neg lgamma""".split()
+} | {
+    "acosh": lambda x: lax.acosh(1 + x),
+    "cumulative": lambda x: lax.cumsum(x) * lax.cumprod(x) + lax.cumlogsumexp(x),
+    "powers": lambda x: x**3 + x**-2 + x**2.5 + 2.0**x + x**x + x**0,
+    "quotients": lambda x: 1 / x + x / (1 + x) + x / 3,
+    "differences": lambda x: (x - jnp.sin(x)) * (1 - x) + jnp.add(x, x[0]),
+    "products": lambda x: jnp.outer(x, jnp.sin(x)) @ x + jnp.ones((3, 3)) @ x,
+    "rows": lambda x: jnp.tanh(jnp.outer(x, x)) @ jnp.ones((3, 2)),
+    "choices": lambda x: jnp.where(x > 0.4, x * x, jnp.sin(x)) + jnp.maximum(x, 0.4) + jnp.clip(x * x, 0.1, 0.4),
+    "moving": lambda x: jnp.concatenate([x[::-1], jnp.sin(x)])[jnp.array([0, 4, 1])].reshape(3, 1).T.sum(0),
+    "reductions": lambda x: jnp.max(x * x) + jnp.min(x) + jnp.prod(x) + jnp.sort(-x),
+    "updates": lambda x: x.at[jnp.array([0, 0])].add(x[1:] ** 2).at[2].set(x[0]).at[1].multiply(x[2]),
+    "slices": lambda x: lax.dynamic_slice(jnp.pad(x * x, 1), (1,), (2,)),
+    "convolutions": lambda x: jnp.convolve(x, jnp.sin(x)) + jnp.convolve(x, jnp.ones(3)),
+    "calls": lambda x: xpr.jit(lambda y: jnp.sin(y) * 2)(x) + xpr.checkpoint(jnp.exp)(x),
+    "functions with rules": lambda x: xpr.nn.softplus(x) + xpr.nn.relu(x),
+    "numbers of steps": lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) * (i + 1) + c, x),
+    "scans": lambda x: lax.scan(lambda c, r: (c * r + 1, (jnp.exp(c), r, 1.0)), x[0], x)[1][0],
+    "scans backwards": lambda x: lax.scan(lambda c, r: (c * r, c * jnp.ones(3)), x, x[:2], reverse=True)[1],
+    "while loops": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, jnp.tanh(c[1]) + x), (0, x))[1],
+    "branches": lambda x: lax.cond(x[0] > 0, lambda x: x * x, lambda x: jnp.ones_like(x), x),
+    "constant": lambda x: jnp.ones(2),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_is_the_derivative_along_the_curve(name):
+    check(FUNCTIONS[name])
+
+
+def test_first_order():
+    check(lambda x: jnp.sin(x) * lax.digamma(x), order=1)
+
+
+def test_no_order_at_all():
+    value, rows = xpr.taylor(jnp.sin, (0.5,), ([],))
+    assert rows == [] and float(value) == pytest.approx(math.sin(0.5))
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_is_jets(scaled):
+    pytest.importorskip("jax")
+    jet, theirs = (importlib.import_module(name) for name in ("jax.experimental.jet", "jax.numpy"))
+
+    def fun(n):
+        return lambda x, y: {"a": n.sin(x * y) / (1 + y), "b": [n.exp(x) @ n.tanh(y), 3.0]}
+
+    x, y = np.float32([0.3, 0.4]), np.float32([0.5, 0.1])
+    series = [[np.float32(c) for c in series_for(x)], [np.float32(c) for c in series_for(y)[::-1]]]
+    ours = xpr.taylor(fun(jnp), (x, y), series, factorial_scaled=scaled)
+    want = jet.jet(fun(theirs), (x, y), series, factorial_scaled=scaled)
+    for name in ("a", "b"):
+        pairs = zip(xpr.tree.leaves([ours[0][name], ours[1][name]]), xpr.tree.leaves([want[0][name], want[1][name]]))
+        for got, other in pairs:
+            np.testing.assert_allclose(np.asarray(got), np.asarray(other), rtol=2e-4, atol=1e-5)
+
+
+def test_several_arguments_and_pytrees():
+    value, rows = xpr.taylor(
+        lambda p, n: {"v": p["w"] * p["b"] * n}, ({"w": 2.0, "b": 3.0}, 4), ({"w": [1.0, 0], "b": [1.0, 0]}, [0, 0])
+    )
+    assert float(value["v"]) == 24
+    assert [float(c) for c in rows["v"]] == [20.0, 8.0]
+
+
+def test_composes():
+    def second(x):
+        return xpr.taylor(lambda y: jnp.tanh(y) * y, (x,), ([1.0, 0.0],))[1][1]
+
+    x = jnp.linspace(0.1, 1.0, 4)
+    expected = xpr.vmap(xpr.grad(xpr.grad(lambda y: jnp.tanh(y) * y)))(x)
+    np.testing.assert_allclose(xpr.vmap(second)(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(xpr.jit(xpr.vmap(second))(x), expected, rtol=1e-5)
+    third = xpr.vmap(xpr.grad(xpr.grad(xpr.grad(lambda y: jnp.tanh(y) * y))))(x)
+    np.testing.assert_allclose(xpr.vmap(xpr.grad(second))(x), third, rtol=1e-4)
+    np.testing.assert_allclose(xpr.vmap(xpr.jacrev(second))(x), third, rtol=1e-4)
+    inside = xpr.taylor(lambda y: xpr.grad(jnp.sin)(y), (0.3,), ([1.0, 0.0],))[1]
+    np.testing.assert_allclose(inside, [-math.sin(0.3), -math.cos(0.3)], rtol=1e-5)
+    rows = xpr.taylor(lambda y: xpr.vmap(lambda a: a * jnp.sum(y))(y), (jnp.ones(2),), ([jnp.ones(2), 0.0],))[1]
+    np.testing.assert_allclose(rows[1], [4.0, 4.0])
+
+
+def test_of_itself():
+    def first(x):
+        return xpr.taylor(jnp.sin, (x,), ([1.0],))[1][0]
+
+    np.testing.assert_allclose(xpr.taylor(first, (0.3,), ([1.0, 0.0],))[1], [-math.sin(0.3), -math.cos(0.3)], rtol=1e-6)
+
+
+def test_python_control_flow_sees_values():
+    def fun(x):
+        return x * x if x > 0 else -x
+
+    assert [float(c) for c in xpr.taylor(fun, (3.0,), ([1.0, 0.0],))[1]] == [6.0, 2.0]
+
+
+def test_every_order_costs_a_polynomial():
+    """Nested forward mode doubles with each order, as do programs of loops."""
+
+    def size(fun, order):
+        x = jnp.ones(3)
+        closed = xpr.make_jaxpr(lambda x: xpr.taylor(fun, (x,), ([x] * order,)))(x)
+        return count(closed.jaxpr)
+
+    def count(jaxpr):
+        return sum(1 + sum(map(count, subjaxprs(eqn))) for eqn in jaxpr.eqns)
+
+    for fun in (jnp.tanh, lax.erf_inv, lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c), x)):
+        assert size(fun, 16) < 8 * size(fun, 8)
+
+
+def test_zeros_cost_nothing():
+    text = str(
+        xpr.make_jaxpr(lambda x: xpr.taylor(lambda y: y @ jnp.ones((3, 3)), (x,), ([x, 0.0, 0.0],)))(jnp.ones(3))
+    )
+    assert text.count("dot_general") == 1 and "2,3" in text
+
+
+class TestMessages:
+    def test_lengths_differ(self):
+        with pytest.raises(ValueError, match=r"equally long, and have lengths x: 2, y: 1\."):
+            xpr.taylor(lambda x, y: x * y, (1.0, 2.0), ([1.0, 0.0], [1.0]))
+
+    def test_a_series_is_missing(self):
+        with pytest.raises(ValueError, match=r"2 primals and 1 series. Give a series for each"):
+            xpr.taylor(lambda x, y: x * y, (1.0, 2.0), ([1.0, 0.0],))
+
+    def test_shapes_differ(self):
+        with pytest.raises(ValueError, match=r"entry of the series of x must have its type, f32\[2\], and entry 0 is"):
+            xpr.taylor(lambda x: x, (jnp.ones(2),), ([jnp.ones(3)],))
+
+    def test_no_list(self):
+        with pytest.raises(
+            ValueError, match=r"series\[0\] must be a list of derivatives for each leaf of primals\[0\]"
+        ):
+            xpr.taylor(lambda p: p["a"] * p["b"], ({"a": 1.0, "b": 2.0},), ([1.0],))
+
+    def test_no_derivative(self):
+        def fun(x):
+            return xpr.pure_callback(np.sin, xpr.ShapeDtypeStruct((), "float32"), x)
+
+        with pytest.raises(xpr.errors.UnsupportedRule, match="pure_callback"):
+            xpr.taylor(fun, (1.0,), ([1.0, 0.0],))
