@@ -20,7 +20,8 @@ ROOT = Path(xpr.__file__).parent
 FLOORS = [
     ("errors",), ("config",), ("dtypes",), ("tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
     ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("api",), ("interpreters",),
-    ("lax",), ("extend",), ("inspect",), ("jaxpr",), ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify"),
+    ("lax",), ("extend",), ("inspect",), ("jaxpr",),
+    ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify", "sharding"),
     ("testing",), ("",), ("demo",),
 ]  # fmt: skip
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}
@@ -173,7 +174,7 @@ def test_every_primitive_is_named_in_its_module(primitives):
 FACES = [
     "xpr", "xpr.numpy", "xpr.numpy.linalg", "xpr.numpy.fft", "xpr.lax", "xpr.random", "xpr.nn", "xpr.nn.initializers",
     "xpr.tree", "xpr.tree_util", "xpr.core", "xpr.extend", "xpr.jaxpr", "xpr.ad_checkpoint", "xpr.custom_derivatives",
-    "xpr.custom_batching", "xpr.debug", "xpr.checkify", "xpr.testing", "xpr.errors", "xpr.dtypes",
+    "xpr.custom_batching", "xpr.debug", "xpr.sharding", "xpr.checkify", "xpr.testing", "xpr.errors", "xpr.dtypes",
 ]  # fmt: skip
 
 

@@ -26,6 +26,10 @@ from xpr.api.grad import value_and_grad as value_and_grad
 from xpr.api.grad import vjp as vjp
 from xpr.api.jit import clear_caches as clear_caches
 from xpr.api.jit import jit as jit
+from xpr.api.meshes import make_array_from_callback as make_array_from_callback
+from xpr.api.meshes import make_array_from_single_device_arrays as make_array_from_single_device_arrays
+from xpr.api.meshes import make_mesh as make_mesh
+from xpr.api.pmap import pmap as pmap
 from xpr.api.reroll import reroll as reroll
 from xpr.api.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from xpr.api.staging import eval_shape as eval_shape
@@ -66,7 +70,7 @@ from xpr.transforms.check_values import debug_nans as debug_nans
 __version__ = "0.1.0"
 
 # Together a twentieth of the time that `import xpr` would take: modules, and functions with the module they are in.
-_LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "jaxpr", "nn", "random", "testing")
+_LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "jaxpr", "nn", "random", "sharding", "testing")
 
 _FUNCTIONS = {
     "inverse": "interpreters.inverse",

@@ -36,6 +36,7 @@ class Settings(threading.local):
     while_checkpoints: int = 64
     platforms: str | None = os.environ.get("XPR_PLATFORMS")
     compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR")
+    num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: what XLA makes
 
     @property
     def trace_key(self) -> tuple[Any, ...]:
@@ -49,10 +50,11 @@ class Settings(threading.local):
 
 settings = Settings()
 
+before_update: dict[str, Callable[[Any], None]] = {}  # refuses a value that a setting can't have, or not any more
 after_update: dict[str, Callable[[], None]] = {}  # what has to happen when a setting is changed for the whole process
 
 
-def _nothing() -> None:
+def _nothing(*_: Any) -> None:
     """Most settings are looked at when they are needed."""
 
 
@@ -64,11 +66,13 @@ class Config:
 
         Raises:
           AttributeError: there is no setting of that name.
+          RuntimeError: it is too late to change this one.
 
         >>> import xpr
         >>> xpr.config.update("enable_x64", False)
         """
         known = self._known(name)
+        before_update.get(known, _nothing)(value)
         setattr(Settings, known, value)
         after_update.get(known, _nothing)()
 

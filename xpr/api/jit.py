@@ -23,9 +23,12 @@ from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, buffer_of
 from xpr.backend.plain_trees import flatten_plain
+from xpr.backend.sharding import Mesh, NamedSharding
+from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
+from xpr.control.sharding_constraint import constrain, flatten_shardings
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
@@ -35,9 +38,26 @@ from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
-from xpr.transforms.flat import FlatFunction, named_like, signature_of, with_static
+from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.lower import lower_jaxpr
+from xpr.transforms.partition import (
+    array_at,
+    buffer_at,
+    compile_module,
+    lower_partitioned,
+    mesh_of,
+    shardings_of,
+)
 from xpr.transforms.stage import StageTrace, stage
+
+
+class Layout:
+    """How arguments and results of a program lie on the devices of a mesh; None where nobody says."""
+
+    __slots__ = ("mesh", "inputs", "outputs")
+
+    def __init__(self, mesh: Mesh, inputs: Sequence[NamedSharding | None], outputs: Sequence[NamedSharding | None]):
+        self.mesh, self.inputs, self.outputs = mesh, inputs, outputs
 
 
 class Traced:
@@ -62,21 +82,29 @@ class Traced:
         avals = self.jaxpr.out_avals
         return tree.unflatten(self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
 
-    def lower(self, device: Any = None) -> Lowered:
-        """The program as StableHLO."""
+    def lower(self, device: Any = None, layout: Layout | None = None) -> Lowered:
+        """The program as StableHLO, for a device, or for several as a layout says."""
         device = device or devices.default_device()
         shift = len(self.jaxpr.consts)
         donated = [shift + i for i in self.donated]
-        return Lowered(self, lower_jaxpr(self.jaxpr.jaxpr, device.platform, donated), device)
+        jaxpr = self.jaxpr.jaxpr
+        if layout is None:
+            mesh = mesh_of(jaxpr)
+            layout = Layout(mesh, [None] * len(jaxpr.invars), [None] * len(jaxpr.outvars)) if mesh else None
+        if layout is None:
+            return Lowered(self, lower_jaxpr(jaxpr, device.platform, donated), device)
+        layout = Layout(layout.mesh, [*[None] * shift, *layout.inputs], layout.outputs)
+        module = lower_partitioned(jaxpr, layout.mesh, layout.inputs, layout.outputs, donated)
+        return Lowered(self, module, device, layout)
 
 
 class Lowered:
     """A traced function as StableHLO."""
 
-    __slots__ = ("traced", "_module", "_device")
+    __slots__ = ("traced", "_module", "_device", "_layout")
 
-    def __init__(self, traced: Traced, module: Module, device: Any):
-        self.traced, self._module, self._device = traced, module, device
+    def __init__(self, traced: Traced, module: Module, device: Any, layout: Layout | None = None):
+        self.traced, self._module, self._device, self._layout = traced, module, device, layout
 
     in_tree = property(lambda self: self.traced.in_tree)
     out_tree = property(lambda self: self.traced.out_tree)
@@ -93,6 +121,12 @@ class Lowered:
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
         """The program compiled for its device."""
         options = {**(self.traced._options or {}), **(compiler_options or {})}
+        if self._layout is not None:
+            program = compile_module(
+                self._module, self.traced.jaxpr.jaxpr, self._layout.inputs, self._layout.outputs, self.traced.name,
+                options or None,
+            )  # fmt: skip
+            return CompiledForSeveral(self.traced, program)
         executable = compiler.compile(
             self.as_text(), self.traced.jaxpr.out_avals, self._device, name=self.traced.name, options=options or None,
             callbacks=self._module.callbacks,
@@ -149,20 +183,48 @@ class Compiled:
                 )
         return tree.unflatten(self.out_tree, self.run(leaves))
 
+    def check_donated(self, buffers: Sequence[Any], i: int) -> None:
+        """Raises ValueError where a buffer that is donated is given twice."""
+        if sum(buffer is buffers[len(self.constants) + i] for buffer in buffers) > 1:
+            raise ValueError(
+                f"{self.traced.name}: an array that is donated was given twice, or is one that the function closes "
+                "over. Pass a copy, or don't donate it."
+            )
+
     def run(self, leaves: Sequence[Any]) -> list[Array]:
         """Runs on flat arguments."""
         buffers = self.constants + [x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in leaves]
         for i in self.traced.donated:
-            if sum(buffer is buffers[len(self.constants) + i] for buffer in buffers) > 1:
-                raise ValueError(
-                    f"{self.traced.name}: an array that is donated was given twice, or is one that the function closes "
-                    "over. Pass a copy, or don't donate it."
-                )
+            self.check_donated(buffers, i)
             if type(leaves[i]) is Array:
                 leaves[i]._host = None  # a view of the buffer from outside would keep XLA from reusing it
         executable = self.executable
         where = None if executable.device is devices.default_device() else executable.device
         results = [Array(a, None, b, where) for a, b in zip(executable.out_avals, executable.run(buffers))]
+        for i in self.traced.donated:
+            if type(leaves[i]) is Array:
+                leaves[i].forget()
+        return results
+
+
+class CompiledForSeveral(Compiled):
+    """A program compiled for several devices."""
+
+    __slots__ = ()
+
+    executable: PartitionedExecutable  # type: ignore[assignment]  # the same methods, for several devices
+
+    def __init__(self, traced: Traced, executable: PartitionedExecutable):
+        self.traced, self.executable = traced, executable
+        self.constants = list(map(buffer_at, traced.jaxpr.consts, executable.in_shardings))
+
+    def run(self, leaves: Sequence[Any]) -> list[Array]:
+        """Runs on flat arguments, which are put in their places first where they lie otherwise."""
+        executable, constants = self.executable, self.constants
+        buffers = constants + list(map(buffer_at, leaves, executable.in_shardings[len(constants) :]))
+        for i in self.traced.donated:
+            self.check_donated(buffers, i)
+        results = list(map(array_at, executable.out_avals, executable.run(buffers), executable.out_shardings))
         for i in self.traced.donated:
             if type(leaves[i]) is Array:
                 leaves[i].forget()
@@ -247,8 +309,11 @@ class JitFunction:
         device: Any,
         backend: str | None,
         options: dict[str, Any] | None,
+        in_shardings: Any = None,
+        out_shardings: Any = None,
     ):
         self.fun = fun
+        self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.name = getattr(fun, "__name__", type(fun).__name__)
         self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
         self.donate_argnums, self.donate_argnames = donate_argnums, frozenset(donate_argnames)
@@ -256,7 +321,7 @@ class JitFunction:
         self.options = options
         frozen = (
             static_argnums, static_argnames, donate_argnums, donate_argnames, device, backend,
-            tuple(sorted(options.items())) if options else None,
+            tuple(sorted(options.items())) if options else None, _frozen(in_shardings), _frozen(out_shardings),
         )  # fmt: skip
         self.caches = _caches_of(fun, frozen)
         self.direct, self.in_trees = self.caches.direct, self.caches.in_trees
@@ -330,7 +395,7 @@ class JitFunction:
         key = (settings.trace_key, context.axes, in_tree, static, *avals)
         if type(context.trace) is not EvalTrace:
             traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
-            return tree.unflatten(traced.out_tree, call(traced.jaxpr, leaves, self.name))
+            return tree.unflatten(traced.out_tree, self.staged_call(traced, leaves))
         if self.backend == "reference":
             traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
             outs = reference_eval(traced.jaxpr.jaxpr, traced.jaxpr.consts, *leaves)
@@ -338,6 +403,14 @@ class JitFunction:
             return tree.unflatten(traced.out_tree, arrays)
         compiled = self.compiled_for(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals, leaves)
         return tree.unflatten(compiled.out_tree, compiled.run(leaves))
+
+    def staged_call(self, traced: Traced, leaves: Sequence[Any]) -> list[Any]:
+        """A call inside another program, whose arguments and results lie there as was asked for."""
+        if self.in_shardings is None and self.out_shardings is None:
+            return call(traced.jaxpr, leaves, self.name)
+        ins, outs = self.asked(traced)
+        results = call(traced.jaxpr, [x if s is None else constrain(x, s) for x, s in zip(leaves, ins)], self.name)
+        return [x if s is None else constrain(x, s) for x, s in zip(results, outs)]
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
         """Dynamic positional and keyword arguments, and a hashable record of the static ones."""
@@ -446,16 +519,51 @@ class JitFunction:
         leaves: Sequence[Any],
     ) -> Compiled:
         device = self.device or (devices.devices(self.backend)[0] if self.backend else device_of(leaves))
-        place = (key, device)
+        place = (key, shardings_of(leaves) if type(device) is NamedSharding else device)
         compiled = self.caches.compiled.get(place)
         if compiled is None:
             traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
             for constant in traced.jaxpr.consts:
                 if isinstance(constant, Tracer):
                     raise UnexpectedTracerError(escaped(constant))
-            compiled = self.caches.compiled[place] = traced.lower(device).compile()
-            self.remember_direct(compiled, args, kwargs, leaves, avals, device)
+            layout = self.layout_of(traced, device, leaves)
+            compiled = self.caches.compiled[place] = traced.lower(device, layout).compile()
+            if layout is None:
+                self.remember_direct(compiled, args, kwargs, leaves, avals, device)
         return compiled
+
+    def layout_of(self, traced: Traced, device: Any, leaves: Sequence[Any]) -> Layout | None:
+        """How a call lies on several devices; None where it runs on one.
+
+        Raises:
+          ValueError: an argument or a result can't be cut as asked.
+        """
+        asked_in, asked_out = self.asked(traced)
+        there = shardings_of(leaves) if leaves else [None] * len(asked_in)
+        found = [*asked_in, *asked_out, device]
+        mesh = next((each.mesh for each in found if type(each) is NamedSharding), None) or mesh_of(traced.jaxpr.jaxpr)
+        if mesh is None:
+            return None
+        return Layout(mesh, [want or have for want, have in zip(asked_in, there)], asked_out)
+
+    def asked(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
+        """What `in_shardings` and `out_shardings` say of each argument and result."""
+        args_tree, jaxpr = traced.in_tree, traced.jaxpr
+        ins: list[NamedSharding | None] = [None] * len(jaxpr.in_avals)
+        outs: list[NamedSharding | None] = [None] * len(jaxpr.out_avals)
+        if self.in_shardings is not None:
+            args, kwargs = tree.unflatten(args_tree, range(args_tree.num_leaves))
+            ins[: len(tree.leaves(args))] = flatten_shardings(
+                "jit in_shardings", self.in_shardings, tree.structure(args)
+            )
+            names = argument_names(self.fun, args, kwargs)
+            _check_cuts("argument", names, ins, jaxpr.in_avals, self.fun)
+        if self.out_shardings is not None:
+            outs = flatten_shardings("jit out_shardings", self.out_shardings, traced.out_tree)
+            blank = tree.unflatten(traced.out_tree, range(len(outs)))
+            names = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(blank)]
+            _check_cuts("", names, outs, jaxpr.out_avals, self.fun)
+        return ins, outs
 
     def remember_direct(
         self,
@@ -497,7 +605,8 @@ class JitFunction:
         >>> "stablehlo.sine" in xpr.jit(xpr.numpy.sin).lower(1.0).as_text()
         True
         """
-        return self.trace(*args, **kwargs).lower(self.device)
+        traced = self.trace(*args, **kwargs)
+        return traced.lower(self.device, self.layout_of(traced, self.device, ()))
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The structure of the result, a `ShapeDtypeStruct` at each leaf."""
@@ -548,6 +657,8 @@ def jit(
     backend: str | None = None,
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
 ) -> Any:
     """Compiles a function with XLA when it is called, once for each combination of argument types.
 
@@ -560,9 +671,12 @@ def jit(
       device, backend: where to run; `backend="reference"` evaluates in NumPy, without XLA.
       inline: has no effect; XLA inlines calls.
       compiler_options: XLA options by name.
+      in_shardings, out_shardings: how the positional arguments and the results lie on several devices: a
+        `NamedSharding`, or a pytree prefix of the tuple of arguments (of the result) of those and None. Arguments that
+        lie otherwise are moved; where it is None arguments are taken as they lie, and the compiler chooses for results.
     Raises:
       ConcretizationTypeError: the function needs the value of an argument that is not static.
-      ValueError: a static argument is not hashable.
+      ValueError: a static argument is not hashable, or an array can't be cut as a sharding says.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit
@@ -575,7 +689,7 @@ def jit(
         options = dict(
             static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
             donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend, inline=inline,
-            compiler_options=compiler_options,
+            compiler_options=compiler_options, in_shardings=in_shardings, out_shardings=out_shardings,
         )  # fmt: skip
         return lambda fun: jit(fun, **options)  # type: ignore[arg-type]  # the options are those of this very function
     if not callable(fun):
@@ -583,7 +697,36 @@ def jit(
     numbers, names = _both_ways(fun, _numbers(static_argnums), _names(static_argnames))
     donate_numbers, donate_names = _both_ways(fun, _numbers(donate_argnums), _names(donate_argnames))
     donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
-    return JitFunction(fun, numbers, names, donate_numbers, donate_names, device, backend, compiler_options)
+    return JitFunction(
+        fun,
+        numbers,
+        names,
+        donate_numbers,
+        donate_names,
+        device,
+        backend,
+        compiler_options,
+        in_shardings,
+        out_shardings,
+    )
+
+
+def _frozen(shardings: Any) -> Any:
+    """A pytree of shardings and None as a part of keys."""
+    leaves, structure = tree.flatten(shardings, is_leaf=lambda x: x is None)
+    return tuple(leaves), structure
+
+
+def _check_cuts(
+    what: str,
+    names: Sequence[str],
+    shardings: Sequence[NamedSharding | None],
+    avals: Sequence[ShapedArray],
+    fun: Callable[..., Any],
+) -> None:
+    for name, sharding, aval in zip(names, shardings, avals):
+        if sharding is not None:
+            sharding.check(aval.shape, "jit", f"{what} {name} of {describe_function(fun)}".lstrip())
 
 
 def _numbers(given: int | Sequence[int] | None) -> tuple[int, ...]:

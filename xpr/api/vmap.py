@@ -51,8 +51,8 @@ def vmap(
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
-        dims = _input_dims(fun, args, kwargs, leaves, in_axes)
-        size = _mapped_size(fun, args, kwargs, leaves, dims, axis_size)
+        dims = input_dims("vmap", fun, args, kwargs, leaves, in_axes)
+        size = mapped_size("vmap", fun, args, kwargs, leaves, dims, axis_size)
         flat = FlatFunction(fun, in_tree)
         signature = signature_of("vectorized with vmap", fun, args, kwargs)
         outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature)
@@ -61,8 +61,13 @@ def vmap(
     return named_like(boundary(mapped), fun)
 
 
-def _input_dims(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], in_axes: Any
+def input_dims(
+    what: str,
+    fun: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    leaves: Sequence[Any],
+    in_axes: Any,
 ) -> list[int | None]:
     """For each leaf the axis it is mapped over, counted from the front."""
     if type(in_axes) is int and in_axes == 0:
@@ -70,21 +75,21 @@ def _input_dims(
     else:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
-                f"vmap: in_axes has {len(in_axes)} entries and {describe_function(fun)} was called with {len(args)} "
+                f"{what}: in_axes has {len(in_axes)} entries and {describe_function(fun)} was called with {len(args)} "
                 "positional arguments. Give one entry for each."
             )
-        own = tree.flatten_prefix(in_axes, tuple(args), "vmap in_axes")
+        own = tree.flatten_prefix(in_axes, tuple(args), f"{what} in_axes")
         axes = [*own, *[0] * (len(leaves) - len(own))]
     for i, (x, axis) in enumerate(zip(leaves, axes)):
         if axis is None:
             continue
         ndim = aval_of(x).ndim
         if not isinstance(axis, int):
-            raise TypeError(f"vmap: in_axes holds {axis!r}, which is neither an integer nor None.")
+            raise TypeError(f"{what}: in_axes holds {axis!r}, which is neither an integer nor None.")
         if not -ndim <= axis < ndim:
             name = argument_names(fun, args, kwargs)[i]
             raise ValueError(
-                f"vmap: argument {name} of {describe_function(fun)} has type {aval_of(x).str_short()}, which has no "
+                f"{what}: argument {name} of {describe_function(fun)} has type {aval_of(x).str_short()}, which has no "
                 f"axis {axis} to map over. Use in_axes=None for what is the same in all rows."
             )
         if axis < 0:
@@ -92,7 +97,8 @@ def _input_dims(
     return axes
 
 
-def _mapped_size(
+def mapped_size(
+    what: str,
     fun: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -107,7 +113,7 @@ def _mapped_size(
         return sizes.pop()
     if not sizes:
         raise ValueError(
-            f"vmap: no argument of {describe_function(fun)} is mapped, so the number of rows is unknown. "
+            f"{what}: no argument of {describe_function(fun)} is mapped, so the number of rows is unknown. "
             "Map one (an integer in in_axes), or say axis_size=n."
         )
     names = argument_names(fun, args, kwargs)
@@ -118,7 +124,7 @@ def _mapped_size(
     ]
     asked = [f"  axis_size={axis_size}"] if axis_size is not None else []
     raise ValueError(
-        f"vmap: the mapped axes of the arguments of {describe_function(fun)} have different sizes:\n"
+        f"{what}: the mapped axes of the arguments of {describe_function(fun)} have different sizes:\n"
         + "\n".join(lines + asked)
         + "\nMap axes of one size, or give in_axes=None for arguments that are the same in all rows."
     )

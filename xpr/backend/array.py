@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler, devices
+from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
+from xpr.backend.shards import get_shards, put_shards, shards_of
 from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of
 from xpr.errors import DeletedArrayError
 
@@ -36,7 +38,7 @@ class Array:
         self.aval = aval
         self._host = host  # a NumPy array or scalar that nobody writes to
         self._buffer = buffer  # a jaxlib buffer
-        self._device = device  # the device it was put on by name; None where the default was taken
+        self._device = device  # where it was put by name: a device, or a sharding; None where the default was taken
 
     @property
     def host(self) -> np.ndarray:
@@ -48,7 +50,10 @@ class Array:
                     f"This array of type {self.aval.str_short()} was deleted, or donated to a jitted call "
                     "(donate_argnums). Keep a copy, or don't donate it, to use it afterwards."
                 )
-            value = self._host = compiler.get(self._buffer, self.aval)
+            if isinstance(self._device, NamedSharding):
+                value = self._host = get_shards(self._buffer, self.aval, self._device)
+            else:
+                value = self._host = compiler.get(self._buffer, self.aval)
         return value
 
     @property
@@ -56,9 +61,9 @@ class Array:
         """The value on its device."""
         value = self._buffer
         if value is None:
-            value = self._buffer = compiler.put(
-                np.asarray(self.host), self.aval, self._device or devices.default_device()
-            )
+            place = self._device or devices.default_device()
+            put = put_shards if isinstance(place, NamedSharding) else compiler.put
+            value = self._buffer = put(np.asarray(self.host), self.aval, place)
         return value
 
     def forget(self) -> None:
@@ -69,12 +74,57 @@ class Array:
 
     @property
     def device(self) -> Any:
-        """The device the array is on."""
+        """The device the array is on; for one that was put by a sharding, that."""
         return self._device or devices.default_device()
 
     def devices(self) -> set[Any]:
         """The devices the array is on."""
-        return {self.device}
+        return self.sharding.device_set
+
+    @property
+    def sharding(self) -> Sharding:
+        """How the array lies on devices."""
+        place = self.device
+        return place if isinstance(place, NamedSharding) else SingleDeviceSharding(place)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device of the array holds all of it."""
+        return self.sharding.is_fully_replicated
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all of the array is on devices of this process."""
+        return self.sharding.is_fully_addressable
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """What each device of this process holds of the array.
+
+        >>> import xpr, xpr.numpy as jnp
+        >>> [shard.index for shard in jnp.ones(2).addressable_shards]
+        [(slice(None, None, None),)]
+        """
+        indices = self.sharding.indices(self.aval.shape)
+        if not isinstance(self._device, NamedSharding):
+            return [Shard(self.device, indices[0], 0, self)]
+        aval = self.aval.update(shape=self._device.shard_shape(self.aval.shape))
+        parts = [Array(aval, None, part, d) for part, d in zip(shards_of(self.buffer), self._device.devices)]
+        return list(map(Shard, self._device.devices, indices, replica_ids(indices), parts))
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """What each device holds of the array."""
+        return self.addressable_shards
+
+    def addressable_data(self, index: int) -> Array:
+        """What one of the devices of this process holds of the array, by number."""
+        return self.addressable_shards[index].data
+
+    @property
+    def device_of_parts(self) -> Any:
+        """The device that the parts of an array are put on, made on the host: none by name where it is on several."""
+        return None if type(self._device) is NamedSharding else self._device
 
     @property
     def committed(self) -> bool:

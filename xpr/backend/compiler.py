@@ -30,6 +30,8 @@ from xpr.backend.buffers import (
     to_dlpack,
 )
 from xpr.backend.callbacks import Callback, client_for_callbacks, kept_exception, parse
+from xpr.backend.sharding import Mesh, NamedSharding, sharding_from_hlo
+from xpr.backend.shards import PartitionedExecutable
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
 
@@ -180,6 +182,62 @@ def compile(
 
         return Executable(cache.load_or_compile(text, device, made_options, _compile_raw), out_avals, device, name)
     return Executable(_compile_raw(text, device, made_options), out_avals, device, name)
+
+
+def compile_partitioned(
+    text: str,
+    out_avals: Sequence[ShapedArray],
+    mesh: Mesh,
+    in_shardings: Sequence[NamedSharding | None],
+    out_shardings: Sequence[NamedSharding | None],
+    in_ranks: Sequence[int],
+    *,
+    name: str = "program",
+    options: dict[str, Any] | None = None,
+) -> PartitionedExecutable:
+    """Compiles a module for the devices of a mesh; where a sharding is None the compiler chooses one.
+
+    Raises:
+      ValueError: XLA has no such option, or not with such a value.
+    """
+    device = mesh.flat[0]
+    made = _over(mesh, _compile_options(device, False, options))
+    build = made.executable_build_options
+    # At least one entry; one for each argument and result otherwise.
+    build.allow_spmd_sharding_propagation_to_parameters = [s is None for s in in_shardings] or [False]
+    build.allow_spmd_sharding_propagation_to_output = [s is None for s in out_shardings] or [False]
+    try:
+        raw = device.client.compile_and_load(text, list(mesh.flat), made)
+    except RuntimeError as error:
+        _raise_if_option(error)
+        raise
+    chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
+    chosen_out = _chosen(out_shardings, [aval.ndim for aval in out_avals], mesh, raw.get_output_shardings)
+    return PartitionedExecutable(raw, out_avals, mesh.flat, name, chosen_in, chosen_out)
+
+
+def _over(mesh: Mesh, options: Any) -> Any:
+    """The options for a program that XLA cuts into one part for each device."""
+    ids = np.array([[device.id for device in mesh.flat]], np.int32)
+    build = options.executable_build_options
+    options.device_assignment = build.device_assignment = runtime._jax.DeviceAssignment.create(ids)
+    options.num_partitions = build.num_partitions = mesh.size
+    build.use_spmd_partitioning = build.use_shardy_partitioner = True
+    return options
+
+
+def _chosen(
+    asked: Sequence[NamedSharding | None], ranks: Sequence[int], mesh: Mesh, found: Callable[[], Any]
+) -> list[NamedSharding]:
+    if None not in asked:
+        return list(asked)  # type: ignore[arg-type]  # none is None
+    protos = found()
+    if protos is None or len(protos) != len(asked):  # a single device, on which nothing is cut
+        return [NamedSharding(mesh) if want is None else want for want in asked]
+    return [
+        sharding_from_hlo(proto, mesh, rank) if want is None else want
+        for want, proto, rank in zip(asked, protos, ranks)
+    ]
 
 
 def _compile_raw(text: str, device: Device, options: Any, callbacks: Sequence[Callback] = ()) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from xpr.backend import allocator, gpu_plugin, runtime
-from xpr.config import settings
+from xpr.config import before_update, settings
 from xpr.errors import DeviceNotFound
 
 __all__ = [
@@ -30,8 +30,22 @@ _defaults: dict[str | None, Any] = {}  # the first local device for each value o
 
 def _make_cpu_client() -> Any:
     allocator.tune_allocator()
-    return runtime.xc.make_cpu_client(asynchronous=True)
+    return runtime.xc.make_cpu_client(asynchronous=True, num_devices=settings.num_cpu_devices)
 
+
+def _check_num_cpu_devices(number: Any) -> None:
+    """Refuses what is no number of devices, and another number than the running CPU client has."""
+    if type(number) is not int or number < 1:
+        raise ValueError(f"num_cpu_devices is a positive integer, and {number!r} is none.")
+    client = _clients.get("cpu")
+    if client is not None and client.local_device_count() != number:
+        raise RuntimeError(
+            f"num_cpu_devices can't become {number}: the CPU is in use already, with {client.local_device_count()} "
+            "devices. Set it before anything is computed, right after `import xpr`, or with XPR_NUM_CPU_DEVICES."
+        )
+
+
+before_update["num_cpu_devices"] = _check_num_cpu_devices
 
 _MAKERS: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client, "gpu": gpu_plugin.make_client}
 

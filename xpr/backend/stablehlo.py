@@ -18,6 +18,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.callbacks import TARGET, Callback, HostFunction
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.core.avals import ShapedArray
 
 _ELEMENT = {
@@ -98,6 +99,11 @@ def int_matrix(rows: Sequence[Sequence[int]], columns: int = 2) -> str:
     return f"{body} : tensor<{len(rows)}x{columns}xi64>"
 
 
+def axis_text(name: Any) -> str:
+    """The name of an axis of a mesh, in quotes."""
+    return '"' + "".join(c if c.isalnum() or c in "_:.-" else "_" for c in str(name)) + '"'
+
+
 class Value:
     """An SSA value: its name, `%7`, and its type."""
 
@@ -118,6 +124,10 @@ class Module:
         self.functions: list[str] = []
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
         self.shared: dict[Any, Any] = {}  # what lowering has already made a function of, by whatever key it chose
+        self.mesh: Mesh | None = None  # of a program on several devices: what numbers them
+        self.manual: dict[Any, Mesh] = {}  # the named axes of the manual regions around what is written, and their mesh
+        self._meshes: dict[Mesh, str] = {}
+        self._channels = 0
         self._names: dict[str, int] = {}
         self._next = 0
 
@@ -139,6 +149,7 @@ class Module:
         *,
         public: bool = False,
         argument_attributes: Sequence[str] = (),
+        result_attributes: Sequence[str] = (),
     ) -> str:
         """Adds a function whose body is written by `body(builder, arguments) -> results`; gives its name."""
         name = name if public else self.unique_name(name)
@@ -148,16 +159,58 @@ class Module:
         attributes = list(argument_attributes) or [""] * len(arguments)
         header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{a}" for v, a in zip(arguments, attributes))
         types = ", ".join(tensor_type(v.aval) for v in results)
+        given = ", ".join(f"{tensor_type(v.aval)}{a}" for v, a in zip(results, result_attributes)) or types
         lines = "\n".join(builder.lines)
         self.functions.append(
-            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({types}) {{\n{lines}\n"
+            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({given}) {{\n{lines}\n"
             f'"func.return"({", ".join(v.name for v in results)}) : ({types}) -> ()\n}}'
         )
         return name
 
     def text(self, name: str = "xpr") -> str:
         clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
-        return f"module @{clean} {{\n" + "\n".join(self.functions) + "\n}\n"
+        if self.mesh is None:
+            return f"module @{clean} {{\n" + "\n".join(self.functions) + "\n}\n"
+        attributes = f"mhlo.num_partitions = {self.mesh.size} : i32, mhlo.num_replicas = 1 : i32"
+        meshes = [f"sdy.mesh @{name} = {self._mesh_text(mesh)}" for mesh, name in self._meshes.items()]
+        return f"module @{clean} attributes {{{attributes}}} {{\n" + "\n".join([*meshes, *self.functions]) + "\n}\n"
+
+    def _mesh_text(self, mesh: Mesh) -> str:
+        axes = ", ".join(f"{axis_text(name)}={size}" for name, size in mesh.shape.items())
+        numbers = self.numbers(mesh).reshape(-1).tolist()
+        order = "" if numbers == sorted(numbers) else f", device_ids=[{', '.join(map(str, numbers))}]"
+        return f"<[{axes}]{order}>"
+
+    def numbers(self, mesh: Mesh) -> np.ndarray:
+        """What the program calls the devices of a mesh, on its grid.
+
+        Raises:
+          ValueError: the mesh has other devices than the program.
+        """
+        places = {device: i for i, device in enumerate(self.mesh.flat)}  # type: ignore[union-attr]  # it has one
+        if set(mesh.flat) != places.keys():
+            raise ValueError(
+                f"A program runs on {len(places)} devices, {self.mesh!r}, and a part of it on {mesh.size}, {mesh!r}: "
+                "they must be the same devices. Make one mesh of them, or jit the parts by themselves."
+            )
+        return np.array([places[device] for device in mesh.flat]).reshape(mesh.axis_sizes)
+
+    def sharding(self, mesh: Mesh, entries: Sequence[Any], ndim: int, is_open: bool = False) -> str:
+        """`<@mesh, [{"x"}, {}]>`; what is open may be cut further."""
+        if mesh not in self._meshes:
+            self.numbers(mesh)
+            self._meshes[mesh] = f"mesh{len(self._meshes) or ''}"
+        rest = "?" if is_open else ""
+        found = []
+        for entry in (*entries, *[None] * (ndim - len(entries))):
+            names = [*map(axis_text, axes_of(entry)), *["?"] * bool(rest or entry is PartitionSpec.UNCONSTRAINED)]
+            found.append(f"{{{', '.join(names)}}}")
+        return f"<@{self._meshes[mesh]}, [{', '.join(found)}]>"
+
+    def channel(self) -> str:
+        """What marks an operation by which the devices communicate."""
+        self._channels += 1
+        return f"channel_handle = #stablehlo.channel_handle<handle = {self._channels}, type = 1>"
 
 
 class Builder:
@@ -255,7 +308,12 @@ class Builder:
             f"permutation = {int_array(permutation)}",
         )
 
-    def region(self, in_avals: Sequence[ShapedArray], body: Callable[[Builder, list[Value]], list[Value]]) -> str:
+    def region(
+        self,
+        in_avals: Sequence[ShapedArray],
+        body: Callable[[Builder, list[Value]], list[Value]],
+        end: str = "stablehlo.return",
+    ) -> str:
         """A region for `op(regions=[...])`, whose body is written by `body(builder, arguments) -> results`."""
         inner = Builder(self.module)
         arguments = [Value(self.module.fresh().replace("%", "%r"), aval) for aval in in_avals]
@@ -263,7 +321,7 @@ class Builder:
         header = ", ".join(f"{v.name}: {tensor_type(v.aval)}" for v in arguments)
         types = ", ".join(tensor_type(v.aval) for v in results)
         block = f"^bb0({header}):\n" if arguments else "^bb0:\n"
-        lines = "\n".join([*inner.lines, f'"stablehlo.return"({", ".join(v.name for v in results)}) : ({types}) -> ()'])
+        lines = "\n".join([*inner.lines, f'"{end}"({", ".join(v.name for v in results)}) : ({types}) -> ()'])
         return f"{{\n{block}{lines}\n}}"
 
     def take_token(self) -> Value:
@@ -352,6 +410,45 @@ class Builder:
         given = self.ops("stablehlo.custom_call", [self.take_token(), *operands], [TOKEN, *results], properties)
         self.token = given[0]
         return given[1:]
+
+    def manual_region(
+        self,
+        mesh: Mesh,
+        axes: Sequence[Any],
+        operands: Sequence[Value],
+        in_specs: Sequence[Any],
+        results: Sequence[ShapedArray],
+        out_specs: Sequence[Any],
+        body: Callable[[Builder, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """What `body` writes of each device's parts, which may communicate along `axes` of the mesh.
+
+        `results` are the types of the whole results. Along the other axes of the mesh the compiler cuts as it likes.
+        """
+        module, is_open = self.module, len(axes) < len(mesh.axis_names)
+
+        def types_of_parts(avals: Sequence[ShapedArray], specs: Sequence[Any]) -> list[ShapedArray]:
+            return [
+                a.update(shape=NamedSharding(mesh, PartitionSpec(*spec)).shard_shape(a.shape))
+                for a, spec in zip(avals, specs)
+            ]
+
+        def shardings(avals: Sequence[ShapedArray], specs: Sequence[Any]) -> str:
+            found = [module.sharding(mesh, spec, a.ndim, is_open) for a, spec in zip(avals, specs)]
+            return f"#sdy.sharding_per_value<[{', '.join(found)}]>"
+
+        in_avals, before = [v.aval for v in operands], module.manual
+        module.manual = {**before, **dict.fromkeys(axes, mesh)}
+        try:
+            region = self.region(types_of_parts(in_avals, in_specs), body, "sdy.return")
+        finally:
+            module.manual = before
+        return self.ops(
+            "sdy.manual_computation", operands, results,
+            f"in_shardings = {shardings(in_avals, in_specs)}, out_shardings = {shardings(results, out_specs)}, "
+            f"manual_axes = #sdy<manual_axes{{{', '.join(map(axis_text, axes))}}}>",
+            regions=[region],
+        )  # fmt: skip
 
     def fence(self, operand: Value) -> Value:
         """The operand itself, kept by XLA:CPU from being fused into what reads it.

@@ -24,6 +24,7 @@ written. `lower_as(*args, **params)` is a traceable function to lower in place o
 `split(eqn, is_known) -> (known, unknown)` halves an equation of which some operands are known, see
 transforms/partial_eval.py. `commutative` says that two operands may be swapped.
 `effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
+`mesh(**params)` is the mesh of devices that an operation spreads its operands over.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative",
-        "typed", "plans", "__weakref__",
+        "mesh", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +133,7 @@ class Primitive:
         threaded: Rule | None = None,
         any_params: bool = False,
         commutative: bool = False,
+        mesh: Callable[..., Any] | None = None,
     ):
         self.name = name
         self.multiple_results = multiple_results
@@ -142,7 +144,7 @@ class Primitive:
         self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
-        self.commutative = commutative  # in its two operands
+        self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         self.any_params = any_params  # may be numbers of several types, which equality alone does not tell apart
         self.typed: dict[Any, list[ShapedArray]] = {}

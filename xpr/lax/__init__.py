@@ -24,6 +24,8 @@ from xpr.control.scan import scan_p as scan_p
 from xpr.control.scan_function import scan as scan
 from xpr.control.scatter_apply import scatter_apply as scatter_apply
 from xpr.control.scatter_apply import scatter_apply_p as scatter_apply_p
+from xpr.control.sharding_constraint import sharding_constraint_p as sharding_constraint_p
+from xpr.control.sharding_constraint import with_sharding_constraint as with_sharding_constraint
 from xpr.control.stop_gradient import stop_gradient as stop_gradient
 from xpr.control.stop_gradient import stop_gradient_p as stop_gradient_p
 from xpr.control.while_fold import while_fold_p as while_fold_p

@@ -16,6 +16,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, from_host
+from xpr.backend.sharding import NamedSharding
 from xpr.core.avals import ShapedArray, aval_of, describe, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
 from xpr.numpy.promotion import SCALARS, as_operand, convert, narrowed, requested_dtype
@@ -23,6 +24,7 @@ from xpr.primitives.elementwise import copy_p
 from xpr.primitives.placing import concatenate as join
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape
 from xpr.transforms.evaluate import EvalTrace
+from xpr.transforms.partition import moved
 
 HOST_LIMIT = 1 << 20  # entries; a larger array is better filled by its device than sent there
 
@@ -72,8 +74,10 @@ def placed(x: Any, device: Any) -> Any:
     """The array on a device named by the user; anything traced stays where the whole computation is."""
     if device is None or type(x) is not Array:
         return x
-    if x._buffer is None:
-        return Array(x.aval, x._host, None, device)
+    if isinstance(device, NamedSharding):
+        return moved(x, device)
+    if x._buffer is None or type(x._device) is NamedSharding:
+        return Array(x.aval, x.host, None, device)
     return Array(x.aval, None, compiler.to_device(x.buffer, x.aval, device), device)
 
 

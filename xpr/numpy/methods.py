@@ -85,7 +85,7 @@ def _iter(self: Any) -> Iterator[Any]:
         raise TypeError("An array without axes can't be iterated over.")
     if type(self) is Array:
         aval = ShapedArray(self.aval.shape[1:], self.aval.dtype, self.aval.weak_type)
-        return (Array(aval, row, None, self._device) for row in np.asarray(self.host))
+        return (Array(aval, row, None, self.device_of_parts) for row in np.asarray(self.host))
     return (squeeze(slice_in_dim(self, i, i + 1), (0,)) for i in range(self.aval.shape[0]))
 
 

@@ -18,6 +18,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import axis_size as size_of_axis
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import BOOL, NUMBERS, REAL, short_name
+from xpr.primitives.collective_lowering import NEEDS_AN_AXIS, Groups, lower_axis_index, lower_extreme, lower_reduction
 from xpr.primitives.elementwise import NOT_LINEAR, add, convert_element_type, div, eq, mul
 from xpr.primitives.gather_scatter import gather_p
 from xpr.primitives.placing import broadcasted_iota, concatenate, slice_in_dim
@@ -25,14 +26,7 @@ from xpr.primitives.reductions import reduce_max, reduce_min
 from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum
 from xpr.primitives.windows import FILL_OR_DROP, GatherDimensionNumbers
 
-Groups = tuple[tuple[int, ...], ...] | None
-
 # -- What the family shares
-
-NEEDS_AN_AXIS = (
-    "It communicates along a named axis, and nothing maps one here: "
-    "call it inside a function mapped with vmap(..., axis_name=...)."
-)
 
 
 def names_of(axis_name: Any) -> tuple[Any, ...]:
@@ -138,6 +132,7 @@ def _reduction(
     over: frozenset[np.dtype],
     reduce: Callable[[Any, Sequence[int]], Any],
     repeated: Callable[[Any, int], Any],
+    lower: Callable[..., Any],
     jvp: Callable[..., Any],
     transpose: Any,
 ) -> Primitive:
@@ -179,7 +174,7 @@ def _reduction(
             name,
             abstract=abstract,
             reference=Unsupported(NEEDS_AN_AXIS),
-            lower=Unsupported(NEEDS_AN_AXIS),
+            lower=lower,
             jvp=jvp,
             transpose=transpose,
             batch=Unsupported("it is set below"),
@@ -221,14 +216,19 @@ def _extreme_jvp(primals: Sequence[Any], tangents: Sequence[Any], name: str, **p
     return outs, out_tangents
 
 
-psum_p = _reduction("psum", over=NUMBERS, reduce=reduce_sum, repeated=mul, jvp=_sum_jvp, transpose=_sum_transpose)
+psum_p = _reduction(
+    "psum", over=NUMBERS, reduce=reduce_sum, repeated=mul, jvp=_sum_jvp, transpose=_sum_transpose,
+    lower=lower_reduction("psum", "stablehlo.add"),
+)  # fmt: skip
 pmax_p = _reduction(
     "pmax", over=REAL | BOOL, reduce=reduce_max, repeated=lambda x, size: x, transpose=Unsupported(NOT_LINEAR),
     jvp=lambda primals, tangents, **params: _extreme_jvp(primals, tangents, "pmax", **params),
+    lower=lower_extreme("pmax", "stablehlo.maximum", "stablehlo.or"),
 )  # fmt: skip
 pmin_p = _reduction(
     "pmin", over=REAL | BOOL, reduce=reduce_min, repeated=lambda x, size: x, transpose=Unsupported(NOT_LINEAR),
     jvp=lambda primals, tangents, **params: _extreme_jvp(primals, tangents, "pmin", **params),
+    lower=lower_extreme("pmin", "stablehlo.minimum", "stablehlo.and"),
 )  # fmt: skip
 _extremes = {"pmax": pmax_p, "pmin": pmin_p}
 
@@ -343,7 +343,7 @@ axis_index_p = register(
         "axis_index",
         abstract=lambda avals, *, axis_name: [ShapedArray((), dtypes.int32)],
         reference=Unsupported(NEEDS_AN_AXIS),
-        lower=Unsupported(NEEDS_AN_AXIS),
+        lower=lower_axis_index,
         jvp=Unsupported(_NO_OPERANDS),
         transpose=Unsupported(_NO_OPERANDS),
         batch=Unsupported(_NO_OPERANDS),

@@ -13,9 +13,15 @@ from xpr import tree
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import axis_size as size_of_axis
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.primitives.collectives import (
+from xpr.primitives.collective_lowering import (
     NEEDS_AN_AXIS,
     Groups,
+    lower_all_gather,
+    lower_all_to_all,
+    lower_ppermute,
+    lower_reduce_scatter,
+)  # fmt: skip
+from xpr.primitives.collectives import (
     axis_index,
     groups_of,
     inverse,
@@ -31,7 +37,7 @@ from xpr.primitives.shapes import full, mapped_to, move_axis, reduce_sum, reshap
 # -- What the family shares: one operand, and linear in it
 
 
-def _linear(name: str, *, abstract: Any, transpose: Any, batch: Any, batch_named: Any) -> Primitive:
+def _linear(name: str, *, abstract: Any, lower: Any, transpose: Any, batch: Any, batch_named: Any) -> Primitive:
     """The rules are given for the operand: `abstract(aval)`, `transpose(ct)`, `batch(x, dim) -> (out, dim)`,
     `batch_named(size, x) -> (out, dim)`, whose `x` has its rows along axis 0, and all the parameters."""
 
@@ -57,7 +63,7 @@ def _linear(name: str, *, abstract: Any, transpose: Any, batch: Any, batch_named
             name,
             abstract=lambda avals, **params: [abstract(avals[0], **params)],
             reference=Unsupported(NEEDS_AN_AXIS),
-            lower=Unsupported(NEEDS_AN_AXIS),
+            lower=lower,
             jvp=along,
             transpose=lambda cts, operands, **params: [transpose(cts[0], **params)],
             batch=of_rows,
@@ -145,7 +151,7 @@ def _gather_transpose(ct: Any, *, all_gather_dimension: int, **params: Any) -> A
 
 
 all_gather_p = _linear(
-    "all_gather", abstract=_gather_abstract, transpose=_gather_transpose, batch=_gather_batch,
+    "all_gather", abstract=_gather_abstract, lower=lower_all_gather, transpose=_gather_transpose, batch=_gather_batch,
     batch_named=_gather_batch_named,
 )  # fmt: skip
 
@@ -187,8 +193,8 @@ def _scatter_transpose(ct: Any, *, scatter_dimension: int, **params: Any) -> Any
 
 
 reduce_scatter_p = _linear(
-    "reduce_scatter", abstract=_scatter_abstract, transpose=_scatter_transpose, batch=_scatter_batch,
-    batch_named=_scatter_batch_named,
+    "reduce_scatter", abstract=_scatter_abstract, lower=lower_reduce_scatter, transpose=_scatter_transpose,
+    batch=_scatter_batch, batch_named=_scatter_batch_named,
 )  # fmt: skip
 
 
@@ -281,6 +287,7 @@ def _permute_batch_named(size: int, x: Any, *, axis_name: Any, perm: tuple[tuple
 ppermute_p = _linear(
     "ppermute",
     abstract=lambda aval, **params: aval,
+    lower=lower_ppermute,
     transpose=lambda ct, *, axis_name, perm: ppermute_p.bind(
         ct, axis_name=axis_name, perm=tuple((target, source) for source, target in perm)
     ),
@@ -377,8 +384,8 @@ def _exchange_transpose(ct: Any, *, split_axis: int, concat_axis: int, **params:
 
 
 all_to_all_p = _linear(
-    "all_to_all", abstract=_exchange_abstract, transpose=_exchange_transpose, batch=_exchange_batch,
-    batch_named=_exchange_batch_named,
+    "all_to_all", abstract=_exchange_abstract, lower=lower_all_to_all, transpose=_exchange_transpose,
+    batch=_exchange_batch, batch_named=_exchange_batch_named,
 )  # fmt: skip
 
 

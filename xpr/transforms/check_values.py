@@ -64,7 +64,7 @@ class _Search:
     ) -> None:
         """Raises for an operation that is known to have such a result, or for the equation inside that is to blame."""
         where = f"{summarize(source)}"
-        if isinstance(params.get("call_jaxpr"), Jaxpr):
+        if isinstance(params.get("call_jaxpr"), Jaxpr) and primitive.mesh is None:
             inside = _Search(self.trace, (f"in {params.get('name', primitive)}, called at {where}", *self.places))
             inside.equations(params["call_jaxpr"], args)
         elif _holds_jaxprs(primitive, params) and not isinstance(primitive.reference, Unsupported):

@@ -19,6 +19,7 @@ import numpy as np
 
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, buffer_of, host_value
+from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
@@ -28,6 +29,7 @@ from xpr.core.primitive import Primitive, key_of
 from xpr.core.source import here
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.lower import lower_jaxpr, lower_operation
+from xpr.transforms.partition import forget_moves, mesh_of, run_partitioned
 
 HOST_LIMIT = 1 << 14  # entries; beyond it XLA's threads and asynchronous dispatch win
 
@@ -92,6 +94,8 @@ class EvalTrace(Trace):
                 key.append(x.aval)
                 if x._device is not None:
                     key[0] = device_of(args)
+                    if type(key[0]) is NamedSharding:
+                        return run_on_several(primitive, args, params, key[0])
                 if values is not None:
                     value = x._host
                     if value is None:
@@ -178,8 +182,20 @@ def _aval(x: Any) -> ShapedArray:
     return aval_of(x)
 
 
+def run_on_several(
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], place: NamedSharding
+) -> list[Any]:
+    """Runs one operation on operands of which some lie on several devices."""
+    avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
+    key = ("several", *avals, *(key_of(params) if primitive.any_params else params.items()))
+    jaxpr = primitive.plans.get(key)
+    if jaxpr is None:
+        jaxpr = primitive.plans[key] = _jaxpr_of(primitive, avals, params)
+    return run_partitioned(jaxpr, args, primitive.name, place.mesh)
+
+
 def device_of(args: Sequence[Any]) -> Any:
-    """The device that committed operands are on, else the default.
+    """The device that committed operands are on, a sharding where they lie on several, else the default.
 
     Raises:
       ValueError: operands are committed to different devices.
@@ -187,6 +203,9 @@ def device_of(args: Sequence[Any]) -> Any:
     found = None
     for x in args:
         if type(x) is Array and x._device is not None and x._device is not found:
+            if found is not None and type(found) is type(x._device) is NamedSharding:
+                if found.device_set == x._device.device_set:
+                    continue
             if found is not None:
                 raise ValueError(
                     f"Operands are on different devices, {found} and {x._device}. "
@@ -196,9 +215,13 @@ def device_of(args: Sequence[Any]) -> Any:
     return found or devices.default_device()
 
 
-def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str) -> list[Any]:
-    """Runs a jaxpr without constants as one compiled program, kept with the jaxpr."""
+def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, ...] = ()) -> list[Any]:
+    """Runs a jaxpr without constants as one compiled program, kept with the jaxpr; on several devices it may use the
+    memory of the arguments that are `donated`."""
     device = device_of(args)
+    mesh = mesh_of(jaxpr)
+    if mesh is not None or type(device) is NamedSharding:
+        return run_partitioned(jaxpr, args, name, mesh or device.mesh, donated)
     key = ("executable", device)
     executable = jaxpr.memo.get(key)
     if executable is None:
@@ -229,11 +252,14 @@ _RECENT_PROGRAMS, _RECENT_TEXT = 128, 1 << 16  # how many, and of what length at
 
 
 def forget_recent() -> None:
-    """Lets the programs go that are kept by their text."""
+    """Lets the programs go that are kept by their text, and those that move arrays."""
     _recent.clear()
+    forget_moves()
 
 
-def run_operation(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+def run_operation(
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], donated: tuple[int, ...] = ()
+) -> list[Any]:
     """Runs an operation that holds jaxprs as a program of its own, kept with the first of those."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
     held = JaxprEqn((), (), primitive, params)
@@ -241,11 +267,15 @@ def run_operation(primitive: Primitive, args: Sequence[Any], params: dict[str, A
     key = ("operation", primitive, avals, *sorted(params.items(), key=itemgetter(0)))
     jaxpr = keeper.memo.get(key)
     if jaxpr is None:
-        invars = [Var(aval) for aval in avals]
-        outvars = [Var(aval) for aval in primitive.type_of(avals, params)]
-        eqn = JaxprEqn(invars, outvars, primitive, params, context.source or here(3))
-        jaxpr = keeper.memo[key] = Jaxpr([], invars, outvars, [eqn])
-    return run_jaxpr(jaxpr, args, primitive.name)
+        jaxpr = keeper.memo[key] = _jaxpr_of(primitive, avals, params)
+    return run_jaxpr(jaxpr, args, primitive.name, donated)
+
+
+def _jaxpr_of(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Jaxpr:
+    """A jaxpr of one operation."""
+    invars = [Var(aval) for aval in avals]
+    outvars = [Var(aval) for aval in primitive.type_of(avals, params)]
+    return Jaxpr([], invars, outvars, [JaxprEqn(invars, outvars, primitive, params, context.source or here(4))])
 
 
 class _Reference(threading.local):
@@ -287,7 +317,7 @@ def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]
         for eqn in jaxpr.eqns:
             values = [read(v) for v in eqn.invars]
             rule: Callable[..., Any] = eqn.primitive.reference
-            if "call_jaxpr" in eqn.params:
+            if "call_jaxpr" in eqn.params and eqn.primitive.mesh is None:
                 outs = reference_eval(eqn.params["call_jaxpr"], (), *values)
             else:
                 outs = rule(values, **eqn.params)

@@ -34,7 +34,7 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
 def called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
     """The jaxpr that an equation calls on its operands as they are; None where it does something else."""
     called = eqn.params.get("call_jaxpr")
-    return called if isinstance(called, Jaxpr) else None
+    return called if isinstance(called, Jaxpr) and eqn.primitive.mesh is None else None
 
 
 def plainly_called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.stablehlo import TOKEN, Builder, Module, Value
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects
@@ -17,26 +18,47 @@ from xpr.errors import UnsupportedRule
 from xpr.transforms.stage import stage
 
 
-def lower_jaxpr(jaxpr: Jaxpr, platform: str = "cpu", donated: Sequence[int] = ()) -> Module:
+def lower_jaxpr(
+    jaxpr: Jaxpr,
+    platform: str = "cpu",
+    donated: Sequence[int] = (),
+    mesh: Mesh | None = None,
+    in_shardings: Sequence[NamedSharding | None] = (),
+    out_shardings: Sequence[NamedSharding | None] = (),
+) -> Module:
     """A module whose `main` takes the jaxpr's constvars and then its invars.
 
     Args:
       jaxpr: the program. Its constants are arguments of `main`, never part of the text.
       platform: what it is lowered for.
       donated: which arguments of `main` may be overwritten.
+      mesh: the devices, of a program on several.
+      in_shardings, out_shardings: how arguments and results lie on them, as far as that is asked for.
     """
     module = Module(platform)
+    module.mesh = mesh
     variables = [*jaxpr.constvars, *jaxpr.invars]
     given_up = set(donated)
-    attributes = [" {jax.buffer_donor = true}" if i in given_up else "" for i in range(len(variables))]
+    texts = [["jax.buffer_donor = true"] if i in given_up else [] for i in range(len(variables))]
+    for text, sharding, aval in zip(texts, in_shardings, [v.aval for v in variables]):
+        text += _sharding_texts(module, sharding, aval)
+    outs = [_sharding_texts(module, *each) for each in zip(out_shardings, jaxpr.out_avals)]
     module.function(
         "main",
         [v.aval for v in variables],
         lambda builder, arguments: lower_eqns(builder, jaxpr, arguments),
         public=True,
-        argument_attributes=attributes,
+        argument_attributes=[f" {{{', '.join(text)}}}" if text else "" for text in texts],
+        result_attributes=[f" {{{', '.join(text)}}}" if text else "" for text in outs],
     )
     return module
+
+
+def _sharding_texts(module: Module, sharding: NamedSharding | None, aval: ShapedArray) -> list[str]:
+    """The attribute by which an argument or a result lies as asked for, if that is."""
+    if sharding is None:
+        return []
+    return [f"sdy.sharding = #sdy.sharding{module.sharding(sharding.mesh, sharding.spec, aval.ndim)}"]
 
 
 def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> list[Value]:
@@ -96,7 +118,7 @@ def lower_call(
     builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: str, inline: bool = True
 ) -> list[Value]:
     """A call of a function of its own, made once for each jaxpr in a module; `inline` as in `Builder.call`."""
-    key = ("call", jaxpr)
+    key = ("call", jaxpr, *builder.module.manual.items())
     shared = builder.module.shared
     ordered = "ordered" in effects(jaxpr)
     if key not in shared:

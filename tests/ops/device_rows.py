@@ -1,0 +1,54 @@
+"""Rows of what runs on several devices; here each has one row, so that one device will do."""
+
+from tests.ops.control_rows import jaxpr_of, two_results
+from tests.ops.table import FromTypes, Row, Sample, complexes, floats, integers
+from xpr.api.meshes import make_mesh
+from xpr.backend.sharding import NamedSharding, PartitionSpec
+from xpr.control.sharding_constraint import sharding_constraint_p
+from xpr.control.xla_pmap import pmap_params, xla_pmap_p
+from xpr.core.avals import aval_of
+from xpr.primitives.collectives import psum_p
+from xpr.primitives.elementwise import div, mul, neg, sin
+from xpr.transforms.batch import row_aval
+
+
+def rows_of(fun, in_axes):
+    """The jaxpr of a function of rows."""
+
+    def make(*avals):
+        rows = [a if axis is None else row_aval(a, axis) for a, axis in zip(avals, in_axes)]
+        return jaxpr_of(fun).make(*rows)
+
+    return FromTypes(make)
+
+
+def mapped(fun, *operands, in_axes, out_axes):
+    blank = jaxpr_of(fun).make(
+        *[aval_of(x) if d is None else row_aval(aval_of(x), d) for x, d in zip(operands, in_axes)]
+    )
+    params = pmap_params(blank, in_axes, out_axes, axis_name="rows", axis_size=1, name="f", backend=None, devices=None)
+    return Sample(*operands, **{**params, "call_jaxpr": rows_of(fun, in_axes)})
+
+
+def normalized(x):
+    return [div(sin(x), psum_p.bind(mul(x, x), axes=("rows",), axis_index_groups=None)[0])]
+
+
+def sums(x, y):
+    return psum_p.bind(x, y, axes=("rows",), axis_index_groups=None)
+
+
+def cut(x):
+    return Sample(x, sharding=NamedSharding(make_mesh((1,), ("x",)), PartitionSpec("x")))
+
+
+ROWS = [
+    Row(xla_pmap_p, [mapped(two_results, floats(1, 3), floats(1, 3, salt=1), in_axes=(0, 0), out_axes=(1, 0)),
+                     mapped(two_results, floats(3, 1), floats(3, salt=1), in_axes=(1, None), out_axes=(1, 0)),
+                     mapped(normalized, floats(1, 3, low=0.5), in_axes=(0,), out_axes=(0,)),
+                     mapped(sums, floats(1, 3), floats(1, salt=1), in_axes=(0, None), out_axes=(None, 0)),
+                     mapped(lambda x: [neg(x)], complexes(2, 1), in_axes=(1,), out_axes=(0,)),
+                     mapped(lambda x: [neg(x)], integers(1, 2), in_axes=(0,), out_axes=(1,))],
+        skip={"transpose": "sometimes it is of a function that is not linear"}),
+    Row(sharding_constraint_p, [cut(floats(3, 2)), cut(complexes(2)), cut(integers(3))]),
+]  # fmt: skip

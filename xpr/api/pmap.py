@@ -1,0 +1,139 @@
+"""pmap: a function of rows as a function of arrays whose rows lie on several devices, one on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import tree
+from xpr.api.boundary import boundary
+from xpr.api.vmap import input_dims, mapped_size, vmap
+from xpr.config import settings
+from xpr.control.xla_pmap import pmap_params, xla_pmap_p
+from xpr.core.avals import aval_of
+from xpr.core.interpreter import NamedAxis, Tracer, axes_in_scope, context
+from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
+from xpr.core.primitive import told_apart
+from xpr.core.source import describe_function
+from xpr.transforms.batch import row_aval
+from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
+from xpr.transforms.stage import stage
+
+
+class _UnnamedAxis:
+    """The axis of a pmap that was given no name."""
+
+    def __repr__(self) -> str:
+        return f"<axis {id(self):#x}>"
+
+
+class _Staged:
+    """A function of rows staged for one signature."""
+
+    __slots__ = ("closed", "out_tree", "out_axes")
+
+    def __init__(self, closed: ClosedJaxpr, out_tree: Any, out_axes: Sequence[int | None]):
+        self.closed, self.out_tree, self.out_axes = closed, out_tree, out_axes
+
+
+def pmap(
+    fun: Callable[..., Any],
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    donate_argnums: int | Sequence[int] = (),
+) -> Callable[..., Any]:
+    """Maps a function over an axis of its arguments, with one row on each of several devices, as one program.
+
+    Collectives such as `lax.psum` communicate between the devices. Results stay where they are made.
+
+    Args:
+      fun: takes and gives pytrees of arrays.
+      axis_name: a name for the axis, by which collectives refer to it.
+      in_axes, out_axes: as of `vmap`; a result with out_axes None is taken from one device, and is to be the same on
+        all.
+      static_broadcasted_argnums: positional arguments that are plain Python values, for which it is compiled anew.
+      devices: those to use, one for each row; the first of the backend if not given.
+      backend: "cpu" or "gpu".
+      axis_size: the number of rows, needed only where no argument is mapped.
+      donate_argnums: positional arguments whose memory the results may use; they are deleted by the call.
+    Raises:
+      ValueError: sizes differ, an axis is out of range, or there are more rows than devices.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.pmap(lambda x: x / lax.psum(x, "rows"), axis_name="rows")(jnp.array([[1., 3.]]))
+    Array([[1., 1.]], dtype=float32)
+    """
+    if not callable(fun):
+        raise TypeError(f"pmap maps functions, and got {fun!r}.")
+    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    name = _UnnamedAxis() if axis_name is None else axis_name
+    asked = None if devices is None else tuple(devices)
+    known: dict[Any, _Staged] = {}
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
+        dynamic = tuple([x for i, x in enumerate(args) if i not in static])
+        axes = _without(in_axes, static)
+        chosen = with_static(fun, static, args)
+        if settings.disable_jit:
+            return vmap(chosen, axes, out_axes, name, axis_size)(*dynamic, **kwargs)
+        leaves, in_tree = tree.flatten((dynamic, kwargs))
+        dims = input_dims("pmap", chosen, dynamic, kwargs, leaves, axes)
+        size = mapped_size("pmap", chosen, dynamic, kwargs, leaves, dims, axis_size)
+        rows = [aval_of(x) if d is None else row_aval(aval_of(x), d) for x, d in zip(leaves, dims)]
+        values = tuple([told_apart(args[i]) for i in static])
+        key = (settings.trace_key, context.axes, in_tree, values, size, *rows)
+        staged = known.get(key)
+        if staged is None:
+            flat = FlatFunction(chosen, in_tree)
+            with axes_in_scope(NamedAxis(name, size)):
+                closed = stage(flat, rows, signature_of("mapped with pmap", chosen, dynamic, kwargs))
+            staged = _Staged(closed, flat.out_tree, _out_axes(fun, closed, flat.out_tree, out_axes))
+            if not any(isinstance(c, Tracer) for c in closed.consts):
+                known[key] = staged
+        closed = staged.closed
+        n = len(closed.consts)
+        donated = [False] * n + _donated(donate_argnums, static, args, len(leaves))
+        outs = xla_pmap_p.bind(
+            *closed.consts, *leaves,
+            **pmap_params(
+                constvars_to_invars(closed), [*[None] * n, *dims], staged.out_axes, donated, n, axis_name=name,
+                axis_size=size, backend=backend, devices=asked, name=getattr(fun, "__name__", type(fun).__name__),
+            ),
+        )  # fmt: skip
+        return tree.unflatten(staged.out_tree, outs)
+
+    return named_like(boundary(mapped), fun)
+
+
+def _without(in_axes: Any, static: Sequence[int]) -> Any:
+    """`in_axes` of the arguments that are not static."""
+    if not static or not isinstance(in_axes, tuple):
+        return in_axes
+    return tuple([axis for i, axis in enumerate(in_axes) if i not in static])
+
+
+def _donated(argnums: int | Sequence[int], static: Sequence[int], args: Sequence[Any], number: int) -> list[bool]:
+    """Which of the leaves are given up."""
+    chosen = positions(argnums, len(args), "donate_argnums")
+    flags = [i in chosen for i, x in enumerate(args) if i not in static for _ in tree.leaves(x)]
+    return flags + [False] * (number - len(flags))
+
+
+def _out_axes(fun: Callable[..., Any], closed: ClosedJaxpr, out_tree: Any, out_axes: Any) -> list[int | None]:
+    """For each leaf of the result the axis at which its rows come together, counted from the front."""
+    axes = tree.flatten_prefix(out_axes, out_tree, "pmap out_axes")
+    for axis, aval in zip(axes, closed.out_avals):
+        if axis is not None and not -aval.ndim - 1 <= axis <= aval.ndim:
+            raise ValueError(
+                f"pmap: out_axes={axis} is out of range for a result of {describe_function(fun)} with {aval.ndim + 1} "
+                "axes, the mapped one included."
+            )
+    return [axis if axis is None else axis % (aval.ndim + 1) for axis, aval in zip(axes, closed.out_avals)]

@@ -1,0 +1,407 @@
+"""Meshes of devices, and how arrays lie on them.
+
+A `Mesh` is a grid of devices whose axes have names. A `PartitionSpec` says for each axis of an array along which axes
+of the mesh it is cut; over the others the array is repeated. Both together are a `NamedSharding`.
+
+    mesh x=4, y=2;  P("x", None) of f32[8,6]:  4 shards f32[2,6], each on the 2 devices along y
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from xpr.backend import runtime
+from xpr.backend.devices import Device
+
+Index = tuple[slice, ...]
+
+
+class Mesh:
+    """A grid of devices with a name for each axis.
+
+    Args:
+      devices: an array of devices.
+      axis_names: a name for each axis of the array; one name for a single axis.
+    Raises:
+      ValueError: the number of names is not that of axes, or a name or a device occurs twice.
+
+    >>> import numpy as np, xpr
+    >>> xpr.sharding.Mesh(np.array(xpr.devices("cpu")[:1]), ("x",))
+    Mesh('x': 1)
+    """
+
+    __slots__ = ("devices", "axis_names", "axis_sizes", "flat", "size", "_hash")
+
+    def __init__(self, devices: Any, axis_names: Any):
+        grid = np.empty(np.shape(devices), object)
+        grid[...] = devices
+        names = tuple(axis_names) if isinstance(axis_names, (tuple, list)) else (axis_names,)
+        self.devices, self.axis_names, self.axis_sizes = grid, names, grid.shape
+        self.flat: tuple[Device, ...] = tuple(grid.flat)
+        self.size = len(self.flat)
+        if len(names) != grid.ndim:
+            raise ValueError(
+                f"Mesh: an array of devices of shape {grid.shape} needs {grid.ndim} axis names, not {names}."
+            )
+        if len(set(names)) != len(names):
+            raise ValueError(f"Mesh: an axis name occurs twice in {names}.")
+        if len(set(self.flat)) != self.size:
+            raise ValueError(f"Mesh: a device occurs twice in {list(self.flat)}.")
+        self._hash = hash((self.flat, names, self.axis_sizes))
+
+    @property
+    def shape(self) -> dict[Any, int]:
+        """The size of each axis by its name."""
+        return dict(zip(self.axis_names, self.axis_sizes))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Mesh) and (self.flat, self.axis_names, self.axis_sizes) == (
+            other.flat, other.axis_names, other.axis_sizes,
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Mesh({', '.join(f'{name!r}: {size}' for name, size in self.shape.items())})"
+
+
+class _Unconstrained:
+    """An axis about which a constraint says nothing."""
+
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+
+class PartitionSpec(tuple):
+    """For each axis of an array the axis of a mesh along which it is cut: a name, a tuple of names, or None.
+
+    Axes beyond the last entry are not cut.
+
+    >>> from xpr.sharding import PartitionSpec as P
+    >>> P("x", None, ("y", "z"))
+    P('x', None, ('y', 'z'))
+    """
+
+    __slots__ = ()
+    UNCONSTRAINED: ClassVar[Any] = _Unconstrained()
+
+    def __new__(cls, *entries: Any) -> PartitionSpec:
+        return super().__new__(cls, [tuple(e) if isinstance(e, list) else e for e in entries])
+
+    def __repr__(self) -> str:
+        return f"P({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})"
+
+    def __reduce__(self) -> Any:
+        return PartitionSpec, tuple(self)
+
+
+NOT_CUT = PartitionSpec()
+
+
+def axes_of(entry: Any) -> tuple[Any, ...]:
+    """The mesh axes that an entry of a spec names."""
+    if entry is None or entry is PartitionSpec.UNCONSTRAINED:
+        return ()
+    return entry if type(entry) is tuple else (entry,)
+
+
+def check_spec(mesh: Mesh, spec: Sequence[Any]) -> None:
+    """Raises ValueError where a spec names no axis of the mesh, or one twice."""
+    names = [name for entry in spec for name in axes_of(entry)]
+    unknown = [name for name in names if name not in mesh.axis_names]
+    if unknown:
+        raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh!r}.")
+    if len(set(names)) != len(names):
+        raise ValueError(f"{spec!r} names an axis of the mesh twice: an axis can cut one axis of an array only.")
+
+
+class Sharding:
+    """How an array lies on devices. Subclasses give `devices`, and the index of each device's shard."""
+
+    __slots__ = ()
+    devices: tuple[Device, ...]
+    memory_kind = "device"
+
+    def indices(self, shape: tuple[int, ...]) -> list[Index]:
+        """For each of `devices` what part of an array of that shape it holds."""
+        raise NotImplementedError(type(self))
+
+    @property
+    def device_set(self) -> set[Device]:
+        """The devices that hold a part."""
+        return set(self.devices)
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices that hold a part."""
+        return len(self.devices)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        raise NotImplementedError(type(self))
+
+    @property
+    def addressable_devices(self) -> set[Device]:
+        """The devices of this process that hold a part."""
+        return {device for device in self.devices if device.process_index == device.client.process_index()}
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all the devices belong to this process."""
+        return len(self.addressable_devices) == len(self.devices)
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
+        """What part of an array of that shape each device holds."""
+        return dict(zip(self.devices, self.indices(tuple(global_shape))))
+
+    def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
+        """What part of an array of that shape each device of this process holds."""
+        mine = self.addressable_devices
+        return {d: index for d, index in self.devices_indices_map(global_shape).items() if d in mine}
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of the shards of an array.
+
+        Raises:
+          ValueError: the shape can't be cut into equal parts.
+        """
+        return tuple(global_shape)
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether both put the same parts of arrays with `ndim` axes on the same devices."""
+        shape = (max(len(self.devices), 1) * 720720,) * ndim
+        return self.devices_indices_map_of(shape) == other.devices_indices_map_of(shape)
+
+    def devices_indices_map_of(self, shape: tuple[int, ...]) -> dict[Device, Any]:
+        return {
+            d: tuple([i.indices(n)[:2] for i, n in zip(index, shape)])
+            for d, index in zip(self.devices, self.indices(shape))
+        }
+
+
+class SingleDeviceSharding(Sharding):
+    """The whole array on one device.
+
+    >>> import xpr
+    >>> xpr.numpy.ones(2).sharding == xpr.sharding.SingleDeviceSharding(xpr.devices()[0])
+    True
+    """
+
+    __slots__ = ("device", "devices")
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.devices = (device,)
+
+    def indices(self, shape: tuple[int, ...]) -> list[Index]:
+        return [(slice(None),) * len(shape)]
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SingleDeviceSharding) and self.device is other.device
+
+    def __hash__(self) -> int:
+        return hash(self.device)
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self.device!r})"
+
+
+class NamedSharding(Sharding):
+    """An array cut along the axes of a mesh as a spec says.
+
+    Raises:
+      ValueError: the spec names what is no axis of the mesh, or an axis twice.
+
+    >>> import xpr
+    >>> from xpr.sharding import NamedSharding, PartitionSpec as P
+    >>> NamedSharding(xpr.make_mesh((1,), ("x",)), P("x"))
+    NamedSharding(mesh=Mesh('x': 1), spec=P('x',))
+    """
+
+    __slots__ = ("mesh", "spec", "devices", "_hash", "__weakref__")
+
+    def __init__(self, mesh: Mesh, spec: Any = NOT_CUT):
+        if not isinstance(mesh, Mesh):
+            raise TypeError(f"NamedSharding: {mesh!r} is no Mesh.")
+        if not isinstance(spec, PartitionSpec):
+            raise TypeError(f"NamedSharding: {spec!r} is no PartitionSpec; write PartitionSpec('x', None).")
+        check_spec(mesh, spec)
+        self.mesh, self.spec, self.devices = mesh, spec, mesh.flat
+        self._hash = hash((mesh, spec))
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return self.mesh.size == 1 or math.prod(self.cuts(len(self.spec))) == 1
+
+    def cuts(self, ndim: int) -> tuple[int, ...]:
+        """Into how many parts each axis of an array is cut."""
+        sizes = self.mesh.shape
+        found = [math.prod([sizes[name] for name in axes_of(entry)]) for entry in self.spec]
+        return tuple(found[:ndim]) + (1,) * (ndim - len(found))
+
+    def check(self, shape: Sequence[int], function: str, what: str) -> None:
+        """Raises ValueError where an array of that shape can't be cut so; `what` names it, and `function` asks."""
+        asked = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh!r}"
+        if len(self.spec) > len(shape):
+            raise ValueError(f"{asked}: the spec has {len(self.spec)} entries, for {len(shape)} axes.")
+        for axis, (size, count, entry) in enumerate(zip(shape, self.cuts(len(shape)), self.spec)):
+            if size % count:
+                names = " * ".join(str(name) for name in axes_of(entry))
+                raise ValueError(
+                    f"{asked}: {count} ({names}) does not divide {size}, the size of its axis {axis}. "
+                    "Pad the axis, or leave it whole (None in the spec)."
+                )
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        self.check(global_shape, "shard_shape", "an array")
+        return tuple(n // count for n, count in zip(global_shape, self.cuts(len(global_shape))))
+
+    def places(self, ndim: int) -> np.ndarray:
+        """For each device, in order, the number of its part along each axis of an array."""
+        mesh = self.mesh
+        coordinates = dict(zip(mesh.axis_names, np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)))
+        found = np.zeros((mesh.size, ndim), int)
+        for axis, entry in enumerate(self.spec):
+            for name in axes_of(entry):
+                found[:, axis] = found[:, axis] * mesh.shape[name] + coordinates[name]
+        return found
+
+    def indices(self, shape: tuple[int, ...]) -> list[Index]:
+        sizes = [n // count for n, count in zip(shape, self.cuts(len(shape)))]
+        return [
+            tuple([slice(None) if n == m else slice(i * m, (i + 1) * m) for i, m, n in zip(row, sizes, shape)])
+            for row in self.places(len(shape)).tolist()
+        ]
+
+    def with_rows(self, axis: int, ndim: int, entry: Any = None) -> NamedSharding:
+        """The sharding of an array with one more axis, at `axis`, cut as `entry` says; of `ndim` axes before."""
+        entries = [*self.spec, *[None] * (ndim - len(self.spec))]
+        return NamedSharding(self.mesh, PartitionSpec(*entries[:axis], entry, *entries[axis:]))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, NamedSharding) and self.spec == other.spec and self.mesh == other.mesh
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r})"
+
+
+class Shard:
+    """What one device holds of an array: `device`, `index` (slices into the whole), `replica_id`, and `data`."""
+
+    __slots__ = ("device", "index", "replica_id", "data")
+
+    def __init__(self, device: Device, index: Index, replica_id: int, data: Any):
+        self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
+
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+
+
+def replica_ids(indices: Sequence[Index]) -> Iterator[int]:
+    """For each device the number of those before it that hold the same part."""
+    seen: dict[Any, int] = {}
+    for index in indices:
+        key = str(index)
+        seen[key] = seen.get(key, -1) + 1
+        yield seen[key]
+
+
+# -- What XLA knows of it
+
+
+@functools.lru_cache(4096)
+def raw_sharding(sharding: NamedSharding, ndim: int) -> Any:
+    """The same for jaxlib, for arrays with `ndim` axes."""
+    hlo = runtime.xc.HloSharding
+    devices = runtime._jax.DeviceList(sharding.devices)
+    cuts, mesh = sharding.cuts(ndim), sharding.mesh
+    if math.prod(cuts) == 1:
+        return runtime._jax.GSPMDSharding(devices, hlo.replicate(), memory_kind=None)
+    order = [mesh.axis_names.index(name) for entry in sharding.spec for name in axes_of(entry)]
+    order += [i for i in range(len(mesh.axis_sizes)) if i not in order]
+    copies = mesh.size // math.prod(cuts)
+    tiles = [*cuts, copies] if copies > 1 else [*cuts]
+    sizes, turned = ",".join(map(str, mesh.axis_sizes)), ",".join(map(str, order))
+    last = " last_tile_dim_replicate" if copies > 1 else ""
+    text = f"{{devices=[{','.join(map(str, tiles))}]<=[{sizes}]T({turned}){last}}}"
+    if order == sorted(order):
+        text = text.replace(f"[{sizes}]T({turned})", f"[{mesh.size}]")
+    return runtime._jax.GSPMDSharding(devices, hlo.from_string(text), memory_kind=None)
+
+
+def sharding_from_hlo(proto: Any, mesh: Mesh, ndim: int) -> NamedSharding:
+    """What a compiler chose for an array with `ndim` axes, in terms of a mesh's axes, or of parts of them."""
+    found = runtime.xc.HloSharding.from_proto(proto)
+    if found.is_replicated() or not found.is_tiled():
+        return NamedSharding(mesh, PartitionSpec())
+    tiles = np.empty((mesh.size, ndim), int)
+    dimensions = found.tile_assignment_dimensions()
+    order = np.argsort(found.tile_assignment_devices())
+    tiles[:] = np.stack(np.unravel_index(order, dimensions), 1)[:, :ndim]
+    cuts = dimensions[:ndim]
+    spec = _spec_of(tiles, cuts, mesh)
+    if spec is None:
+        mesh = _in_prime_factors(mesh)
+        spec = _spec_of(tiles, cuts, mesh)
+    if spec is None:
+        raise ValueError(f"The compiler chose a layout that the axes of {mesh!r} can't express: {found}.")
+    return NamedSharding(mesh, spec)
+
+
+def _spec_of(tiles: np.ndarray, cuts: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
+    """The spec by which each device has these numbers of its parts; None where there is no such spec."""
+    coordinates = dict(zip(mesh.axis_names, np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)))
+    entries: list[Any] = []
+    for axis, count in enumerate(cuts):
+        stride, rest = 1, tiles[:, axis]
+        names: list[Any] = []
+        while stride < count:  # from the axis that runs fastest
+            name = _runs_at(rest // stride, coordinates, mesh, names)
+            if name is None:
+                return None
+            names.insert(0, name)
+            stride *= mesh.shape[name]
+        entries.append(None if not names else names[0] if len(names) == 1 else tuple(names))
+    while entries and entries[-1] is None:
+        entries.pop()
+    return PartitionSpec(*entries)
+
+
+def _runs_at(numbers: np.ndarray, coordinates: dict[Any, np.ndarray], mesh: Mesh, used: Sequence[Any]) -> Any:
+    for name, size in mesh.shape.items():
+        if size > 1 and name not in used and (numbers % size == coordinates[name]).all():
+            return name
+    return None
+
+
+def _in_prime_factors(mesh: Mesh) -> Mesh:
+    """The same devices on a grid whose axes can't be parted: `x` of size 4 becomes `x:0` and `x:1` of size 2."""
+    names: list[Any] = []
+    sizes: list[int] = []
+    for name, size in mesh.shape.items():
+        factors = []
+        while size > 1:
+            factor = next(f for f in range(2, size + 1) if size % f == 0)
+            factors.append(factor)
+            size //= factor
+        names += [f"{name}:{i}" for i in range(len(factors))]
+        sizes += factors
+    return Mesh(mesh.devices.reshape(sizes), names)

@@ -1,0 +1,161 @@
+"""Collectives as programs: what devices say to each other along the axes of a mesh, inside a manual region.
+
+A group is a list of the devices that communicate with each other, by their numbers in the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value, int_array, int_matrix
+from xpr.core.avals import ShapedArray
+from xpr.errors import UnsupportedRule
+
+NEEDS_AN_AXIS = (
+    "It communicates along a named axis, and nothing maps one here: "
+    "call it inside a function mapped with vmap(..., axis_name=...), pmap or shard_map."
+)
+
+Groups = tuple[tuple[int, ...], ...] | None
+
+
+def groups_along(b: Builder, what: str, names: Sequence[Any], index_groups: Groups = None) -> list[list[int]]:
+    """The groups of devices along axes of a mesh, each in the order of its members.
+
+    Raises:
+      UnsupportedRule: no manual region around has the axes.
+    """
+    found = [b.module.manual.get(name) for name in names]
+    mesh = found[0]
+    if mesh is None or any(other != mesh for other in found):
+        raise UnsupportedRule(f"{what}: no lower rule. {NEEDS_AN_AXIS}")
+    axes = [mesh.axis_names.index(name) for name in names]
+    last = range(len(mesh.axis_names) - len(axes), len(mesh.axis_names))
+    lines = np.moveaxis(b.module.numbers(mesh), axes, last)
+    rows = lines.reshape(-1, int(np.prod([mesh.axis_sizes[axis] for axis in axes])))
+    if index_groups is None:
+        return rows.tolist()
+    return [[row[i] for i in group] for row in rows.tolist() for group in index_groups]
+
+
+def _spoken(b: Builder, groups: Sequence[Sequence[int]]) -> str:
+    """The properties that say who communicates; groups of different sizes are filled up with -1."""
+    longest = max(map(len, groups))
+    rows = [[*group, *[-1] * (longest - len(group))] for group in groups]
+    return f"replica_groups = {int_matrix(rows, longest)}, {b.module.channel()}"
+
+
+def _fold(b: Builder, aval: ShapedArray, operation: str) -> str:
+    scalar = aval.update(shape=())
+    return b.region([scalar, scalar], lambda inner, xs: [inner.op(operation, xs, scalar)])
+
+
+def lower_reduction(name: str, operation: str) -> Any:
+    """The rule of a reduction that folds with an operation."""
+
+    def lower(
+        b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, axes: Sequence[Any],
+        axis_index_groups: Groups,
+    ) -> list[Value]:  # fmt: skip
+        groups = groups_along(b, name, axes, axis_index_groups)
+        return [
+            b.ops(
+                "stablehlo.all_reduce", [x], [x.aval], f"{_spoken(b, groups)}, use_global_device_ids",
+                [_fold(b, x.aval, operation)],
+            )[0]
+            for x in operands
+        ]  # fmt: skip
+
+    return lower
+
+
+def lower_all_gather(
+    b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, all_gather_dimension: int,
+    axis_name: Sequence[Any], axis_index_groups: Groups, tiled: bool, **_: Any,
+) -> list[Value]:  # fmt: skip
+    """Parts are joined along an axis, which is a new one of size 1 where they are not tiled."""
+    (x,), at = operands, all_gather_dimension
+    if not tiled:
+        x = b.reshape(x, (*x.aval.shape[:at], 1, *x.aval.shape[at:]))
+    spoken = _spoken(b, groups_along(b, "all_gather", axis_name, axis_index_groups))
+    return b.ops("stablehlo.all_gather", [x], avals, f"all_gather_dim = {at} : i64, {spoken}, use_global_device_ids")
+
+
+def lower_reduce_scatter(
+    b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, scatter_dimension: int,
+    axis_name: Sequence[Any], axis_index_groups: Groups, tiled: bool, **_: Any,
+) -> list[Value]:  # fmt: skip
+    """Each device is left with a stretch of the axis, which has size 1 and goes where they are not tiled."""
+    (x,), (aval,), at = operands, avals, scatter_dimension
+    part = aval if tiled else aval.update(shape=(*aval.shape[:at], 1, *aval.shape[at:]))
+    spoken = _spoken(b, groups_along(b, "psum_scatter", axis_name, axis_index_groups))
+    out = b.ops(
+        "stablehlo.reduce_scatter", [x], [part],
+        f"scatter_dimension = {at} : i64, {spoken}, use_global_device_ids", [_fold(b, x.aval, "stablehlo.add")],
+    )[0]  # fmt: skip
+    return [out if tiled else b.reshape(out, aval.shape)]
+
+
+def lower_all_to_all(
+    b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, split_axis: int, concat_axis: int,
+    axis_name: Sequence[Any], axis_index_groups: Groups, **_: Any,
+) -> list[Value]:  # fmt: skip
+    """Entry i of an axis goes to the device i of a group, and what comes takes its place; then the axis is moved."""
+    (x,) = operands
+    groups = groups_along(b, "all_to_all", axis_name, axis_index_groups)
+    out = b.ops(
+        "stablehlo.all_to_all", [x], [x.aval],
+        f"split_dimension = {split_axis} : i64, concat_dimension = {split_axis} : i64, "
+        f"split_count = {len(groups[0])} : i64, {_spoken(b, groups)}",
+    )[0]  # fmt: skip
+    order = [i for i in range(x.aval.ndim) if i != split_axis]
+    order.insert(concat_axis, split_axis)
+    return [b.transpose(out, order) if order != sorted(order) else out]
+
+
+def lower_ppermute(
+    b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, axis_name: Sequence[Any],
+    perm: Sequence[tuple[int, int]],
+) -> list[Value]:  # fmt: skip
+    """The pairs along every line of the mesh; where nothing is sent to there are zeros."""
+    lines = groups_along(b, "ppermute", axis_name)
+    pairs = [(line[source], line[target]) for line in lines for source, target in perm]
+    return b.ops(
+        "stablehlo.collective_permute", operands, avals,
+        f"source_target_pairs = {int_matrix(pairs)}, {b.module.channel()}",
+    )  # fmt: skip
+
+
+def lower_axis_index(
+    b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, axis_name: Any
+) -> list[Value]:
+    """A table of each device's place along the axis, read at the device's number."""
+    names = axis_name if isinstance(axis_name, tuple) else (axis_name,)
+    lines = groups_along(b, "axis_index", names)
+    table = np.zeros(sum(map(len, lines)), np.int32)
+    for line in lines:
+        table[line] = range(len(line))
+    number = b.op("stablehlo.partition_id", (), ShapedArray((), dtypes.uint32))
+    places = b.constant(table, ShapedArray(table.shape, dtypes.int32))
+    start = b.convert(number, dtypes.int32)
+    place = b.op(
+        "stablehlo.dynamic_slice", (places, start), ShapedArray((1,), dtypes.int32), f"slice_sizes = {int_array((1,))}"
+    )
+    return [b.reshape(place, ())]
+
+
+def lower_extreme(name: str, of_numbers: str, of_booleans: str) -> Any:
+    """The rule of a maximum or minimum; booleans have an operation of their own."""
+    numbers, booleans = lower_reduction(name, of_numbers), lower_reduction(name, of_booleans)
+
+    def lower(b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], **params: Any) -> list[Value]:
+        return [
+            (booleans if x.aval.dtype == dtypes.bool_ else numbers)(b, [x], [aval], **params)[0]
+            for x, aval in zip(operands, avals)
+        ]
+
+    return lower
