@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from xpr.control.reroll_groups import Equations, Groups, identity
+from xpr.control.reroll_groups import Equations, Groups
 from xpr.control.reroll_loop import Loop
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, with_subjaxprs
-from xpr.core.primitive import told_apart
 from xpr.primitives.placing import slice_p
 from xpr.primitives.shapes import squeeze_p
 from xpr.transforms.dce import has_effect, live_jaxpr, without_unread_constants
+from xpr.transforms.likeness import parameters_key
 from xpr.transforms.periods import Stretch, stretches
 
 LEAST = 4  # repetitions
@@ -180,29 +180,6 @@ class _Rolling:
 
 
 def _parameters(eqn: JaxprEqn) -> Iterable[Any]:
-    if not eqn.primitive.call:
-        return eqn.primitive.key_of(eqn.params)
-    if has_effect(eqn):
+    if (eqn.primitive.call or eqn.primitive.effect) and has_effect(eqn):
         raise TypeError("an effect is like no other")
-    return [(name, _without_names(value)) for name, value in eqn.params.items()]
-
-
-def _without_names(value: Any) -> Any:
-    """A parameter, with what is left of jaxprs when the names of variables are forgotten."""
-    if isinstance(value, (tuple, list)):
-        return tuple(map(_without_names, value))
-    if isinstance(value, ClosedJaxpr):
-        return _without_names(value.jaxpr), *map(id, value.consts)
-    if not isinstance(value, Jaxpr):
-        return told_apart(value)
-    if "without names" not in value.memo:
-        numbers: dict[Any, Any] = {v: (v.aval, i) for i, v in enumerate([*value.constvars, *value.invars])}
-        lines = []
-        for eqn in value.eqns:
-            operands = [numbers[v] if v in numbers else identity(v) for v in eqn.invars]
-            lines.append((eqn.primitive, *operands, *_parameters(eqn)))
-            for v in eqn.outvars:
-                numbers[v] = v.aval, len(numbers)
-        outs = [numbers[v] if v in numbers else identity(v) for v in value.outvars]
-        value.memo["without names"] = (len(value.invars), *lines, *outs)
-    return value.memo["without names"]
+    return parameters_key(eqn)

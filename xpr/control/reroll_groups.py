@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
-from xpr.core.primitive import told_apart
 
 
 class Equations:
@@ -37,11 +36,6 @@ class Equations:
         index, _ = self.producers.get(atom, (-1, 0))
         eqn = self.eqns[index]
         return eqn if index >= 0 and eqn.primitive is primitive else None
-
-
-def identity(atom: Atom) -> Any:
-    """What stands for an operand: equal for the same variable, and for literals of equal type and value."""
-    return (atom.aval, told_apart(atom.val)) if type(atom) is Literal else atom
 
 
 class Place(NamedTuple):

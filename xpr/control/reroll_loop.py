@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from xpr.control.reroll_groups import Equations, Groups, Place, identity
+from xpr.control.reroll_groups import Equations, Groups, Place
 from xpr.control.scan import scan_p
 from xpr.core.jaxpr import Atom, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from xpr.primitives.placing import concatenate_p, slice_p
 from xpr.primitives.shapes import broadcast_in_dim_p, rev_p, squeeze_p
+from xpr.transforms.likeness import operand_key
 
 
 class Loop:
@@ -36,10 +37,10 @@ class Loop:
         if place is not None and place.back == 0:
             return self.inside[place.position, place.result]
         if place is not None:
-            return self.carry.setdefault((place, identity(first)), (first, Var(first.aval)))[1]
+            return self.carry.setdefault((place, operand_key(first)), (first, Var(first.aval)))[1]
         eqns, start, period = self.whole.eqns, self.groups.start + position, self.groups.period
         values = [eqns[index].invars[i] for index in range(start, self.groups.end, period)]
-        key = tuple(map(identity, values))
+        key = tuple(map(operand_key, values))
         if len(set(key)) > 1:
             return self.rows.setdefault(key, (values, Var(first.aval)))[1]
         return first if type(first) is Literal else self.consts.setdefault(first, Var(first.aval))
@@ -105,7 +106,7 @@ class Loop:
             if len(values) < whole.aval.shape[0]:
                 whole = _applied(ordered, slice_p, [whole], _slice_params(whole, low, low + len(values)), source)
             return whole if step > 0 else _applied(ordered, rev_p, [whole], {"dimensions": (0,)}, source)
-        key = tuple(map(identity, values))
+        key = tuple(map(operand_key, values))
         if key not in self.whole.stacks and key[::-1] in self.whole.stacks:
             return _applied(ordered, rev_p, [self.whole.stacks[key[::-1]]], {"dimensions": (0,)}, source)
         if key not in self.whole.stacks:
@@ -117,9 +118,9 @@ class Loop:
         params = {"shape": (1, *shape), "broadcast_dimensions": tuple(range(1, len(shape) + 1))}
         made: dict[Any, Var] = {}
         for v in values:
-            if identity(v) not in made:
-                made[identity(v)] = _applied(ordered, broadcast_in_dim_p, [v], params, source)
-        return _applied(ordered, concatenate_p, [made[identity(v)] for v in values], {"dimension": 0}, source)
+            if operand_key(v) not in made:
+                made[operand_key(v)] = _applied(ordered, broadcast_in_dim_p, [v], params, source)
+        return _applied(ordered, concatenate_p, [made[operand_key(v)] for v in values], {"dimension": 0}, source)
 
     def rows_of_one(self, values: Sequence[Atom]) -> tuple[Var, int, int] | None:
         """The array that the values are rows of, one after another, with the first place and 1 or -1; or None."""

@@ -22,3 +22,5 @@ from xpr.transforms.dce import dce as dce
 from xpr.transforms.fold import fold_constants as fold_constants
 from xpr.transforms.inline import inline_calls as inline_calls
 from xpr.transforms.partial_eval import partial_eval as partial_eval
+from xpr.transforms.patterns import Rule as Rule
+from xpr.transforms.rewrite import rewrite as rewrite

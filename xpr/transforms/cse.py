@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, with_subjaxprs
-from xpr.core.primitive import told_apart
 from xpr.transforms.dce import has_effect
+from xpr.transforms.likeness import operand_key, parameters_key
 
 
 def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -60,13 +60,12 @@ def _known(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | No
     primitive = eqn.primitive
     if (primitive.effect is not None or primitive.call) and has_effect(eqn):
         return None
-    operands = [_identity(v) if type(v) is Literal else id(v) for v in eqn.invars]
+    operands = [operand_key(v) if type(v) is Literal else id(v) for v in eqn.invars]
     if primitive.commutative:
         operands.sort(key=hash)
-    params = eqn.params
     key: Any = (primitive, *operands)
-    if params:
-        key = (key, *primitive.key_of(params))
+    if eqn.params:
+        key = (key, *parameters_key(eqn))
     try:
         known = first.setdefault(key, eqn.outvars)
     except TypeError:  # a parameter that can't be hashed
@@ -77,8 +76,3 @@ def _known(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | No
         first[key] = eqn.outvars
         return None
     return known
-
-
-def _identity(literal: Literal) -> Any:
-    """What stands for a literal: equal for those of equal type and value."""
-    return literal.aval, told_apart(literal.val)

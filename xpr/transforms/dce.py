@@ -99,6 +99,8 @@ def _live_call(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
 
 def without_unread_constants(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
     """The closed jaxpr with the constants that something reads."""
+    if not jaxpr.constvars:
+        return ClosedJaxpr(jaxpr)
     used = used_vars(jaxpr)
     pairs = [(v, x) for v, x in zip(jaxpr.constvars, consts) if v in used]
     if len(pairs) == len(jaxpr.constvars):
