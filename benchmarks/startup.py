@@ -1,5 +1,9 @@
-"""From a fresh interpreter to the library imported, and to the first result of `jit`. Each sample is a process."""
+"""From a fresh interpreter to the library imported, and to the first result of `jit`. Each sample is a process.
 
+Modules come from bytecode, as they do once a package is installed; a first process sees to that.
+"""
+
+import os
 import subprocess
 import sys
 
@@ -25,7 +29,14 @@ def process(program: str):
 
     def sampler(library: Library) -> Sample:
         command = [sys.executable, "-c", program.format(library=library.__name__)]
-        return lambda: float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+        def sample() -> float:
+            run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+            return float(run.stdout)
+
+        sample()
+        return sample
 
     return sampler
 
