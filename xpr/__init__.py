@@ -31,6 +31,7 @@ from xpr.api.meshes import make_array_from_single_device_arrays as make_array_fr
 from xpr.api.meshes import make_mesh as make_mesh
 from xpr.api.pmap import pmap as pmap
 from xpr.api.reroll import reroll as reroll
+from xpr.api.shard_map import shard_map as shard_map
 from xpr.api.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from xpr.api.staging import eval_shape as eval_shape
 from xpr.api.staging import make_jaxpr as make_jaxpr

@@ -3,7 +3,9 @@
 from tests.ops.control_rows import jaxpr_of, two_results
 from tests.ops.table import FromTypes, Row, Sample, complexes, floats, integers
 from xpr.api.meshes import make_mesh
-from xpr.backend.sharding import NamedSharding, PartitionSpec
+from xpr.backend.sharding import NamedSharding
+from xpr.backend.sharding import PartitionSpec as P
+from xpr.control.shard_map import Place, shard_map_p
 from xpr.control.sharding_constraint import sharding_constraint_p
 from xpr.control.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import aval_of
@@ -39,8 +41,19 @@ def sums(x, y):
 
 
 def cut(x):
-    return Sample(x, sharding=NamedSharding(make_mesh((1,), ("x",)), PartitionSpec("x")))
+    return Sample(x, sharding=NamedSharding(make_mesh((1,), ("x",)), P("x")))
 
+
+def shared(fun, *operands, in_specs, out_specs):
+    """On a mesh of one device, whose part is the whole."""
+    place = Place(make_mesh((1, 1), ("rows", "columns")), ("rows", "columns"), False)
+    params = dict(
+        mesh=place.mesh, manual_axes=place.axes, in_specs=in_specs, out_specs=out_specs, check_vma=place.check
+    )
+    return Sample(*operands, jaxpr=jaxpr_of(fun), **params)
+
+
+R, C, RC, N = P("rows"), P(None, "columns"), P(("rows", "columns")), P()
 
 ROWS = [
     Row(xla_pmap_p, [mapped(two_results, floats(1, 3), floats(1, 3, salt=1), in_axes=(0, 0), out_axes=(1, 0)),
@@ -49,6 +62,12 @@ ROWS = [
                      mapped(sums, floats(1, 3), floats(1, salt=1), in_axes=(0, None), out_axes=(None, 0)),
                      mapped(lambda x: [neg(x)], complexes(2, 1), in_axes=(1,), out_axes=(0,)),
                      mapped(lambda x: [neg(x)], integers(1, 2), in_axes=(0,), out_axes=(1,))],
+        skip={"transpose": "sometimes it is of a function that is not linear"}),
+    Row(shard_map_p, [shared(two_results, floats(2, 3), floats(2, 3, salt=1), in_specs=(R, C), out_specs=(C, N)),
+                      shared(normalized, floats(2, 3, low=0.5), in_specs=(RC,), out_specs=(RC,)),
+                      shared(sums, floats(2, 3), floats(2, salt=1), in_specs=(N, RC), out_specs=(N, R)),
+                      shared(lambda x: [neg(x)], complexes(2, 1), in_specs=(C,), out_specs=(R,)),
+                      shared(lambda x: [neg(x)], integers(1, 2), in_specs=(R,), out_specs=(N,))],
         skip={"transpose": "sometimes it is of a function that is not linear"}),
     Row(sharding_constraint_p, [cut(floats(3, 2)), cut(complexes(2)), cut(integers(3))]),
 ]  # fmt: skip

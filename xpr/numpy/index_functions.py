@@ -123,7 +123,7 @@ def _taken_on_host(a: Any, indices: Any, axis: int) -> Any:
         found = np.take(host, places, axis)
     except IndexError:
         return None
-    return Array(ShapedArray(found.shape, a.aval.dtype, a.aval.weak_type), found, None, a.device_of_parts)
+    return Array(ShapedArray(found.shape, a.aval.dtype, a.aval.weak_type), found, None, a._device and a.device_of_parts)
 
 
 # -- Along one axis, other places in every row

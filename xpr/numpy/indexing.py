@@ -70,7 +70,7 @@ def _viewed(x: Array, host: Any, index: Any) -> Array:
     found = host[index] if aval.ndim else np.asarray(host)[index]
     if aval.size > HOST_LIMIT and 2 * found.size < aval.size:
         found = np.array(found)
-    return Array(ShapedArray(found.shape, aval.dtype, aval.weak_type), found, None, x.device_of_parts)
+    return Array(ShapedArray(found.shape, aval.dtype, aval.weak_type), found, None, x._device and x.device_of_parts)
 
 
 # -- Integers and slices alone

@@ -139,13 +139,18 @@ def lower_axis_index(
     table = np.zeros(sum(map(len, lines)), np.int32)
     for line in lines:
         table[line] = range(len(line))
-    number = b.op("stablehlo.partition_id", (), ShapedArray((), dtypes.uint32))
-    places = b.constant(table, ShapedArray(table.shape, dtypes.int32))
-    start = b.convert(number, dtypes.int32)
-    place = b.op(
-        "stablehlo.dynamic_slice", (places, start), ShapedArray((1,), dtypes.int32), f"slice_sizes = {int_array((1,))}"
-    )
-    return [b.reshape(place, ())]
+
+    def read(inner: Builder, _: list[Value]) -> list[Value]:
+        number = inner.convert(inner.op("stablehlo.partition_id", (), ShapedArray((), dtypes.uint32)), dtypes.int32)
+        places = inner.constant(table, ShapedArray(table.shape, dtypes.int32))
+        slice_sizes = f"slice_sizes = {int_array((1,))}"
+        place = inner.op("stablehlo.dynamic_slice", (places, number), ShapedArray((1,), dtypes.int32), slice_sizes)
+        return [inner.reshape(place, ())]
+
+    mesh = b.module.manual[names[0]]
+    rest = [name for name in mesh.axis_names if name not in b.module.manual]
+    # A device has a number only where it is told apart from all others.
+    return b.manual_region(mesh, rest, [], [], avals, [()], read) if rest else read(b, [])
 
 
 def lower_extreme(name: str, of_numbers: str, of_booleans: str) -> Any:

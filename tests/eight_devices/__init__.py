@@ -1,0 +1,23 @@
+"""Tests that need eight devices: pytest runs each of these files in a process that has as many on the CPU.
+
+The number is fixed when the CPU is first used, so the files are not collected with the others; tests/test_pmap.py and
+tests/test_sharding.py start the processes.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def run(name: str) -> None:
+    """Runs the tests of one file with eight devices, of jax too where it is installed."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    environment = {**os.environ, "XPR_NUM_CPU_DEVICES": "8", "XLA_FLAGS": flags, "XPR_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(HERE / name)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=HERE.parent.parent, env=environment, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]

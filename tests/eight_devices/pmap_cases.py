@@ -1,0 +1,207 @@
+"""pmap on eight devices: it gives what vmap gives, and what jax gives; collectives, derivatives, nesting, donation."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.ops.table import floats
+from tests.test_collectives import MEANINGS
+from xpr import lax
+from xpr.sharding import PartitionSpec as P
+
+X = floats(8, 8, 2, 6)
+EIGHT = floats(8, 3, low=0.5)
+PAIRS = [[0, 2], [3, 1], [4, 5], [7, 6]]
+
+
+def close(got, expected, tolerance=1e-4):
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+def all_close(got, expected):
+    got, expected = xpr.tree.leaves(got), xpr.tree.leaves(expected)
+    assert len(got) == len(expected)
+    for one, other in zip(got, expected):
+        close(one, other)
+
+
+def jax_module():
+    try:
+        return importlib.import_module("jax")
+    except ImportError:
+        pytest.skip("jax is not installed")
+
+
+def test_eight_devices_are_there():
+    assert xpr.device_count() == 8
+
+
+FOUR = floats(4, 4, 2, 6)
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_collectives_between_devices(name):
+    fun, in_numpy = MEANINGS[name]
+    mapped = xpr.pmap(fun, axis_name="i")
+    close(mapped(FOUR), in_numpy(FOUR))
+
+    def loss(transformation):
+        return lambda x: jnp.sum(jnp.sin(transformation(fun, axis_name="i")(x)))
+
+    close(xpr.grad(loss(xpr.pmap))(FOUR), xpr.grad(loss(xpr.vmap))(FOUR))
+
+
+GROUPED = {
+    "psum": lambda v: lax.psum(v, "i", axis_index_groups=PAIRS),
+    "psum of groups of different sizes": lambda v: lax.psum(v, "i", axis_index_groups=[[0, 1, 2], [3, 4], [5, 6, 7]]),
+    "pmax": lambda v: lax.pmax(v, "i", axis_index_groups=PAIRS),
+    "all_gather": lambda v: lax.all_gather(v, "i", axis_index_groups=PAIRS),
+    "psum_scatter": lambda v: lax.psum_scatter(v[:2], "i", axis_index_groups=PAIRS),
+    "all_to_all": lambda v: lax.all_to_all(v[:2], "i", 0, 1, axis_index_groups=PAIRS),
+    "psum of booleans and integers": lambda v: lax.psum((v > 0, v.astype(int)), "i"),
+    "pmin of booleans": lambda v: lax.pmin(v > 0, "i"),
+    "psum of complex numbers": lambda v: lax.psum(v * 1j, "i"),
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_and_dtypes(name):
+    all_close(xpr.pmap(GROUPED[name], axis_name="i")(X), xpr.vmap(GROUPED[name], axis_name="i")(X))
+
+
+def normalized(x):
+    return jnp.sin(x) / lax.psum(x * x, "i")
+
+
+def losses(transformation, fun, **axes):
+    return lambda *args: sum(
+        jnp.sum(jnp.cos(y)) for y in xpr.tree.leaves(transformation(fun, axis_name="i", **axes)(*args))
+    )
+
+
+def scaled(x, w):
+    return {"sum": lax.psum(x * w["a"], "i"), "own": x + w["b"] * lax.axis_index("i")}
+
+
+W = {"a": floats(3, salt=1), "b": np.float32(2)}
+AXES = {"in_axes": (0, None), "out_axes": {"sum": None, "own": 1}}
+
+
+def test_unmapped_arguments_and_results():
+    found = xpr.pmap(scaled, axis_name="i", **AXES)(EIGHT, W)
+    close(found["sum"], np.sum(EIGHT * W["a"], 0))
+    close(found["own"], (EIGHT + 2 * np.arange(8, dtype=np.float32)[:, None]).T)
+    assert found["own"].sharding.spec == P(None, "i") and found["sum"].sharding.spec == P()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, xpr.jit], ids=["eager", "jit"])
+def test_derivatives_are_those_of_vmap(wrap):
+    for_pmap, for_vmap = (losses(t, scaled, **AXES) for t in (xpr.pmap, xpr.vmap))
+    all_close(wrap(xpr.grad(for_pmap, (0, 1)))(EIGHT, W), xpr.grad(for_vmap, (0, 1))(EIGHT, W))
+    all_close(
+        wrap(lambda x, t: xpr.jvp(losses(xpr.pmap, normalized), (x,), (t,)))(EIGHT, EIGHT),
+        xpr.jvp(losses(xpr.vmap, normalized), (EIGHT,), (EIGHT,)),
+    )
+    hessian = [wrap(xpr.hessian(losses(t, normalized)))(EIGHT) for t in (xpr.pmap, xpr.vmap)]
+    close(*hessian)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_vmap_of_pmap(dim):
+    stacked = np.moveaxis(np.stack([EIGHT, 2 * EIGHT]), 0, dim)
+    one, other = (
+        xpr.vmap(t(normalized, axis_name="i", out_axes=1), in_axes=dim, out_axes=dim)(stacked)
+        for t in (xpr.pmap, xpr.vmap)
+    )
+    close(one, other)
+
+
+def test_pmap_of_vmap_of_pmap():
+    """A pmap inside another one is computed side by side on each device."""
+
+    def nested(outer, inner):
+        def row(x):
+            return xpr.vmap(inner(lambda y: lax.psum(y, "a") + lax.psum(y, "b"), axis_name="b"))(x)
+
+        return outer(row, axis_name="a")
+
+    close(nested(xpr.pmap, xpr.pmap)(X), nested(xpr.vmap, xpr.vmap)(X))
+
+
+def test_in_the_middle_of_a_program():
+    @xpr.jit
+    def looped(x):
+        return lax.fori_loop(0, 3, lambda i, c: xpr.pmap(normalized, axis_name="i")(c) + i, x) * 2
+
+    expected = EIGHT
+    for i in range(3):
+        expected = np.asarray(xpr.vmap(normalized, axis_name="i")(expected)) + np.float32(i)
+    close(looped(EIGHT), 2 * expected)
+
+
+def test_results_stay_on_their_devices():
+    y = xpr.pmap(jnp.sin)(EIGHT)
+    assert len(y.devices()) == 8
+    assert [shard.data.shape for shard in y.addressable_shards] == [(1, 3)] * 8
+    close(y + y, 2 * np.sin(EIGHT))
+    assert (y + y).sharding.spec == y.sharding.spec
+
+
+def test_static_and_donated_arguments():
+    add = xpr.pmap(lambda x, n, y: x * n + y, static_broadcasted_argnums=1, donate_argnums=0)
+    x = xpr.pmap(lambda x: x)(EIGHT)
+    close(add(x, 3, EIGHT), 4 * EIGHT)
+    assert x.is_deleted()
+    close(add(EIGHT, 2, EIGHT), 3 * EIGHT)
+
+
+def test_devices_by_name():
+    chosen = xpr.devices()[:1:-1]
+    y = xpr.pmap(lambda x: x + lax.axis_index("i"), axis_name="i", devices=chosen)(np.zeros(6, np.float32))
+    assert [shard.device for shard in y.addressable_shards] == chosen
+    close(y, np.arange(6, dtype=np.float32))
+
+
+def test_more_rows_than_devices():
+    with pytest.raises(ValueError) as error:
+        xpr.pmap(normalized, axis_name="i")(np.ones((9, 2)))
+    assert str(error.value).startswith(
+        "pmap: normalized is mapped over 9 rows, each on a device of its own, and there are 8: cpu:0"
+    )
+    assert "a vmap inside the pmap" in str(error.value) and "XPR_NUM_CPU_DEVICES=9" in str(error.value)
+    assert xpr.make_jaxpr(xpr.pmap(normalized, axis_name="i"))(np.ones((9, 2))).out_avals[0].shape == (9, 2)
+
+
+def test_callbacks_are_refused():
+    def noisy(x):
+        xpr.debug.print("{}", x)
+        return x
+
+    with pytest.raises(NotImplementedError, match="can't call Python functions"):
+        xpr.pmap(noisy)(EIGHT)
+
+
+def test_as_jax():
+    jax = jax_module()
+
+    def fun(library):
+        def each(x, w):
+            y = library.numpy.tanh(x @ w)
+            return y / library.lax.psum(y * y, "i"), library.lax.pmean(y, "i")
+
+        return each
+
+    def loss(library):
+        mapped = library.pmap(fun(library), axis_name="i", in_axes=(0, None), out_axes=(0, None))
+        return lambda x, w: sum((y**2).sum() for y in mapped(x, w))
+
+    x, w = floats(8, 3, 4), floats(4, 5, salt=2)
+    mine, theirs = (lib.pmap(fun(lib), axis_name="i", in_axes=(0, None))(x, w) for lib in (xpr, jax))
+    all_close(mine, [np.asarray(jax.block_until_ready(y)) for y in theirs])
+    gradient = jax.block_until_ready(jax.grad(loss(jax), (0, 1))(x, w))
+    all_close(xpr.grad(loss(xpr), (0, 1))(x, w), list(map(np.asarray, gradient)))

@@ -1,0 +1,149 @@
+"""shard_map: a function of the parts that each device has, as a function of whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from xpr import tree
+from xpr.api.boundary import boundary
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
+from xpr.config import settings
+from xpr.control.replication import differing
+from xpr.control.shard_map import Place
+from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer, context
+from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.source import describe_function
+from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
+from xpr.transforms.stage import stage
+
+
+def shard_map(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    mesh: Mesh,
+    in_specs: Any,
+    out_specs: Any,
+    axis_names: Collection[Any] = (),
+    check_vma: bool = True,
+) -> Any:
+    """Runs a function on every device of a mesh, on the parts that the device has of the arguments.
+
+    Collectives such as `lax.psum` communicate along the axes of the mesh. It differentiates: what is the same on
+    several devices has the sum of their derivatives.
+
+    Args:
+      f: takes and gives pytrees of arrays, of the shapes of the parts. Without it, `shard_map` is a decorator.
+      mesh: the devices.
+      in_specs: how arguments are cut: a `PartitionSpec`, or a pytree prefix of the tuple of arguments of those. What a
+        spec does not cut along an axis of the mesh every device along it gets.
+      out_specs: how results are put together of their parts, a pytree prefix of the result. What a spec does not cut
+        must be the same on all devices along that axis; one of them is taken.
+      axis_names: the axes along which the function tells devices apart, all if none is named. Along the others the
+        compiler cuts as it likes, and specs don't name them.
+      check_vma: whether to refuse results that may differ between devices which, by `out_specs`, have the same.
+    Raises:
+      ValueError: an axis can't be cut into equal parts, a spec names no such axis, or a result may differ where it must
+        not; the message names the argument or the result, and the spec.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> from xpr.sharding import PartitionSpec as P
+    >>> mesh = xpr.make_mesh((1,), ("x",))
+    >>> xpr.shard_map(lambda x: lax.psum(x.sum(), "x"), mesh=mesh, in_specs=P("x"), out_specs=P())(jnp.arange(4.0))
+    Array(6., dtype=float32)
+    """
+    if f is None:
+        return lambda fun: shard_map(
+            fun, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
+        )
+    if not callable(f):
+        raise TypeError(f"shard_map maps functions, and got {f!r}.")
+    fun: Callable[..., Any] = f
+    place = Place(mesh, _manual_axes(mesh, axis_names), check_vma)
+    known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec]]] = {}
+
+    def mapped(*args: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        specs = _flat_specs("in_specs", in_specs, structure, place)
+        avals = list(map(aval_of, leaves))
+        for i, (aval, spec) in enumerate(zip(avals, specs)):
+            if len(spec) > aval.ndim or any(n % count for n, count in zip(aval.shape, _cuts(place, spec, aval.ndim))):
+                name = f"argument {argument_names(fun, args, {})[i]} of {describe_function(fun)}"
+                NamedSharding(mesh, spec).check(aval.shape, "shard_map", name)
+        parts = list(map(place.part, avals, specs))
+        key = (settings.trace_key, context.axes, structure, *parts)
+        staged = known.get(key)
+        if staged is None:
+            flat = FlatFunction(fun, tree.structure((args, {})))
+            with place.in_scope():
+                closed = stage(flat, parts, signature_of("mapped with shard_map", fun, args, {}))
+            outs = _flat_specs("out_specs", out_specs, flat.out_tree, place)
+            staged = closed, flat.out_tree, outs
+            _check_results(fun, staged, specs, place)
+            if not any(isinstance(c, Tracer) for c in closed.consts):
+                known[key] = staged
+        closed, out_tree, outs = staged
+        return tree.unflatten(out_tree, place.bind(closed, leaves, specs, outs))
+
+    return named_like(boundary(mapped), fun)
+
+
+def _manual_axes(mesh: Mesh, axis_names: Collection[Any]) -> tuple[Any, ...]:
+    """The axes in the order of the mesh."""
+    unknown = [name for name in axis_names if name not in mesh.axis_names]
+    if unknown:
+        raise ValueError(f"shard_map: axis_names has {unknown[0]!r}, and the axes of the mesh are {mesh!r}.")
+    return tuple(name for name in mesh.axis_names if not axis_names or name in axis_names)
+
+
+def _cuts(place: Place, spec: PartitionSpec, ndim: int) -> tuple[int, ...]:
+    return NamedSharding(place.mesh, spec).cuts(ndim)
+
+
+def _flat_specs(what: str, specs: Any, structure: Any, place: Place) -> list[PartitionSpec]:
+    """The spec of each leaf."""
+    if isinstance(specs, PartitionSpec):
+        found: Sequence[Any] = [specs] * structure.num_leaves
+    else:
+        found = tree.flatten_prefix(specs, structure, f"shard_map {what}", is_leaf=_is_spec)
+    for spec in found:
+        if not isinstance(spec, PartitionSpec):
+            raise TypeError(f"shard_map: {what} holds {spec!r}, which is no PartitionSpec; P() cuts nothing.")
+        for name in [name for entry in spec for name in axes_of(entry)]:
+            if name not in place.axes:
+                raise ValueError(
+                    f"shard_map: {what} has {spec!r}, and {name!r} is none of the axes {place.axes} along which the "
+                    f"function tells devices apart, of {place.mesh!r}."
+                )
+        NamedSharding(place.mesh, spec)  # no axis twice
+    return list(found)
+
+
+def _is_spec(x: Any) -> bool:
+    return x is None or isinstance(x, PartitionSpec)
+
+
+def _check_results(fun: Callable[..., Any], staged: Any, in_specs: Sequence[PartitionSpec], place: Place) -> None:
+    """Raises ValueError where a result has too few axes for its spec, or may differ where it must not."""
+    closed, out_tree, out_specs = staged
+    blank = tree.unflatten(out_tree, range(out_tree.num_leaves))
+    names = [f"result{tree.keystr(path)} of {describe_function(fun)}" for path, _ in tree.leaves_with_path(blank)]
+    for name, aval, spec in zip(names, closed.out_avals, out_specs):
+        if len(spec) > aval.ndim:
+            raise ValueError(
+                f"shard_map: {name} has type {aval.str_short()}, with fewer axes than {spec!r} has entries."
+            )
+    if not place.check:
+        return
+    given = [frozenset(place.axes) - set(place.uncut(spec)) for spec in in_specs]
+    for name, found, spec in zip(names, differing(closed.jaxpr, given), out_specs):
+        wrong = [axis for axis in place.uncut(spec) if axis in found]
+        if wrong:
+            raise ValueError(
+                f"shard_map: {name} may differ between the devices along {wrong[0]!r}, and by {spec!r} of out_specs it "
+                f"is the same on all of them. Name {wrong[0]!r} in the spec, or reduce over it (lax.psum, lax.pmean, "
+                "lax.all_gather); or say check_vma=False, if it is the same for reasons that can't be seen."
+            )
