@@ -15,6 +15,7 @@
     ├── CarryMismatch                        (TypeError) a loop's body gives a carry of other types than it takes
     ├── BranchMismatch                       (TypeError) the branches of a conditional give different types
     ├── TreeMismatch                         (ValueError) two pytrees differ
+    ├── NotInvertible                        (ValueError) a function that `inverse` can't invert
     ├── CheckError                           (ValueError) what checkify found; checkify calls it JaxRuntimeError, too
     │   ├── FailedCheckError                 a `check` of the user's
     │   ├── NaNError                         (FloatingPointError)
@@ -46,6 +47,7 @@ __all__ = [
     "CarryMismatch",
     "BranchMismatch",
     "TreeMismatch",
+    "NotInvertible",
     "CheckError",
     "FailedCheckError",
     "NaNError",
@@ -139,6 +141,10 @@ class DivisionByZeroError(CheckError, ZeroDivisionError):
 
 class OOBError(CheckError, IndexError):
     """A computed index lies outside its array."""
+
+
+class NotInvertible(XprError, ValueError):
+    """A function that can't be inverted, or whose inverse's log-determinant isn't known."""
 
 
 class AxisNameError(XprError, NameError):

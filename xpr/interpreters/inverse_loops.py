@@ -1,0 +1,180 @@
+"""The inverses of conditionals whose predicate is known, and of loops over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.control.activity import reached_outputs, spread
+from xpr.control.cond import bind_cond, cond_p
+from xpr.control.scan import bind_scan, scan_p
+from xpr.control.scan_layout import layout_of
+from xpr.control.tracing import join_consts
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.interpreters.solving import INVERSES, Solution, Unknown, is_unknown, solve
+from xpr.primitives.shapes import full
+from xpr.transforms.stage import stage
+
+Flags = Sequence[bool]
+
+
+def _known(values: Sequence[Any]) -> list[Any]:
+    return [x for x in values if not is_unknown(x)]
+
+
+def _log_det_aval(jaxpr: Jaxpr) -> Any:
+    """The dtype that log-determinants of a jaxpr are summed in."""
+    return np.result_type(*(v.aval.dtype for v in jaxpr.outvars if v.aval.dtype.kind in "fV"), np.float32)
+
+
+def solved_jaxpr(jaxpr: Jaxpr, known_ins: Flags, known_outs: Flags, log_det: bool, what: str) -> ClosedJaxpr:
+    """The jaxpr from known arguments and known results to the other arguments, all results, and the log-determinant."""
+    avals = [v.aval for v, k in zip((*jaxpr.invars, *jaxpr.outvars), (*known_ins, *known_outs)) if k]
+    dtype = _log_det_aval(jaxpr)
+
+    def run(*args: Any) -> list[Any]:
+        given = iter(args)
+        ins = [next(given) if k else Unknown(v.aval) for v, k in zip(jaxpr.invars, known_ins)]
+        outs = [next(given) if k else Unknown(v.aval) for v, k in zip(jaxpr.outvars, known_outs)]
+        found, results, total = solve(jaxpr, ins, outs, log_det, lambda i: f"Argument {i} of {what}")
+        if any(map(is_unknown, results)):
+            results = eval_jaxpr(jaxpr, (), *found)
+        total = full((), 0, dtype) if total is None else total
+        return [*(x for x, k in zip(found, known_ins) if not k), *results, total]
+
+    return stage(run, avals)
+
+
+# -- cond
+
+
+def _cond(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Solution | str:
+    """The inverse of each branch, picked by the same index."""
+    index, *given = operands
+    if is_unknown(index):
+        return "Which branch was taken is not known."
+    if any(map(is_unknown, results)):
+        return "Not all of its results are known."
+    branches, known_ins = params["branches"], [not is_unknown(x) for x in given]
+    everything = [True] * len(results)
+    closed = [solved_jaxpr(b, known_ins, everything, log_det, "a branch of a cond") for b in branches]
+    consts, jaxprs = join_consts(closed)
+    found = bind_cond(tuple(jaxprs), index, [*consts, *_known(given), *results], {**params})
+    places = [i for i, k in enumerate(known_ins, 1) if not k]
+    return Solution(dict(zip(places, found)), lambda: found[-1])
+
+
+# -- scan
+
+
+def _scan(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Solution | str:
+    """Forwards where the first carry is known and rows are looked for, else backwards from the last carry."""
+    layout = layout_of(params)
+    consts, carry, _ = layout.operands(operands)
+    last, ys = layout.results(results)
+    if any(map(is_unknown, consts)):
+        return "What every step of it reads is not known."
+    if any(map(is_unknown, ys)):
+        return "Not all of its stacked results are known."
+    if not any(map(is_unknown, carry)):
+        return _rows(results, operands, log_det, params)
+    if any(is_unknown(x) and is_unknown(y) for x, y in zip(carry, last)):
+        return "Neither the first nor the last carry is known."
+    return _backwards(results, operands, log_det, params)
+
+
+def _rows(results: Sequence[Any], operands: Sequence[Any], log_det: bool, params: dict[str, Any]) -> Solution:
+    """A scan whose body finds its rows from the carry and the rows of the results."""
+    body, layout = params["jaxpr"], layout_of(params)
+    consts, carry, xs = layout.operands(operands)
+    ys = layout.results(results)[1]
+    known_xs = [not is_unknown(x) for x in xs]
+    k, n_unknown = len(carry), known_xs.count(False)
+    known_ins = [True] * (len(consts) + k) + known_xs
+    closed = solved_jaxpr(body, known_ins, [False] * k + [True] * len(ys), log_det, "the body of a scan")
+    inner = constvars_to_invars(closed)
+    found_rows, new_carry = inner.outvars[:n_unknown], inner.outvars[n_unknown : n_unknown + k]
+    step = inner.replace(outvars=[*new_carry, *found_rows, inner.outvars[-1]])
+    outs = bind_scan(step, [*closed.consts, *consts], carry, [*_known(xs), *ys], params)
+    places = [len(consts) + k + i for i, known in enumerate(known_xs) if not known]
+    last = {i: x for i, x in enumerate(outs[:k]) if is_unknown(results[i])}
+    return Solution(dict(zip(places, outs[k:])), lambda: outs[-1], last)
+
+
+def _backwards(
+    results: Sequence[Any], operands: Sequence[Any], log_det: bool, params: dict[str, Any]
+) -> Solution | str:
+    """A scan in the other direction. Carries that depend on nothing unknown, counters, are computed beforehand."""
+    body, layout = params["jaxpr"], layout_of(params)
+    consts, carry, xs = layout.operands(operands)
+    last, ys = layout.results(results)
+    k, nc = len(carry), len(consts)
+    known_xs = [not is_unknown(x) for x in xs]
+
+    def reached(flags: tuple[bool, ...]) -> list[bool]:
+        return reached_outputs(body, (*[False] * nc, *flags, *(not known for known in known_xs)), False)[:k]
+
+    moving = spread(tuple(map(is_unknown, carry)), reached)
+    if any(m and is_unknown(y) for m, y in zip(moving, last)):
+        return "The last carry is not known."
+    if any(m and not is_unknown(x) for m, x in zip(moving, carry)):
+        return "Its first carry is known in part, and the rest of it mixes with that."
+    counters = _counters(body, consts, carry, xs, moving, params)
+    known_ins = [True] * nc + [not m for m in moving] + known_xs
+    closed = solved_jaxpr(body, known_ins, [*moving, *[True] * len(ys)], log_det, "the body of a scan")
+    inner, shift = constvars_to_invars(closed), len(closed.consts)
+    n_counters, n_known = k - sum(moving), sum(known_xs)
+    own = inner.invars[: shift + nc]
+    counter_vars = inner.invars[shift + nc : shift + nc + n_counters]
+    x_vars = inner.invars[shift + nc + n_counters : shift + nc + n_counters + n_known]
+    rest = inner.invars[shift + nc + n_counters + n_known :]
+    carry_vars, y_vars = rest[: sum(moving)], rest[sum(moving) :]
+    outs = inner.outvars[: sum(moving) + known_xs.count(False)]
+    step = inner.replace(
+        invars=[*own, *carry_vars, *counter_vars, *x_vars, *y_vars], outvars=[*outs, inner.outvars[-1]]
+    )
+    end = [y for y, m in zip(last, moving) if m]
+    rows = [*counters, *_known(xs), *ys]
+    found = bind_scan(step, [*closed.consts, *consts], end, rows, {**params, "reverse": not params["reverse"]})
+    places = [nc + i for i, m in enumerate(moving) if m]
+    places += [nc + k + i for i, known in enumerate(known_xs) if not known]
+    return Solution(dict(zip(places, found)), lambda: found[-1])
+
+
+def _counters(
+    body: Jaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], moving: Flags, params: dict[str, Any]
+) -> list[Any]:
+    """The values, before each step, of the carries that do not move with what is unknown."""
+    still = [x for x, m in zip(carry, moving) if not m]
+    if not still:
+        return []
+    nc, k = len(consts), len(carry)
+    stand_ins = [v.aval for v in body.invars]
+
+    def step(*args: Any) -> list[Any]:
+        given = iter(args[nc : nc + len(still)])
+        rows = iter(args[nc + len(still) :])
+        full_carry = [_nothing(a) if m else next(given) for a, m in zip(stand_ins[nc : nc + k], moving)]
+        full_rows = [_nothing(a) if is_unknown(x) else next(rows) for a, x in zip(stand_ins[nc + k :], xs)]
+        outs = eval_jaxpr(body, (), *args[:nc], *full_carry, *full_rows)
+        return [*(x for x, m in zip(outs[:k], moving) if not m), *args[nc : nc + len(still)]]
+
+    rows = _known(xs)
+    avals = [*map(aval_of, consts), *map(aval_of, still), *(_row(aval_of(x)) for x in rows)]
+    closed = stage(step, avals)
+    outs = bind_scan(constvars_to_invars(closed), [*closed.consts, *consts], still, rows, params)
+    return outs[len(still) :]
+
+
+def _row(aval: ShapedArray) -> ShapedArray:
+    return aval.update(shape=aval.shape[1:])
+
+
+def _nothing(aval: ShapedArray) -> Any:
+    return full(aval.shape, 0, aval.dtype)
+
+
+INVERSES.update({cond_p: _cond, scan_p: _scan})
