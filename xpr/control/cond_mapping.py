@@ -37,6 +37,7 @@ from xpr.primitives.extremes import argmax
 from xpr.primitives.placing import select
 from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import broadcast_in_dim
+from xpr.primitives.work import operations
 from xpr.transforms.batch import names_in
 
 WAYS = (None, "select", "branch")
@@ -96,22 +97,14 @@ def _work_of(eqn: JaxprEqn) -> float:
     return sum(v.aval.size for v in (*eqn.invars, *eqn.outvars))
 
 
-def _work_of_product(eqn: JaxprEqn) -> float:
-    """Every entry of the result is a sum of as many products as one operand has entries along contracted axes."""
-    (contracted, _), _ = eqn.params["dimension_numbers"]
-    return eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[axis] for axis in contracted)
-
-
-def _work_of_convolution(eqn: JaxprEqn) -> float:
-    """Every entry of the result is a sum over the kernel of one output feature."""
-    kernel = eqn.invars[1].aval
-    features = kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
-    return eqn.outvars[0].aval.size * kernel.size / max(features, 1)
+def _multiplications(eqn: JaxprEqn) -> float:
+    """A product or a convolution multiplies as often as it adds."""
+    return operations(eqn) / 2
 
 
 _SPECIAL: dict[str, Callable[[JaxprEqn], float]] = {
-    "dot_general": _work_of_product,
-    "conv_general_dilated": _work_of_convolution,
+    "dot_general": _multiplications,
+    "conv_general_dilated": _multiplications,
     "cond": lambda eqn: max(map(work, eqn.params["branches"])),
     "while_fold": lambda eqn: math.inf,
 }

@@ -23,6 +23,7 @@ written. `lower_as(*args, **params)` is a traceable function to lower in place o
 `thread(jaxpr)` is the version from (state, arguments) to (state, results).
 `split(eqn, is_known) -> (known, unknown)` halves an equation of which some operands are known, see
 transforms/partial_eval.py. `commutative` says that two operands may be swapped.
+`flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/work.py.
 `effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
 `mesh(**params)` is the mesh of devices that an operation spreads its operands over.
 """
@@ -103,7 +104,7 @@ class Primitive:
 
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
-        "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative",
+        "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
         "mesh", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
@@ -133,6 +134,7 @@ class Primitive:
         threaded: Rule | None = None,
         any_params: bool = False,
         commutative: bool = False,
+        flops: Callable[..., int] | None = None,
         mesh: Callable[..., Any] | None = None,
     ):
         self.name = name
@@ -145,6 +147,7 @@ class Primitive:
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
         self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
+        self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         self.any_params = any_params  # may be numbers of several types, which equality alone does not tell apart
         self.typed: dict[Any, list[ShapedArray]] = {}

@@ -24,3 +24,5 @@ from xpr.transforms.inline import inline_calls as inline_calls
 from xpr.transforms.partial_eval import partial_eval as partial_eval
 from xpr.transforms.patterns import Rule as Rule
 from xpr.transforms.rewrite import rewrite as rewrite
+from xpr.jaxpr.costs import Cost as Cost
+from xpr.jaxpr.costs import cost as cost

@@ -338,6 +338,14 @@ def _batch_both(size: int, lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, param
     return [_cut(out, out_spec[1], size, -1)], [out_spec[1]]
 
 
+def _conv_flops(
+    operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, dimension_numbers: Any, **params: Any
+) -> int:
+    """Each entry of the result is a sum over the kernel of one output feature; the padding counts."""
+    kernel = operands[1]
+    return 2 * results[0].size * kernel.size // max(kernel.shape[dimension_numbers.rhs_spec[0]], 1)
+
+
 conv_general_dilated_p = register(
     Primitive(
         "conv_general_dilated",
@@ -347,6 +355,7 @@ conv_general_dilated_p = register(
         jvp=Unsupported("it is set below"),
         transpose=_conv_transpose,
         batch=_conv_batch,
+        flops=_conv_flops,
     )
 )
 conv_general_dilated_p.jvp = bilinear_jvp(conv_general_dilated_p)

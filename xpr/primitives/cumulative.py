@@ -21,6 +21,7 @@ from xpr.primitives.elementwise import NOT_LINEAR, eq, exp, gt, is_finite, lt, m
 from xpr.primitives.placing import pad, select, slice_in_dim
 from xpr.primitives.scans import Scan, carried_in, linear_recurrence, lower_scan, shifted
 from xpr.primitives.shapes import full, linear_jvp
+from xpr.primitives.work import per_operand
 
 # -- What the family shares
 
@@ -99,6 +100,7 @@ def cumulative(
             transpose=transpose or Unsupported(NOT_LINEAR),
             batch=batch,
             exact=exact,
+            flops=per_operand,
         )
     )
     if jvp is None:

@@ -204,6 +204,14 @@ def _batched_numbers(numbers: Numbers, ndims: tuple[int, int], dims: tuple[int |
     return ((lc, rc), (lb, rb)), place
 
 
+def _dot_general_flops(
+    operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, dimension_numbers: Any, **params: Any
+) -> int:
+    """Each entry of the result is a sum of as many products as the contracted axes have places."""
+    (contracted, _), _ = dimension_numbers
+    return 2 * results[0].size * math.prod(operands[0].shape[axis] for axis in contracted)
+
+
 dot_general_p = register(
     Primitive(
         "dot_general",
@@ -213,6 +221,7 @@ dot_general_p = register(
         jvp=Unsupported("it is set below"),
         transpose=_dot_general_transpose,
         batch=_dot_general_batch,
+        flops=_dot_general_flops,
     )
 )
 dot_general_p.jvp = bilinear_jvp(dot_general_p)

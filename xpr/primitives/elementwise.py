@@ -20,6 +20,7 @@ from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, short_name
 from xpr.primitives.placing import select, select_n
 from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum, to_front
+from xpr.primitives.work import per_result
 
 ZERO = "zero"  # a derivative that vanishes wherever it exists
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
@@ -198,6 +199,7 @@ def elementwise(
             batch=Unsupported("it is set below"),
             exact=exact,
             commutative=commutative,
+            flops=per_result,
         )
     )
     primitive.jvp = _chain(primitive, partials)
@@ -502,10 +504,16 @@ def _integer_pow_reference(x: Any, *, y: int) -> Any:
     return np.power(x, y)
 
 
+def _integer_pow_flops(operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, y: int) -> int:
+    """Squarings and products, and a division where `y` is negative."""
+    return results[0].size * builtins.max(y.bit_length() + y.bit_count() - 2 + (y < 0), 0)
+
+
 integer_pow_p = elementwise(
     "integer_pow", lowers_to=_integer_pow_lower, reference=_integer_pow_reference,
     partials=[lambda t, x, out, *, y: mul(t, mul(scalar(y, x), integer_pow(x, y - 1))) if y else mul(t, scalar(0, t))],
 )  # fmt: skip
+integer_pow_p.flops = _integer_pow_flops
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -1050,6 +1058,7 @@ convert_element_type_p = register(
         transpose=_convert_transpose,
         batch=_convert_batch,
         exact=True,
+        flops=per_result,
     )
 )
 
@@ -1159,4 +1168,5 @@ copy_p = linear_unary(
     "copy", over=ANY, back=lambda ct, aval: ct,
     lowers_to=lambda b, operands, avals: operands, reference=np.array, exact=True,
 )  # fmt: skip
+copy_p.flops = None
 copy = function_of(copy_p, "The array itself, as a new array.")

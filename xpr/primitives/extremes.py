@@ -16,6 +16,7 @@ from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.elementwise import NOT_LINEAR
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.shapes import kept_dim, reduced, shifted_axes
+from xpr.primitives.work import per_operand
 
 # -- Typing
 
@@ -146,6 +147,7 @@ def place_of_extreme(
             batch=batch,
             exact=True,
             faster_in_numpy=_faster_in_numpy,
+            flops=per_operand,
         )
     )
     return primitive

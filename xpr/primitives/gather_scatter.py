@@ -31,6 +31,7 @@ from xpr.primitives.windows import (
     fill_of,
     shifted,
 )
+from xpr.primitives.work import per_update
 
 
 def _batched_numbers(
@@ -313,6 +314,7 @@ def scattering(
             batch=scatter_batch(lambda *args, **params: primitive.bind(*args, **params)),
             exact=True,
             hazard=(INDEX, _scatter_hazard),
+            flops=per_update if operation else None,
         )
     )
     return primitive

@@ -15,6 +15,7 @@ from xpr.backend.stablehlo import Builder, Value, int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.primitives.shapes import broadcast_in_dim, full, instantiate, mapped_to, reduce_sum, structural, to_front
+from xpr.primitives.work import per_result
 
 # -- select_n: entry by entry, the `which`-th of the cases. `which` is boolean for two cases, int32 for more, and of the
 # cases' shape or a scalar.
@@ -105,6 +106,7 @@ select_n_p = register(
         transpose=_select_transpose,
         batch=_select_batch,
         exact=True,
+        flops=per_result,
     )
 )
 

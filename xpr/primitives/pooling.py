@@ -33,6 +33,7 @@ from xpr.primitives.pooling_lowering import (
 )
 from xpr.primitives.shapes import broadcast_in_dim, linear_jvp, mapped_to, reshape
 from xpr.primitives.sliding import canonical_pads, canonical_steps, dilated
+from xpr.primitives.work import per_window
 
 # -- What the family shares
 
@@ -111,6 +112,7 @@ def window_reduction(
             transpose=transpose,
             batch=batch,
             exact=exact,
+            flops=per_window,
         )
     )
     return primitive

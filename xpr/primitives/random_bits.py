@@ -36,6 +36,7 @@ from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.placing import broadcasted_iota, slice_, slice_in_dim
 from xpr.primitives.shapes import reshape, squeeze
 from xpr.primitives.special import erf_inv
+from xpr.primitives.work import several
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # for four rounds and the next four, in turn
 PARITY = 0x1BD11BDA  # keeps a key of zeros from leaving the words as they are
@@ -134,6 +135,7 @@ threefry2x32_p = register(
         batch=Unsupported("it is set below"),
         multiple_results=True,
         exact=True,
+        flops=several(115),  # 20 rounds of 5, five injections of the key of 3
     )
 )
 _batch_one = batch_elementwise(threefry2x32_p)

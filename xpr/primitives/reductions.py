@@ -29,6 +29,7 @@ from xpr.primitives.shapes import (
     shifted_axes,
     transpose,
 )
+from xpr.primitives.work import per_operand
 
 # -- What the family shares
 
@@ -100,6 +101,7 @@ def reduction(
             batch=batch,
             exact=exact,
             faster_in_numpy=_reduces_long_stretches,
+            flops=per_operand,
         )
     )
     return primitive

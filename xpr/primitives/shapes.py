@@ -17,6 +17,7 @@ from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives.reduction_lowering import lower_reduction
+from xpr.primitives.work import per_operand
 
 # -- What the family shares
 
@@ -35,7 +36,15 @@ def linear_jvp(primitive: Primitive) -> Callable[..., Any]:
 
 
 def structural(
-    name: str, *, abstract: Any, reference: Any, lower: Any, transpose: Any, batch: Any, exact: bool = True
+    name: str,
+    *,
+    abstract: Any,
+    reference: Any,
+    lower: Any,
+    transpose: Any,
+    batch: Any,
+    exact: bool = True,
+    flops: Callable[..., int] | None = None,
 ) -> Primitive:
     """A primitive linear in its one operand.
 
@@ -53,6 +62,7 @@ def structural(
             transpose=lambda cts, operands, **params: [transpose(cts[0], operands[0].aval, **params)],
             batch=lambda size, values, dims, **params: _one(batch(size, values[0], dims[0], **params)),
             exact=exact,
+            flops=flops,
         )
     )
     primitive.jvp = linear_jvp(primitive)
@@ -371,6 +381,7 @@ reduce_sum_p = structural(
     transpose=_sum_transpose,
     batch=lambda size, x, dim, *, axes: (reduce_sum(x, shifted_axes(axes, dim)), kept_dim(axes, dim)),
     exact=False,
+    flops=per_operand,
 )
 
 

@@ -21,6 +21,7 @@ from xpr.primitives.gather_scatter import gather_p
 from xpr.primitives.placing import broadcasted_iota
 from xpr.primitives.shapes import expand_dims, full, mapped_to
 from xpr.primitives.windows import PROMISE_IN_BOUNDS, GatherDimensionNumbers
+from xpr.primitives.work import sorting
 
 
 def _read_rows(x: Any, indices: Any, axis: int) -> Any:
@@ -127,6 +128,7 @@ sort_p = register(
         multiple_results=True,
         exact=True,
         faster_in_numpy=lambda avals, **params: True,  # up to 20 times, for one operand; up to 6, for several
+        flops=sorting,
     )
 )
 
@@ -258,6 +260,7 @@ top_k_p = register(
         batch=_top_k_batch,
         multiple_results=True,
         exact=True,
+        flops=sorting,
     )
 )
 

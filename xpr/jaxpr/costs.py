@@ -1,0 +1,194 @@
+"""cost : (a -> b) -> a -> Cost. What a program takes: operations, bytes, memory, equation by equation and line by line.
+
+It is read off the jaxpr, from the types of operands and results, and nothing is compiled or run. What loops hold counts
+as often as they run, and of a cond's branches the one counts that takes most operations. A `while`, of which no one
+knows how long it goes on, counts as one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from xpr.api.staging import trace_function
+from xpr.control.memory import predict_memory
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, subjaxprs
+from xpr.core.source import Source, describe_function, summarize, text_of
+from xpr.primitives.work import operations
+
+SHOWN = 20  # lines of a table
+
+
+class EquationCost(NamedTuple):
+    """What all runs of one equation take, which are `times` many; `line` is where it comes from."""
+
+    equation: JaxprEqn
+    times: int
+    flops: int
+    bytes: int
+    line: str
+
+
+class LineCost(NamedTuple):
+    """What the equations that come from one line of source take."""
+
+    flops: int
+    bytes: int
+    equations: int
+    text: str
+
+
+class Cost:
+    """What a program takes; as text, a table of the lines that take most.
+
+    Attributes:
+      flops: operations. A sum, a comparison and an exponential are one each; moving data takes none.
+      bytes: what all equations read and write. A compiler fuses equations, so that a program moves less.
+      peak_memory: the most bytes in use at a time, arguments and results included, as XLA is expected to lay it out.
+      by_equation: an `EquationCost` for each equation that holds no others, in order.
+      by_line: for each line of source, as `file.py:12 (function)`, a `LineCost`.
+      endless: how many loops there are whose length is unknown.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, name: str):
+        self.name = name
+        self.peak_memory = predict_memory(jaxpr).peak
+        self.by_equation: list[EquationCost] = []
+        self.by_line: dict[str, LineCost] = {}
+        self.endless = 0
+        lines = _Lines()
+        for inner, times in _runs(jaxpr):
+            for eqn in inner.eqns:
+                if not _is_holder(eqn):
+                    flops, moved = operations(eqn), _bytes_of(eqn)
+                    self.by_equation.append(EquationCost(eqn, times, times * flops, times * moved, lines(eqn.source)))
+                elif "cond_jaxpr" in eqn.params:
+                    self.endless += 1
+        self.flops = sum(each.flops for each in self.by_equation)
+        self.bytes = sum(each.bytes for each in self.by_equation)
+        for each in self.by_equation:
+            flops, moved, count, text = self.by_line.get(each.line) or (0, 0, 0, text_of(each.equation.source))
+            self.by_line[each.line] = LineCost(flops + each.flops, moved + each.bytes, count + 1, text)
+
+    def __str__(self) -> str:
+        total = f"{_short(self.flops)} operations, {_short(self.bytes)}B read and written"
+        rows = [f"{self.name}: {total}, peak memory {_short(self.peak_memory)}B"]
+        if self.endless:
+            rows.append(f"  ({self.endless} loop{'s' * (self.endless > 1)} of unknown length: one step counted)")
+        ordered = sorted(self.by_line.items(), key=lambda item: -item[1].flops)
+        rows.append("operations   share     bytes  equations  line")
+        for line, each in ordered[:SHOWN]:
+            figures = f"{_short(each.flops):>10} {each.flops / max(self.flops, 1):7.1%} {_short(each.bytes):>8}B"
+            rows.append(f"{figures} {each.equations:10}  {line}  {each.text}")
+        if len(ordered) > SHOWN:
+            rows.append(f"and {len(ordered) - SHOWN} lines more")
+        return "\n".join(row.rstrip() for row in rows)
+
+    __repr__ = __str__
+
+
+def cost(fun: Callable[..., Any]) -> Callable[..., Cost]:
+    """A function of the same arguments that says what `fun` takes: operations, bytes and memory.
+
+    Args:
+      fun: takes and gives pytrees of arrays; it is traced. Its arguments may be anything with a shape and a dtype.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> total = xpr.jaxpr.cost(lambda a, b: jnp.tanh(a @ b))(jnp.ones((10, 20)), jnp.ones((20, 30)))
+    >>> total.flops, total.bytes, total.peak_memory
+    (12300, 6800, 5600)
+    """
+
+    def of(*args: Any, **kwargs: Any) -> Cost:
+        closed, _ = trace_function(fun, args, kwargs, "staged by cost")
+        return Cost(closed.jaxpr, describe_function(fun))
+
+    return of
+
+
+def _bytes_of(eqn: JaxprEqn) -> int:
+    return sum([_bytes(v.aval) for v in eqn.invars]) + sum([_bytes(v.aval) for v in eqn.outvars])
+
+
+def _bytes(aval: ShapedArray) -> int:
+    return aval.size * aval.dtype.itemsize
+
+
+def _short(number: float) -> str:
+    """`12.3 k`, with the prefixes of the SI."""
+    for prefix in ("", "k", "M", "G", "T"):
+        if abs(number) < 999.5:
+            return f"{number:.3g} {prefix}"
+        number /= 1000
+    return f"{number:.3g} P"
+
+
+class _Lines:
+    """The texts of lines, each worked out once."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, str] = {}
+
+    def __call__(self, source: Source | None) -> str:
+        key = source and (id(source[0]), source[1])
+        line = self.known.get(key)
+        if line is None:
+            line = self.known[key] = summarize(source)
+        return line
+
+
+# -- How often what is run
+
+
+def _is_holder(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.call and next(subjaxprs(eqn), None) is not None
+
+
+def _runs(jaxpr: Jaxpr) -> Iterator[tuple[Jaxpr, int]]:
+    """The jaxpr and all that are run inside it, each once, with how often it is run; those that hold others first."""
+    order: list[Jaxpr] = []
+    seen: set[int] = set()
+
+    def visit(inner: Jaxpr) -> None:
+        seen.add(id(inner))
+        for eqn in inner.eqns:
+            if eqn.primitive.call:
+                for held, _ in _held(eqn):
+                    if id(held) not in seen:
+                        visit(held)
+        order.append(inner)
+
+    visit(jaxpr)
+    times = {id(jaxpr): 1}
+    for inner in reversed(order):
+        own = times[id(inner)]
+        yield inner, own
+        for eqn in inner.eqns:
+            if eqn.primitive.call:
+                for held, often in _held(eqn):
+                    times[id(held)] = times.get(id(held), 0) + own * often
+
+
+def _held(eqn: JaxprEqn) -> list[tuple[Jaxpr, int]]:
+    """The jaxprs that an equation runs, and how often."""
+    params = eqn.params
+    held = list(subjaxprs(eqn))
+    if "branches" in params:
+        return [(max(held, key=_total), 1)]
+    if "jaxprs" in params:  # of a linear equation: how to solve it, among what transformations need
+        return [(params["jaxprs"].solve, 1)]
+    if "update_jaxpr" in params:
+        return [(params["update_jaxpr"], eqn.invars[-1].aval.size)]
+    often = params.get("length", params.get("axis_size", 1))
+    return [(inner, often) for inner in held]
+
+
+def _total(jaxpr: Jaxpr) -> int:
+    """All operations of a jaxpr; remembered with it."""
+    if "operations" not in jaxpr.memo:
+        jaxpr.memo["operations"] = sum(
+            sum(times * _total(inner) for inner, times in _held(eqn)) if _is_holder(eqn) else operations(eqn)
+            for eqn in jaxpr.eqns
+        )
+    return jaxpr.memo["operations"]
