@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import deep, dispatch, eager, loops, memory, models, numpy_ops, programs, staging, startup
+from benchmarks import deep, dispatch, eager, loops, memory, models, numpy_ops, passes, programs, staging, startup
 from benchmarks.measure import load_libraries, measure
 from benchmarks.table import header, line, summary, write_json
 
@@ -14,6 +14,7 @@ GROUPS = {
     "dispatch": dispatch.CASES,
     "startup": startup.CASES,
     "loops": loops.CASES,
+    "passes": passes.CASES,
     "models": models.CASES,
     "deep": deep.CASES,
     "memory": memory.CASES,

@@ -1,0 +1,93 @@
+"""Passes over a program of 100,000 equations, by the equation; and what rerolling saves a compiler."""
+
+import gc
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Call, Case, Library, Sample, cold
+from benchmarks.models import BUILDS, matrix, normalize
+
+EQUATIONS = 100_000
+LAYERS, WIDTH = 48, 64
+
+
+@cache
+def program(library: Library) -> Any:
+    """A chain that repeats itself every eight equations, of elementwise operations and others."""
+    lax = library.lax
+
+    def chain(x, w):
+        for _ in range(EQUATIONS // 8):
+            y = lax.add(lax.mul(lax.sin(x), w), lax.mul(x, x))
+            x = lax.reshape(lax.broadcast_in_dim(lax.sub(y, w), (1, 3), (1,)), (3,))
+            x = lax.integer_pow(x, 2)
+        return x
+
+    return library.make_jaxpr(chain)(np.ones(3, np.float32), np.ones(3, np.float32))
+
+
+def by_equation(make_pass: Callable[[Library], Callable[[Any], Any]]) -> Callable[[Library], Sample]:
+    """The seconds that a pass takes, divided by the number of equations; nothing is remembered between samples."""
+
+    def sampler(library: Library) -> Sample:
+        closed, run = program(library), make_pass(library)
+
+        def sample() -> float:
+            forgetful = closed.replace(jaxpr=closed.jaxpr.replace())
+            gc.collect()
+            gc.disable()
+            start = time.perf_counter()
+            run(forgetful)
+            taken = time.perf_counter() - start
+            gc.enable()
+            return taken / len(closed.eqns)
+
+        return sample
+
+    return sampler
+
+
+def simplification(library: Library) -> Callable[[Any], Any]:
+    """Rules of which one matches at every eighth equation, and one nowhere."""
+    lax, jnp = library.lax, library.numpy
+    rules = [
+        (lambda x: lax.integer_pow(x, 2), lambda x: lax.mul(x, x)),
+        (lambda x: jnp.log(jnp.exp(x)), lambda x: x),
+    ]
+    return library.jaxpr.rewrite(rules)
+
+
+def deep_network(library: Library) -> Call:
+    """The gradient of a network of 48 layers, written out by Python and rerolled where the library can."""
+    rng = np.random.default_rng(0)
+    layers = [{"in": matrix(rng, WIDTH, WIDTH), "out": matrix(rng, WIDTH, WIDTH)} for _ in range(LAYERS)]
+    x = rng.normal(size=(16, WIDTH)).astype(np.float32)
+    scale = 1 + next(BUILDS) / 1024
+
+    def loss(layers, x):
+        for layer in layers:
+            x = x + library.nn.gelu(normalize(library, x) @ layer["in"]) @ layer["out"]
+        return scale * (x**2).mean()
+
+    step = library.jit(library.grad(getattr(library, "reroll", lambda fun: fun)(loss)))
+    return lambda: step(layers, x)
+
+
+PASSES: dict[str, Callable[[Library], Callable[[Any], Any]]] = {
+    "dce": lambda library: library.jaxpr.dce,
+    "cse": lambda library: library.jaxpr.cse,
+    "fold_constants": lambda library: library.jaxpr.fold_constants,
+    "inline_calls": lambda library: library.jaxpr.inline_calls,
+    "partial_eval": lambda library: lambda closed: library.jaxpr.partial_eval(closed, [False, True]),
+    "reroll": lambda library: library.jaxpr.reroll,
+    "rewrite": simplification,
+}
+
+CASES = [
+    *(Case(f"{name}, by the equation", by_equation(make), with_jax=False) for name, make in PASSES.items()),
+    Case(f"gradient of {LAYERS} layers, rerolled, first call", cold(deep_network), target=2),
+]
