@@ -21,7 +21,7 @@ FLOORS = [
     ("errors",), ("config",), ("dtypes",), ("tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
     ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("api",), ("interpreters",),
     ("lax",), ("extend",), ("inspect",), ("jaxpr",),
-    ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify", "sharding"),
+    ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify", "doctor", "sharding"),
     ("testing",), ("",), ("demo",),
 ]  # fmt: skip
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}

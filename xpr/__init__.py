@@ -14,6 +14,7 @@ from xpr import lax as lax
 from xpr import numpy as numpy
 from xpr import tree as tree
 from xpr import tree_util as tree_util
+from xpr.api.doctor import doctor as doctor
 from xpr.api.grad import grad as grad
 from xpr.api.grad import hessian as hessian
 from xpr.api.grad import jacfwd as jacfwd

@@ -52,7 +52,7 @@ from xpr.transforms.stage import StageTrace, stage
 
 
 class Layout:
-    """How arguments and results of a program lie on the devices of a mesh; None where nobody says."""
+    """How constants and arguments, and results of a program lie on the devices of a mesh; None where nobody says."""
 
     __slots__ = ("mesh", "inputs", "outputs")
 
@@ -90,10 +90,9 @@ class Traced:
         jaxpr = self.jaxpr.jaxpr
         if layout is None:
             mesh = mesh_of(jaxpr)
-            layout = Layout(mesh, [None] * len(jaxpr.invars), [None] * len(jaxpr.outvars)) if mesh else None
+            layout = Layout(mesh, [None] * (shift + len(jaxpr.invars)), [None] * len(jaxpr.outvars)) if mesh else None
         if layout is None:
             return Lowered(self, lower_jaxpr(jaxpr, device.platform, donated), device)
-        layout = Layout(layout.mesh, [*[None] * shift, *layout.inputs], layout.outputs)
         module = lower_partitioned(jaxpr, layout.mesh, layout.inputs, layout.outputs, donated)
         return Lowered(self, module, device, layout)
 
@@ -540,11 +539,12 @@ class JitFunction:
         """
         asked_in, asked_out = self.asked(traced)
         there = shardings_of(leaves) if leaves else [None] * len(asked_in)
-        found = [*asked_in, *asked_out, device]
+        constants = shardings_of(traced.jaxpr.consts)
+        found = [*asked_in, *asked_out, device, *constants]
         mesh = next((each.mesh for each in found if type(each) is NamedSharding), None) or mesh_of(traced.jaxpr.jaxpr)
         if mesh is None:
             return None
-        return Layout(mesh, [want or have for want, have in zip(asked_in, there)], asked_out)
+        return Layout(mesh, [*constants, *(want or have for want, have in zip(asked_in, there))], asked_out)
 
     def asked(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
         """What `in_shardings` and `out_shardings` say of each argument and result."""

@@ -1,0 +1,106 @@
+"""Meshes, specs and shardings on one device; and on eight, in a process of its own. The number of CPU devices."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests import eight_devices
+from xpr.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from xpr.sharding import PartitionSpec as P
+
+
+def line():
+    return Mesh(xpr.devices()[:1], "x")
+
+
+def test_on_eight_devices():
+    eight_devices.run("sharding_cases.py")
+
+
+def test_one_device():
+    mesh = xpr.make_mesh((1, 1), ("x", "y"))
+    x = xpr.device_put(np.ones((3, 2), np.float32), NamedSharding(mesh, P("x")))
+    assert x.sharding == NamedSharding(mesh, P("x")) and x.device == x.sharding
+    np.testing.assert_array_equal(xpr.jit(lambda x: x + 1)(x) + x, np.full((3, 2), 3))
+    np.testing.assert_array_equal(xpr.shard_map(jnp.abs, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(-x), x)
+    assert jnp.ones(2).sharding == SingleDeviceSharding(xpr.devices()[0])
+    assert jnp.ones(2).addressable_data(0).shape == (2,)
+
+
+def test_texts():
+    assert repr(P("x", None, ("y", "z"))) == "P('x', None, ('y', 'z'))" and repr(P("x")) == "P('x',)"
+    mesh = line()
+    assert repr(NamedSharding(mesh, P("x"))) == "NamedSharding(mesh=Mesh('x': 1), spec=P('x',))"
+    assert mesh == Mesh(np.array(xpr.devices()[:1]), ("x",)) and hash(mesh) == hash(line())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: Mesh(xpr.devices()[:1], ("x", "y")), ValueError, "needs 1 axis names"),
+        (lambda: Mesh(xpr.devices()[:1] * 2, "x"), ValueError, "a device occurs twice"),
+        (lambda: Mesh([xpr.devices()[:1]], ("x", "x")), ValueError, "an axis name occurs twice"),
+        (lambda: NamedSharding(line(), P("y")), ValueError, "names 'y', and the axes of the mesh"),
+        (lambda: NamedSharding(line(), "x"), TypeError, "is no PartitionSpec"),
+        (lambda: NamedSharding(3, P()), TypeError, "3 is no Mesh"),
+        (lambda: xpr.jit(jnp.sin, in_shardings=P("x"))(1.0), TypeError, "write NamedSharding(mesh, spec)"),
+        (lambda: xpr.shard_map(jnp.sin, mesh=line(), in_specs=None, out_specs=P())(1.0), TypeError,
+         "in_specs holds None"),
+        (lambda: xpr.shard_map(jnp.sin, mesh=line(), in_specs=P(), out_specs=P(), axis_names={"y"}),
+         ValueError, "axis_names has 'y'"),
+        (lambda: xpr.config.update("num_cpu_devices", 0), ValueError, "num_cpu_devices is a positive integer"),
+    ],
+)  # fmt: skip
+def test_messages(call, error, message):
+    with pytest.raises(error) as raised:
+        call()
+    assert message in str(raised.value)
+
+
+def printed(code, **environment):
+    kept = {name: value for name, value in os.environ.items() if name not in ("XPR_NUM_CPU_DEVICES", "XLA_FLAGS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**kept, **environment},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_number_of_cpu_devices():
+    code = """
+import xpr
+xpr.config.update("num_cpu_devices", 3)
+print(xpr.device_count("cpu"))
+xpr.config.update("num_cpu_devices", 3)
+try:
+    xpr.config.update("num_cpu_devices", 4)
+except RuntimeError as error:
+    print(error, xpr.config.num_cpu_devices)
+"""
+    assert printed(code) == (
+        "3\nnum_cpu_devices can't become 4: the CPU is in use already, with 3 devices. Set it before anything is "
+        "computed, right after `import xpr`, or with XPR_NUM_CPU_DEVICES. 3"
+    )
+    assert printed("import xpr; print(xpr.device_count('cpu'))", XPR_NUM_CPU_DEVICES="5") == "5"
+    assert printed("import xpr; print(xpr.device_count('cpu'))") == "1"
+
+
+def test_doctor(capsys):
+    xpr.doctor()
+    text = capsys.readouterr().out
+    assert [line.split()[0] for line in text.splitlines() if not line.startswith(" ")] == [
+        "xpr", "packages", "cpu", "gpu", "default", "settings", "environ", "trial",
+    ]  # fmt: skip
+    assert "a compiled program gave 16, as it should" in text
+    done = subprocess.run([sys.executable, "-m", "xpr.doctor"], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[0] == text.splitlines()[0] and not done.stderr
