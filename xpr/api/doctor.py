@@ -63,7 +63,8 @@ def _platform_of(name: str) -> list[str]:
 
 
 def _default() -> list[str]:
-    why = f"the first of XPR_PLATFORMS={settings.platforms}" if settings.platforms else "chosen by itself: the GPU where there is one"
+    asked = settings.platforms
+    why = f"the first of XPR_PLATFORMS={asked}" if asked else "chosen by itself: the GPU where there is one"
     try:
         return [f"default  {devices.default_device()}, {why}"]
     except DeviceNotFound as error:

@@ -41,6 +41,7 @@ from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, referen
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.partition import (
+    KnownCalls,
     array_at,
     buffer_at,
     compile_module,
@@ -237,13 +238,14 @@ def _types(avals: Any) -> str:
 class _Caches:
     """What is remembered of one function under one set of options."""
 
-    __slots__ = ("traces", "compiled", "direct", "in_trees", "__weakref__")
+    __slots__ = ("traces", "compiled", "direct", "in_trees", "on_several", "__weakref__")
 
     def __init__(self) -> None:
         self.traces: dict[Any, Traced] = {}
         self.compiled: dict[Any, Compiled] = {}
         self.direct: dict[Any, Any] = {}  # by avals alone: (execute, handlers, avals, rebuild)
         self.in_trees: dict[Any, Any] = {}  # the same by the structure of plain containers and avals
+        self.on_several = KnownCalls()  # and for arrays on several devices
         _all_caches.add(self)
 
     def clear(self) -> None:
@@ -251,6 +253,7 @@ class _Caches:
         self.compiled.clear()
         self.direct.clear()
         self.in_trees.clear()
+        self.on_several.entries.clear()
 
 
 _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
@@ -324,6 +327,7 @@ class JitFunction:
         )  # fmt: skip
         self.caches = _caches_of(fun, frozen)
         self.direct, self.in_trees = self.caches.direct, self.caches.in_trees
+        self.on_several = self.caches.on_several
         named_like(self, fun)
 
     def __repr__(self) -> str:
@@ -335,6 +339,7 @@ class JitFunction:
         clone.__dict__.update(self.__dict__)
         clone.caches = _Caches()
         clone.direct, clone.in_trees = clone.caches.direct, clone.caches.in_trees
+        clone.on_several = clone.caches.on_several
         return clone
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -364,6 +369,10 @@ class JitFunction:
                 (execute, handlers, avals, rebuild), buffers = found
                 outs = execute(buffers).consume_with_handlers(handlers)
                 return rebuild([Array(a, None, b) for a, b in zip(avals, outs)])
+        if self.on_several.entries and type(context.trace) is EvalTrace:
+            given = self.on_several.call(args, kwargs)
+            if given is not NotImplemented:
+                return given
         return self.call(args, kwargs)
 
     def find_in_tree(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]] | None:
@@ -529,6 +538,10 @@ class JitFunction:
             compiled = self.caches.compiled[place] = traced.lower(device, layout).compile()
             if layout is None:
                 self.remember_direct(compiled, args, kwargs, leaves, avals, device)
+            elif not (self.static_argnums or self.static_argnames or traced.donated):
+                program: Any = compiled.executable
+                rebuild = compiled.out_tree.unflatten
+                self.on_several.remember(args, kwargs, leaves, program, compiled.constants, rebuild)
         return compiled
 
     def layout_of(self, traced: Traced, device: Any, leaves: Sequence[Any]) -> Layout | None:

@@ -9,14 +9,16 @@ from xpr import tree
 from xpr.api.boundary import boundary
 from xpr.api.vmap import input_dims, mapped_size, vmap
 from xpr.config import settings
-from xpr.control.xla_pmap import pmap_params, xla_pmap_p
+from xpr.control.xla_pmap import pmap_params, pmap_program, xla_pmap_p
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import NamedAxis, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
 from xpr.core.primitive import told_apart
 from xpr.core.source import describe_function
 from xpr.transforms.batch import row_aval
+from xpr.transforms.evaluate import EvalTrace
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
+from xpr.transforms.partition import KnownCalls, buffer_at
 from xpr.transforms.stage import stage
 
 
@@ -76,8 +78,13 @@ def pmap(
     name = _UnnamedAxis() if axis_name is None else axis_name
     asked = None if devices is None else tuple(devices)
     known: dict[Any, _Staged] = {}
+    running = KnownCalls()
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        if running.entries and type(context.trace) is EvalTrace:
+            given = running.call(args, kwargs)
+            if given is not NotImplemented:
+                return given
         static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
         dynamic = tuple([x for i, x in enumerate(args) if i not in static])
         axes = _without(in_axes, static)
@@ -101,13 +108,16 @@ def pmap(
         closed = staged.closed
         n = len(closed.consts)
         donated = [False] * n + _donated(donate_argnums, static, args, len(leaves))
-        outs = xla_pmap_p.bind(
-            *closed.consts, *leaves,
-            **pmap_params(
-                constvars_to_invars(closed), [*[None] * n, *dims], staged.out_axes, donated, n, axis_name=name,
-                axis_size=size, backend=backend, devices=asked, name=getattr(fun, "__name__", type(fun).__name__),
-            ),
+        operands = [*closed.consts, *leaves]
+        params = pmap_params(
+            constvars_to_invars(closed), [*[None] * n, *dims], staged.out_axes, donated, n, axis_name=name,
+            axis_size=size, backend=backend, devices=asked, name=getattr(fun, "__name__", type(fun).__name__),
         )  # fmt: skip
+        outs = xla_pmap_p.bind(*operands, **params)
+        if type(context.trace) is EvalTrace and not static and not any(donated):
+            program = pmap_program(operands, params)
+            constants = list(map(buffer_at, closed.consts, program.in_shardings))
+            running.remember(args, kwargs, leaves, program, constants, staged.out_tree.unflatten)
         return tree.unflatten(staged.out_tree, outs)
 
     return named_like(boundary(mapped), fun)

@@ -14,6 +14,7 @@ import numpy as np
 
 from xpr.backend import devices as platforms
 from xpr.backend.sharding import Mesh, PartitionSpec
+from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero
 from xpr.core.interpreter import NamedAxis, axes_in_scope
@@ -22,10 +23,11 @@ from xpr.core.primitive import Linear, Primitive, register
 from xpr.primitives.elementwise import div
 from xpr.primitives.shapes import reduce_sum
 from xpr.transforms.batch import batch_jaxpr, row_aval
-from xpr.transforms.evaluate import reference_eval, run_operation
+from xpr.transforms.evaluate import operation_jaxpr, reference_eval, run_operation
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.transforms.lower import constants, lower_eqns
+from xpr.transforms.partition import program_for
 from xpr.transforms.transpose import transpose_jaxpr
 
 Axes = Sequence[int | None]
@@ -273,6 +275,11 @@ def _batch_named(
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     donated = tuple([i for i, given_up in enumerate(params["donated_invars"]) if given_up])
     return run_operation(xla_pmap_p, args, params, donated)
+
+
+def pmap_program(args: Sequence[Any], params: dict[str, Any]) -> PartitionedExecutable:
+    """The program that evaluates the operation."""
+    return program_for(operation_jaxpr(xla_pmap_p, args, params), args, "xla_pmap", pmap_mesh(**params))
 
 
 xla_pmap_p = register(

@@ -261,6 +261,11 @@ def run_operation(
     primitive: Primitive, args: Sequence[Any], params: dict[str, Any], donated: tuple[int, ...] = ()
 ) -> list[Any]:
     """Runs an operation that holds jaxprs as a program of its own, kept with the first of those."""
+    return run_jaxpr(operation_jaxpr(primitive, args, params), args, primitive.name, donated)
+
+
+def operation_jaxpr(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Jaxpr:
+    """The jaxpr that `run_operation` runs."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
     held = JaxprEqn((), (), primitive, params)
     keeper = next(subjaxprs(held))
@@ -268,7 +273,7 @@ def run_operation(
     jaxpr = keeper.memo.get(key)
     if jaxpr is None:
         jaxpr = keeper.memo[key] = _jaxpr_of(primitive, avals, params)
-    return run_jaxpr(jaxpr, args, primitive.name, donated)
+    return jaxpr
 
 
 def _jaxpr_of(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Jaxpr:

@@ -7,19 +7,21 @@ does, and says how the results do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.array import Array, host_value
+from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Tracer, escaped
+from xpr.core.interpreter import Tracer, context, escaped
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.lower import lower_jaxpr
@@ -54,6 +56,13 @@ def run_partitioned(
     jaxpr: Jaxpr, args: Sequence[Any], name: str, mesh: Mesh, donated: tuple[int, ...] = ()
 ) -> list[Array]:
     """Runs a jaxpr without constants on the devices of a mesh, as one program that is kept with the jaxpr."""
+    return run_program(program_for(jaxpr, args, name, mesh, donated), args, donated)
+
+
+def program_for(
+    jaxpr: Jaxpr, args: Sequence[Any], name: str, mesh: Mesh, donated: tuple[int, ...] = ()
+) -> PartitionedExecutable:
+    """The program that `run_partitioned` runs."""
     shardings = shardings_of(args)
     key = ("partitioned", mesh, shardings, donated)
     program = jaxpr.memo.get(key)
@@ -61,7 +70,7 @@ def run_partitioned(
         anyhow = [None] * len(jaxpr.outvars)
         module = lower_partitioned(jaxpr, mesh, shardings, anyhow, donated)
         program = jaxpr.memo[key] = compile_module(module, jaxpr, shardings, anyhow, name)
-    return run_program(program, args, donated)
+    return program
 
 
 def lower_partitioned(
@@ -152,3 +161,55 @@ _moves: dict[Any, PartitionedExecutable] = {}  # by the type of the array, where
 def forget_moves() -> None:
     """Forgets the programs that move arrays between devices."""
     _moves.clear()
+
+
+class KnownCalls:
+    """Programs on several devices, found by the structure, types and layouts of arrays in plain containers alone."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, tuple[PartitionedExecutable, list[Any], Callable[[list[Any]], Any]]] = {}
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call that is known gives; NotImplemented for others."""
+        plain = flatten_plain((args, kwargs))
+        if plain is None:
+            return NotImplemented
+        leaves, structure = plain
+        key = _layout_key(leaves, structure)
+        entry = key and self.entries.get(key)
+        if not entry:
+            return NotImplemented
+        program, constants, rebuild = entry
+        results = program.run([*constants, *[x.buffer for x in leaves]])
+        return rebuild(list(map(array_at, program.out_avals, results, program.out_shardings)))
+
+    def remember(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        leaves: Sequence[Any],
+        program: PartitionedExecutable,
+        constants: list[Any],
+        rebuild: Callable[[list[Any]], Any],
+    ) -> None:
+        """Makes a call known whose arguments lie as the program wants them."""
+        plain = flatten_plain((args, kwargs))
+        if plain is None or len(plain[0]) != len(leaves) or not all(map(operator.is_, plain[0], leaves)):
+            return
+        key = _layout_key(leaves, plain[1])
+        wanted = program.in_shardings[len(constants) :]
+        if key and all(_same_layout(x._device, sharding, x.aval.ndim) for x, sharding in zip(leaves, wanted)):
+            self.entries[key] = program, constants, rebuild
+
+
+def _layout_key(leaves: Sequence[Any], structure: Any) -> tuple[Any, ...] | None:
+    """What tells calls apart; None where not all arguments are arrays that lie on several devices."""
+    key: list[Any] = [settings.trace_key, context.axes, structure]
+    for x in leaves:
+        if type(x) is not Array or type(x._device) is not NamedSharding:
+            return None
+        key.append(x.aval)
+        key.append(x._device)
+    return tuple(key) if leaves else None
