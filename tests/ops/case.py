@@ -140,17 +140,17 @@ def run(fun: Callable[..., Any], *args: Any) -> Any:
     closed, out_tree = trace_function(fun, args, {}, "staged by a law")
     core.check_jaxpr(closed)
     leaves = tree.leaves(args)
-    if _in_numpy(closed.jaxpr):
+    if in_numpy(closed.jaxpr):
         outs = reference_eval(closed.jaxpr, closed.consts, *leaves)
     else:
         outs = [np.asarray(x) for x in jit(core.jaxpr_as_fun(closed))(*leaves)]
     return tree.unflatten(out_tree, outs)
 
 
-def _in_numpy(jaxpr: core.Jaxpr) -> bool:
+def in_numpy(jaxpr: core.Jaxpr) -> bool:
     return all(
         eqn.primitive.call or not isinstance(eqn.primitive.reference, core.Unsupported) for eqn in jaxpr.eqns
-    ) and all(_in_numpy(sub) for eqn in jaxpr.eqns for sub in core.subjaxprs(eqn))
+    ) and all(in_numpy(sub) for eqn in jaxpr.eqns for sub in core.subjaxprs(eqn))
 
 
 # -- Comparing

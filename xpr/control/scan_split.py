@@ -1,6 +1,7 @@
 """scan, split by which of its operands are known: one loop over what is known, then one over the rest.
 
-What the second loop needs of the first one's steps is stacked by the first, unless it is an operand.
+What depends on known constants alone is computed once, before both. What the second loop needs of the first one's steps
+is stacked by the first, unless it is an operand.
 """
 
 from __future__ import annotations
@@ -10,18 +11,46 @@ from typing import Any
 
 from xpr.control.activity import Flags
 from xpr.control.scan_layout import Layout, layout_of, picked
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.transforms.partial_eval import Partial, partial_eval_jaxpr
 
 
 def loop_split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
-    """The loop over the known carry and rows, and the loop over the others."""
+    """What is known before all steps, the loop over the known carry and rows, and the loop over the others."""
+    before, eqn, is_known = _hoisted(eqn, is_known)
     params = eqn.params
     body, layout = params["jaxpr"], layout_of(params)
     key = ("scan split", layout.num_consts, layout.num_carry, tuple(is_known))
     if key not in body.memo:
         body.memo[key] = _Split(body, layout, is_known)
-    return body.memo[key].apply(eqn)
+    known, unknown = body.memo[key].apply(eqn)
+    return before + known, unknown
+
+
+def _hoisted(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], JaxprEqn, list[bool]]:
+    """The equations of the body that read known constants alone, outside; and the loop that takes what they give."""
+    body, layout = eqn.params["jaxpr"], layout_of(eqn.params)
+    consts, carry, xs = layout.operands(is_known)
+    key = ("scan hoisted", layout.num_consts, tuple(consts))
+    if key not in body.memo:
+        moving = (False,) * (len(carry) + len(xs))
+        body.memo[key] = partial_eval_jaxpr(body, (*consts, *moving), (True,) * len(body.outvars))
+    half = body.memo[key]
+    if not half.known.eqns or not eqn.params["length"]:
+        return [], eqn, list(is_known)
+    names: dict[Any, Any] = dict(zip(half.known.invars, picked(eqn.invars, consts)))
+    before = []
+    for each in half.known.eqns:
+        invars = [v if type(v) is Literal else names[v] for v in each.invars]
+        outvars = [Var(v.aval) for v in each.outvars]
+        names.update(zip(each.outvars, outvars))
+        before.append(each.replace(invars=invars, outvars=outvars))
+    residuals = [names[v] for v in half.known.outvars]
+    others = [v for v, flag in zip(eqn.invars, consts) if not flag]
+    rest = Layout(len(residuals) + len(consts) - sum(consts), layout.num_carry)
+    operands = [*residuals, *others, *eqn.invars[layout.num_consts :]]
+    flags = [True] * len(residuals) + [False] * len(others) + [*carry, *xs]
+    return before, _loop(eqn, half.unknown, rest, operands, list(eqn.outvars)), flags
 
 
 class _Split:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from xpr.core.interpreter import Tracer, at_the_bottom, context
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal, with_subjaxprs
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
+from xpr.transforms.batch import named_axes, names_in
 from xpr.transforms.dce import has_effect, without_unread_constants
 
 LARGEST = 1 << 22  # entries of a result that is worth keeping instead of the operation that makes it
@@ -44,6 +45,13 @@ def _folded(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr.memo["folded"]
 
 
+def _names_an_axis(eqn: JaxprEqn) -> bool:
+    """Whether what the equation gives depends on where along a mapped axis it is run."""
+    if eqn.primitive.batch_named is None:
+        return False
+    return any(True for _ in named_axes(eqn.params)) or any(map(names_in, subjaxprs(eqn)))
+
+
 class _Folding:
     """Goes through a jaxpr once, with the value of each variable that has one."""
 
@@ -65,7 +73,7 @@ class _Folding:
     def visit(self, eqn: JaxprEqn) -> None:
         values = self.values
         is_known = [type(v) is Literal or v in values for v in eqn.invars]
-        if all(is_known) and self.is_worth(eqn) and not has_effect(eqn):
+        if all(is_known) and self.is_worth(eqn) and not has_effect(eqn) and not _names_an_axis(eqn):
             context.source = eqn.source
             operands = [v.val if type(v) is Literal else values[v] for v in eqn.invars]
             values.update(zip(eqn.outvars, context.trace.process(eqn.primitive, operands, eqn.params)))
