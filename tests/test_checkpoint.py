@@ -105,6 +105,18 @@ def test_integers_and_results_without_derivative():
     assert xpr.grad(lambda x: f(x, 3)[2].sum() + x)(2.0) == 1
 
 
+def test_what_it_gives_is_mapped_or_not_each_for_itself():
+    """A loop whose body it marks has the same values for all directions of a jacfwd, which asks for them once."""
+
+    def loop(mark):
+        return lambda w: lax.scan(mark(lambda c, x: (jnp.sin(c * w) + x, c)), 0.4, jnp.arange(3.0))[0]
+
+    for nest in (xpr.jacfwd, xpr.hessian):
+        close(nest(loop(xpr.checkpoint))(0.3), nest(loop(lambda f: f))(0.3))
+        saved = partial(xpr.checkpoint, policy=policies.dots_saveable)
+        close(nest(loop(saved))(0.3), nest(loop(lambda f: f))(0.3))
+
+
 def test_branches_and_loops_inside_and_around():
     def branch(mark):
         return lambda x: lax.cond(x > 0, mark(lambda x: jnp.sin(jnp.sin(x))), jnp.cos, x)

@@ -162,7 +162,7 @@ def test_linear_loops_with_counters_are_transposed():
     assert float(back) == float(linear(1.0)) == 24.0
 
 
-@pytest.mark.parametrize("unroll", [1, 2, 3, 7, 20, True])
+@pytest.mark.parametrize("unroll", [0, 1, 2, 3, 7, 20, True, False])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_unrolled_rounds_change_nothing(unroll, reverse):
     f = xpr.jit(lambda h: lax.scan(lambda h, x: (h * 0.5 + x, h), h, ROWS[:, 0], reverse=reverse, unroll=unroll))
@@ -271,7 +271,7 @@ def test_a_carry_of_another_structure_is_refused():
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, {"a": ROWS, "b": ROWS[:2]}), r"(?s)equally long.*xs\['b'\]"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, length=3), r"(?s)equally long.*length   3"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, 3.0), "has no axis"),
-        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, unroll=0), "unroll must be"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, unroll=-1), "unroll must be"),
         (lambda: xpr.jit(lambda n: lax.scan(lambda c, x: (c, x), 0.0, length=n))(3), "known while tracing"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, until=lambda c: c), "scalar bool"),
         (lambda: lax.map(lambda x: x, ROWS, batch_size=0), "batch_size must be"),

@@ -81,6 +81,7 @@ def test_fori_loop_of_a_known_number_of_steps_is_a_scan():
     assert lax.fori_loop(6, 2, lambda i, c: c * i, 1) == 1
     assert lax.fori_loop(0, 7, lambda i, c: c + i, 0, unroll=3) == 21
     assert lax.fori_loop(0, 7, lambda i, c: c + i, 0, unroll=True) == 21
+    assert xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: c + i, 0, unroll=False))(7) == 21
     assert xpr.jit(lambda n: lax.fori_loop(-3, n, lambda i, c: c + i, 0))(3) == -3
 
 

@@ -37,6 +37,8 @@ def _may_carry(var: Any, differentiable: bool) -> bool:
 
 def _reached_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
     params = eqn.params
+    if "policy" in params:  # of a checkpoint, which says what is kept and not what is computed
+        return reached_outputs(params["jaxpr"], flags, differentiable)
     if any(callable(value) for value in params.values()):  # rules of users, which do as they like
         return [True] * len(eqn.outvars)
     if isinstance(params.get("call_jaxpr"), Jaxpr):

@@ -44,7 +44,7 @@ def fori_loop(
     Raises:
       CarryMismatch: the carry that `body_fun` gives differs from the one it takes.
       TypeError: a bound is no integer scalar, or they are of different types.
-      ValueError: `unroll` is given and a bound is traced.
+      ValueError: `unroll` is True or more than one, and a bound is traced.
 
     >>> from xpr import lax
     >>> lax.fori_loop(0, 5, lambda i, total: total + i, 0)
@@ -57,7 +57,7 @@ def fori_loop(
         return init_val
     lower, upper = _of_one_type(lower, upper)
     if None in bounds:
-        if unroll is not None:
+        if unroll is True or (unroll or 1) != 1:
             which = "lower" if bounds[0] is None else "upper"
             raise ValueError(
                 f"fori_loop: `unroll` is for bounds that are known while tracing, and the {which} one is traced. "
@@ -78,8 +78,7 @@ def _as_scan(lower: Any, length: int, body_fun: Callable[..., Any], init_val: An
         i, x = carry
         return (add(i, 1), body_fun(i, x)), None
 
-    steps = 1 if unroll is None or unroll is False else unroll
-    return scan(_named(step, body_fun), (lower, init_val), None, length, unroll=steps)[0][1]
+    return scan(_named(step, body_fun), (lower, init_val), None, length, unroll=unroll or 1)[0][1]
 
 
 def _as_while(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any) -> Any:

@@ -44,7 +44,7 @@ def scan(
       xs: a pytree of arrays whose first axes are equally long, or None.
       length: the number of steps; needed where `xs` holds no array.
       reverse: from the last row to the first; the y's keep the places of their x's.
-      unroll: how many steps a round of the compiled loop takes; True for all.
+      unroll: how many steps a round of the compiled loop takes; True for all, False and 0 are as 1.
       _split_transpose: understood and ignored.
       until: takes the carry and gives a scalar bool, asked before each step; the loop ends when it says True, and the
         rows of the result that were not reached are zeros. Gradients go through the steps that were taken.
@@ -69,8 +69,8 @@ def scan(
     x_avals = [_row(aval_of(x)) for x in rows]
     body, carry = _typed_body(f, carry, in_tree, x_avals, xs_tree)
     num_steps = n if unroll is True else int(unroll)
-    if num_steps < 1 and n:
-        raise ValueError(f"scan: unroll must be a positive integer or a bool, and is {unroll!r}.")
+    if num_steps < 0:
+        raise ValueError(f"scan: unroll must be a bool or an integer that isn't negative, and is {unroll!r}.")
     y_tree = body.out_tree.children()[1]
     if until is not None:
         outs = _until(until, body, carry, in_tree, rows, n, bool(reverse))
