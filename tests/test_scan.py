@@ -171,6 +171,20 @@ def test_unrolled_rounds_change_nothing(unroll, reverse):
         np.testing.assert_allclose(x, y, rtol=1e-6)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_long_loops_of_few_operations_take_several_steps_a_round(reverse):
+    xs = np.linspace(-1, 1, 1003, dtype=np.float32)
+    f = xpr.jit(lambda xs: lax.scan(lambda c, x: (c * 0.5 + x, c), 0.0, xs, reverse=reverse))
+    assert f.lower(xs).as_text().count("stablehlo.dynamic_slice") == 3 + 4  # what is left over, and a round
+    carry, ys = 0.0, []
+    for x in xs[::-1] if reverse else xs:
+        carry, y = carry * 0.5 + x, carry
+        ys.append(y)
+    got = f(xs)
+    np.testing.assert_allclose(got[0], carry, rtol=1e-6)
+    np.testing.assert_allclose(got[1], ys[::-1] if reverse else ys, rtol=1e-5, atol=1e-6)
+
+
 def test_no_steps():
     carry, ys = lax.scan(lambda c, x: (c + x, c * 2), 3.0, np.zeros(0, np.float32))
     assert float(carry) == 3.0 and ys.shape == (0,)
