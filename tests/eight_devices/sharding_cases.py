@@ -326,3 +326,15 @@ def test_a_step_of_training_data_and_model_parallel(mesh):
         p = step(p, X)
     for each in found:
         all_close(each, p)
+
+
+def test_pictures(mesh, capsys):
+    xpr.debug.visualize_array_sharding(xpr.device_put(X, NamedSharding(mesh, P("y"))))
+    line = "+-------------+"
+    assert capsys.readouterr().out.splitlines() == [line, "| CPU 0,2,4,6 |", line, "| CPU 1,3,5,7 |", line]
+    xpr.debug.visualize_array_sharding(xpr.device_put(X[0], NamedSharding(mesh, P("y"))))
+    assert capsys.readouterr().out.splitlines()[1] == "| CPU 0,2,4,6 | CPU 1,3,5,7 |"
+    with pytest.raises(TypeError, match="traced"):
+        xpr.jit(lambda x: xpr.debug.visualize_array_sharding(x))(X)
+    with pytest.raises(ValueError, match="one or two axes"):
+        xpr.debug.visualize_array_sharding(jnp.ones(()))
