@@ -4,7 +4,20 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import deep, dispatch, eager, loops, memory, models, numpy_ops, passes, programs, staging, startup
+from benchmarks import (
+    deep,
+    dispatch,
+    eager,
+    interpreters,
+    loops,
+    memory,
+    models,
+    numpy_ops,
+    passes,
+    programs,
+    staging,
+    startup,
+)
 from benchmarks.measure import load_libraries, measure
 from benchmarks.table import header, line, summary, write_json
 
@@ -17,6 +30,7 @@ GROUPS = {
     "passes": passes.CASES,
     "models": models.CASES,
     "deep": deep.CASES,
+    "interpreters": interpreters.CASES,
     "memory": memory.CASES,
     "numpy_ops": numpy_ops.CASES,
     "programs": programs.CASES,
