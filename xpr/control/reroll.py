@@ -153,11 +153,18 @@ class _Rolling:
         return np.array(found)
 
     def groups(self, stretch: Stretch) -> Groups | None:
-        """The stretch cut into groups that are wired alike, as many as there can be."""
-        for start in self.cuts(stretch):
-            groups = Groups(self.whole, start, stretch.period, (stretch.end - start) // stretch.period)
-            if groups.count >= self.least:
-                return groups
+        """The stretch cut into groups that are wired alike, as many as there can be.
+
+        A group may read what was computed two or three periods before; then as many periods are one group.
+        """
+        for periods in (1, 2, 3):
+            longer = stretch._replace(period=periods * stretch.period)
+            if longer.repeats < self.least:
+                break
+            for start in self.cuts(longer):
+                groups = Groups(self.whole, start, longer.period, (longer.end - start) // longer.period)
+                if groups.count >= self.least:
+                    return groups
         return None
 
     def cuts(self, stretch: Stretch) -> list[int]:
