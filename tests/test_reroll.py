@@ -110,17 +110,17 @@ def test_state_of_several_parts():
     assert loop.params["num_carry"] == 2
 
 
-def test_state_from_two_steps_before():
+@pytest.mark.parametrize("steps", [LAYERS, LAYERS + 1])
+def test_state_from_two_steps_before(steps):
     """A group is then two steps, and what is left of an odd number stays."""
 
-    def f(x, y, steps):
+    def f(x, y):
         for _ in range(steps):
             x, y = jnp.sin(x) + y, x
         return x, y
 
-    for steps in (LAYERS, LAYERS + 1):
-        (loop,) = loops(rolled(lambda x, y: f(x, y, steps), X, 2 * X))
-        assert (loop.params["length"], loop.params["num_carry"]) == (LAYERS // 2, 2)
+    (loop,) = loops(rolled(f, X, 2 * X))
+    assert (loop.params["length"], loop.params["num_carry"]) == (LAYERS // 2, 2)
 
 
 def test_layers_that_differ_end_a_loop():
