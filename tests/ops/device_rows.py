@@ -48,8 +48,9 @@ def shared(fun, *operands, in_specs, out_specs):
     """On a mesh of one device, whose part is the whole."""
     place = Place(make_mesh((1, 1), ("rows", "columns")), ("rows", "columns"), False)
     params = dict(
-        mesh=place.mesh, manual_axes=place.axes, in_specs=in_specs, out_specs=out_specs, check_vma=place.check
-    )
+        mesh=place.mesh, manual_axes=place.axes, check_vma=place.check,
+        in_specs=tuple(map(tuple, in_specs)), out_specs=tuple(map(tuple, out_specs)),
+    )  # fmt: skip
     return Sample(*operands, jaxpr=jaxpr_of(fun), **params)
 
 

@@ -31,7 +31,8 @@ from xpr.transforms.lower import lower_eqns
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import transpose_jaxpr
 
-Specs = Sequence[PartitionSpec]
+Spec = Sequence[Any]  # the entries of a PartitionSpec
+Specs = Sequence[Spec]
 
 
 class Place:
@@ -42,21 +43,21 @@ class Place:
     def __init__(self, mesh: Mesh, manual_axes: Sequence[Any], check_vma: bool):
         self.mesh, self.axes, self.check = mesh, tuple(manual_axes), check_vma
 
-    def part(self, aval: ShapedArray, spec: PartitionSpec) -> ShapedArray:
+    def part(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of the parts of an operand."""
-        return aval.update(shape=NamedSharding(self.mesh, spec).shard_shape(aval.shape))
+        return aval.update(shape=NamedSharding(self.mesh, PartitionSpec(*spec)).shard_shape(aval.shape))
 
-    def whole(self, aval: ShapedArray, spec: PartitionSpec) -> ShapedArray:
+    def whole(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of a result that is put together of such parts."""
-        cuts = NamedSharding(self.mesh, spec).cuts(aval.ndim)
+        cuts = NamedSharding(self.mesh, PartitionSpec(*spec)).cuts(aval.ndim)
         return aval.update(shape=tuple(n * count for n, count in zip(aval.shape, cuts)))
 
-    def uncut(self, spec: PartitionSpec) -> tuple[Any, ...]:
+    def uncut(self, spec: Spec) -> tuple[Any, ...]:
         """The axes along which all devices have the same."""
         named = [name for entry in spec for name in axes_of(entry)]
         return tuple(name for name in self.axes if name not in named)
 
-    def copies(self, spec: PartitionSpec) -> int:
+    def copies(self, spec: Spec) -> int:
         """How many devices have the same part."""
         return math.prod([self.mesh.shape[name] for name in self.uncut(spec)])
 
@@ -77,10 +78,10 @@ class Place:
         )
 
     def params(self, closed: ClosedJaxpr, in_specs: Specs, out_specs: Specs) -> dict[str, Any]:
-        """The parameters of the operation; the specs of the constants stand first."""
+        """The parameters of the operation, specs as plain tuples; those of the constants stand first."""
         return {
             "jaxpr": constvars_to_invars(closed), "mesh": self.mesh, "manual_axes": self.axes,
-            "in_specs": tuple(in_specs), "out_specs": tuple(out_specs), "check_vma": self.check,
+            "in_specs": tuple(map(tuple, in_specs)), "out_specs": tuple(map(tuple, out_specs)), "check_vma": self.check,
         }  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def _reference(
     return [_joined(x, spec, place) for x, spec in zip(outs, out_specs)]
 
 
-def _parted(x: np.ndarray, spec: PartitionSpec, place: Place) -> np.ndarray:
+def _parted(x: np.ndarray, spec: Spec, place: Place) -> np.ndarray:
     """An operand with a leading axis for each mesh axis that cuts it, in the order of the mesh."""
     names: list[Any] = []
     shape: list[int] = []
@@ -148,7 +149,7 @@ def _parted(x: np.ndarray, spec: PartitionSpec, place: Place) -> np.ndarray:
     return x.reshape(shape).transpose(order)
 
 
-def _joined(x: np.ndarray, spec: PartitionSpec, place: Place) -> np.ndarray:
+def _joined(x: np.ndarray, spec: Spec, place: Place) -> np.ndarray:
     """A result of parts that have a leading axis for each mesh axis; the first of those that are the same."""
     kept = [name for name in place.axes if name not in place.uncut(spec)]
     x = x[tuple(slice(None) if name in kept else 0 for name in place.axes)]
@@ -304,7 +305,7 @@ def _batch_named(
     return outs, found
 
 
-def _with_rows(spec: PartitionSpec, dim: int | None) -> PartitionSpec:
+def _with_rows(spec: Spec, dim: int | None) -> Spec:
     if dim is None:
         return spec
     entries = [*spec, *[None] * (dim - len(spec))]
