@@ -6,7 +6,7 @@ import xpr
 from tests.ops import table
 from tests.ops.case import Case
 from xpr.core import ClosedJaxpr, Jaxpr
-from xpr.core.parameters import Hole, hole_of
+from xpr.core.parameters import Hole, hole_of, is_named_tuple
 
 ROWS = [row for row in table.ROWS if row.samples]
 
@@ -40,7 +40,7 @@ def _holes(value):
         return {key: _holes(item) for key, item in value.items()}
     if isinstance(value, (Jaxpr, ClosedJaxpr)):
         return with_holes(value)
-    if isinstance(value, tuple):
+    if type(value) is tuple or is_named_tuple(value):
         items = list(map(_holes, value))
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     is_object = "<" in repr(hole_of(value)) and xpr.core.printer.parameter_text(value) == repr(hole_of(value))

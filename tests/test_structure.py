@@ -27,6 +27,7 @@ FLOORS = [
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}
 
 IMPORTS_IN_FUNCTIONS = {
+    "xpr.api.doctor": "importlib.metadata takes 5 ms to import, and only the doctor asks for it",
     "xpr.backend.compiler": "the disk cache takes 10 ms to import, and most processes never use it",
     "xpr.numpy.einstein": "opt_einsum takes 5 ms to import, and only einsum of three operands or more asks for it",
     "xpr.demo.plot": "matplotlib is an optional extra",

@@ -3,18 +3,13 @@
 import importlib
 from typing import Any
 
-from xpr import ad_checkpoint as ad_checkpoint
 from xpr import core as core
-from xpr import custom_batching as custom_batching
-from xpr import custom_derivatives as custom_derivatives
 from xpr import dtypes as dtypes
 from xpr import errors as errors
 from xpr import extend as extend
-from xpr import lax as lax
 from xpr import numpy as numpy
 from xpr import tree as tree
 from xpr import tree_util as tree_util
-from xpr.api.doctor import doctor as doctor
 from xpr.api.grad import grad as grad
 from xpr.api.grad import hessian as hessian
 from xpr.api.grad import jacfwd as jacfwd
@@ -27,12 +22,6 @@ from xpr.api.grad import value_and_grad as value_and_grad
 from xpr.api.grad import vjp as vjp
 from xpr.api.jit import clear_caches as clear_caches
 from xpr.api.jit import jit as jit
-from xpr.api.meshes import make_array_from_callback as make_array_from_callback
-from xpr.api.meshes import make_array_from_single_device_arrays as make_array_from_single_device_arrays
-from xpr.api.meshes import make_mesh as make_mesh
-from xpr.api.pmap import pmap as pmap
-from xpr.api.reroll import reroll as reroll
-from xpr.api.shard_map import shard_map as shard_map
 from xpr.api.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from xpr.api.staging import eval_shape as eval_shape
 from xpr.api.staging import make_jaxpr as make_jaxpr
@@ -55,29 +44,39 @@ from xpr.config import disable_jit as disable_jit
 from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
 from xpr.config import while_checkpoints as while_checkpoints
-from xpr.control import checkpoint_policies as checkpoint_policies
-from xpr.control.callback import effects_barrier as effects_barrier
-from xpr.control.callback import io_callback as io_callback
-from xpr.control.callback import pure_callback as pure_callback
-from xpr.control.checkpoint import checkpoint as checkpoint
-from xpr.control.checkpoint import remat as remat
-from xpr.control.closure_convert import closure_convert as closure_convert
-from xpr.control.closure_convert import custom_gradient as custom_gradient
 from xpr.control.custom_jvp import custom_jvp as custom_jvp
 from xpr.control.custom_vjp import custom_vjp as custom_vjp
 from xpr.core.avals import typeof as typeof
+from xpr.core.primitive import vocabulary
 from xpr.transforms.check_values import debug_infs as debug_infs
 from xpr.transforms.check_values import debug_nans as debug_nans
 
 __version__ = "0.1.0"
 
-# Together a twentieth of the time that `import xpr` would take: modules, and functions with the module they are in.
-_LOADED_WHEN_ASKED_FOR = ("checkify", "debug", "jaxpr", "nn", "random", "sharding", "testing")
+# What most programs don't need, or not at once: modules, and functions with the module they are in.
+_LOADED_WHEN_ASKED_FOR = (
+    "ad_checkpoint", "checkify", "custom_batching", "custom_derivatives", "debug", "doctor", "jaxpr", "lax", "nn",
+    "random", "sharding", "testing",
+)  # fmt: skip
 
 _FUNCTIONS = {
+    "checkpoint": "control.checkpoint",
+    "checkpoint_policies": "ad_checkpoint",
+    "closure_convert": "control.closure_convert",
+    "custom_gradient": "control.closure_convert",
+    "effects_barrier": "control.callback",
     "inverse": "interpreters.inverse",
     "inverse_and_log_det": "interpreters.inverse",
+    "io_callback": "control.callback",
     "laplacian": "interpreters.laplacian",
+    "make_array_from_callback": "api.meshes",
+    "make_array_from_single_device_arrays": "api.meshes",
+    "make_mesh": "api.meshes",
+    "pmap": "api.pmap",
+    "pure_callback": "control.callback",
+    "remat": "control.checkpoint",
+    "reroll": "api.reroll",
+    "shard_map": "api.shard_map",
     "sparse_hessian": "interpreters.sparse",
     "sparse_jacobian": "interpreters.sparse",
     "taylor": "interpreters.taylor",
@@ -88,9 +87,13 @@ def __getattr__(name: str) -> Any:
     if name in _LOADED_WHEN_ASKED_FOR:
         return importlib.import_module(f"xpr.{name}")
     if name in _FUNCTIONS:
-        return getattr(importlib.import_module(f"xpr.{_FUNCTIONS[name]}"), name)
+        found = globals()[name] = getattr(importlib.import_module(f"xpr.{_FUNCTIONS[name]}"), name)
+        return found
     raise AttributeError(f"module 'xpr' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return [*globals(), *_LOADED_WHEN_ASKED_FOR, *_FUNCTIONS]
+
+
+vocabulary.append(lambda: importlib.import_module("xpr.lax"))  # which gathers all primitives

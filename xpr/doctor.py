@@ -1,6 +1,21 @@
-"""`python -m xpr.doctor` says which platforms, plugins and devices were found, and why not others."""
+"""What xpr found on this machine: `xpr.doctor()`, or `python -m xpr.doctor`."""
 
-from xpr.api.doctor import report
+import sys
+from types import ModuleType
+
+from xpr.api.doctor import doctor, report
+
+__all__ = ["doctor", "report"]
+
+
+class _CallableModule(ModuleType):
+    """A module and a function of one name: importing the one would otherwise hide the other."""
+
+    def __call__(self) -> None:
+        doctor()
+
+
+sys.modules[__name__].__class__ = _CallableModule
 
 if __name__ == "__main__":
-    print(report())
+    doctor()

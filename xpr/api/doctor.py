@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import metadata
 
 import numpy as np
 
@@ -43,6 +42,8 @@ def _versions() -> list[str]:
 
 
 def _version(name: str) -> str | None:
+    from importlib import metadata  # 5 ms that most processes never need
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

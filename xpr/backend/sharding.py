@@ -17,6 +17,7 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.devices import Device
+from xpr.core.parameters import register_parameter
 
 Index = tuple[slice, ...]
 
@@ -103,6 +104,9 @@ class PartitionSpec(tuple):
         return PartitionSpec, tuple(self)
 
 
+register_parameter(
+    PartitionSpec, parts=lambda spec: {"entries": tuple(spec)}, build=lambda entries: PartitionSpec(*entries)
+)
 NOT_CUT = PartitionSpec()
 
 

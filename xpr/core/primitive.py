@@ -196,7 +196,13 @@ def register(primitive: Primitive) -> Primitive:
     return primitive
 
 
+vocabulary: list[Callable[[], Any]] = []  # these load further primitives, when one is asked for that is not known yet
+
+
 def _by_name(name: str) -> Primitive:
+    if name not in registered:
+        for load in vocabulary:
+            load()
     if name not in registered:
         raise LookupError(f"There is no primitive named {name!r} here: import the module that makes it first.")
     return registered[name]

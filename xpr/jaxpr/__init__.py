@@ -1,5 +1,6 @@
 """Jaxprs as a language: print, parse, compare and save them."""
 
+from xpr import lax as _vocabulary  # all primitives, so that programs can name them
 from xpr.control.reroll import reroll as reroll
 from xpr.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
 from xpr.core.parameters import Hole as Hole
@@ -8,6 +9,8 @@ from xpr.inspect.dot import to_dot as to_dot
 from xpr.inspect.show import Page as Page
 from xpr.inspect.show import show as show
 from xpr.inspect.svg import to_svg as to_svg
+from xpr.jaxpr.costs import Cost as Cost
+from xpr.jaxpr.costs import cost as cost
 from xpr.jaxpr.loading import loads as loads
 from xpr.jaxpr.parser import parse as parse
 from xpr.jaxpr.saving import dumps as dumps
@@ -24,5 +27,3 @@ from xpr.transforms.inline import inline_calls as inline_calls
 from xpr.transforms.partial_eval import partial_eval as partial_eval
 from xpr.transforms.patterns import Rule as Rule
 from xpr.transforms.rewrite import rewrite as rewrite
-from xpr.jaxpr.costs import Cost as Cost
-from xpr.jaxpr.costs import cost as cost
