@@ -1,5 +1,6 @@
 """The examples run as they stand, and what they print is right."""
 
+import itertools
 import re
 import runpy
 from pathlib import Path
@@ -31,7 +32,7 @@ def test_newton_logistic_regression(figures):
     )
     assert len(norms) == 7 and norms[-1] < 1e-6
     *newton, descent = losses
-    assert all(after <= before + 2e-6 for before, after in zip(newton, newton[1:]))  # but for the last digit shown
+    assert all(after <= before + 2e-6 for before, after in itertools.pairwise(newton))  # but for the last digit shown
     assert newton[-1] < descent
     assert error < 1e-6
     assert accuracy >= 90
