@@ -75,6 +75,7 @@ def linear_types(*avals):
     """The types of the results of a `times` of tangents."""
     return avals[1:]
 
+
 ROWS = [
     Row(xla_call_p, [Sample(floats(2, 3), floats(2, 3, salt=1), call_jaxpr=jaxpr_of(two_results), name="f"),
                      Sample(floats(3), integers(3), call_jaxpr=jaxpr_of(with_integers), name="f"),

@@ -17,7 +17,6 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.devices import Device
-from xpr.core.parameters import register_parameter
 
 Index = tuple[slice, ...]
 
@@ -104,9 +103,6 @@ class PartitionSpec(tuple):
         return PartitionSpec, tuple(self)
 
 
-register_parameter(
-    PartitionSpec, parts=lambda spec: {"entries": tuple(spec)}, build=lambda entries: PartitionSpec(*entries)
-)
 NOT_CUT = PartitionSpec()
 
 
