@@ -1,6 +1,7 @@
 """pmap on eight devices: it gives what vmap gives, and what jax gives; collectives, derivatives, nesting, donation."""
 
 import importlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -150,6 +151,22 @@ def test_results_stay_on_their_devices():
     assert [shard.data.shape for shard in y.addressable_shards] == [(1, 3)] * 8
     close(y + y, 2 * np.sin(EIGHT))
     assert (y + y).sharding.spec == y.sharding.spec
+
+
+def test_many_calls_at_once():
+    """They are run one after another: XLA would end the process, see backend/shards.py."""
+    mapped = xpr.pmap(normalized, axis_name="i")
+
+    def work():
+        y = EIGHT
+        for _ in range(60):
+            y = mapped(y)
+        return np.asarray(y)
+
+    with ThreadPoolExecutor(4) as pool:
+        first, *others = [future.result() for future in [pool.submit(work) for _ in range(4)]]
+    for other in others:
+        np.testing.assert_array_equal(first, other)
 
 
 def test_static_and_donated_arguments():
