@@ -1,4 +1,6 @@
-"""The door for new primitives: an operation of your own, with as many rules as you need of it.
+"""The door for new primitives and new transformations.
+
+An operation of your own, with as many rules as you need of it:
 
     softclip_p = Primitive("softclip")
 
@@ -12,6 +14,15 @@
 
 Each `def_...` gives one rule and can be used as a decorator. A primitive so made composes with every transformation
 that it has a rule for; where a rule is missing, the error says which and how to give it.
+
+A transformation of your own is added in one of two ways, both of which compose with all others:
+
+* Walk a jaxpr. `xpr.make_jaxpr(fun)(*args)` gives the program; go through its equations with an environment of values,
+  binding `eqn.primitive` to do operations, and into the programs that equations hold by `subjaxprs(eqn)`.
+* Subclass `Trace` and `Tracer`. `process(primitive, args, params)` sees each operation as it happens; `context.trace`
+  is the trace to stand on, and `with current(trace): ...` makes yours the one that operations go to.
+
+The page "Writing interpreters" has three, complete.
 """
 
 from __future__ import annotations
@@ -25,7 +36,14 @@ from xpr.backend.array import Array, from_host
 from xpr.backend.stablehlo import Builder as Builder
 from xpr.backend.stablehlo import Value as Value
 from xpr.core.avals import ShapedArray as ShapedArray
-from xpr.core.avals import Zero, aval_of
+from xpr.core.avals import Zero as Zero
+from xpr.core.avals import aval_of as aval_of
+from xpr.core.interpreter import Trace as Trace
+from xpr.core.interpreter import Tracer as Tracer
+from xpr.core.interpreter import context as context
+from xpr.core.interpreter import current as current
+from xpr.core.jaxpr import eval_jaxpr as eval_jaxpr
+from xpr.core.jaxpr import subjaxprs as subjaxprs
 from xpr.core.parameters import register_parameter as register_parameter
 from xpr.core.primitive import Linear as Linear
 from xpr.core.primitive import Primitive as _CorePrimitive
@@ -34,7 +52,10 @@ from xpr.primitives.shapes import instantiate
 from xpr.transforms.evaluate import reference_eval
 from xpr.transforms.stage import stage
 
-__all__ = ["Builder", "Linear", "Primitive", "ShapedArray", "Value", "is_linear", "register_parameter"]
+__all__ = [
+    "Builder", "Linear", "Primitive", "ShapedArray", "Trace", "Tracer", "Value", "Zero", "aval_of", "context",
+    "current", "eval_jaxpr", "is_linear", "register_parameter", "subjaxprs",
+]  # fmt: skip
 
 Rule = Callable[..., Any]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr.interpreters.index_sets import IndexSets
 
-_DENSE = 0.5  # with a row this full, a colour for each column is as good
+_MUCH = 10**8  # entries times colours that the greedy search would look through in a round
 
 
 def colours(rows: IndexSets) -> np.ndarray:
@@ -18,22 +18,23 @@ def colours(rows: IndexSets) -> np.ndarray:
     n, fullest = rows.width, int(rows.sizes.max(initial=0))
     if not rows.indices.size:
         return np.zeros(n, np.int64)
-    if fullest >= _DENSE * n:
-        return _used(np.arange(n), rows)
+    if fullest == n:
+        return np.arange(n)
     cyclic = _cyclic(rows, fullest)
-    if cyclic is not None and cyclic.max() < fullest + 1:
+    if cyclic is not None and cyclic.max() <= fullest:
         return cyclic
+    if rows.indices.size * fullest > _MUCH:
+        return _numbered(rows) if cyclic is None else cyclic
     greedy = _greedy(rows)
     return cyclic if cyclic is not None and cyclic.max() <= greedy.max() else greedy
 
 
-def _used(found: np.ndarray, rows: IndexSets) -> np.ndarray:
-    """Numbers colours without gaps; columns without entries take colour 0."""
-    filled = np.zeros(rows.width, bool)
-    filled[rows.indices] = True
-    numbered = np.zeros(rows.width, np.int64)
-    numbered[filled] = np.unique(found[filled], return_inverse=True)[1]
-    return numbered
+def _numbered(rows: IndexSets) -> np.ndarray:
+    """A colour for each column that has entries."""
+    found = np.zeros(rows.width, np.int64)
+    filled = np.unique(rows.indices)
+    found[filled] = np.arange(len(filled))
+    return found
 
 
 def _cyclic(rows: IndexSets, fullest: int) -> np.ndarray | None:

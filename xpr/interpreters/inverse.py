@@ -52,9 +52,9 @@ def inverse(
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.inverse(lambda x: jnp.exp(2 * x))(jnp.exp(1.0))
-    Array(0.5, dtype=float32)
+    Array(0.5, dtype=float32, weak_type=True)
     >>> xpr.inverse(lambda x, y: x * y + 1, argnums=0, known={1: 4.0})(9.0)
-    Array(2., dtype=float32)
+    Array(2., dtype=float32, weak_type=True)
     """
     return named_like(boundary(_Inverse(fun, argnums, known, like, False)), fun)
 
