@@ -29,6 +29,7 @@ FUNCTIONS = {
     "branches": lambda x: lax.cond(x[0] > 0, lambda x: x * x, lambda x: jnp.ones_like(x), x),
     "calls": lambda x: xpr.jit(lambda y: jnp.sin(y) * y)(x) + xpr.nn.softplus(x),
     "convolutions": lambda x: jnp.convolve(x, jnp.sin(x)) + jnp.convolve(x * x, jnp.ones(3)),
+    "rows on devices": lambda x: xpr.pmap(lambda r: jnp.exp(r * 2) + x, out_axes=1)(x[None]),
     "constant": lambda x: jnp.ones(2),
     "first order alone": lambda x: x,
 }

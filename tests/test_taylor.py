@@ -74,6 +74,7 @@ FUNCTIONS = {
     "scans backwards": lambda x: lax.scan(lambda c, r: (c * r, c * jnp.ones(3)), x, x[:2], reverse=True)[1],
     "while loops": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, jnp.tanh(c[1]) + x), (0, x))[1],
     "branches": lambda x: lax.cond(x[0] > 0, lambda x: x * x, lambda x: jnp.ones_like(x), x),
+    "rows on devices": lambda x: xpr.pmap(lambda r: jnp.exp(r * 2) + x, out_axes=1)(x[None]),
     "constant": lambda x: jnp.ones(2),
 }
 

@@ -23,7 +23,9 @@ from xpr.control.scan_layout import layout_of
 from xpr.control.tracing import join_consts
 from xpr.control.while_loop import Loop, bind_while, while_p, with_more_arguments
 from xpr.control.xla_call import call, xla_call_p
+from xpr.control.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.interpreters.carrying import CarryTrace, Companions, Flags, carried_jaxpr, carry_forward
 from xpr.primitives.shapes import move_axis
@@ -70,6 +72,39 @@ def _checkpoint(trace: CarryTrace, values: Sequence[Any], companions: Given, par
     results = checkpoint_p.bind(*operands, **{**params, "jaxpr": constvars_to_invars(closed)})
     n = len(jaxpr.outvars)
     return results[:n], _grouped(trace, results[n:], carried.active_outs, jaxpr.out_avals)
+
+
+def _pmap(trace: CarryTrace, values: Sequence[Any], companions: Given, params: dict[str, Any]) -> Any:
+    """The same on every device; companions are cut along the axis of their value, behind their own axes."""
+    jaxpr, in_axes, out_axes = params["call_jaxpr"], params["in_axes"], params["out_axes"]
+    with axes_in_scope(NamedAxis(params["axis_name"], params["axis_size"])):
+        carried = carried_jaxpr(trace, jaxpr, _active(companions))
+    closed, active = carried.closed, carried.active_outs
+    more = _axes_of(trace, in_axes, [v.aval for v in jaxpr.invars], _active(companions))
+    more_out = _axes_of(trace, out_axes, jaxpr.out_avals, active)
+    results = xla_pmap_p.bind(
+        *closed.consts, *values, *_flat(companions),
+        **pmap_params(
+            constvars_to_invars(closed),
+            [*[None] * len(closed.consts), *in_axes, *more],
+            [*out_axes, *more_out],
+            **{key: params[key] for key in ("axis_name", "axis_size", "name", "backend", "devices")},
+        ),
+    )  # fmt: skip
+    n = len(jaxpr.outvars)
+    return results[:n], _grouped(trace, results[n:], active, jaxpr.out_avals)
+
+
+def _axes_of(
+    trace: CarryTrace, axes: Sequence[int | None], avals: Sequence[ShapedArray], active: Sequence[bool]
+) -> list[int | None]:
+    """Where the rows of each array of the companions are."""
+    return [
+        None if axis is None else axis + t.ndim - a.ndim
+        for axis, a, flag in zip(axes, avals, active)
+        if flag
+        for t in trace.types(a)
+    ]
 
 
 def _function(trace: CarryTrace, values: Sequence[Any], companions: Given, params: dict[str, Any]) -> Any:
@@ -191,5 +226,6 @@ RULES: dict[Any, Callable[..., Any]] = {
     cond_p: _cond,
     scan_p: _scan,
     while_p: _while,
+    xla_pmap_p: _pmap,
 }
 CarryTrace.control.update(RULES)

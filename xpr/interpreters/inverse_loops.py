@@ -1,4 +1,4 @@
-"""The inverses of conditionals whose predicate is known, and of loops over rows."""
+"""The inverses of conditionals whose predicate is known, of loops over rows, and of rows on several devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from xpr.control.cond import bind_cond, cond_p
 from xpr.control.scan import bind_scan, scan_p
 from xpr.control.scan_layout import layout_of
 from xpr.control.tracing import join_consts
+from xpr.control.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.interpreters.solving import INVERSES, Solution, Unknown, is_unknown, solve
 from xpr.primitives.shapes import full
@@ -177,4 +179,31 @@ def _nothing(aval: ShapedArray) -> Any:
     return full(aval.shape, 0, aval.dtype)
 
 
-INVERSES.update({cond_p: _cond, scan_p: _scan})
+# -- xla_pmap
+
+
+def _pmap(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Solution | str:
+    """The inverse of each row, on its device."""
+    known_ins = [not is_unknown(x) for x in operands]
+    if any(map(is_unknown, results)):
+        return "Not all of its results are known."
+    if any(axis is None for axis, known in zip(params["in_axes"], known_ins) if not known):
+        return "An operand that every device reads is not known."
+    jaxpr, name = params["call_jaxpr"], "the function of a pmap"
+    with axes_in_scope(NamedAxis(params["axis_name"], params["axis_size"])):
+        closed = solved_jaxpr(jaxpr, known_ins, [True] * len(results), log_det, name)
+    places = [i for i, known in enumerate(known_ins) if not known]
+    given = [axis for axis, known in zip(params["in_axes"], known_ins) if known]
+    found = xla_pmap_p.bind(
+        *closed.consts, *_known(operands), *results,
+        **pmap_params(
+            constvars_to_invars(closed),
+            [*[None] * len(closed.consts), *given, *params["out_axes"]],
+            [*(params["in_axes"][i] for i in places), *params["out_axes"], 0],
+            **{key: params[key] for key in ("axis_name", "axis_size", "name", "backend", "devices")},
+        ),
+    )  # fmt: skip
+    return Solution(dict(zip(places, found)), lambda: found[-1])
+
+
+INVERSES.update({cond_p: _cond, scan_p: _scan, xla_pmap_p: _pmap})
