@@ -107,6 +107,18 @@ def test_a_jaxpr_that_is_called_twice_is_there_once():
     assert len(tables.jaxprs) == 2
 
 
+def test_operations_are_those_of_one_run_with_all_that_is_held():
+    closed = xpr.make_jaxpr(loss)(WS, X)
+    tables = Tables(closed)
+    own = {tables.primitives.items[eqn[0]]: eqn[5] for eqn in tables.eqns}
+    assert own["dot_general"] == 2 * 4 * 8 * 8 and own["tanh"] == 4 * 8
+    step = 2 * 4 * 8 * 8 + 3 * 4 * 8  # the product, and tanh, times 0.5, plus
+    assert own["scan"] == len(WS) * step
+    assert own["cond"] == 4 * 8  # of the branches, the dearer one
+    _, _, _, first, count = tables.jaxprs[0]
+    assert sum(eqn[5] for eqn in tables.eqns[first : first + count]) == xpr.jaxpr.cost(loss)(WS, X).flops
+
+
 def test_arrows_of_the_graph_are_the_values_that_are_read():
     tables = Tables(xpr.make_jaxpr(lambda x, unused: (x * x, 3.0))(1.0, 2.0))
     graph = graph_of(tables, 0)
@@ -302,6 +314,7 @@ def test_the_program_is_there_with_lines_and_costs(opened):
     assert browser.texts(".columns .from") == ["test_viewer.py"]
     assert any(re.fullmatch(r"\d+\s+return jnp\.mean\(\(h - 1\.0\) \*\* 2\)", line) for line in lines)
     assert browser.texts(".row .cost.moved")[1].endswith("B")
+    assert browser.texts(".row .cost.flops")[1] == "3.04 k"  # all five steps of the loop
     assert browser.texts("h1") == ["loss"]
     assert painted(browser) > 20
 

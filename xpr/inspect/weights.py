@@ -1,19 +1,56 @@
-"""What an equation costs, as far as its types tell: bytes read and written, bytes alive meanwhile."""
+"""What an equation costs, as far as its types tell: operations, bytes read and written, bytes alive meanwhile.
+
+An equation that holds jaxprs takes what these take, as often as it runs them.
+"""
 
 from __future__ import annotations
 
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from xpr.primitives.work import operations
 
 
 def size_of(aval: ShapedArray) -> int:
     return aval.size * aval.dtype.itemsize
 
 
-def weigh(eqn: JaxprEqn) -> tuple[int | None, int]:
-    """Operations, where known, and bytes read and written."""
-    operands = sum([size_of(v.aval) for v in eqn.invars])
-    return None, operands + sum([size_of(v.aval) for v in eqn.outvars])
+def weigh(eqn: JaxprEqn) -> tuple[int, int]:
+    """Operations, and bytes read and written."""
+    moved = sum([size_of(v.aval) for v in eqn.invars]) + sum([size_of(v.aval) for v in eqn.outvars])
+    return all_operations(eqn), moved
+
+
+def all_operations(eqn: JaxprEqn) -> int:
+    """The operations of one run of an equation, with those of what it holds."""
+    if is_holder(eqn):
+        return sum([times * _total(inner) for inner, times in held_runs(eqn)])
+    return operations(eqn)
+
+
+def is_holder(eqn: JaxprEqn) -> bool:
+    """Whether an equation does nothing but run jaxprs that it holds."""
+    return eqn.primitive.call and next(subjaxprs(eqn), None) is not None
+
+
+def held_runs(eqn: JaxprEqn) -> list[tuple[Jaxpr, int]]:
+    """The jaxprs that one run of an equation runs, and how often; of branches the one that takes most operations."""
+    params = eqn.params
+    held = list(subjaxprs(eqn))
+    if "branches" in params:
+        return [(max(held, key=_total), 1)]
+    if "jaxprs" in params:  # of a linear equation: how to solve it, among what transformations need
+        return [(params["jaxprs"].solve, 1)]
+    if "update_jaxpr" in params:
+        return [(params["update_jaxpr"], eqn.invars[-1].aval.size)]
+    often = params.get("length", params.get("axis_size", 1))
+    return [(inner, often) for inner in held]
+
+
+def _total(jaxpr: Jaxpr) -> int:
+    """All operations of a jaxpr; remembered with it."""
+    if "operations" not in jaxpr.memo:
+        jaxpr.memo["operations"] = sum([all_operations(eqn) for eqn in jaxpr.eqns])
+    return jaxpr.memo["operations"]
 
 
 def live_bytes(jaxpr: Jaxpr) -> list[int]:

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from xpr.api.staging import trace_function
 from xpr.control.memory import predict_memory
-from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, subjaxprs
+from xpr.core.jaxpr import Jaxpr, JaxprEqn
 from xpr.core.source import Source, describe_function, summarize, text_of
-from xpr.primitives.work import operations
+from xpr.inspect.weights import held_runs, is_holder, weigh
 
 SHOWN = 20  # lines of a table
 
@@ -60,8 +59,8 @@ class Cost:
         lines = _Lines()
         for inner, times in _runs(jaxpr):
             for eqn in inner.eqns:
-                if not _is_holder(eqn):
-                    flops, moved = operations(eqn), _bytes_of(eqn)
+                if not is_holder(eqn):
+                    flops, moved = weigh(eqn)
                     self.by_equation.append(EquationCost(eqn, times, times * flops, times * moved, lines(eqn.source)))
                 elif "cond_jaxpr" in eqn.params:
                     self.endless += 1
@@ -107,14 +106,6 @@ def cost(fun: Callable[..., Any]) -> Callable[..., Cost]:
     return of
 
 
-def _bytes_of(eqn: JaxprEqn) -> int:
-    return sum([_bytes(v.aval) for v in eqn.invars]) + sum([_bytes(v.aval) for v in eqn.outvars])
-
-
-def _bytes(aval: ShapedArray) -> int:
-    return aval.size * aval.dtype.itemsize
-
-
 def _short(number: float) -> str:
     """`12.3 k`, with the prefixes of the SI."""
     for prefix in ("", "k", "M", "G", "T"):
@@ -141,10 +132,6 @@ class _Lines:
 # -- How often what is run
 
 
-def _is_holder(eqn: JaxprEqn) -> bool:
-    return eqn.primitive.call and next(subjaxprs(eqn), None) is not None
-
-
 def _runs(jaxpr: Jaxpr) -> Iterator[tuple[Jaxpr, int]]:
     """The jaxpr and all that are run inside it, each once, with how often it is run; those that hold others first."""
     order: list[Jaxpr] = []
@@ -154,7 +141,7 @@ def _runs(jaxpr: Jaxpr) -> Iterator[tuple[Jaxpr, int]]:
         seen.add(id(inner))
         for eqn in inner.eqns:
             if eqn.primitive.call:
-                for held, _ in _held(eqn):
+                for held, _ in held_runs(eqn):
                     if id(held) not in seen:
                         visit(held)
         order.append(inner)
@@ -166,29 +153,5 @@ def _runs(jaxpr: Jaxpr) -> Iterator[tuple[Jaxpr, int]]:
         yield inner, own
         for eqn in inner.eqns:
             if eqn.primitive.call:
-                for held, often in _held(eqn):
+                for held, often in held_runs(eqn):
                     times[id(held)] = times.get(id(held), 0) + own * often
-
-
-def _held(eqn: JaxprEqn) -> list[tuple[Jaxpr, int]]:
-    """The jaxprs that an equation runs, and how often."""
-    params = eqn.params
-    held = list(subjaxprs(eqn))
-    if "branches" in params:
-        return [(max(held, key=_total), 1)]
-    if "jaxprs" in params:  # of a linear equation: how to solve it, among what transformations need
-        return [(params["jaxprs"].solve, 1)]
-    if "update_jaxpr" in params:
-        return [(params["update_jaxpr"], eqn.invars[-1].aval.size)]
-    often = params.get("length", params.get("axis_size", 1))
-    return [(inner, often) for inner in held]
-
-
-def _total(jaxpr: Jaxpr) -> int:
-    """All operations of a jaxpr; remembered with it."""
-    if "operations" not in jaxpr.memo:
-        jaxpr.memo["operations"] = sum(
-            sum(times * _total(inner) for inner, times in _held(eqn)) if _is_holder(eqn) else operations(eqn)
-            for eqn in jaxpr.eqns
-        )
-    return jaxpr.memo["operations"]

@@ -50,8 +50,8 @@ function showDetails(side, e) {
   const line = place ? `<div class="line"><small>${escape(`${place[0]}:${place[1]} in ${place[2]}`)}` +
     `${place[4] ? escape(`, cotangent of ${place[4]}`) : ""}</small>${escape(place[3]) || "…"}</div>` : "";
   const params = program.paramsText(eqn).map(([key, text]) => `<tr><td>${escape(key)}</td><td class="wrap">${escape(text)}</td></tr>`);
-  const costs = [eqn[FLOPS] === null ? "" : `${amount(eqn[FLOPS], "")}operations`, `${amount(eqn[BYTES], "B")} read and written`,
-    `${amount(eqn[ALIVE], "B")} alive`].filter(Boolean).join(" · ");
+  const costs = [`${amount(eqn[FLOPS], "").trim()} operations`, `${amount(eqn[BYTES], "B")} read and written`,
+    `${amount(eqn[ALIVE], "B")} alive`].join(" · ");
   details.innerHTML = `<h2>${program.indexOf(e)} ${escape(program.primitives[eqn[PRIMITIVE]])}<small>${costs}</small></h2>${line}` +
     `<table>${eqn[OPERANDS].map((v) => value(v, "takes")).join("")}${eqn[RESULTS].map((v) => value(v, "gives")).join("")}</table>` +
     (params.length ? `<table style="margin-top:6px">${params.join("")}</table>` : "");

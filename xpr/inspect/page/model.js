@@ -38,7 +38,7 @@ class Program {
         this.readers.get(v).push(e);
       });
     });
-    this.most = [FLOPS, BYTES, ALIVE].map((c) => this.eqns.reduce((most, eqn) => Math.max(most, eqn[c] || 0), 1));
+    this.most = [FLOPS, BYTES, ALIVE].map((c) => this.eqns.reduce((most, eqn) => Math.max(most, eqn[c]), 1));
   }
 
   jaxprsIn(eqn) {
@@ -55,14 +55,14 @@ class Program {
   typed(v) { return `${this.textOf(v)}:${this.typeOf(v)}`; }
   // How much dearer an equation is than others are on average: 0 for the average, 1 for the dearest.
   heat(e) {
-    const cost = (eqn) => eqn[FLOPS] || eqn[BYTES];
+    const cost = (eqn) => Math.max(eqn[FLOPS], eqn[BYTES]);
     this.mean = this.mean || this.eqns.reduce((sum, eqn) => sum + cost(eqn), 0) / this.eqns.length || 1;
     this.dearest = this.dearest || this.eqns.reduce((most, eqn) => Math.max(most, cost(eqn)), 0);
     const above = cost(this.eqns[e]) - this.mean;
     return above > 0 && this.dearest > 1.5 * this.mean ? Math.sqrt(above / (this.dearest - this.mean)) : 0;
   }
 
-  share(e, column) { return (this.eqns[e][column] || 0) / this.most[column - FLOPS]; }
+  share(e, column) { return this.eqns[e][column] / this.most[column - FLOPS]; }
 
   // Parameters as text; jaxprs stand as `{12 equations}`.
   paramsText(eqn) {

@@ -168,8 +168,7 @@ function placeMarkup(row, before) {
   return `<div class="from${again ? " again" : ""}"><span class="at">${escape(placeName(place))}</span>  ${escape(place[3])}</div>`;
 }
 
-const hasFlops = programs.some((program) => program.eqns.some((eqn) => eqn[FLOPS] !== null));
-const COSTS = [...(hasFlops ? [[FLOPS, "flops", "Operations", ""]] : []), [BYTES, "moved", "Moved", "B"], [ALIVE, "alive", "Alive", "B"]];
+const COSTS = [[FLOPS, "flops", "Operations", ""], [BYTES, "moved", "Moved", "B"], [ALIVE, "alive", "Alive", "B"]];
 
 function costMarkup(row) {
   if (row.kind !== "eqn") return COSTS.map(([, name]) => `<div class="cost ${name}"></div>`).join("");
@@ -177,7 +176,7 @@ function costMarkup(row) {
   return COSTS.map(([column, name, , unit]) => {
     const n = program.eqns[e][column];
     const share = (100 * program.share(e, column)).toFixed(1);
-    return `<div class="cost ${name}" style="--share:${share}%">${n === null ? "" : amount(n, unit)}</div>`;
+    return `<div class="cost ${name}" style="--share:${share}%">${amount(n, unit)}</div>`;
   }).join("");
 }
 
