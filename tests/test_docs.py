@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import eight_devices
+from tests import eight_devices, vocabulary
 from tests.same_text import OutputChecker, same_text
 
 ROOT = Path(__file__).parent.parent
@@ -61,7 +61,7 @@ class Page:
 
     def run(self, text: str) -> None:
         blocks = list(blocks_of(text))
-        for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        for block, following in zip(blocks, [*blocks, None][1:], strict=True):
             is_output = following is not None and following.language == "text" and following.follows
             self.run_block(block, following if is_output else None)
 
@@ -129,6 +129,10 @@ def test_local_links_lead_somewhere():
 def test_every_page_is_in_the_table_of_contents():
     listed = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
     assert sorted(f"docs/{page}" for page in listed) == PAGES[1:]
+
+
+def test_the_page_of_primitives_is_true():
+    assert vocabulary.PAGE.read_text() == vocabulary.page(), "it is out of date: python -m tests.vocabulary"
 
 
 def test_the_site_builds(tmp_path):
