@@ -186,6 +186,7 @@ def _adopt(capsule: Any, device: Device, stream: int | None, copy: bool | None) 
     with without_jax():
         buffer = runtime._jax.dlpack_managed_tensor_to_buffer(capsule, device, stream, copy)
         aval = ShapedArray(buffer.aval.shape, buffer.aval.dtype)
-        if copy:  # XLA copies in the background, and the memory is its owner's to change again
-            block([buffer])
-        return buffer._rewrap_with_aval_and_sharding(aval, sharding_of(device)), aval
+        buffer = buffer._rewrap_with_aval_and_sharding(aval, sharding_of(device))
+    if copy and device.platform == "cpu":  # where jaxlib shares aligned memory, whatever it is asked for
+        buffer = put(np.array(get(buffer, aval)), aval, device, copy=False)
+    return buffer, aval
