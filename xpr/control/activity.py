@@ -17,6 +17,11 @@ Flags = tuple[bool, ...]
 T = TypeVar("T")
 
 
+def picked(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
+    """The values that are marked."""
+    return [x for x, flag in zip(values, flags) if flag]
+
+
 def reached_outputs(jaxpr: Jaxpr, touched: Sequence[bool], differentiable: bool) -> list[bool]:
     """Which results of a jaxpr read a touched argument, followed into the jaxprs that equations hold.
 

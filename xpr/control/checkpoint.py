@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from xpr import tree
@@ -27,11 +28,11 @@ from xpr.control.checkpoint_split import split_jaxpr
 from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.core.source import describe_function
 from xpr.transforms.batch import batch_jaxpr
-from xpr.transforms.dce import dce_jaxpr
+from xpr.transforms.dce import dce_call
 from xpr.transforms.evaluate import EvalTrace, reference_eval, run_jaxpr
 from xpr.transforms.flat import named_like, with_static
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
@@ -124,20 +125,6 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
     return _bind(closed, values, params), out_dims
 
 
-def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """A call of the part of the jaxpr that the used results need."""
-    jaxpr = eqn.params["jaxpr"]
-    key = ("checkpoint dce", tuple(used))
-    if key not in jaxpr.memo:
-        jaxpr.memo[key] = dce_jaxpr(jaxpr, used)
-    smaller, inputs = jaxpr.memo[key]
-    return eqn.replace(
-        invars=[v for v, read in zip(eqn.invars, inputs) if read],
-        outvars=[v for v, read in zip(eqn.outvars, used) if read],
-        params={**eqn.params, "jaxpr": smaller},
-    )
-
-
 def _threaded(state: Any, thread: Any, values: Sequence[Any], **params: Any) -> Any:
     outs = checkpoint_p.bind(*state, *values, **{**params, "jaxpr": thread(params["jaxpr"])})
     return outs[: len(state)], outs[len(state) :]
@@ -155,7 +142,7 @@ checkpoint_p = register(
         linearize=_linearize,
         batch_named=_batch_named,
         evaluate=lambda args, params: run_jaxpr(params["jaxpr"], args, "checkpoint"),
-        dce=_dce,
+        dce=partial(dce_call, "jaxpr"),
         threaded=_threaded,
         multiple_results=True,
         call=True,

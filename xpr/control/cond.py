@@ -19,6 +19,7 @@ import numpy as np
 
 from xpr.backend.array import Array
 from xpr.backend.stablehlo import Builder, Value
+from xpr.control.activity import picked
 from xpr.control.cond_mapping import along_rows, guarded, runs_as_select, work
 from xpr.control.cond_residuals import Split, any_of, zeros_in
 from xpr.control.cond_split import cond_split
@@ -95,10 +96,6 @@ def _remembered(branches: Branches, key: Any, make: Callable[[], T]) -> T:
     if whole not in memo:
         memo[whole] = make()
     return memo[whole]
-
-
-def _picked(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
-    return [x for x, flag in zip(values, flags) if flag]
 
 
 class _Derived:
@@ -196,7 +193,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         return xla_call_p.jvp(operands, given, call_jaxpr=chosen, name="cond")
     active = _is_active(given)
     made = _agreeing(branches, ("cond jvp", active), lambda branch, forced: jvp_jaxpr(branch, active, forced))
-    results = bind_cond(made.branches, index, [*made.consts, *operands, *_picked(given, active)], params)
+    results = bind_cond(made.branches, index, [*made.consts, *operands, *picked(given, active)], params)
     n = len(made.flags)
     return results[:n], with_zeros(results[n:], made.flags, [aval_of(x) for x in results[:n]])
 
@@ -223,7 +220,7 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
         return outs, with_zeros([], split.flags, [aval_of(x) for x in outs])
     found = {"operand": operands, "result": outs, "slot": results[n:]}
     residuals = [found[kind][i] for kind, i in split.residuals]
-    moving = _picked(given, active)
+    moving = picked(given, active)
     linear = [False] * len(residuals) + [True] * len(moving)
     out_tangents = bind_cond(split.linear, index, [*residuals, *moving], params, linear)
     return outs, with_zeros(out_tangents, split.flags, [aval_of(x) for x in outs])
@@ -244,7 +241,7 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> li
 
     made = _agreeing(branches, ("cond transpose", is_linear, has_ct), transposed)
     known = [*made.consts, *(x for x in given if type(x) is not Linear)]
-    moving = _picked(cts, has_ct)
+    moving = picked(cts, has_ct)
     linear = [False] * len(known) + [True] * len(moving)
     results = iter(bind_cond(made.branches, index, [*known, *moving], params, linear))
     found = iter([next(results) if has else None for has in made.flags])
@@ -322,9 +319,9 @@ def _by_rows(
         branch = params["branches"][0]
         here, rows = Var(ShapedArray((), _INT32)), [Var(v.aval) for v in branch.invars]
         outs = [Var(aval) for aval in cond_p.abstract([here.aval, *branch.in_avals], **params)]
-        consts = _picked(rows, [not flag for flag in mapped])
+        consts = picked(rows, [not flag for flag in mapped])
         eqn = JaxprEqn([here, *rows], outs, cond_p, params, context.source)
-        return Jaxpr([], [*consts, here, *_picked(rows, mapped)], outs, [eqn])
+        return Jaxpr([], [*consts, here, *picked(rows, mapped)], outs, [eqn])
 
     body = _remembered(params["branches"], ("cond rows", mapped, params["linear"], params.get("vmap")), make)
     consts = [x for x, d in zip(operands, dims) if d is None]
@@ -341,9 +338,9 @@ def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     needed = any_of([dce_jaxpr(branch, used)[1] for branch in branches])
     smaller = tuple([dce_jaxpr(branch, used, needed)[0] for branch in branches])
     return eqn.replace(
-        invars=[eqn.invars[0], *_picked(eqn.invars[1:], needed)],
-        outvars=_picked(eqn.outvars, used),
-        params={**eqn.params, "branches": smaller, "linear": tuple(_picked(eqn.params["linear"], needed))},
+        invars=[eqn.invars[0], *picked(eqn.invars[1:], needed)],
+        outvars=picked(eqn.outvars, used),
+        params={**eqn.params, "branches": smaller, "linear": tuple(picked(eqn.params["linear"], needed))},
     )
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from xpr.control.activity import Flags, reached_outputs, settle, spread
-from xpr.control.scan_layout import Bind, Layout, is_active, layout_of, picked
+from xpr.control.activity import Flags, picked, reached_outputs, settle, spread
+from xpr.control.scan_layout import Bind, Layout, is_active, layout_of
 from xpr.control.scan_linearize import loop_linearize
 from xpr.control.scan_lowering import scan_lower, scan_reference
 from xpr.control.scan_split import loop_split

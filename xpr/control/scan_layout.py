@@ -32,9 +32,5 @@ def layout_of(params: dict[str, Any]) -> Layout:
     return Layout(params["num_consts"], params["num_carry"])
 
 
-def picked(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
-    return [x for x, flag in zip(values, flags) if flag]
-
-
 def is_active(tangents: Sequence[Any]) -> Flags:
     return tuple([type(t) is not Zero for t in tangents])

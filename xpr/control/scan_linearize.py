@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.control.activity import Flags, reached_outputs, settle, spread
-from xpr.control.scan_layout import Bind, Layout, is_active, layout_of, picked
+from xpr.control.activity import Flags, picked, reached_outputs, settle, spread
+from xpr.control.scan_layout import Bind, Layout, is_active, layout_of
 from xpr.control.scan_residuals import Residuals
 from xpr.core.avals import Zero, aval_of
 from xpr.core.interpreter import current

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.control.scan_layout import Layout, picked
+from xpr.control.activity import picked
+from xpr.control.scan_layout import Layout
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import select_n_p

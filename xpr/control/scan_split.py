@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.control.activity import Flags
-from xpr.control.scan_layout import Layout, layout_of, picked
+from xpr.control.activity import Flags, picked
+from xpr.control.scan_layout import Layout, layout_of
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.transforms.partial_eval import Partial, partial_eval_jaxpr
 

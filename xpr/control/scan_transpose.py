@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.control.activity import Flags, reached_inputs, reached_outputs, settle, spread
-from xpr.control.scan_layout import Bind, Layout, is_active, layout_of, picked
+from xpr.control.activity import Flags, picked, reached_inputs, reached_outputs, settle, spread
+from xpr.control.scan_layout import Bind, Layout, is_active, layout_of
 from xpr.control.scan_products import Product, find_products
 from xpr.core.avals import Zero
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from xpr.config import settings
-from xpr.control.while_loop import picked, repeat
+from xpr.control.activity import picked
+from xpr.control.while_loop import repeat
 from xpr.core.avals import aval_of
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import iota

@@ -19,11 +19,11 @@ import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.config import while_checkpoints
-from xpr.control.activity import Flags, reached_inputs, reached_outputs, settle, spread
+from xpr.control.activity import Flags, picked, reached_inputs, reached_outputs, settle, spread
 from xpr.control.cond import bind_cond
 from xpr.control.tracing import join_consts
 from xpr.control.while_checkpoints import ZERO, fold_backward, fold_forward, read, run_and_save
-from xpr.control.while_loop import mapped_step, picked
+from xpr.control.while_loop import mapped_step
 from xpr.control.while_rows import step_rows
 from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import ShapedArray, Zero, aval_of

@@ -9,11 +9,11 @@ control/while_saving.py on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
-from xpr.control.activity import Flags, reached_outputs, settle, spread
+from xpr.control.activity import Flags, picked, reached_outputs, settle, spread
 from xpr.control.tracing import same_types
 from xpr.control.while_rows import step_rows, where_rows
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -28,8 +28,6 @@ from xpr.transforms.evaluate import reference_eval, run_operation
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.lower import lower_eqns
 from xpr.transforms.stage import stage
-
-T = TypeVar("T")
 
 
 class Loop:
@@ -98,10 +96,6 @@ def repeat(going: Callable[..., Any], step: Callable[..., Sequence[Any]], carry:
     """A `while` of Python functions of flat arrays, which may close over others."""
     avals = [aval_of(x) for x in carry]
     return bind_while(Loop.closed(stage(lambda *xs: [going(*xs)], avals), stage(step, avals), carry))
-
-
-def picked(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
-    return [x for x, flag in zip(values, flags) if flag]
 
 
 # -- What it means, and what it becomes.

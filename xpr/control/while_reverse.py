@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from xpr.backend.stablehlo import Builder, Value
-from xpr.control.activity import Flags, settle, spread
+from xpr.control.activity import Flags, picked, settle, spread
 from xpr.control.while_checkpoints import ONE, ZERO, exponent_at, number_of_slots, run_and_save, slot_for, write
 from xpr.control.while_fold import COUNT, Fold, bind_fold
-from xpr.control.while_loop import Loop, bind_while, loop_abstract, map_loop, picked, while_p, with_tangents
+from xpr.control.while_loop import Loop, bind_while, loop_abstract, map_loop, while_p, with_tangents
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr

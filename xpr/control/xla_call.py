@@ -7,6 +7,7 @@ operands. Every rule turns the jaxpr into another one, remembers it with the fir
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from xpr.backend.stablehlo import Builder, Value
@@ -14,7 +15,7 @@ from xpr.core.avals import ShapedArray, Zero
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, Unsupported, register
 from xpr.transforms.batch import batch_jaxpr
-from xpr.transforms.dce import dce_jaxpr
+from xpr.transforms.dce import dce_call
 from xpr.transforms.evaluate import run_jaxpr
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
@@ -92,20 +93,6 @@ def _threaded(state: Any, thread: Any, values: Sequence[Any], *, call_jaxpr: Jax
     return outs[: len(state)], outs[len(state) :]
 
 
-def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """Calls the part of the jaxpr that the used results need."""
-    jaxpr = eqn.params["call_jaxpr"]
-    key = ("call dce", tuple(used))
-    if key not in jaxpr.memo:
-        jaxpr.memo[key] = dce_jaxpr(jaxpr, used)
-    smaller, inputs = jaxpr.memo[key]
-    return eqn.replace(
-        invars=[v for v, read in zip(eqn.invars, inputs) if read],
-        outvars=[v for v, read in zip(eqn.outvars, used) if read],
-        params={**eqn.params, "call_jaxpr": smaller},
-    )
-
-
 def _split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
     """Calls the known half, and then the unknown half."""
     jaxpr = eqn.params["call_jaxpr"]
@@ -142,7 +129,7 @@ xla_call_p = register(
         batch=_batch,
         linearize=_linearize,
         batch_named=_batch_named,
-        dce=_dce,
+        dce=partial(dce_call, "call_jaxpr"),
         split=_split,
         threaded=_threaded,
         evaluate=lambda args, params: run_jaxpr(params["call_jaxpr"], args, params["name"]),

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Unit, UnitVar, Var, subjaxprs
 from xpr.core.literals import KINDS
 from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, parts_of
@@ -177,13 +178,12 @@ class _Saver:
         aval = aval_of(value)
         if isinstance(value, ConstantHole):
             return {"hole": self.type(aval)}
-        try:
-            array = np.asarray(value)
-        except Exception as error:
+        if isinstance(value, Tracer):
             raise TypeError(
                 f"A constant of type {aval.str_short()} has no value yet, so it can't be saved: the program was traced "
                 "inside another one. Make it an argument."
-            ) from error
+            )
+        array = np.asarray(value)
         data = base64.b64encode(_little_endian(array)).decode()
         return {"type": self.type(aval.update(dtype=array.dtype)), "data": data}
 

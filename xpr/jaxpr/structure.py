@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Unit, UnitVar, Var, unitvar
 from xpr.core.parameters import ConstantHole
 from xpr.dtypes import INEXACT
@@ -134,10 +135,9 @@ def _atom(atom: Any) -> Hashable:
 def _constant(value: Any) -> Hashable:
     if isinstance(value, ConstantHole):
         return "hole", value.aval.strip_weak_type()
-    try:
-        array = np.asarray(value)
-    except Exception:  # a tracer: it has no value, and is equal to itself
+    if isinstance(value, Tracer):  # it has no value, and is equal to itself
         return _Same(value)
+    array = np.asarray(value)
     return array.dtype, array.shape, _bytes(array)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr.core import jaxpr as language
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, UnitVar, Var, make_literal
 
 
@@ -73,7 +74,7 @@ def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> C
         _check(var, value, bound)
         if isinstance(value, (Var, Literal)):
             replaced[var] = value
-        elif value is not None and not aval_of(value).shape and _is_concrete(value):
+        elif value is not None and not aval_of(value).shape and not isinstance(value, Tracer):
             replaced[var] = make_literal(np.asarray(value)[()], var.aval)
         else:
             replaced[var] = Var(var.aval)
@@ -99,14 +100,6 @@ def _check(var: Var, value: Any, bound: set[Var]) -> None:
     aval = value.aval if isinstance(value, (Var, Literal)) else aval_of(value)
     if (aval.shape, aval.dtype) != (var.aval.shape, var.aval.dtype):
         raise TypeError(f"substitute: a variable of type {var.aval.str_short()} is given {aval.str_short()}.")
-
-
-def _is_concrete(value: Any) -> bool:
-    try:
-        np.asarray(value)
-    except Exception:  # a tracer, which becomes a constant
-        return False
-    return True
 
 
 def _open(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:

@@ -44,6 +44,20 @@ def dce_jaxpr(
     return Jaxpr(jaxpr.constvars, invars, outvars, kept[::-1]), used_inputs
 
 
+def dce_call(parameter: str, eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    """The `dce` rule of a call of the jaxpr in `parameter`: a call of the part of it that the used results need."""
+    jaxpr = eqn.params[parameter]
+    key = ("dce", tuple(used))
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = dce_jaxpr(jaxpr, used)
+    smaller, inputs = jaxpr.memo[key]
+    return eqn.replace(
+        invars=[v for v, read in zip(eqn.invars, inputs) if read],
+        outvars=[v for v, read in zip(eqn.outvars, used) if read],
+        params={**eqn.params, parameter: smaller},
+    )
+
+
 def _live_part(eqn: JaxprEqn, live: set[Any]) -> JaxprEqn | None:
     used = [v in live for v in eqn.outvars]
     if not any(used) and not has_effect(eqn):
