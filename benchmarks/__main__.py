@@ -9,12 +9,15 @@ from benchmarks import (
     dispatch,
     eager,
     interpreters,
+    linear_algebra,
     loops,
     memory,
     models,
     numpy_ops,
     passes,
     programs,
+    saved_arrays,
+    several_devices,
     staging,
     startup,
 )
@@ -31,9 +34,12 @@ GROUPS = {
     "models": models.CASES,
     "deep": deep.CASES,
     "interpreters": interpreters.CASES,
+    "linear_algebra": linear_algebra.CASES,
     "memory": memory.CASES,
     "numpy_ops": numpy_ops.CASES,
     "programs": programs.CASES,
+    "several_devices": several_devices.CASES,
+    "saved_arrays": saved_arrays.CASES,
 }
 
 

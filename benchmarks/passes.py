@@ -1,50 +1,93 @@
-"""Passes over a program of 100,000 equations, by the equation; and what rerolling saves a compiler."""
+"""Passes over programs of 100,000 equations, by the equation; and what rerolling saves a compiler.
 
+The programs: a chain that repeats itself; one that nearly does, all the time; and calls within calls.
+"""
+
+import copy
 import gc
+import random
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
 
 from benchmarks.case import Call, Case, Library, Sample, cold
-from benchmarks.models import BUILDS, matrix, normalize
+from benchmarks.models import matrix, next_factor, normalize
 
 EQUATIONS = 100_000
+ONES = np.ones(3, np.float32)
 LAYERS, WIDTH = 48, 64
 
 
 @cache
-def program(library: Library) -> Any:
-    """A chain that repeats itself every eight equations, of elementwise operations and others."""
+def chain(library: Library) -> Any:
+    """It repeats itself every eight equations, of elementwise operations and others."""
     lax = library.lax
 
-    def chain(x, w):
+    def function(x, w):
         for _ in range(EQUATIONS // 8):
             y = lax.add(lax.mul(lax.sin(x), w), lax.mul(x, x))
             x = lax.reshape(lax.broadcast_in_dim(lax.sub(y, w), (1, 3), (1,)), (3,))
             x = lax.integer_pow(x, 2)
         return x
 
-    return library.make_jaxpr(chain)(np.ones(3, np.float32), np.ones(3, np.float32))
+    return library.make_jaxpr(function)(ONES, ONES)
 
 
-def by_equation(make_pass: Callable[[Library], Callable[[Any], Any]]) -> Callable[[Library], Sample]:
+@cache
+def nearly(library: Library) -> Any:
+    """Sines and products in turn, each of something close before it."""
+    lax, chance = library.lax, random.Random(0)
+
+    def function(x, w):
+        values = [x, w]
+        for _ in range(EQUATIONS // 2):
+            values.append(lax.sin(chance.choice(values[-6:])))
+            values.append(lax.mul(values[-1], chance.choice(values[-6:])))
+        return values[-1]
+
+    return library.make_jaxpr(function)(ONES, ONES)
+
+
+@cache
+def calls(library: Library) -> Any:
+    """A hundred functions of a thousand equations, each of which calls the next."""
+    lax, depth = library.lax, 100
+
+    def level(below):
+        def function(x, w):
+            for _ in range(EQUATIONS // depth // 4):
+                x = lax.mul(lax.sin(x), w)
+            x = below(x, w)
+            for _ in range(EQUATIONS // depth // 4):
+                x = lax.add(lax.cos(x), w)
+            return x
+
+        return library.jit(function)
+
+    outermost = reduce(lambda below, _: level(below), range(depth), lax.add)
+    return library.make_jaxpr(outermost)(ONES, ONES)
+
+
+def by_equation(
+    program: Callable[[Library], Any], make_pass: Callable[[Library], Callable[[Any], Any]]
+) -> Callable[[Library], Sample]:
     """The seconds that a pass takes, divided by the number of equations; nothing is remembered between samples."""
 
     def sampler(library: Library) -> Sample:
         closed, run = program(library), make_pass(library)
 
         def sample() -> float:
-            forgetful = closed.replace(jaxpr=closed.jaxpr.replace())
+            forgetful = copy.deepcopy(closed)
             gc.collect()
             gc.disable()
             start = time.perf_counter()
             run(forgetful)
             taken = time.perf_counter() - start
             gc.enable()
-            return taken / len(closed.eqns)
+            return taken / EQUATIONS
 
         return sample
 
@@ -66,11 +109,11 @@ def deep_network(library: Library) -> Call:
     rng = np.random.default_rng(0)
     layers = [{"in": matrix(rng, WIDTH, WIDTH), "out": matrix(rng, WIDTH, WIDTH)} for _ in range(LAYERS)]
     x = rng.normal(size=(16, WIDTH)).astype(np.float32)
-    scale = 1 + next(BUILDS) / 1024
+    scale = next_factor()
 
     def loss(layers, x):
         for layer in layers:
-            x = x + library.nn.gelu(normalize(library, x) @ layer["in"]) @ layer["out"]
+            x = x + library.nn.gelu(normalize(library, {}, "", x) @ layer["in"]) @ layer["out"]
         return scale * (x**2).mean()
 
     step = library.jit(library.grad(getattr(library, "reroll", lambda fun: fun)(loss)))
@@ -88,6 +131,10 @@ PASSES: dict[str, Callable[[Library], Callable[[Any], Any]]] = {
 }
 
 CASES = [
-    *(Case(f"{name}, by the equation", by_equation(make), with_jax=False) for name, make in PASSES.items()),
+    *(
+        Case(f"{name}, by the equation of {what}", by_equation(program, make), with_jax=False)
+        for what, program in {"a chain": chain, "nearly one": nearly, "calls": calls}.items()
+        for name, make in PASSES.items()
+    ),
     Case(f"gradient of {LAYERS} layers, rerolled, first call", cold(deep_network), target=2),
 ]

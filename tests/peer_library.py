@@ -12,7 +12,7 @@ import numpy as np
 import xpr
 
 # What a piece of code reaches through the library's name beyond its own attributes.
-_SUBMODULES = ("numpy", "lax", "custom_derivatives", "custom_batching")
+_SUBMODULES = ("numpy", "lax", "custom_derivatives", "custom_batching", "flatten_util", "ops", "scipy")
 
 
 def jax() -> Any:

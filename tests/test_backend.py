@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import xpr
 from xpr import dtypes
 from xpr.backend import allocator, cache, compiler, devices, gpu_plugin
 from xpr.backend.runtime import _jax, xc
@@ -18,6 +19,7 @@ from xpr.backend.stablehlo import tensor_type
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray
 from xpr.errors import DeletedArrayError, DeviceNotFound
+from xpr.transforms.lower import lower_jaxpr
 
 F32_8 = ShapedArray((8,), "float32")
 ALL_DTYPES = sorted(dtypes.ANY, key=lambda dtype: dtype.name)
@@ -426,10 +428,29 @@ def flags_of(options):
 
 
 def test_small_loops_are_larger_by_default(device):
-    _, default = flags_of(compiler._compile_options(device, False, None))
+    _, default = flags_of(compiler._compile_options(device, None))
     assert b"xla_cpu_small_while_loop_byte_threshold\x12\x0565536" in default
-    _, chosen = flags_of(compiler._compile_options(device, False, {"xla_cpu_small_while_loop_byte_threshold": 7}))
+    _, chosen = flags_of(compiler._compile_options(device, {"xla_cpu_small_while_loop_byte_threshold": 7}))
     assert b"xla_cpu_small_while_loop_byte_threshold\x12\x017" in chosen and b"65536" not in chosen
+
+
+def test_loops_are_unrolled_where_that_is_faster(device):
+    option = b"xla_cpu_disable_loop_unrolling"
+    assert option not in flags_of(compiler._compile_options(device, None))[1]
+    assert option + b"\x12\x04true" in flags_of(compiler._compile_options(device, None, unrolled=False))[1]
+
+
+def test_only_deep_networks_are_not_unrolled():
+    def network(x, depth):
+        for _ in range(depth):
+            x = xpr.numpy.tanh(x @ x)
+        return x
+
+    def unrolled(f):
+        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones((3, 3), np.float32)).jaxpr).unrolled
+
+    assert unrolled(lambda x: x + 1) and unrolled(lambda x: network(x, 3)) and not unrolled(lambda x: network(x, 8))
+    assert unrolled(lambda x: xpr.lax.fori_loop(0, 9, lambda i, x: network(x, 8), x))
 
 
 def test_a_loop_with_a_larger_state_is_one_kernel(device):
@@ -461,9 +482,9 @@ EMITTERS_ARE_A_CHOICE = pytest.mark.skipif(
 @EMITTERS_ARE_A_CHOICE
 def test_quick_options_and_the_users(device):
     emitters = "xla_cpu_use_fusion_emitters"
-    assert flags_of(compiler._compile_options(device, False, None))[0] == {}
-    assert flags_of(compiler._compile_options(device, True, None))[0] == {emitters: False}
-    assert flags_of(compiler._compile_options(device, True, {emitters: True}))[0] == {emitters: True}
+    assert flags_of(compiler._compile_options(device, None))[0] == {}
+    assert flags_of(compiler._compile_options(device, None, quick=True))[0] == {emitters: False}
+    assert flags_of(compiler._compile_options(device, {emitters: True}, quick=True))[0] == {emitters: True}
 
 
 def test_unknown_option(device):
@@ -491,7 +512,7 @@ def test_a_failure_of_the_fusion_emitters_is_tried_without_them(device):
     class Device:
         platform, client = "cpu", Client()
 
-    options = compiler._compile_options(device, False, {"xla_backend_optimization_level": 2})
+    options = compiler._compile_options(device, {"xla_backend_optimization_level": 2})
     assert compiler._compile_raw(TWICE, Device, options) is not None
     first = {"xla_backend_optimization_level": 2}
     assert seen == [first, {**first, "xla_cpu_use_fusion_emitters": False}]
@@ -556,7 +577,7 @@ def test_a_file_that_xla_refuses_is_replaced(folder, compiled, device):
 
 
 def test_the_key_knows_the_device(two_devices):
-    options = [compiler._compile_options(target, False, None) for target in two_devices]
+    options = [compiler._compile_options(target, None) for target in two_devices]
     keys = [cache.key_of(TWICE, target, option) for target, option in zip(two_devices, options, strict=True)]
     assert keys[0] != keys[1]
 

@@ -298,17 +298,84 @@ class TestThroughOperations:
         assert found(xpr.grad(until), ROWS) == FAILED
         assert found(xpr.vmap(until), jnp.stack([jnp.exp(ROWS), ROWS])) == FAILED
 
+    def test_what_ends_a_scan_early(self):
+        def until(x, limit):
+            def stop(c):
+                checkify.check(c < limit, "too much: {}", c)
+                return c > 9
+
+            return lax.scan(lambda c, x: (c + x, c), 0.0, x, until=stop)
+
+        x = jnp.arange(1.0, 6.0)  # the carries are 0 1 3 6 10, and `until` is not asked after that
+        for way in (lambda f: f, xpr.jit, lambda f: lambda x, y: xpr.vmap(f, in_axes=(0, None))(x[None], y)):
+            assert found(way(until), x, 6.0) == "too much: 6.0 (`check` failed)"
+            assert found(way(until), x, 10.0) == "too much: 10.0 (`check` failed)"
+            assert found(way(until), x, 11.0) is None
+            assert found(way(until), x[:4], 10.0) is None
+        np.testing.assert_array_equal(checkify.checkify(until)(x, 6.0)[1][1], [0, 1, 3, 6, 0])
+        indexed = lambda x: lax.scan(lambda c, x: (c + 1, x), 0, x, until=lambda i: x[i + 3] < 0)
+        assert found(indexed, x, errors=checkify.index_checks).startswith("out-of-bounds indexing")
+        assert found(indexed, x[:1], errors=checkify.user_checks) is None
+
+    def test_solves_and_linear_calls(self):
+        def solve(b, a=2.0):
+            def matvec(x):
+                return a * x
+
+            def solved(matvec, b):
+                checkify.check(b > 0, "no positive right side: {}", b)
+                return b / a
+
+            return lax.custom_linear_solve(matvec, b, solved, symmetric=True)
+
+        def root(x):
+            def step(f, x):
+                checkify.check(x > 0, "no positive guess: {}", x)
+                return 1.0
+
+            return lax.custom_root(lambda x: x - 1.0, x, step, lambda g, y: y / g(1.0))
+
+        def called(x):
+            return xpr.custom_derivatives.linear_call(lambda r, x: r * log(x), lambda r, ct: r * ct, 2.0, x)
+
+        for f, message in (
+            (solve, "no positive right side: -1.0 (`check` failed)"),
+            (root, "no positive guess: -1.0 (`check` failed)"),
+            (called, FAILED),
+        ):
+            for way in (lambda f: f, xpr.jit, lambda f: lambda x: xpr.vmap(f)(jnp.stack([x, x]))):
+                assert found(way(f), -1.0) == message
+                assert found(way(f), 1.0) is None
+        assert xpr.grad(lambda b: checkify.checkify(solve)(b)[1])(1.0) == 0.5
+
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_gradients_of_while_loops(self, nested):
+        def step(x):
+            checkify.check(x < 5, "at {}", x)
+            return x * 2
+
+        def f(x, limit):
+            body = (lambda c: lax.cond(c > 0, step, lambda c: c, c)) if nested else step
+            return lax.while_loop(lambda c: c < limit, body, x)
+
+        def forward(f):
+            return lambda x, limit: xpr.jvp(lambda x: f(x, limit), [x], [x])
+
+        for way in (xpr.grad, lambda f: xpr.jit(xpr.grad(f)), forward):
+            assert found(way(f), 1.0, 10.0) == "at 8.0 (`check` failed)"
+            assert found(way(f), 1.0, 5.0) is None
+        assert checkify.checkify(xpr.grad(f))(1.0, 10.0)[1] == 16
+        assert checkify.checkify(xpr.grad(f), errors=checkify.all_checks)(1.0, 5.0)[1] == 8
+        rows = xpr.vmap(checkify.checkify(xpr.grad(f)), in_axes=(0, None))(jnp.array([1.0, 0.5]), 5.0)
+        assert rows[0].get() is None and rows[1].tolist() == [8, 16]
+
     def test_a_check_where_there_is_no_way_out(self):
-        def stop(c):
-            checkify.check(c < 5, "never")
-            return c > 9
+        def applied(x):
+            return x.at[jnp.array([0, 0])].apply(log)
 
-        def until(x):
-            return lax.scan(lambda c, x: (c + x, x), 0.0, x, until=stop)
-
-        with pytest.raises(UnsupportedRule, match="a check in `until` of a scan"):
-            checkify.checkify(until)(ROWS)
-        assert found(until, ROWS, errors=checkify.index_checks) is None
+        with pytest.raises(UnsupportedRule, match="a check in scatter_apply can't become an error"):
+            checkify.checkify(applied)(ROWS)
+        assert found(applied, ROWS, errors=checkify.index_checks) is None
 
 
 def test_beside_jax():

@@ -502,6 +502,35 @@ def test_closures_keep_their_variables():
     assert xpr.vmap(outer, out_axes=(0, None))(X)[1] == 1
 
 
+def test_a_result_that_no_mapped_argument_reaches_needs_no_axis():
+    @xpr.custom_jvp
+    def with_jvp(x, y):
+        return 2 * x, jnp.sin(y)
+
+    with_jvp.defjvp(lambda p, t: (with_jvp(*p), (2 * t[0], jnp.cos(p[1]) * t[1])))
+
+    @xpr.custom_vjp
+    def with_vjp(x, y):
+        return 2 * x, jnp.sin(y)
+
+    with_vjp.defvjp(lambda x, y: (with_vjp(x, y), y), lambda y, ct: (2 * ct[0], jnp.cos(y) * ct[1]))
+    for fun in (with_jvp, with_vjp):
+        mapped = xpr.vmap(fun, in_axes=(0, None), out_axes=(0, None))
+        for each in (mapped, xpr.jit(mapped)):
+            doubled, sine = each(X, 2.0)
+            assert doubled.tolist() == [2, 200] and float(sine) == pytest.approx(np.sin(2.0))
+            assert float(xpr.grad(lambda y, f=each: f(X, y)[1])(2.0)) == pytest.approx(np.cos(2.0))
+        with pytest.raises(ValueError, match="differs from row to row"):
+            xpr.vmap(fun, out_axes=(0, None))(X, X)
+
+
+def test_a_result_of_an_axis_index_differs_from_row_to_row():
+    fun = xpr.custom_jvp(lambda x: (x, xpr.lax.axis_index("rows")))
+    fun.defjvp(lambda p, t: (fun(*p), (t[0], np.zeros((), xpr.dtypes.float0))))
+    with pytest.raises(ValueError, match="differs from row to row"):
+        xpr.vmap(fun, out_axes=(0, None), axis_name="rows")(X)
+
+
 # -- Forward mode of custom_vjp
 
 
@@ -550,6 +579,14 @@ def test_second_derivatives_of_a_vjp_rule_in_all_modes():
         lambda r, ct: (xpr.jit(lambda c: 1 / c)(ct),),
         lambda r, ct: (jnp.floor(ct),),
         lambda r, ct: (lax.cond(ct > 0, lambda c: c, lambda c: 2 * c, ct),),
+        lambda r, ct: (ct + r,),
+        lambda r, ct: (2 * (r - ct),),
+        lambda r, ct: (ct - 1.0,),
+        lambda r, ct: (r,),
+        lambda r, ct: (jnp.where(r > 0, ct, 1.0),),
+        lambda r, ct: (xpr.jit(lambda c: c + 1)(ct),),
+        lambda r, ct: (jnp.ones(2).at[0].add(ct).sum(),),
+        lambda r, ct: (jnp.stack([ct, r]).sum(),),
     ],
 )
 def test_forward_mode_of_a_rule_that_is_not_linear_is_refused(bwd):
@@ -560,6 +597,24 @@ def test_forward_mode_of_a_rule_that_is_not_linear_is_refused(bwd):
         xpr.jvp(fun, (3.0,), (1.0,))
     for part in ("<lambda>: forward mode", "not linear", "grad, vjp, jacrev", "custom_jvp rule"):
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "bwd",
+    [
+        lambda r, ct: (jnp.where(r > 0, ct, 0.0),),
+        lambda r, ct: (ct + jnp.zeros_like(r) * r,),
+        lambda r, ct: (jnp.zeros(2).at[0].add(ct).sum(),),
+        lambda r, ct: (jnp.stack([ct, jnp.zeros_like(ct)]).sum(),),
+        lambda r, ct: (jnp.pad(jnp.ones(2) * ct, 1)[1],),
+        lambda r, ct: (jnp.dot(jnp.arange(2.0), jnp.array([1.0, 1.0]) * ct),),
+    ],
+)
+def test_zeros_that_a_rule_adds_leave_it_linear(bwd):
+    fun = xpr.custom_vjp(lambda x: x)
+    fun.defvjp(lambda x: (x, x), bwd)
+    for forward in (xpr.jacfwd(fun), xpr.jit(xpr.jacfwd(fun))):
+        assert float(forward(3.0)) == 1
 
 
 def test_forward_mode_of_a_rule_with_python_branches_on_the_cotangent():

@@ -3,6 +3,8 @@
 * A ```python block with `>>>` prompts is a doctest session; without them it is a script, and a ```text block right
   after it holds what it prints, and, where it raises, the last lines of the traceback. A page's blocks share names.
 * Numbers with a decimal point may differ in the last digits, which depend on the machine; all else must be equal.
+* A ```python block with `<!-- launched: -n 2 -->` before it is a script that `python -m xpr.launch` runs with these
+  options; the ```text block holds what each process prints, in their order.
 * Any other block, and one that can't be run here, has `<!-- not run: reason -->` before it.
 """
 
@@ -10,10 +12,12 @@ import contextlib
 import doctest
 import io
 import linecache
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import traceback
 import types
 from collections.abc import Iterator
@@ -24,11 +28,16 @@ from pathlib import Path
 import pytest
 
 from tests import eight_devices, vocabulary
+from tests.processes import environment
 from tests.same_text import OutputChecker, same_text
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
-ON_EIGHT_DEVICES = ["docs/many-devices.md"]  # in a process of its own
+ON_EIGHT_DEVICES = [  # each in a process of its own
+    "docs/many-devices.md",
+    "docs/saving-arrays.md",
+    "docs/training-on-many-devices.md",
+]
 FENCE = re.compile(r"(?P<note><!--(?P<comment>.*?)-->\n)?^```(?P<language>\S*)\n(?P<text>.*?)^```$", re.M | re.S)
 
 
@@ -72,7 +81,10 @@ class Page:
         elif block.language == "python" and ">>>" in block.text:
             self.session(block)
         elif block.language == "python":
-            printed = self.script(block, raises=output is not None)
+            if block.comment.startswith("launched:"):
+                printed = launched(block)
+            else:
+                printed = self.script(block, raises=output is not None)
             shown = output.text if output else ""
             if not same_text(shown, printed):
                 assert shown == printed, f"{where}: the page does not show this output"
@@ -103,10 +115,30 @@ class Page:
         assert not failed, report.getvalue()
 
 
+def launched(block: Block) -> str:
+    """What several processes print, one after the other."""
+    options = shlex.split(block.comment.removeprefix("launched:"))
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "train.py").write_text(block.text)
+        command = [sys.executable, "-m", "xpr.launch", *options, "train.py"]
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=environment(PYTHONPATH=path),
+            timeout=60,
+            check=False,
+        )
+    lines = sorted(done.stdout.splitlines(), key=lambda line: line.partition("]")[0])
+    return "".join(f"{line}\n" for line in [*lines, *done.stderr.splitlines()])
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_page(name, monkeypatch):
     if name in ON_EIGHT_DEVICES:
-        eight_devices.run("page_cases.py")
+        eight_devices.run(f"page_cases.py::test_page[{name}]")
         return
     page = Page(name)
     monkeypatch.setitem(sys.modules, "__main__", page.module)

@@ -1,8 +1,11 @@
 """The examples run as they stand, and what they print is right."""
 
 import itertools
+import os
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +59,28 @@ def test_convolutional_network(figures):
     accuracies, losses = figures("convolutional_network", r"held-out accuracy (\S+)%", r"loss (\S+)")
     assert accuracies[-1] >= 97
     assert losses[-1] < losses[0]
+
+
+def losses_printed(*command: str, **environment: str) -> list[float]:
+    """The losses that the example for many devices prints when it is started so."""
+    script = str(EXAMPLES / "training_on_many_devices.py")
+    environment = {**os.environ, "XPR_PLATFORMS": "cpu", "PYTHONPATH": str(EXAMPLES.parent), **environment}
+    done = subprocess.run(
+        [sys.executable, *command, script], capture_output=True, text=True, env=environment, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [float(number) for number in re.findall(r"mean loss (\S+)", done.stdout)]
+
+
+def test_training_on_many_devices():
+    """One device, eight, and two processes of four devices train alike."""
+    alone = losses_printed(XPR_NUM_CPU_DEVICES="1")
+    perceptron, transformer, own_rows = alone[:3], alone[3:6], alone[6:]
+    assert perceptron[-1] < 0.2 and transformer[-1] < 0.6
+    assert own_rows == pytest.approx(perceptron, rel=1e-4)
+    assert losses_printed(XPR_NUM_CPU_DEVICES="8") == pytest.approx(alone, rel=1e-4)
+    two_processes = ("-m", "xpr.launch", "-n", "2", "--devices-per-process", "4")
+    assert losses_printed(*two_processes) == pytest.approx(alone, rel=1e-4)
 
 
 def test_every_example_is_run_and_short():

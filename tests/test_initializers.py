@@ -30,6 +30,9 @@ xavier_uniform()
 xavier_normal()
 kaiming_uniform()
 kaiming_normal()
+orthogonal()
+orthogonal(2.0, 0)
+orthogonal(column_axis=1)
 variance_scaling(2.0, 'fan_out', 'normal')
 variance_scaling(2.0, 'fan_avg', 'uniform', in_axis=0, out_axis=1)
 variance_scaling(2.0, 'fan_geo_avg', 'truncated_normal', batch_axis=0)
@@ -67,7 +70,24 @@ def test_dtype_of_the_call_comes_first():
     assert nn.initializers.normal(dtype="float16")(xpr.random.key(0), (2,), "float32").dtype == np.float32
 
 
+@pytest.mark.skipif(jax is None, reason="compares with jax")
+@pytest.mark.parametrize("shape", [(3, 4, 5), (2, 2, 3, 3), (1, 2, 3, 2, 4)])
+def test_an_orthogonal_matrix_amid_a_window(shape):
+    have, want = (library.nn.initializers.delta_orthogonal(2.0)(library.random.key(7), shape) for library in (xpr, jax))
+    np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
+
+
+def test_orthogonal_weights():
+    weights = np.asarray(nn.initializers.orthogonal()(xpr.random.key(0), (2, 3, 4)))
+    np.testing.assert_allclose(np.einsum("abi,abj->ij", weights, weights), np.eye(4), atol=1e-6)
+    assert nn.initializers.orthogonal()(xpr.random.key(0), (2, 0)).shape == (2, 0)
+
+
 def test_errors():
+    with pytest.raises(ValueError, match=r"orthogonal: takes a shape of at least two axes, and got \(3,\)"):
+        nn.initializers.orthogonal()(xpr.random.key(0), (3,))
+    with pytest.raises(ValueError, match=r"delta_orthogonal: takes a shape of 3 to 5 axes.* got \(3, 4, 2\)"):
+        nn.initializers.delta_orthogonal()(xpr.random.key(0), (3, 4, 2))
     with pytest.raises(ValueError, match="input and an output axis"):
         nn.initializers.he_normal()(xpr.random.key(0), (3,))
     with pytest.raises(ValueError, match="mode must be one of"):

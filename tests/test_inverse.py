@@ -9,9 +9,11 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax
 from xpr.errors import NotInvertible
+from xpr.testing import check_grads
 
 X = np.array([0.3, 0.5, 0.7, 0.2])
 RNG = np.random.default_rng(0)
+triangular_solve = lax.linalg.triangular_solve
 
 
 def coupling(x):
@@ -38,11 +40,84 @@ def recurrent(x):
     return lax.scan(step, (0, x), jnp.arange(1.0, 4.0))[0][1]
 
 
+M4, M2 = (RNG.normal(size=(n, n)) + 3 * np.eye(n) for n in (4, 2))
+STACK = RNG.normal(size=(2, 2, 2)) + 2 * np.eye(2)
+
+
+def solves(x):
+    """The solution with M4, by Gauss's elimination."""
+    factors, _, order = lax.linalg.lu(jnp.asarray(M4))
+
+    def solve(_, b):
+        z = triangular_solve(factors, b[order], left_side=True, lower=True, unit_diagonal=True)
+        return triangular_solve(factors, z, left_side=True)
+
+    return lax.custom_linear_solve(lambda x: jnp.asarray(M4) @ x, x, solve)
+
+
+def triangular(x, **how):
+    return triangular_solve(jnp.asarray(M4), x, **how)
+
+
+LINEAR = {
+    "a product from the left": lambda x: jnp.asarray(M4) @ x + 1,
+    "a product from the right": lambda x: jnp.tanh(x @ jnp.asarray(M4) / 10),
+    "a dense network": lambda x: jnp.asarray(M4) @ jnp.tanh(jnp.asarray(M4).T @ jnp.sinh(x) / 10),
+    "products of several rows": lambda x: x.reshape(2, 2) @ jnp.asarray(M2),
+    "products of several columns": lambda x: jnp.asarray(M2) @ x.reshape(2, 2),
+    "stacks of products": lambda x: jnp.einsum("bij,bj->bi", jnp.asarray(STACK), x.reshape(2, 2)),
+    "products over several axes": lambda x: jnp.tensordot(jnp.asarray(M4).reshape(2, 2, 2, 2), x.reshape(2, 2), 2),
+    "mapped products": lambda x: xpr.vmap(lambda m, r: m @ r)(jnp.asarray(STACK), x.reshape(2, 2)),
+    "triangular solves": lambda x: triangular(x, left_side=True, lower=True),
+    "triangular solves from the right": lambda x: triangular(x[None], transpose_a=True)[0],
+    "unit triangular solves": lambda x: triangular(x[:, None], left_side=True, unit_diagonal=True, transpose_a=True),
+    "tridiagonal solves": lambda x: lax.linalg.tridiagonal_solve(
+        *map(jnp.asarray, (X, X + 2, X * 2)), jnp.sinh(x)[:, None]
+    ),
+    "solves": solves,
+    "solves by NumPy's name": lambda x: jnp.linalg.solve(jnp.asarray(STACK), x.reshape(2, 2, 1)),
+    "whitening": lambda x: triangular_solve(jnp.linalg.cholesky(jnp.asarray(M4 @ M4.T)), x, left_side=True, lower=True),
+    "solves by any means": lambda x: lax.custom_linear_solve(
+        lambda x: jnp.asarray(M4) @ x, x, lambda _, b: jnp.asarray(np.linalg.inv(M4)) @ b
+    ),
+    "solves that go where there is no way back": lambda x: lax.custom_linear_solve(
+        lambda x: (2 * x[0], jnp.asarray(M2) @ x[1]), tuple(jnp.split(x, 2)), lambda _, b: (b[0] / 2, roundabout(b[1]))
+    ),
+}  # fmt: skip
+
+
+def roundabout(b):
+    x = jnp.asarray(np.linalg.inv(M2)) @ b
+    return x / 3 + x * 2 / 3
+
+
+def doubling(x):
+    """A loop whose steps are known by a number that is doubled."""
+
+    def step(state):
+        n, c, trace = state
+        return n * 2, jnp.arctan(c) * n / 9 + trace / 99, trace + n
+
+    return lax.while_loop(lambda state: state[0] < 30.0, step, (jnp.asarray(X).sum(), x, 1.0))[1]
+
+
+MASK = np.array([True, False, True, False])
+
+
+def masked_coupling(x):
+    for mask in (MASK, ~MASK, MASK):
+        seen = jnp.where(mask, x, 0)
+        scale, shift = jnp.sin(seen.sum() + 2 * seen), jnp.cos(seen).sum()
+        x = jnp.where(mask, x, x * jnp.exp(scale) + shift)
+    return x
+
+
+NAMES = """exp exp2 log expm1 log1p tanh atanh sinh asinh cosh sin asin cos acos tan atan sqrt square cbrt rsqrt
+logistic erf erf_inv cumsum cumprod neg"""
+
 FUNCTIONS = {
-    name: getattr(lax, name)
-    for name in """exp exp2 log expm1 log1p tanh atanh sinh asinh cosh sin asin cos acos tan atan sqrt square cbrt rsqrt
-    logistic erf erf_inv cumsum cumprod neg""".split()
-} | {
+    **{name: getattr(lax, name) for name in NAMES.split()},
+    **LINEAR,
     "acosh": lambda x: lax.acosh(1 + x),
     "backwards sums": lambda x: lax.cumsum(x, reverse=True),
     "one known operand": lambda x: 1 - 3 / jnp.exp(2 * x - 1),
@@ -61,7 +136,17 @@ FUNCTIONS = {
     "checkpoint": lambda x: xpr.checkpoint(jnp.sinh)(x),
     "branches": lambda x: lax.cond(jnp.asarray(X).sum() > 0, jnp.exp, lambda x: x * 2, x),
     "compiled branches": xpr.jit(lambda x: lax.cond(jnp.asarray(X).sum() > 0, jnp.exp, lambda x: x * 2, x)),
+    "choices": lambda x: jnp.where(MASK, jnp.exp(2 * x), 2 * jnp.sin(x)),
+    "choices of three": lambda x: lax.select_n(jnp.array([0, 1, 2, 1], "int32"), jnp.exp(2 * x), x, 3 * x),
+    "a choice of all": lambda x: lax.select_n(jnp.asarray(X).sum() > 1, jnp.exp(x), 2 * jnp.cumsum(x)),
+    "choices of the rest": lambda x: jnp.where(MASK, 2 * x, jnp.where(~MASK, 3 * x + jnp.where(MASK, x, 0).sum(), x)),
+    "masked coupling layers": masked_coupling,
+    "compiled masked coupling layers": xpr.jit(masked_coupling),
     "numbers of steps": lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sinh(c) * (i + 1) + i, x),
+    "numbers of steps that are computed": lambda x: lax.fori_loop(
+        0, jnp.asarray(X).size // jnp.asarray(2), lambda i, c: jnp.sinh(c) * (i + 1) + i, x
+    ),
+    "loops": doubling,
     "scans": lambda x: lax.scan(lambda c, r: (c * jnp.exp(r), None), x, jnp.arange(3.0))[0],
     "scans backwards": lambda x: lax.scan(lambda c, r: (c, jnp.tanh(r)), 0.0, x, reverse=True)[1],
     "recurrent": recurrent,
@@ -92,6 +177,39 @@ def test_the_example_of_jaxs_page():
     assert str(xpr.make_jaxpr(back)(1.0)) == "{ lambda ; a:f32[]. let b:f32[] = log a; c:f32[] = atanh b in (c,) }"
     values = xpr.jit(xpr.vmap(xpr.grad(back)))((jnp.arange(5) + 1.0) / 5.0)
     np.testing.assert_allclose(values, [-3.1440797, 15.584931, 2.2551253, 1.3155028, 1.0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrap", [lambda fun: fun, xpr.jit])
+def test_the_same_entry_is_picked_twice(wrap):
+    def fun(x):
+        return jnp.stack([x[0], x[1] * jnp.exp(x[0]), x[2] + x[1] * x[0]])
+
+    x = jnp.array([0.3, 0.7, 2.0])
+    found, log_det = xpr.inverse_and_log_det(wrap(fun))(fun(x))
+    np.testing.assert_allclose(found, x, rtol=1e-6)
+    assert float(log_det) == pytest.approx(-0.3, rel=1e-5)
+
+
+PARTLY_KNOWN = {
+    "inside a call": lambda x: jnp.stack([x[0], xpr.jit(lambda x: x[1] * jnp.exp(x[0]))(x), x[2] * 2, -x[3]]),
+    "an entry of a slice": lambda x: jnp.concatenate([x[:2], x[2:] * jnp.exp(x[0])]),
+    "entries of two slices": lambda x: jnp.concatenate([x[:2], x[3:] * 2, x[2:3] * jnp.sum(x[jnp.array([3, 0])])]),
+    "an entry twice": lambda x: jnp.concatenate([x[:2], x[2:] * x[jnp.array([0, 0])]]),
+    "one after another": lambda x: jnp.stack([x[0], *(x[i] * jnp.exp(jnp.sum(x[:i])) for i in range(1, 4))]),
+    "backwards": lambda x: jnp.stack([*(x[i] + jnp.prod(x[i + 1 :]) for i in range(3)), x[3]]),
+}
+
+
+@pytest.mark.parametrize("name", PARTLY_KNOWN)
+def test_known_entries_can_be_read(name):
+    fun = PARTLY_KNOWN[name]
+    with xpr.enable_x64(True):
+        x = jnp.asarray(X)
+        want = -np.linalg.slogdet(np.asarray(xpr.jacfwd(fun)(x)))[1]
+        for run in (xpr.inverse_and_log_det(fun), xpr.jit(xpr.inverse_and_log_det(xpr.jit(fun)))):
+            found, log_det = run(fun(x))
+            np.testing.assert_allclose(found, X, rtol=1e-12)
+            assert float(log_det) == pytest.approx(want, rel=1e-12)
 
 
 class TestArguments:
@@ -128,6 +246,22 @@ def test_known_operands_can_be_differentiated():
     np.testing.assert_allclose(xpr.vmap(solution)(jnp.array([1.0, 2.0])), [math.log(2), math.log(2) / 2], rtol=1e-6)
 
 
+def test_weights_can_be_trained():
+    """The logarithm of a density by a dense flow, differentiated by weights that the inverse solves with."""
+
+    def log_density(weights, y):
+        x, log_det = xpr.inverse_and_log_det(lambda x: jnp.sinh(weights @ jnp.arctan(x)))(y)
+        return log_det - (x**2).sum() / 2
+
+    with xpr.enable_x64(True):
+        weights, ys = np.eye(4) + RNG.normal(size=(4, 4)) / 20, RNG.uniform(-0.3, 0.3, size=(3, 4))
+        check_grads(log_density, (weights, ys[0]), order=2)
+        mapped = xpr.jit(xpr.vmap(log_density, (None, 0)))(weights, ys)
+        np.testing.assert_allclose(mapped, [log_density(weights, y) for y in ys], rtol=1e-10)
+        rows = xpr.jit(lambda y: xpr.inverse(lambda x: x @ weights.T)(y))(ys)
+        np.testing.assert_allclose(rows, np.linalg.solve(weights, ys.T).T, rtol=1e-9)
+
+
 def test_density_of_a_transformed_variable():
     """The density that the log-determinant gives integrates to one."""
 
@@ -137,17 +271,6 @@ def test_density_of_a_transformed_variable():
 
     y = jnp.linspace(-400.0, 400.0, 200_001)
     assert float(xpr.jit(xpr.vmap(density))(y).sum() * (y[1] - y[0])) == pytest.approx(1, abs=1e-3)
-
-
-def test_linear_solves():
-    a = jnp.asarray(np.eye(3) * 2 + 0.1 * RNG.normal(size=(3, 3)), "float32")
-
-    def fun(b):
-        return lax.custom_linear_solve(lambda x: a @ x, b, lambda matvec, b: jnp.asarray(np.linalg.inv(a)) @ b)
-
-    np.testing.assert_allclose(xpr.inverse(fun)(fun(jnp.arange(3.0))), np.arange(3.0), atol=1e-5)
-    with pytest.raises(NotInvertible, match="log-determinant of its matrix is not known"):
-        xpr.inverse_and_log_det(fun)(jnp.ones(3))
 
 
 def test_walks_in_linear_time():
@@ -189,8 +312,39 @@ class TestRefusals:
         message = refused(lambda x: lax.cond(x[0] > 0, jnp.exp, jnp.sin, x))
         assert "= cond" in message and "Which branch was taken is not known." in message
 
+    def test_an_unknown_number_of_steps(self):
+        message = refused(lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: 2 * c, x))
+        assert "= while" in message and "How many steps it takes depends on what is not known." in message
+        message = refused(
+            lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, jnp.floor(c[1])), (0.0, x))[1]
+        )
+        assert "the body of a while" in message and "= floor" in message
+
+    def test_choices(self):
+        message = refused(lambda x: jnp.where(x > 0, x, 2 * x))
+        assert "= select_n" in message and "Which of its cases was picked is not known." in message
+        message = refused(lambda x: jnp.where(MASK, x, 0))
+        assert "not all that is needed follows from the entries that it picks" in message
+        assert "= select_n" in refused(lambda x: jnp.where(MASK, jnp.sort(x), x))
+
     def test_not_used(self):
         assert "The result does not determine it" in refused(lambda x: jnp.zeros(4))
+
+    def test_no_square_matrix(self):
+        message = refused(lambda x: x @ jnp.ones((4, 3)), np.ones(3), like=jnp.ones(4))
+        assert "= dot_general" in message and "takes 4 numbers to 3: only a square matrix has an inverse" in message
+        assert "two operands" in refused(lambda x: x @ x.T, np.ones((2, 2)))
+
+    def test_places(self):
+        assert "It reads an entry twice." in refused(lambda x: jnp.exp(x)[jnp.array([0, 0, 1, 2])])
+        message = refused(lambda x: x.at[jnp.array([0, 1, 2, 9])].get(mode="fill"))
+        assert "It reads an entry that is not there." in message
+
+    def test_an_unknown_matrix(self):
+        def fun(x):
+            return triangular_solve(x, jnp.ones((2, 2)))
+
+        assert "Its matrix is not known." in refused(fun, np.ones((2, 2)))
 
     def test_repeated(self):
         message = refused(lambda x: x + jnp.zeros(4), like=1.0)
@@ -209,6 +363,23 @@ class TestRefusals:
             xpr.inverse(lambda x, y, z: x + y + z, known={2: 1.0})
         with pytest.raises(ValueError, match=r"\[0\] are both"):
             xpr.inverse(lambda x: x, known={0: 1.0})
+
+        with pytest.raises(
+            ValueError, match=r"takes \(x, y\), and can't be called .* and known \(\[\]\): missing .* 'y'"
+        ):
+            xpr.inverse(lambda x, y: x * y)
+        with pytest.raises(
+            ValueError, match=r"takes \(x\), .* known \(\['z'\]\): got an unexpected keyword argument 'z'"
+        ):
+            xpr.inverse(lambda x: x, known={"z": 1.0})
+
+    def test_known_is_no_dictionary(self):
+        with pytest.raises(TypeError, match="`known` must be a dictionary of values by position or by name.* and is 3"):
+            xpr.inverse(lambda x, y: x * y, known=3)
+
+    def test_positions_are_integers(self):
+        with pytest.raises(TypeError, match=r"by integers, their positions.*; got argnums='x' and \[1\.5\] in `known`"):
+            xpr.inverse(lambda x, y: x * y, argnums="x", known={1.5: 3.0})
 
     def test_no_function(self):
         with pytest.raises(TypeError, match="inverse inverts functions, and got 3"):

@@ -1,7 +1,7 @@
 """Text of jaxprs both ways: printing in every look, and reading back what was printed."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from tests.jaxpr_rows import ROWS, jaxprs_of, with_holes
 from xpr import core, lax
 from xpr.core.literals import DTYPES
 from xpr.core.parameters import parameter_text
+from xpr.core.primitive import SLOTS, Unsupported, registered
 from xpr.core.printer import letters
 from xpr.errors import HoleError, JaxprSyntaxError
 from xpr.extend import Primitive, register_parameter
@@ -142,11 +143,20 @@ def test_words_of_the_language_are_no_names():
     assert equal(read_back(closed), closed)
 
 
+@pytest.fixture
+def free(monkeypatch):
+    """A primitive that takes and gives whatever is written."""
+    slots: Any = dict.fromkeys(SLOTS, Unsupported("It is only written."))
+    primitive = type(lax.sin_p)("free", **slots, multiple_results=True)
+    monkeypatch.setitem(registered, "free", primitive)
+    return primitive
+
+
 # -- Literals
 
 
 @pytest.mark.parametrize("dtype", sorted(d for d in DTYPES if d != "float0"))
-def test_literals_keep_their_dtype_and_value(dtype):
+def test_literals_keep_their_dtype_and_value(dtype, free):
     aval = core.ShapedArray((), DTYPES[dtype])
     for value in (0, 1, 0.1, -0.0, np.nan, np.inf, -np.inf, 3e-5, 1 + 2j, complex(-0.0, np.nan)):
         try:
@@ -156,7 +166,7 @@ def test_literals_keep_their_dtype_and_value(dtype):
             continue
         for other in ("f32", "u8", dtype):
             var = core.Var(core.ShapedArray((2,), DTYPES[other]))
-            eqn = core.JaxprEqn([literal, var], [core.Var(aval)], lax.mul_p, {})
+            eqn = core.JaxprEqn([literal, var], [core.Var(aval)], free, {})
             closed = core.ClosedJaxpr(core.Jaxpr([], [var], [*eqn.outvars, literal], [eqn]), [])
             assert equal(parse(str(closed)), closed), str(closed)
 
@@ -219,8 +229,8 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize("value", PARAMETERS, ids=parameter_text)
-def test_parameters_keep_their_type_and_value(value):
-    eqn = core.JaxprEqn([], [], lax.mul_p, {"p": value, "q": 1})
+def test_parameters_keep_their_type_and_value(value, free):
+    eqn = core.JaxprEqn([], [], free, {"p": value, "q": 1})
     closed = core.ClosedJaxpr(core.Jaxpr([], [], [], [eqn]), [])
     again = read_back(closed)
     assert equal(again, closed)
@@ -263,6 +273,44 @@ def test_functions_are_holes_unless_they_are_given():
 CONSTANT = "{ lambda a:f32[3]; b:f32[3]. let c:f32[3] = mul a b in (c,) }"
 
 
+@pytest.mark.parametrize("read", [parse, xpr.jaxpr.loads])
+class TestFillingCallbacks:
+    @staticmethod
+    def program(read, fun, *args, **functions):
+        closed = xpr.make_jaxpr(fun)(*args)
+        return xpr.jaxpr.jaxpr_as_fun(
+            read(str(closed) if read is parse else xpr.jaxpr.dumps(closed), functions=functions)
+        )
+
+    def test_the_function_itself_fills_the_hole(self, read):
+        fun = self.program(read, lambda x: xpr.pure_callback(np.sin, x, x, vmap_method="sequential"), 2.0, sin=np.sin)
+        expected = np.sin(np.float32(2))
+        for run in (fun, xpr.jit(fun)):
+            np.testing.assert_allclose(run(2.0)[0], expected)
+        np.testing.assert_allclose(xpr.vmap(fun)(jnp.full(3, 2.0))[0], [expected] * 3)
+
+    def test_several_results_and_none(self, read):
+        def both(x, y):
+            return x + y, x - y
+
+        fun = self.program(read, lambda x: xpr.pure_callback(both, (x, x), x, 1.0), 2.0, both=both)
+        assert fun(2.0) == [3.0, 1.0]
+        seen = []
+        fun = self.program(read, lambda x: xpr.io_callback(print, None, x), 2.0, print=lambda x: seen.append(float(x)))
+        assert fun(5.0) == [] and seen == [5.0]
+
+    def test_what_does_not_fit(self, read):
+        fun = self.program(read, lambda x: xpr.pure_callback(np.sin, x, x), 2.0, sin=lambda x: (x, x))
+        with pytest.raises(xpr.errors.TreeMismatch, match="callback: the callback must give a result of the structure"):
+            fun(2.0)
+        fun = self.program(read, lambda x: xpr.pure_callback(np.sin, x, x), 2.0, sin=3)
+        with pytest.raises(TypeError, match="callback calls a function, and got 3"):
+            fun(2.0)
+        fun = self.program(read, lambda x: xpr.pure_callback(np.sin, x, x), 2.0)
+        with pytest.raises(HoleError, match="<function sin> is a hole"):
+            fun(2.0)
+
+
 def test_constants_are_holes_unless_they_are_given():
     given = parse(CONSTANT, [np.arange(3, dtype=F32)])
     np.testing.assert_array_equal(core.jaxpr_as_fun(given)(np.full(3, 2, F32))[0], [0, 2, 4])
@@ -303,8 +351,8 @@ def test_constants_of_jaxprs_inside_come_in_the_order_of_the_text():
 # -- Units, fillers and what is not read
 
 
-def test_units_print_and_parse_as_stars():
-    text = "{ lambda ; a:f32[] *. let * b:f32[] = xla_call a *; * = sin a in (b, *) }"
+def test_units_print_and_parse_as_stars(free):
+    text = "{ lambda ; a:f32[] *. let * b:f32[] = free a *; * = free a in (b, *) }"
     closed = parse(text)
     assert closed.jaxpr.invars[1] is core.unitvar and closed.eqns[0].invars[1] is core.unitvar
     assert repr(core.unit) == repr(core.unitvar) == "*"
@@ -347,6 +395,13 @@ def test_fillers_and_underscores():
         ("{ lambda ; a:f32[]. let b:f32[] = sin[p=Grid(a=1)] a in (b,) }", "unexpected keyword argument 'a'", "Grid"),
         ("{ lambda ; a:f32[]. let b:f32[] = sin[p=<primitive sin_>] a in (b,) }", "no primitive `sin_`", "<prim"),
         ("{ lambda ; a:f32[]. let b:f32[] = sin[p=2:f99] a in (b,) }", "there is no dtype `f99`", "2:f99"),
+        ("{ lambda ; a:f32[3]. let b:f32[4] = sin a in (b,) }", "`b:f32[4]` is bound as f32[4], and `sin`", "b:f"),
+        ("{ lambda ; a:f32[]. let b:f32[] c:f32[] = sin a in (b,) }", "`sin` gives 1 results, and 2 are bound.", "b:f"),
+        ("{ lambda ; a:f32[] b:f32[3] c:i32[3]. let d:f32[] = add b c in (d,) }", "can't be applied to f32[3]", "add"),
+        ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum[axez=(0,)] a in (b,) }", "has no parameter 'axez'.", "redu"),
+        ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum a in (b,) }", "needs the parameter 'axes'.", "redu"),
+        ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum[axes=(5,)] a in (b,) }", "they must be different", "redu"),
+        ("{ lambda ; . let = scan[f={ lambda ; c:f32[]. let d:i8[] = sin c in (d,) }] in () }", "gives f32[]", "d:i8"),
         ("{ lambda ; a:f32[] let in (a,) }", "expected `. let`, and found `let`.", "let"),
         ("{ lambda ; a:f32[]. let in (a,) } more", "expected the end of the text, and found `more`.", "more"),
         ("hello", "expected `{ lambda`, and found `hello`.", "hello"),
@@ -362,9 +417,16 @@ def test_errors_point_into_the_text(text, message, caret):
     assert (caught.value.line, caught.value.column) == (2, column)
 
 
+def test_types_that_are_known_only_where_a_program_runs(free):
+    text = "{ lambda ; a:f32[]. let b:f32[7] = free[axes=3] a in (b,) }"
+    assert str(parse(text)) == text
+
+
 def test_the_end_of_the_text():
-    with pytest.raises(JaxprSyntaxError, match=r"line 1, column 27: expected `\(`, and found the end of the text"):
+    with pytest.raises(JaxprSyntaxError, match=r"line 1, column 25: expected .* or `in \(...\)`, and found `in`"):
         parse("{ lambda ; a:f32[]. let in")
+    with pytest.raises(JaxprSyntaxError, match=r"line 1, column 30: expected `\) }`, and found the end of the text"):
+        parse("{ lambda ; a:f32[]. let in (a")
     with pytest.raises(JaxprSyntaxError, match="expected `{ lambda`, and found the end"):
         parse("  \n")
 

@@ -13,7 +13,7 @@ import xpr
 import xpr.jaxpr
 import xpr.numpy as jnp
 from tests.jaxpr_rows import ROWS, jaxprs_of, with_holes
-from tests.test_jaxpr_text import PARAMETERS, one_of_three
+from tests.test_jaxpr_text import PARAMETERS, free, one_of_three  # noqa: F401  # free is a fixture
 from xpr import core, lax
 from xpr.core.literals import DTYPES
 from xpr.core.parameters import parameter_text
@@ -165,11 +165,35 @@ def test_a_pickle_keeps_lines_and_constants_and_forgets_what_was_derived():
         assert again.pformat(source=True) == closed.pformat(source=True)
 
 
-def test_units_stay_the_same():
+def test_units_stay_the_same(free):  # noqa: F811
     for same in (lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy):
         assert same(core.unit) is core.unit and same(core.unitvar) is core.unitvar
-    closed = parse("{ lambda ; a:f32[] *. let * b:f32[] = xla_call a * in (b, *) }")
+    closed = parse("{ lambda ; a:f32[] *. let * b:f32[] = free a * in (b, *) }")
     assert equal(loads(dumps(closed)), closed) and str(loads(dumps(closed))) == str(closed)
+
+
+@xpr.custom_vjp
+def doubled(x):
+    return 2.0 * x
+
+
+doubled.defvjp(lambda x: (doubled(x), None), lambda _, ct: (2.0 * ct,))
+
+
+@pytest.mark.parametrize("parameter, fun", [
+    ("callback=<function <lambda>> of pure_callback", lambda x: xpr.pure_callback(lambda y: y, x, x)),
+    ("fwd=<function fwd> of custom_vjp_call", lambda x: xpr.jit(doubled)(x)),
+    ("jvp=<function jvp> of ", lambda x: lax.custom_root(lambda y: y - x, 1.0, lambda f, y: x, lambda g, y: y / g(1))),
+])  # fmt: skip
+def test_a_pickle_of_a_function_that_has_no_name(parameter, fun):
+    closed = xpr.make_jaxpr(fun)(1.0)
+    with pytest.raises(pickle.PicklingError, match="holds a Python function that can't be pickled") as caught:
+        pickle.dumps(closed)
+    assert parameter in str(caught.value)
+    assert "test_jaxpr_values.py:" in str(caught.value) and "xpr.jaxpr.dumps saves the program" in str(caught.value)
+    assert equal(loads(dumps(closed)), with_holes(closed))
+    assert all(equal(copied(closed), closed) for copied in (copy.copy, copy.deepcopy))
+    assert repr(copy.copy(closed.eqns[0])) == repr(closed.eqns[0])
 
 
 def test_a_pickle_of_a_primitive_that_is_not_there():

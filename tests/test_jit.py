@@ -1,6 +1,9 @@
 """jit: how often it traces, what it takes, what it keeps, and what it says when it can't."""
 
 import gc
+import os
+import threading
+import traceback
 import weakref
 from functools import partial, wraps
 from typing import NamedTuple
@@ -10,7 +13,8 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr import lax, tree, tree_util
+from xpr import checkify, lax, tree, tree_util
+from xpr.config import settings
 
 
 class Counted:
@@ -404,21 +408,38 @@ def test_bad_input_is_named(call, error, part):
     assert part in str(caught.value)
 
 
+def _library_frames(call, error_type):
+    with pytest.raises(error_type) as caught:
+        call()
+    return [frame for frame in traceback.extract_tb(caught.tb) if os.sep + "xpr" + os.sep in frame.filename]
+
+
 def test_library_frames_are_cut_from_tracebacks():
-    def fails(x):
+    def fails(*args):
         raise KeyError("mine")
 
-    import traceback
-
-    for switch, expected in ((True, 1), (False, 4)):
-        with xpr.traceback_filtering(switch):
-            try:
-                xpr.grad(xpr.jit(fails))(1.0)
-            except KeyError as error:
-                inside = [
-                    f for f in traceback.extract_tb(error.__traceback__) if "/xpr/" in f.filename.replace("\\", "/")
-                ]
-                assert (len(inside) <= expected) is switch
+    rule = xpr.custom_jvp(fails)
+    rule.defjvp(fails)
+    for call in (
+        lambda: xpr.grad(xpr.jit(fails))(1.0),
+        lambda: lax.cond(True, fails, fails, 1.0),
+        lambda: lax.switch(1, [fails, fails], 1.0),
+        lambda: lax.scan(fails, 0.0, None, 3),
+        lambda: lax.while_loop(fails, lambda x: x, 0.0),
+        lambda: lax.fori_loop(0, 3, fails, 0.0),
+        lambda: lax.map(fails, jnp.arange(3)),
+        lambda: lax.associative_scan(fails, jnp.arange(3)),
+        lambda: lax.reduce(jnp.arange(3), 0, fails, (0,)),
+        lambda: lax.custom_root(fails, 0.0, fails, fails),
+        lambda: xpr.checkpoint(fails)(1.0),
+        lambda: checkify.checkify(fails)(1.0),
+        lambda: xpr.closure_convert(fails, 1.0),
+        lambda: rule(1.0),
+    ):
+        assert len(_library_frames(call, KeyError)) <= 1
+        with xpr.traceback_filtering(False):
+            assert len(_library_frames(call, KeyError)) > 1
+    assert len(_library_frames(lambda: lax.scan(lambda c, x: (1, x), 1.0, None, 3), TypeError)) <= 1
 
 
 def test_psum_outside_of_any_mapped_axis():
@@ -486,3 +507,37 @@ def test_compiled_programs_are_not_transformed():
     compiled = xpr.jit(lambda x: x + 1).lower(jnp.ones(2)).compile()
     with pytest.raises(TypeError, match="call the jitted function instead"):
         xpr.jit(lambda x: compiled(x))(jnp.ones(2))
+
+
+def test_what_changes_tracing_is_seen_by_every_thread():
+    """Settings of the process, also by a thread that has others of its own; and those of a thread by it alone."""
+    before, started, changed, found = settings.trace_key, threading.Event(), threading.Event(), []
+
+    def other():
+        with xpr.enable_x64():
+            found.append(settings.trace_key)
+            started.set()
+            changed.wait(10)
+            found.append(settings.trace_key)
+        found.append(settings.trace_key)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    started.wait(10)
+    assert settings.trace_key == before != found[0]
+    try:
+        xpr.config.update("while_checkpoints", 16)
+        changed.set()
+        thread.join()
+        assert settings.trace_key == found[2] != before
+        assert found[1] not in (found[0], found[2])
+    finally:
+        xpr.config.update("while_checkpoints", 64)
+    assert settings.trace_key == before
+
+
+def test_compiler_options_are_a_dict():
+    with pytest.raises(TypeError, match="jit: compiler_options is a dict of XLA options by name, and is 3"):
+        xpr.jit(lambda x: x, compiler_options=3)
+    with pytest.raises(TypeError, match="compile: compiler_options is a dict of XLA options by name, and is 3"):
+        xpr.jit(lambda x: x).lower(1.0).compile(3)

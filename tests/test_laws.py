@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests import eight_devices
 from tests.ops import laws, table
 
 CASES = table.cases(table.ROWS)
@@ -34,3 +35,8 @@ def test_a_skipped_law_does_not_hold(row, law):
     with pytest.raises((AssertionError, NotImplementedError)):
         for sample in samples:
             laws.check(law, row, sample)
+
+
+@pytest.mark.parametrize("test", ["test_operands_that_are_cut", "test_derivatives_by_operands_that_are_cut"])
+def test_on_several_devices(test):
+    eight_devices.run(f"law_cases.py::{test}")

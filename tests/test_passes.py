@@ -158,6 +158,25 @@ class TestConstantFolding:
         assert "sin" not in primitives(xpr.jaxpr.fold_constants(staged(f, 1.0)))
         assert len(xpr.jaxpr.fold_constants(staged(f, 1.0)).eqns) == 1
 
+    def test_arrays_in_calls_lead_their_operands(self):
+        inner = xpr.jit(lambda x: x * jnp.square(jnp.arange(3.0)))
+        outer = xpr.jit(lambda x: inner(x) + inner(x * jnp.ones(3)))
+        closed = staged(lambda x: outer(x) * outer(2 * x), np.ones(3))
+        folded = xpr.jaxpr.fold_constants(closed)
+        assert_same(closed, folded, np.linspace(0, 1, 3))
+        first, _, second, _ = folded.eqns
+        assert first.params["call_jaxpr"] is second.params["call_jaxpr"]
+        assert len(folded.consts) == 2 and len(first.invars) == 3
+        assert not {"square", "iota", "broadcast_in_dim"} & set(primitives(folded))
+
+    def test_arrays_in_loops_stay(self):
+        scaled = xpr.jit(lambda c: c * jnp.sin(jnp.ones(3) * jnp.sqrt(4.0)))
+        closed = staged(lambda x: lax.scan(lambda c, _: (scaled(c), None), x, None, 3), np.ones(3))
+        folded = xpr.jaxpr.fold_constants(closed)
+        assert_same(closed, folded, np.ones(3))
+        names = primitives(folded)
+        assert not folded.consts and "sin" in names and "sqrt" not in names
+
     def test_under_a_transformation(self):
         """Constants that are traced values are no constants."""
 
@@ -373,3 +392,82 @@ RULES = [(lambda x: jnp.log(jnp.exp(x)), lambda x: x), (lambda x, y: x * y, lamb
 def same(found, expected):
     for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
+
+
+class TestWhatIsGiven:
+    OF_JAXPRS = (
+        "cse dce fold_constants inline_calls reroll equal hash pformat dumps used_variables unused_variables effects "
+        "substitute partial_eval to_dot to_svg jaxpr_as_fun"
+    ).split()
+
+    @staticmethod
+    def applied(name, given):
+        more = {"equal": (given,), "substitute": ({},), "partial_eval": ([True],)}.get(name, ())
+        return getattr(xpr.jaxpr, name)(given, *more)
+
+    @pytest.mark.parametrize("name", OF_JAXPRS)
+    def test_what_is_no_jaxpr(self, name):
+        with pytest.raises(TypeError, match=rf"{name} takes a jaxpr, and got the function <lambda> at test_passes.py"):
+            self.applied(name, lambda x: x)
+        with pytest.raises(TypeError, match=rf"{name} takes a jaxpr, and got 3 of type builtins.int. xpr.make_jaxpr"):
+            self.applied(name, 3)
+
+    @pytest.mark.parametrize("name", OF_JAXPRS)
+    def test_a_jaxpr_without_constants_is_taken(self, name):
+        closed = staged(jnp.sin, 1.0)
+        given, wanted = self.applied(name, closed.jaxpr), self.applied(name, closed)
+        if not callable(given) and name != "partial_eval":
+            assert str(given) == str(wanted)
+
+    @pytest.mark.parametrize("name", "cse dce fold_constants inline_calls reroll partial_eval jaxpr_as_fun".split())
+    def test_a_jaxpr_whose_constants_are_left_out(self, name):
+        jaxpr = staged(lambda x: x + jnp.array([1.0, 2.0]), 1.0).jaxpr
+        with pytest.raises(TypeError, match=rf"{name} takes .* needs values of types f32\[2\]. Close it"):
+            self.applied(name, jaxpr)
+
+    def test_of_a_pass_made_by_rewrite_and_of_others(self):
+        with pytest.raises(TypeError, match="A pass made by rewrite takes a jaxpr, and got 3"):
+            xpr.jaxpr.rewrite([(lambda x: jnp.sin(x), lambda x: x)])(3)
+        with pytest.raises(TypeError, match="check_jaxpr takes a jaxpr, and got 3"):
+            core.check_jaxpr(3)
+        with pytest.raises(TypeError, match="cost takes a function, which it traces, and got 3 of type"):
+            xpr.jaxpr.cost(3)
+
+
+class TestJaxprAsFun:
+    def test_all_differences_of_arguments_are_named(self):
+        run = xpr.jaxpr.jaxpr_as_fun(staged(lambda x, y, z: (x * 2, y, z), jnp.ones(3), 1, 2.0))
+        with pytest.raises(TypeError, match="the arguments differ from those of the program") as caught:
+            run(jnp.ones(4), 1, "a")
+        assert str(caught.value).splitlines()[1:-1] == [
+            "  argument 0   takes f32[3]       given f32[4]",
+            "  argument 2   takes f32[]        given 'a' of type builtins.str",
+        ]
+
+    def test_the_number_of_arguments(self):
+        run = xpr.jaxpr.jaxpr_as_fun(staged(lambda x, y: x + y, 1.0, 2.0))
+        with pytest.raises(TypeError, match=r"argument 1   takes f32\[\]        given nothing"):
+            run(1.0)
+        with pytest.raises(TypeError, match=r"argument 2   takes nothing      given i32\[\]"):
+            run(1.0, 2.0, 3)
+
+    def test_under_transformations(self):
+        run = xpr.jaxpr.jaxpr_as_fun(staged(lambda x: x * x, 2.0))
+        assert xpr.grad(lambda x: run(x)[0])(3.0) == 6.0
+        assert xpr.vmap(run)(jnp.ones(3))[0].shape == (3,)
+        with pytest.raises(TypeError, match=r"takes f32\[\]        given f32\[3\]"):
+            xpr.jit(run)(jnp.ones(3))
+
+
+def test_arguments_of_other_kinds():
+    closed = staged(jnp.sin, 1.0)
+    with pytest.raises(TypeError, match="rewrite takes a list of rules, .* and got 3 of type"):
+        xpr.jaxpr.rewrite(3)
+    with pytest.raises(TypeError, match="pformat: width is a number of columns, and is 'a'"):
+        closed.pformat(width="a")
+    with pytest.raises(TypeError, match="parse: constants is a list of values, and is 3"):
+        xpr.jaxpr.parse(str(closed), constants=3)
+    with pytest.raises(TypeError, match="parse: functions is a dict of functions by name, and is 3"):
+        xpr.jaxpr.parse(str(closed), functions=3)
+    with pytest.raises(TypeError, match="loads: functions is a dict of functions by name, and is 3"):
+        xpr.jaxpr.loads(xpr.jaxpr.dumps(closed), functions=3)

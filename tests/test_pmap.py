@@ -86,3 +86,8 @@ def test_messages(call, error, message):
     with pytest.raises(error) as raised:
         call()
     assert message in str(raised.value)
+
+
+def test_static_arguments_must_be_hashable():
+    with pytest.raises(ValueError, match=r"pmap: static argument number 1 of <lambda> .*, which can't be hashed"):
+        xpr.pmap(lambda x, y: x, static_broadcasted_argnums=1)(jnp.ones((1, 2)), [3])

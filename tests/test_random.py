@@ -155,6 +155,42 @@ def test_draws_are_the_peers(call):
         same_bits(ours, their_jit(lambda key: evaluated(call, jax.random, jax.numpy.asarray, key))(jax.random.key(7)))
 
 
+MATRICES = """
+random.multivariate_normal(key, A([0.0, 1.0]), A([[2.0, 0.5], [0.5, 1.0]]), (5,))
+random.multivariate_normal(key, A([[0.0, 1.0], [2.0, 3.0]]), A([[2.0, 0.5], [0.5, 1.0]]), method="eigh")
+random.multivariate_normal(key, A([0.0, 1.0]), A([[1.0, 1.0], [1.0, 1.0]]), (2, 3), method="svd")
+random.multivariate_normal(key, A([0, 1]), A([[2, 1], [1, 3]]), dtype="float16")
+random.orthogonal(key, 3)
+random.orthogonal(key, 3, (2,), m=5)
+random.orthogonal(key, 4, m=2)
+random.orthogonal(key, 3, dtype="complex64")
+"""
+
+
+@PRESENT
+@pytest.mark.parametrize("call", MATRICES.split("\n")[1:-1])
+def test_matrices_are_the_peers(call):
+    import jax
+
+    ours = evaluated(call, random, jnp.asarray, random.key(7))
+    theirs = evaluated(call, jax.random, jax.numpy.asarray, jax.random.key(7))
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-2 if ours.dtype == np.float16 else 1e-5, atol=1e-3)
+
+
+def test_covariance():
+    cov = np.array([[2.0, 0.5], [0.5, 1.0]], np.float32)
+    drawn = np.asarray(random.multivariate_normal(random.key(0), np.ones(2, np.float32), cov, (40_000,)))
+    np.testing.assert_allclose(drawn.mean(0), 1, atol=0.03)
+    np.testing.assert_allclose(np.cov(drawn.T), cov, atol=0.05)
+    with pytest.raises(ValueError, match="the method is 'cholesky', 'eigh' or 'svd', and not 'lu'"):
+        random.multivariate_normal(random.key(0), np.ones(2, np.float32), cov, method="lu")
+    with pytest.raises(ValueError, match=r"a mean \[..., n\] and a covariance .* f32\[3\] and f32\[2,2\]"):
+        random.multivariate_normal(random.key(0), np.ones(3, np.float32), cov)
+    with pytest.raises(ValueError, match=r"have shape \(4,\), not that of \(3,\)"):
+        random.multivariate_normal(random.key(0), np.ones((4, 2), np.float32), cov, (3,))
+
+
 @PRESENT
 @pytest.mark.parametrize("seed", [0, -1, 2**31, 2**32 + 5, 2**40, -(2**33), 2**63 - 1, True])
 def test_seeds_are_the_peers(seed):

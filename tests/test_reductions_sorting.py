@@ -13,7 +13,9 @@ from xpr import lax
 from xpr.backend import compiler, devices
 from xpr.backend.stablehlo import Module
 from xpr.core.avals import aval_of
+from xpr.core.primitive import registered
 from xpr.primitives import cumulative, extremes, reductions, scans, sorting
+from xpr.transforms.lower import lower_jaxpr
 
 REAL = ("float32", "float16", ml_dtypes.bfloat16, "int32", "uint8", "int16", "uint32", "bool")
 SHAPES = [((7,), 0), ((3, 50), 1), ((5, 3, 4), 1)]
@@ -101,6 +103,35 @@ def test_sort_is_stable():
     for sort in (lax.sort_key_val, xpr.jit(lax.sort_key_val)):
         assert sort(keys, places)[1].tolist() == [1, 3, 4, 0, 2, 6, 5, 7]
         assert np.signbit(sort(keys, places)[0])[:3].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "axes", "name", "unrolled"),
+    [
+        ((64, 64), "int32", (0,), "reduce_sum", True),  # rows are combined
+        ((64, 64), "int32", (1,), "reduce_sum", False),
+        ((64, 64), "int32", (0, 1), "reduce_max", False),
+        ((64, 64), "float32", (0,), "reduce_sum", False),  # the library's
+        ((64, 64), "float32", (1,), "reduce_max", True),  # one that keeps nan, which the library does not
+        ((8, 10000), "float32", (0,), "reduce_sum", False),  # rows that are added one by one
+        ((9, 10000), "float32", (0,), "reduce_sum", True),
+        ((8, 10), "float32", (1,), "argmax", True),  # pairs
+        ((8, 100), "float32", (1,), "argmax", False),
+    ],
+)
+def test_which_reductions_want_their_loops_unrolled(shape, dtype, axes, name, unrolled):
+    more = {"index_dtype": np.dtype("int32")} if name == "argmax" else {}
+    jaxpr = xpr.make_jaxpr(lambda x: registered[name].bind(x, axes=axes, **more))(np.zeros(shape, dtype)).jaxpr
+    assert lower_jaxpr(jaxpr).has_hot_loops is unrolled
+
+
+@pytest.mark.parametrize("shape", [(4, 9000), (2, 3, 8200), (8, 2, 8192)])
+def test_sums_of_few_long_rows(shape):
+    x = floats(*shape)
+    x[0] = -0.0
+    for axis in range(len(shape) - 1):
+        got = xpr.jit(lambda x: lax.reduce_sum(x, (axis,)))(x)  # noqa: B023  # called at once
+        close(got, x.sum(axis))
 
 
 @pytest.mark.parametrize("size", [3000, 5000])

@@ -229,3 +229,43 @@ def test_stretches():
     assert stretches(symbols, 3) == [(1, 11, 3), (12, 16, 1)]
     assert stretches(np.arange(10), 3) == []
     assert stretches(np.zeros(0, int), 3) == []
+
+
+class TestAsACompilerOption:
+    """`reroll` beside XLA's own options."""
+
+    def test_the_program_is_a_loop(self):
+        step = xpr.jit(xpr.grad(network, argnums=2), compiler_options={"reroll": True})
+        assert len(loops(step.trace(WEIGHTS, BIASES, X).jaxpr)) == 2
+        np.testing.assert_allclose(step(WEIGHTS, BIASES, X), xpr.grad(network, argnums=2)(WEIGHTS, BIASES, X))
+        outer = staged(lambda x: step(WEIGHTS, BIASES, x), X)
+        assert len(loops(outer.eqns[-1].params["call_jaxpr"])) == 2
+
+    def test_donated_and_static_arguments(self):
+        step = xpr.jit(
+            lambda weights, n, x: network(weights, BIASES[:n], x) * x,
+            compiler_options={"reroll": True}, static_argnums=1, donate_argnums=2,
+        )  # fmt: skip
+        x = jnp.array(X)
+        np.testing.assert_allclose(step(WEIGHTS[:6], 6, x), network(WEIGHTS[:6], BIASES[:6], X) * X)
+        assert x.is_deleted()
+
+    def test_it_is_no_other_function_s(self):
+        plain, loop = xpr.jit(network), xpr.jit(network, compiler_options={"reroll": True})
+        off = xpr.jit(network, compiler_options={"reroll": False})
+        for fun, count in ((plain, 0), (loop, 1), (off, 0)):
+            assert len(loops(fun.trace(WEIGHTS, BIASES, X).jaxpr)) == count
+
+    def test_other_options_pass_on(self):
+        both = xpr.jit(network, compiler_options={"reroll": True, "xla_embed_ir_in_executable": True})
+        np.testing.assert_allclose(both(WEIGHTS, BIASES, X), network(WEIGHTS, BIASES, X))
+        with pytest.raises(ValueError, match="xla_no_such_option"):
+            xpr.jit(network, compiler_options={"reroll": True, "xla_no_such_option": 1})(WEIGHTS, BIASES, X)
+
+    def test_what_it_may_be(self):
+        with pytest.raises(ValueError, match="the compiler option 'reroll' must be True or False, and is 3"):
+            xpr.jit(network, compiler_options={"reroll": 3})
+        with pytest.raises(
+            ValueError, match="the program is lowered already; give the compiler option 'reroll' to jit"
+        ):
+            xpr.jit(network).lower(WEIGHTS, BIASES, X).compile({"reroll": True})

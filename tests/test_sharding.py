@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests import eight_devices
-from xpr.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from xpr.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
 
 
@@ -18,8 +19,9 @@ def line():
     return Mesh(xpr.devices()[:1], "x")
 
 
-def test_on_eight_devices():
-    eight_devices.run("sharding_cases.py")
+@pytest.mark.parametrize("cases", ["sharding_cases.py", "nesting_cases.py"])
+def test_on_eight_devices(cases):
+    eight_devices.run(cases)
 
 
 def test_one_device():
@@ -30,6 +32,15 @@ def test_one_device():
     np.testing.assert_array_equal(xpr.shard_map(jnp.abs, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(-x), x)
     assert jnp.ones(2).sharding == SingleDeviceSharding(xpr.devices()[0])
     assert jnp.ones(2).addressable_data(0).shape == (2,)
+
+
+def test_the_mesh_of_each_thread():
+    mesh = line()
+    with mesh, ThreadPoolExecutor(1) as pool:
+        with mesh:
+            assert pool.submit(lambda: xpr.sharding.get_mesh().empty).result()
+        assert xpr.sharding.get_mesh() is mesh
+    assert xpr.sharding.get_mesh().empty and xpr.P is P
 
 
 def test_texts():
@@ -50,9 +61,13 @@ def test_texts():
         (lambda: NamedSharding(3, P()), TypeError, "3 is no Mesh"),
         (lambda: xpr.jit(jnp.sin, in_shardings=P("x"))(1.0), TypeError, "write NamedSharding(mesh, spec)"),
         (lambda: xpr.shard_map(jnp.sin, mesh=line(), in_specs=None, out_specs=P())(1.0), TypeError,
-         "in_specs holds None"),
+         "holds None"),
         (lambda: xpr.shard_map(jnp.sin, mesh=line(), in_specs=P(), out_specs=P(), axis_names={"y"}),
          ValueError, "axis_names has 'y'"),
+        (lambda: xpr.shard_map(jnp.sin, mesh=3, in_specs=P(), out_specs=P()), TypeError, "mesh is to be a Mesh"),
+        (lambda: P("x", unreduced={"y"}), NotImplementedError, "are not told apart"),
+        (lambda: AbstractMesh((2,), ("x", "y")), ValueError, "AbstractMesh: a grid of shape (2,) needs 1 axis names"),
+        (lambda: AbstractMesh((2,), "x", (1,)), ValueError, "axis_types is to hold an AxisType"),
         (lambda: xpr.config.update("num_cpu_devices", 0), ValueError, "num_cpu_devices is a positive integer"),
     ],
 )  # fmt: skip
@@ -104,3 +119,31 @@ def test_doctor(capsys):
     assert "a compiled program gave 16, as it should" in text
     done = subprocess.run([sys.executable, "-m", "xpr.doctor"], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[0] == text.splitlines()[0] and not done.stderr
+
+
+def test_prefixes_that_do_not_fit_name_the_call():
+    whole = NamedSharding(line(), P())
+    with pytest.raises(xpr.errors.TreeMismatch, match=r"^jit of \S+ at test_sharding.py:\d+: in_shardings must be"):
+        xpr.jit(lambda x: x, in_shardings=({"a": whole},))({"b": 1.0})
+    with pytest.raises(xpr.errors.TreeMismatch, match=r"^jit of \S+ at test_sharding.py:\d+: out_shardings must be"):
+        xpr.jit(lambda x: x, out_shardings={"a": whole})({"b": 1.0})
+    with pytest.raises(xpr.errors.TreeMismatch, match=r"(?s)^device_put: device must be .*\n  device\['a'\]"):
+        xpr.device_put({"b": 1.0}, {"a": whole})
+
+
+@pytest.mark.parametrize("specs, error, part", [
+    (P("z"), ValueError, "has P('z',), and 'z' is none of the axes ('x',)"),
+    (P("x", "x"), ValueError, "has P('x', 'x'), which names an axis twice"),
+    (None, TypeError, "holds None, which is no PartitionSpec; P() cuts nothing"),
+    ((None,), TypeError, "holds None, which is no PartitionSpec; P() cuts nothing"),
+])  # fmt: skip
+def test_specs_that_do_not_fit_name_the_function(specs, error, part):
+    with pytest.raises(error) as caught:
+        xpr.shard_map(lambda x: x, mesh=line(), in_specs=specs, out_specs=P())(jnp.ones((4, 4)))
+    assert str(caught.value).startswith("shard_map: in_specs of <lambda> at test_sharding.py:")
+    assert part in str(caught.value)
+
+
+def test_an_array_of_parts_with_too_many_axes_cut():
+    with pytest.raises(ValueError, match=r"^make_array_from_callback: an array of shape \(7,\) can't be cut"):
+        xpr.make_array_from_callback((7,), NamedSharding(line(), P(None, "x")), lambda index: np.ones(7)[index])

@@ -9,9 +9,10 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.test_passes import random_program
 from xpr import lax
 from xpr.interpreters.colouring import colours
-from xpr.interpreters.index_sets import from_pairs, grouped, identity, taken, union
+from xpr.interpreters.index_sets import components, from_pairs, grouped, identity, taken, union, widened
 
 X = np.linspace(0.1, 1.0, 12)
 
@@ -81,6 +82,55 @@ def test_jacobians_of_which_too_much_is_said(name):
     fun = CONSERVATIVE[name]
     with xpr.enable_x64(True):
         check(xpr.sparse_jacobian(fun)(jnp.asarray(X)), xpr.jacfwd(fun)(jnp.asarray(X)))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs(seed):
+    with xpr.enable_x64(True):
+        closed, arrays = random_program(seed)
+        for i, x in enumerate(arrays):
+
+            def fun(x, i=i):
+                outs = xpr.core.jaxpr_as_fun(closed)(*arrays[:i], x, *arrays[i + 1 :])
+                return jnp.concatenate([jnp.ravel(y).astype(x.dtype) for y in outs])
+
+            check(xpr.sparse_jacobian(fun)(jnp.asarray(x)), xpr.jacfwd(fun)(jnp.asarray(x)))
+
+
+class TestLoopsOfUnknownLength:
+    def step(self, u):
+        p = jnp.pad(u, 1)
+        return p[2:] * p[:-2] - 2 * p[1:-1]
+
+    def until(self, going, fun):
+        return lambda u: lax.while_loop(lambda c: c[0] + going(c[1]) < 3, lambda c: (c[0] + 1, fun(c[1])), (0, u))[1]
+
+    def test_steps_that_are_counted_are_followed(self):
+        fun = self.until(lambda u: 0, self.step)
+        with xpr.enable_x64(True):
+            x = jnp.linspace(0.1, 1, 40)
+            found = xpr.sparse_jacobian(fun)(x)
+            check(found, xpr.jacfwd(fun)(x))
+            assert found.nnz <= 7 * 40
+
+    @pytest.mark.parametrize("size, count", [(40, 1600), (5, 200)])
+    def test_others_join_what_they_mix(self, size, count):
+        fun = self.until(lambda u: jnp.sum(u) > 1e9, lambda u: xpr.vmap(self.step)(u.reshape(-1, size)).ravel())
+        with xpr.enable_x64(True):
+            x = jnp.linspace(0.1, 1, 40)
+            found = xpr.sparse_jacobian(fun)(x)
+            check(found, xpr.jacfwd(fun)(x))
+            assert found.nnz == count
+
+    def test_what_is_not_sparse_at_all(self):
+        fun = self.until(lambda u: jnp.sum(u) > 1e9, self.step)
+        with pytest.raises(MemoryError, match=r"50000 entries may depend on 2500000000 .* give it a number that is"):
+            xpr.sparse_jacobian(fun)(jnp.ones(50_000))
+
+    def test_components(self):
+        joined = from_pairs(np.array([0, 0, 1, 1, 3]), np.array([4, 2, 2, 5, 1]), 4, 6)
+        assert list(components([joined])) == [0, 1, 2, 3, 2, 2]
+        assert list(widened(joined, components([joined])).sizes) == [3, 3, 0, 1]
 
 
 @pytest.mark.parametrize(

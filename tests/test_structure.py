@@ -19,15 +19,18 @@ ROOT = Path(xpr.__file__).parent
 # From the ground up, as ARCHITECTURE.md draws them; "" is the public face, xpr/__init__.py.
 FLOORS = [
     ("errors",), ("config",), ("dtypes",), ("tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
-    ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("api",), ("interpreters",),
-    ("lax",), ("extend",), ("inspect",), ("jaxpr",),
-    ("ad_checkpoint", "custom_derivatives", "custom_batching", "debug", "checkify", "doctor", "sharding"),
+    ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("scipy",), ("api",),
+    ("interpreters",), ("lax",), ("extend",), ("inspect",), ("jaxpr",), ("checkpoint",),
+    ("ad_checkpoint", "flatten_util", "image", "ops", "custom_derivatives", "custom_batching", "debug", "checkify",
+     "doctor", "sharding", "experimental"),
+    ("distributed", "multihost_utils", "launch"),
     ("testing",), ("",), ("demo",),
 ]  # fmt: skip
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}
 
 IMPORTS_IN_FUNCTIONS = {
     "xpr.api.doctor": "importlib.metadata takes 5 ms to import, and only the doctor asks for it",
+    "xpr.api.jit": "rerolling takes 30 ms to import, and only the compiler option asks for it",
     "xpr.backend.compiler": "the disk cache takes 10 ms to import, and most processes never use it",
     "xpr.numpy.einstein": "opt_einsum takes 5 ms to import, and only einsum of three operands or more asks for it",
     "xpr.demo.plot": "matplotlib is an optional extra",
@@ -173,9 +176,10 @@ def test_every_primitive_is_named_in_its_module(primitives):
 # -- Public names
 
 FACES = [
-    "xpr", "xpr.numpy", "xpr.numpy.linalg", "xpr.numpy.fft", "xpr.lax", "xpr.random", "xpr.nn", "xpr.nn.initializers",
-    "xpr.tree", "xpr.tree_util", "xpr.core", "xpr.extend", "xpr.jaxpr", "xpr.ad_checkpoint", "xpr.custom_derivatives",
-    "xpr.custom_batching", "xpr.debug", "xpr.sharding", "xpr.checkify", "xpr.testing", "xpr.errors", "xpr.dtypes",
+    "xpr", "xpr.numpy", "xpr.numpy.linalg", "xpr.numpy.fft", "xpr.lax", "xpr.lax.linalg", "xpr.random", "xpr.nn",
+    "xpr.nn.initializers", "xpr.tree", "xpr.tree_util", "xpr.core", "xpr.extend", "xpr.jaxpr", "xpr.ad_checkpoint",
+    "xpr.custom_derivatives", "xpr.custom_batching", "xpr.debug", "xpr.sharding", "xpr.distributed",
+    "xpr.multihost_utils", "xpr.checkpoint", "xpr.checkify", "xpr.testing", "xpr.errors", "xpr.dtypes",
 ]  # fmt: skip
 
 

@@ -69,6 +69,7 @@ FUNCTIONS = {
     "convolutions": lambda x: jnp.convolve(x, jnp.sin(x)) + jnp.convolve(x, jnp.ones(3)),
     "calls": lambda x: xpr.jit(lambda y: jnp.sin(y) * 2)(x) + xpr.checkpoint(jnp.exp)(x),
     "functions with rules": lambda x: xpr.nn.softplus(x) + xpr.nn.relu(x),
+    "Fourier transforms": lambda x: jnp.real(jnp.fft.fft(jnp.sin(x) * jnp.arange(3.0))),
     "numbers of steps": lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) * (i + 1) + c, x),
     "scans": lambda x: lax.scan(lambda c, r: (c * r + 1, (jnp.exp(c), r, 1.0)), x[0], x)[1][0],
     "scans backwards": lambda x: lax.scan(lambda c, r: (c * r, c * jnp.ones(3)), x, x[:2], reverse=True)[1],
@@ -82,6 +83,87 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_is_the_derivative_along_the_curve(name):
     check(FUNCTIONS[name])
+
+
+@xpr.custom_jvp
+def pushed_sine(x):
+    return lax.stop_gradient(jnp.sin(x))
+
+
+@pushed_sine.defjvp
+def _(primals, tangents):
+    return pushed_sine(primals[0]), jnp.cos(primals[0]) * tangents[0]
+
+
+@xpr.custom_vjp
+def pulled_sine(x):
+    return lax.stop_gradient(jnp.sin(x))
+
+
+pulled_sine.defvjp(lambda x: (pulled_sine(x), x), lambda x, ct: (jnp.cos(x) * ct,))
+
+
+def stopped_root(y):
+    def newton(f, x):
+        return lax.stop_gradient(lax.fori_loop(0, 10, lambda _, x: x - f(x) / (2 * x), x))
+
+    return lax.custom_root(lambda x: x * x - y, jnp.ones_like(y), newton, lambda g, y: y / g(jnp.ones_like(y)))
+
+
+def stopped_quotient(y):
+    def solve(matvec, b):
+        return lax.stop_gradient(b / matvec(jnp.ones_like(b)))
+
+    return lax.custom_linear_solve(lambda x: x * y, jnp.exp(y), solve, solve)
+
+
+def matrix(x):
+    return jnp.outer(x, x) + jnp.diag(1 + jnp.sin(x))
+
+
+def determinant(a):
+    return jnp.cross(a[0], a[1]) @ a[2]
+
+
+# Functions whose rule is all that tells their derivatives, with what they are.
+OF_THEIR_RULE = {
+    "custom_jvp": (pushed_sine, jnp.sin),
+    "custom_vjp": (pulled_sine, jnp.sin),
+    "inside others": (lambda x: jnp.exp(pushed_sine(pulled_sine(x * x))), lambda x: jnp.exp(jnp.sin(jnp.sin(x * x)))),
+    "in calls": (xpr.jit(lambda x: pushed_sine(x) * pulled_sine(x)), lambda x: jnp.sin(x) ** 2),
+    "in loops": (lambda x: lax.fori_loop(0, 3, lambda i, c: pushed_sine(c) + pulled_sine(x), x),
+                 lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) + jnp.sin(x), x)),
+    "mapped": (xpr.vmap(lambda x: pushed_sine(x) * pulled_sine(x)), lambda x: jnp.sin(x) ** 2),
+    "custom_root": (stopped_root, jnp.sqrt),
+    "custom_linear_solve": (stopped_quotient, lambda y: jnp.exp(y) / y),
+    "solutions": (lambda x: jnp.linalg.solve(matrix(x), jnp.sin(x)), lambda x: jnp.linalg.inv(matrix(x)) @ jnp.sin(x)),
+    "solutions for x alone": (lambda x: jnp.linalg.solve(matrix(X), x * x), lambda x: np.linalg.inv(matrix(X)) @ x**2),
+    "matrices alone": (lambda x: jnp.linalg.solve(matrix(x), X), lambda x: jnp.linalg.inv(matrix(x)) @ X),
+    "determinants": (lambda x: jnp.linalg.slogdet(matrix(x))[1] + jnp.linalg.det(matrix(x)),
+                     lambda x: jnp.log(determinant(matrix(x))) + determinant(matrix(x))),
+    "pseudoinverses": (lambda x: jnp.linalg.pinv(matrix(x)), lambda x: jnp.linalg.inv(matrix(x))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_THEIR_RULE)
+def test_derivatives_are_those_of_the_rule(name):
+    fun, same = OF_THEIR_RULE[name]
+    check(fun)
+    with xpr.enable_x64(True):
+        x, series = jnp.asarray(X), series_for(X)
+        got, want = (xpr.tree.leaves(xpr.taylor(f, (x,), (series,))) for f in (fun, same))
+        for a, b in zip(got, want):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+        got, want = xpr.laplacian(fun)(x), np.trace(xpr.hessian(same)(x), axis1=-2, axis2=-1)
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(xpr.jit(xpr.laplacian(fun))(x), want, rtol=1e-8, atol=1e-8)
+
+
+def test_rules_that_are_no_derivatives():
+    clipped = xpr.custom_jvp(lambda x: x * x)
+    clipped.defjvp(lambda primals, tangents: (clipped(*primals), 7 * primals[0] * tangents[0]))
+    assert [float(c) for c in xpr.taylor(clipped, (2.0,), ([1.0, 0.0, 0.0],))[1]] == [14.0, 7.0, 0.0]
+    assert float(xpr.laplacian(clipped)(2.0)) == 7.0
 
 
 def test_first_order():
@@ -117,6 +199,15 @@ def test_several_arguments_and_pytrees():
     )
     assert float(value["v"]) == 24
     assert [float(c) for c in rows["v"]] == [20.0, 8.0]
+
+
+def test_integers():
+    value, rows = xpr.taylor(jnp.sin, (3,), ([1.0, 0.0],))
+    np.testing.assert_allclose([value, *rows], [math.sin(3), math.cos(3), -math.sin(3)], rtol=1e-6)
+    no_tangent = np.zeros((), xpr.dtypes.float0)
+    for rows in ([0, 0], [no_tangent] * 2):
+        value, found = xpr.taylor(lambda x, n: x * jnp.arange(n), (2.0, 3), ([1.0, 0.0], rows))
+        np.testing.assert_allclose([value, *found], [[0, 2, 4], [0, 1, 2], [0, 0, 0]])
 
 
 def test_composes():
@@ -163,6 +254,8 @@ def test_every_order_costs_a_polynomial():
 
     for fun in (jnp.tanh, lax.erf_inv, lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c), x)):
         assert size(fun, 16) < 8 * size(fun, 8)
+    for fun in (stopped_quotient, stopped_root, pushed_sine, pulled_sine):
+        assert size(fun, 8) < 8 * size(fun, 4)
 
 
 def test_zeros_cost_nothing():
@@ -170,6 +263,18 @@ def test_zeros_cost_nothing():
         xpr.make_jaxpr(lambda x: xpr.taylor(lambda y: y @ jnp.ones((3, 3)), (x,), ([x, 0.0, 0.0],)))(jnp.ones(3))
     )
     assert text.count("dot_general") == 1 and "2,3" in text
+
+
+def test_zeros_stay_zeros_in_calls():
+    call = xpr.jit(lambda x: (jnp.ones((3, 3)) @ x, x * x))
+    closed = xpr.make_jaxpr(lambda x: xpr.taylor(call, (x,), ([x, 0.0, 0.0, 0.0, 0.0],)))(jnp.ones(3))
+    (eqn,) = [eqn for eqn in closed.eqns if eqn.primitive.name == "xla_call"]
+    assert [v.aval.str_short() for v in eqn.outvars] == ["f32[3]"] * 5  # two values; one coefficient, and two
+
+
+def test_a_function_that_all_coefficients_read_is_computed_once():
+    closed = xpr.make_jaxpr(lambda x: xpr.taylor(jnp.tanh, (x,), ([x, x, x],)))(jnp.ones(3))
+    assert [eqn.primitive.name for eqn in closed.eqns].count("optimization_barrier") == 1
 
 
 class TestMessages:
@@ -197,3 +302,21 @@ class TestMessages:
 
         with pytest.raises(xpr.errors.UnsupportedRule, match="pure_callback"):
             xpr.taylor(fun, (1.0,), ([1.0, 0.0],))
+
+    def test_an_array_of_integers(self):
+        with pytest.raises(
+            TypeError, match=r"taylor: x is i32\[2\], which can't vary.*or, to keep it constant, give the"
+        ):
+            xpr.taylor(lambda x: jnp.sin(x), (jnp.arange(2),), ([jnp.ones(2), 0.0],))
+
+    def test_no_tuples(self):
+        with pytest.raises(TypeError, match=r"`primals` must be a tuple with one value for .*, and is 1\.0\. For a"):
+            xpr.taylor(jnp.sin, 1.0, [1.0])
+        with pytest.raises(
+            TypeError, match=r"`series` must be a tuple with one list of derivatives for .*, and is 1\.0"
+        ):
+            xpr.taylor(jnp.sin, (1.0,), 1.0)
+
+    def test_no_function(self):
+        with pytest.raises(TypeError, match="taylor expands functions, and got 3"):
+            xpr.taylor(3, (1.0,), ([1.0],))

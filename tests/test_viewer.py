@@ -80,6 +80,20 @@ def test_no_place_is_held_by_arrows_that_are_too_many_and_too_long():
     assert sum(len(path) // 2 - 2 for path in layout.paths) <= 2 * count + 200
 
 
+def test_arrows_from_one_box_go_down_together():
+    count = 300  # a chain, of which each box reads the same argument, too
+    arrows = [(i, i + 1) for i in range(1, count)] + [(0, i) for i in range(1, count + 1)]
+    layout = layered([30.0] * (count + 1), [24.0] * (count + 1), arrows)
+    assert layout.width < 5 * (30 + GAP)
+    held = [path for path, (start, _) in zip(layout.paths, arrows) if start == 0 and len(path) > 4]
+    assert len(held) > 10 and len({tuple(path[2:4]) for path in held}) == len({path[0] for path in held}) == 1
+
+
+def test_what_is_made_of_arguments_alone_stands_above_its_reader():
+    arrows = [(0, 2), (2, 3), (3, 4), (1, 5), (5, 6), (4, 6)]  # 5 is made of 1, and 6 is the first to read it
+    assert layered([30.0] * 7, [24.0] * 7, arrows).row == [0, 2, 1, 2, 3, 3, 4]
+
+
 @given(st.lists(st.tuples(st.floats(-100, 100), st.floats(0.1, 10), st.floats(1, 50)), min_size=1, max_size=12))
 def test_places_are_apart_and_the_wanted_ones_where_they_can_be(items):
     wanted, weights, widths = zip(*items)
@@ -512,8 +526,14 @@ def test_the_command_shows_and_compares(saved, tmp_path, monkeypatch, capsys):
         (["nothing.txt"], "xpr.jaxpr: nothing.txt: No such file or directory"),
         (["bad.txt"], "xpr.jaxpr: bad.txt: line 1, column 35: there is no primitive `sinn`; did you mean `sin`?"),
         (["bad.json"], "xpr.jaxpr: bad.json: This is no saved jaxpr"),
-        (["ill.txt", "--check"], "xpr.jaxpr: check_jaxpr: result 0 is bound as f32[3] and mul gives f32[]."),
+        (["."], "xpr.jaxpr: .: Is a directory"),
+        (["bytes"], "xpr.jaxpr: bytes: this is no text in UTF-8: byte 2 is 0xff."),
+        (["half.json"], "xpr.jaxpr: half.json: This is no saved jaxpr: it is not JSON (Unterminated string"),
+        (["newer.json"], "xpr.jaxpr: newer.json: This jaxpr was saved in format 1.7, and this xpr reads 1.0 to 1.0: a"),
+        (["deep.txt"], "xpr.jaxpr: the program is nested too deeply."),
+        (["ill.txt", "--check"], "xpr.jaxpr: ill.txt: line 1, column 42: `c:f32[3]` is bound as f32[3], and `mul`"),
         (["sin.txt", "-o", "nowhere/out.svg"], "xpr.jaxpr: nowhere/out.svg: No such file or directory"),
+        (["sin.txt", "-o", "."], "xpr.jaxpr: .: Is a directory"),
         (["sin.txt", "--dot", "--svg"], "xpr.jaxpr: argument --svg: not allowed with argument --dot"),
         ([], "xpr.jaxpr: the following arguments are required: FILE"),
     ],
@@ -522,6 +542,12 @@ def test_errors_of_the_command_are_one_line(saved, tmp_path, capsys, arguments, 
     text = (tmp_path / "sin.txt").read_text()
     (tmp_path / "bad.txt").write_text(text.replace("sin", "sinn"))
     (tmp_path / "bad.json").write_text('{"format": 3}')
+    (tmp_path / "bytes").write_bytes(b"{ \xff")
+    saved_text = (tmp_path / "sin.json").read_text()
+    (tmp_path / "half.json").write_text(saved_text[: len(saved_text) // 2])
+    (tmp_path / "newer.json").write_text(saved_text.replace("[1,0]", "[1,7]"))
+    call = "{ lambda ; a:f32[]. let b:f32[] = xla_call[call_jaxpr="
+    (tmp_path / "deep.txt").write_text(call * 999 + text + " name=f] a in (b,) }" * 999)
     (tmp_path / "ill.txt").write_text(text.replace("c:f32[]", "c:f32[3]"))
     try:
         code = main(arguments)

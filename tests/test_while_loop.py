@@ -85,6 +85,38 @@ def test_fori_loop_of_a_known_number_of_steps_is_a_scan():
     assert xpr.jit(lambda n: lax.fori_loop(-3, n, lambda i, c: c + i, 0))(3) == -3
 
 
+@pytest.mark.parametrize("one", [1, np.int32(1), np.int8(1), jnp.int32(1)])
+def test_the_integer_of_a_fori_loop_of_known_bounds_is_weakly_typed(one):
+    seen = []
+    lax.fori_loop(one, 3 * one, lambda i, c: seen.append(i.aval) or c, 0.0)
+    assert {(aval.dtype.name, aval.weak_type) for aval in seen} == {("int32", True)}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, xpr.jit])
+def test_messages_speak_of_the_fori_loop_and_of_its_arguments(wrap):
+    def body(i, state):
+        return {"x": state["x"] if state["x"] > 0 else state["x"] + 1}
+
+    with pytest.raises(TypeError, match=r"(?s)the body of a fori_loop.*argument state\['x'\] of body at test_while"):
+        wrap(lambda n: lax.fori_loop(0, n, body, {"x": 1.0}))(3)
+    with pytest.raises(TypeError, match=r"(?s)the body of a fori_loop.*argument k of <lambda> at test_while"):
+        wrap(lambda n: lax.fori_loop(0, n, lambda k, x: x + [1, 2][k], 0))(2)
+    with pytest.raises(CarryMismatch, match=r"(?s)fori_loop: .*  carry\['x'\] +in f32\[\] +out f32\[2\]"):
+        wrap(lambda n: lax.fori_loop(0, n, lambda i, s: {"x": jnp.ones(2)}, {"x": jnp.float32(1)}))(2)
+
+
+def test_a_fori_loop_is_traced_once_for_each_signature():
+    seen = []
+
+    def body(i, x):
+        seen.append(i)
+        return x * 2.0
+
+    for _ in range(3):
+        lax.fori_loop(0, 3, body, 1.0)
+    assert len(seen) == 1
+
+
 def test_pytrees_and_closures():
     def collatz(n):
         def step(c):
@@ -189,7 +221,8 @@ def test_bounds_are_integers_of_one_type():
         lax.fori_loop(np.int8(0), np.int16(3), lambda i, c: c, 0)
     with pytest.raises(ValueError, match="`unroll` is for bounds that are known"):
         xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: c, 0, unroll=2))(3)
-    assert xpr.typeof(lax.fori_loop(0, np.int8(3), lambda i, c: i, np.int8(0))).dtype == np.int8
+    counted = xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: i, np.int8(0)))(np.int8(3))
+    assert counted.dtype == np.int8
 
 
 def test_a_while_is_not_transposed():

@@ -1,7 +1,7 @@
 """xpr: trace numerical Python into jaxprs; differentiate, vectorize, compile and run them through XLA."""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpr import core as core
 from xpr import dtypes as dtypes
@@ -40,6 +40,7 @@ from xpr.backend.devices import process_count as process_count
 from xpr.backend.devices import process_index as process_index
 from xpr.config import config as config
 from xpr.config import default_device as default_device
+from xpr.config import default_matmul_precision as default_matmul_precision
 from xpr.config import disable_jit as disable_jit
 from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
@@ -51,31 +52,46 @@ from xpr.core.primitive import vocabulary
 from xpr.transforms.check_values import debug_infs as debug_infs
 from xpr.transforms.check_values import debug_nans as debug_nans
 
+if TYPE_CHECKING:  # checkers don't know that a module can be called
+    from xpr.checkpoint import CallableModule as _Checkpoint
+    from xpr.doctor import CallableModule as _Doctor
+
+    checkpoint: _Checkpoint
+    doctor: _Doctor
+
 __version__ = "0.1.0"
 
 # What most programs don't need, or not at once: modules, and functions with the module they are in.
 _LOADED_WHEN_ASKED_FOR = (
-    "ad_checkpoint", "checkify", "custom_batching", "custom_derivatives", "debug", "doctor", "jaxpr", "lax", "nn",
-    "random", "sharding", "testing",
+    "ad_checkpoint", "checkify", "checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed",
+    "doctor", "experimental", "flatten_util", "image", "jaxpr", "lax", "multihost_utils", "nn", "ops", "random",
+    "scipy", "sharding", "testing",
 )  # fmt: skip
 
 _FUNCTIONS = {
-    "checkpoint": "control.checkpoint",
+    "NamedSharding": "backend.sharding",
+    "P": "backend.sharding",
     "checkpoint_policies": "ad_checkpoint",
     "closure_convert": "control.closure_convert",
     "custom_gradient": "control.closure_convert",
     "effects_barrier": "control.callback",
+    "ensure_compile_time_eval": "control.scopes",
     "inverse": "interpreters.inverse",
     "inverse_and_log_det": "interpreters.inverse",
     "io_callback": "control.callback",
     "laplacian": "interpreters.laplacian",
     "make_array_from_callback": "api.meshes",
+    "make_array_from_process_local_data": "api.meshes",
     "make_array_from_single_device_arrays": "api.meshes",
     "make_mesh": "api.meshes",
+    "named_call": "control.scopes",
+    "named_scope": "control.scopes",
     "pmap": "api.pmap",
     "pure_callback": "control.callback",
     "remat": "control.checkpoint",
     "reroll": "api.reroll",
+    "reshard": "control.sharding_constraint",
+    "set_mesh": "api.current_mesh",
     "shard_map": "api.shard_map",
     "sparse_hessian": "interpreters.sparse",
     "sparse_jacobian": "interpreters.sparse",

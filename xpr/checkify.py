@@ -1,6 +1,7 @@
 """Errors that depend on values, as results of compiled functions; JAX has this under jax.experimental."""
 
 from xpr.control.check_errors import Error as Error
+from xpr.control.checkify import ErrorCategory as ErrorCategory
 from xpr.control.checkify import all_checks as all_checks
 from xpr.control.checkify import automatic_checks as automatic_checks
 from xpr.control.checkify import check as check
@@ -20,7 +21,7 @@ from xpr.errors import NaNError as NaNError
 from xpr.errors import OOBError as OOBError
 
 __all__ = [
-    "DivisionByZeroError", "Error", "FailedCheckError", "JaxRuntimeError", "NaNError", "OOBError", "all_checks",
-    "automatic_checks", "check", "check_error", "checkify", "debug_check", "div_checks", "float_checks", "index_checks",
-    "init_error", "nan_checks", "user_checks",
+    "DivisionByZeroError", "Error", "ErrorCategory", "FailedCheckError", "JaxRuntimeError", "NaNError", "OOBError",
+    "all_checks", "automatic_checks", "check", "check_error", "checkify", "debug_check", "div_checks", "float_checks",
+    "index_checks", "init_error", "nan_checks", "user_checks",
 ]  # fmt: skip

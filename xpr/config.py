@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
-    "config", "settings", "enable_x64", "disable_jit", "traceback_filtering", "default_device", "while_checkpoints",
+    "config", "settings", "enable_x64", "disable_jit", "traceback_filtering", "default_device",
+    "default_matmul_precision", "while_checkpoints",
 ]  # fmt: skip
 
 
@@ -33,21 +34,43 @@ class Settings(threading.local):
     debug_nans: bool = _flag("XPR_DEBUG_NANS")
     debug_infs: bool = _flag("XPR_DEBUG_INFS")
     default_device: Any = None
+    mesh: Any = None  # what partition specs without a mesh are of, see set_mesh
+    default_matmul_precision: str | None = os.environ.get("XPR_DEFAULT_MATMUL_PRECISION")
     while_checkpoints: int = 64
     platforms: str | None = os.environ.get("XPR_PLATFORMS")
     compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR")
     num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: what XLA makes
 
+    _keyed = (-1, ())  # the number of process-wide updates there had been, and what `trace_key` was then
+
     @property
     def trace_key(self) -> tuple[Any, ...]:
-        """Everything that changes what tracing or calling a jitted function gives."""
-        return self.enable_x64, self.default_device, self.disable_jit, self.while_checkpoints
+        """Everything that changes what tracing or calling a jitted function gives; every call asks for it."""
+        updates, key = self._keyed
+        return key if updates == _updates else self._make_key()
+
+    def _make_key(self) -> tuple[Any, ...]:
+        key = (
+            self.enable_x64, self.default_device, self.disable_jit, self.mesh, self.while_checkpoints,
+            self.default_matmul_precision,
+        )  # fmt: skip
+        self.__dict__["_keyed"] = _updates, key
+        return key
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self.__dict__.pop("_keyed", None)
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self.__dict__.pop("_keyed", None)
 
     @classmethod
     def names(cls) -> list[str]:
         return list(cls.__annotations__)
 
 
+_updates = 0  # of the whole process
 settings = Settings()
 
 before_update: dict[str, Callable[[Any], None]] = {}  # refuses a value that a setting can't have, or not any more
@@ -73,7 +96,9 @@ class Config:
         """
         known = self._known(name)
         before_update.get(known, _nothing)(value)
+        global _updates
         setattr(Settings, known, value)
+        _updates += 1
         after_update.get(known, _nothing)()
 
     def __getattr__(self, name: str) -> Any:
@@ -151,6 +176,20 @@ def traceback_filtering(on: bool = True) -> Any:
 def default_device(device: Any) -> Any:
     """A context manager that sets the device on which new arrays are put and programs run."""
     return override("default_device", device)
+
+
+def default_matmul_precision(new_val: str | None = None) -> Any:
+    """A context manager that sets how exactly accelerators multiply, where a product doesn't say it itself.
+
+    Args:
+      new_val: a name that `lax.Precision` takes: "default", "high", "highest", "tensorfloat32", "float32".
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.default_matmul_precision("float32"):
+    ...     print(xpr.make_jaxpr(jnp.dot)(jnp.ones(2), jnp.ones(2)).eqns[0].params["precision"])
+    (HIGHEST, HIGHEST)
+    """
+    return override("default_matmul_precision", new_val)
 
 
 def while_checkpoints(number: int) -> Any:

@@ -2,11 +2,13 @@
 
 from xpr.control.breakpoint import breakpoint as breakpoint
 from xpr.control.callback import debug_callback as callback
+from xpr.control.debugging import debug_log as log
 from xpr.control.debugging import debug_print as print
-from xpr.control.visualize import inspect_array_sharding as inspect_array_sharding
+from xpr.control.inspect_sharding import inspect_array_sharding as inspect_array_sharding
 from xpr.control.visualize import visualize_array_sharding as visualize_array_sharding
 from xpr.control.visualize import visualize_sharding as visualize_sharding
 
 __all__ = [
-    "breakpoint", "callback", "inspect_array_sharding", "print", "visualize_array_sharding", "visualize_sharding",
+    "breakpoint", "callback", "inspect_array_sharding", "log", "print", "visualize_array_sharding",
+    "visualize_sharding",
 ]  # fmt: skip

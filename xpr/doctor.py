@@ -8,14 +8,15 @@ from xpr.api.doctor import doctor, report
 __all__ = ["doctor", "report"]
 
 
-class _CallableModule(ModuleType):
+class CallableModule(ModuleType):
     """A module and a function of one name: importing the one would otherwise hide the other."""
 
-    def __call__(self) -> None:
-        doctor()
+    __call__ = staticmethod(doctor)
+    doctor = staticmethod(doctor)
+    report = staticmethod(report)
 
 
-sys.modules[__name__].__class__ = _CallableModule
+sys.modules[__name__].__class__ = CallableModule
 
 if __name__ == "__main__":
     doctor()

@@ -72,6 +72,9 @@ def canonical(dtype: Any) -> np.dtype:
     return _NARROW.get(dtype, dtype)
 
 
+canonicalize_dtype = canonical
+
+
 def of_python(kind: type) -> np.dtype:
     """The canonical dtype of a Python bool, int, float or complex."""
     wide = _PYTHON_WIDE[kind]
@@ -83,8 +86,31 @@ def is_narrowed(dtype: np.dtype) -> bool:
     return not settings.enable_x64 and dtype in _NARROW
 
 
+class extended(np.generic):
+    """The dtypes that are no numbers."""
+
+
+class prng_key(extended):
+    """The dtypes of typed random keys."""
+
+
+class KeyType:
+    """The dtype of typed keys: not a number's, so arithmetic on keys is an error."""
+
+    __slots__ = ()
+    name = "key<fry>"
+    itemsize = 8
+    type = prng_key
+
+    def __repr__(self) -> str:
+        return self.name
+
+
 def issubdtype(a: Any, b: Any) -> bool:
-    """Like `np.issubdtype`, and it knows ml_dtypes' floats and integers."""
+    """Like `np.issubdtype`, and it knows ml_dtypes' floats and integers, and the dtype of keys."""
+    if isinstance(a, KeyType) or isinstance(b, KeyType):
+        a, b = (x.type if isinstance(x, KeyType) else x for x in (a, b))
+        return isinstance(a, type) and isinstance(b, type) and issubclass(a, b)
     a = a if isinstance(a, type) and issubclass(a, np.generic) else np.dtype(getattr(a, "dtype", a))
     if isinstance(a, np.dtype) and isinstance(b, type) and issubclass(b, np.generic):
         if a in FLOATS:

@@ -15,6 +15,7 @@
     ├── CarryMismatch                        (TypeError) a loop's body gives a carry of other types than it takes
     ├── BranchMismatch                       (TypeError) the branches of a conditional give different types
     ├── TreeMismatch                         (ValueError) two pytrees differ
+    ├── CheckpointError                      (ValueError) a folder that is no checkpoint, or a damaged one
     ├── NotInvertible                        (ValueError) a function that `inverse` can't invert
     ├── CheckError                           (ValueError) what checkify found; checkify calls it JaxRuntimeError, too
     │   ├── FailedCheckError                 a `check` of the user's
@@ -24,6 +25,10 @@
     ├── AxisNameError                        (NameError) no mapped axis of that name is in scope
     ├── DeviceNotFound                       (RuntimeError)
     ├── DeletedArrayError                    (RuntimeError) the array was deleted or donated
+    ├── NotAddressableError                  (RuntimeError) a value was asked for that is in part with other processes
+    ├── MissingProcess                       (TimeoutError) a process that should take part does not come
+    ├── ProcessLost                          (RuntimeError) a process that takes part has died, or can't be reached
+    ├── ProgramMismatch                      (RuntimeError) processes run different programs, or in another order
     └── NarrowingWarning                     (UserWarning) a 64-bit value lost precision on the way in
 
 Each is also the builtin exception named beside it, so `except TypeError` works as it does in NumPy.
@@ -47,6 +52,7 @@ __all__ = [
     "CarryMismatch",
     "BranchMismatch",
     "TreeMismatch",
+    "CheckpointError",
     "NotInvertible",
     "CheckError",
     "FailedCheckError",
@@ -56,6 +62,10 @@ __all__ = [
     "AxisNameError",
     "DeviceNotFound",
     "DeletedArrayError",
+    "NotAddressableError",
+    "MissingProcess",
+    "ProcessLost",
+    "ProgramMismatch",
     "NarrowingWarning",
 ]
 
@@ -123,6 +133,10 @@ class TreeMismatch(XprError, ValueError):
     """Two pytrees that should have the same structure differ."""
 
 
+class CheckpointError(XprError, ValueError):
+    """A folder is no checkpoint, a damaged one or one of a newer format; or nothing can be saved to it."""
+
+
 class CheckError(XprError, ValueError):
     """A check that was made part of a program by `checkify` has failed."""
 
@@ -157,6 +171,22 @@ class DeviceNotFound(XprError, RuntimeError):
 
 class DeletedArrayError(XprError, RuntimeError):
     """The array's buffer was deleted or donated to a jitted call."""
+
+
+class NotAddressableError(XprError, RuntimeError):
+    """The value of an array was asked for of which a part is on devices of other processes."""
+
+
+class MissingProcess(XprError, TimeoutError):
+    """A process did not come, or not to the point at which the others wait for it."""
+
+
+class ProcessLost(XprError, RuntimeError):
+    """A process that programs are run with has ended, or can't be reached any more."""
+
+
+class ProgramMismatch(XprError, RuntimeError):
+    """Processes run different programs where they should run the same one together."""
 
 
 class NarrowingWarning(UserWarning):

@@ -287,20 +287,23 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     return treedef.unflatten(_flatten_prefix(prefix_tree, treedef, "prefix_tree", is_leaf, none_is_leaf=False))
 
 
-def flatten_prefix(prefix_tree: Any, full: Any, what: str, is_leaf: IsLeaf = None) -> list[Any]:
+def flatten_prefix(prefix_tree: Any, full: Any, what: str, is_leaf: IsLeaf = None, verb: str = "") -> list[Any]:
     """One entry for each leaf of `full` (a tree or a PyTreeDef) from a prefix of it in which None too is an entry.
 
-    For the likes of `in_axes`; `what` is its name in the TreeMismatch raised where it is no prefix.
+    For the likes of `in_axes`; `what` is its name in the TreeMismatch raised where it is no prefix, and `verb` that of
+    the function it was given to.
 
     >>> from xpr import tree
     >>> tree.flatten_prefix((0, {"a": None, "b": 1}), ([7, 8], {"a": 9, "b": 10}), "in_axes")
     [0, 0, None, 1]
     """
     treedef = full if isinstance(full, PyTreeDef) else structure(full)
-    return _flatten_prefix(prefix_tree, treedef, what, is_leaf, none_is_leaf=True)
+    return _flatten_prefix(prefix_tree, treedef, what, is_leaf, none_is_leaf=True, verb=verb)
 
 
-def _flatten_prefix(prefix: Any, treedef: PyTreeDef, what: str, is_leaf: IsLeaf, none_is_leaf: bool) -> list[Any]:
+def _flatten_prefix(
+    prefix: Any, treedef: PyTreeDef, what: str, is_leaf: IsLeaf, none_is_leaf: bool, verb: str = ""
+) -> list[Any]:
     entries: list[Any] = []
 
     def open_prefix(node: Any) -> Level | None:
@@ -315,7 +318,7 @@ def _flatten_prefix(prefix: Any, treedef: PyTreeDef, what: str, is_leaf: IsLeaf,
     raise TreeMismatch(
         "\n".join(
             [
-                f"{what} must be a prefix of the tree it is for: "
+                f"{verb}{': ' if verb else ''}{what} must be a prefix of the tree it is for: "
                 "the same containers, down to entries that hold for all that is below",
                 *lines,
             ]

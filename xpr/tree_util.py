@@ -49,6 +49,8 @@ __all__ = [
     "PyTreeDef",
     "SequenceKey",
     "all_leaves",
+    "flatten_one_level",
+    "is_tree_node",
     "keystr",
     "register_dataclass",
     "register_pytree_node",
@@ -103,6 +105,34 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     [2, 1]
     """
     return treedef.children()
+
+
+def is_tree_node(typ: type) -> bool:
+    """Whether instances of a class are nodes, as lists and registered classes are.
+
+    >>> from xpr import tree_util
+    >>> tree_util.is_tree_node(dict), tree_util.is_tree_node(int)
+    (True, False)
+    """
+    return optree.register_pytree_node.get(typ, namespace=NAMESPACE) is not None
+
+
+def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
+    """The children of a node and what else it is made of.
+
+    Raises:
+      ValueError: it is a leaf.
+
+    >>> from xpr import tree_util
+    >>> tree_util.flatten_one_level({"b": 1, "a": [2]})
+    ([[2], 1], ['a', 'b'])
+    """
+    if tree is None:
+        return [], None
+    if not is_tree_node(type(tree)) and optree.tree_is_leaf(tree, namespace=NAMESPACE):
+        raise ValueError(f"flatten_one_level takes a node, and got a leaf of type {type(tree).__name__}.")
+    children, data, _, _ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
+    return list(children), data
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:

@@ -13,11 +13,11 @@ HERE = Path(__file__).parent
 
 
 def run(name: str) -> None:
-    """Runs the tests of one file with eight devices, of jax too where it is installed."""
+    """Runs the tests of one file, or one of them, with eight devices, of jax too where it is installed."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     environment = {**os.environ, "XPR_NUM_CPU_DEVICES": "8", "XLA_FLAGS": flags, "XPR_PLATFORMS": "cpu"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(HERE / name)]
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=HERE.parent.parent, env=environment, timeout=240, check=False
+        command, capture_output=True, text=True, cwd=HERE.parent.parent, env=environment, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]

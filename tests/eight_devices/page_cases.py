@@ -1,11 +1,15 @@
-"""The page about several devices."""
+"""The pages about several devices."""
 
 import sys
 
-from tests.test_docs import ROOT, Page
+import pytest
+
+from tests.test_docs import ON_EIGHT_DEVICES, ROOT, Page
 
 
-def test_page(monkeypatch):
-    page = Page("docs/many-devices.md")
+@pytest.mark.parametrize("name", ON_EIGHT_DEVICES)
+def test_page(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # for pages that write files
+    page = Page(name)
     monkeypatch.setitem(sys.modules, "__main__", page.module)
     page.run((ROOT / page.name).read_text())

@@ -10,7 +10,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.ops.table import floats
 from tests.test_collectives import MEANINGS
-from xpr import lax
+from xpr import checkify, lax
 from xpr.sharding import PartitionSpec as P
 
 X = floats(8, 8, 2, 6)
@@ -199,8 +199,26 @@ def test_callbacks_are_refused():
         xpr.debug.print("{}", x)
         return x
 
-    with pytest.raises(NotImplementedError, match="can't call Python functions"):
-        xpr.pmap(noisy)(EIGHT)
+    with pytest.raises(NotImplementedError, match="can't call Python functions") as error:
+        xpr.pmap(xpr.jit(noisy))(EIGHT)
+    assert "  debug_callback at pmap_cases.py:" in str(error.value)
+    assert str(error.value).endswith('(noisy): xpr.debug.print("{}", x)')
+
+
+def test_checks_and_dead_results():
+    def halves(x, y):
+        checkify.check(x.sum() < 3, "{} is too large", x[0])
+        return x / 2, jnp.cos(y)
+
+    checked = checkify.checkify(xpr.pmap(halves, axis_name="i", in_axes=(0, None)))
+    x = np.repeat(np.arange(8, dtype=np.float32)[:, None], 2, 1)
+    for wrap in (lambda f: f, xpr.jit):
+        error, outs = wrap(checked)(x, 1.0)
+        assert error.get().startswith("2.0 is too large (`check` failed) (pmap_cases.py:")
+        close(outs[0], x / 2)
+    two = xpr.pmap(lambda x, y: (x + 1, y * 2), in_axes=(0, None))
+    (eqn,) = xpr.jaxpr.dce(xpr.make_jaxpr(lambda x, y: two(x, y)[1])(x, 1.0)).jaxpr.eqns
+    assert len(eqn.outvars) == 1 and eqn.params["in_axes"] == (None,) and eqn.params["donated_invars"] == (False,)
 
 
 def test_as_jax():
@@ -222,3 +240,11 @@ def test_as_jax():
     all_close(mine, [np.asarray(jax.block_until_ready(y)) for y in theirs])
     gradient = jax.block_until_ready(jax.grad(loss(jax), (0, 1))(x, w))
     all_close(xpr.grad(loss(xpr), (0, 1))(x, w), list(map(np.asarray, gradient)))
+
+
+@pytest.mark.parametrize("collective", [lax.pmax, lax.pmin])
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_extremes_of_nan(collective, place):
+    x = floats(8)
+    x[place] = np.nan
+    assert np.isnan(xpr.pmap(lambda v: collective(v, "i"), "i")(x)).all()

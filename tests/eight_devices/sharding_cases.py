@@ -1,5 +1,6 @@
 """Sharded arrays, jit of them, and shard_map, on eight devices; beside NumPy, and beside jax."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.eight_devices import random_programs
 from tests.eight_devices.pmap_cases import all_close, close, jax_module
 from tests.ops.table import floats
-from xpr import lax
-from xpr.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from xpr import checkify, lax
+from xpr.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
 
 X, W = floats(8, 8), floats(8, 6, salt=1)
@@ -108,6 +110,22 @@ def test_closed_over_arrays_and_random_numbers(mesh):
     close(xpr.jit(lambda x: x + xpr.random.normal(key, x.shape))(x), X + np.asarray(xpr.random.normal(key, X.shape)))
 
 
+def test_programs_that_are_compiled_ahead(mesh):
+    """They are for the devices on which arguments lie, or would."""
+    rows = NamedSharding(mesh, P("x"))
+    x = xpr.device_put(X, rows)
+    fun = xpr.jit(lambda x, *, k: {"sum": x.sum(1), "t": x.T * k["w"]})
+    for given in (x, xpr.ShapeDtypeStruct(X.shape, X.dtype, sharding=rows)):
+        lowered = fun.lower(given, k={"w": 2.0})
+        assert 'sdy.sharding<@mesh, [{"x"}, {}]>' in lowered.as_text()
+        compiled = lowered.compile()
+        assert compiled.input_shardings == ((rows,), {"k": {"w": NamedSharding(mesh)}})
+        assert compiled.output_shardings["t"].spec == P(None, "x")
+        all_close(compiled(x, k={"w": 2.0}), {"sum": X.sum(1), "t": 2 * X.T})
+    alone = SingleDeviceSharding(xpr.devices()[0])
+    assert xpr.jit(jnp.sin).lower(X).compile().output_shardings == alone
+
+
 def test_constraints(mesh):
     rows = NamedSharding(mesh, P("x"))
     constrained = xpr.jit(lambda x: lax.with_sharding_constraint({"a": jnp.sin(x), "b": x}, {"a": rows, "b": None}))
@@ -173,6 +191,124 @@ def test_fewer_devices_than_there_are():
     everywhere = xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("x",)), P("x")))
     with pytest.raises(ValueError, match="Operands are on different devices"):
         x + everywhere
+
+
+# -- The current mesh
+
+
+def test_specs_of_the_current_mesh(mesh):
+    """JAX's spelling, `with set_mesh(mesh)`, and `with mesh`; a jitted function is traced for each mesh."""
+    other = xpr.make_mesh((2, 4), ("x", "y"), (AxisType.Auto, AxisType.Explicit))
+    constrained = xpr.jit(lambda x: lax.with_sharding_constraint(2 * x, P("x")))
+    given = xpr.jit(lambda x, p: x @ p["w"], in_shardings=(P("x"), {"w": P(None, "y")}), out_shardings=P("x", "y"))
+    summed = xpr.shard_map(lambda x: lax.psum(x, "x"), in_specs=P("x"), out_specs=P())
+    for current, context in ((mesh, xpr.set_mesh(mesh)), (other, other), (mesh, mesh)):
+        with context:
+            assert xpr.sharding.get_mesh() is current
+            assert xpr.sharding.get_abstract_mesh() == AbstractMesh(current.axis_sizes, ("x", "y"))
+            assert constrained(X).sharding == NamedSharding(current, P("x"))
+            assert given(X, {"w": W[:, :4]}).sharding == NamedSharding(current, P("x", "y"))
+            assert xpr.device_put({"a": X}, P("y"))["a"].sharding == NamedSharding(current, P("y"))
+            assert xpr.sharding.reshard(X, {"a": P("y")}["a"]).sharding.spec == P("y")
+            close(summed(X), X.reshape(current.shape["x"], -1, 8).sum(0))
+        if context is not current:
+            xpr.set_mesh(None)
+        assert xpr.sharding.get_mesh().empty and xpr.sharding.get_abstract_mesh().empty
+    for call, error, message in (
+        (lambda: constrained(X), TypeError, "no mesh is current; write NamedSharding(mesh, spec), or call it in"),
+        (lambda: xpr.device_put(X, P("x")), TypeError, "device_put: P('x',) is no NamedSharding, and no mesh is"),
+        (lambda: summed(X), ValueError, "was given no mesh, and none is current"),
+        (lambda: xpr.set_mesh(3), TypeError, "set_mesh: 3 is no Mesh"),
+    ):
+        with pytest.raises(error) as raised:
+            call()
+        assert message in str(raised.value)
+
+
+def test_meshes_without_devices(mesh):
+    """Programs are traced for them, and not run."""
+    large = AbstractMesh((64, 16), ("x", "y"))
+    with xpr.sharding.use_abstract_mesh(large):
+        traced = xpr.jit(lambda x: lax.with_sharding_constraint(x, P("x"))).trace(np.ones((64, 2), np.float32))
+    assert "AbstractMesh(axes=(('x', 64), ('y', 16)))" in str(traced.jaxpr)
+    with pytest.raises(xpr.errors.DeviceNotFound, match=r"can't run on AbstractMesh\('x': 64, 'y': 16\)"):
+        xpr.core.jaxpr_as_fun(traced.jaxpr)(np.ones((64, 2), np.float32))
+    with pytest.raises(xpr.errors.DeviceNotFound):
+        xpr.device_put(np.ones((64, 16)), NamedSharding(large, P("x")))
+    with pytest.raises(xpr.errors.DeviceNotFound):
+        xpr.jit(lambda x: x, in_shardings=NamedSharding(large, P("x")))(np.ones((64, 16)))
+    assert NamedSharding(large, P("x")).shard_shape((128, 2)) == (2, 2) and mesh.abstract_mesh.shape == mesh.shape
+
+
+def test_what_meshes_and_shardings_tell(mesh):
+    sharding = NamedSharding(mesh, P("x"))
+    assert sharding.with_spec(P("y")).spec == sharding.update(spec=P("y")).spec == P("y")
+    assert sharding.replicated_axes == {"y"} and sharding.has_addressable_devices
+    assert sharding.with_memory_kind("device") is sharding
+    assert mesh.shape_tuple == (("x", 4), ("y", 2)) and mesh.axis_types == (AxisType.Auto,) * 2
+    assert mesh.device_ids.tolist() == np.arange(8).reshape(4, 2).tolist() and mesh.local_devices == xpr.devices()
+    assert mesh.update(axis_names=("a", "b")).shape == {"a": 4, "b": 2} and not mesh.is_multi_process
+    assert P("x", None).partitions == ("x", None) and P().update(("y",)) == P("y")
+    with pytest.raises(ValueError, match="2 \\(y\\) does not divide 3"):
+        sharding.with_spec(P("y")).check_compatible_aval((3,))
+    with pytest.raises(ValueError, match="pinned_host"):
+        sharding.with_memory_kind("pinned_host")
+
+
+def test_rows_of_vmap_along_an_axis_of_the_mesh(mesh):
+    rows = np.stack([X, X + 1, X + 2, X + 3])
+
+    def constrained(x):
+        return xpr.jit(lambda x: lax.with_sharding_constraint(jnp.sin(x), NamedSharding(mesh, P("y"))))(x)
+
+    y = xpr.jit(xpr.vmap(constrained, spmd_axis_name="x"))(rows)
+    assert y.sharding.spec == P("x", "y")
+    close(y, np.sin(rows))
+    shapes = []
+
+    def part(x):
+        shapes.append(x.shape)
+        return x / lax.psum(x, "y")
+
+    mapped = xpr.shard_map(part, mesh=mesh, in_specs=P("y"), out_specs=P("y"))
+    y = xpr.vmap(mapped, spmd_axis_name="x")(rows)
+    assert y.sharding.spec == P("x", "y") and shapes == [(4, 8)]
+    close(y, xpr.vmap(mapped)(rows))
+
+
+# -- Programs in files
+
+
+def programs(mesh):
+    rows = NamedSharding(mesh, P("x", P.UNCONSTRAINED))
+    yield xpr.shard_map(lambda a: a / lax.psum(a, "x"), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    yield lambda x: lax.with_sharding_constraint(2 * x, rows)
+    yield xpr.jit(jnp.sin, in_shardings=NamedSharding(mesh, P(("x", "y"))))
+    yield xpr.pmap(lambda a: a / lax.psum(a, "i"), axis_name="i")
+    yield xpr.pmap(jnp.sin, devices=xpr.devices()[::-1])
+
+
+def test_programs_are_read_back(mesh):
+    for fun in programs(mesh):
+        closed = xpr.make_jaxpr(fun)(X)
+        copies = [
+            xpr.jaxpr.parse(str(closed)), pickle.loads(pickle.dumps(closed)), xpr.jaxpr.loads(xpr.jaxpr.dumps(closed)),
+        ]  # fmt: skip
+        for each in copies:
+            assert xpr.jaxpr.equal(each, closed) and str(each) == str(closed)
+            close(xpr.core.jaxpr_as_fun(each)(X)[0], fun(X))
+    for value in (mesh, NamedSharding(mesh, P("x")), SingleDeviceSharding(xpr.devices()[3]), P(P.UNCONSTRAINED)):
+        assert pickle.loads(pickle.dumps(value)) == value == copy.deepcopy(value)
+
+
+def test_programs_of_devices_that_are_missing(mesh):
+    """They are read, printed and changed, and only not run."""
+    for fun in programs(mesh):
+        text = str(xpr.make_jaxpr(fun)(X)).replace("cpu:0-7", "cpu:4-11").replace("cpu:7,6,", "cpu:8,7,")
+        read = xpr.jaxpr.parse(text)
+        if "cpu:" in text:
+            with pytest.raises(xpr.errors.DeviceNotFound, match="There is no device cpu:8; there are cpu:0-7"):
+                xpr.core.jaxpr_as_fun(read)(X)
 
 
 # -- shard_map
@@ -269,7 +405,7 @@ def test_messages(mesh):
         (lambda: by_rows(lambda a: a["k"], mesh, P("x"))({"k": X[:6]}),
          "shard_map: argument a['k'] of <lambda> at "),
         (lambda: by_rows(jnp.sum, mesh, P("x"))(X), "with fewer axes than P('x',)"),
-        (lambda: xpr.shard_map(jnp.sin, mesh=mesh, in_specs=P("z"), out_specs=P())(X), "in_specs has P('z',), and 'z'"),
+        (lambda: xpr.shard_map(jnp.sin, mesh=mesh, in_specs=P("z"), out_specs=P())(X), "in_specs of sin has P('z',)"),
         (lambda: NamedSharding(mesh, P("x", "x")), "names an axis of the mesh twice"),
         (lambda: xpr.make_mesh((16,), ("x",)), "a mesh of shape (16,) has 16 devices, and there are 8."),
     ]  # fmt: skip
@@ -303,6 +439,116 @@ def test_shard_map_as_jax(mesh):
     all_close(xpr.grad(loss(xpr, P), (0, 1))(X, W), list(map(np.asarray, gradient)))
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs_as_jax(mesh, seed):
+    """The first of them; a program that jax refuses is none."""
+    jax = jax_module()
+    program, (x, w) = random_programs.Program(seed), random_programs.operands()
+    their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+    theirs = program.function(jax, their_mesh, jax.sharding.PartitionSpec, jax.sharding.NamedSharding)
+    try:
+        expected = jax.block_until_ready(theirs(x, w))
+    except ValueError as error:
+        pytest.skip(f"jax refuses {program}: {error}")
+    all_close(program.function(xpr, mesh, P, NamedSharding)(x, w), list(map(np.asarray, jax.tree.leaves(expected))))
+
+
+# -- Derivatives inside a shard_map, where what all devices have in common counts once
+
+
+def looped(L, w, x):
+    def one(w, _):
+        g = L.grad(lambda w: L.lax.pmean((x * w * w).sum(), "x"))(w)
+        return w - 0.01 * g, g
+
+    return L.lax.scan(one, w, None, length=3)
+
+
+def pulled(L, w, x):
+    outs, pull = L.vjp(lambda w, x: (w * w, x * w, L.lax.psum(x, "x") * w), w, x)
+    return pull((2 * w, x, L.lax.psum(x, "x")))
+
+
+ROWS, ALL = ("x",), ()
+INSIDE = {  # the function, and how its results are cut
+    "what all have": (lambda L, w, x: L.grad(lambda w: (x * w * w).sum())(w), ALL),
+    "of a mean": (lambda L, w, x: L.grad(lambda w: L.lax.pmean((x * w * w).sum(), "x"))(w), ALL),
+    "of a sum, by what differs": (lambda L, w, x: L.grad(lambda x: L.lax.psum((x * x * w).sum(), "x"))(x), ROWS),
+    "of a mean, by both": (
+        lambda L, w, x: L.grad(lambda w, x: L.lax.pmean((x * x * w).sum(), "x"), (0, 1))(w, x), (ALL, ROWS),
+    ),
+    "in jit": (lambda L, w, x: L.jit(L.value_and_grad(lambda w: L.lax.pmean((x * w).sum() ** 2, "x")))(w), ALL),
+    "in a loop": (looped, ALL),
+    "summed once more": (lambda L, w, x: L.lax.psum(L.grad(lambda w: (x * w * w).sum())(w), "x"), ALL),
+    "products of both kinds": (lambda L, w, x: L.grad(lambda w: L.lax.psum((x * w).sum(), "x") * w * w)(w), ALL),
+    "vjp": (pulled, (ALL, ROWS)),
+    "jacrev": (lambda L, w, x: L.jacrev(lambda w: L.lax.psum(x * w, "x"))(w), ALL),
+    "hessian": (lambda L, w, x: L.hessian(lambda w: L.lax.psum((x * w**3).sum(), "x"))(w), ALL),
+    "twice": (lambda L, w, x: L.grad(lambda w: L.grad(lambda w: (x * w**3).sum())(w) * w)(w), ALL),
+    "along another axis": (
+        lambda L, w, x: L.grad(lambda w: (x * w * w).sum() * L.lax.axis_index("y"))(w), ALL,
+    ),
+    "rows": (lambda L, w, x: L.vmap(L.grad(lambda w, x: (x * w * w).sum()), (None, 0))(w, x), ROWS),
+    "rows of what all have": (
+        lambda L, w, x: L.vmap(lambda w: L.grad(lambda w: (x * w * w).sum())(w))(L.numpy.stack([w, 2 * w])), ALL,
+    ),
+    "linear_transpose": (lambda L, w, x: L.linear_transpose(lambda w: x * w, w)(x)[0], ALL),
+    "branches": (
+        lambda L, w, x: L.grad(lambda w: L.lax.cond(w > 0, lambda: (x * w).sum(), lambda: (x * w * w).sum()))(w), ALL,
+    ),
+    "checkpoint": (lambda L, w, x: L.grad(L.checkpoint(lambda w: L.numpy.sin(x * w).sum()))(w), ALL),
+    "a gathered value": (lambda L, w, x: L.grad(lambda x: (L.lax.all_gather(x * w, "x") ** 2).sum())(x), ROWS),
+    "marked": (lambda L, w, x: L.grad(lambda w: (w * x).sum())(L.lax.pcast(w, "x", to="varying"))[None], ROWS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_derivatives_inside_as_jax(mesh, name):
+    jax = jax_module()
+    fun, cut = INSIDE[name]
+    their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+
+    def results(library, mesh, spec):
+        outs = tuple(spec(*each) for each in cut) if cut and isinstance(cut[0], tuple) else spec(*cut)
+        mapped = library.shard_map(
+            lambda w, x: fun(library, w, x), mesh=mesh, in_specs=(spec(), spec("x")), out_specs=outs
+        )
+        return library.block_until_ready(library.jit(mapped)(np.float32(3), X[0] + 1))
+
+    theirs = results(jax, their_mesh, jax.sharding.PartitionSpec)
+    all_close(results(xpr, mesh, P), list(map(np.asarray, jax.tree.leaves(theirs))))
+
+
+def test_derivatives_through_what_has_derivatives_inside(mesh):
+    """A step of gradient descent inside is a function like any other, and so is its gradient."""
+
+    def steps(w, x):
+        return looped(xpr, w, x)[0]
+
+    inside = xpr.shard_map(steps, mesh=mesh, in_specs=(P(), P("x")), out_specs=P())
+
+    def alone(w, x):
+        for _ in range(3):
+            w = w - 0.01 * xpr.grad(lambda w: (x * w * w).sum() / 4)(w)
+        return w
+
+    one, other = (xpr.value_and_grad(f, (0, 1))(np.float32(3), X[0] + 1) for f in (inside, alone))
+    all_close(one, other)
+    all_close(
+        xpr.jvp(inside, (np.float32(3), X[0]), (np.float32(1), X[1])),
+        xpr.jvp(alone, (np.float32(3), X[0]), (np.float32(1), X[1])),
+    )
+
+
+def test_derivatives_of_copies_where_nothing_is_checked(mesh):
+    """With check_vma=False a device's copy is its own, as under pmap."""
+    fun = xpr.shard_map(
+        lambda w, x: xpr.grad(lambda w: (x * w * w).sum())(w)[None], mesh=mesh, in_specs=(P(), P("x")),
+        out_specs=P("x"), check_vma=False,
+    )  # fmt: skip
+    close(fun(np.float32(3), X[0]), 6 * X[0].reshape(4, 2).sum(1))
+
+
 def test_a_step_of_training_data_and_model_parallel(mesh):
     """The same numbers on one device, on rows, and on rows and columns."""
     params = {"w": floats(8, 16, salt=3), "v": floats(16, 4, salt=4)}
@@ -328,13 +574,111 @@ def test_a_step_of_training_data_and_model_parallel(mesh):
         all_close(each, p)
 
 
+def test_checks_and_dead_results(mesh):
+    def halves(x):
+        checkify.check(jnp.all(x < 6), "{} is too large", x[0])
+        return x / 2, jnp.cos(x)
+
+    fun = xpr.shard_map(halves, mesh=mesh, in_specs=P("x"), out_specs=(P("x"), P("x")))
+    for wrap in (lambda f: f, xpr.jit):
+        error, outs = wrap(checkify.checkify(fun))(np.arange(8, dtype=np.float32))
+        assert error.get().startswith("6.0 is too large (`check` failed) (sharding_cases.py:")
+        close(outs[0], np.arange(8, dtype=np.float32) / 2)
+        assert wrap(checkify.checkify(fun))(np.zeros(8, np.float32))[0].get() is None
+    inverse = xpr.shard_map(lambda x: 1 / x, mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", "y"))
+    errors = checkify.checkify(inverse, errors=checkify.div_checks)
+    assert errors(X)[0].get() is None and errors(X - X[7, 5])[0].get().startswith("division by zero")
+    two = xpr.shard_map(lambda x, y: (x + 1, y * 2), mesh=mesh, in_specs=(P("x"), P("y")), out_specs=(P("x"), P("y")))
+    (eqn,) = xpr.jaxpr.dce(xpr.make_jaxpr(lambda x, y: two(x, y)[1])(X, X)).jaxpr.eqns
+    assert len(eqn.invars) == len(eqn.outvars) == 1 and eqn.params["in_specs"] == (("y",),)
+
+
 def test_pictures(mesh, capsys):
     xpr.debug.visualize_array_sharding(xpr.device_put(X, NamedSharding(mesh, P("y"))))
     line = "+-------------+"
     assert capsys.readouterr().out.splitlines() == [line, "| CPU 0,2,4,6 |", line, "| CPU 1,3,5,7 |", line]
     xpr.debug.visualize_array_sharding(xpr.device_put(X[0], NamedSharding(mesh, P("y"))))
     assert capsys.readouterr().out.splitlines()[1] == "| CPU 0,2,4,6 | CPU 1,3,5,7 |"
-    with pytest.raises(TypeError, match="traced"):
-        xpr.jit(lambda x: xpr.debug.visualize_array_sharding(x))(X)
     with pytest.raises(ValueError, match="one or two axes"):
         xpr.debug.visualize_array_sharding(jnp.ones(()))
+
+
+def test_what_the_compiler_chose(mesh, capsys):
+    """It is told when a program is compiled, in loops and maps too; a value on each device by itself is not cut."""
+    found = {}
+
+    def look(name, x):
+        xpr.debug.inspect_array_sharding(x, callback=lambda sharding: found.update({name: sharding}))
+        return x
+
+    def by_hand(axis_names):
+        name = f"along {sorted(axis_names)}"
+        spec = P(*sorted(axis_names))
+        return xpr.shard_map(
+            lambda a: look(name, a), mesh=mesh, in_specs=spec, out_specs=spec, axis_names=axis_names, check_vma=False
+        )
+
+    def fun(x):
+        look("turned", (x + x).T)
+        carry, _ = lax.scan(lambda c, _: (look("carry", c) * 2, None), x, None, length=3)
+        xpr.vmap(lambda row: look("row", row))(x)
+        by_hand({"x"})(x)
+        by_hand({"x", "y"})(x)
+        xpr.debug.visualize_array_sharding(x.sum(1))
+        return carry.sum()
+
+    x = xpr.device_put(X, NamedSharding(mesh, P("x", "y")))
+    for wrap in (lambda f: f, xpr.grad):
+        found.clear()
+        for _ in range(2):
+            xpr.jit(wrap(fun))(x)
+        assert {name: sharding.spec for name, sharding in found.items()} == {
+            "turned": P("y", "x"), "carry": P("x", "y"), "row": P("y"), "along ['x']": P(None, "y"),
+            "along ['x', 'y']": P(),
+        }  # fmt: skip
+    assert {sharding.mesh for sharding in found.values()} == {mesh}
+    assert capsys.readouterr().out.splitlines()[1] == "| CPU 0,1 | CPU 2,3 | CPU 4,5 | CPU 6,7 |"
+    xpr.jit(lambda x: look("alone", x) + 1)(X)
+    assert found["alone"] == SingleDeviceSharding(xpr.devices()[0])
+    with pytest.raises(ZeroDivisionError):  # an exception of the callback arrives as itself
+        xpr.jit(lambda x: (xpr.debug.inspect_array_sharding(x, callback=lambda s: 1 // 0), x)[1])(x)
+    for value, callback in ((3, print), (x, None)):
+        with pytest.raises(TypeError, match="inspect_array_sharding: "):
+            xpr.debug.inspect_array_sharding(value, callback=callback)
+
+
+def test_collectives_of_a_compiled_program(mesh):
+    def local(z):
+        return lax.psum(z, "x") / 4 + lax.ppermute(z, "x", [(0, 1), (1, 2)]) + lax.all_to_all(z, "y", 0, 0, tiled=True)
+
+    mapped = xpr.shard_map(local, mesh=mesh, in_specs=P("y"), out_specs=P("y"), check_vma=False)
+    compiled = xpr.jit(lambda x: lax.scan(lambda c, _: (mapped(c), None), x, None, length=10)[0]).lower(X).compile()
+    assert sorted(compiled.collectives()) == [
+        ("all-reduce", 128, ("x",), 4, 10),
+        ("all-to-all", 128, ("y",), 2, 10),
+        ("collective-permute", 128, ("x",), 2, 10),
+    ]
+
+
+def test_a_contraction_over_heads_gathers_nothing(mesh):
+    """Merged with its neighbours, which is better on one device, the axis that is cut would be gathered."""
+    cut = NamedSharding(mesh, P(None, None, "x"))
+    x, weights = floats(2, 3, 8, 4), floats(3, 8, 4, 16)
+    compiled = xpr.jit(
+        lambda x, w: jnp.einsum("bthd,thdw->bw", x, w), in_shardings=(cut, NamedSharding(mesh, P(None, "x")))
+    )
+    (found,) = compiled.lower(x, weights).compile().collectives()
+    assert found == ("all-reduce", 2 * 16 * 4, ("x",), 4, 1)
+    close(compiled(x, weights), np.einsum("bthd,thdw->bw", x, weights), 1e-4)
+
+
+@pytest.mark.parametrize("axes", [0, 1, (0, 1), (0, 2), None], ids=str)
+@pytest.mark.parametrize("name", ["sum", "max", "min", "prod", "mean"])
+def test_reductions_along_cut_axes(mesh, name, axes):
+    for shape in ((8, 6, 3), (4, 2, 10000)):  # rows so long that one device has another program for them
+        x = floats(*shape)
+        for value in (0.5, np.nan):
+            x[3, 1, 2] = value
+            cut = xpr.device_put(x, NamedSharding(mesh, P("x", "y")))
+            found = xpr.jit(lambda x: getattr(jnp, name)(x, axes))(cut)
+            close(found, getattr(np, name)(x, axes).astype(found.dtype), 1e-3)

@@ -6,15 +6,30 @@ from tests.ops.table import FromTypes, Row, Sample, floats, integers
 from xpr.control.callback import debug_callback_p, io_callback_p, pure_callback_p
 from xpr.control.check_errors import Place, Places
 from xpr.control.checkify import check_p
+from xpr.control.host_call import HostCall
 from xpr.core.avals import ShapedArray
 from xpr.errors import FailedCheckError
 
 
+class Flat(HostCall):
+    """A callback of flat lists of NumPy arrays."""
+
+    __slots__ = ()
+
+    def __init__(self, function):
+        super().__init__("callback", function, None, (), None)
+
+    def __call__(self, values, avals):
+        return self.function(values, avals)
+
+
+@Flat
 def sine_and_sum(values, avals):
     x, n = values
     return [np.sin(x), (x * n.astype(x.dtype)).sum().astype(x.dtype)]
 
 
+@Flat
 def nothing(values, avals):
     return []
 

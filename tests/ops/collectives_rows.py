@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.ops.table import Row, Sample, complexes, distinct, floats, integers
-from xpr.primitives.collectives import axis_index_p, pmax_p, pmin_p, psum_p
+from xpr.primitives.collectives import axis_index_p, pmax_p, pmin_p, psum_p, pvary_p
 from xpr.primitives.exchanges import all_gather_p, all_to_all_p, ppermute_p, reduce_scatter_p
 
 GROUPS = ((0, 3), (2, 1))
@@ -87,6 +87,8 @@ ROWS = [
                  reduced(floats(4, 2), groups=GROUPS)], along="i", meaning=reduction(np.sum)),
     *(Row(p, [reduced(distinct(3, 2)), reduced(distinct(4, 2), groups=GROUPS), reduced(integers(3))], along="i",
           meaning=reduction(meaning)) for p, meaning in ((pmax_p, np.max), (pmin_p, np.min))),
+    Row(pvary_p, [Sample(floats(3, 2), axes=("i",)), Sample(integers(2), axes=("i",))], along="i",
+        meaning=lambda x, **_: [x]),
     Row(axis_index_p, [Sample(axis_name="i")],
         skip={"value": "it has no operand that could be mapped", "eager": "it has no operand that could be mapped"}),
     Row(all_gather_p, [gathering(floats(3, 2)), gathering(floats(2, 2, 3), 1, tiled=True), gathering(complexes(3), 0),

@@ -5,6 +5,8 @@ from tests.ops.table import FromTypes, Row, Sample, complexes, floats, integers
 from xpr.api.meshes import make_mesh
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.sharding import PartitionSpec as P
+from xpr.control.copies import of_copies_p
+from xpr.control.inspect_sharding import inspect_sharding_p
 from xpr.control.shard_map import Place, shard_map_p
 from xpr.control.sharding_constraint import sharding_constraint_p
 from xpr.control.xla_pmap import pmap_params, xla_pmap_p
@@ -40,6 +42,10 @@ def sums(x, y):
     return psum_p.bind(x, y, axes=("rows",), axis_index_groups=None)
 
 
+def nothing(sharding):
+    pass
+
+
 def cut(x):
     return Sample(x, sharding=NamedSharding(make_mesh((1,), ("x",)), P("x")))
 
@@ -71,4 +77,6 @@ ROWS = [
                       shared(lambda x: [neg(x)], integers(1, 2), in_specs=(R,), out_specs=(N,))],
         skip={"transpose": "sometimes it is of a function that is not linear"}),
     Row(sharding_constraint_p, [cut(floats(3, 2)), cut(complexes(2)), cut(integers(3))]),
+    Row(of_copies_p, [Sample(floats(3), floats(2), what=what, over=()) for what in ("share", "sum")]),
+    Row(inspect_sharding_p, [Sample(floats(3, 2), callback=nothing)], differentiable=False),
 ]  # fmt: skip

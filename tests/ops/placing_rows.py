@@ -17,6 +17,7 @@ ROWS = [
     Row(p.slice_p,
         [Sample(floats(4, 3), start_indices=(1, 0), limit_indices=(3, 3), strides=None),
          Sample(floats(7), start_indices=(1,), limit_indices=(6,), strides=(2,)),
+         Sample(floats(6), start_indices=(5,), limit_indices=(6,), strides=(4,)),
          Sample(complexes(4), start_indices=(2,), limit_indices=(2,), strides=None),
          Sample(floats(), start_indices=(), limit_indices=(), strides=None)], dtypes=ANY),
     Row(p.pad_p,

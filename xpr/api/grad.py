@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.api.boundary import boundary
 from xpr.api.staging import shaped
 from xpr.api.vmap import vmap
 from xpr.backend.array import Array
+from xpr.control.copies import count_copies, shares, sums
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.source import describe_function
 from xpr.primitives.shapes import instantiate, reshape
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF, FlatFunction, as_array, flatten_arguments, named_like, positions
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import linearize_flat
@@ -187,6 +189,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     out_tree, n_outs, aux = _split_aux(flat, outs, has_aux)
     out_avals = [aval_of(x) for x in outs[:n_outs]]
     in_avals, program = [aval_of(x) for x in leaves], linear.jaxpr
+    active_leaves = [x for x, active in zip(leaves, is_active) if active]
+    active_results = [x for x, active in zip(outs[:n_outs], active_outs) if active]
+    number = len(active_results)
 
     def f_vjp(residuals: list[Any], ct: Any) -> tuple[Any, ...]:
         ct_leaves, ct_tree = tree.flatten(ct)
@@ -194,14 +199,17 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
             blank = tree.unflatten(out_tree, [0] * n_outs)
             tree.check_same_structure(blank, ct, "vjp: the cotangent must have the structure of the function's result")
         _check_cotangents(out_avals, ct_leaves)
+        residuals, copied = residuals[: len(linear.consts)], residuals[len(linear.consts) :]
         cts = [_symbolic(c) for c, active in zip(ct_leaves, active_outs) if active]
+        cts = shares(cts, copied[: len(cts)])
         cts += [Zero(v.aval) for v in program.outvars[len(cts) :]]  # the auxiliary results have none
-        found = iter(backward_pass(program, residuals, cts))
+        found = iter(sums(backward_pass(program, residuals, cts), copied[number:]))
         results = [next(found) if active else Zero(a.to_tangent_aval()) for active, a in zip(is_active, in_avals)]
         args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in results])
         return args
 
-    return (tree.unflatten(out_tree, map(as_array, outs[:n_outs])), Partial(f_vjp, linear.consts), *aux)
+    kept = [*linear.consts, *active_results, *active_leaves] if count_copies() else linear.consts
+    return (tree.unflatten(out_tree, map(as_array, outs[:n_outs])), Partial(f_vjp, kept), *aux)
 
 
 def _check_cotangents(out_avals: Sequence[ShapedArray], cts: Sequence[Any]) -> None:
@@ -311,7 +319,9 @@ def _gradients(
     if out_is_active:
         aval = aval_of(out)
         cts[0] = 1.0 if aval.weak_type and aval.dtype in dtypes.FLOATS else aval.dtype.type(1)
-    found = iter(backward_pass(linear.jaxpr, linear.consts, cts))
+        cts[:1] = shares(cts[:1], [out])
+    pulled = backward_pass(linear.jaxpr, linear.consts, cts)
+    found = iter(sums(pulled, [x for x, active in zip(leaves, is_active) if active]))
     return [
         _tangent_out(next(found) if active else Zero(aval_of(x).to_tangent_aval()))
         for x, active in zip(leaves, is_active)
@@ -386,7 +396,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
                 blank, ct, "linear_transpose: the cotangent must have the structure of the result"
             )
         _check_cotangents(closed.out_avals, ct_leaves)
-        found = backward_pass(closed.jaxpr, closed.consts, ct_leaves, [True] * len(avals))
+        pulled = backward_pass(closed.jaxpr, closed.consts, shares(ct_leaves, ct_leaves), [True] * len(avals))
+        found = sums(pulled, [x if isinstance(x, (Array, Tracer)) else np.zeros(()) for x in leaves])
         args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in found])
         return args
 

@@ -1,29 +1,28 @@
 """jit: trace a function once per abstract signature, compile it, and run the compiled program from then on.
 
-A call takes the shortest road that fits it. Arguments that are all plain arrays, evaluated eagerly, make a tuple of
-avals that finds the compiled program directly; for plain containers of arrays their structure stands before the avals.
-Anything else (scalars, registered classes, static arguments, tracers) takes the long road. The traced jaxpr is what
-transformations work on: under them the call becomes an `xla_call`.
+A call takes the shortest road that fits it. Arrays, and plain containers of them, find the compiled program by their
+types and places, where they are evaluated and were seen before (`KnownCalls`). Anything else (scalars, registered
+classes, static arguments, tracers) takes the long road. The traced jaxpr is what transformations work on: under them
+the call becomes an `xla_call`.
 """
 
 from __future__ import annotations
 
 import inspect
-import operator
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any
 
 from xpr import tree
-from xpr.api.boundary import boundary
+from xpr.api.known_calls import KnownCalls
 from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, buffer_of
-from xpr.backend.plain_trees import flatten_plain
-from xpr.backend.sharding import Mesh, NamedSharding
+from xpr.backend.communication import Collective, collectives_of
+from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
@@ -37,11 +36,11 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
+from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.partition import (
-    KnownCalls,
     array_at,
     buffer_at,
     compile_module,
@@ -120,16 +119,19 @@ class Lowered:
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
         """The program compiled for its device."""
+        _check_options("compile", compiler_options)
         options = {**(self.traced._options or {}), **(compiler_options or {})}
+        if "reroll" in options:
+            raise ValueError("compile: the program is lowered already; give the compiler option 'reroll' to jit.")
         if self._layout is not None:
             program = compile_module(
                 self._module, self.traced.jaxpr.jaxpr, self._layout.inputs, self._layout.outputs, self.traced.name,
                 options or None,
             )  # fmt: skip
-            return CompiledForSeveral(self.traced, program)
+            return CompiledForSeveral(self.traced, program, self._layout.mesh)
         executable = compiler.compile(
             self.as_text(), self.traced.jaxpr.out_avals, self._device, name=self.traced.name, options=options or None,
-            callbacks=self._module.callbacks,
+            unrolled=self._module.unrolled, callbacks=self._module.callbacks,
         )  # fmt: skip
         return Compiled(self.traced, executable)
 
@@ -151,6 +153,21 @@ class Compiled:
     out_tree = property(lambda self: self.traced.out_tree)
     out_info = property(lambda self: self.traced.out_info)
 
+    @property
+    def input_shardings(self) -> tuple[Any, Any]:
+        """How the arguments are to lie on devices: pytrees of shardings, of the positional ones and of the others."""
+        return tree.unflatten(self.in_tree, self.places()[0])
+
+    @property
+    def output_shardings(self) -> Any:
+        """How the results lie on devices: a pytree of shardings."""
+        return tree.unflatten(self.out_tree, self.places()[1])
+
+    def places(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
+        """How arguments and results lie on devices, flat."""
+        here = SingleDeviceSharding(self.executable.device)
+        return [here] * self.in_tree.num_leaves, [here] * self.out_tree.num_leaves
+
     def as_text(self) -> str:
         """The optimized program, in HLO."""
         return self.executable.as_text()
@@ -162,6 +179,10 @@ class Compiled:
     def memory_analysis(self) -> Any:
         """The sizes in bytes of arguments, results and temporaries, and the peak."""
         return self.executable.memory_analysis()
+
+    def collectives(self) -> list[Collective]:
+        """What the devices send each other; nothing where there is one."""
+        return []
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -210,13 +231,20 @@ class Compiled:
 class CompiledForSeveral(Compiled):
     """A program compiled for several devices."""
 
-    __slots__ = ()
+    __slots__ = ("mesh",)
 
     executable: PartitionedExecutable  # type: ignore[assignment]  # the same methods, for several devices
 
-    def __init__(self, traced: Traced, executable: PartitionedExecutable):
-        self.traced, self.executable = traced, executable
+    def __init__(self, traced: Traced, executable: PartitionedExecutable, mesh: Mesh):
+        self.traced, self.executable, self.mesh = traced, executable, mesh
         self.constants = list(map(buffer_at, traced.jaxpr.consts, executable.in_shardings))
+
+    def places(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
+        return self.executable.in_shardings[len(self.constants) :], self.executable.out_shardings
+
+    def collectives(self) -> list[Collective]:
+        """What the devices send each other, as the compiler cut the program: see `Collective`."""
+        return collectives_of(self.as_text(), self.mesh.shape)
 
     def run(self, leaves: Sequence[Any]) -> list[Array]:
         """Runs on flat arguments, which are put in their places first where they lie otherwise."""
@@ -238,22 +266,18 @@ def _types(avals: Any) -> str:
 class _Caches:
     """What is remembered of one function under one set of options."""
 
-    __slots__ = ("traces", "compiled", "direct", "in_trees", "on_several", "__weakref__")
+    __slots__ = ("traces", "compiled", "known", "__weakref__")
 
     def __init__(self) -> None:
         self.traces: dict[Any, Traced] = {}
         self.compiled: dict[Any, Compiled] = {}
-        self.direct: dict[Any, Any] = {}  # by avals alone: (execute, handlers, avals, rebuild)
-        self.in_trees: dict[Any, Any] = {}  # the same by the structure of plain containers and avals
-        self.on_several = KnownCalls()  # and for arrays on several devices
+        self.known = KnownCalls()
         _all_caches.add(self)
 
     def clear(self) -> None:
         self.traces.clear()
         self.compiled.clear()
-        self.direct.clear()
-        self.in_trees.clear()
-        self.on_several.entries.clear()
+        self.known.clear()
 
 
 _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
@@ -320,14 +344,13 @@ class JitFunction:
         self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
         self.donate_argnums, self.donate_argnames = donate_argnums, frozenset(donate_argnames)
         self.device, self.backend = device, backend
-        self.options = options
+        self.reroll, self.options = _own_options(options)
         frozen = (
             static_argnums, static_argnames, donate_argnums, donate_argnames, device, backend,
             tuple(sorted(options.items())) if options else None, _frozen(in_shardings), _frozen(out_shardings),
         )  # fmt: skip
         self.caches = _caches_of(fun, frozen)
-        self.direct, self.in_trees = self.caches.direct, self.caches.in_trees
-        self.on_several = self.caches.on_several
+        self.known = self.caches.known
         named_like(self, fun)
 
     def __repr__(self) -> str:
@@ -338,8 +361,7 @@ class JitFunction:
         clone = object.__new__(JitFunction)
         clone.__dict__.update(self.__dict__)
         clone.caches = _Caches()
-        clone.direct, clone.in_trees = clone.caches.direct, clone.caches.in_trees
-        clone.on_several = clone.caches.on_several
+        clone.known = clone.caches.known
         return clone
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -347,50 +369,11 @@ class JitFunction:
         return self if instance is None else _Bound(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and type(context.trace) is EvalTrace:
-            key: list[Any] = [settings.trace_key]
-            buffers: list[Any] = []
-            for x in args:
-                if type(x) is not Array or x._device is not None:
-                    break
-                key.append(x.aval)
-                buffers.append(x.buffer)
-            else:
-                entry = self.direct.get(tuple(key))
-                if entry is not None:
-                    execute, handlers, avals, rebuild = entry
-                    outs = execute(buffers).consume_with_handlers(handlers)
-                    if rebuild is None:
-                        return Array(avals[0], None, outs[0])
-                    return rebuild([Array(a, None, b) for a, b in zip(avals, outs)])
-        if self.in_trees and type(context.trace) is EvalTrace:
-            found = self.find_in_tree(args, kwargs)
-            if found is not None:
-                (execute, handlers, avals, rebuild), buffers = found
-                outs = execute(buffers).consume_with_handlers(handlers)
-                return rebuild([Array(a, None, b) for a, b in zip(avals, outs)])
-        if self.on_several.entries and type(context.trace) is EvalTrace:
-            given = self.on_several.call(args, kwargs)
+        if type(context.trace) is EvalTrace:
+            given = self.known.call(args, kwargs)
             if given is not NotImplemented:
                 return given
         return self.call(args, kwargs)
-
-    def find_in_tree(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]] | None:
-        """The program for plain containers of arrays and the buffers to run it on, where all is as it was before."""
-        plain = flatten_plain((args, kwargs))
-        if plain is None:
-            return None
-        leaves, structure = plain
-        key: list[Any] = [settings.trace_key, structure]
-        buffers: list[Any] = []
-        for x in leaves:
-            if type(x) is not Array or x._device is not None:
-                return None
-            key.append(x.aval)
-            buffer = x._buffer
-            buffers.append(x.buffer if buffer is None else buffer)
-        entry = self.in_trees.get(tuple(key))
-        return None if entry is None else (entry, buffers)
 
     @boundary
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -486,6 +469,10 @@ class JitFunction:
         numbers = [n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)]
         flat = FlatFunction(with_static(fun, numbers, args), in_tree)
         closed = stage(flat, avals, signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs))
+        if self.reroll:
+            from xpr.control.reroll import reroll  # 30 ms of imports that most programs never need
+
+            closed = reroll(closed)
         donated = self.donated_leaves(args, dynamic_kwargs, numbers)
         made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options)
         if not any(isinstance(c, Tracer) for c in closed.consts):
@@ -536,12 +523,8 @@ class JitFunction:
                     raise UnexpectedTracerError(escaped(constant))
             layout = self.layout_of(traced, device, leaves)
             compiled = self.caches.compiled[place] = traced.lower(device, layout).compile()
-            if layout is None:
-                self.remember_direct(compiled, args, kwargs, leaves, avals, device)
-            elif not (self.static_argnums or self.static_argnames or traced.donated):
-                program: Any = compiled.executable
-                rebuild = compiled.out_tree.unflatten
-                self.on_several.remember(args, kwargs, leaves, program, compiled.constants, rebuild)
+            if not (self.static_argnums or self.static_argnames or traced.donated):
+                self.known.remember(args, kwargs, leaves, compiled.executable, compiled.constants, compiled.out_tree)
         return compiled
 
     def layout_of(self, traced: Traced, device: Any, leaves: Sequence[Any]) -> Layout | None:
@@ -551,9 +534,9 @@ class JitFunction:
           ValueError: an argument or a result can't be cut as asked.
         """
         asked_in, asked_out = self.asked(traced)
-        there = shardings_of(leaves) if leaves else [None] * len(asked_in)
+        there = [x.sharding if type(x) is ShapeDtypeStruct else s for x, s in zip(leaves, shardings_of(leaves))]
         constants = shardings_of(traced.jaxpr.consts)
-        found = [*asked_in, *asked_out, device, *constants]
+        found = [*asked_in, *asked_out, device, *constants, *there]
         mesh = next((each.mesh for each in found if type(each) is NamedSharding), None) or mesh_of(traced.jaxpr.jaxpr)
         if mesh is None:
             return None
@@ -567,40 +550,18 @@ class JitFunction:
         if self.in_shardings is not None:
             args, kwargs = tree.unflatten(args_tree, range(args_tree.num_leaves))
             ins[: len(tree.leaves(args))] = flatten_shardings(
-                "jit in_shardings", self.in_shardings, tree.structure(args)
+                f"jit of {describe_function(self.fun)}", self.in_shardings, tree.structure(args), "in_shardings"
             )
             names = argument_names(self.fun, args, kwargs)
             _check_cuts("argument", names, ins, jaxpr.in_avals, self.fun)
         if self.out_shardings is not None:
-            outs = flatten_shardings("jit out_shardings", self.out_shardings, traced.out_tree)
+            outs = flatten_shardings(
+                f"jit of {describe_function(self.fun)}", self.out_shardings, traced.out_tree, "out_shardings"
+            )
             blank = tree.unflatten(traced.out_tree, range(len(outs)))
             names = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(blank)]
             _check_cuts("", names, outs, jaxpr.out_avals, self.fun)
         return ins, outs
-
-    def remember_direct(
-        self,
-        compiled: Compiled,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        leaves: Sequence[Any],
-        avals: Sequence[ShapedArray],
-        device: Any,
-    ) -> None:
-        """Lets calls with arrays, also in plain containers, find the program by structure and avals alone."""
-        simple = not compiled.constants and not compiled.traced.donated and device is devices.default_device()
-        simple = simple and not compiled.executable.has_callbacks
-        if self.static_argnums or self.static_argnames or not simple or context.axes:
-            return
-        executable, rebuild = compiled.executable, compiled.out_tree.unflatten
-        found = (executable.raw.execute_sharded, executable.handlers, executable.out_avals)
-        if not kwargs and all(type(x) is Array for x in args):
-            leaf = compiled.out_tree == tree.structure(0)
-            self.direct[settings.trace_key, *avals] = (*found, None if leaf else rebuild)
-            return
-        plain = flatten_plain((args, kwargs))
-        if plain is not None and len(plain[0]) == len(leaves) and all(map(operator.is_, plain[0], leaves)):
-            self.in_trees[settings.trace_key, plain[1], *avals] = (*found, rebuild)
 
     @boundary
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -614,12 +575,16 @@ class JitFunction:
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Traces and lowers without compiling or running.
 
+        Where arguments lie on several devices, as arrays and `ShapeDtypeStruct`s with a sharding say, it is for those.
+
         >>> import xpr
         >>> "stablehlo.sine" in xpr.jit(xpr.numpy.sin).lower(1.0).as_text()
         True
         """
         traced = self.trace(*args, **kwargs)
-        return traced.lower(self.device, self.layout_of(traced, self.device, ()))
+        dynamic, dynamic_kwargs, _ = self.split(args, kwargs)
+        leaves = tree.leaves((dynamic, dynamic_kwargs))
+        return traced.lower(self.device, self.layout_of(traced, self.device, leaves))
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The structure of the result, a `ShapeDtypeStruct` at each leaf."""
@@ -683,13 +648,15 @@ def jit(
       keep_unused: unused arguments are always kept.
       device, backend: where to run; `backend="reference"` evaluates in NumPy, without XLA.
       inline: has no effect; XLA inlines calls.
-      compiler_options: XLA options by name.
+      compiler_options: XLA options by name; and `{"reroll": True}`, which makes layers that Python wrote out one
+        `scan` before XLA sees them, see `xpr.reroll`.
       in_shardings, out_shardings: how the positional arguments and the results lie on several devices: a
         `NamedSharding`, or a pytree prefix of the tuple of arguments (of the result) of those and None. Arguments that
         lie otherwise are moved; where it is None arguments are taken as they lie, and the compiler chooses for results.
     Raises:
       ConcretizationTypeError: the function needs the value of an argument that is not static.
-      ValueError: a static argument is not hashable, or an array can't be cut as a sharding says.
+      ValueError: a static argument is not hashable, XLA has no such option, or an array can't be cut as a sharding
+        says.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit
@@ -707,6 +674,7 @@ def jit(
         return lambda fun: jit(fun, **options)  # type: ignore[arg-type]  # the options are those of this very function
     if not callable(fun):
         raise TypeError(f"jit compiles functions, and got {describe(fun)}.")
+    _check_options("jit", compiler_options)
     numbers, names = _both_ways(fun, _numbers(static_argnums), _names(static_argnames))
     donate_numbers, donate_names = _both_ways(fun, _numbers(donate_argnums), _names(donate_argnames))
     donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
@@ -722,6 +690,22 @@ def jit(
         in_shardings,
         out_shardings,
     )
+
+
+def _check_options(verb: str, options: Any) -> None:
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"{verb}: compiler_options is a dict of XLA options by name, and is {describe(options)}.")
+
+
+def _own_options(options: dict[str, Any] | None) -> tuple[bool, dict[str, Any] | None]:
+    """Whether to reroll, and the options that are XLA's."""
+    if not options or "reroll" not in options:
+        return False, options
+    rest = dict(options)
+    chosen = rest.pop("reroll")
+    if type(chosen) is not bool:
+        raise ValueError(f"jit: the compiler option 'reroll' must be True or False, and is {chosen!r}.")
+    return chosen, rest or None
 
 
 def _frozen(shardings: Any) -> Any:

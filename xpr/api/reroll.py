@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from xpr import tree
-from xpr.api.boundary import boundary
 from xpr.api.staging import trace_function
 from xpr.control.reroll import LEAST
 from xpr.control.reroll import reroll as reroll_jaxpr
 from xpr.core.jaxpr import eval_jaxpr
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import named_like
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import dtypes, tree
-from xpr.api.boundary import boundary
 from xpr.api.staging import shaped, trace_function
 from xpr.control.checkpoint_policies import name_p
 from xpr.control.memory import PredictedMemory, predict_memory
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, used_vars
 from xpr.core.source import summarize
+from xpr.transforms.boundary import boundary
 from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.flat import FlatFunction, signature_of
 from xpr.transforms.inline import called_jaxpr

@@ -6,15 +6,16 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xpr import tree
-from xpr.api.boundary import boundary
+from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.config import settings
-from xpr.control.replication import differing
+from xpr.control.replication import differing, settled
 from xpr.control.shard_map import Place
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.source import describe_function
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
 from xpr.transforms.stage import stage
 
@@ -23,7 +24,7 @@ def shard_map(
     f: Callable[..., Any] | None = None,
     /,
     *,
-    mesh: Mesh,
+    mesh: Mesh | None = None,
     in_specs: Any,
     out_specs: Any,
     axis_names: Collection[Any] = (),
@@ -36,7 +37,7 @@ def shard_map(
 
     Args:
       f: takes and gives pytrees of arrays, of the shapes of the parts. Without it, `shard_map` is a decorator.
-      mesh: the devices.
+      mesh: the devices; the current mesh if not given, see `set_mesh`.
       in_specs: how arguments are cut: a `PartitionSpec`, or a pytree prefix of the tuple of arguments of those. What a
         spec does not cut along an axis of the mesh every device along it gets.
       out_specs: how results are put together of their parts, a pytree prefix of the result. What a spec does not cut
@@ -45,6 +46,7 @@ def shard_map(
         compiler cuts as it likes, and specs don't name them.
       check_vma: whether to refuse results that may differ between devices which, by `out_specs`, have the same.
     Raises:
+      TypeError: the mesh is none.
       ValueError: an axis can't be cut into equal parts, a spec names no such axis, or a result may differ where it must
         not; the message names the argument or the result, and the spec.
 
@@ -62,12 +64,18 @@ def shard_map(
     if not callable(f):
         raise TypeError(f"shard_map maps functions, and got {f!r}.")
     fun: Callable[..., Any] = f
+    if mesh is not None and not isinstance(mesh, AbstractMesh):
+        raise TypeError(f"shard_map: mesh is to be a Mesh, which make_mesh makes, and is {mesh!r}.")
+    if mesh is None:
+        return _over_the_current_mesh(
+            fun, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
+        )
     place = Place(mesh, _manual_axes(mesh, axis_names), check_vma)
     known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec]]] = {}
 
     def mapped(*args: Any) -> Any:
         leaves, structure = tree.flatten(args)
-        specs = _flat_specs("in_specs", in_specs, structure, place)
+        specs = _flat_specs(fun, "in_specs", in_specs, structure, place)
         avals = list(map(aval_of, leaves))
         for i, (aval, spec) in enumerate(zip(avals, specs)):
             if len(spec) > aval.ndim or any(n % count for n, count in zip(aval.shape, _cuts(place, spec, aval.ndim))):
@@ -78,15 +86,34 @@ def shard_map(
         staged = known.get(key)
         if staged is None:
             flat = FlatFunction(fun, tree.structure((args, {})))
-            with place.in_scope():
+            with place.in_scope(checked=place.check):
                 closed = stage(flat, parts, signature_of("mapped with shard_map", fun, args, {}))
-            outs = _flat_specs("out_specs", out_specs, flat.out_tree, place)
+            if place.check:
+                closed = closed.replace(jaxpr=settled(closed.jaxpr, list(map(place.cut, specs)), place.sizes))
+            outs = _flat_specs(fun, "out_specs", out_specs, flat.out_tree, place)
             staged = closed, flat.out_tree, outs
             _check_results(fun, staged, specs, place)
             if not any(isinstance(c, Tracer) for c in closed.consts):
                 known[key] = staged
         closed, out_tree, outs = staged
         return tree.unflatten(out_tree, place.bind(closed, leaves, specs, outs))
+
+    return named_like(boundary(mapped), fun)
+
+
+def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    made: dict[Mesh, Callable[..., Any]] = {}
+
+    def mapped(*args: Any) -> Any:
+        mesh = settings.mesh
+        if mesh is None:
+            raise ValueError(
+                f"shard_map: {describe_function(fun)} was given no mesh, and none is current. Say shard_map(..., "
+                "mesh=mesh), or call it in `with xpr.set_mesh(mesh)`."
+            )
+        if mesh not in made:
+            made[mesh] = shard_map(fun, mesh=mesh, **options)
+        return made[mesh](*args)
 
     return named_like(boundary(mapped), fun)
 
@@ -103,22 +130,25 @@ def _cuts(place: Place, spec: PartitionSpec, ndim: int) -> tuple[int, ...]:
     return NamedSharding(place.mesh, spec).cuts(ndim)
 
 
-def _flat_specs(what: str, specs: Any, structure: Any, place: Place) -> list[PartitionSpec]:
+def _flat_specs(fun: Callable[..., Any], name: str, specs: Any, structure: Any, place: Place) -> list[PartitionSpec]:
     """The spec of each leaf."""
+    what = f"shard_map: {name} of {describe_function(fun)}"
     if isinstance(specs, PartitionSpec):
         found: Sequence[Any] = [specs] * structure.num_leaves
     else:
-        found = tree.flatten_prefix(specs, structure, f"shard_map {what}", is_leaf=_is_spec)
+        found = tree.flatten_prefix(specs, structure, f"shard_map {name}", is_leaf=_is_spec)
     for spec in found:
         if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"shard_map: {what} holds {spec!r}, which is no PartitionSpec; P() cuts nothing.")
-        for name in [name for entry in spec for name in axes_of(entry)]:
-            if name not in place.axes:
+            raise TypeError(f"{what} holds {spec!r}, which is no PartitionSpec; P() cuts nothing.")
+        names = [axis for entry in spec for axis in axes_of(entry)]
+        for axis in names:
+            if axis not in place.axes:
                 raise ValueError(
-                    f"shard_map: {what} has {spec!r}, and {name!r} is none of the axes {place.axes} along which the "
+                    f"{what} has {spec!r}, and {axis!r} is none of the axes {place.axes} along which the "
                     f"function tells devices apart, of {place.mesh!r}."
                 )
-        NamedSharding(place.mesh, spec)  # no axis twice
+        if len(set(names)) != len(names):
+            raise ValueError(f"{what} has {spec!r}, which names an axis twice: one can cut one axis of an array only.")
     return list(found)
 
 
@@ -138,8 +168,8 @@ def _check_results(fun: Callable[..., Any], staged: Any, in_specs: Sequence[Part
             )
     if not place.check:
         return
-    given = [frozenset(place.axes) - set(place.uncut(spec)) for spec in in_specs]
-    for name, found, spec in zip(names, differing(closed.jaxpr, given), out_specs):
+    found_for = differing(closed.jaxpr, list(map(place.cut, in_specs)))
+    for name, found, spec in zip(names, found_for, out_specs):
         wrong = [axis for axis in place.uncut(spec) if axis in found]
         if wrong:
             raise ValueError(

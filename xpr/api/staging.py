@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.api.boundary import boundary
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage
 

@@ -6,12 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree
-from xpr.api.boundary import boundary
+from xpr.control.activity import reached_outputs
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import NamedAxis, axes_in_scope
+from xpr.core.jaxpr import effects
 from xpr.core.source import describe_function
+from xpr.core.words import is_words, leaves_of_users, ndims_of_users
+from xpr.errors import ConcretizationTypeError
+from xpr.primitives.dynamic_in_dim import index_in_dim
 from xpr.primitives.shapes import mapped_to
-from xpr.transforms.batch import batch_flat
+from xpr.transforms.batch import batch_flat, names_in, row_aval
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, as_array, named_like, signature_of
+from xpr.transforms.inline import inline_jaxpr
+from xpr.transforms.stage import stage
 
 
 def vmap(
@@ -32,7 +40,8 @@ def vmap(
       out_axes: where the mapped axis goes in the results; a pytree prefix of them.
       axis_name: a name for the axis, by which collectives such as `lax.psum` can refer to it.
       axis_size: the size of the axis, needed only where no argument is mapped.
-      spmd_axis_name: not supported without device meshes; must be None.
+      spmd_axis_name: the axis of a mesh, or several, along which the rows are cut where arrays inside are constrained
+        to lie on devices, and by a `shard_map` inside.
     Raises:
       ValueError: sizes differ, an axis is out of range, or `in_axes` doesn't fit the arguments.
 
@@ -55,8 +64,12 @@ def vmap(
         size = mapped_size("vmap", fun, args, kwargs, leaves, dims, axis_size)
         flat = FlatFunction(fun, in_tree)
         signature = signature_of("vectorized with vmap", fun, args, kwargs)
-        outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature)
-        return tree.unflatten(flat.out_tree, _place(fun, outs, out_dims, flat.out_tree, out_axes, size))
+        outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature, spmd_axis_name)
+
+        def same() -> set[int]:
+            return _same_in_all_rows(FlatFunction(fun, in_tree), leaves, dims, axis_name, size)
+
+        return tree.unflatten(flat.out_tree, _place(fun, outs, out_dims, flat.out_tree, out_axes, size, same))
 
     return named_like(boundary(mapped), fun)
 
@@ -80,17 +93,18 @@ def input_dims(
             )
         own = tree.flatten_prefix(in_axes, tuple(args), f"{what} in_axes")
         axes = [*own, *[0] * (len(leaves) - len(own))]
-    for i, (x, axis) in enumerate(zip(leaves, axes)):
+    ndims = ndims_of_users(lambda: (args, kwargs), leaves)
+    for i, (x, ndim, axis) in enumerate(zip(leaves, ndims, axes)):
         if axis is None:
             continue
-        ndim = aval_of(x).ndim
         if not isinstance(axis, int):
             raise TypeError(f"{what}: in_axes holds {axis!r}, which is neither an integer nor None.")
         if not -ndim <= axis < ndim:
-            name = argument_names(fun, args, kwargs)[i]
+            name, own = argument_names(fun, args, kwargs)[i], leaves_of_users((args, kwargs))[i]
+            found = (own if is_words(own) else aval_of(x)).str_short()
             raise ValueError(
-                f"{what}: argument {name} of {describe_function(fun)} has type {aval_of(x).str_short()}, which has no "
-                f"axis {axis} to map over. Use in_axes=None for what is the same in all rows."
+                f"{what}: argument {name} of {describe_function(fun)} has type {found}, which has no axis "
+                f"{axis} to map over. Use in_axes=None for what is the same in all rows."
             )
         if axis < 0:
             axes[i] = axis + ndim
@@ -131,24 +145,33 @@ def mapped_size(
 
 
 def _place(
-    fun: Callable[..., Any], outs: Sequence[Any], dims: Sequence[int | None], out_tree: Any, out_axes: Any, size: int
+    fun: Callable[..., Any],
+    outs: Sequence[Any],
+    dims: Sequence[int | None],
+    out_tree: Any,
+    out_axes: Any,
+    size: int,
+    same: Callable[[], set[int]],
 ) -> list[Any]:
     """The results with their mapped axes where `out_axes` wants them."""
     if type(out_axes) is int:
         targets: list[Any] = [out_axes] * len(outs)
     else:
         targets = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
+    ndims = ndims_of_users(lambda: tree.unflatten(out_tree, outs), outs)
     placed = []
-    for x, dim, target in zip(outs, dims, targets):
+    for i, (x, ndim, dim, target) in enumerate(zip(outs, ndims, dims, targets)):
         if target is None:
             if dim is not None:
-                raise ValueError(
-                    f"vmap: out_axes is None for a result of {describe_function(fun)} that differs from row to row. "
-                    "Give the axis where the rows should go."
-                )
+                if not size or i not in same():
+                    raise ValueError(
+                        f"vmap: out_axes is None for a result of {describe_function(fun)} that differs from row to "
+                        "row. Give the axis where the rows should go."
+                    )
+                x = index_in_dim(x, 0, dim, keepdims=False)
             placed.append(as_array(x))
             continue
-        ndim = aval_of(x).ndim + (dim is None)
+        ndim += dim is None
         if not -ndim <= target < ndim:
             raise ValueError(
                 f"vmap: out_axes={target} is out of range for a result of {describe_function(fun)} with {ndim} axes, "
@@ -156,3 +179,24 @@ def _place(
             )
         placed.append(as_array(x if dim == target else mapped_to(x, dim, size, target % ndim)))
     return placed
+
+
+def _same_in_all_rows(
+    flat: FlatFunction, leaves: Sequence[Any], dims: Sequence[int | None], axis_name: Any, size: int
+) -> set[int]:
+    """Which results surely depend on no mapped argument, though they have rows.
+
+    A function with a derivative rule of its own gives rows for all of its results: the rule may give a tangent that
+    differs from row to row where the result doesn't.
+    """
+    avals = [aval_of(x) if d is None else row_aval(aval_of(x), d) for x, d in zip(leaves, dims)]
+    try:
+        with axes_in_scope(*([] if axis_name is None else [NamedAxis(axis_name, size)])):
+            closed = stage(flat, avals)
+    except ConcretizationTypeError:  # it looks at values
+        return set()
+    jaxpr = inline_jaxpr(closed.jaxpr)
+    if effects(jaxpr) or (axis_name is not None and axis_name in names_in(jaxpr)):
+        return set()
+    reached = reached_outputs(jaxpr, [d is not None for d in dims], differentiable=False)
+    return {i for i, is_reached in enumerate(reached) if not is_reached}

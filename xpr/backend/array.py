@@ -15,10 +15,19 @@ from xpr.backend import compiler, devices
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
 from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of
+from xpr.core.interpreter import Tracer
+from xpr.core.words import Words
 from xpr.errors import DeletedArrayError
 
 
-class Array:
+class _OfArrays(type):
+    """Makes `isinstance(x, xpr.Array)` true of whatever users may take for an array: traced values, and keys."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return type(x) is cls or isinstance(x, (Tracer, Words))
+
+
+class Array(metaclass=_OfArrays):
     """An immutable n-dimensional array on some device, with NumPy's operators, methods and properties.
 
     Make one with `xpr.numpy.array`, `zeros`, `arange` and so on.
@@ -109,13 +118,19 @@ class Array:
         if not isinstance(self._device, NamedSharding):
             return [Shard(self.device, indices[0], 0, self)]
         aval = self.aval.update(shape=self._device.shard_shape(self.aval.shape))
-        parts = [Array(aval, None, part, d) for part, d in zip(shards_of(self.buffer), self._device.devices)]
-        return list(map(Shard, self._device.devices, indices, replica_ids(indices), parts))
+        here, copies, every = self._device.local, list(replica_ids(indices)), self._device.devices
+        parts = [Array(aval, None, part, every[i]) for part, i in zip(shards_of(self.buffer), here)]
+        return [Shard(every[i], indices[i], copies[i], part) for part, i in zip(parts, here)]
 
     @property
     def global_shards(self) -> list[Shard]:
-        """What each device holds of the array."""
-        return self.addressable_shards
+        """What each device holds of the array; `data` is None where that is another process's."""
+        if not isinstance(self._device, NamedSharding):
+            return self.addressable_shards
+        indices = self._device.indices(self.aval.shape)
+        parts = {shard.device: shard.data for shard in self.addressable_shards}
+        every = self._device.devices
+        return [Shard(d, i, copy, parts.get(d)) for d, i, copy in zip(every, indices, replica_ids(indices))]
 
     def addressable_data(self, index: int) -> Array:
         """What one of the devices of this process holds of the array, by number."""

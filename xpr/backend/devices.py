@@ -6,12 +6,13 @@ one, else the CPU. An accelerator that was asked for and is not there is an erro
 
 from __future__ import annotations
 
+import functools
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from xpr.backend import allocator, gpu_plugin, runtime
+from xpr.backend import allocator, gpu_plugin, processes, runtime
 from xpr.config import before_update, settings
 from xpr.errors import DeviceNotFound
 
@@ -30,7 +31,9 @@ _defaults: dict[str | None, Any] = {}  # the first local device for each value o
 
 def _make_cpu_client() -> Any:
     allocator.tune_allocator()
-    return runtime.xc.make_cpu_client(asynchronous=True, num_devices=settings.num_cpu_devices)
+    make = functools.partial(runtime.xc.make_cpu_client, asynchronous=True, num_devices=settings.num_cpu_devices)
+    group = processes.group()
+    return make() if group is None else group.make_cpu_client(make)
 
 
 def _check_num_cpu_devices(number: Any) -> None:
@@ -48,6 +51,11 @@ def _check_num_cpu_devices(number: Any) -> None:
 before_update["num_cpu_devices"] = _check_num_cpu_devices
 
 _MAKERS: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client, "gpu": gpu_plugin.make_client}
+
+
+def in_use() -> list[str]:
+    """The platforms whose client is made, after which it can't be one of many any more."""
+    return list(_clients)
 
 
 def client_of(platform: str | None = None) -> Any:
@@ -85,6 +93,8 @@ def _default_client() -> Any:
     try:
         return client_of("gpu")
     except DeviceNotFound as error:
+        if processes.group() is not None:
+            raise  # the others may have one
         gpu_plugin.give_up()
         warnings.warn(f"{error}\nxpr uses the CPU. Set XPR_PLATFORMS=cpu to silence this.", stacklevel=2)
         return client_of("cpu")

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xpr.backend import runtime
+from xpr.backend import processes, runtime
 from xpr.errors import DeviceNotFound
 
 
@@ -71,7 +71,8 @@ def make_client() -> Any:
     toolkit, plugin = found
     try:
         _load(toolkit, plugin)
-        return runtime.xc.make_c_api_client("cuda", _client_options(), None)
+        group = processes.group()
+        return _client({}, None) if group is None else group.make_gpu_client(_client)
     except (RuntimeError, ImportError, OSError) as error:
         raise DeviceNotFound(_not_working_message(plugin, error)) from error
 
@@ -142,9 +143,10 @@ def _register_targets() -> None:
         importlib.import_module(f"jaxlib.{name}")
 
 
-def _client_options() -> dict[str, Any]:
+def _client(options: dict[str, Any], distributed_client: Any) -> Any:
     """Memory settings come from the XLA_PYTHON_CLIENT_* variables, as they do for jax."""
-    return dict(runtime.xc.generate_pjrt_gpu_plugin_options())
+    all_options = {**runtime.xc.generate_pjrt_gpu_plugin_options(), **options}
+    return runtime.xc.make_c_api_client("cuda", all_options, distributed_client)
 
 
 def _not_installed_message() -> str:

@@ -1,7 +1,7 @@
-"""Meshes of devices, and how arrays lie on them.
+"""How arrays lie on devices.
 
-A `Mesh` is a grid of devices whose axes have names. A `PartitionSpec` says for each axis of an array along which axes
-of the mesh it is cut; over the others the array is repeated. Both together are a `NamedSharding`.
+A `PartitionSpec` says for each axis of an array along which axes of a mesh it is cut; over the others the array is
+repeated. Both together are a `NamedSharding`.
 
     mesh x=4, y=2;  P("x", None) of f32[8,6]:  4 shards f32[2,6], each on the 2 devices along y
 """
@@ -17,67 +17,27 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.devices import Device
+from xpr.backend.mesh import AbstractMesh, Mesh, devices_of_names, names_of_devices
+from xpr.core.parameters import register_parameter
 
 Index = tuple[slice, ...]
 
 
-class Mesh:
-    """A grid of devices with a name for each axis.
-
-    Args:
-      devices: an array of devices.
-      axis_names: a name for each axis of the array; one name for a single axis.
-    Raises:
-      ValueError: the number of names is not that of axes, or a name or a device occurs twice.
-
-    >>> import numpy as np, xpr
-    >>> xpr.sharding.Mesh(np.array(xpr.devices("cpu")[:1]), ("x",))
-    Mesh('x': 1)
-    """
-
-    __slots__ = ("devices", "axis_names", "axis_sizes", "flat", "size", "_hash")
-
-    def __init__(self, devices: Any, axis_names: Any):
-        grid = np.empty(np.shape(devices), object)
-        grid[...] = devices
-        names = tuple(axis_names) if isinstance(axis_names, (tuple, list)) else (axis_names,)
-        self.devices, self.axis_names, self.axis_sizes = grid, names, grid.shape
-        self.flat: tuple[Device, ...] = tuple(grid.flat)
-        self.size = len(self.flat)
-        if len(names) != grid.ndim:
-            raise ValueError(
-                f"Mesh: an array of devices of shape {grid.shape} needs {grid.ndim} axis names, not {names}."
-            )
-        if len(set(names)) != len(names):
-            raise ValueError(f"Mesh: an axis name occurs twice in {names}.")
-        if len(set(self.flat)) != self.size:
-            raise ValueError(f"Mesh: a device occurs twice in {list(self.flat)}.")
-        self._hash = hash((self.flat, names, self.axis_sizes))
-
-    @property
-    def shape(self) -> dict[Any, int]:
-        """The size of each axis by its name."""
-        return dict(zip(self.axis_names, self.axis_sizes))
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Mesh) and (self.flat, self.axis_names, self.axis_sizes) == (
-            other.flat, other.axis_names, other.axis_sizes,
-        )  # fmt: skip
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __repr__(self) -> str:
-        return f"Mesh({', '.join(f'{name!r}: {size}' for name, size in self.shape.items())})"
-
-
-class _Unconstrained:
-    """An axis about which a constraint says nothing."""
+class Unconstrained:
+    """An axis about which a constraint says nothing; there is one, `PartitionSpec.UNCONSTRAINED`."""
 
     def __repr__(self) -> str:
         return "UNCONSTRAINED"
+
+    def __reduce__(self) -> Any:
+        return _unconstrained, ()
+
+
+def _unconstrained() -> Unconstrained:
+    return PartitionSpec.UNCONSTRAINED
+
+
+register_parameter(Unconstrained, lambda value: {}, _unconstrained)
 
 
 class PartitionSpec(tuple):
@@ -91,10 +51,24 @@ class PartitionSpec(tuple):
     """
 
     __slots__ = ()
-    UNCONSTRAINED: ClassVar[Any] = _Unconstrained()
+    UNCONSTRAINED: ClassVar[Any] = Unconstrained()
 
-    def __new__(cls, *entries: Any) -> PartitionSpec:
+    def __new__(cls, *entries: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
+        if unreduced or reduced:
+            raise NotImplementedError(
+                "PartitionSpec: unreduced and reduced axes are not told apart; sums over devices are done where they "
+                "are asked for (lax.psum in a shard_map), or where the compiler sees fit."
+            )
         return super().__new__(cls, [tuple(e) if isinstance(e, list) else e for e in entries])
+
+    @property
+    def partitions(self) -> tuple[Any, ...]:
+        """The entries."""
+        return tuple(self)
+
+    def update(self, partitions: Sequence[Any]) -> PartitionSpec:
+        """A spec of other entries."""
+        return PartitionSpec(*partitions)
 
     def __repr__(self) -> str:
         return f"P({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})"
@@ -103,6 +77,7 @@ class PartitionSpec(tuple):
         return PartitionSpec, tuple(self)
 
 
+P = PartitionSpec  # as JAX calls it, too
 NOT_CUT = PartitionSpec()
 
 
@@ -113,7 +88,7 @@ def axes_of(entry: Any) -> tuple[Any, ...]:
     return entry if type(entry) is tuple else (entry,)
 
 
-def check_spec(mesh: Mesh, spec: Sequence[Any]) -> None:
+def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
     """Raises ValueError where a spec names no axis of the mesh, or one twice."""
     names = [name for entry in spec for name in axes_of(entry)]
     unknown = [name for name in names if name not in mesh.axis_names]
@@ -129,6 +104,11 @@ class Sharding:
     __slots__ = ()
     devices: tuple[Device, ...]
     memory_kind = "device"
+
+    @property
+    def local(self) -> Sequence[int]:
+        """The numbers, among `devices`, of those of this process."""
+        raise NotImplementedError(type(self))
 
     def indices(self, shape: tuple[int, ...]) -> list[Index]:
         """For each of `devices` what part of an array of that shape it holds."""
@@ -152,12 +132,27 @@ class Sharding:
     @property
     def addressable_devices(self) -> set[Device]:
         """The devices of this process that hold a part."""
-        return {device for device in self.devices if device.process_index == device.client.process_index()}
+        return {self.devices[i] for i in self.local}
+
+    @property
+    def has_addressable_devices(self) -> bool:
+        """Whether some of the devices belong to this process."""
+        return bool(self.local)
+
+    def with_memory_kind(self, kind: str) -> Sharding:
+        """The sharding in another kind of memory, of which there is one.
+
+        Raises:
+          ValueError: it is asked for another.
+        """
+        if kind != self.memory_kind:
+            raise ValueError(f"Arrays are in memory of the kind {self.memory_kind!r}, and {kind!r} is asked for.")
+        return self
 
     @property
     def is_fully_addressable(self) -> bool:
         """Whether all the devices belong to this process."""
-        return len(self.addressable_devices) == len(self.devices)
+        return len(self.local) == len(self.devices)
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
         """What part of an array of that shape each device holds."""
@@ -202,6 +197,10 @@ class SingleDeviceSharding(Sharding):
         self.device = device
         self.devices = (device,)
 
+    @property
+    def local(self) -> Sequence[int]:
+        return (0,) if self.device.process_index == self.device.client.process_index() else ()
+
     def indices(self, shape: tuple[int, ...]) -> list[Index]:
         return [(slice(None),) * len(shape)]
 
@@ -215,13 +214,24 @@ class SingleDeviceSharding(Sharding):
     def __hash__(self) -> int:
         return hash(self.device)
 
+    def __reduce__(self) -> Any:
+        return _single_device, (names_of_devices(self.devices),)
+
     def __repr__(self) -> str:
         return f"SingleDeviceSharding(device={self.device!r})"
+
+
+def _single_device(name: str) -> SingleDeviceSharding:
+    return SingleDeviceSharding(devices_of_names(name)[0])
 
 
 class NamedSharding(Sharding):
     """An array cut along the axes of a mesh as a spec says.
 
+    Args:
+      mesh: a `Mesh`; or an `AbstractMesh`, in a program that is not to run.
+      spec: a `PartitionSpec`.
+      memory_kind: "device", or None.
     Raises:
       ValueError: the spec names what is no axis of the mesh, or an axis twice.
 
@@ -233,14 +243,21 @@ class NamedSharding(Sharding):
 
     __slots__ = ("mesh", "spec", "devices", "_hash", "__weakref__")
 
-    def __init__(self, mesh: Mesh, spec: Any = NOT_CUT):
-        if not isinstance(mesh, Mesh):
+    def __init__(self, mesh: Any, spec: Any = NOT_CUT, *, memory_kind: str | None = None):
+        if not isinstance(mesh, AbstractMesh):
             raise TypeError(f"NamedSharding: {mesh!r} is no Mesh.")
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding: {spec!r} is no PartitionSpec; write PartitionSpec('x', None).")
         check_spec(mesh, spec)
-        self.mesh, self.spec, self.devices = mesh, spec, mesh.flat
+        self.with_memory_kind(memory_kind or self.memory_kind)
+        self.mesh: Any = mesh  # nearly always a Mesh
+        self.spec = spec
+        self.devices = mesh.flat if isinstance(mesh, Mesh) else ()
         self._hash = hash((mesh, spec))
+
+    @property
+    def local(self) -> Sequence[int]:
+        return self.mesh.local
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -264,6 +281,23 @@ class NamedSharding(Sharding):
                     f"{asked}: {count} ({names}) does not divide {size}, the size of its axis {axis}. "
                     "Pad the axis, or leave it whole (None in the spec)."
                 )
+
+    @property
+    def replicated_axes(self) -> frozenset[Any]:
+        """The axes of the mesh along which nothing is cut."""
+        return frozenset(self.mesh.axis_names) - {name for entry in self.spec for name in axes_of(entry)}
+
+    def update(self, mesh: Any = None, spec: Any = None) -> NamedSharding:
+        """The sharding with another mesh or spec."""
+        return NamedSharding(self.mesh if mesh is None else mesh, self.spec if spec is None else spec)
+
+    def with_spec(self, spec: Any) -> NamedSharding:
+        """The sharding by another spec over the same mesh."""
+        return self.update(spec=spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec))
+
+    def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
+        """Raises ValueError where an array of that shape can't be cut so."""
+        self.check(aval_shape, "check_compatible_aval", "an array")
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         self.check(global_shape, "shard_shape", "an array")
@@ -299,8 +333,18 @@ class NamedSharding(Sharding):
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> Any:
+        return NamedSharding, (self.mesh, self.spec)
+
     def __repr__(self) -> str:
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r})"
+
+
+register_parameter(
+    NamedSharding,
+    lambda sharding: {"mesh": sharding.mesh, "spec": tuple(sharding.spec)},
+    lambda mesh, spec: NamedSharding(mesh, PartitionSpec(*spec)),
+)
 
 
 class Shard:
@@ -347,9 +391,13 @@ def raw_sharding(sharding: NamedSharding, ndim: int) -> Any:
     return runtime._jax.GSPMDSharding(devices, hlo.from_string(text), memory_kind=None)
 
 
-def sharding_from_hlo(proto: Any, mesh: Mesh, ndim: int) -> NamedSharding:
+def sharding_from_proto(proto: Any, mesh: Mesh, ndim: int) -> NamedSharding:
+    """`sharding_from_hlo` of its serialized form."""
+    return sharding_from_hlo(runtime.xc.HloSharding.from_proto(proto), mesh, ndim)
+
+
+def sharding_from_hlo(found: Any, mesh: Mesh, ndim: int) -> NamedSharding:
     """What a compiler chose for an array with `ndim` axes, in terms of a mesh's axes, or of parts of them."""
-    found = runtime.xc.HloSharding.from_proto(proto)
     if found.is_replicated() or not found.is_tiled():
         return NamedSharding(mesh, PartitionSpec())
     tiles = np.empty((mesh.size, ndim), int)

@@ -8,38 +8,58 @@ and XLA then ends the process. So the next program on several CPU devices starts
 from __future__ import annotations
 
 import functools
+import math
+import re
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from xpr.backend import runtime
+from xpr.backend import processes, runtime
 from xpr.backend.buffers import Buffer, Device, get, raise_if_deleted
 from xpr.backend.runtime import without_jax
 from xpr.backend.sharding import NamedSharding, raw_sharding
 from xpr.core.avals import ShapedArray
+from xpr.core.source import here, summarize
+from xpr.errors import NotAddressableError, XprError
 
 
 def put_shards(host: np.ndarray, aval: ShapedArray, sharding: NamedSharding) -> Buffer:
-    """The values of `host`, which must then never change, cut and put on the devices."""
-    return assemble([host[index] for index in sharding.indices(aval.shape)], aval, sharding)
+    """The values of `host`, which must then never change, cut and put on the devices of this process."""
+    indices = sharding.indices(aval.shape)
+    return assemble([host[indices[i]] for i in sharding.local], aval, sharding)
 
 
 def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedSharding) -> Buffer:
-    """One buffer of the part for each device, in their order; it may share memory with the parts.
+    """One buffer of the part for each device of this process, in their order; it may share memory with the parts.
 
     jaxlib 0.10 can copy to one device only: it fails with "bad_function_call" where it is to copy to several.
+
+    Raises:
+      ValueError: none of the devices belongs to this process.
     """
+    check_here(sharding)
     parts = [np.asarray(part, order="C") for part in parts]
     return runtime._jax.batched_device_put(
-        aval, raw_sharding(sharding, aval.ndim), parts, list(sharding.devices), committed=True, force_copy=False,
+        aval, raw_sharding(sharding, aval.ndim), parts, [sharding.devices[i] for i in sharding.local], committed=True,
+        force_copy=False,
         host_buffer_semantics=runtime._jax.HostBufferSemantics.ZERO_COPY, enable_x64=True,
     )  # fmt: skip
 
 
+def check_here(sharding: NamedSharding) -> None:
+    """Raises ValueError where none of the devices belongs to this process."""
+    if not sharding.local:
+        held = processes.names(sorted({device.process_index for device in sharding.devices}))
+        raise ValueError(
+            f"No device of {sharding.mesh!r} belongs to this process: they are those of {held}, which alone make "
+            "arrays and run programs on them."
+        )
+
+
 def shards_of(buffer: Buffer) -> list[Buffer]:
-    """The part on each device, in the order of the devices."""
+    """The part on each device of this process, in the order of the devices."""
     with without_jax():
         return buffer._arrays
 
@@ -49,8 +69,10 @@ def get_shards(buffer: Buffer, aval: ShapedArray, sharding: NamedSharding) -> np
 
     Raises:
       DeletedArrayError: the buffer was deleted or donated.
+      NotAddressableError: a part of them is with other processes.
       RuntimeError: what the computation of the buffer failed with.
     """
+    places = [] if sharding.is_fully_replicated else _places_here(aval, sharding)
     try:
         parts = shards_of(buffer)
     except RuntimeError as error:
@@ -61,12 +83,31 @@ def get_shards(buffer: Buffer, aval: ShapedArray, sharding: NamedSharding) -> np
         return get(parts[0], shard)
     host = np.empty(aval.shape, aval.dtype)
     done = set()
-    for part, place, index in zip(parts, map(tuple, sharding.places(aval.ndim)), sharding.indices(aval.shape)):
+    indices = sharding.indices(aval.shape)
+    for part, place, number in zip(parts, places, sharding.local):
         if place not in done:
             done.add(place)
-            host[index] = get(part, shard)
+            host[indices[number]] = get(part, shard)
     host.flags.writeable = False
     return host
+
+
+def _places_here(aval: ShapedArray, sharding: NamedSharding) -> list[tuple[int, ...]]:
+    """The numbers of the parts on the devices of this process; NotAddressableError where these are not all."""
+    found = [tuple(place) for place in sharding.places(aval.ndim)[list(sharding.local)].tolist()]
+    if len(set(found)) < math.prod(sharding.cuts(aval.ndim)):
+        raise NotAddressableError(_elsewhere(aval, sharding))
+    return found
+
+
+def _elsewhere(aval: ShapedArray, sharding: NamedSharding) -> str:
+    held = sorted({device.process_index for device in sharding.devices})
+    return (
+        f"The value of this array of type {aval.str_short()} is not all here: it is cut by {sharding.spec!r} over "
+        f"{sharding.mesh!r}, on devices of {processes.names(held)}. addressable_shards has what is on devices of this "
+        "process; multihost_utils.process_allgather(x, tiled=True) gives every process the whole, where all call it; "
+        "and so does a jitted function with out_shardings=NamedSharding(mesh, P())."
+    )
 
 
 @functools.lru_cache(4096)
@@ -84,7 +125,8 @@ class _Running:
         self.lock = threading.Lock()
         self.token: Any = None
 
-    def run(self, raw: Any, buffers: list[Buffer]) -> Any:
+    def start(self, raw: Any, buffers: list[Buffer]) -> tuple[Any, Any]:
+        """The results of a program that now runs, and the token that is ready when it has."""
         with self.lock:
             if self.token is not None:
                 try:
@@ -93,17 +135,25 @@ class _Running:
                     pass  # comes up where its results are read
             results = raw.execute_sharded(buffers, with_tokens=True)
             self.token = results.consume_token()
-        return results
+            return results, self.token
+
+    def forget(self) -> None:
+        """Waits no more for the last program, which may never end when a process is gone that it needs."""
+        self.lock, self.token = threading.Lock(), None
 
 
 _running = _Running()
+
+
+# As HLO writes them.
+_COLLECTIVES = ("all-reduce(", "all-gather(", "all-to-all(", "reduce-scatter(", "collective-permute(")
 
 
 class PartitionedExecutable:
     """A compiled program on several devices, and how its arguments and results lie on them."""
 
     __slots__ = ("__weakref__", "devices", "handlers", "in_shardings", "name", "one_at_a_time", "out_avals",
-                 "out_shardings", "raw")  # fmt: skip
+                 "out_shardings", "raw", "shared")  # fmt: skip
 
     has_callbacks = False
 
@@ -115,6 +165,7 @@ class PartitionedExecutable:
         self.in_shardings, self.out_shardings = tuple(in_shardings), tuple(out_shardings)
         self.handlers = [sharded_handler(aval, sharding) for aval, sharding in zip(out_avals, out_shardings)]
         self.one_at_a_time = len(self.devices) > 1 and self.devices[0].platform == "cpu"
+        self.shared: processes.Program | None = None  # what other processes know it by, who run it too
 
     def __repr__(self) -> str:
         return f"<PartitionedExecutable {self.name} on {len(self.devices)} devices>"
@@ -124,16 +175,51 @@ class PartitionedExecutable:
 
         Raises:
           DeletedArrayError: one of the buffers was deleted or donated.
+          ProcessLost: it runs on devices of another process, too, which is gone.
+          ProgramMismatch: another process runs another program in its place.
           RuntimeError: what XLA has to say.
         """
         try:
             raw = self.raw
-            results = _running.run(raw, buffers) if self.one_at_a_time else raw.execute_sharded(buffers)
+            if self.shared is not None:
+                results = processes.run(self.shared, lambda: self._run_with_others(raw, buffers))
+            else:
+                self._check_connections()
+                results = _running.start(raw, buffers)[0] if self.one_at_a_time else raw.execute_sharded(buffers)
             return results.consume_with_handlers(self.handlers)
+        except XprError:
+            _running.forget()
+            raise
         except RuntimeError as error:
             raise_if_deleted(buffers, error)
             error.add_note(f"In the program {self.name}.")
             raise
+
+    def _check_connections(self) -> None:
+        group = processes.group()
+        if group is not None and group.failed and self.one_at_a_time:
+            if any(operation in self.as_text() for operation in _COLLECTIVES):
+                group.check_connections(self.name)
+
+    def _run_with_others(self, raw: Any, buffers: list[Buffer]) -> Any:
+        """Waits for the program, so that what it fails with comes up here."""
+        if self.one_at_a_time:
+            results, token = _running.start(raw, buffers)
+        else:
+            results = raw.execute_sharded(buffers, with_tokens=True)
+            token = results.consume_token()
+        token.block_until_ready()
+        return results
+
+    def share(self, text: str) -> None:
+        """Has the program compared with those of other processes, where it runs on devices of several."""
+        ranks = tuple(sorted({device.process_index for device in self.devices}))
+        if len(ranks) > 1:
+            ids = [device.id for device in self.devices]
+            layout = f"devices {ids}\narguments {self.in_shardings}\nresults {self.out_shardings}\n"
+            unnamed_axis = "([<_]axis[ _])0x[0-9a-f]+"  # which is called differently in every process
+            text = re.sub(unnamed_axis, r"\1", layout + text)
+            self.shared = processes.Program(self.name, ranks, text, summarize(here()), self.one_at_a_time)
 
     def as_text(self) -> str:
         """The optimized program of one device, in HLO."""

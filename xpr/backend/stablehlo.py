@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend import runtime
 from xpr.backend.callbacks import TARGET, Callback, HostFunction
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
 from xpr.core.avals import ShapedArray
 
 _ELEMENT = {
@@ -116,20 +117,56 @@ class Value:
         return f"{self.name} : {tensor_type(self.aval)}"
 
 
+class Inspection:
+    """Somebody who asks how a value with `ndim` axes lies on the devices of a mesh, and is told after compiling.
+
+    In a region that is written for each device along some axes, `by_hand`, it is about the value of one of them. `key`
+    is what the text names it by: the address of `answer`, which the compiler calls and does not keep alive.
+    """
+
+    __slots__ = ("callback", "mesh", "ndim", "by_hand", "answer", "key", "found")
+
+    def __init__(self, callback: Callable[[NamedSharding], Any], mesh: Mesh, ndim: int, by_hand: Sequence[Any]):
+        self.callback, self.mesh, self.ndim, self.by_hand = callback, mesh, ndim, by_hand
+        self.found: list[Any] = []  # nothing else is done while the compiler works
+        self.answer = self.found.append
+        self.key = "".join(f"\\{byte:02X}" for byte in runtime.xc.encode_inspect_sharding_callback(self.answer))
+
+    def tell(self) -> None:
+        """Calls who asked."""
+        names = [name for name in self.mesh.axis_names if name not in self.by_hand]
+        first = tuple([slice(None) if name in names else 0 for name in self.mesh.axis_names])
+        for found in self.found:
+            sharding = sharding_from_hlo(found, Mesh(self.mesh.devices[first], names), self.ndim)
+            whole = all(name in names for name in sharding.mesh.axis_names)
+            self.callback(NamedSharding(self.mesh, sharding.spec) if whole else sharding)
+
+
+_DEEP = 8  # products
+
+
 class Module:
     """A module under construction: its functions, and the platform it is for."""
 
     def __init__(self, platform: str = "cpu"):
         self.platform = platform
         self.functions: list[str] = []
+        self.products = 0  # how many matrix products it has
+        self.has_hot_loops = False  # some that are several times slower on CPU if they are not unrolled
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
         self.shared: dict[Any, Any] = {}  # what lowering has already made a function of, by whatever key it chose
         self.mesh: Mesh | None = None  # of a program on several devices: what numbers them
         self.manual: dict[Any, Mesh] = {}  # the named axes of the manual regions around what is written, and their mesh
+        self.inspections: list[Inspection] = []  # what asks how values lie on several devices
         self._meshes: dict[Mesh, str] = {}
         self._channels = 0
         self._names: dict[str, int] = {}
         self._next = 0
+
+    @property
+    def unrolled(self) -> bool:
+        """Whether XLA:CPU is to unroll loops: not those of deep networks, which run as fast and compile 10 % sooner."""
+        return self.has_hot_loops or self.products < _DEEP
 
     def fresh(self) -> str:
         self._next += 1
@@ -219,15 +256,22 @@ class Builder:
     `token` is what the next ordered effect has to wait for, where there has been one in this function or region.
     """
 
-    __slots__ = ("lines", "module", "token")
+    __slots__ = ("_written", "lines", "module", "token")
 
     def __init__(self, module: Module, token: Value | None = None):
         self.module, self.token = module, token
         self.lines: list[str] = []
+        self._written: dict[str, Value] = {}  # what `op` wrote here, by its text
 
     @property
     def platform(self) -> str:
         return self.module.platform
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether the compiler cuts arrays for several devices: not in a region that says what each of them does."""
+        mesh, manual = self.module.mesh, self.module.manual
+        return mesh is not None and math.prod([each.shape[name] for name, each in manual.items()]) < mesh.size
 
     def op(
         self,
@@ -237,7 +281,7 @@ class Builder:
         properties: str = "",
         regions: Sequence[str] = (),
     ) -> Value:
-        """One operation with one result.
+        """One operation with one result, a function of its operands: what was written before is not written again.
 
         Args:
           name: with its dialect, `stablehlo.add`.
@@ -246,14 +290,17 @@ class Builder:
           properties: `key = value, ...` as MLIR writes attributes.
           regions: texts made by `region`.
         """
-        out = self.module.fresh()
         types = ", ".join([tensor_type(v.aval) for v in operands])
         names = ", ".join([v.name for v in operands])
         middle = f" <{{{properties}}}>" if properties else ""
         if regions:
             middle += f" ({', '.join(regions)})"
-        self.lines.append(f'{out} = "{name}"({names}){middle} : ({types}) -> {tensor_type(result)}')
-        return Value(out, result)
+        text = f'"{name}"({names}){middle} : ({types}) -> {tensor_type(result)}'
+        value = self._written.get(text)
+        if value is None:
+            value = self._written[text] = Value(self.module.fresh(), result)
+            self.lines.append(f"{value.name} = {text}")
+        return value
 
     def ops(
         self,
@@ -265,6 +312,8 @@ class Builder:
         attributes: str = "",
     ) -> list[Value]:
         """One operation with any number of results; `attributes` are the discardable ones, `{key = value}`."""
+        if name == "stablehlo.while":
+            self.module.has_hot_loops = True
         out = self.module.fresh()
         types = ", ".join(tensor_type(v.aval) for v in operands)
         names = ", ".join(v.name for v in operands)
@@ -388,6 +437,46 @@ class Builder:
             self.token = given[0]
         return given[1:] if ordered else given
 
+    def slice(
+        self, x: Value, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int] | None = None
+    ) -> Value:
+        """The entries of `x` from `starts` to before `limits`, every `strides`-th one along each axis.
+
+        Of a single entry the stride does not matter, but XLA can't cut an axis for several devices that has one.
+        """
+        steps = [1] * x.aval.ndim if strides is None else list(strides)
+        shape = tuple([-(-(limit - start) // step) for start, limit, step in zip(starts, limits, steps)])
+        steps = [1 if n == 1 else step for n, step in zip(shape, steps)]
+        limits = [start + 1 if n == 1 else limit for start, limit, n in zip(starts, limits, shape)]
+        properties = (
+            f"start_indices = {int_array(starts)}, limit_indices = {int_array(limits)}, strides = {int_array(steps)}"
+        )
+        return self.op("stablehlo.slice", [x], x.aval.update(shape=shape), properties)
+
+    def pad(self, x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
+        """`x` with a scalar around and between its entries; where `low` or `high` are negative entries are cut off.
+
+        XLA can't cut an axis for several devices that loses entries and has others put in between: the process ends.
+        """
+        spread = zip(x.aval.shape, low, high, interior)
+        shape = tuple([n + max(n - 1, 0) * between + lo + hi for n, lo, hi, between in spread])
+        never_cut = [axis for axis, between in enumerate(interior) if between and min(low[axis], high[axis]) < 0]
+        properties = (
+            f"edge_padding_low = {int_array(low)}, edge_padding_high = {int_array(high)}, "
+            f"interior_padding = {int_array(interior)}"
+        )
+        operands = [self.whole(x, never_cut), value]
+        return self.whole(self.op("stablehlo.pad", operands, x.aval.update(shape=shape), properties), never_cut)
+
+    def whole(self, x: Value, axes: Sequence[int]) -> Value:
+        """`x`, which the compiler does not cut over several devices along these axes."""
+        mesh, free = self.module.mesh, PartitionSpec.UNCONSTRAINED
+        if not self.may_be_cut or not axes or mesh is None:
+            return x
+        entries = [None if axis in axes else free for axis in range(x.aval.ndim)]
+        text = self.module.sharding(mesh, entries, x.aval.ndim)
+        return self.op("sdy.sharding_constraint", [x], x.aval, f"sharding = #sdy.sharding{text}")
+
     def call(
         self, function: str, operands: Sequence[Value], results: Sequence[ShapedArray], inline: bool = True
     ) -> list[Value]:
@@ -450,14 +539,25 @@ class Builder:
             regions=[region],
         )  # fmt: skip
 
+    def inspect(self, operand: Value, callback: Callable[[NamedSharding], Any]) -> None:
+        """Has `callback` called with how the value lies, after the program has been compiled."""
+        by_hand = self.module.manual
+        mesh: Any = next(iter(by_hand.values()), self.module.mesh)
+        asked = Inspection(callback, mesh, operand.aval.ndim, list(by_hand))
+        self.module.inspections.append(asked)
+        self.op(
+            "stablehlo.custom_call", (operand,), operand.aval,
+            'call_target_name = "InspectSharding", has_side_effect = true, api_version = 1 : i32, '
+            f'backend_config = "{asked.key}"',
+        )  # fmt: skip
+
     def fence(self, operand: Value) -> Value:
         """The operand itself, kept by XLA:CPU from being fused into what reads it.
 
-        A gradient that many layers add to is otherwise fused, whole chain and all, into each of its readers: compile
-        and run time then grow with the square of the depth. Elsewhere than on CPU it is an optimization barrier.
+        Elsewhere than on CPU it is an optimization barrier.
         """
         if self.platform != "cpu":
-            return self.op("stablehlo.optimization_barrier", (operand,), operand.aval)
+            return self.ops("stablehlo.optimization_barrier", (operand,), [operand.aval])[0]  # each is one of its own
         key = ("fence", operand.aval)
         if key not in self.module.shared:
             self.module.shared[key] = self.module.function("fence", [operand.aval], lambda _, args: args)

@@ -53,6 +53,10 @@ def _reached_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> 
         return [any(some) for some in zip(*found)]
     if "num_carry" in params and isinstance(params.get("jaxpr"), Jaxpr):
         body, n, k = params["jaxpr"], params["num_consts"], params["num_carry"]
+        first = len(flags) - len(body.invars)  # of what a loop that ends early has in front
+        if any(flags[:first]) or len(eqn.outvars) > len(body.outvars):
+            return [True] * len(eqn.outvars)
+        flags = flags[first:]
         consts, carry, xs = flags[:n], tuple(flags[n : n + k]), flags[n + k :]
         carry = spread(carry, lambda c: reached_outputs(body, [*consts, *c, *xs], differentiable)[:k])
         return [*carry, *reached_outputs(body, [*consts, *carry, *xs], differentiable)[k:]]

@@ -25,7 +25,7 @@ from xpr.control.scan_layout import Bind, Layout, layout_of
 from xpr.control.scan_linearize import loop_linearize
 from xpr.control.scan_lowering import COUNT, Loop, less, minus, next_count, zeros
 from xpr.control.scan_transpose import loop_transpose
-from xpr.core.avals import ShapedArray, Zero
+from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives import elementwise as e
@@ -269,11 +269,30 @@ def _until_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
 
 
 def _until_threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
-    """The state goes through the body alone: what asks whether to stop looks at the first carries only."""
-    n, until = params["until_nconsts"], thread.unseen(params["until"], "`until` of a scan")
+    """The state goes through the body, and before it through `until`; where that ended the loop, once more after it."""
+    n, until, layout = params["until_nconsts"], params["until"], layout_of(params)
     bind = _Until(values[:n])
-    state, outs = loop_threaded(bind, state, thread, values[n:], **{**params, "until": until})
-    return state, [bind.count, *outs]
+    loop = {**params, "until": thread.without(until)}
+    if not thread.sees(until):
+        state, outs = loop_threaded(bind, state, thread, values[n:], **loop)
+        return state, [bind.count, *outs]
+
+    def asked(state: Sequence[Any], consts: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
+        return thread.evaluate(until, state, [*consts, *carry[: len(until.invars) - n]])[: len(state)]
+
+    def asking(body: Jaxpr) -> Jaxpr:
+        def run(*args: Any) -> list[Any]:
+            before, consts, own = args[:k], args[k : k + n], args[k + n :]
+            return thread.evaluate(body, asked(before, consts, layout.operands(own)[1]), own)
+
+        k = len(state)
+        return constvars_to_invars(stage(run, [*map(aval_of, state), *until.in_avals[:n], *body.in_avals]))
+
+    loop["num_consts"] += n
+    after, outs = loop_threaded(bind, state, asking, values, **loop)
+    ended = e.lt(bind.count, np.int32(params["length"]))
+    kept = [select(ended, new, old) for new, old in zip(asked(after, values[:n], outs), after)]
+    return kept, [bind.count, *outs]
 
 
 def _all_stop(until: Jaxpr, size: int, dims: tuple[int | None, ...]) -> tuple[list[Any], Jaxpr]:

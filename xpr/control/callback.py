@@ -15,12 +15,13 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.backend.stablehlo import Builder, Value
-from xpr.control.host_call import EachRow, FlatCallback, anything, call_now, flatten_call, is_array
+from xpr.control.host_call import EachRow, anything, call_now, flat_callback, flatten_call, is_array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.errors import UnsupportedRule
 from xpr.primitives.composites import broadcast
 from xpr.primitives.shapes import mapped_to
+from xpr.transforms.boundary import boundary
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
@@ -33,29 +34,33 @@ def _abstract(avals: Sequence[ShapedArray], *, result_avals: Sequence[ShapedArra
 
 
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    return call_now(params["callback"], args, params.get("result_avals", ()))
+    avals = params.get("result_avals", ())
+    return call_now(flat_callback(params["callback"], len(args), len(avals)), args, avals)
 
 
-def _reference(values: Sequence[np.ndarray], *, callback: FlatCallback, **params: Any) -> list[np.ndarray]:
-    return callback(values, params.get("result_avals", ()))
+def _reference(values: Sequence[np.ndarray], *, callback: Any, **params: Any) -> list[np.ndarray]:
+    avals = params.get("result_avals", ())
+    return flat_callback(callback, len(values), len(avals))(values, avals)
 
 
 def _lower(
-    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: FlatCallback, effect: str | None
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, effect: str | None
 ) -> list[Value]:
     if b.platform != "cpu":
         raise UnsupportedRule(
             f"Callbacks (pure_callback, io_callback, debug.print) work on CPU, and this program is for {b.platform}. "
             "Compile the function that calls back with jit(f, backend='cpu')."
         )
-    return b.callback(lambda *values: callback(values, avals), operands, avals, effect)
+    called = flat_callback(callback, len(operands), len(avals))
+    return b.callback(lambda *values: called(values, avals), operands, avals, effect)
 
 
 def _each_row(
     primitive: Primitive, size: int, values: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
 ) -> Any:
     """One call, which calls the function for each row on the host."""
-    params = {**params, "callback": EachRow(params["callback"], size, dims)}
+    called = flat_callback(params["callback"], len(values), len(params.get("result_avals", ())))
+    params = {**params, "callback": EachRow(called, size, dims)}
     if "result_avals" in params:
         params["result_avals"] = _rows(size, params["result_avals"])
     outs = primitive.bind(*values, **params)
@@ -93,9 +98,7 @@ def _as_rows(x: Any, dim: int | None, size: int, method: str) -> Any:
     return broadcast(x, (size if method == "broadcast_all" else 1,))
 
 
-def _pure_lower(
-    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: FlatCallback, **_: Any
-) -> list[Value]:
+def _pure_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, **_: Any) -> list[Value]:
     return _lower(b, operands, avals, callback=callback, effect=None)
 
 
@@ -121,6 +124,7 @@ pure_callback_p = register(
 )
 
 
+@boundary
 def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -193,7 +197,7 @@ def _effect(*, ordered: bool, **_: Any) -> str:
 
 
 def _io_lower(
-    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: FlatCallback, ordered: bool, **_: Any
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, ordered: bool, **_: Any
 ) -> list[Value]:
     return _lower(b, operands, avals, callback=callback, effect=_effect(ordered=ordered))
 
@@ -215,6 +219,7 @@ io_callback_p = register(
 )
 
 
+@boundary
 def io_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,

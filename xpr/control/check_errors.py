@@ -19,10 +19,20 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.source import Source, summarize
 from xpr.errors import CheckError
+from xpr.primitives.dynamic_in_dim import dynamic_index_in_dim
+from xpr.primitives.elementwise import convert_element_type, ne
+from xpr.primitives.extremes import argmax
 
 Slot = tuple[ShapedArray, ...]
 CODE = ShapedArray((), np.dtype(np.int32))
 _codes = itertools.count(1)
+
+
+def first_failed(rows: Sequence[Any]) -> list[Any]:
+    """Of states whose rows are along axis 0 the first that tells of an error, the first of all if none does."""
+    failed = convert_element_type(ne(rows[0], np.int32(0)), CODE.dtype)
+    first = argmax(failed, 0, CODE.dtype)
+    return [dynamic_index_in_dim(x, first, 0, keepdims=False) for x in rows]
 
 
 class Place:

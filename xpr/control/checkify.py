@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.control.check_errors import CODE, Error, Place, Places, Slot
+from xpr.control.check_errors import CODE, Error, Place, Places, Slot, first_failed
 from xpr.control.host_call import is_array
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import ShapedArray, aval_of, describe
@@ -24,16 +24,16 @@ from xpr.core.source import here, summarize
 from xpr.dtypes import BOOL, INEXACT
 from xpr.errors import CheckError, DivisionByZeroError, FailedCheckError, NaNError, OOBError, UnsupportedRule
 from xpr.primitives.bounds import DIVISION, INDEX
-from xpr.primitives.dynamic_in_dim import dynamic_index_in_dim
-from xpr.primitives.elementwise import bitwise_and, convert_element_type, eq, ne
-from xpr.primitives.extremes import argmax
+from xpr.primitives.elementwise import bitwise_and, eq, ne
 from xpr.primitives.placing import select
 from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import mapped_to, zeros_like_aval
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, signature_of
 from xpr.transforms.stage import stage
 
-Errors = frozenset[type[CheckError]]
+ErrorCategory = type[CheckError]
+Errors = frozenset[ErrorCategory]
 
 user_checks: Errors = frozenset({FailedCheckError})
 nan_checks: Errors = frozenset({NaNError})
@@ -72,11 +72,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
 def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     """The check of the first row that fails."""
     if size:
-        codes = mapped_to(values[0], dims[0], size)
-        failed = convert_element_type(ne(codes, np.int32(0)), CODE.dtype)
-        first = argmax(failed, 0, CODE.dtype)
-        rows = [mapped_to(x, d, size) for x, d in zip(values, dims)]
-        check_p.bind(*(dynamic_index_in_dim(x, first, 0, keepdims=False) for x in rows), **params)
+        check_p.bind(*first_failed([mapped_to(x, d, size) for x, d in zip(values, dims)]), **params)
     return [], []
 
 
@@ -163,8 +159,7 @@ def check_error(error: Error) -> None:
         raise TypeError(f"check_error takes the Error that a function made by checkify gives, not {describe(error)}.")
     state = error.state
     while aval_of(state[0]).ndim:  # mapped rows: the first that failed
-        first = argmax(convert_element_type(ne(state[0], np.int32(0)), CODE.dtype), 0, CODE.dtype)
-        state = [dynamic_index_in_dim(x, first, 0, keepdims=False) for x in state]
+        state = first_failed(state)
     check_p.bind(*state, places=error.places, debug=False)
 
 
@@ -250,6 +245,10 @@ class Thread:
             jaxpr.memo[key] = constvars_to_invars(stage(run, [*self.places.state_avals(), *jaxpr.in_avals]))
         return jaxpr.memo[key]
 
+    def sees(self, jaxpr: Jaxpr) -> bool:
+        """Whether something can go wrong in a jaxpr, of what was asked for."""
+        return bool(plan_of(jaxpr, self.errors).all.by_code)
+
     def without(self, jaxpr: Jaxpr) -> Jaxpr:
         """The jaxpr without checks."""
         if "without checks" not in jaxpr.memo:
@@ -308,7 +307,7 @@ class Thread:
             if FailedCheckError in self.errors:
                 state = self.joined(state, eqn.params["places"], values)
             return state, []
-        if primitive.threaded is not None and any(plan_of(j, self.errors).all.by_code for j in subjaxprs(eqn)):
+        if primitive.threaded is not None and any(map(self.sees, subjaxprs(eqn))):
             return primitive.threaded(state, self, values, **eqn.params)
         for inner in subjaxprs(eqn):
             self.unseen(inner, str(primitive))
@@ -400,4 +399,4 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
         results = eval_jaxpr(thread(jaxpr), (), *state, *closed.consts, *leaves)
         return Error(results[: len(avals)], thread.places), tree.unflatten(flat.out_tree, results[len(avals) :])
 
-    return named_like(checked, f)
+    return named_like(boundary(checked), f)

@@ -32,6 +32,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.core.source import describe_function
 from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.boundary import boundary
 from xpr.transforms.dce import dce_call
 from xpr.transforms.evaluate import EvalTrace, reference_eval, run_jaxpr
 from xpr.transforms.flat import named_like, with_static
@@ -220,7 +221,7 @@ def checkpoint(
         like = {"differentiated": False, "policy": policy, "prevent_cse": kept_apart}
         return tree.unflatten(body.out_tree, _bind(body.closed, leaves, like))
 
-    return named_like(rematerialized, fun)
+    return named_like(boundary(rematerialized), fun)
 
 
 remat = checkpoint

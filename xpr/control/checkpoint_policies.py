@@ -27,7 +27,25 @@ __all__ = [
     "save_any_names_but_these", "save_anything_except_these_names", "save_from_both_policies", "save_only_these_names",
 ]  # fmt: skip
 
-Policy = Callable[..., bool]
+Policy = Callable[..., Any]
+
+
+class Verdict:
+    """What a policy may say in place of True or False."""
+
+    __slots__ = ("name", "saves")
+
+    def __init__(self, name: str, saves: bool):
+        self.name, self.saves = name, saves
+
+    def __bool__(self) -> bool:
+        return self.saves
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Saveable, Recompute = Verdict("Saveable", True), Verdict("Recompute", False)
 
 # -- Names
 

@@ -12,11 +12,13 @@ from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
 from xpr.core.source import describe_function
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like
 from xpr.transforms.stage import stage
 from xpr.tree_nodes import Partial
 
 
+@boundary
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
     """A function that takes as arguments what it closed over and may be differentiated by.
 

@@ -17,11 +17,13 @@ from xpr.core.interpreter import Tracer
 from xpr.core.source import describe_function
 from xpr.errors import BranchMismatch
 from xpr.primitives.elementwise import clamp, convert_element_type, ne
+from xpr.transforms.boundary import boundary
 
 _INT32 = np.dtype(np.int32)
 _NOT_GIVEN: Any = object()
 
 
+@boundary
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],
@@ -64,6 +66,7 @@ def cond(
     return _pick("cond", index, (false_fun, true_fun), given, {"true_fun": 1, "false_fun": 0}, vmap)
 
 
+@boundary
 def switch(
     index: Any,
     branches: Sequence[Callable[..., Any]],

@@ -25,6 +25,7 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.source import describe_function
 from xpr.dtypes import float0
 from xpr.primitives.elementwise import add_any
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import as_array
 
 
@@ -189,6 +190,7 @@ class custom_jvp(CustomFunction):
 
         self.defjvp(jvp, symbolic_zeros=True)
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         rule = self.rule
         if rule is None:

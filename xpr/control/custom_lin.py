@@ -13,17 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import dtypes
 from xpr.control.activity import reached_outputs
 from xpr.control.custom_rules import row_zero
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.jaxpr import eval_jaxpr
+from xpr.core.interpreter import Tracer
+from xpr.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.errors import ConcretizationTypeError, UnsupportedRule
+from xpr.primitives.dynamic import dynamic_update_slice_p
+from xpr.primitives.elementwise import add_any_p, add_p, sub_p
+from xpr.primitives.gather_scatter import scatter_add_p
+from xpr.primitives.placing import concatenate_p, pad_p, select_n_p
 from xpr.primitives.shapes import instantiate, mapped_to, reduce_sum
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.evaluate import reference_eval
+from xpr.transforms.inline import inline_jaxpr
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
@@ -112,13 +120,15 @@ class _Linear:
         """The values of the linear program's constants.
 
         Raises:
-          UnsupportedRule: one depends on the cotangent.
+          UnsupportedRule: one depends on the cotangent, or `bwd` adds what doesn't depend on it.
         """
         closed = stage(self.split, self.out_avals)
         is_flat = [True] * len(self.linear.consts) + [not reached for reached in self.reached]
         depends = reached_outputs(closed.jaxpr, [True] * len(self.out_avals), differentiable=False)
         if any(d and flat for d, flat in zip(depends, is_flat)):
             raise UnsupportedRule("its derivative depends on the cotangent, so it is not linear.")
+        if any(_left_of_zeros(closed)[len(self.linear.consts) :]):
+            raise UnsupportedRule("it adds something that does not depend on the cotangent, so it is not linear.")
         wanted = [True] * len(self.linear.consts) + [False] * len(self.reached)
         jaxpr, _ = dce_jaxpr(closed.jaxpr, wanted, keep_inputs=True)
         return eval_jaxpr(jaxpr, closed.consts, *(instantiate(Zero(a)) for a in self.out_avals))
@@ -130,6 +140,28 @@ class _Linear:
 
     def back(self, *cts: Any) -> list[Any]:
         return [instantiate(ct) for ct in _pulled(self.held, cts, **self.params)]
+
+
+_SUMS = frozenset({add_p, add_any_p, sub_p, concatenate_p, pad_p, select_n_p, dynamic_update_slice_p, scatter_add_p})
+
+
+def _left_of_zeros(closed: ClosedJaxpr) -> list[bool]:
+    """Which results of a program remain, as far as its equations tell, where all of its arguments are zero.
+
+    What the program knows is taken to be no zero, but for literals and constants that are; a product with a zero is
+    zero, a sum is not if one part isn't. What loops and branches hold is not looked at.
+    """
+    jaxpr = inline_jaxpr(closed.jaxpr)
+    left = {v for v, x in zip(jaxpr.constvars, closed.consts) if isinstance(x, Tracer) or np.any(np.asarray(x))}
+
+    def remains(atom: Any) -> bool:
+        return bool(np.any(np.asarray(atom.val))) if type(atom) is Literal else atom in left
+
+    for eqn in jaxpr.eqns:
+        parts = list(map(remains, eqn.invars[1:] if eqn.primitive is select_n_p else eqn.invars))
+        if all(parts) or (eqn.primitive in _SUMS and any(parts)):
+            left.update(eqn.outvars)
+    return list(map(remains, jaxpr.outvars))
 
 
 def _reference(values: Sequence[Any], **params: Any) -> list[Any]:

@@ -22,9 +22,11 @@ from xpr.core.jaxpr import FillerVar, constvars_to_invars, eval_jaxpr
 from xpr.core.source import describe_function
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import instantiate
+from xpr.transforms.boundary import boundary
 from xpr.transforms.jvp import push_forward
 
 
+@boundary
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Any,

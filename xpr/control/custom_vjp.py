@@ -11,6 +11,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.control import custom_rules
+from xpr.control.counted_vjp import counting_copies
 from xpr.control.custom_lin import Pull, batched_pull, tangents_of
 from xpr.control.custom_rules import CustomFunction, FlatCall, FlatFun, rows_first, tangent_for_user
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -18,6 +19,7 @@ from xpr.core.interpreter import current
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.source import describe_function
 from xpr.dtypes import float0
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import as_array, check_results
 from xpr.transforms.linearize import LinearizeTrace
 
@@ -28,7 +30,7 @@ def _forward(primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, 
     active = tuple([type(t) is not Zero for t in tangents[n:]])
     outs, residuals, pull = params["fwd"](primals[:n], primals[n:], active)
     custom_rules.check_outs(params["call_jaxpr"], outs, params["name"], "the first result of fwd")
-    return outs, residuals, pull
+    return outs, *counting_copies(primals[n:], outs, residuals, pull)
 
 
 def _is_flat(primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> bool:
@@ -181,6 +183,7 @@ class custom_vjp(CustomFunction):
         """
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"{describe_function(self.fun)} has no rule yet. Give it one with .defvjp(fwd, bwd).")

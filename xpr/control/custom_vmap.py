@@ -24,6 +24,7 @@ from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.core.source import describe_function
 from xpr.primitives.elementwise import mul
 from xpr.primitives.shapes import instantiate, mapped_to, move_axis, reduce_sum
+from xpr.transforms.boundary import boundary
 from xpr.transforms.jvp import jvp_jaxpr, push_forward
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import backward_pass, transpose_jaxpr
@@ -233,6 +234,7 @@ class custom_vmap(CustomFunction):
         self.rule = vmap_rule
         return vmap_rule
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         rule = self.rule
         if rule is None:
@@ -297,6 +299,7 @@ def sequential_vmap(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Sequential(CustomFunction):
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args = self.positional(args, kwargs)
         if custom_rules.is_plain():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import string
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -46,31 +48,59 @@ def debug_print(
     x is 1.5, its square 2.25
     """
     if fmt is None:
-        return partial(_print, bool(ordered), skip_format_check)
-    return _print(bool(ordered), skip_format_check, fmt, *args, **kwargs)
+        return partial(_print, _write, bool(ordered), skip_format_check)
+    return _print(_write, bool(ordered), skip_format_check, fmt, *args, **kwargs)
 
 
-def _print(ordered: bool, skip_format_check: bool, fmt: str, /, *args: Any, **kwargs: Any) -> None:
+def debug_log(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Logs values while a program runs, with level INFO, to the logger "xpr.debug"; arguments as of `debug.print`.
+
+    >>> import logging, xpr
+    >>> logging.getLogger("xpr.debug").info("the logger")
+    >>> xpr.debug.log("x is {}", 1.5)
+    """
+    if fmt is None:
+        return partial(_print, _LOGGER.info, bool(ordered), skip_format_check)
+    return _print(_LOGGER.info, bool(ordered), skip_format_check, fmt, *args, **kwargs)
+
+
+_LOGGER = logging.getLogger("xpr.debug")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _print(
+    write: Callable[[str], None], ordered: bool, skip_format_check: bool, fmt: str, /, *args: Any, **kwargs: Any
+) -> None:
     if not isinstance(fmt, str):
         raise TypeError(f"debug.print takes a format string first, and got {describe(fmt)}.")
     if not skip_format_check:
         _check_format(fmt, args, kwargs)
-    call, operands = flatten_call("debug.print", _Printer(fmt), args, kwargs, None, is_array)
+    call, operands = flatten_call("debug.print", _Printer(fmt, write), args, kwargs, None, is_array)
     debug_callback_p.bind(*operands, callback=call, ordered=ordered)
 
 
 class _Printer:
-    """Formats and prints, with NumPy's print options as they were when it was made."""
+    """Formats and writes, with NumPy's print options as they were when it was made."""
 
-    __slots__ = ("__name__", "fmt", "options")
+    __slots__ = ("__name__", "fmt", "options", "write")
 
-    def __init__(self, fmt: str):
-        self.fmt, self.options = fmt, np.get_printoptions()
+    def __init__(self, fmt: str, write: Callable[[str], None]):
+        self.fmt, self.write, self.options = fmt, write, np.get_printoptions()
         self.__name__ = f"print {fmt!r}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         with np.printoptions(**self.options):
-            sys.stdout.write(self.fmt.format(*args, **kwargs) + "\n")
+            self.write(self.fmt.format(*args, **kwargs))
 
 
 class _Checker(string.Formatter):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -11,14 +10,16 @@ import numpy as np
 from xpr import dtypes
 from xpr.config import settings
 from xpr.control.scan_function import scan
+from xpr.control.tracing import Step
 from xpr.control.while_function import while_loop
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import CarryMismatch
 from xpr.primitives.elementwise import add, lt
-from xpr.transforms.flat import named_like
+from xpr.transforms.boundary import boundary
 
 
+@boundary
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -56,29 +57,30 @@ def fori_loop(
             init_val = body_fun(i, init_val)
         return init_val
     lower, upper = _of_one_type(lower, upper)
-    if None in bounds:
-        if unroll is True or (unroll or 1) != 1:
-            which = "lower" if bounds[0] is None else "upper"
-            raise ValueError(
-                f"fori_loop: `unroll` is for bounds that are known while tracing, and the {which} one is traced. "
-                "Leave it out, or make the argument it comes from static."
-            )
-        return _as_while(lower, upper, body_fun, init_val)
-    length = max(bounds[1] - bounds[0], 0)  # type: ignore[operator]  # neither is None
+    if None in bounds and (unroll is True or (unroll or 1) != 1):
+        which = "lower" if bounds[0] is None else "upper"
+        raise ValueError(
+            f"fori_loop: `unroll` is for bounds that are known while tracing, and the {which} one is traced. "
+            "Leave it out, or make the argument it comes from static."
+        )
     try:
-        return _as_scan(lower, length, body_fun, init_val, unroll)
+        if None in bounds:
+            return _as_while(lower, upper, body_fun, init_val)
+        return _as_scan(*bounds, body_fun, init_val, unroll)  # type: ignore[arg-type]  # neither is None
     except CarryMismatch as error:
-        raise CarryMismatch(str(error).replace("scan:", "fori_loop:", 1).replace("carry[1]", "carry")) from None
+        message = str(error).replace("carry[1]" if None not in bounds else "carry[2]", "carry")
+        raise CarryMismatch(message) from None
 
 
-def _as_scan(lower: Any, length: int, body_fun: Callable[..., Any], init_val: Any, unroll: int | bool | None) -> Any:
-    """A scan that carries `i, carry`."""
+def _as_scan(lower: int, upper: int, body_fun: Callable[..., Any], init_val: Any, unroll: int | bool | None) -> Any:
+    """A scan that carries `i, carry`. The integer is weakly typed, as a Python integer is."""
 
     def step(carry: Any, _: None) -> Any:
         i, x = carry
         return (add(i, 1), body_fun(i, x)), None
 
-    return scan(_named(step, body_fun), (lower, init_val), None, length, unroll=unroll or 1)[0][1]
+    named = Step("fori_loop", body_fun, step, lambda carry, _: carry)
+    return scan(named, (lower, init_val), None, max(upper - lower, 0), unroll=unroll or 1)[0][1]
 
 
 def _as_while(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any) -> Any:
@@ -88,19 +90,12 @@ def _as_while(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
         i, upper, x = carry
         return add(i, 1), upper, body_fun(i, x)
 
-    try:
-        return while_loop(lambda carry: lt(carry[0], carry[1]), _named(step, body_fun), (lower, upper, init_val))[2]
-    except CarryMismatch as error:
-        raise CarryMismatch(str(error).replace("while_loop:", "fori_loop:", 1).replace("carry[2]", "carry")) from None
+    named = Step("fori_loop", body_fun, step, lambda carry: (carry[0], carry[2]))
+    return while_loop(_is_before, named, (lower, upper, init_val))[2]
 
 
-_OF_CARRY = inspect.signature(lambda carry, _: None)
-
-
-def _named(step: Any, body_fun: Callable[..., Any]) -> Any:
-    """A step that messages know by the user's function, but for its arguments."""
-    step.__signature__ = _OF_CARRY
-    return named_like(step, body_fun)
+def _is_before(carry: Any) -> Any:
+    return lt(carry[0], carry[1])
 
 
 def _known(bound: Any) -> int | None:

@@ -17,6 +17,7 @@ from xpr.backend.array import Array, from_host, host_value
 from xpr.control.tracing import same_types, type_differences
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, at_the_bottom
+from xpr.core.parameters import Hole
 from xpr.core.source import describe_function
 from xpr.errors import TreeMismatch
 
@@ -85,6 +86,19 @@ def _as_numpy(x: Any, aval: ShapedArray) -> np.ndarray:
         return np.asarray(x, aval.dtype)
     value = np.asarray(x)
     return value.astype(dtypes.canonical(value.dtype), copy=False)
+
+
+def flat_callback(callback: Any, num_operands: int, num_results: int) -> FlatCallback:
+    """What a callback primitive holds, as a `FlatCallback`.
+
+    A function that was put into a hole is one of the user's: it is called with the operands, one by one, and gives the
+    result, or a tuple of them where there are several.
+    """
+    if isinstance(callback, (HostCall, EachRow, Hole)):
+        return callback
+    in_tree = tree.structure(((0,) * num_operands, {}))
+    out_tree = tree.structure((0,) * num_results if num_results > 1 else 0) if num_results else None
+    return HostCall("callback", callback, in_tree, [OPEN] * num_operands, out_tree)
 
 
 class EachRow:

@@ -24,6 +24,7 @@ from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add_any
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr, names_in
+from xpr.transforms.boundary import boundary
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.stage import stage
 
@@ -119,12 +120,14 @@ linear_call_p = register(
         batch=_batch,
         batch_named=_batch_named,
         evaluate=custom_rules.evaluate,
+        threaded=custom_rules.threaded(lambda: linear_call_p),
         multiple_results=True,
         call=True,
     )
 )
 
 
+@boundary
 def linear_call(
     fun: Callable[[Any, Any], Any], fun_transpose: Callable[[Any, Any], Any], residual_args: Any, linear_args: Any
 ) -> Any:

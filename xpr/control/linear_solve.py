@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control import custom_rules
+from xpr.control.stop_gradient import stop_gradient
 from xpr.control.tracing import Body, same_types, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
@@ -26,6 +27,7 @@ from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import neg, sub
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import reference_eval
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.lower import lower_eqns
@@ -46,7 +48,7 @@ class Four(NamedTuple):
         return Four(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
 
-def _split(values: Sequence[Any], lengths: Four) -> tuple[Four, list[Any]]:
+def split(values: Sequence[Any], lengths: Four) -> tuple[Four, list[Any]]:
     """The constants of each of the four, and b."""
     parts, start = [], 0
     for length in lengths:
@@ -68,24 +70,24 @@ def _abstract(avals: Sequence[ShapedArray], *, jaxprs: Four, const_lengths: Four
 def _lower(
     builder: Builder, operands: list[Value], avals: list[ShapedArray], *, jaxprs: Four, const_lengths: Four
 ) -> list[Value]:
-    consts, b = _split(operands, const_lengths)
+    consts, b = split(operands, const_lengths)
     return lower_eqns(builder, jaxprs.solve, [*consts.solve, *b])
 
 
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    consts, b = _split(args, params["const_lengths"])
+    consts, b = split(args, params["const_lengths"])
     return eval_jaxpr(params["jaxprs"].solve, (), *consts.solve, *b)
 
 
 def _reference(values: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> list[Any]:
-    consts, b = _split(values, const_lengths)
+    consts, b = split(values, const_lengths)
     return reference_eval(jaxprs.solve, (), *consts.solve, *b)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> Any:
     """A x = b, and A dx = db - dA x, where dA x is the tangent of `matvec` at a fixed x."""
-    consts, b = _split(primals, const_lengths)
-    moved, rhs = _split(tangents, const_lengths)
+    consts, b = split(primals, const_lengths)
+    moved, rhs = split(tangents, const_lengths)
     outs = _bind(jaxprs, consts, b)
     x = outs[: len(b)]
     if any(type(t) is not Zero for t in moved.matvec):
@@ -105,7 +107,7 @@ def _difference(a: Any, b: Any) -> Any:
 
 def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> list[Any]:
     """The solution of the transposed equation, for the cotangent of x."""
-    consts, b = _split(operands, const_lengths)
+    consts, b = split(operands, const_lengths)
     if any(is_linear(x) for part in consts for x in part):
         raise UnsupportedRule("custom_linear_solve is linear in b alone, and can't be transposed to what A depends on.")
     if jaxprs.transpose_solve is None:
@@ -126,8 +128,8 @@ def _batch_named(
     axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], *, jaxprs: Four, const_lengths: Four
 ) -> Any:
     """The equations of all rows as one, whose four programs are mapped over rows."""
-    consts, b = _split(values, const_lengths)
-    const_dims, b_dims = _split(dims, const_lengths)
+    consts, b = split(values, const_lengths)
+    const_dims, b_dims = split(dims, const_lengths)
     rows = [mapped_to(x, d, size) for x, d in zip(b, b_dims)]
     mapped: list[Jaxpr | None] = []
     all_consts: list[list[Any]] = []
@@ -144,6 +146,15 @@ def _batch_named(
     return outs, [0] * len(outs)
 
 
+def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> Any:
+    """Leaves the four programs alone, and finds the state by running a copy of `solve` beside them."""
+    consts, b = split(values, const_lengths)
+    without = Four(*[each and thread.without(each) for each in jaxprs])
+    outs = custom_linear_solve_p.bind(*values, jaxprs=without, const_lengths=const_lengths)
+    stopped = [stop_gradient(x) for x in (*consts.solve, *b)]
+    return eval_jaxpr(thread(jaxprs.solve), (), *state, *stopped)[: len(state)], outs
+
+
 custom_linear_solve_p = register(
     Primitive(
         "custom_linear_solve",
@@ -155,12 +166,14 @@ custom_linear_solve_p = register(
         batch=_batch,
         batch_named=_batch_named,
         evaluate=_evaluate,
+        threaded=_threaded,
         multiple_results=True,
         call=True,
     )
 )
 
 
+@boundary
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
     b: Any,

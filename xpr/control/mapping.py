@@ -12,9 +12,11 @@ from xpr.core.source import describe_function
 from xpr.primitives.placing import concatenate, pad, slice_in_dim
 from xpr.primitives.shapes import expand_dims, mapped_to, reshape, rev
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction
 
 
+@boundary
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Applies a function to each row of arrays, one after the other.
 
@@ -71,6 +73,7 @@ class _Rows:
         return [mapped_to(x, dim, size) for x, dim in zip(outs, dims)]
 
 
+@boundary
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """The running results of an associative operation, in a number of array operations that grows as log n.
 

@@ -22,6 +22,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
 from xpr.transforms.cse import without_repetitions
 from xpr.transforms.dce import dce_jaxpr
+from xpr.transforms.fences import DEAR, FUSED, VIEWS, kept_apart
 from xpr.transforms.inline import called_jaxpr, inline_jaxpr
 
 
@@ -46,21 +47,8 @@ def _megabytes(n: int) -> str:
     return f"{n / 1e6:.3g} MB"
 
 
-# How XLA fuses, by the names of primitives (its InstructionFusion, and that of the CPU backend).
-_VIEWS = frozenset("reshape squeeze transpose name stop_gradient copy".split())
-_CHEAP = frozenset(
-    """broadcast_in_dim rev select_n slice pad concatenate iota neg add add_any sub mul div max min sign abs square
-    integer_pow floor ceil round is_finite nextafter eq ne lt le gt ge and or xor not shift_left shift_right_logical
-    shift_right_arithmetic population_count clz real imag conj complex clamp convert_element_type bitcast_convert_type
-    reduce_precision dynamic_slice dynamic_update_slice sin cos""".split()
-)
-_DEAR = frozenset(
-    """rem pow exp exp2 log expm1 log1p logistic sqrt rsqrt cbrt tan sinh cosh tanh asin acos atan asinh acosh
-    atanh atan2 erf erfc erf_inv lgamma digamma gather""".split()
-)
 _READ_IN_PLACE = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor".split())
-_FUSED = _CHEAP | _DEAR
-_FUSE_OPERANDS = _FUSED | _READ_IN_PLACE
+_FUSE_OPERANDS = FUSED | _READ_IN_PLACE
 
 
 def predict_memory(jaxpr: Jaxpr) -> PredictedMemory:
@@ -90,7 +78,7 @@ class _Program:
     """The equations whose results have memory, in order, and for each the positions that keep it alive."""
 
     def __init__(self, jaxpr: Jaxpr):
-        self.eqns = jaxpr.eqns
+        self.eqns, self.apart = jaxpr.eqns, kept_apart(jaxpr)
         self.outvars = {v for v in jaxpr.outvars if type(v) is not Literal}
         self.in_memory: set[Any] = set(self.outvars)  # then also what is read as a whole
         self.readers: dict[Any, set[int]] = {}  # of a value: the equations with memory that read it, directly or not
@@ -102,14 +90,14 @@ class _Program:
         eqn = self.eqns[position]
         name = eqn.primitive.name
         operands = {v for v in eqn.invars if type(v) is not Literal}
-        if name in _VIEWS:
+        if name in VIEWS:
             for v in operands:
                 self.readers.setdefault(v, set()).update(self.readers.get(eqn.outvars[0], ()))
                 for group in (self.in_memory, self.outvars):
                     if eqn.outvars[0] in group:
                         group.add(v)
             return
-        if name in _FUSED and not self._has_memory(eqn):
+        if name in FUSED and not self._has_memory(eqn):
             by = self.readers.get(eqn.outvars[0], set())
         else:
             by = {position}
@@ -122,8 +110,7 @@ class _Program:
     def _has_memory(self, eqn: JaxprEqn) -> bool:
         var = eqn.outvars[0]
         several = len(self.readers.get(var, ())) > 1
-        fenced = eqn.primitive.name == "add_any" and var.aval.ndim >= 2
-        return var in self.in_memory or (several and (fenced or eqn.primitive.name in _DEAR))
+        return var in self.in_memory or var in self.apart or (several and eqn.primitive.name in DEAR)
 
 
 def _temporaries(jaxpr: Jaxpr) -> int:
@@ -139,20 +126,20 @@ def _peak(program: _Program) -> int:
     ends: dict[int, list[int]] = {}  # by position, the sizes of the values that are last read there
     starts: dict[int, int] = {}
     for position, eqn in enumerate(program.eqns):
-        if eqn.primitive.name in _VIEWS:
+        if eqn.primitive.name in VIEWS:
             continue
         for v in eqn.outvars:
             if v not in program.in_memory or v in program.outvars:
                 continue
             readers = program.readers.get(v) or {position}
-            start = min(readers) if eqn.primitive.name in _FUSED else position
+            start = min(readers) if eqn.primitive.name in FUSED else position
             starts[start] = starts.get(start, 0) + _bytes(v.aval)
             ends.setdefault(max(readers), []).append(_bytes(v.aval))
     live = peak = 0
     for position, eqn in enumerate(program.eqns):
         live += starts.get(position, 0)
         ending = ends.get(position, [])
-        reused = _bytes(eqn.outvars[0].aval) if eqn.primitive.name in _FUSED else -1
+        reused = _bytes(eqn.outvars[0].aval) if eqn.primitive.name in FUSED else -1
         peak = max(peak, live + _inner(eqn) - (reused if reused in ending else 0))
         live -= sum(ending)
     return peak

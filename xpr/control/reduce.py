@@ -24,11 +24,13 @@ from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.placing import concatenate, slice_in_dim
 from xpr.primitives.shapes import broadcast_to, reduce_sum, reshape, transpose
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import stage
 
 _SCALARS = frozenset({bool, int, float, complex})
 
 
+@boundary
 def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]) -> Any:
     """Reduces arrays over axes by an associative function of two scalars.
 

@@ -24,11 +24,13 @@ from xpr.primitives.pooling import canonical_window, reduce_window_max_p, reduce
 from xpr.primitives.pooling_lowering import Window, places, windowed_shape
 from xpr.primitives.shapes import mapped_to, reshape
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import stage
 
 _SCALARS = frozenset({bool, int, float, complex})
 
 
+@boundary
 def reduce_window(
     operand: Any,
     init_value: Any,

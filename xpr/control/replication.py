@@ -6,45 +6,193 @@ and whatever else gives all devices the same, does not differ along it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
+from xpr.control.copies import of_copies_p
+from xpr.control.counted_vjp import CountedRule
+from xpr.control.custom_vjp import custom_vjp_call_p
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
 from xpr.primitives.collectives import pmax_p, pmin_p, psum_p
+from xpr.primitives.elementwise import div_p, mul_p
 from xpr.primitives.exchanges import all_gather_p
 from xpr.transforms.batch import named_axes
-from xpr.transforms.inline import called_jaxpr
 
 Axes = frozenset[Any]
-_MAKE_EQUAL = (psum_p, pmax_p, pmin_p, all_gather_p)
 _NONE: Axes = frozenset()
 
 
 def differing(jaxpr: Jaxpr, given: Sequence[Axes]) -> list[Axes]:
     """For each result the axes along which it may differ, from those of the arguments."""
-    env: dict[Any, Axes] = dict(zip(jaxpr.invars, given))
-
-    def read(atom: Any) -> Axes:
-        return _NONE if type(atom) is Literal else env.get(atom, _NONE)
-
-    for eqn in jaxpr.eqns:
-        env.update(zip(eqn.outvars, _of_equation(eqn, [read(v) for v in eqn.invars])))
-    return [read(v) for v in jaxpr.outvars]
+    return _Following({}, (psum_p, pmax_p, pmin_p, all_gather_p)).through(jaxpr, given)[1]
 
 
-def _of_equation(eqn: JaxprEqn, given: list[Axes]) -> list[Axes]:
-    together = _NONE.union(*given)
-    called = called_jaxpr(eqn)
-    if called is not None:
-        return differing(called, given)
-    if eqn.primitive.batch_named is not None and not eqn.primitive.call:
-        names = frozenset(named_axes(eqn.params))
-        grouped = eqn.params.get("axis_index_groups") is not None
-        together = together - names if eqn.primitive in _MAKE_EQUAL and not grouped else together | names
-        return [together] * len(eqn.outvars)
-    before = None
-    while before != together:  # loops give what they are given
-        before = together
-        for inner in subjaxprs(eqn):
-            together = together.union(*differing(inner, [together] * len(inner.invars)))
-    return [together] * len(eqn.outvars)
+def settled(jaxpr: Jaxpr, given: Sequence[Axes], sizes: Mapping[Any, int]) -> Jaxpr:
+    """The program with `of_copies` replaced by what it is along axes of these sizes.
+
+    `given` says of each argument along which of the axes it differs; constants differ along none. What is gathered
+    counts as differing, as in JAX.
+    """
+    if not _holds_copies(jaxpr):
+        return jaxpr
+    return _Following(sizes, (psum_p, pmax_p, pmin_p)).through(jaxpr, given)[0]
+
+
+def _holds_copies(jaxpr: Jaxpr) -> bool:
+    if "copies" not in jaxpr.memo:
+        jaxpr.memo["copies"] = any(
+            eqn.primitive in (of_copies_p, custom_vjp_call_p) or any(map(_holds_copies, subjaxprs(eqn)))
+            for eqn in jaxpr.eqns
+        )
+    return jaxpr.memo["copies"]
+
+
+class _Following:
+    """Goes through jaxprs, with the axes along which values differ; writes what it settles anew."""
+
+    def __init__(self, sizes: Mapping[Any, int], make_equal: Sequence[Any]):
+        self.sizes, self.make_equal = sizes, make_equal
+        self.known: dict[Any, tuple[Jaxpr, list[Axes]]] = {}
+
+    def through(self, jaxpr: Jaxpr, given: Sequence[Axes]) -> tuple[Jaxpr, list[Axes]]:
+        """The jaxpr with all settled, and what is known of its results."""
+        key = (jaxpr, *given)
+        if key not in self.known:
+            self.known[key] = self._through(jaxpr, given)
+        return self.known[key]
+
+    def _through(self, jaxpr: Jaxpr, given: Sequence[Axes]) -> tuple[Jaxpr, list[Axes]]:
+        env: dict[Any, Axes] = dict(zip(jaxpr.invars, given))
+        instead: dict[Any, Any] = {}  # of results that turned out to be an operand
+
+        def read(atom: Any) -> Axes:
+            return _NONE if type(atom) is Literal else env.get(atom, _NONE)
+
+        eqns: list[JaxprEqn] = []
+        for eqn in jaxpr.eqns:
+            if instead and not instead.keys().isdisjoint(v for v in eqn.invars if type(v) is not Literal):
+                eqn = eqn.replace(invars=_replaced(eqn.invars, instead))
+            operands = [read(v) for v in eqn.invars]
+            if eqn.primitive is of_copies_p:
+                made, found = self.copies(eqn, operands)
+                if not made:
+                    instead[eqn.outvars[0]] = eqn.invars[0]
+            else:
+                made, found = self.equation(eqn, operands)
+            eqns += made
+            env.update(zip(eqn.outvars, found))
+        results = [read(v) for v in jaxpr.outvars]
+        if len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns)):
+            return jaxpr, results
+        return jaxpr.replace(eqns=eqns, outvars=_replaced(jaxpr.outvars, instead)), results
+
+    def copies(self, eqn: JaxprEqn, given: Sequence[Axes]) -> tuple[list[JaxprEqn], list[Axes]]:
+        """Divides, sums or multiplies along our axes; along those of a shard_map around nothing is settled yet."""
+        (x, *likes), differs, like_differs = eqn.invars, given[0], _NONE.union(*given[1:])
+        what, axes = eqn.params["what"], eqn.params["over"]
+        equal = [name for name, _ in axes if name in self.sizes and name not in like_differs]
+        rest = tuple([axis for axis in axes if axis[0] not in self.sizes])
+        steps: list[tuple[Any, list[Any], dict[str, Any]]] = []
+        if what == "sum" and (apart := tuple([name for name in equal if name in differs])):
+            steps.append((psum_p, [], {"axes": apart, "axis_index_groups": None}))
+        for name in equal:
+            if what == "share" or name not in differs:
+                steps.append((div_p if what == "share" else mul_p, [_number(self.sizes[name], x.aval)], {}))
+        if rest:
+            steps.append((of_copies_p, likes, {"what": what, "over": rest}))
+        made = []
+        for i, (primitive, more, params) in enumerate(steps):
+            out = eqn.outvars[0] if i == len(steps) - 1 else Var(x.aval)
+            made.append(JaxprEqn([x, *more], [out], primitive, params, eqn.source))
+            x = out
+        return made, [differs if what == "share" else differs & (like_differs | {name for name, _ in rest})]
+
+    def equation(self, eqn: JaxprEqn, given: list[Axes]) -> tuple[list[JaxprEqn], list[Axes]]:
+        """Another operation, in whose jaxprs all is settled."""
+        together = _NONE.union(*given)
+        if not eqn.primitive.call:
+            if eqn.primitive.batch_named is not None:
+                names = frozenset(named_axes(eqn.params))
+                if eqn.primitive in self.make_equal and eqn.params.get("axis_index_groups") is None:
+                    return [eqn], [each - names for each in given]
+                together |= names
+            return [eqn], [together] * len(eqn.outvars)
+        changed: dict[Jaxpr, Jaxpr] = {}
+
+        def visit(jaxpr: Jaxpr, axes: Sequence[Axes]) -> list[Axes]:
+            changed[jaxpr], found = self.through(jaxpr, axes)
+            return found
+
+        found = _inside(eqn, given, visit)
+        eqn = with_subjaxprs(eqn, lambda jaxpr: changed.get(jaxpr, jaxpr))
+        if eqn.primitive is custom_vjp_call_p and self.sizes:
+            eqn = eqn.replace(params={**eqn.params, "fwd": self.counted_rule(given, found, **eqn.params)})
+        return [eqn], found
+
+    def counted_rule(
+        self, given: Sequence[Axes], found: Sequence[Axes], *, fwd: Any, call_jaxpr: Jaxpr, **_: Any
+    ) -> CountedRule:
+        def differing(jaxpr: Jaxpr, axes: Sequence[Axes]) -> list[Axes]:
+            return _Following({}, self.make_equal).through(jaxpr, axes)[1]
+
+        return CountedRule(fwd, call_jaxpr, given, found, self.sizes, differing)
+
+
+def _replaced(atoms: Sequence[Any], instead: Mapping[Any, Any]) -> list[Any]:
+    return [atom if type(atom) is Literal else instead.get(atom, atom) for atom in atoms]
+
+
+def _number(n: int, aval: ShapedArray) -> Literal:
+    scalar = aval.update(shape=())
+    return make_literal(scalar.dtype.type(n), scalar)
+
+
+def _inside(eqn: JaxprEqn, given: list[Axes], visit: Callable[[Jaxpr, Sequence[Axes]], list[Axes]]) -> list[Axes]:
+    """What is known of the results of an equation that holds jaxprs, of which `visit` follows one."""
+    params = eqn.params
+    if isinstance(params.get("call_jaxpr"), Jaxpr):
+        return visit(params["call_jaxpr"], given)
+    if "policy" in params or "in_specs" in params:
+        return visit(params["jaxpr"], given)
+    if "branches" in params:
+        found = [visit(branch, given[1:]) for branch in params["branches"]]
+        return [given[0].union(*some) for some in zip(*found)]
+    if "num_carry" in params and isinstance(params.get("jaxpr"), Jaxpr):
+        return _of_scan(eqn, given, visit)
+    if "body_jaxpr" in params and "saved" not in params:
+        n, k = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+        carry = _spread(given[k:], lambda c: visit(params["body_jaxpr"], [*given[n:k], *c]))
+        going = visit(params["cond_jaxpr"], [*given[:n], *carry])[0]
+        return [each | going for each in carry]
+    together = _spread([_NONE.union(*given)], lambda c: [
+        _NONE.union(*c, *[axes for jaxpr in subjaxprs(eqn) for axes in visit(jaxpr, c * len(jaxpr.invars))])
+    ])  # fmt: skip
+    return together * len(eqn.outvars)
+
+
+def _of_scan(eqn: JaxprEqn, given: list[Axes], visit: Callable[[Jaxpr, Sequence[Axes]], list[Axes]]) -> list[Axes]:
+    """Of a loop over rows; one that ends early has operands in front, and may have a count before its results."""
+    params, body = eqn.params, eqn.params["jaxpr"]
+    first = len(given) - len(body.invars)
+    ends, given = _NONE.union(*given[:first]), given[first:]
+    n, k = params["num_consts"], params["num_consts"] + params["num_carry"]
+    carry = _spread(given[n:k], lambda c: visit(body, [*given[:n], *c, *given[k:]])[: k - n])
+    found = [*carry, *visit(body, [*given[:n], *carry, *given[k:]])[k - n :]]
+    counts = len(eqn.outvars) - len(found)
+    if counts:  # it ends when its carry says so
+        ends = ends.union(*carry)
+        for until in subjaxprs(eqn):
+            if until is not body:
+                visit(until, [ends] * len(until.invars))
+    return [ends] * counts + [axes | ends for axes in found]
+
+
+def _spread(start: Sequence[Axes], step: Callable[[list[Axes]], Sequence[Axes]]) -> list[Axes]:
+    """The least that holds `start` and that `step` adds nothing to."""
+    found = list(start)
+    while True:
+        grown = [a | b for a, b in zip(found, step(found))]
+        if grown == found:
+            return found
+        found = grown

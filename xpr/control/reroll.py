@@ -15,15 +15,18 @@ out of one array in order. A group with an effect is left alone.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import partial
+from heapq import nsmallest
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from xpr.control.reroll_groups import Equations, Groups
 from xpr.control.reroll_loop import Loop
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, with_subjaxprs
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, given_program, with_subjaxprs
 from xpr.primitives.placing import slice_p
 from xpr.primitives.shapes import squeeze_p
 from xpr.transforms.dce import has_effect, live_jaxpr, without_unread_constants
@@ -66,6 +69,7 @@ def reroll(closed: ClosedJaxpr, least: int = LEAST) -> ClosedJaxpr:
     """
     if least < 3:
         raise ValueError(f"reroll: `least` must be 3 or more repetitions, and is {least}.")
+    closed = given_program("reroll", closed)
     return without_unread_constants(_rerolled(live_jaxpr(closed.jaxpr), least), closed.consts)
 
 
@@ -74,8 +78,9 @@ def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
     key = ("rerolled", least)
     if key not in jaxpr.memo:
         eqns, found = jaxpr.eqns, True
+        refused: set[Any] = set()
         while found:
-            eqns, found = _Rolling(Equations(jaxpr, _slices_first(jaxpr, eqns)), least).result()
+            eqns, found = _Rolling(Equations(jaxpr, _slices_first(jaxpr, eqns)), least, refused).result()
         inside = partial(_rerolled, least=least)
         eqns = [with_subjaxprs(eqn, inside) if eqn.primitive.call else eqn for eqn in eqns]
         rolled = live_jaxpr(jaxpr.replace(eqns=eqns))
@@ -113,10 +118,10 @@ def _is_slice(eqn: JaxprEqn) -> bool:
 
 
 class _Rolling:
-    """One round over a list of equations."""
+    """One round over a list of equations; `refused` are the stretches that are no loops, over all rounds."""
 
-    def __init__(self, whole: Equations, least: int):
-        self.whole, self.least = whole, least
+    def __init__(self, whole: Equations, least: int, refused: set[Any]):
+        self.whole, self.least, self.refused = whole, least, refused
 
     def result(self) -> tuple[list[JaxprEqn], bool]:
         """The equations with loops in place of groups, and whether there are any."""
@@ -157,6 +162,10 @@ class _Rolling:
 
         A group may read what was computed two or three periods before; then as many periods are one group.
         """
+        first, last = self.whole.eqns[stretch.start], self.whole.eqns[stretch.end - 1]
+        key = first, last, stretch.end - stretch.start, stretch.period
+        if key in self.refused:
+            return None
         for periods in (1, 2, 3):
             longer = stretch._replace(period=periods * stretch.period)
             if longer.repeats < self.least:
@@ -165,25 +174,28 @@ class _Rolling:
                 groups = Groups(self.whole, start, longer.period, (longer.end - start) // longer.period)
                 if groups.count >= self.least:
                     return groups
+        self.refused.add(key)
         return None
 
     def cuts(self, stretch: Stretch) -> list[int]:
         """Where the first group may start, best where fewest values go from a group to the next; a chain has some."""
         _, _, period = stretch
         middle = stretch.start + (stretch.repeats // 2) * period
-        changes = np.zeros(period + 1, int)  # of the number of values that pass a cut, by place in the middle group
+        changes = [0] * (period + 1)  # of the number of values that pass a cut, by place in the middle group
         for index in range(max(middle - 2 * period, stretch.start), middle + period):
+            limit = min(index + 2 * period, stretch.end)
+            first = max(index + 1 - middle, 0)
             for v in self.whole.eqns[index].outvars:
-                limit = min(index + 2 * period, stretch.end)
-                last = max((i for i in self.whole.readers.get(v, ()) if i < limit), default=0)
-                first, past = max(index + 1 - middle, 0), min(last + 1 - middle, period)
+                readers = self.whole.readers.get(v, ())  # in order
+                last = bisect_left(readers, limit)
+                past = min(readers[last - 1] + 1 - middle, period) if last else 0
                 if first < past:
                     changes[first] += 1
                     changes[past] -= 1
-        passing = np.cumsum(changes)[:period]
-        if not passing.all():
+        passing = list(accumulate(changes[:period]))
+        if not all(passing):
             return []
-        return [stretch.start + int(i) for i in np.argsort(passing, kind="stable")[:_ROTATIONS]]
+        return [stretch.start + i for i in nsmallest(_ROTATIONS, range(period), key=passing.__getitem__)]
 
 
 def _parameters(eqn: JaxprEqn) -> Iterable[Any]:

@@ -88,13 +88,16 @@ class Groups:
 
     def agrees(self, number: int, is_first: bool) -> bool:
         """Whether a group is wired like the one in the middle; the first may get its carry from anywhere before it."""
-        before = self.start + number * self.period
+        producers, begin = self.whole.producers, self.start + number * self.period
         for eqn, slots in zip(self.group(number), self.slots):
             for atom, wanted in zip(eqn.invars, slots):
-                if is_first and wanted is not None and wanted.back == 1:
-                    place = self.place(atom, number, before)
-                    if place is not None:
+                index, result = (-1, 0) if type(atom) is Literal else producers.get(atom, (-1, 0))
+                if wanted is None:
+                    if index >= self.start:
                         return False
-                elif self.place(atom, number, self.start) != wanted:
+                elif is_first and wanted.back == 1:
+                    if index >= begin:
+                        return False
+                elif index != begin + wanted.position - wanted.back * self.period or result != wanted.result:
                     return False
         return True

@@ -9,20 +9,21 @@ from xpr import dtypes, tree
 from xpr.config import settings
 from xpr.control.bounded_scan import scan_until_p
 from xpr.control.scan import scan_p
-from xpr.control.tracing import Body, trace_body, type_differences, where_defined
+from xpr.control.tracing import Body, Step, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.core.source import describe_function
+from xpr.core.words import is_words, leaves_of_users
 from xpr.errors import CarryMismatch, TreeMismatch
 from xpr.primitives.composites import broadcast
 from xpr.primitives.dynamic_in_dim import index_in_dim
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.placing import concatenate
 from xpr.primitives.shapes import rev
+from xpr.transforms.boundary import boundary
 
-_BODY = "the body of a scan"
 
-
+@boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -63,7 +64,7 @@ def scan(
     """
     carry, in_tree = tree.flatten(init)
     rows, xs_tree = tree.flatten(xs)
-    n = _length(rows, xs, length)
+    n = _length(leaves_of_users(xs), xs, length)
     if settings.disable_jit and n and until is None:
         return _in_python(f, init, rows, xs_tree, n, reverse)
     x_avals = [_row(aval_of(x)) for x in rows]
@@ -119,11 +120,11 @@ def _row(aval: ShapedArray) -> ShapedArray:
 
 def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
     """The number of steps, which all arrays agree on."""
-    avals = [aval_of(x) for x in rows]
-    if any(not a.shape for a in avals):
-        paths = [f"xs{tree.keystr(path)}" for path, x in tree.leaves_with_path(xs) if not aval_of(x).shape]
+    shapes = [x.shape if is_words(x) else aval_of(x).shape for x in rows]
+    if not all(shapes):
+        paths = [f"xs{tree.keystr(path)}" for (path, _), shape in zip(tree.leaves_with_path(xs), shapes) if not shape]
         raise ValueError(f"scan: it goes over the first axis of each of the xs, and {', '.join(paths)} has no axis.")
-    lengths = {a.shape[0] for a in avals}
+    lengths = {shape[0] for shape in shapes}
     if length is not None:
         try:
             lengths.add(int(length))
@@ -147,17 +148,18 @@ def _typed_body(
     """The body, traced for a carry whose types it keeps, and that carry; weakly typed parts of it may be promoted."""
     blank = tree.unflatten(in_tree, [0] * len(carry)), tree.unflatten(xs_tree, [0] * len(x_avals))
     args_tree = tree.structure((blank, {}))
+    what = f.what if type(f) is Step else "scan"
     while True:
         avals = [aval_of(x) for x in carry]
-        body = trace_body(f, args_tree, [*avals, *x_avals], _BODY)
+        body = trace_body(f, args_tree, [*avals, *x_avals], f"the body of a {what}")
         check_pair(body)
         found = body.out_avals[: body.out_tree.children()[0].num_leaves]
-        check_carry_structure("scan", in_tree, body, body.out_tree.children()[0])
+        check_carry_structure(what, in_tree, body, body.out_tree.children()[0])
         promoted = promote_weak(carry, avals, found)
         if promoted is None:
             break
         carry = promoted
-    check_carry_types("scan", in_tree, avals, found, f)
+    check_carry_types(what, in_tree, avals, found, f)
     return body, carry
 
 

@@ -22,6 +22,7 @@ from xpr.primitives.gather_scatter import gather_p, scatter_batch
 from xpr.primitives.scatter import scatter_p
 from xpr.primitives.window_lowering import scatter_lowering
 from xpr.primitives.windows import GatherScatterMode, ScatterDimensionNumbers
+from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import reference_eval, run_jaxpr
 from xpr.transforms.lower import lower_eqns
 from xpr.transforms.stage import stage
@@ -138,6 +139,7 @@ def _staged_for(func: Callable[[Any], Any], dtype: np.dtype) -> Jaxpr:
     return kept[dtype]
 
 
+@boundary
 def scatter_apply(
     operand: Any,
     scatter_indices: Any,

@@ -16,14 +16,16 @@ import numpy as np
 
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.backend.stablehlo import Builder, Value
+from xpr.control.check_errors import first_failed
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import NamedAxis, axes_in_scope
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.interpreter import NamedAxis, axes_in_scope, context
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.primitives.collectives import psum_p
 from xpr.primitives.elementwise import div
 from xpr.primitives.shapes import reshape
 from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.dce import smaller_call
 from xpr.transforms.evaluate import reference_eval, run_operation
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
@@ -57,13 +59,22 @@ class Place:
         named = [name for entry in spec for name in axes_of(entry)]
         return tuple(name for name in self.axes if name not in named)
 
+    def cut(self, spec: Spec) -> frozenset[Any]:
+        """The axes along which devices have different parts."""
+        return frozenset(self.axes) - set(self.uncut(spec))
+
+    @property
+    def sizes(self) -> dict[Any, int]:
+        """The sizes of the axes."""
+        return {name: self.mesh.shape[name] for name in self.axes}
+
     def copies(self, spec: Spec) -> int:
         """How many devices have the same part."""
         return math.prod([self.mesh.shape[name] for name in self.uncut(spec)])
 
-    def in_scope(self) -> axes_in_scope:
-        """Lets collectives name the axes."""
-        return axes_in_scope(*[NamedAxis(name, self.mesh.shape[name]) for name in self.axes])
+    def in_scope(self, checked: bool = False) -> axes_in_scope:
+        """Lets collectives name the axes; `checked` is for the user's function, see `NamedAxis`."""
+        return axes_in_scope(*[NamedAxis(name, self.mesh.shape[name], checked) for name in self.axes])
 
     def of_each(self) -> PartitionSpec:
         """The spec of what differs from device to device, along a leading axis that is made for it."""
@@ -297,19 +308,52 @@ def _batch_named(
     name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, *, jaxpr: Jaxpr, in_specs: Specs,
     out_specs: Specs, **params: Any,
 ) -> Any:  # fmt: skip
-    """The batched jaxpr on every device, which has all rows of its part."""
+    """The batched jaxpr on every device, which has all rows of its part, or its part of the rows."""
     place = Place(**params)
+    along = tuple([axis for axis in axes_of(context.rows_along) if axis in place.axes])
     with place.in_scope():
-        closed, found = batch_jaxpr(jaxpr, size, tuple(dims), None if name in place.axes else name)
-    outs = place.bind(closed, values, list(map(_with_rows, in_specs, dims)), list(map(_with_rows, out_specs, found)))
-    return outs, found
+        rows = size // math.prod([place.sizes[axis] for axis in along])
+        closed, found = batch_jaxpr(jaxpr, rows, tuple(dims), None if name in place.axes else name)
+    ins, results = ([_with_rows(s, d, along) for s, d in zip(*each)] for each in ((in_specs, dims), (out_specs, found)))
+    return place.bind(closed, values, ins, results), found
 
 
-def _with_rows(spec: Spec, dim: int | None) -> Spec:
+def _with_rows(spec: Spec, dim: int | None, along: tuple[Any, ...]) -> Spec:
     if dim is None:
         return spec
     entries = [*spec, *[None] * (dim - len(spec))]
-    return PartitionSpec(*entries[:dim], None, *entries[dim:])
+    return PartitionSpec(*entries[:dim], along or None, *entries[dim:])
+
+
+def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    """The part of the jaxpr that the used results need, on every device."""
+    params = eqn.params
+    smaller, inputs = smaller_call(params["jaxpr"], used)
+    specs = {
+        "in_specs": tuple(_those(params["in_specs"], inputs)),
+        "out_specs": tuple(_those(params["out_specs"], used)),
+    }
+    return eqn.replace(
+        invars=_those(eqn.invars, inputs),
+        outvars=_those(eqn.outvars, used),
+        params={**params, **specs, "jaxpr": smaller},
+    )
+
+
+def _threaded(
+    state: Sequence[Any], thread: Any, values: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
+    **params: Any,
+) -> Any:  # fmt: skip
+    """Each device has the state; afterwards it is that of the first one which failed."""
+    place, n, rest = Place(**params), len(state), len(out_specs)
+    with place.in_scope():
+        threaded = thread(jaxpr)
+        turned = threaded.replace(outvars=[*threaded.outvars[n:], *threaded.outvars[:n]])
+        made = ClosedJaxpr(_with_leading_axes(turned, outs_from=rest))
+    outs = place.bind(
+        made, [*state, *values], [*[PartitionSpec()] * n, *in_specs], [*out_specs, *[place.of_each()] * n]
+    )
+    return first_failed(outs[rest:]), outs[:rest]
 
 
 shard_map_p = register(
@@ -324,6 +368,8 @@ shard_map_p = register(
         linearize=_linearize,
         batch_named=_batch_named,
         evaluate=lambda args, params: run_operation(shard_map_p, args, params),
+        dce=_dce,
+        threaded=_threaded,
         mesh=_mesh,
         multiple_results=True,
         call=True,

@@ -9,7 +9,9 @@ from xpr import tree
 from xpr.backend.array import Array
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
 from xpr.backend.stablehlo import Builder, Value
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive, register
 from xpr.transforms.flat import as_array
 from xpr.transforms.partition import moved
@@ -31,10 +33,11 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, sharding: NamedShar
 
 
 def _batch(size: int, values: Sequence[Any], dims: Sequence[int], *, sharding: NamedSharding) -> Any:
-    """Along the mapped axis the compiler cuts as it likes."""
+    """Along the mapped axis the compiler cuts as it likes, unless vmap was told along which axes of the mesh."""
     (x,), (dim,) = values, dims
     ndim = aval_of(x).ndim - 1
-    return [constrain(x, sharding.with_rows(dim, ndim, PartitionSpec.UNCONSTRAINED))], [dim]
+    along = context.rows_along or PartitionSpec.UNCONSTRAINED
+    return [constrain(x, sharding.with_rows(dim, ndim, along))], [dim]
 
 
 def _mesh(*, sharding: NamedSharding) -> Mesh:
@@ -73,9 +76,10 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Args:
       x: a pytree of arrays.
-      shardings: a `NamedSharding`, or a pytree prefix of `x` of those and None, which leaves an array as it is.
+      shardings: a `NamedSharding`, or a pytree prefix of `x` of those and None, which leaves an array as it is. Inside
+        `set_mesh(mesh)` a `PartitionSpec` will do.
     Raises:
-      TypeError: what is given is no NamedSharding.
+      TypeError: what is given is no sharding, or a spec where no mesh is current.
       ValueError: an axis of an array can't be cut into equal parts; the message names the array and the spec.
 
     >>> import xpr, xpr.numpy as jnp
@@ -95,20 +99,41 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     return tree.unflatten(structure, outs)
 
 
-def flatten_shardings(function: str, shardings: Any, structure: Any) -> list[NamedSharding | None]:
+def flatten_shardings(
+    function: str, shardings: Any, structure: Any, name: str = "shardings"
+) -> list[NamedSharding | None]:
     """A sharding, or None, for each leaf of a structure.
 
     Raises:
       TypeError: something else is among them.
     """
-    if shardings is None or isinstance(shardings, NamedSharding):
-        return [shardings] * structure.num_leaves
-    found = tree.flatten_prefix(shardings, structure, f"{function} shardings", is_leaf=_is_entry)
-    for each in found:
-        if each is not None and not isinstance(each, NamedSharding):
-            hint = "; write NamedSharding(mesh, spec)" if isinstance(each, PartitionSpec) else ""
-            raise TypeError(f"{function}: {each!r} is no NamedSharding{hint}.")
-    return found
+    if shardings is None:
+        return [None] * structure.num_leaves
+    if isinstance(shardings, (NamedSharding, PartitionSpec)):
+        return [sharding_of(function, shardings)] * structure.num_leaves
+    found = tree.flatten_prefix(shardings, structure, name, _is_entry, function)
+    return [each if each is None else sharding_of(function, each) for each in found]
+
+
+def sharding_of(function: str, given: Any) -> NamedSharding:
+    """A sharding as it is; a spec as one over the current mesh.
+
+    Raises:
+      TypeError: it is neither, or no mesh is current.
+    """
+    if isinstance(given, NamedSharding):
+        return given
+    if not isinstance(given, PartitionSpec):
+        raise TypeError(f"{function}: {given!r} is no NamedSharding.")
+    if settings.mesh is None:
+        raise TypeError(
+            f"{function}: {given!r} is no NamedSharding, and no mesh is current; write NamedSharding(mesh, spec), or "
+            "call it in `with xpr.set_mesh(mesh)`."
+        )
+    return NamedSharding(settings.mesh, given)
+
+
+reshard = with_sharding_constraint
 
 
 def _is_entry(x: Any) -> bool:

@@ -38,6 +38,27 @@ class Body:
         return self.closed.out_avals
 
 
+class Step:
+    """A loop's function that was made of the user's, of which messages speak, and by which it is remembered.
+
+    Args:
+      what: what the user calls the loop.
+      fun: the user's function, all that `step` depends on.
+      step: the loop's function.
+      arguments: given the arguments of `step`, those of `fun`.
+    """
+
+    __slots__ = ("__wrapped__", "arguments", "step", "what")
+
+    def __init__(
+        self, what: str, fun: Callable[..., Any], step: Callable[..., Any], arguments: Callable[..., Sequence[Any]]
+    ):
+        self.what, self.__wrapped__, self.step, self.arguments = what, fun, step, arguments
+
+    def __call__(self, *args: Any) -> Any:
+        return self.step(*args)
+
+
 def trace_body(
     fun: Callable[..., Any],
     in_tree: Any,
@@ -61,7 +82,8 @@ def trace_body(
     """
     if not callable(fun):
         raise TypeError(f"{verb.split()[-1]}: {verb} must be a function, and is {fun!r}.")
-    owner = fun if owner is None else owner
+    if owner is None:
+        owner = fun.__wrapped__ if type(fun) is Step else fun
     key = (in_tree, tuple(avals), verb, static, settings.trace_key, context.axes)
     known, closure = _known(owner, key)
     staged = known.get(key) if known is not None else None
@@ -69,8 +91,12 @@ def trace_body(
         return Body(fun, staged.closed, staged.out_tree)
 
     def names() -> list[str]:
-        args, kwargs = tree.unflatten(in_tree, [0] * in_tree.num_leaves)
-        return argument_names(fun, args, kwargs)
+        args, kwargs = tree.unflatten(in_tree, range(in_tree.num_leaves))
+        if type(fun) is not Step:
+            return argument_names(owner, args, kwargs)
+        own = fun.arguments(*args)
+        of_leaf = dict(zip(tree.leaves(own), argument_names(owner, own, {})))
+        return [of_leaf.get(i, "") for i in range(in_tree.num_leaves)]
 
     flat = FlatFunction(fun, in_tree)
     closed = stage(flat, avals, Signature(f"staged as {verb}", fun, names))

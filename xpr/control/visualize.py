@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from xpr.backend.array import Array
 from xpr.backend.sharding import Sharding
-from xpr.core.interpreter import Tracer
-
-
-def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -> None:
-    """Calls `callback` with the sharding of an array.
-
-    Raises:
-      TypeError: it is traced: how it lies is chosen when the program is compiled. Constrain it with
-        `lax.with_sharding_constraint`, or look at the results of the program.
-
-    >>> import xpr, xpr.numpy as jnp
-    >>> xpr.debug.inspect_array_sharding(jnp.ones(2), callback=lambda sharding: print(sharding.num_devices))
-    1
-    """
-    if not isinstance(value, Array):
-        what = "traced, and how it lies is chosen by the compiler" if isinstance(value, Tracer) else "no array of xpr"
-        raise TypeError(
-            f"inspect_array_sharding: the value is {what}. Look at the results of the program, or say how it is to lie "
-            "with lax.with_sharding_constraint."
-        )
-    callback(value.sharding)
+from xpr.control.inspect_sharding import inspect_array_sharding
+from xpr.core.avals import aval_of
 
 
 def visualize_sharding(shape: tuple[int, ...], sharding: Sharding) -> None:
@@ -43,8 +22,7 @@ def visualize_sharding(shape: tuple[int, ...], sharding: Sharding) -> None:
     | CPU 0 |
     +-------+
     """
-    if len(shape) not in (1, 2):
-        raise ValueError(f"visualize_sharding: arrays of one or two axes can be shown, not of shape {shape}.")
+    _check_ndim(shape)
     cells: dict[tuple[int, int], list[int]] = {}
     for device, index in zip(sharding.devices, sharding.indices(shape)):
         starts = [part.indices(n)[0] for part, n in zip(index, shape)]
@@ -56,6 +34,11 @@ def visualize_sharding(shape: tuple[int, ...], sharding: Sharding) -> None:
     print(_table(texts))
 
 
+def _check_ndim(shape: tuple[int, ...]) -> None:
+    if len(shape) not in (1, 2):
+        raise ValueError(f"visualize_sharding: arrays of one or two axes can be shown, not of shape {shape}.")
+
+
 def _table(texts: list[list[str]]) -> str:
     wide = max(len(text) for row in texts for text in row)
     rule = "+" + "+".join(["-" * (wide + 2)] * len(texts[0])) + "+"
@@ -64,10 +47,10 @@ def _table(texts: list[list[str]]) -> str:
 
 
 def visualize_array_sharding(array: Any) -> None:
-    """Prints which devices hold which part of an array of one or two axes.
+    """Prints which devices hold which part of an array of one or two axes; see `inspect_array_sharding`.
 
     Raises:
-      TypeError: it is traced.
+      TypeError: it is no array.
       ValueError: it has another number of axes.
 
     >>> import xpr, xpr.numpy as jnp
@@ -76,4 +59,6 @@ def visualize_array_sharding(array: Any) -> None:
     | CPU 0 |
     +-------+
     """
-    inspect_array_sharding(array, callback=lambda sharding: visualize_sharding(array.aval.shape, sharding))
+    shape = aval_of(array).shape
+    _check_ndim(shape)
+    inspect_array_sharding(array, callback=lambda sharding: visualize_sharding(shape, sharding))

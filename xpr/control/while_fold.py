@@ -330,6 +330,12 @@ def _of_equal_strides(size: int, fold: Fold, at: Fold) -> tuple[Fold, Fold]:
     return changed, Fold.of([None, 0, *at.consts, *store_dims, *at.state], **fold.params)
 
 
+def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
+    """Itself without checks: the steps that it takes again were checked when they were taken first."""
+    without = {name: thread.without(params[name]) for name in ("forward", "step")}
+    return state, while_fold_p.bind(*values, **{**params, **without})
+
+
 while_fold_p = register(
     Primitive(
         "while_fold",
@@ -342,6 +348,7 @@ while_fold_p = register(
         batch_named=_batch_named,
         linearize=_linearize,
         evaluate=lambda args, params: run_operation(while_fold_p, args, params),
+        threaded=_threaded,
         multiple_results=True,
         call=True,
     )

@@ -8,14 +8,16 @@ from typing import Any
 from xpr import tree
 from xpr.config import settings
 from xpr.control.scan_function import check_carry_structure, check_carry_types, promote_weak
-from xpr.control.tracing import Body, trace_body, where_defined
+from xpr.control.tracing import Body, Step, trace_body, where_defined
 from xpr.control.while_loop import Loop, bind_while
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.dtypes import bool_
 from xpr.errors import ConcretizationTypeError
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF
 
 
+@boundary
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
     """Takes steps for as long as a predicate of the carry holds, as one operation.
 
@@ -68,15 +70,16 @@ def _typed_body(
     body_fun: Callable[..., Any], carry: Sequence[Any], in_tree: Any, args_tree: Any
 ) -> tuple[Body, Sequence[Any]]:
     """The body, staged for a carry whose types it keeps, and that carry, weakly typed parts of which are promoted."""
+    what = body_fun.what if type(body_fun) is Step else "while_loop"
     while True:
         avals = [aval_of(x) for x in carry]
-        body = trace_body(body_fun, args_tree, avals, "the body of a while_loop")
-        check_carry_structure("while_loop", in_tree, body, body.out_tree)
+        body = trace_body(body_fun, args_tree, avals, f"the body of a {what}")
+        check_carry_structure(what, in_tree, body, body.out_tree)
         promoted = promote_weak(carry, avals, body.out_avals)
         if promoted is None:
             break
         carry = promoted
-    check_carry_types("while_loop", in_tree, avals, body.out_avals, body_fun)
+    check_carry_types(what, in_tree, avals, body.out_avals, body_fun)
     return body, carry
 
 

@@ -92,10 +92,15 @@ def bind_while(loop: Loop) -> list[Any]:
     return while_p.bind(*loop.operands, **loop.params)
 
 
-def repeat(going: Callable[..., Any], step: Callable[..., Sequence[Any]], carry: Sequence[Any]) -> list[Any]:
-    """A `while` of Python functions of flat arrays, which may close over others."""
+def flat_loop(going: Callable[..., Any], step: Callable[..., Sequence[Any]], carry: Sequence[Any]) -> Loop:
+    """A loop of Python functions of flat arrays, which may close over others."""
     avals = [aval_of(x) for x in carry]
-    return bind_while(Loop.closed(stage(lambda *xs: [going(*xs)], avals), stage(step, avals), carry))
+    return Loop.closed(stage(lambda *xs: [going(*xs)], avals), stage(step, avals), carry)
+
+
+def repeat(going: Callable[..., Any], step: Callable[..., Sequence[Any]], carry: Sequence[Any]) -> list[Any]:
+    """Applies such a loop."""
+    return bind_while(flat_loop(going, step, carry))
 
 
 # -- What it means, and what it becomes.
@@ -331,8 +336,9 @@ def _split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], lis
 # -- threaded: a loop that carries the state, and what its predicate says of the carry, which may change the state.
 
 
-def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
-    loop, n = Loop.of(values, **params), len(state)
+def with_state(state: Sequence[Any], thread: Any, loop: Loop) -> Loop:
+    """The loop whose carry is whether it goes on, the state, and the carry."""
+    n = len(state)
     cond, body = thread(loop.cond), thread(loop.body)
 
     def ask(state: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
@@ -343,8 +349,12 @@ def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params
         outs = eval_jaxpr(body, (), *carried[:n], *loop.body_consts, *carried[n:])
         return ask(outs[:n], outs[n:])
 
-    outs = repeat(lambda more, *_: more, step, ask(state, loop.carry))[1:]
-    return outs[:n], outs[n:]
+    return flat_loop(lambda more, *_: more, step, ask(state, loop.carry))
+
+
+def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
+    outs = bind_while(with_state(state, thread, Loop.of(values, **params)))[1:]
+    return outs[: len(state)], outs[len(state) :]
 
 
 while_p = register(

@@ -16,7 +16,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.control.activity import Flags, picked, settle, spread
 from xpr.control.while_checkpoints import ONE, ZERO, exponent_at, number_of_slots, run_and_save, slot_for, write
 from xpr.control.while_fold import COUNT, Fold, bind_fold
-from xpr.control.while_loop import Loop, bind_while, loop_abstract, map_loop, while_p, with_tangents
+from xpr.control.while_loop import Loop, bind_while, loop_abstract, map_loop, while_p, with_state, with_tangents
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -349,6 +349,15 @@ def _saving_step(part: _Tangents, n_consts: int, slots: int, written: Sequence[b
     return step.memo[key]
 
 
+def _saving_threaded(
+    state: Sequence[Any], thread: Any, values: Sequence[Any], *, slots: int, saved: Flags, **params: Any
+) -> Any:
+    """The run of the loop that carries the state too, which is not saved."""
+    n = len(state)
+    outs = bind_saving(with_state(state, thread, Loop.of(values, **params)), slots, (*(False,) * (n + 1), *saved))[1:]
+    return outs[:n], outs[n:]
+
+
 while_saving_p = register(
     Primitive(
         "while_saving",
@@ -361,6 +370,7 @@ while_saving_p = register(
         batch_named=_saving_batch,
         linearize=_saving_linearize,
         evaluate=lambda args, params: run_operation(while_saving_p, args, params),
+        threaded=_saving_threaded,
         multiple_results=True,
         call=True,
     )

@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import devices as platforms
+from xpr.backend.mesh import devices_of_names
 from xpr.backend.sharding import Mesh, PartitionSpec
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Builder, Value
+from xpr.control.check_errors import first_failed
 from xpr.core.avals import ShapedArray, Zero
 from xpr.core.interpreter import NamedAxis, axes_in_scope
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.primitives.elementwise import div
 from xpr.primitives.shapes import reduce_sum
 from xpr.transforms.batch import batch_jaxpr, row_aval
+from xpr.transforms.dce import smaller_call
 from xpr.transforms.evaluate import operation_jaxpr, reference_eval, run_operation
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
@@ -91,7 +94,7 @@ def pmap_mesh(*, axis_name: Any, axis_size: int, name: str, backend: Any, device
     Raises:
       ValueError: there are fewer of them than rows.
     """
-    found = platforms.local_devices(backend=backend) if devices is None else list(devices)
+    found = platforms.local_devices(backend=backend) if devices is None else devices_of_names(devices)
     if len(found) < axis_size:
         more = (
             f"set their number before first use, with config.update('num_cpu_devices', {axis_size}) or "
@@ -197,7 +200,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: Jaxpr, 
     return results[:n], with_zeros(results[n:], out_active, avals)
 
 
-def _those(axes: Axes, chosen: Sequence[bool]) -> list[int | None]:
+def _those(axes: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
     return [axis for axis, wanted in zip(axes, chosen) if wanted]
 
 
@@ -282,6 +285,31 @@ def pmap_program(args: Sequence[Any], params: dict[str, Any]) -> PartitionedExec
     return program_for(operation_jaxpr(xla_pmap_p, args, params), args, "xla_pmap", pmap_mesh(**params))
 
 
+def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    """Maps the part of the jaxpr that the used results need."""
+    params = eqn.params
+    smaller, inputs = smaller_call(params["call_jaxpr"], used)
+    kept = {key: tuple(_those(params[key], inputs)) for key in ("in_axes", "donated_invars")}
+    return eqn.replace(
+        invars=_those(eqn.invars, inputs),
+        outvars=_those(eqn.outvars, used),
+        params={
+            **params, **kept, "call_jaxpr": smaller, "out_axes": tuple(_those(params["out_axes"], used)),
+            "global_arg_shapes": params["global_arg_shapes"][: len(smaller.invars)],
+        },
+    )  # fmt: skip
+
+
+def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], *, call_jaxpr: Jaxpr, **params: Any) -> Any:
+    """Each device has the state; afterwards it is that of the first one which failed."""
+    n = len(state)
+    with _in_scope(params):
+        jaxpr = thread(call_jaxpr)
+    axes, out_axes = [*[None] * n, *params["in_axes"]], [*[0] * n, *params["out_axes"]]
+    outs = xla_pmap_p.bind(*state, *values, **pmap_params(jaxpr, axes, out_axes, **_kept(params)))
+    return first_failed(outs[:n]), outs[n:]
+
+
 xla_pmap_p = register(
     Primitive(
         "xla_pmap",
@@ -294,6 +322,8 @@ xla_pmap_p = register(
         linearize=_linearize,
         batch_named=_batch_named,
         evaluate=_evaluate,
+        dce=_dce,
+        threaded=_threaded,
         mesh=pmap_mesh,
         multiple_results=True,
         call=True,

@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr.core import printer
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, subjaxprs, unitvar
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, given_jaxpr, subjaxprs, unitvar
 from xpr.core.source import summarize, text_of
 from xpr.errors import JaxprTypeError
 
@@ -22,7 +22,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     >>> import xpr
     >>> xpr.core.check_jaxpr(xpr.make_jaxpr(lambda x: x * x)(3.0))
     """
-    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    inner = given_jaxpr("check_jaxpr", jaxpr)
     bound: set[Var] = {unitvar}
     for var in [*inner.constvars, *inner.invars]:
         _bind(var, bound, inner, None)

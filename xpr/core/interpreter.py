@@ -59,6 +59,7 @@ class _Context(threading.local):
 
     trace: Trace  # set on the class by the evaluator, which is the bottom of every thread's stack
     axes: tuple[NamedAxis, ...] = ()  # the mapped axes in scope, innermost last
+    rows_along: Any = None  # the axes of a mesh along which the rows that a batch rule maps are to be cut
     source: source.Source | None = None  # the line that new equations come from, where an old equation is worked on
 
 
@@ -101,18 +102,23 @@ class at_the_bottom:
 
 
 class NamedAxis:
-    """A mapped axis that collectives can name: its name and its size."""
+    """A mapped axis that collectives can name: its name and its size.
 
-    __slots__ = ("name", "size")
+    `checked`: what does not differ along it counts once in derivatives, see control/copies.py.
+    """
 
-    def __init__(self, name: Any, size: int):
-        self.name, self.size = name, size
+    __slots__ = ("name", "size", "checked")
+
+    def __init__(self, name: Any, size: int, checked: bool = False):
+        self.name, self.size, self.checked = name, size, checked
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NamedAxis) and (self.name, self.size) == (other.name, other.size)
+        return isinstance(other, NamedAxis) and (self.name, self.size, self.checked) == (
+            other.name, other.size, other.checked,
+        )  # fmt: skip
 
     def __hash__(self) -> int:
-        return hash((self.name, self.size))
+        return hash((self.name, self.size, self.checked))
 
 
 class axes_in_scope:

@@ -9,15 +9,16 @@ transformations keep what they derived from it (its jvp, its compiled form), so 
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive
-from xpr.core.source import Source, saved
+from xpr.core.source import Source, describe_function, saved, summarize
 from xpr.dtypes import float0
 
 
@@ -114,17 +115,40 @@ class JaxprEqn:
 
     def replace(self, **changes: Any) -> JaxprEqn:
         """A copy with some of invars, outvars, primitive, params and source changed."""
-        return _replaced(self, changes)
+        return _replaced(self, changes, JaxprEqn.__slots__)
 
     def __repr__(self) -> str:
         return _printer["eqn"](self)
 
     def __reduce__(self) -> Any:
+        for name, value in self.params.items():
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if callable(item) and not isinstance(item, type):
+                    _check_pickles(self, name, item)
         return JaxprEqn, (self.invars, self.outvars, self.primitive, self.params, saved(self.source))
+
+    def __copy__(self) -> JaxprEqn:
+        return self.replace()
 
     def __deepcopy__(self, memo: Any) -> JaxprEqn:
         eqn = with_subjaxprs(self, lambda inner: copy.deepcopy(inner, memo))  # other parameters don't change
         return eqn.replace(invars=copy.deepcopy(self.invars, memo), outvars=copy.deepcopy(self.outvars, memo))
+
+
+def _check_pickles(eqn: JaxprEqn, name: str, function: Any) -> None:
+    """Raises:
+    PicklingError: pickle has no name for a function among the parameters.
+    """
+    try:
+        pickle.dumps(function)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        called = getattr(function, "__name__", type(function).__name__)
+        raise pickle.PicklingError(
+            f"This jaxpr holds a Python function that can't be pickled ({error}).\n"
+            f"  it is the parameter {name}=<function {called}> of {eqn.primitive.name}, from {summarize(eqn.source)}\n"
+            "  xpr.jaxpr.dumps saves the program with a hole in the function's place, which "
+            f"xpr.jaxpr.loads(text, functions={{{called!r}: ...}}) fills."
+        ) from None
 
 
 class Jaxpr:
@@ -149,7 +173,7 @@ class Jaxpr:
 
     def replace(self, **changes: Any) -> Jaxpr:
         """A copy with some of constvars, invars, outvars and eqns changed."""
-        return _replaced(self, changes, without=("memo",))
+        return _replaced(self, changes, Jaxpr.__slots__[:4])
 
     def __repr__(self) -> str:
         return _printer["jaxpr"](self)
@@ -196,7 +220,7 @@ class ClosedJaxpr:
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
         """A copy with jaxpr or consts changed."""
-        return _replaced(self, changes)
+        return _replaced(self, changes, ClosedJaxpr.__slots__[:2])
 
     def __repr__(self) -> str:
         return repr(self.jaxpr)
@@ -214,12 +238,46 @@ class ClosedJaxpr:
 _printer: dict[str, Callable[..., str]] = {}  # filled by core/printer.py, which stands on this file
 
 
-def _replaced(record: Any, changes: dict[str, Any], without: tuple[str, ...] = ()) -> Any:
-    fields = [name for name in type(record).__slots__ if not name.startswith("__") and name not in without]
-    unknown = set(changes) - set(fields)
-    if unknown:
-        raise TypeError(f"{type(record).__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(fields)}.")
-    return type(record)(**{name: changes.get(name, getattr(record, name)) for name in fields})
+def _replaced(record: Any, changes: dict[str, Any], fields: tuple[str, ...]) -> Any:
+    if not changes.keys() <= set(fields):
+        unknown = ", ".join(sorted(set(changes) - set(fields)))
+        raise TypeError(f"{type(record).__name__} has no {unknown}; it has {', '.join(fields)}.")
+    return type(record)(*[changes[name] if name in changes else getattr(record, name) for name in fields])
+
+
+# -- What users hand over
+
+
+def given_jaxpr(verb: str, given: Any) -> Jaxpr:
+    """The jaxpr of a program that was given to `verb`, closed or not.
+
+    Raises:
+      TypeError: it is no jaxpr.
+    """
+    if isinstance(given, ClosedJaxpr):
+        return given.jaxpr
+    if isinstance(given, Jaxpr):
+        return given
+    what = f"the function {describe_function(given)}" if callable(given) else describe(given)
+    raise TypeError(f"{verb} takes a jaxpr, and got {what}. xpr.make_jaxpr(f)(*args) gives the jaxpr of a function f.")
+
+
+def given_program(verb: str, given: Any) -> ClosedJaxpr:
+    """A program that was given to `verb`, closed; a jaxpr without constants is closed over none.
+
+    Raises:
+      TypeError: it is no jaxpr, or one with constants that have no values.
+    """
+    if isinstance(given, ClosedJaxpr):
+        return given
+    jaxpr = given_jaxpr(verb, given)
+    if jaxpr.constvars:
+        types = ", ".join(v.aval.str_short() for v in jaxpr.constvars)
+        raise TypeError(
+            f"{verb} takes a jaxpr with its constants, and got one that needs values of types {types}. "
+            "Close it: xpr.core.ClosedJaxpr(jaxpr, consts)."
+        )
+    return ClosedJaxpr(jaxpr)
 
 
 # -- Evaluating
@@ -274,15 +332,54 @@ def make_literal(value: Any, aval: ShapedArray) -> Literal:
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     """The Python function that runs a closed jaxpr: flat arguments in, a list of results out.
 
+    Raises:
+      TypeError: `closed` is no jaxpr; when called, arguments have other shapes or dtypes than the program's, or their
+        number differs.
+
     >>> import xpr
     >>> xpr.core.jaxpr_as_fun(xpr.make_jaxpr(lambda x: 2 * x)(1.0))(3.0)
     [Array(6., dtype=float32, weak_type=True)]
     """
 
+    program = given_program("jaxpr_as_fun", closed)
+    jaxpr, wanted = program.jaxpr, program.in_avals
+
     def run(*args: Any) -> list[Any]:
-        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+        if len(args) != len(wanted) or not all(map(_fits, args, wanted)):
+            raise _other_arguments(args, wanted)
+        return eval_jaxpr(jaxpr, program.consts, *args)
 
     return run
+
+
+def _fits(value: Any, wanted: ShapedArray) -> bool:
+    try:
+        aval = aval_of(value)
+    except TypeError:
+        return False
+    return aval is wanted or (aval.shape == wanted.shape and aval.dtype == wanted.dtype)
+
+
+def _other_arguments(args: Sequence[Any], wanted: Sequence[ShapedArray]) -> TypeError:
+    lines = []
+    for i in range(max(len(args), len(wanted))):
+        if i >= len(args) or i >= len(wanted) or not _fits(args[i], wanted[i]):
+            takes = wanted[i].str_short() if i < len(wanted) else "nothing"
+            lines.append(
+                f"  argument {i}   takes {takes:12} given {_type_text(args[i]) if i < len(args) else 'nothing'}"
+            )
+    return TypeError(
+        "jaxpr_as_fun: the arguments differ from those of the program.\n"
+        + "\n".join(lines)
+        + "\n  Convert them, or trace the function anew for such arguments: xpr.make_jaxpr(f)(*args)."
+    )
+
+
+def _type_text(x: Any) -> str:
+    try:
+        return aval_of(x).str_short()
+    except TypeError:
+        return describe(x)
 
 
 # -- Walking
@@ -290,7 +387,12 @@ def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
 
 def subjaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
     """The jaxprs among an equation's parameters, in the order they are printed."""
-    for _, value in sorted(eqn.params.items()):
+    params = eqn.params
+    for name in sorted(params):
+        value = params[name]
+        if type(value) is Jaxpr:
+            yield value
+            continue
         for item in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(item, Jaxpr):
                 yield item
@@ -304,23 +406,35 @@ def with_subjaxprs(eqn: JaxprEqn, change: Callable[[Jaxpr], Jaxpr]) -> JaxprEqn:
     What `change` gives for a jaxpr is best remembered with it: a function that is called twice then stays one.
     """
 
-    def changed(value: Any) -> Any:
-        if isinstance(value, Jaxpr):
-            return change(value)
-        if isinstance(value, ClosedJaxpr):
-            inner = change(value.jaxpr)
-            return value if inner is value.jaxpr else ClosedJaxpr(inner, value.consts)
-        if isinstance(value, (tuple, list)) and any(isinstance(x, (Jaxpr, ClosedJaxpr)) for x in value):
-            items = list(map(changed, value))
-            if all(a is b for a, b in zip(items, value)):
-                return value
-            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-        return value
-
-    params = {name: changed(value) for name, value in eqn.params.items()}
-    if all(params[name] is value for name, value in eqn.params.items()):
+    changes = {}
+    for name, value in eqn.params.items():
+        kind = type(value)
+        if kind is Jaxpr:
+            new: Any = change(value)
+        elif kind is ClosedJaxpr or isinstance(value, (tuple, list)):
+            new = _changed(value, change)
+        else:
+            continue
+        if new is not value:
+            changes[name] = new
+    if not changes:
         return eqn
-    return eqn.replace(params=params)
+    return JaxprEqn(eqn.invars, eqn.outvars, eqn.primitive, {**eqn.params, **changes}, eqn.source)
+
+
+def _changed(value: Any, change: Callable[[Jaxpr], Jaxpr]) -> Any:
+    """A parameter with the jaxprs in it changed."""
+    if type(value) is Jaxpr:
+        return change(value)
+    if type(value) is ClosedJaxpr:
+        inner = change(value.jaxpr)
+        return value if inner is value.jaxpr else ClosedJaxpr(inner, value.consts)
+    if not isinstance(value, (tuple, list)) or not any(type(x) in (Jaxpr, ClosedJaxpr) for x in value):
+        return value
+    items = [_changed(x, change) for x in value]
+    if all(a is b for a, b in zip(items, value)):
+        return value
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
 
 
 def effects(jaxpr: Jaxpr) -> frozenset[str]:

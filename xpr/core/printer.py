@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core import jaxpr as language
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var
+from xpr.core.avals import describe
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, given_jaxpr
 from xpr.core.layout import Break, Comment, Group, Nest, Styled, layout, separated
 from xpr.core.literals import literal_text
 from xpr.core.parameters import is_named_tuple, parameter_text, primitive_text
@@ -175,7 +176,9 @@ def pformat(
           c = mul b 2.0
       in (c,) }
     """
-    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    inner = given_jaxpr("pformat", jaxpr)
+    if width is not None and not isinstance(width, (int, float)):
+        raise TypeError(f"pformat: width is a number of columns, and is {describe(width)}.")
     if not types:
         return untyped_text(inner, _Names, _line if source else None)
     writer = _Writer(_all_used(inner, set()), _colored if color else _plain, source)

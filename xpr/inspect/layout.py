@@ -2,8 +2,9 @@
 
 The method of Sugiyama, Tagawa and Toda (1981): boxes go to rows, by their longest path from above; the boxes of a row
 are ordered so that few arrows cross, by sweeps that put each at the mean of its neighbours; then they get places, close
-to their neighbours. An arrow over several rows holds a place free in each, unless it is so long that all such places
-together would be many more than the boxes: then it is drawn over what lies in between.
+to their neighbours. An arrow over several rows holds a place free in each, together with the others that start where it
+does, unless it is so long that all arrows would have many more points than there are boxes: then it is drawn over what
+lies in between.
 
 Every step is linear, or n log n, in boxes and arrows.
 """
@@ -11,7 +12,6 @@ Every step is linear, or n log n, in boxes and arrows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 GAP = 16.0  # between two boxes of a row
@@ -62,9 +62,13 @@ class _Drawing:
         self.row = _rows(len(widths), arrows)
         self.above: list[list[int]] = [[] for _ in widths]
         self.below: list[list[int]] = [[] for _ in widths]
+        self.trunks: dict[int, list[int]] = {}  # by the box where arrows start: the places that they hold together
         self.places: list[list[int]] = []  # of each arrow
         for (start, end), held in zip(arrows, self._held()):
             self.places.append(self._hold_places(start, end) if held else [])
+            last = self.places[-1][-1] if self.places[-1] else start
+            self.below[last].append(end)
+            self.above[end].append(last)
         self.rows: list[list[int]] = [[] for _ in range(max(self.row) + 1)]
         for item, row in enumerate(self.row):
             self.rows[row].append(item)
@@ -82,18 +86,18 @@ class _Drawing:
         return [span <= longest for span in spans]
 
     def _hold_places(self, start: int, end: int) -> list[int]:
-        first = len(self.row)
-        between = range(self.row[start] + 1, self.row[end])
-        for row in between:
-            self.row.append(row)
+        """The places of an arrow; all that start at one box go down together, as far as they do."""
+        trunk = self.trunks.setdefault(start, [])
+        count = self.row[end] - self.row[start] - 1
+        while len(trunk) < count:
+            upper, place = trunk[-1] if trunk else start, len(self.row)
+            self.row.append(self.row[start] + len(trunk) + 1)
             self.widths.append(0.0)
-            self.above.append([])
+            self.above.append([upper])
             self.below.append([])
-        chain = [start, *range(first, len(self.row)), end]
-        for upper, lower in pairwise(chain):
-            self.below[upper].append(lower)
-            self.above[lower].append(upper)
-        return chain[1:-1]
+            self.below[upper].append(place)
+            trunk.append(place)
+        return trunk[:count]
 
     def order(self, downwards: bool) -> None:
         """Sorts each row by the mean position of what its boxes are joined with in the row before."""
@@ -162,38 +166,43 @@ class _Drawing:
         return paths
 
     def _ports(self, xs: list[float], at_end: bool) -> list[float]:
-        """Where each arrow meets its box: side by side, in the order of what is at their other ends."""
-        meeting: dict[int, list[int]] = {}
-        for arrow, ends in enumerate(self.arrows):
-            meeting.setdefault(ends[at_end], []).append(arrow)
+        """Where each arrow meets its box: side by side, in the order of what comes next; together, if that is one.
+
+        Those that are drawn over what lies in between leave together, too.
+        """
+        meeting: dict[int, dict[int, list[int]]] = {}  # by box, and by what comes next
+        over: dict[int, int] = {}
+        for arrow, (ends, places) in enumerate(zip(self.arrows, self.places)):
+            beyond = places[-at_end] if places else ends[not at_end]
+            if not at_end and not places and self.row[ends[1]] - self.row[ends[0]] > 1:
+                beyond = over.setdefault(ends[0], beyond)
+            meeting.setdefault(ends[at_end], {}).setdefault(beyond, []).append(arrow)
         ports = [0.0] * len(self.arrows)
-        beyond = [xs[places[-at_end] if places else ends[not at_end]] for places, ends in zip(self.places, self.arrows)]
-        for item, arrows in meeting.items():
-            if len(arrows) == 1:
-                ports[arrows[0]] = xs[item]
-                continue
-            arrows.sort(key=beyond.__getitem__)
-            step = min(9.0, self.widths[item] * 0.8 / len(arrows))
-            left = xs[item] - step * (len(arrows) - 1) / 2
-            for index, arrow in enumerate(arrows):
-                ports[arrow] = left + step * index
+        for item, groups in meeting.items():
+            step = min(9.0, self.widths[item] * 0.8 / len(groups))
+            left = xs[item] - step * (len(groups) - 1) / 2
+            for index, beyond in enumerate(sorted(groups, key=xs.__getitem__)):
+                for arrow in groups[beyond]:
+                    ports[arrow] = left + step * index
         return ports
 
 
 def _rows(boxes: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """A box is right below the lowest of those above it; one with none above is right above its first reader."""
-    ends: list[list[int]] = [[] for _ in range(boxes)]
+    """A box is right below the lowest of those above it; what is made of arguments alone is right above its reader."""
+    above: list[list[int]] = [[] for _ in range(boxes)]
+    below: list[list[int]] = [[] for _ in range(boxes)]
     for start, end in arrows:
-        ends[start].append(end)
+        above[end].append(start)
+        below[start].append(end)
     row = [0] * boxes
-    has_above = [False] * boxes
-    for box, below in enumerate(ends):
-        for end in below:
-            has_above[end] = True
-            row[end] = max(row[end], row[box] + 1)
-    for box, below in enumerate(ends):
-        if below and not has_above[box]:
-            row[box] = min([row[end] for end in below]) - 1
+    hangs = [True] * boxes  # from what is below alone: those above it have nobody else to read them, or nothing above
+    for box, starts in enumerate(above):
+        if starts:
+            row[box] = max([row[start] for start in starts]) + 1
+            hangs[box] = all(not above[start] or (hangs[start] and len(below[start]) == 1) for start in starts)
+    for box in reversed(range(boxes)):
+        if hangs[box] and below[box]:
+            row[box] = min([row[end] for end in below[box]]) - 1
     return row
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import NamedTuple
 
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, given_jaxpr
 from xpr.inspect.graph import BOX_HEIGHT, Arrow, Box, box_width, graph_of
 from xpr.inspect.layout import layered
 from xpr.inspect.tables import Tables
@@ -45,7 +45,7 @@ def to_svg(jaxpr: Jaxpr | ClosedJaxpr, depth: int = 1) -> str:
     >>> xpr.jaxpr.to_svg(xpr.make_jaxpr(jnp.sin)(1.0)).count("<rect")  # an argument, an equation, a result; the page
     4
     """
-    drawn = _draw(Tables(jaxpr), 0, depth)
+    drawn = _draw(Tables(given_jaxpr("to_svg", jaxpr)), 0, depth)
     width, height = drawn.width + 2 * _MARGIN, drawn.height + 2 * _MARGIN
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     style = f"<style>{_LIGHT}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>"

@@ -8,7 +8,7 @@ interpreters/carrying_control.py. All companions are zero where a value is const
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from xpr import dtypes
@@ -21,6 +21,7 @@ from xpr.transforms.stage import stage
 
 Companions = tuple[Any, ...]
 Flags = tuple[bool, ...]
+Given = bool | Flags  # of a value: whether it has companions, or which of them are arrays
 
 
 class CarryTracer(Tracer):
@@ -78,7 +79,6 @@ class CarryTrace(Trace):
         try:
             rule = self.control.get(primitive)
             if rule is not None:
-                companions = [c if c is None else self.arrays(c, x) for c, x in zip(companions, values)]
                 outs, found = rule(self, values, companions, params)
             else:
                 outs, found = self.apply(primitive, values, companions, params)
@@ -122,35 +122,56 @@ class Carried:
 
     __slots__ = ("active_outs", "closed")
 
-    def __init__(self, closed: ClosedJaxpr, active_outs: Flags):
+    def __init__(self, closed: ClosedJaxpr, active_outs: tuple[Any, ...]):
         self.closed, self.active_outs = closed, active_outs
 
 
-def carried_jaxpr(kind: CarryTrace, jaxpr: Jaxpr, active: Flags, forced: Flags = ()) -> Carried:
+def arrays_among(companions: Companions | None) -> Given:
+    """Which companions of a value are arrays, the others being symbolic zeros."""
+    return False if companions is None else tuple([c is not None for c in companions])
+
+
+def taken(kind: CarryTrace, aval: ShapedArray, flags: Given, arrays: Iterator[Any]) -> Companions | None:
+    """The companions of a value, from their arrays one after another."""
+    if not flags:
+        return None
+    return tuple([next(arrays) if flag else None for flag in _each(kind, aval, flags)])
+
+
+def _each(kind: CarryTrace, aval: ShapedArray, flags: Given) -> Flags:
+    return (bool(flags),) * len(kind.types(aval)) if isinstance(flags, bool) else flags
+
+
+def carried_jaxpr(
+    kind: CarryTrace, jaxpr: Jaxpr, active: Sequence[Given], forced: Flags = (), whole: bool = True
+) -> Carried:
     """What traces like `kind` make of a jaxpr without constants; remembered with it.
 
     Args:
-      active: which arguments have companions.
+      active: which arguments have companions, or which ones.
       forced: results that have companions in any case.
+      whole: whether all companions of active results are arrays; else `active_outs` says which are.
     """
-    key = (type(kind), kind.key, active, forced, context.axes)
+    key = (type(kind), kind.key, active, forced, whole, context.axes)
     if key not in jaxpr.memo:
         avals = jaxpr.in_avals
-        found: list[Flags] = []
+        found: list[tuple[Given, ...]] = []
 
         def run(*args: Any) -> list[Any]:
-            values, given = args[: len(avals)], iter(args[len(avals) :])
-            companions = [tuple(next(given) for _ in kind.types(a)) if flag else None for a, flag in zip(avals, active)]
+            values, arrays = args[: len(avals)], iter(args[len(avals) :])
+            companions = [taken(kind, a, flags, arrays) for a, flags in zip(avals, active)]
             trace = kind.again(context.trace)
             outs, own = carry_forward(trace, lambda *xs: eval_jaxpr(jaxpr, (), *xs), values, companions)
             if any(forced):
                 own = [
                     kind.zeros(v.aval) if must and c is None else c for v, c, must in zip(jaxpr.outvars, own, forced)
                 ]
-            found[:] = [tuple([c is not None for c in own])]
-            return [*outs, *(x for c, y in zip(own, outs) if c is not None for x in kind.arrays(c, y))]
+            if whole:
+                own = [c if c is None else kind.arrays(c, y) for c, y in zip(own, outs)]
+            found[:] = [tuple([c is not None if whole else arrays_among(c) for c in own])]
+            return [*outs, *(x for c in own if c is not None for x in c if x is not None)]
 
-        types = [t for a, flag in zip(avals, active) if flag for t in kind.types(a)]
+        types = [t for a, flags in zip(avals, active) for t, flag in zip(kind.types(a), _each(kind, a, flags)) if flag]
         closed = stage(run, [*avals, *types])
         jaxpr.memo[key] = Carried(closed, found[0])
     return jaxpr.memo[key]

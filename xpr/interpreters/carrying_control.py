@@ -1,8 +1,8 @@
-"""How companions go through operations that hold programs: calls, conditionals, loops, functions with rules.
+"""How companions go through operations that hold programs: calls, conditionals, loops.
 
 Each rule takes `(trace, values, companions, params)`, with the trace below current, and gives results and companions.
 It turns the programs into programs that carry companions too, and applies the same operation to those. Functions with
-rules of their own are carried through as the functions that they are.
+derivative rules of their own, and solutions of equations, are not among them: a trace applies their rules.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from xpr.control import custom_rules
 from xpr.control.activity import reached_outputs, settle, spread
 from xpr.control.checkpoint import checkpoint_p
 from xpr.control.cond import bind_cond, cond_p
-from xpr.control.custom_jvp import custom_jvp_call_p
-from xpr.control.custom_vjp import custom_vjp_call_p
+from xpr.control.custom_lin import custom_lin_p
 from xpr.control.custom_vmap import custom_vmap_call_p
 from xpr.control.scan import bind_scan, scan_p
 from xpr.control.scan_layout import layout_of
@@ -27,7 +26,16 @@ from xpr.control.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
-from xpr.interpreters.carrying import CarryTrace, Companions, Flags, carried_jaxpr, carry_forward
+from xpr.interpreters.carrying import (
+    Carried,
+    CarryTrace,
+    Companions,
+    Flags,
+    arrays_among,
+    carried_jaxpr,
+    carry_forward,
+    taken,
+)
 from xpr.primitives.shapes import move_axis
 
 Given = Sequence[Companions | None]
@@ -39,13 +47,23 @@ def _active(companions: Given) -> Flags:
 
 def _flat(companions: Given) -> list[Any]:
     """The arrays of the companions that are there."""
-    return [x for c in companions if c is not None for x in c]
+    return [x for c in companions if c is not None for x in c if x is not None]
 
 
-def _grouped(trace: CarryTrace, arrays: Sequence[Any], active: Sequence[bool], avals: Sequence[ShapedArray]) -> Given:
+def _grouped(trace: CarryTrace, arrays: Sequence[Any], active: Sequence[Any], avals: Sequence[ShapedArray]) -> Given:
     """The companions of active values, from their arrays one after another."""
-    given = iter(arrays)
-    return [tuple(next(given) for _ in trace.types(a)) if flag else None for flag, a in zip(active, avals)]
+    rest = iter(arrays)
+    return [taken(trace, a, flags, rest) for flags, a in zip(active, avals)]
+
+
+def _whole(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule for companions that are all arrays."""
+
+    def for_any(trace: CarryTrace, values: Sequence[Any], companions: Given, params: dict[str, Any]) -> Any:
+        arrays = [c if c is None else trace.arrays(c, x) for c, x in zip(companions, values)]
+        return rule(trace, values, arrays, params)
+
+    return for_any
 
 
 def _required(trace: CarryTrace, values: Sequence[Any], companions: Given, flags: Flags) -> list[Any]:
@@ -53,12 +71,16 @@ def _required(trace: CarryTrace, values: Sequence[Any], companions: Given, flags
     return _flat([(c or trace.zeros(aval_of(x))) if flag else None for x, c, flag in zip(values, companions, flags)])
 
 
-# -- Calls
+# -- Calls: what is known to be zero stays so inside, and behind them
+
+
+def _carried(trace: CarryTrace, jaxpr: Jaxpr, companions: Given) -> Carried:
+    return carried_jaxpr(trace, jaxpr, tuple(map(arrays_among, companions)), whole=False)
 
 
 def _call(trace: CarryTrace, values: Sequence[Any], companions: Given, params: dict[str, Any]) -> Any:
     jaxpr = params["call_jaxpr"]
-    carried = carried_jaxpr(trace, jaxpr, _active(companions))
+    carried = _carried(trace, jaxpr, companions)
     results = call(carried.closed, [*values, *_flat(companions)], params["name"])
     n = len(jaxpr.outvars)
     return results[:n], _grouped(trace, results[n:], carried.active_outs, jaxpr.out_avals)
@@ -66,7 +88,7 @@ def _call(trace: CarryTrace, values: Sequence[Any], companions: Given, params: d
 
 def _checkpoint(trace: CarryTrace, values: Sequence[Any], companions: Given, params: dict[str, Any]) -> Any:
     jaxpr = params["jaxpr"]
-    carried = carried_jaxpr(trace, jaxpr, _active(companions))
+    carried = _carried(trace, jaxpr, companions)
     closed = carried.closed
     operands = [*closed.consts, *values, *_flat(companions)]
     results = checkpoint_p.bind(*operands, **{**params, "jaxpr": constvars_to_invars(closed)})
@@ -108,9 +130,15 @@ def _axes_of(
 
 
 def _function(trace: CarryTrace, values: Sequence[Any], companions: Given, params: dict[str, Any]) -> Any:
-    """Runs the function; its rule, which says something of other transformations, is left aside."""
+    """Runs the function; its rule, which says how it is mapped over rows, is left aside."""
     again = trace.again(trace.parent)  # type: ignore[arg-type]  # never the bottom
     return carry_forward(again, lambda *xs: custom_rules.apply(params["call_jaxpr"], xs), values, companions)
+
+
+def _forward_map(trace: CarryTrace, values: Sequence[Any], companions: Given, params: dict[str, Any]) -> Any:
+    """Runs what the operation does to tangents, the transpose of a custom_vjp function's `bwd`."""
+    again, push = trace.again(trace.parent), custom_lin_p.lower_as  # type: ignore[arg-type]  # never the bottom
+    return carry_forward(again, lambda *xs: push(*xs, **params), values, companions)  # type: ignore[misc]  # it has one
 
 
 # -- Conditionals
@@ -220,12 +248,11 @@ def _while(trace: CarryTrace, values: Sequence[Any], companions: Given, params: 
 RULES: dict[Any, Callable[..., Any]] = {
     xla_call_p: _call,
     checkpoint_p: _checkpoint,
-    custom_jvp_call_p: _function,
-    custom_vjp_call_p: _function,
     custom_vmap_call_p: _function,
-    cond_p: _cond,
-    scan_p: _scan,
-    while_p: _while,
-    xla_pmap_p: _pmap,
+    custom_lin_p: _forward_map,
+    cond_p: _whole(_cond),
+    scan_p: _whole(_scan),
+    while_p: _whole(_while),
+    xla_pmap_p: _whole(_pmap),
 }
 CarryTrace.control.update(RULES)

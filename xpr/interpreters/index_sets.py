@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+LARGEST = 1 << 29  # entries of all sets of an array, 4 GB
+
 
 class IndexSets:
     """`indices[starts[i]:starts[i + 1]]` is the set of entry i; `width` is the number of inputs."""
@@ -110,3 +112,43 @@ def joined(parts: Sequence[IndexSets]) -> IndexSets:
     """The entries of one array after those of another."""
     sizes = np.concatenate([each.sizes for each in parts])
     return IndexSets(_starts(sizes), np.concatenate([each.indices for each in parts]), parts[0].width)
+
+
+def components(parts: Sequence[IndexSets]) -> np.ndarray:
+    """For each input the least of those that it is joined with, by entries that depend on both, and so on."""
+    whole = joined(parts)
+    label = np.arange(whole.width)
+    filled = np.flatnonzero(whole.sizes)
+    if not len(filled):
+        return label
+    rows = np.repeat(np.arange(len(filled)), whole.sizes[filled])
+    while True:
+        least = np.minimum.reduceat(label[whole.indices], whole.starts[filled])
+        lower = label.copy()
+        np.minimum.at(lower, label[whole.indices], least[rows])
+        lower = np.minimum(lower, lower[label])
+        while not np.array_equal(lower, lower[lower]):
+            lower = lower[lower]
+        if np.array_equal(lower, label):
+            return label
+        label = lower
+
+
+def widened(sets: IndexSets, label: np.ndarray) -> IndexSets:
+    """Each entry depends on all inputs of the components of those that it depends on; these are one component.
+
+    Raises:
+      MemoryError: the sets are too large.
+    """
+    members = from_pairs(label, np.arange(sets.width), sets.width, sets.width)
+    places = np.full(sets.count, -1)
+    filled = np.flatnonzero(sets.sizes)
+    places[filled] = label[sets.indices[sets.starts[filled]]]
+    total = int(members.sizes[places[filled]].sum())
+    if total > LARGEST:
+        raise MemoryError(
+            f"sparse_jacobian: {sets.count} entries may depend on {total} of {sets.width} entries in all, which is not "
+            "sparse. They come out of a loop that may run for any number of steps: give it a number that is known, "
+            "with fori_loop or scan; or use jacfwd or jvp."
+        )
+    return taken(members, places)

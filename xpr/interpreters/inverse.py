@@ -7,21 +7,25 @@ compiled, differentiated and mapped. The walk itself is interpreters/solving.py.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xpr import dtypes, tree
-from xpr.api.boundary import boundary
 from xpr.api.staging import shaped, trace_function
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.core.source import describe_function
 from xpr.errors import NotInvertible
+from xpr.interpreters import inverse_linear as inverse_linear  # rules
 from xpr.interpreters import inverse_loops as inverse_loops  # rules
 from xpr.interpreters import inverse_rules as inverse_rules  # rules
-from xpr.interpreters.solving import Unknown, solve
+from xpr.interpreters.solutions import Unknown
+from xpr.interpreters.solving import solve
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import full
+from xpr.transforms.boundary import boundary
+from xpr.transforms.cse import without_repetitions
 from xpr.transforms.flat import argument_names, as_array, named_like
 
 
@@ -34,9 +38,11 @@ def inverse(
     """The inverse of a function: from its result to the arguments it was called with.
 
     The program of `fun` is walked backwards. It may hold sums, products, quotients and powers of which one operand is
-    known, elementary functions, sums along an axis, whatever moves entries (shapes, slices, concatenation, indexing in
-    known places), calls, conditionals whose predicate is known, and scans. A variable may be used in several places, as
-    in coupling layers, if one of them determines it. Even powers and periodic functions give the principal value.
+    known, products with a square matrix that is known, solves, elementary functions, sums along an axis, whatever moves
+    entries (shapes, slices, concatenation, indexing in known places), choices and conditionals whose predicate is
+    known, calls, scans, and loops whose number of steps is known. A variable may be used in several places, as in
+    coupling layers, if one of them determines it; entries that are found can be read. Even powers
+    and periodic functions give the principal value.
 
     Args:
       fun: takes and gives pytrees of arrays.
@@ -48,6 +54,7 @@ def inverse(
       A function of the result of `fun`, giving the argument, or a tuple of them.
     Raises:
       NotInvertible: when called: an equation can't be inverted; the message shows it, with the user's line.
+      TypeError: `fun` is no function, `known` no dictionary, or a position no integer.
       ValueError: an argument is neither looked for nor known, or the result has not the type that `fun` gives.
 
     >>> import xpr, xpr.numpy as jnp
@@ -94,10 +101,20 @@ class _Inverse:
         if not callable(fun):
             raise TypeError(f"{self.what} inverts functions, and got {fun!r}.")
         self.fun, self.like, self.log_det = fun, like, log_det
+        if known is not None and not isinstance(known, Mapping):
+            raise TypeError(
+                f"{self.what}: `known` must be a dictionary of values by position or by name, as in known={{1: 4.0}} "
+                f"or known={{'y': 4.0}}, and is {known!r}."
+            )
         self.is_single = isinstance(argnums, int)
         self.argnums: tuple[int, ...] = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         values = dict(known or {})
         self.named = {key: values.pop(key) for key in list(values) if isinstance(key, str)}
+        if not all(isinstance(n, int) for n in (*self.argnums, *values)):
+            raise TypeError(
+                f"{self.what}: arguments are named by integers, their positions, and in `known` also by name; got "
+                f"argnums={argnums!r} and {list(known or ())} in `known`."
+            )
         self.known: dict[int, Any] = values  # type: ignore[assignment]  # the other keys are positions
         self.count = 1 + max((*self.argnums, *self.known), default=-1)
         both, neither = (
@@ -116,6 +133,23 @@ class _Inverse:
                     else "."
                 )
             )
+        self.check_call()
+
+    def check_call(self) -> None:
+        """Raises ValueError if the function can't be called with the arguments that are looked for or known."""
+        try:
+            signature = inspect.signature(self.fun, follow_wrapped=False)
+        except ValueError:  # some builtins have none
+            return
+        try:
+            signature.bind(*range(self.count), **self.named)
+        except TypeError as error:
+            looked_for, known = sorted(self.argnums), [*sorted(self.known), *self.named]
+            raise ValueError(
+                f"{self.what}: {describe_function(self.fun)} takes {signature}, and can't be called with the arguments "
+                f"looked for (argnums {looked_for}) and known ({known}): {error}. Those not looked for are given by "
+                "position or by name, as in known={1: 4.0} or known={'y': 4.0}."
+            ) from None
 
     def __call__(self, result: Any) -> Any:
         wanted = self.like if self.like is not None else result
@@ -129,7 +163,7 @@ class _Inverse:
             args[i] = part
         closed, out_tree = trace_function(self.fun, args, self.named, f"traced to be inverted by {self.what}")
         leaves = self.checked(result, closed.out_avals, out_tree)
-        jaxpr, n = constvars_to_invars(closed), len(closed.consts)
+        jaxpr, n = without_repetitions(constvars_to_invars(closed)), len(closed.consts)
         operands = [*closed.consts]
         for i, arg in enumerate(args):
             found = [Unknown(shaped(x)) for x in tree.leaves(arg)] if i in self.argnums else tree.leaves(arg)

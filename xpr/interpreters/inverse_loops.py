@@ -1,4 +1,4 @@
-"""The inverses of conditionals whose predicate is known, of loops over rows, and of rows on several devices."""
+"""The inverses of conditionals whose predicate is known, of loops, and of rows on several devices."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from xpr.control.activity import reached_outputs, spread
+from xpr.control.activity import picked, reached_outputs, spread
 from xpr.control.cond import bind_cond, cond_p
 from xpr.control.scan import bind_scan, scan_p
 from xpr.control.scan_layout import layout_of
 from xpr.control.tracing import join_consts
+from xpr.control.while_loop import Loop, repeat, while_p
 from xpr.control.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
-from xpr.interpreters.solving import INVERSES, Solution, Unknown, is_unknown, solve
+from xpr.interpreters.solutions import INVERSES, Solution, Unknown, is_unknown
+from xpr.interpreters.solving import solve
+from xpr.primitives.elementwise import add, gt, sub
 from xpr.primitives.shapes import full
+from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.stage import stage
 
 Flags = Sequence[bool]
@@ -179,6 +183,64 @@ def _nothing(aval: ShapedArray) -> Any:
     return full(aval.shape, 0, aval.dtype)
 
 
+# -- while
+
+
+def _while(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Solution | str:
+    """As many steps back as there were, which are counted by a loop of what does not move with the unknown.
+
+    Those carries, counters, are stepped back too, since what the steps read of them is not kept.
+    """
+    loop = Loop.of(operands, **params)
+    if any(map(is_unknown, (*loop.cond_consts, *loop.body_consts))):
+        return "What every step of it reads is not known."
+    moving = loop.like(list(map(is_unknown, operands))).reached(False)
+    if any(reached_outputs(loop.cond, [*[False] * len(loop.cond_consts), *moving], False)):
+        return "How many steps it takes depends on what is not known."
+    if any(m and is_unknown(y) for m, y in zip(moving, results)):
+        return "The last carry is not known."
+    if any(m and not is_unknown(x) for m, x in zip(moving, loop.carry)):
+        return "Its first carry is known in part, and the rest of it mixes with that."
+    still, consts = [not m for m in moving], loop.body_consts
+    counters = _counting_loop(loop, moving)
+    steps, *last = repeat(*counters, [np.int32(0), *picked(loop.carry, still)])
+    counter_body, _ = dce_jaxpr(loop.body, still, [*[True] * len(consts), *still])
+    name = "the body of a while"
+    unknown = [True] * len(consts) + [False] * sum(still)
+    back = solved_jaxpr(counter_body, unknown, [True] * sum(still), False, name)
+    closed = solved_jaxpr(loop.body, [*[True] * len(consts), *still], moving, log_det, name)
+
+    def step(left: Any, total: Any, *carry: Any) -> list[Any]:
+        counted, moved = list(carry[: sum(still)]), carry[sum(still) :]
+        counted = eval_jaxpr(back.jaxpr, back.consts, *consts, *counted)[: sum(still)]
+        found = eval_jaxpr(closed.jaxpr, closed.consts, *consts, *counted, *moved)
+        return [sub(left, np.int32(1)), add(total, found[-1]), *counted, *found[: sum(moving)]]
+
+    start = [steps, full((), 0, closed.out_avals[-1].dtype), *last, *picked(results, moving)]
+    found = repeat(lambda left, *_: gt(left, np.int32(0)), step, start)
+    first = len(operands) - len(moving)
+    places = [first + i for i, m in enumerate(moving) if m]
+    ends = {i: x for i, x in zip([i for i, m in enumerate(moving) if not m], last) if is_unknown(results[i])}
+    return Solution(dict(zip(places, found[2 + sum(still) :])), lambda: found[1], ends)
+
+
+def _counting_loop(loop: Loop, moving: Flags) -> tuple[Any, Any]:
+    """The predicate and the body of a loop that counts steps and carries what does not move."""
+
+    def whole(counted: Sequence[Any]) -> list[Any]:
+        given = iter(counted)
+        return [_nothing(v.aval) if m else next(given) for v, m in zip(loop.body.outvars, moving)]
+
+    def going(count: Any, *counted: Any) -> Any:
+        return eval_jaxpr(loop.cond, (), *loop.cond_consts, *whole(counted))[0]
+
+    def step(count: Any, *counted: Any) -> list[Any]:
+        outs = eval_jaxpr(loop.body, (), *loop.body_consts, *whole(counted))
+        return [add(count, np.int32(1)), *(x for x, m in zip(outs, moving) if not m)]
+
+    return going, step
+
+
 # -- xla_pmap
 
 
@@ -206,4 +268,4 @@ def _pmap(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **para
     return Solution(dict(zip(places, found)), lambda: found[-1])
 
 
-INVERSES.update({cond_p: _cond, scan_p: _scan, xla_pmap_p: _pmap})
+INVERSES.update({cond_p: _cond, scan_p: _scan, while_p: _while, xla_pmap_p: _pmap})

@@ -17,14 +17,12 @@ from xpr.control.checkpoint_policies import name_p
 from xpr.control.custom_jvp import custom_jvp_call_p
 from xpr.control.custom_vjp import custom_vjp_call_p
 from xpr.control.custom_vmap import custom_vmap_call_p
-from xpr.control.linear_solve import Four, custom_linear_solve_p
 from xpr.control.stop_gradient import stop_gradient_p
 from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import eval_jaxpr
-from xpr.core.primitive import Primitive
-from xpr.interpreters.solving import CALLS, INVERSES, Part, Solution, is_unknown
+from xpr.core.primitive import Linear, Primitive
+from xpr.interpreters.solutions import CALLS, INVERSES, READS, Part, Solution, is_unknown
 from xpr.primitives import dynamic, gather_scatter, placing, shapes
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
@@ -224,20 +222,34 @@ def _concatenate(results: Sequence[Any], operands: Sequence[Any], log_det: bool,
     return Solution(found)
 
 
-def _part_by(primitive: Primitive) -> Callable[..., Answer]:
-    """The rule of what takes entries of its first operand, at places that are known."""
+def _reads(primitive: Primitive) -> Callable[..., np.ndarray | str]:
+    """The places of the first operand from which an operation takes its result."""
 
-    def rule(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Answer:
+    def places(operands: Sequence[Any], **params: Any) -> np.ndarray | str:
         first, *others = operands
         if not is_unknown(first) or any(map(is_unknown, others)):
             return "The places that it reads depend on what is not known."
         if any(isinstance(x, Tracer) for x in others):
             return "The places that it reads are traced, and have to be known."
         numbers = np.arange(first.aval.size, dtype=np.int32).reshape(first.aval.shape)
-        (places,) = primitive.reference([numbers, *map(np.asarray, others)], **params)
-        if np.unique(places).size != places.size or (places < 0).any():
-            return "It reads an entry twice."
-        return Part(np.asarray(places))
+        (found,) = primitive.reference([numbers, *map(np.asarray, others)], **params)
+        return np.asarray(found) if (np.asarray(found) >= 0).all() else "It reads an entry that is not there."
+
+    return places
+
+
+def _part_by(primitive: Primitive) -> Callable[..., Answer]:
+    """The rule of what takes entries of its first operand, at places that are known."""
+
+    def rule(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Answer:
+        first, *others = operands
+        if is_unknown(first) and not any(map(is_unknown, others)) and any(isinstance(x, Tracer) for x in others):
+            if params.get("unique_indices") and aval_of(results[0]).size == first.aval.size:  # each is read once
+                return Solution({0: primitive.transpose(results, [Linear(first.aval), *others], **params)[0]})
+        places = READS[primitive](operands, **params)
+        if isinstance(places, str):
+            return places
+        return Part(places) if np.unique(places).size == places.size else "It reads an entry twice."
 
     return rule
 
@@ -264,6 +276,11 @@ def _recurrence(results: Sequence[Any], operands: Sequence[Any], log_det: bool, 
     return Solution({1: sub(h, mul(operands[0], shifted(h, 0, axis, reverse)))})
 
 
+def _select(results: Sequence[Any], operands: Sequence[Any], log_det: bool) -> Answer:
+    """A choice whose predicate is known is left to cases.py."""
+    return "Which of its cases was picked is not known."
+
+
 def _converted(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Answer:
     aval, y = operands[0].aval, results[0]
     if aval.dtype not in dtypes.FLOATS or aval_of(y).dtype not in dtypes.FLOATS:
@@ -276,19 +293,6 @@ def _complex(results: Sequence[Any], operands: Sequence[Any], log_det: bool) -> 
     if any(x.aval.shape != aval_of(results[0]).shape for x in operands if is_unknown(x)):
         return SPREADS
     return Solution({i: part for i, part in enumerate(parts) if is_unknown(operands[i])})
-
-
-def _linear_solve(
-    results: Sequence[Any], operands: Sequence[Any], log_det: bool, *, jaxprs: Four, const_lengths: Four
-) -> Answer:
-    """Of x = A^-1 b, b is A x."""
-    count = const_lengths.matvec
-    if any(map(is_unknown, operands[: sum(const_lengths)])):
-        return "What its matrix is made of is not known."
-    if log_det:
-        return "The log-determinant of its matrix is not known."
-    found = eval_jaxpr(jaxprs.matvec, (), *operands[:count], *results)
-    return Solution({sum(const_lengths) + i: x for i, x in enumerate(found)})
 
 
 INVERSES.update({primitive: _unary(*pair) for primitive, pair in UNARY.items()})
@@ -308,11 +312,13 @@ INVERSES.update(
         shapes.transpose_p: _volume_preserving(
             lambda y, aval, *, permutation: shapes.transpose(y, np.argsort(permutation).tolist())
         ),
+        placing.select_n_p: _select,
         shapes.broadcast_in_dim_p: _broadcast, placing.concatenate_p: _concatenate,
-        custom_linear_solve_p: _linear_solve, cumsum_p: _cumsum, cumprod_p: _cumprod, linear_recurrence_p: _recurrence,
+        cumsum_p: _cumsum, cumprod_p: _cumprod, linear_recurrence_p: _recurrence,
     }
 )  # fmt: skip
-INVERSES.update({p: _part_by(p) for p in (placing.slice_p, gather_scatter.gather_p, dynamic.dynamic_slice_p)})
+for _picker in (placing.slice_p, gather_scatter.gather_p, dynamic.dynamic_slice_p):
+    INVERSES[_picker], READS[_picker] = _part_by(_picker), _reads(_picker)
 CALLS.update(
     {
         p: lambda params: params["call_jaxpr"]

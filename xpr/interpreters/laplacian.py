@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import dtypes, tree
-from xpr.api.boundary import boundary
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, context
 from xpr.core.primitive import Primitive
@@ -29,6 +28,7 @@ from xpr.primitives.elementwise import mul_p
 from xpr.primitives.placing import concatenate, slice_in_dim
 from xpr.primitives.shapes import expand_dims, mapped_to, reduce_sum, reshape, zeros_like_aval
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF, FlatFunction, as_array, named_like, positions
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from xpr.core.avals import aval_of
 from xpr.primitives import elementwise as e
+from xpr.primitives.barrier import optimization_barrier_p
 from xpr.primitives.elementwise import scalar
 from xpr.primitives.shapes import zeros_like_aval
 
@@ -48,6 +49,11 @@ def times(x: Any, number: float) -> Any:
 def zeros(x: Any) -> Any:
     """The coefficient 0 of a series of which `x` is a coefficient."""
     return zeros_like_aval(aval_of(x))
+
+
+def once(x: Any) -> Any:
+    """A value that each coefficient of a series reads, and that is dear: XLA would compute it in each."""
+    return optimization_barrier_p.bind(x)[0] if aval_of(x).ndim else x
 
 
 def total(terms: Iterable[Any]) -> Any:
@@ -97,7 +103,7 @@ def integral(first: Any, g: Sequence[Any], du: Series) -> Series:
 
 def grown(first: Any, u: Series, g_of: Callable[[Series], Any]) -> Series:
     """y with y[0] = `first` and y' = g u', where `g_of(y[:m])` gives entry m - 1 of g."""
-    du, y, g = slopes(u), [first], []
+    du, y, g = slopes(u), [once(first)], []
     for m in range(1, len(u)):
         g.append(g_of(y))
         y.append(times(convolved(g, du, m - 1), 1 / m))
@@ -216,7 +222,7 @@ def integer_power(u: Series, n: int) -> Series:
 
 def sin_cos(u: Series, sine: Any, cosine: Any, sign: float) -> tuple[Series, Series]:
     """s' = c u', c' = sign s u'; sign -1 for sin and cos, 1 for sinh and cosh."""
-    du, s, c = slopes(u), [sine], [cosine]
+    du, s, c = slopes(u), [once(sine)], [once(cosine)]
     for m in range(1, len(u)):
         ds, dc = convolved(c, du, m - 1), convolved(s, du, m - 1)
         s.append(times(ds, 1 / m))

@@ -2,16 +2,15 @@
 
 A jaxpr is a set of equations. One whose operands are known is run; one whose results are known is run backwards where
 its primitive has an inverse for the operands that are not known. Either may come first: in y = x1, x2 * f(x1) the
-second equation waits for the first, so coupling layers need nothing of their own. The walk visits an equation when one
-of its variables becomes known, and calls are opened only where they hold things up, so it takes linear time.
+second equation waits for the first, so coupling layers need nothing of their own. Of a value that is found entry by
+entry, those found can be read before the others. The walk visits an equation when one of its variables becomes known,
+and calls are opened only where they hold things up, so it takes linear time.
 
 The logarithm of the determinant of the Jacobian from what is solved for to what was given is the sum, over equations
 run backwards, of that of each from the operands it was solved for to its results: the equations in the order in which
 they are solved are a triangular system.
 
-A rule takes `(results, operands, log_det, **params)`, in which `Unknown(aval)` stands for what is not known, and gives
-the solved operands by position, the results that were not known by position, and what the log-determinant gains; or a
-text that says why it can't.
+Choices whose predicate is known are looked at case by case (cases.py) once nothing else can be done.
 """
 
 from __future__ import annotations
@@ -22,59 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import aval_of
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
 from xpr.core.printer import format_eqn
 from xpr.core.source import summarize, text_of
 from xpr.errors import NotInvertible
-from xpr.numpy.index_functions import take
+from xpr.interpreters.cases import Predicate, Worlds, predicate_of
+from xpr.interpreters.solutions import CALLS, INVERSES, READS, Part, Parts, Solution, Unknown, is_unknown
 from xpr.primitives.elementwise import add, copy_p
-from xpr.primitives.placing import concatenate
-from xpr.primitives.shapes import reduce_sum, reshape
-
-
-class Unknown:
-    """Stands for a value that is not known, in rules."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: ShapedArray):
-        self.aval = aval
-
-
-def is_unknown(x: Any) -> bool:
-    return type(x) is Unknown
-
-
-class Solution:
-    """What a rule found: operands and results by position; `log_slope`, an array whose sum the log-determinant gains.
-
-    `log_slope` is a function, or None where it is zero; it is asked for only if the log-determinant is.
-    """
-
-    __slots__ = ("log_slope", "operands", "results")
-
-    def __init__(
-        self,
-        operands: dict[int, Any],
-        log_slope: Callable[[], Any] | None = None,
-        results: dict[int, Any] | None = None,
-    ):
-        self.operands, self.log_slope, self.results = operands, log_slope, results or {}
-
-
-class Part:
-    """A rule's answer where the result is a part of its first operand: the flat places of its entries there."""
-
-    __slots__ = ("places",)
-
-    def __init__(self, places: np.ndarray):
-        self.places = places
-
-
-INVERSES: dict[Any, Callable[..., Solution | Part | str]] = {}
-CALLS: dict[Any, Callable[[dict[str, Any]], Jaxpr]] = {}  # primitives that call a jaxpr on their operands
+from xpr.primitives.placing import select_n_p
+from xpr.primitives.shapes import reduce_sum
 
 
 class Solver:
@@ -88,9 +45,12 @@ class Solver:
         self.eqns: list[JaxprEqn] = []
         self.done: list[bool] = []
         self.reasons: dict[int, str] = {}
-        self.parts: dict[Any, list[tuple[np.ndarray, Any]]] = {}
+        self.parts: dict[Any, Parts] = {}  # by variable, what is known of it
+        self.reads: dict[int, np.ndarray | str] = {}  # which places an equation takes entries from
         self.queue: deque[int] = deque()
         self.calls: list[int] = []  # that were not opened
+        self.made_by: dict[Any, JaxprEqn] = {}
+        self.worlds: dict[Any, Worlds] = {}  # by predicate, what is known where it picks each case
 
     def add(self, eqns: Sequence[JaxprEqn]) -> None:
         for eqn in eqns:
@@ -100,12 +60,17 @@ class Solver:
             for v in (*eqn.invars, *eqn.outvars):
                 if type(v) is not Literal:
                     self.touching.setdefault(v, []).append(place)
+            self.made_by.update((v, eqn) for v in eqn.outvars)
             self.queue.append(place)
+            for worlds in self.worlds.values():
+                worlds.notice([place])
 
     def learn(self, var: Any, value: Any) -> None:
         if type(var) is not Literal and var not in self.values:
             self.values[var] = value
             self.queue.extend(self.touching.get(var, ()))
+            for worlds in self.worlds.values():
+                worlds.notice(self.touching.get(var, ()))
 
     def read(self, atom: Any) -> Any:
         if type(atom) is Literal:
@@ -116,7 +81,7 @@ class Solver:
         """Goes on until nothing more can be learned."""
         before = context.source
         try:
-            while self.queue or self.open_a_call():
+            while self.queue or self.open_a_call() or any(worlds.run() for worlds in self.worlds.values()):
                 if self.queue:
                     self.visit(self.queue.popleft())
         finally:
@@ -127,7 +92,7 @@ class Solver:
             return
         eqn = self.eqns[place]
         context.source = eqn.source
-        operands = self.operands_of(eqn)
+        operands = self.operands_of(eqn, self.read)
         if not any(map(is_unknown, operands)):
             self.done[place] = True
             if any(v not in self.values for v in eqn.outvars):
@@ -139,7 +104,12 @@ class Solver:
             self.calls.append(place)
             return
         results = [self.read(v) for v in eqn.outvars]
+        if eqn.primitive is select_n_p and not is_unknown(operands[0]):
+            self.look_at_cases(place, eqn)
+            return
         if all(map(is_unknown, results)) and results:
+            if eqn.primitive in READS and eqn.invars[0] in self.parts:
+                self.read_parts(place, eqn, operands)
             return
         rule = INVERSES.get(eqn.primitive)
         found = rule(results, operands, self.wants_log_det, **eqn.params) if rule else "It has no inverse."
@@ -151,13 +121,23 @@ class Solver:
         else:
             self.take(place, found)
 
-    def operands_of(self, eqn: JaxprEqn) -> list[Any]:
+    def look_at_cases(self, place: int, eqn: JaxprEqn) -> None:
+        """Leaves a choice whose predicate is known to the worlds of that predicate."""
+        self.reasons[place] = "Of what it chooses from, not all that is needed follows from the entries that it picks."
+        which = self.predicate_of(eqn.invars[0])
+        if which.key not in self.worlds:
+            self.worlds[which.key] = Worlds(self, self.read(eqn.invars[0]), which.negated, len(eqn.invars) - 1)
+        self.worlds[which.key].notice([place])
+
+    def predicate_of(self, atom: Any) -> Predicate:
+        return predicate_of(atom, self.made_by, self.read)
+
+    @staticmethod
+    def operands_of(eqn: JaxprEqn, read: Callable[[Any], Any]) -> list[Any]:
         """The operands; one `Unknown` for a variable that is read twice."""
         unknown: dict[Any, Any] = {}
-        return [
-            self.read(v) if type(v) is Literal or v in self.values else unknown.setdefault(v, Unknown(v.aval))
-            for v in eqn.invars
-        ]
+        values = [read(v) for v in eqn.invars]
+        return [unknown.setdefault(v, x) if is_unknown(x) else x for v, x in zip(eqn.invars, values)]
 
     def take(self, place: int, found: Solution) -> None:
         eqn = self.eqns[place]
@@ -167,19 +147,32 @@ class Solver:
         for i, x in found.results.items():
             self.learn(eqn.outvars[i], x)
         if self.wants_log_det and found.log_slope is not None:
-            slope = found.log_slope()
-            summed = reduce_sum(slope, range(aval_of(slope).ndim))
-            self.log_det = summed if self.log_det is None else add(self.log_det, summed)
+            self.gain(found.log_slope())
+
+    def gain(self, slope: Any) -> None:
+        """Adds the sum of an array to the log-determinant."""
+        summed = reduce_sum(slope, range(aval_of(slope).ndim))
+        self.log_det = summed if self.log_det is None else add(self.log_det, summed)
 
     def learn_part(self, var: Any, places: np.ndarray, value: Any) -> None:
-        """Puts a value together once all of its parts are known."""
-        parts = self.parts.setdefault(var, [])
-        parts.append((places.reshape(-1), reshape(value, (places.size,))))
-        order, first = np.unique(np.concatenate([p for p, _ in parts]), return_index=True)
-        if order.size == var.aval.size:
-            joined = concatenate([x for _, x in parts], 0) if len(parts) > 1 else parts[0][1]
-            is_in_order = np.array_equal(first, np.arange(aval_of(joined).size))
-            self.learn(var, reshape(joined if is_in_order else take(joined, first), var.aval.shape))
+        """Puts a value together once all of its parts are known; until then, others may read those that are."""
+        parts = self.parts.setdefault(var, Parts(var.aval.size))
+        if not parts.add(places, value):
+            return
+        everything = np.arange(var.aval.size).reshape(var.aval.shape)
+        if parts.has(everything):
+            self.learn(var, parts.at(everything))
+        else:
+            self.queue.extend(self.touching[var])
+
+    def read_parts(self, place: int, eqn: JaxprEqn, operands: Sequence[Any]) -> None:
+        """Learns the result of an equation that takes entries of a value of which just those are known."""
+        if place not in self.reads:
+            self.reads[place] = READS[eqn.primitive](operands, **eqn.params)
+        places, parts = self.reads[place], self.parts[eqn.invars[0]]
+        if not isinstance(places, str) and parts.has(places):
+            self.done[place] = True
+            self.learn(eqn.outvars[0], parts.at(places))
 
     def open_a_call(self) -> bool:
         """Puts the equations of a call in its place; gives whether there was one to open."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.api.boundary import boundary
 from xpr.api.grad import grad, vjp
 from xpr.api.staging import trace_function
 from xpr.backend.array import from_host
@@ -32,6 +31,7 @@ from xpr.primitives.elementwise import convert_element_type, eq
 from xpr.primitives.placing import broadcasted_iota
 from xpr.primitives.shapes import broadcast_in_dim, instantiate, mapped_to, reshape
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF, named_like, positions
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.stage import stage
@@ -120,6 +120,7 @@ def sparse_jacobian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., 
       columns as the argument has, both in row-major order.
     Raises:
       TypeError: the argument or the result is no array of floats.
+      MemoryError: a loop of unknown length mixes so much that the matrix is not sparse, and too large.
 
     >>> import xpr, xpr.numpy as jnp
     >>> J = xpr.sparse_jacobian(lambda x: x[1:] ** 2 - x[:-1])(jnp.arange(4.0))

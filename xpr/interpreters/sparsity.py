@@ -2,8 +2,9 @@
 
 The carried value is the `IndexSets` of an array, or None where it depends on nothing (or by steps: floor, comparisons).
 What moves entries is asked where it moves them by running its `reference` rule on their numbers. Loops go round until
-the sets of their carry stop growing. What is not known here may depend on everything that its operands depend on, which
-is always right. Values are followed too where they are known and small in kind (integers, booleans): places to read.
+the sets of their carry stop growing, or as often as is known. What is not known here may depend on everything that its
+operands depend on, which is always right. Values are followed too where they are known and small in kind (integers,
+booleans): places to read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,17 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
 from xpr.core.primitive import Primitive, Unsupported
-from xpr.interpreters.index_sets import IndexSets, empty, everything, grouped, joined, taken, union
+from xpr.interpreters.index_sets import (
+    IndexSets,
+    components,
+    empty,
+    everything,
+    grouped,
+    joined,
+    taken,
+    union,
+    widened,
+)
 from xpr.primitives import (
     cumulative,
     dynamic,
@@ -310,20 +321,37 @@ def _either(sets: Sequence[Sets]) -> Sets:
     return union(there) if there else None
 
 
+FOLLOWED = 100  # steps of a loop that are gone through one by one, where its predicate is known
+PATIENT = 16  # rounds after which what still grows takes all that it is joined with
+
+
 def _settled(carry: list[Known], step: Callable[[list[Known]], list[Sets]], rounds: float = np.inf) -> list[Known]:
     """The carry with all that it may depend on after any number of rounds; values in it are given up."""
     carry = [Known(k.aval, k.sets) for k in carry]
-    while rounds > 0:
+    done = 0
+    while done < rounds:
         grown = [_either(pair) for pair in zip((k.sets for k in carry), step(carry))]
         if all(new == k.sets for new, k in zip(grown, carry)):
             break
+        done += 1
+        if done >= PATIENT and rounds == np.inf:
+            label = components([s for s in grown if s is not None])
+            grown = [s if s is None else widened(s, label) for s in grown]
         carry = [Known(k.aval, s) for k, s in zip(carry, grown)]
-        rounds -= 1
     return carry
 
 
 def _while(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
+    """Step by step where integers alone say how many there are; else until nothing grows."""
     loop = Loop.of(known, **eqn.params)
+    carry = list(loop.carry)
+    for _ in range(FOLLOWED):
+        (going,) = propagate(loop.cond, [*loop.cond_consts, *carry])
+        if going.value is None:
+            break
+        if not going.value:
+            return [k.sets for k in carry]
+        carry = propagate(loop.body, [*loop.body_consts, *carry])
     found = _settled(loop.carry, lambda carry: [k.sets for k in propagate(loop.body, [*loop.body_consts, *carry])])
     return [k.sets for k in found]
 

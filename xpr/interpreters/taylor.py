@@ -7,20 +7,23 @@ series are derivatives, c[m] m!. An order costs a polynomial, where nested forwa
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr import tree
-from xpr.api.boundary import boundary
+from xpr import dtypes, tree
+from xpr.control.linear_solve import custom_linear_solve_p, split
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Trace, context, current
+from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.interpreters import carrying_control as carrying_control  # how series go through control flow
 from xpr.interpreters.carrying import CarryTrace, CarryTracer, Companions, carry_forward, may_have_companions
-from xpr.interpreters.series import times, zeros
-from xpr.interpreters.taylor_rules import RULES
+from xpr.interpreters.series import sub, times, zeros
+from xpr.interpreters.taylor_rules import RULES, Given, Result, Rows
 from xpr.primitives.elementwise import convert_element_type
+from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, as_array
 
 
@@ -93,6 +96,41 @@ class TaylorTrace(CarryTrace):
         return [value, *(times(c, 1 / m) for m, c in enumerate(rest, 2))]
 
 
+def _solution(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+    """The coefficients of the x in A x = b, one after another.
+
+    The one of t^m has A[0] x[m] = b[m] - r, where r is that of A x with x[m] = 0. By its derivative, x' with A x' =
+    b' - A' x, the operation would stand twice an order lower, and the program double with each order.
+    """
+    lengths = params["const_lengths"]
+    consts, b = split(values, lengths)
+    moved, b_rows = split(rows, lengths)
+    outs = primitive.bind(*values, **params)
+    x = outs[: len(b)]
+    order = next(len(r) for r in rows if r is not None)
+    found: list[Rows] = [[] for _ in b]
+    for m in range(order):
+        rest = [None if r is None else r[m] for r in b_rows]
+        if any(r is not None for r in moved.matvec):
+            given = [*(r and r[: m + 1] for r in moved.matvec), *([*r, None] for r in found)]
+            known = [None if r is None or all(c is None for c in r) else tuple(r) for r in given]
+            trace = TaylorTrace(context.trace, m + 1)
+            matvec = functools.partial(eval_jaxpr, params["jaxprs"].matvec, ())
+            _, products = carry_forward(trace, matvec, [*consts.matvec, *x], known)
+            rest = [sub(c, None if r is None else r[m]) for c, r in zip(rest, products)]
+        if all(c is None for c in rest):
+            solved: Sequence[Any] = rest
+        else:
+            right = [zeros(y) if c is None else c for y, c in zip(b, rest)]
+            solved = primitive.bind(*values[: len(values) - len(b)], *right, **params)[: len(b)]
+        for r, c in zip(found, solved):
+            r.append(c)
+    return outs, [*found, *[None] * (len(outs) - len(b))]
+
+
+RULES[custom_linear_solve_p] = _solution
+
+
 @boundary
 def taylor(
     fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any], factorial_scaled: bool = True
@@ -105,7 +143,7 @@ def taylor(
 
     Args:
       fun: takes pytrees of arrays by position, and gives one.
-      primals: the arguments, x(0).
+      primals: the arguments, x(0). Python's integers that vary are taken as floats.
       series: for each argument the list of its derivatives [x'(0), x''(0), ...], each of the argument's shape, all
         lists of one length. For an argument that is a pytree, the same pytree with a list at each leaf. A derivative
         may be the number 0, whatever the shape, and costs nothing then.
@@ -113,6 +151,7 @@ def taylor(
     Returns:
       The value `fun(x(0))`, and its pytree with the list of derivatives in place of each leaf.
     Raises:
+      TypeError: `fun` is no function, `primals` or `series` no tuple, or an array of integers is to vary.
       ValueError: the lists differ in length or do not match the arguments.
       UnsupportedRule: an operation that has no derivative (a callback) touches a varying value.
 
@@ -121,6 +160,9 @@ def taylor(
     >>> [float(d) for d in derivatives]
     [1.0, -0.0, -1.0]
     """
+    if not callable(fun):
+        raise TypeError(f"taylor expands functions, and got {fun!r}.")
+    _check_sequences(primals, series)
     leaves, in_tree = tree.flatten((tuple(primals), {}))
     names = argument_names(fun, tuple(primals), {})
     lists = _lists_of(tuple(primals), tuple(series), leaves, names)
@@ -128,6 +170,7 @@ def taylor(
     if any(len(rows) != order for rows in lists):
         lengths = ", ".join(f"{name}: {len(rows)}" for name, rows in zip(names, lists))
         raise ValueError(f"taylor: the series of all arguments must be equally long, and have lengths {lengths}.")
+    leaves = list(map(_able_to_vary, names, leaves, lists))
     flat = FlatFunction(fun, in_tree)
     if not order:
         outs = flat(*leaves)
@@ -137,6 +180,15 @@ def taylor(
     outs, found = carry_forward(trace, flat, leaves, given)
     rows = [_derivatives(x, c, order, factorial_scaled) for x, c in zip(outs, found)]
     return tree.unflatten(flat.out_tree, [as_array(x) for x in outs]), tree.unflatten(flat.out_tree, rows)
+
+
+def _check_sequences(primals: Any, series: Any) -> None:
+    for name, given, entry in (("primals", primals, "value"), ("series", series, "list of derivatives")):
+        if not isinstance(given, (tuple, list)):
+            raise TypeError(
+                f"taylor: `{name}` must be a tuple with one {entry} for each argument of the function, and is "
+                f"{given!r}. For a single argument write taylor(fun, (x,), ([1.0, 0.0],))."
+            )
 
 
 def _lists_of(primals: tuple[Any, ...], series: tuple[Any, ...], leaves: Sequence[Any], names: Any) -> list[list[Any]]:
@@ -156,11 +208,23 @@ def _lists_of(primals: tuple[Any, ...], series: tuple[Any, ...], leaves: Sequenc
     return lists
 
 
+def _able_to_vary(name: str, x: Any, rows: Sequence[Any]) -> Any:
+    """An argument as a value of a type that has derivatives, if it varies."""
+    if all(map(_is_zero, rows)) or may_have_companions(aval := aval_of(x)):
+        return x
+    if isinstance(x, int):
+        return float(x)
+    raise TypeError(
+        f"taylor: {name} is {aval.str_short()}, which can't vary along a curve. Make it an array of floats, or, to "
+        "keep it constant, give the number 0 for each of its derivatives."
+    )
+
+
 def _coefficients(name: str, x: Any, rows: list[Any], factorial_scaled: bool) -> Companions | None:
     """The coefficients of an argument; None where it does not vary."""
-    aval = aval_of(x)
-    if not may_have_companions(aval) or all(_is_zero(row) for row in rows):
+    if all(map(_is_zero, rows)):
         return None
+    aval = aval_of(x)
     coefficients: list[Any] = []
     for m, row in enumerate(rows, 1):
         if _is_zero(row):
@@ -177,7 +241,7 @@ def _coefficients(name: str, x: Any, rows: list[Any], factorial_scaled: bool) ->
 
 
 def _is_zero(row: Any) -> bool:
-    return type(row) in (int, float) and row == 0
+    return (type(row) in (int, float) and row == 0) or getattr(row, "dtype", None) == dtypes.float0
 
 
 def _derivatives(x: Any, companions: Companions | None, order: int, factorial_scaled: bool) -> list[Any]:

@@ -16,8 +16,10 @@ from xpr.core.primitive import Primitive
 from xpr.interpreters import series as s
 from xpr.primitives import cumulative, dynamic, gather_scatter, placing, pooling, reductions, scatter, shapes
 from xpr.primitives import elementwise as e
+from xpr.primitives.barrier import optimization_barrier_p
 from xpr.primitives.convolution import conv_general_dilated_p
 from xpr.primitives.dot import dot_general_p
+from xpr.primitives.fft import fft_p
 from xpr.primitives.placing import concatenate, slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, mapped_to, squeeze
 from xpr.primitives.sorting import sort_p
@@ -113,7 +115,8 @@ def _function(recurrence: Callable[[s.Series, Any], s.Series]) -> Callable[..., 
     def rule(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
         y = primitive.bind(*values, **params)
         (u,) = _spread(values, rows, aval_of(y).shape)
-        return [y], [recurrence(u, y)[1:]]
+        y, *found = recurrence(u, y)
+        return [y], [found]
 
     return rule
 
@@ -162,7 +165,8 @@ def _pow(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[
         inner = [s.mul(c, logarithm) for c in series[0]]
     else:
         inner = s.product(series[1], s.log(series[0], logarithm))
-    return [y], [s.exp(inner, y)[1:]]
+    y, *found = s.exp(inner, y)
+    return [y], [found]
 
 
 def _to_the(exponent: Any, u: s.Series, y: Any) -> s.Series:
@@ -266,6 +270,7 @@ RULES.update(
             shapes.broadcast_in_dim_p, shapes.reshape_p, shapes.squeeze_p, shapes.transpose_p, shapes.rev_p,
             shapes.reduce_sum_p, placing.slice_p, e.neg_p, e.real_p, e.imag_p, e.conj_p, e.convert_element_type_p,
             e.reduce_precision_p, e.copy_p, cumulative.cumsum_p, pooling.reduce_window_sum_p, dynamic.dynamic_slice_p,
+            fft_p,
         ],
         each_by_itself,
     )
@@ -279,7 +284,7 @@ RULES.update(
             reductions.reduce_max_of_numbers_p, reductions.reduce_min_p, gather_scatter.gather_p,
             gather_scatter.scatter_add_p, gather_scatter.scatter_sub_p, scatter.scatter_p, scatter.scatter_min_p,
             scatter.scatter_max_p, dynamic.dynamic_update_slice_p, sort_p, pooling.reduce_window_max_p,
-            pooling.reduce_window_min_p,
+            pooling.reduce_window_min_p, optimization_barrier_p,
         ],
         by_jvp,
     )

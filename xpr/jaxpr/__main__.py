@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.show:
             print(f"Wrote {show(closed, labels=[Path(options.file).stem]).open()}")
         elif options.check:
-            check_jaxpr(closed)
+            check(options.file, closed)
             print(f"{options.file}: {len(closed.eqns)} equations, well typed.")
         else:
             write(closed, options.output, options.format or format_of(options.output))
-    except (OSError, UnicodeDecodeError, XprError) as error:
+    except (OSError, UnicodeError, RecursionError, XprError) as error:
         print(f"xpr.jaxpr: {_in_one_line(error)}", file=sys.stderr)
         return 2
     return 0
@@ -67,10 +67,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def read(name: str) -> ClosedJaxpr:
     """The program in a file: JSON, or text."""
-    text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
-    is_json = re.match(r'\s*\{\s*"', text)
     try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
+        is_json = re.match(r'\s*\{\s*"', text)
         return loads(text) if is_json else parse(text)
+    except (UnicodeDecodeError, XprError) as error:
+        raise XprError(f"{name}: {_in_one_line(error)}") from error
+
+
+def check(name: str, closed: ClosedJaxpr) -> None:
+    try:
+        check_jaxpr(closed)
     except XprError as error:
         raise XprError(f"{name}: {_in_one_line(error)}") from error
 
@@ -91,7 +98,11 @@ def write(closed: ClosedJaxpr, output: str | None, form: str) -> None:
 
 def _in_one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}"
+        return f"{error.filename or 'the output'}: {error.strerror}".replace("\n", " ")
+    if isinstance(error, UnicodeDecodeError):
+        return f"this is no text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}."
+    if isinstance(error, RecursionError):
+        return "the program is nested too deeply."
     return str(error).split("\n")[0]
 
 

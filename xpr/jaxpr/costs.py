@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from xpr.api.staging import trace_function
 from xpr.control.memory import predict_memory
+from xpr.core.avals import describe
 from xpr.core.jaxpr import Jaxpr, JaxprEqn
 from xpr.core.source import Source, describe_function, summarize, text_of
 from xpr.inspect.weights import held_runs, is_holder, weigh
@@ -92,12 +93,17 @@ def cost(fun: Callable[..., Any]) -> Callable[..., Cost]:
 
     Args:
       fun: takes and gives pytrees of arrays; it is traced. Its arguments may be anything with a shape and a dtype.
+    Raises:
+      TypeError: `fun` is no function.
 
     >>> import xpr, xpr.numpy as jnp
     >>> total = xpr.jaxpr.cost(lambda a, b: jnp.tanh(a @ b))(jnp.ones((10, 20)), jnp.ones((20, 30)))
     >>> total.flops, total.bytes, total.peak_memory
     (12300, 6800, 5600)
     """
+
+    if not callable(fun):
+        raise TypeError(f"cost takes a function, which it traces, and got {describe(fun)}.")
 
     def of(*args: Any, **kwargs: Any) -> Cost:
         closed, _ = trace_function(fun, args, kwargs, "staged by cost")

@@ -19,7 +19,7 @@ from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
 from xpr.dtypes import float0, is_narrowed
 from xpr.errors import JaxprSyntaxError
-from xpr.jaxpr.messages import did_you_mean
+from xpr.jaxpr.messages import check_functions, did_you_mean
 from xpr.jaxpr.saving import FORMAT, VERSION
 
 
@@ -37,16 +37,17 @@ def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> Clos
     >>> xpr.jaxpr.equal(xpr.jaxpr.loads(xpr.jaxpr.dumps(closed)), closed)
     True
     """
+    check_functions("loads", functions)
     try:
         whole = json.loads(text)
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise JaxprSyntaxError(f"This is no saved jaxpr: it is not JSON ({error}).") from None
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise JaxprSyntaxError(f'This is no saved jaxpr: it has no "format": "{FORMAT}".')
     _check_version(whole.get("version"))
     try:
         return _Loader(whole, functions or {}).closed(whole["main"], whole["constants"])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, JaxprSyntaxError):
             raise
         raise JaxprSyntaxError(f"This saved jaxpr is damaged: {type(error).__name__}: {error}.") from error
@@ -113,7 +114,7 @@ class _Loader:
             return saved
         if isinstance(saved, list):
             return tuple([self.value(item) for item in saved])
-        kind = next(iter(saved))
+        kind = next(iter(saved), None)
         if kind not in _VALUES:
             raise JaxprSyntaxError(f"This saved jaxpr is damaged: a parameter is {saved!r}.")
         return _VALUES[kind](self, **saved)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from xpr.core.avals import describe
 from xpr.errors import JaxprSyntaxError
 
 # What the terminals of grammar.lark stand for, in words, in the order in which they are named.
 _WORDS = {
-    "LBRACE": "`{ lambda`",
-    "LAMBDA": "`lambda`",
+    "_LAMBDA": "`{ lambda`",
     "BINDERS": "a variable with its type (`a:f32[2,3]`)",
     "OPERANDS": "an operand",
     "RESULTS": "a result",
@@ -20,13 +21,13 @@ _WORDS = {
     "KEY": "`name=` of a parameter",
     "WORD": "a value",
     "LET": "`. let`",
-    "IN": "`in (...)`",
-    "SEMICOLON": "`;`",
+    "_IN": "`in (...)`",
+    "_END": "`) }`",
+    "_SEMICOLON": "`;`",
     "COMMA": "`,`",
     "LPAR": "`(`",
     "RPAR": "`)`",
     "RSQB": "`]`",
-    "RBRACE": "`}`",
     "$END": "the end of the text",
 }
 _VALUES = frozenset({"NUMBER", "COMPLEX", "STRING", "TYPE", "HOLE", "STRUCTURE", "WORD"})
@@ -75,6 +76,12 @@ def syntax_error(text: str, position: int, message: str) -> JaxprSyntaxError:
     )
     error.line, error.column = number, column
     return error
+
+
+def check_functions(verb: str, functions: Any) -> None:
+    """Raises TypeError where what is to fill holes is no dict."""
+    if functions is not None and not isinstance(functions, Mapping):
+        raise TypeError(f"{verb}: functions is a dict of functions by name, and is {describe(functions)}.")
 
 
 def _hint(text: str) -> str:

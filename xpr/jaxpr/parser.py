@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -14,23 +14,26 @@ import numpy as np
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
 from xpr.core.literals import DTYPES, expected_dtype, kind_of_text, literal, number
 from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure
 from xpr.core.primitive import Primitive, registered
-from xpr.jaxpr.messages import Fault, did_you_mean, expected, found, syntax_error
+from xpr.errors import AxisNameError, HoleError, UnsupportedRule
+from xpr.jaxpr.messages import Fault, check_functions, did_you_mean, expected, found, syntax_error
 
 _CONSTANTS = {"None": None, "True": True, "False": False, "nan": float("nan"), "inf": float("inf")}
-_BINDERS = re.compile(r"(?:[A-Za-z_]\w*:[a-z]\w*\[[\d,]*\]\s+|\*\s+)*")
+_BINDERS = re.compile(r"(?:[A-Za-z_]\w*:[a-z]\w*\[(?:[0-9]{1,18},)*(?:[0-9]{1,18})?\]\s+|\*\s+)*")
+_ILL_TYPED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)  # of typing rules
+_NAMES_AT_FAULT = re.compile(r"unexpected keyword argument '(?P<unknown>\w+)'|missing \d+ required .*: (?P<missing>.*)")
 _NUMBER_WORDS = frozenset({"True", "False", "nan", "inf"})
 
 
 def parse(text: str, constants: Sequence[Any] | None = None, functions: Mapping[str, Any] | None = None) -> ClosedJaxpr:
     """Reads a jaxpr from its text.
 
-    Every jaxpr that prints can be read, and is then equal to the one that was printed (`xpr.jaxpr.equal`). Comments
-    run from `#` to the end of the line. Types are read as they stand; `xpr.core.check_jaxpr` checks them.
+    Every well typed jaxpr that prints can be read, and is then equal to the one that was printed (`xpr.jaxpr.equal`).
+    Comments run from `#` to the end of the line. Each equation must have the types that its primitive gives.
 
     Args:
       text: as `str(jaxpr)` or `jaxpr.pformat()` gives it.
@@ -41,14 +44,20 @@ def parse(text: str, constants: Sequence[Any] | None = None, functions: Mapping[
     Returns:
       The program, with its constants.
     Raises:
-      JaxprSyntaxError: the text is not a jaxpr; the message points to the place and says what was expected.
-      TypeError: a constant has another type than the text says, or their number differs.
+      JaxprSyntaxError: the text is not a jaxpr, or an equation is ill-typed; the message points to the place and says
+        what was expected.
+      TypeError: a constant has another type than the text says, or their number differs; `text` is no string.
 
     >>> import xpr
     >>> closed = xpr.jaxpr.parse("{ lambda ; a:f32[]. let b:f32[] = mul a 2.0 in (b,) }")
     >>> xpr.core.jaxpr_as_fun(closed)(3.0)
     [Array(6., dtype=float32)]
     """
+    if not isinstance(text, str):
+        raise TypeError(f"parse reads the text of a jaxpr, and got {describe(text)}.")
+    if constants is not None and not isinstance(constants, Iterable):
+        raise TypeError(f"parse: constants is a list of values, and is {describe(constants)}.")
+    check_functions("parse", functions)
     with _lock:
         reader = _reader()
         reader.begin(functions or {})
@@ -197,7 +206,28 @@ class _Reader(Transformer):
         outvars = self.binders(binders, _start(apply)) if binders else []
         if None in invars:
             self.literals(operands, invars, [v for v in invars if v is not None], outvars)
+        self.check_types(primitive, invars, params, outvars, apply)
         return JaxprEqn(invars, outvars, primitive, params)
+
+    def check_types(
+        self, primitive: Primitive, invars: Sequence[Any], params: dict[str, Any], outvars: Sequence[Var], apply: Token
+    ) -> None:
+        """Refuses an equation whose results have other types than its primitive gives."""
+        try:
+            wanted = primitive.type_of(tuple([v.aval for v in invars]), params)
+        except (AxisNameError, HoleError, UnsupportedRule):
+            return  # its types are known only where it is run
+        except _ILL_TYPED as error:
+            types = ", ".join(v.aval.str_short() for v in invars) or "nothing"
+            written = apply.partition("=")[2].lstrip()
+            raise Fault(_start(apply) + len(apply) - len(written), _misfit(primitive, types, error)) from None
+        if len(wanted) != len(outvars):
+            counts = f"`{primitive}` gives {len(wanted)} results, and {len(outvars)} are bound."
+            raise Fault(_start(apply), counts)
+        for want, var, word in zip(wanted, outvars, apply.split()):
+            if want is not var.aval and (want.shape, want.dtype) != (var.aval.shape, var.aval.dtype):
+                what = f"`{word}` is bound as {var.aval.str_short()}, and `{primitive}` gives {want.str_short()}."
+                raise Fault(_start(apply) + _place(apply, word), what)
 
     def result(self, parts: list[Any]) -> list[Any]:
         if not parts:
@@ -314,7 +344,10 @@ class _Reader(Transformer):
     def NUMBER(self, token: Token) -> Any:
         text, _, short = token.partition(":")
         if not short:
-            return number(text)
+            try:
+                return number(text)
+            except ValueError as error:  # too many digits
+                raise Fault(_start(token), f"{error}.") from None
         if short not in DTYPES:
             raise Fault(_start(token), self.no_dtype(short))
         return self.literal(token, token, text, DTYPES[short]).val
@@ -322,7 +355,7 @@ class _Reader(Transformer):
     COMPLEX = NUMBER
 
     def STRING(self, token: Token) -> str:
-        return ast.literal_eval(token)
+        return _unquoted(token, _start(token))
 
     def TYPE(self, token: Token) -> ShapedArray:
         aval = _type(str(token))
@@ -332,7 +365,7 @@ class _Reader(Transformer):
 
     def HOLE(self, token: Token) -> Any:
         kind, _, name = token[1:-1].partition(" ")
-        name = ast.literal_eval(name) if name[0] in "'\"" else name
+        name = _unquoted(name, _start(token)) if name[0] in "'\"" else name
         if kind == "primitive":
             return self.known_primitive(name, _start(token))
         return self.functions[name] if name in self.functions else Hole(kind, name)
@@ -341,8 +374,8 @@ class _Reader(Transformer):
 
     def unknown_primitive(self, token: Token) -> Primitive:
         written = token.partition("=")[2].strip()
-        name = ast.literal_eval(written) if written[0] in "'\"" else written
-        return self.known_primitive(name, _start(token) + len(token.rstrip()) - len(written))
+        position = _start(token) + len(token.rstrip()) - len(written)
+        return self.known_primitive(_unquoted(written, position) if written[0] in "'\"" else written, position)
 
     def known_primitive(self, name: str, position: int) -> Primitive:
         if name not in registered:
@@ -353,8 +386,25 @@ class _Reader(Transformer):
         return f"there is no dtype `{name}`{did_you_mean(name, DTYPES)}"
 
 
+def _misfit(primitive: Primitive, types: str, error: Exception) -> str:
+    """What a typing rule says against an equation, in words."""
+    names = _NAMES_AT_FAULT.search(str(error))
+    if names is None:
+        return f"`{primitive}` can't be applied to {types}: {str(error).rstrip('.')}."
+    if names["unknown"]:
+        return f"`{primitive}` has no parameter {names['unknown']!r}."
+    return f"`{primitive}` needs the parameter {names['missing']}."
+
+
 def _members(cls: Any) -> list[str]:
     return list(getattr(cls, "__members__", ()))
+
+
+def _unquoted(text: str, position: int) -> str:
+    try:
+        return cast(str, ast.literal_eval(text))
+    except (SyntaxError, ValueError) as error:
+        raise Fault(position, f"this is no string: {error.args[0]}.") from None
 
 
 def _start(token: Token) -> int:

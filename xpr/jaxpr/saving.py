@@ -33,7 +33,19 @@ import numpy as np
 
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Unit, UnitVar, Var, subjaxprs
+from xpr.core.jaxpr import (
+    ClosedJaxpr,
+    DropVar,
+    FillerVar,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Unit,
+    UnitVar,
+    Var,
+    given_jaxpr,
+    subjaxprs,
+)
 from xpr.core.literals import KINDS
 from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, parts_of
 from xpr.core.primitive import Primitive
@@ -60,10 +72,10 @@ def dumps(jaxpr: ClosedJaxpr | Jaxpr) -> str:
     >>> xpr.jaxpr.loads(text)
     { lambda ; a:f32[]. let b:f32[] = mul 2.0 a in (b,) }
     """
-    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else None
+    inner = given_jaxpr("dumps", jaxpr)
     saver = _Saver()
-    main = saver.place_of(closed.jaxpr if closed else jaxpr)  # type: ignore[arg-type]
-    consts = closed.consts if closed else [ConstantHole(v.aval) for v in jaxpr.constvars]  # type: ignore[union-attr]
+    main = saver.place_of(inner)
+    consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else [ConstantHole(v.aval) for v in inner.constvars]
     constants = [saver.constant(x) for x in consts]
     whole = {
         "format": FORMAT,

@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core import jaxpr as language
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, UnitVar, Var, make_literal
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, UnitVar, Var, given_jaxpr, make_literal
 
 
 def used_variables(jaxpr: Jaxpr | ClosedJaxpr) -> set[Var]:
@@ -22,7 +22,7 @@ def used_variables(jaxpr: Jaxpr | ClosedJaxpr) -> set[Var]:
     >>> x in xpr.jaxpr.used_variables(closed), y in xpr.jaxpr.used_variables(closed)
     (True, False)
     """
-    return {v for v in language.used_vars(_open(jaxpr)) if not isinstance(v, UnitVar)}
+    return {v for v in language.used_vars(given_jaxpr("used_variables", jaxpr)) if not isinstance(v, UnitVar)}
 
 
 def unused_variables(jaxpr: Jaxpr | ClosedJaxpr) -> list[Var]:
@@ -33,7 +33,8 @@ def unused_variables(jaxpr: Jaxpr | ClosedJaxpr) -> list[Var]:
     >>> xpr.jaxpr.unused_variables(closed) == [closed.jaxpr.invars[1]]
     True
     """
-    inner, used = _open(jaxpr), used_variables(jaxpr)
+    inner = given_jaxpr("unused_variables", jaxpr)
+    used = used_variables(inner)
     bound = [*inner.constvars, *inner.invars, *(v for eqn in inner.eqns for v in eqn.outvars)]
     return [v for v in bound if v not in used and not isinstance(v, (DropVar, UnitVar))]
 
@@ -45,7 +46,7 @@ def effects(jaxpr: Jaxpr | ClosedJaxpr) -> frozenset[str]:
     >>> xpr.jaxpr.effects(xpr.make_jaxpr(lambda x: xpr.debug.print("{}", x))(1.0))
     frozenset({'unordered'})
     """
-    return language.effects(_open(jaxpr))
+    return language.effects(given_jaxpr("effects", jaxpr))
 
 
 def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> ClosedJaxpr:
@@ -64,7 +65,7 @@ def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> C
     >>> xpr.jaxpr.substitute(xpr.make_jaxpr(lambda x, y: x * y)(1.0, 1.0), {0: 3.0})
     { lambda ; a:f32[]. let b:f32[] = mul 3.0 a in (b,) }
     """
-    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr)
+    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(given_jaxpr("substitute", jaxpr))
     inner = closed.jaxpr
     bound = {*inner.constvars, *inner.invars, *(v for eqn in inner.eqns for v in eqn.outvars)}
     replaced: dict[Var, Any] = {}
@@ -100,7 +101,3 @@ def _check(var: Var, value: Any, bound: set[Var]) -> None:
     aval = value.aval if isinstance(value, (Var, Literal)) else aval_of(value)
     if (aval.shape, aval.dtype) != (var.aval.shape, var.aval.dtype):
         raise TypeError(f"substitute: a variable of type {var.aval.str_short()} is given {aval.str_short()}.")
-
-
-def _open(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
-    return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from xpr import dtypes, random
-from xpr.numpy import creation, ufuncs
+from xpr.numpy import creation, shaping, ufuncs
 from xpr.numpy.promotion import requested_dtype
 
 Axes = int | Sequence[int]
@@ -288,6 +288,59 @@ def he_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dt
     (2, 3)
     """
     return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
+
+
+# -- Orthogonal
+
+
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer that draws evenly from orthogonal matrices; the other axes than `column_axis` make up the rows.
+
+    Raises:
+      ValueError: the shape has fewer than two axes.
+
+    >>> import xpr
+    >>> xpr.nn.initializers.orthogonal()(xpr.random.key(0), (3, 2)).shape
+    (3, 2)
+    """
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        dtype, shape = _dtype(dtype, None), tuple(shape)
+        if len(shape) < 2:
+            raise ValueError(f"orthogonal: takes a shape of at least two axes, and got {shape}.")
+        if not all(shape):
+            return creation.zeros(shape, dtype)
+        columns = shape[column_axis]
+        drawn = random.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
+        rows = shaping.reshape(drawn, (*np.delete(shape, column_axis).tolist(), columns))
+        return ufuncs.multiply(creation.array(scale, dtype), shaping.moveaxis(rows, -1, column_axis))
+
+    return init
+
+
+def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer of convolutions: an orthogonal matrix amid the window, zeros elsewhere (Xiao et al., 2018).
+
+    Raises:
+      ValueError: the shape has not 3 to 5 axes, or the last is shorter than the one before.
+
+    >>> import xpr
+    >>> xpr.nn.initializers.delta_orthogonal()(xpr.random.key(0), (3, 2, 2)).shape
+    (3, 2, 2)
+    """
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        dtype, shape = _dtype(dtype, None), tuple(shape)
+        if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:
+            raise ValueError(
+                "delta_orthogonal: takes a shape of 3 to 5 axes, the last not shorter than the one before, and got "
+                f"{shape}."
+            )
+        matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
+        middle = tuple((n - 1) // 2 for n in shape[:-2])
+        return creation.zeros(shape, dtype).at[middle].set(matrix)
+
+    return init
 
 
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal

@@ -1,10 +1,15 @@
 """NumPy's functions on xpr's arrays: promotion, broadcasting, and every name as in NumPy."""
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from xpr.backend.array import Array as ndarray
 from xpr.dtypes import finfo as finfo
 from xpr.dtypes import iinfo as iinfo
 from xpr.dtypes import issubdtype as issubdtype
+from xpr.numpy import fft as fft
 from xpr.numpy import methods as methods
+from xpr.numpy import ufunc_methods as ufunc_methods
 from xpr.numpy.arg_extremes import argmax as argmax
 from xpr.numpy.arg_extremes import argmin as argmin
 from xpr.numpy.arg_extremes import nanargmax as nanargmax
@@ -125,7 +130,6 @@ from xpr.numpy.nan_reductions import nanstd as nanstd
 from xpr.numpy.nan_reductions import nansum as nansum
 from xpr.numpy.nan_reductions import nanvar as nanvar
 from xpr.numpy.padding import pad as pad
-from xpr.numpy.polynomials import poly as poly
 from xpr.numpy.polynomials import polyadd as polyadd
 from xpr.numpy.polynomials import polyder as polyder
 from xpr.numpy.polynomials import polydiv as polydiv
@@ -403,3 +407,19 @@ from xpr.numpy.window_functions import hanning as hanning
 from xpr.numpy.window_functions import i0 as i0
 from xpr.numpy.window_functions import kaiser as kaiser
 from xpr.primitives.composites import broadcast_shapes as broadcast_shapes
+
+_LOADED_WHEN_ASKED_FOR = {"poly": "fitting", "polyfit": "fitting", "roots": "fitting"}  # and linalg itself
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "linalg":
+        return _importlib.import_module("xpr.numpy.linalg")
+    if name in _LOADED_WHEN_ASKED_FOR:
+        module = _importlib.import_module(f"xpr.numpy.{_LOADED_WHEN_ASKED_FOR[name]}")
+        found = globals()[name] = getattr(module, name)
+        return found
+    raise AttributeError(f"module 'xpr.numpy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "linalg", *_LOADED_WHEN_ASKED_FOR]

@@ -14,6 +14,7 @@ from xpr.errors import ConcretizationTypeError
 from xpr.numpy.axes import no_out
 from xpr.numpy.concrete import is_known
 from xpr.numpy.creation import asarray, zeros_like
+from xpr.numpy.entries import moves
 from xpr.numpy.index_places import nonzero
 from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, promote_dtypes, promoted_pair
 from xpr.numpy.shaping import broadcast_arrays
@@ -23,6 +24,7 @@ from xpr.primitives.placing import select_n
 from xpr.primitives.shapes import broadcast_to
 
 
+@moves("x", "y")
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
     """Entries of x where the condition holds, of y elsewhere; with the condition alone, the indices where it holds.
 
@@ -62,6 +64,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return result
 
 
+@moves("choices")
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     """At each place the entry of the choice that `a` numbers there.
 

@@ -19,7 +19,7 @@ def concrete_value(x: Any, name: str, way_out: str) -> np.ndarray:
     """
     if isinstance(x, Tracer):
         x = x._value_for(ConcretizationTypeError, f"jnp.{name}, whose result's shape depends on values,", way_out)
-    return np.asarray(x.host if isinstance(x, Array) else x)
+    return np.asarray(x.host if type(x) is Array else x)
 
 
 def is_known(x: Any) -> bool:

@@ -32,9 +32,8 @@ def _product(a: Any, b: Any, numbers: Any, precision: Any, preferred: Any) -> An
         dtype = a.aval.dtype if hasattr(a, "aval") else aval_of(a).dtype
     else:
         dtype = dtypes.canonical(preferred)
-    if precision is not None:
-        precision = canonical_precision(precision)
-    out = dot_general_p.bind(a, b, dimension_numbers=numbers, precision=precision, preferred_element_type=dtype)
+    how = canonical_precision(precision)
+    out = dot_general_p.bind(a, b, dimension_numbers=numbers, precision=how, preferred_element_type=dtype)
     return out if preferred is None else convert(out, dtype)
 
 

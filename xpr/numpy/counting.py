@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.array import Array
 from xpr.core.avals import aval_of
-from xpr.core.interpreter import Tracer
 from xpr.numpy import creation, ranges, reductions, ufuncs
 from xpr.numpy.calculus import diff
 from xpr.numpy.concrete import concrete_value
@@ -78,7 +76,7 @@ def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any
         raise TypeError(f"histogram: bins is {bins!r}; it must be a number of bins, or their edges.")
     a = as_operand(a)
     dtype = dtypes.to_inexact(aval_of(a).dtype)
-    if np.ndim(bins) == 1 if not isinstance(bins, (Array, Tracer)) else bins.aval.ndim == 1:
+    if np.ndim(bins) == 1 if not hasattr(bins, "aval") else bins.aval.ndim == 1:
         return convert(creation.asarray(bins), dtype)
     a = convert(a, dtype)
     if range is None:
@@ -196,7 +194,7 @@ def _number_of(bins: Any) -> int | None:
     """How many things `bins` lists; None for a number."""
     if isinstance(bins, (list, tuple)):
         return len(bins)
-    shape = bins.aval.shape if isinstance(bins, (Array, Tracer)) else np.shape(bins)
+    shape = bins.aval.shape if hasattr(bins, "aval") else np.shape(bins)
     return shape[0] if shape else None
 
 

@@ -19,6 +19,7 @@ from xpr.backend.array import Array, from_host
 from xpr.backend.sharding import NamedSharding
 from xpr.core.avals import ShapedArray, aval_of, describe, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
+from xpr.numpy.entries import moves
 from xpr.numpy.promotion import SCALARS, as_operand, convert, narrowed, requested_dtype
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.placing import concatenate as join
@@ -93,6 +94,7 @@ def _filled(shape: tuple[int, ...], value: Any, aval: ShapedArray, device: Any =
 # -- From values
 
 
+@moves("object")
 def array(
     object: Any, dtype: Any = None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *, device: Any = None
 ) -> Any:
@@ -126,6 +128,7 @@ def array(
     return result if device is None else placed(result, device)
 
 
+@moves("a")
 def asarray(
     a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None
 ) -> Any:
@@ -147,10 +150,10 @@ def _array_of(x: Any, dtype: np.dtype | None, copy: bool) -> Any:
         return _of_scalar(x, dtype)
     if kind is list or kind is tuple:
         return _of_sequence(x, dtype)
-    if isinstance(x, (Array, Tracer)):
+    if kind is Array or isinstance(x, Tracer):
         if dtype is not None and (dtype != x.aval.dtype or x.aval.weak_type):
             return convert(x, dtype)
-        return copied(x) if copy and isinstance(x, Array) else x
+        return copied(x) if copy and kind is Array else x
     if isinstance(x, np.ndarray):
         return _of_host(x, dtype)
     if isinstance(x, np.generic):
@@ -302,7 +305,7 @@ def _with_arrays(x: Any, leaves: list[Any]) -> Any:
     """Nested lists whose entries are scalars, arrays or tracers, which are also added to `leaves`."""
     if isinstance(x, (list, tuple)):
         return [_with_arrays(item, leaves) for item in x]
-    while not (type(x) in SCALARS or isinstance(x, (Array, Tracer, np.ndarray, np.generic))):
+    while not (type(x) in SCALARS or type(x) is Array or isinstance(x, (Tracer, np.ndarray, np.generic))):
         x = _unwrapped(x)
         if isinstance(x, (list, tuple)):
             return _with_arrays(x, leaves)
@@ -337,6 +340,7 @@ def _stacked(x: Any, dtype: np.dtype) -> Any:
     return join([expand_dims(part, (0,)) for part in parts], 0)
 
 
+@moves("a")
 def copy(a: Any, order: str | None = None) -> Any:
     """The array itself, as a new array.
 
@@ -410,6 +414,7 @@ def _full(shape: tuple[int, ...], value: Any, dtype: np.dtype, weak: bool, devic
     return placed(broadcast_to(value, shape), device)
 
 
+@moves("a")
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Zeros of the shape and dtype of another array.
 
@@ -430,6 +435,7 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
     return full_like(a, 1, dtype, shape, device=device)
 
 
+@moves("prototype")
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """An array of the shape and dtype of another, whose values don't matter; they are zeros.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.array import Array
+from xpr.errors import NotAddressableError
 
 
 def array_repr(x: Array) -> str:
@@ -14,7 +15,10 @@ def array_repr(x: Array) -> str:
     if x.is_deleted():
         return f"Array(shape={x.aval.shape}, dtype={x.aval.dtype.name}, deleted)"
     suffix = f", dtype={x.aval.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "") + ")"
-    value = np.asarray(x.host)
+    try:
+        value = np.asarray(x.host)
+    except NotAddressableError:
+        return f"Array(shape={x.aval.shape}{suffix[:-1]}, sharding={x.sharding})"
     if value.size == 0:
         return f"Array([], shape={value.shape}{suffix}"
     text = np.array2string(value, separator=", ", prefix="Array(")
@@ -26,7 +30,10 @@ def array_repr(x: Array) -> str:
 
 
 def array_str(x: Array) -> str:
-    return str(np.asarray(x.host))
+    try:
+        return str(np.asarray(x.host))
+    except NotAddressableError:
+        return array_repr(x)
 
 
 def array_format(x: Array, spec: str) -> str:

@@ -170,7 +170,7 @@ def _entry(entry: Any, position: int, inside: bool) -> list[Any]:
         return [Flag(bool(entry))]
     if isinstance(entry, np.integer) or (isinstance(entry, int) and not isinstance(entry, bool)):
         return [int(entry)]
-    if isinstance(entry, (Array, Tracer)):
+    if type(entry) is Array or isinstance(entry, Tracer):
         value: Any = entry
     elif isinstance(entry, (list, tuple)):
         value = _from_sequence(entry, inside)

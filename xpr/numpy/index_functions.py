@@ -11,6 +11,7 @@ from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.numpy.axes import no_out, one_axis
 from xpr.numpy.cumulative import cumsum
+from xpr.numpy.entries import moves
 from xpr.numpy.index_forms import host_index, host_of
 from xpr.numpy.index_operations import SET
 from xpr.numpy.index_places import nonzero
@@ -48,6 +49,7 @@ def _integers(name: str, indices: Any) -> Any:
     return indices
 
 
+@moves("a")
 def take(
     a: Any,
     indices: Any,
@@ -169,6 +171,7 @@ def _rows(name: str, a: Any, indices: Any, axis: int, wraps: bool) -> _Rows:
     return _Rows(numbers, tuple(sizes), reshape(indices, (*kept, 1)), result)
 
 
+@moves("arr")
 def take_along_axis(
     arr: Any,
     indices: Any,
@@ -318,6 +321,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
 # -- By a mask
 
 
+@moves("a")
 def compress(
     condition: Any,
     a: Any,

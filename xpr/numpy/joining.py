@@ -12,6 +12,7 @@ from xpr.backend.array import Array
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import no_out, one_axis
+from xpr.numpy.entries import moves
 from xpr.numpy.promotion import as_operand, convert, promote_dtypes, requested_dtype
 from xpr.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, ravel
 from xpr.numpy.ufuncs import asarray_like
@@ -28,7 +29,7 @@ def _operands(name: str, arrays: Any, dtype: Any) -> list[Any]:
       TypeError: an item is a list, or no array at all.
       ValueError: there are none.
     """
-    if isinstance(arrays, (Array, Tracer, np.ndarray)):
+    if type(arrays) is Array or isinstance(arrays, (Tracer, np.ndarray)):
         arrays = unstack(arrays)
     items = [as_operand(x) for x in arrays]
     if not items:
@@ -39,6 +40,7 @@ def _operands(name: str, arrays: Any, dtype: Any) -> list[Any]:
     return [convert(x, target) for x in items]
 
 
+@moves("arrays")
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     """Arrays joined along an axis that they have; with axis None, their entries in one axis.
 
@@ -64,6 +66,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     return placing.concatenate(operands, axis)
 
 
+@moves("arrays")
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     """Arrays joined along an axis that they have.
 
@@ -74,6 +77,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     return concatenate(arrays, axis)
 
 
+@moves("arrays")
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
     """Arrays of one shape joined along a new axis.
 
@@ -94,6 +98,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     return placing.concatenate([expand_dims(x, (axis,)) for x in operands], axis)
 
 
+@moves("tup")
 def vstack(tup: Any, dtype: Any = None) -> Any:
     """Rows on top of each other: arrays joined along the first axis, vectors being rows.
 
@@ -105,6 +110,7 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate([atleast_2d(x) for x in _operands("vstack", tup, dtype)], 0)
 
 
+@moves("tup")
 def hstack(tup: Any, dtype: Any = None) -> Any:
     """Arrays side by side: joined along the second axis, or the first if they have one only.
 
@@ -116,6 +122,7 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate(operands, 0 if aval_of(operands[0]).ndim == 1 else 1)
 
 
+@moves("tup")
 def dstack(tup: Any, dtype: Any = None) -> Any:
     """Arrays behind each other: joined along the third axis.
 
@@ -126,6 +133,7 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate([atleast_3d(x) for x in _operands("dstack", tup, dtype)], 2)
 
 
+@moves("tup")
 def column_stack(tup: Any) -> Any:
     """Arrays side by side, vectors being columns.
 
@@ -138,6 +146,7 @@ def column_stack(tup: Any) -> Any:
     return concatenate([x if aval_of(x).ndim > 1 else transpose(atleast_2d(x), (1, 0)) for x in operands], 1)
 
 
+@moves("arr", "values")
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     """The values behind the array along an axis; with axis None, in one axis.
 
@@ -181,6 +190,7 @@ def _block(x: Any) -> tuple[Any, int]:
 # -- Taking apart
 
 
+@moves("x")
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis, which they lose.
 
@@ -212,6 +222,7 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool
     return _cut(ary, [0, *places, size], axis)
 
 
+@moves("ary")
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """The array cut along an axis into so many equal parts, or at the indices given.
 
@@ -225,6 +236,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("split", ary, indices_or_sections, axis, True)
 
 
+@moves("ary")
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """The array cut along an axis into so many parts, the first ones longer by one where it doesn't come out even.
 
@@ -235,6 +247,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("array_split", ary, indices_or_sections, axis, False)
 
 
+@moves("ary")
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """The array split along its first axis.
 
@@ -245,6 +258,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return _split("vsplit", ary, indices_or_sections, 0, True)
 
 
+@moves("ary")
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """The array split along its second axis, or the first if it has one only.
 
@@ -256,6 +270,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return _split("hsplit", ary, indices_or_sections, 0 if ary.aval.ndim == 1 else 1, True)
 
 
+@moves("ary")
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """The array split along its third axis.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
-from xpr.numpy import creation, ufuncs
+from xpr.numpy import creation
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.places import added_at
 from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact
@@ -31,7 +31,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     >>> jnp.polyval(jnp.array([1, 0, 2]), jnp.array([0, 3]))
     Array([ 2, 11], dtype=int32)
     """
-    p, x = promote_dtypes(_coefficients("polyval", p), x)
+    p, x = promote_dtypes(coefficients("polyval", p), x)
     dtype, shape = aval_of(p).dtype, aval_of(x).shape
     p, x = convert(p, dtype), convert(x, dtype)
     n = aval_of(p).size
@@ -81,7 +81,7 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, -2]))
     Array([ 1.,  0., -4.], dtype=float32)
     """
-    a1, a2 = promote_inexact(_coefficients("polymul", a1), _coefficients("polymul", a2))
+    a1, a2 = promote_inexact(coefficients("polymul", a1), coefficients("polymul", a2))
     if trim_leading_zeros:
         a1, a2 = (_trimmed(a, "polymul") for a in (a1, a2))
     a1, a2 = (a if aval_of(a).size else full((1,), 0, aval_of(a).dtype) for a in (a1, a2))
@@ -104,7 +104,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
     >>> jnp.polydiv(jnp.array([1.0, 0.0, -4.0]), jnp.array([1.0, 2.0]))
     (Array([ 1., -2.], dtype=float32), Array([0., 0., 0.], dtype=float32))
     """
-    u, v = promote_inexact(_coefficients("polydiv", u), _coefficients("polydiv", v))
+    u, v = promote_inexact(coefficients("polydiv", u), coefficients("polydiv", v))
     dtype = aval_of(u).dtype
     u, v = convert(u, dtype), convert(v, dtype)
     n, m = aval_of(u).size, aval_of(v).size
@@ -132,7 +132,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     >>> jnp.polyder(jnp.array([1.0, 0.0, 2.0, 5.0]))
     Array([3., 0., 2.], dtype=float32)
     """
-    (p,) = promote_inexact(_coefficients("polyder", p))
+    (p,) = promote_inexact(coefficients("polyder", p))
     m, n = _order("polyder", m), aval_of(p).size
     if m == 0:
         return p
@@ -155,7 +155,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     Array([1., 0., 2., 0.], dtype=float32)
     """
     m = _order("polyint", m)
-    p, k = promote_inexact(_coefficients("polyint", p), 0 if k is None else creation.asarray(k))
+    p, k = promote_inexact(coefficients("polyint", p), 0 if k is None else creation.asarray(k))
     dtype, n = aval_of(p).dtype, aval_of(p).size
     if m == 0:
         return p
@@ -170,27 +170,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     return e.div(every, creation.asarray(factors.astype(dtype)))
 
 
-def poly(seq_of_zeros: Any) -> Any:
-    """The polynomial whose highest coefficient is 1 and whose zeros are given.
-
-    Raises:
-      ValueError: the zeros are no vector.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.poly(jnp.array([1.0, -2.0]))
-    Array([ 1.,  1., -2.], dtype=float32)
-    """
-    (zeros,) = promote_inexact(_coefficients("poly", seq_of_zeros))
-    dtype = aval_of(zeros).dtype
-    result: Any = full((1,), 1, dtype)
-    for i in np.arange(aval_of(zeros).size).tolist():
-        zero = reshape(slice_in_dim(zeros, i, i + 1), ())
-        nothing = full((1,), 0, dtype)
-        result = e.sub(concatenate([result, nothing], 0), e.mul(concatenate([nothing, result], 0), zero))
-    return ufuncs.asarray_like(result)
-
-
-def _coefficients(name: str, p: Any) -> Any:
+def coefficients(name: str, p: Any) -> Any:
     p = as_operand(p)
     if aval_of(p).ndim > 1:
         raise ValueError(f"{name}: takes vectors, and got {aval_of(p).str_short()}.")
@@ -206,7 +186,7 @@ def _order(name: str, m: Any) -> int:
 
 def _one_length(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     """Two vectors in one dtype, the shorter one with zeros in front."""
-    a1, a2 = promote_dtypes(_coefficients(name, a1), _coefficients(name, a2))
+    a1, a2 = promote_dtypes(coefficients(name, a1), coefficients(name, a2))
     n = max(aval_of(a1).size, aval_of(a2).size)
     dtype = aval_of(a1).dtype
     both = [concatenate([full((n - aval_of(a).size,), 0, dtype), convert(a, dtype)], 0) for a in (a1, a2)]

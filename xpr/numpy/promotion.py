@@ -121,7 +121,7 @@ def as_operand(x: Any) -> Any:
     Raises:
       TypeError: `x` is a list or tuple, or no array at all.
     """
-    if isinstance(x, (Array, Tracer)):
+    if type(x) is Array or isinstance(x, Tracer):
         dtype = x.aval.dtype
         return convert(x, dtypes.canonical(dtype), x.aval.weak_type) if dtypes.is_narrowed(dtype) else x
     if type(x) in SCALARS:

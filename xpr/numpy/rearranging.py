@@ -20,6 +20,7 @@ from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import one_axis, reduced_axes
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.creation import shape_of, zeros
+from xpr.numpy.entries import moves
 from xpr.numpy.places import added_at, read
 from xpr.numpy.promotion import convert
 from xpr.numpy.shaping import broadcast_to, moveaxis, ravel
@@ -73,6 +74,7 @@ def _run(x: Any, first: int, length: int, step: int, axis: int) -> Any:
 # -- flip, rot90, roll
 
 
+@moves("m")
 def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     """The array reversed along an axis, several, or all.
 
@@ -85,6 +87,7 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     return rev(m, axes) if axes else m
 
 
+@moves("m")
 def flipud(m: Any) -> Any:
     """The array reversed along its first axis.
 
@@ -96,6 +99,7 @@ def flipud(m: Any) -> Any:
     return flip(m, 0)
 
 
+@moves("m")
 def fliplr(m: Any) -> Any:
     """The array reversed along its second axis.
 
@@ -107,6 +111,7 @@ def fliplr(m: Any) -> Any:
     return flip(m, 1)
 
 
+@moves("m")
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """The array turned k times by 90 degrees in the plane of two axes, from the first towards the second.
 
@@ -132,6 +137,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return m
 
 
+@moves("a")
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     """The entries moved along axes by so many places, those pushed out coming in again at the other end.
 
@@ -180,6 +186,7 @@ def _shifts(shift: Any, count: int) -> list[Any]:
 # -- tile, repeat, resize
 
 
+@moves("A")
 def tile(A: Any, reps: Any) -> Any:
     """The array laid beside itself, so many times along each axis.
 
@@ -197,6 +204,7 @@ def tile(A: Any, reps: Any) -> Any:
     return reshape(tiled, tuple([c * n for c, n in zip(counts, shape)]))
 
 
+@moves("a")
 def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
     """Each entry along an axis (of all entries in one axis, for None) so many times.
 
@@ -253,6 +261,7 @@ def _each_repeated(a: Any, count: int, axis: int) -> Any:
     return reshape(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
 
 
+@moves("a")
 def resize(a: Any, new_shape: Any) -> Any:
     """The entries in another shape, repeated from the start or cut off as it takes more or fewer of them.
 
@@ -278,6 +287,7 @@ def _static_index(name: str, obj: Any) -> Any:
     return obj if isinstance(obj, slice) else concrete_value(obj, name, "Mark the index static, or build it in NumPy.")
 
 
+@moves("arr", "values")
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """The array with values put in before the entries that an index names.
 
@@ -309,6 +319,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     return taken(placing.concatenate([arr, values], axis), order, axis)
 
 
+@moves("arr")
 def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
     """The array without the entries that an index names.
 

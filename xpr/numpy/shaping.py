@@ -12,6 +12,7 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.axes import one_axis, reduced_axes
 from xpr.numpy.creation import placed, shape_of
+from xpr.numpy.entries import moves
 from xpr.numpy.promotion import broadcast_shapes, convert, requested_dtype
 from xpr.numpy.ufuncs import asarray_like
 from xpr.primitives import elementwise as e
@@ -66,6 +67,7 @@ def iterable(y: Any) -> bool:
 # -- reshape
 
 
+@moves("a")
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """The same entries in another shape; one size may be -1, and is what is left.
 
@@ -116,6 +118,7 @@ def _as_tuple(shape: Any) -> tuple[Any, ...]:
     return tuple([n.__index__() if hasattr(n, "__index__") else n for n in sizes])
 
 
+@moves("a")
 def ravel(a: Any, order: str = "C") -> Any:
     """All entries in one axis.
 
@@ -129,6 +132,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 # -- Axes
 
 
+@moves("a")
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     """Axes of size 1 inserted, at the places that `axis` names in the result.
 
@@ -142,6 +146,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     return shapes.expand_dims(a, axes) if axes else a
 
 
+@moves("a")
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     """Without axes of size 1: all of them, or those named.
 
@@ -158,6 +163,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     return shapes.squeeze(a, axes)
 
 
+@moves("a")
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """The axes in another order, or reversed: axis i of the result is axis `axes[i]` of the array.
 
@@ -171,6 +177,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     return shapes.transpose(a, order)
 
 
+@moves("a")
 def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     """The axes in another order: axis i of the result is axis `axes[i]` of the array.
 
@@ -181,6 +188,7 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     return transpose(a, axes)
 
 
+@moves("x")
 def matrix_transpose(x: Any, /) -> Any:
     """The last two axes exchanged.
 
@@ -194,6 +202,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
+@moves("a")
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     """Two axes exchanged.
 
@@ -208,6 +217,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return shapes.transpose(a, order)
 
 
+@moves("a")
 def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Axes moved to other places, the rest kept in order.
 
@@ -226,6 +236,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
     return shapes.transpose(a, order)
 
 
+@moves("a")
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """One axis moved to lie before the one that is at `start`.
 
@@ -245,6 +256,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 # -- Broadcasting
 
 
+@moves("array")
 def broadcast_to(array: Any, shape: Any) -> Any:
     """The array repeated along new axes in front and along axes of size 1.
 
@@ -266,6 +278,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     return shapes.broadcast_to(array, sizes)
 
 
+@moves("args")
 def broadcast_arrays(*args: Any) -> list[Any]:
     """The arrays, each broadcast to the shape of all.
 
@@ -287,6 +300,7 @@ def _each(arrays: Sequence[Any], axes_added: Any) -> Any:
     return results[0] if len(results) == 1 else results
 
 
+@moves("arys")
 def atleast_1d(*arys: Any) -> Any:
     """Scalars as vectors of one entry, other arrays as they are; a list for several.
 
@@ -297,6 +311,7 @@ def atleast_1d(*arys: Any) -> Any:
     return _each(arys, lambda n: () if n else (0,))
 
 
+@moves("arys")
 def atleast_2d(*arys: Any) -> Any:
     """Vectors as matrices of one row; a list for several.
 
@@ -307,6 +322,7 @@ def atleast_2d(*arys: Any) -> Any:
     return _each(arys, lambda n: range(2 - n))
 
 
+@moves("arys")
 def atleast_3d(*arys: Any) -> Any:
     """Arrays with axes of size 1 added until there are three: one in front and one behind a vector.
 

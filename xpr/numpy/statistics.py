@@ -56,7 +56,7 @@ def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], keepdims: bool) -
     aval = aval_of(a)
     count = entries_along(aval.shape, axes) if where is None else count_where(where, aval.shape, axes, aval.dtype)
     total = reduce_sum_p.bind(a if where is None else masked(a, where, 0), axes=axes)
-    result = e.div(total, aval.dtype.type(count) if where is None else count)
+    result = e.div(total, aval.dtype.type(count) if where is None else convert(count, aval.dtype))
     return expand_dims(result, axes) if keepdims else result
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import (
     SCALARS,
@@ -25,7 +26,7 @@ from xpr.numpy.promotion import (
 )  # fmt: skip
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import select
-from xpr.primitives.shapes import broadcast_to, full
+from xpr.primitives.shapes import broadcast_to, full, zeros_like_aval
 
 INEXACT, COMPLEX, INTEGERS, BOOL = dtypes.INEXACT, dtypes.COMPLEX, dtypes.INTEGERS, dtypes.bool_
 
@@ -276,6 +277,17 @@ def sign(x: Any, /) -> Any:
     return e.sign_p.bind(as_operand(x))
 
 
+def _number(x: Any) -> Any:
+    """An operand of arithmetic: booleans are int32 there."""
+    return convert(x, dtypes.int32) if aval_of(x).dtype == BOOL else x
+
+
+def _numbers(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two operands of arithmetic in one dtype and in shapes that elementwise primitives take."""
+    x, y = promoted_pair(x, y)
+    return _number(x), _number(y)
+
+
 def square(x: Any, /) -> Any:
     """The square of each entry.
 
@@ -283,7 +295,7 @@ def square(x: Any, /) -> Any:
     >>> jnp.square(jnp.array([3, -2]))
     Array([9, 4], dtype=int32)
     """
-    return e.square_p.bind(as_operand(x))
+    return e.square_p.bind(_number(as_operand(x)))
 
 
 def reciprocal(x: Any, /) -> Any:
@@ -304,29 +316,35 @@ def floor_divide(x: Any, y: Any, /) -> Any:
     >>> jnp.floor_divide(jnp.array([7, -7]), 2)
     Array([ 3, -4], dtype=int32)
     """
-    x, y = promoted_pair(x, y)
+    x, y = _numbers(x, y)
     dtype = aval_of(x).dtype
     if dtype in dtypes.UNSIGNED:
         return e.div_p.bind(x, y)
     if dtype in INTEGERS:
-        quotient, rest = e.div(x, y), e.rem(x, y)
-        zero = dtype.type(0)
-        below = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
-        return select(below, e.sub(quotient, dtype.type(1)), quotient)
+        return _floor_divide(x, y)
     if dtype in COMPLEX:
         raise TypeError("floor_divide: complex numbers are not ordered, so they have no floor.")
-    return floor_and_rest(x, y)[0]
+    return _divmod(x, y)[0]
 
 
-def floor_and_rest(x: Any, y: Any) -> tuple[Any, Any]:
-    """Quotient and remainder of floats as Python gives them: the quotient rounded from (x - rest) / y."""
+@compiled
+def _floor_divide(x: Any, y: Any) -> Any:
+    quotient, rest = e.div(x, y), e.rem(x, y)
+    zero = aval_of(x).dtype.type(0)
+    below = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
+    return select(below, e.sub(quotient, zero.dtype.type(1)), quotient)
+
+
+@compiled
+def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    """Quotient and remainder of floats as NumPy gives them: the quotient rounded from (x - rest) / y, x / 0 for 0."""
     rest = e.rem(x, y)
     zero = aval_of(x).dtype.type(0)
     wrong_sign = e.bitwise_and(e.ne(rest, zero), e.ne(e.sign(y), e.sign(rest)))
     quotient = e.div(e.sub(x, rest), y)
     quotient = select(wrong_sign, e.sub(quotient, zero.dtype.type(1)), quotient)
     rest = select(wrong_sign, e.add(rest, y), rest)
-    return e.round(quotient), rest
+    return select(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rest
 
 
 def remainder(x: Any, y: Any, /) -> Any:
@@ -336,17 +354,28 @@ def remainder(x: Any, y: Any, /) -> Any:
     >>> jnp.remainder(jnp.array([7, -7]), 3)
     Array([1, 2], dtype=int32)
     """
-    x, y = promoted_pair(x, y)
-    rest = e.rem(x, y)
-    dtype = aval_of(x).dtype
-    if dtype in dtypes.UNSIGNED:
-        return rest
-    zero = dtype.type(0)
+    x, y = _numbers(x, y)
+    if aval_of(x).dtype in dtypes.UNSIGNED:
+        return e.rem(x, _no_zero(y))
+    return _remainder(x, y)
+
+
+@compiled
+def _remainder(x: Any, y: Any) -> Any:
+    rest = e.rem(x, _no_zero(y))
+    zero = aval_of(x).dtype.type(0)
     wrong_sign = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
     return select(wrong_sign, e.add(rest, y), rest)
 
 
 mod = remainder
+
+
+def _no_zero(y: Any) -> Any:
+    """A divisor whose zeros, of integers, are ones: nothing is left of a division by zero, as in NumPy."""
+    if aval_of(y).dtype not in INTEGERS or (isinstance(y, (int, np.generic)) and y != 0):
+        return y
+    return select_scalar(e.eq(y, e.scalar(0, y)), e.scalar(1, y), y)
 
 
 def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
@@ -356,10 +385,11 @@ def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
     >>> jnp.divmod(jnp.array([7]), 2)
     (Array([3], dtype=int32), Array([1], dtype=int32))
     """
-    x, y = promoted_pair(x, y)
+    x, y = _numbers(x, y)
     if aval_of(x).dtype in INTEGERS:
         return floor_divide(x, y), remainder(x, y)
-    return floor_and_rest(x, y)
+    quotient, rest = _divmod(x, y)
+    return quotient, rest
 
 
 def fmod(x: Any, y: Any, /) -> Any:
@@ -369,7 +399,8 @@ def fmod(x: Any, y: Any, /) -> Any:
     >>> jnp.fmod(jnp.array([7, -7]), 3)
     Array([ 1, -1], dtype=int32)
     """
-    return e.rem_p.bind(*promoted_pair(x, y))
+    x, y = _numbers(x, y)
+    return e.rem_p.bind(x, _no_zero(y))
 
 
 def power(x: Any, y: Any, /) -> Any:
@@ -384,9 +415,8 @@ def power(x: Any, y: Any, /) -> Any:
         if aval_of(x).dtype == BOOL:
             x = convert(x, dtypes.int32, False)
         return e.integer_pow(x, int(y)) if int(y) != 1 else asarray_like(x)
-    x, y = promoted_pair(x, y)
-    dtype = aval_of(x).dtype
-    if dtype in INEXACT:
+    x, y = _numbers(x, y)
+    if aval_of(x).dtype in INEXACT:
         return e.pow_p.bind(x, y)
     return _integer_power(x, y)
 
@@ -394,8 +424,6 @@ def power(x: Any, y: Any, /) -> Any:
 def _integer_power(x: Any, y: Any) -> Any:
     """Repeated squaring, a bit of the exponent at a time; negative exponents give 0 but for the bases 1 and -1."""
     dtype = aval_of(x).dtype
-    if dtype == BOOL:
-        return e.bitwise_or(x, e.bitwise_not(y))
     one, zero = dtype.type(1), dtype.type(0)
     shape = aval_of(x).shape or aval_of(y).shape
     result, rest = full(shape, 1, dtype), y
@@ -529,7 +557,7 @@ def signbit(x: Any, /) -> Any:
         return e.lt(e.bitcast_convert_type_p.bind(x, new_dtype=bits), bits.type(0))
     if dtype in dtypes.SIGNED:
         return e.lt(x, dtype.type(0))
-    return full(aval_of(x).shape, False, BOOL)
+    return asarray_like(full(aval_of(x).shape, False, BOOL))
 
 
 def heaviside(x: Any, y: Any, /) -> Any:
@@ -623,24 +651,30 @@ def ldexp(x: Any, y: Any, /) -> Any:
 # -- Rounding
 
 
+def _rounded(x: Any, primitive: Any) -> Any:
+    """Floats rounded; integers and booleans as they are."""
+    x = as_operand(x)
+    return asarray_like(x) if aval_of(x).dtype in INTEGERS or aval_of(x).dtype == BOOL else primitive.bind(x)
+
+
 def floor(x: Any, /) -> Any:
-    """The greatest integer not above each entry, as a float.
+    """The greatest integer not above each entry, in its dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.floor(jnp.array([1.5, -1.5]))
     Array([ 1., -2.], dtype=float32)
     """
-    return e.floor_p.bind(*promote_inexact(x))
+    return _rounded(x, e.floor_p)
 
 
 def ceil(x: Any, /) -> Any:
-    """The least integer not below each entry, as a float.
+    """The least integer not below each entry, in its dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.ceil(jnp.array([1.5, -1.5]))
     Array([ 2., -1.], dtype=float32)
     """
-    return e.ceil_p.bind(*promote_inexact(x))
+    return _rounded(x, e.ceil_p)
 
 
 def trunc(x: Any, /) -> Any:
@@ -744,7 +778,7 @@ def imag(val: Any, /) -> Any:
     """
     val = as_operand(val)
     aval = aval_of(val)
-    return e.imag_p.bind(val) if aval.dtype in COMPLEX else full(aval.shape, 0, aval.dtype)
+    return e.imag_p.bind(val) if aval.dtype in COMPLEX else asarray_like(zeros_like_aval(aval))
 
 
 def conjugate(x: Any, /) -> Any:
@@ -798,7 +832,7 @@ def isfinite(x: Any, /) -> Any:
     aval = aval_of(x)
     if aval.dtype in COMPLEX:
         return e.bitwise_and(e.is_finite(e.real(x)), e.is_finite(e.imag(x)))
-    return e.is_finite_p.bind(x) if aval.dtype in dtypes.FLOATS else full(aval.shape, True, BOOL)
+    return e.is_finite_p.bind(x) if aval.dtype in dtypes.FLOATS else asarray_like(full(aval.shape, True, BOOL))
 
 
 def isinf(x: Any, /) -> Any:
@@ -1196,16 +1230,16 @@ bitwise_xor = binary(
     Array([3, 6], dtype=int32)
     """,
 )
-left_shift = binary(
-    "left_shift",
-    e.shift_left_p,
+
+
+def left_shift(x: Any, y: Any, /) -> Any:
     """The bits of x moved up by y places.
 
     >>> import xpr.numpy as jnp
     >>> jnp.left_shift(jnp.array([1, 3]), 2)
     Array([ 4, 12], dtype=int32)
-    """,
-)
+    """
+    return e.shift_left_p.bind(*_numbers(x, y))
 
 
 def right_shift(x: Any, y: Any, /) -> Any:
@@ -1215,7 +1249,7 @@ def right_shift(x: Any, y: Any, /) -> Any:
     >>> jnp.right_shift(jnp.array([8, -8]), 2)
     Array([ 2, -2], dtype=int32)
     """
-    x, y = promoted_pair(x, y)
+    x, y = _numbers(x, y)
     primitive = e.shift_right_logical_p if aval_of(x).dtype in dtypes.UNSIGNED else e.shift_right_arithmetic_p
     return primitive.bind(x, y)
 

@@ -14,6 +14,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value, int_array, int_matrix
 from xpr.core.avals import ShapedArray
 from xpr.errors import UnsupportedRule
+from xpr.primitives.reduction_lowering import is_nan, nan_where
 
 NEEDS_AN_AXIS = (
     "It communicates along a named axis, and nothing maps one here: "
@@ -154,13 +155,21 @@ def lower_axis_index(
 
 
 def lower_extreme(name: str, of_numbers: str, of_booleans: str) -> Any:
-    """The rule of a maximum or minimum; booleans have an operation of their own."""
+    """The rule of a maximum or minimum; booleans have an operation of their own.
+
+    XLA:CPU leaves out nan when it combines what the devices have, so whether there is one is asked by itself.
+    """
     numbers, booleans = lower_reduction(name, of_numbers), lower_reduction(name, of_booleans)
+    either = lower_reduction(name, "stablehlo.or")
 
     def lower(b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], **params: Any) -> list[Value]:
-        return [
-            (booleans if x.aval.dtype == dtypes.bool_ else numbers)(b, [x], [aval], **params)[0]
-            for x, aval in zip(operands, avals)
-        ]
+        found = []
+        for x, aval in zip(operands, avals):
+            rule = booleans if x.aval.dtype == dtypes.bool_ else numbers
+            found += rule(b, [x], [aval], **params)
+            if b.platform == "cpu" and x.aval.dtype in dtypes.FLOATS:
+                flags = either(b, [is_nan(b, x)], [aval.update(dtype=dtypes.bool_)], **params)
+                found[-1] = nan_where(b, flags[0], found[-1])
+        return found
 
     return lower

@@ -330,6 +330,62 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 for _function in (pmean, pmax, pmin):
     _function.__doc__ = f"{_function.__doc__}\n{_ARGUMENTS}\n    "
 
+# -- pcast
+
+
+def _mark_batch_named(
+    name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, *, axes: tuple[Any, ...]
+) -> Any:
+    rest = without(axes, name)
+    return [pvary_p.bind(*values, axes=rest) if rest else values[0]], list(dims)
+
+
+pvary_p = register(
+    Primitive(
+        "pvary",
+        abstract=lambda avals, **params: list(avals),
+        reference=lambda values, **params: list(values),
+        lower=lambda b, operands, avals, **params: list(operands),
+        jvp=lambda primals, tangents, **params: (
+            [pvary_p.bind(*primals, **params)],
+            [t if type(t) is Zero else pvary_p.bind(t, **params) for t in tangents],
+        ),
+        transpose=lambda cts, operands, **params: list(cts),
+        batch=lambda size, values, dims, **params: ([pvary_p.bind(*values, **params)], list(dims)),
+        batch_named=_mark_batch_named,
+    )
+)
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """The value as it is, taken to differ from device to device along axes of a `shard_map`.
+
+    Differentiating by it gives each device the derivative by its own copy, where it would give the sum of them.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis, or several.
+      to: "varying", which is all there is.
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
+      ValueError: `to` says something else.
+
+    >>> import xpr
+    >>> from xpr import lax
+    >>> from xpr.sharding import PartitionSpec as P
+    >>> mesh = xpr.make_mesh((1,), ("x",))
+    >>> def gradient(w, x):
+    ...     return xpr.grad(lambda w: (w * x).sum())(lax.pcast(w, "x", to="varying"))[None]
+    >>> mapped = xpr.shard_map(gradient, mesh=mesh, in_specs=(P(), P("x")), out_specs=P("x"))
+    >>> mapped(2.0, xpr.numpy.arange(3.0))
+    Array([3.], dtype=float32, weak_type=True)
+    """
+    if to != "varying":
+        raise ValueError(f"pcast: to must be 'varying', and is {to!r}; what is the same on all devices comes of psum.")
+    names = names_of(axis_name)
+    return tree.map(lambda leaf: pvary_p.bind(leaf, axes=names), x)
+
+
 # -- axis_index
 
 

@@ -257,7 +257,7 @@ def dot_general(
         lhs,
         rhs,
         dimension_numbers=((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))),
-        precision=None if precision is None else canonical_precision(precision),
+        precision=canonical_precision(precision),
         preferred_element_type=None if preferred_element_type is None else dtypes.canonical(preferred_element_type),
     )
 

@@ -32,6 +32,7 @@ from xpr.primitives.collectives import (
 )  # fmt: skip
 from xpr.primitives.elementwise import convert_element_type, eq
 from xpr.primitives.placing import select
+from xpr.primitives.reductions import reduce_prod
 from xpr.primitives.shapes import full, mapped_to, move_axis, reduce_sum, reshape, to_front
 
 # -- What the family shares: one operand, and linear in it
@@ -335,6 +336,25 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     if sorted(perm) != list(range(size_of_axis(name))):
         raise ValueError(f"pshuffle: {tuple(perm)} is not a permutation of the {size_of_axis(name)} rows of {name!r}.")
     return ppermute(x, name, list(zip(perm, range(len(perm)))))
+
+
+def pprod(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The product over a mapped axis, of each leaf, from what all rows have, gathered.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis, or several.
+      axis_index_groups: lists of indices of one size that hold every index along the axis once: each group by itself.
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
+
+    >>> import xpr
+    >>> from xpr import lax, numpy as jnp
+    >>> xpr.vmap(lambda x: lax.pprod(x, "i"), axis_name="i")(jnp.array([2., 3.]))
+    Array([6., 6.], dtype=float32)
+    """
+    rows = all_gather(x, axis_name, axis_index_groups=axis_index_groups)
+    return tree.map(lambda leaf: reduce_prod(leaf, (0,)), rows)
 
 
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:

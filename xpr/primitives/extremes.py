@@ -89,6 +89,7 @@ def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operatio
 
 def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direction: str, first: Any) -> Value:
     """A reduction of pairs (value, index)."""
+    b.module.has_hot_loops = True
     value, index = ShapedArray((), x.aval.dtype), ShapedArray((), result.dtype)
 
     def better(inner: Builder, args: list[Value]) -> list[Value]:

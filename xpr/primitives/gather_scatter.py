@@ -8,6 +8,7 @@ there are more of them; so vmap costs no copies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,9 +19,18 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.primitives import windows
 from xpr.primitives.bounds import INDEX, outside
-from xpr.primitives.elementwise import neg
-from xpr.primitives.placing import slice_
-from xpr.primitives.shapes import full, instantiate, mapped_to, to_front, zeros_like_aval
+from xpr.primitives.elementwise import clamp, eq, neg
+from xpr.primitives.placing import broadcasted_iota, select_n, slice_
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    full,
+    instantiate,
+    mapped_to,
+    reshape,
+    to_front,
+    transpose,
+    zeros_like_aval,
+)
 from xpr.primitives.window_lowering import combiner, lower_gather, scatter_lowering
 from xpr.primitives.windows import (
     CLIP,
@@ -95,9 +105,48 @@ def _gather_transpose(
     slice_sizes: tuple[int, ...], fill_value: Any, **params: Any,
 ) -> list[Any]:  # fmt: skip
     operand, indices = operands
+    if _takes_one(dimension_numbers, slice_sizes, operand.aval, aval_of(indices)):
+        return [_put_one(cts[0], indices, dimension_numbers, operand.aval, params["mode"]), None]
     nothing = zeros_like_aval(operand.aval)
     numbers = windows.scatter_of(dimension_numbers)
     return [scatter_add_p.bind(nothing, indices, cts[0], dimension_numbers=numbers, **params), None]
+
+
+_SHORT_ROW = 1024  # of longer ones a scatter is the faster, which in a loop writes where the cotangents accumulate
+
+
+def _takes_one(
+    numbers: GatherDimensionNumbers, slice_sizes: tuple[int, ...], operand: ShapedArray, indices: ShapedArray
+) -> bool:
+    """Whether one entry is read of each short row, where rows lie along one axis: the score of each example's class."""
+    if len(numbers.start_index_map) != 1 or indices.dtype not in (dtypes.int32, dtypes.int64):
+        return False
+    (axis,), rows = numbers.start_index_map, numbers.operand_batching_dims
+    n_rows = math.prod(indices.shape[d] for d in numbers.start_indices_batching_dims)
+    reads_one = slice_sizes[axis] == 1 and math.prod(indices.shape) == n_rows > 0
+    return reads_one and len(rows) == operand.ndim - 1 and operand.shape[axis] <= _SHORT_ROW
+
+
+def _put_one(
+    ct: Any, indices: Any, numbers: GatherDimensionNumbers, operand: ShapedArray, mode: GatherScatterMode
+) -> Any:
+    """Each row's cotangent where its entry was read, zero elsewhere.
+
+    It is written entry by entry, in one pass that fuses with what reads it; a scatter is two, and one of XLA's slowest.
+    """
+    (axis,), rows = numbers.start_index_map, numbers.operand_batching_dims
+    order = np.argsort(numbers.start_indices_batching_dims).tolist()  # in which the indices have the rows' axes
+
+    def by_rows(x: Any) -> Any:
+        return transpose(reshape(x, [operand.shape[rows[i]] for i in order]), np.argsort(order).tolist())
+
+    wanted = by_rows(indices)
+    dtype = aval_of(wanted).dtype
+    if mode is CLIP:
+        wanted = clamp(np.zeros((), dtype), wanted, np.asarray(operand.shape[axis] - 1, dtype))
+    here = eq(broadcasted_iota(dtype, operand.shape, axis), broadcast_in_dim(wanted, operand.shape, rows))
+    filled = broadcast_in_dim(by_rows(ct), operand.shape, rows)
+    return select_n(here, full(operand.shape, 0, aval_of(ct).dtype), filled)
 
 
 def _gather_batch(

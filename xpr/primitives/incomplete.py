@@ -375,9 +375,15 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
 
 
 def _beta_density(a: Any, b: Any, x: Any) -> Any:
+    """x^(a-1) (1-x)^(b-1) / B(a, b), at 0 and 1 what it tends to."""
     a, b, x = one_shape(a, b, x)
     y = sub(scalar(1, x), x)
-    return exp(sub(_log_beta_factor(a, b, x, y), log(mul(x, y))))
+    density = exp(sub(_log_beta_factor(a, b, x, y), log(mul(x, y))))
+    zero, infinity = constant_like(0.0, x), constant_like(math.inf, x)
+    for place, shape, other in ((x, a, b), (y, b, a)):
+        tends_to = select(lt(shape, scalar(1, x)), infinity, select(eq(shape, scalar(1, x)), other, zero))
+        density = select(eq(place, scalar(0, x)), tends_to, density)
+    return density
 
 
 regularized_incomplete_beta_p = made_of_others(

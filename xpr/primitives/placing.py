@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.primitives.shapes import broadcast_in_dim, full, instantiate, mapped_to, reduce_sum, structural, to_front
@@ -153,14 +153,7 @@ def _slices(start: Sequence[int], limit: Sequence[int], strides: Sequence[int] |
 def _slice_lower(
     b: Builder, x: Value, aval: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Any
 ) -> Value:
-    steps = strides or (1,) * len(start_indices)
-    return b.op(
-        "stablehlo.slice",
-        [x],
-        aval,
-        f"start_indices = {int_array(start_indices)}, limit_indices = {int_array(limit_indices)}, "
-        f"strides = {int_array(steps)}",
-    )
+    return b.slice(x, start_indices, limit_indices, strides)
 
 
 def _slice_transpose(ct: Any, aval: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
@@ -251,11 +244,8 @@ def _pad_reference(values: Sequence[Any], *, padding_config: tuple[tuple[int, in
 
 def _pad_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, padding_config: Any) -> list[Value]:
     low, high, interior = zip(*padding_config) if padding_config else ((), (), ())
-    properties = (
-        f"edge_padding_low = {int_array(low)}, edge_padding_high = {int_array(high)}, "
-        f"interior_padding = {int_array(interior)}"
-    )
-    return [b.op("stablehlo.pad", operands, avals[0], properties)]
+    x, value = operands
+    return [b.pad(x, value, low, high, interior)]
 
 
 def _pad_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Any) -> Any:

@@ -112,10 +112,7 @@ def _part(b: Builder, x: Value, axis: int, start: int, count: int, stride: int =
 
 def _slice(b: Builder, x: Value, starts: list[int], counts: list[int], strides: list[int]) -> Value:
     limits = [start + (n - 1) * step + 1 if n else start for start, n, step in zip(starts, counts, strides)]
-    properties = (
-        f"start_indices = {int_array(starts)}, limit_indices = {int_array(limits)}, strides = {int_array(strides)}"
-    )
-    return b.op("stablehlo.slice", [x], x.aval.update(shape=tuple(counts)), properties)
+    return b.slice(x, starts, limits, strides)
 
 
 def _all_one(values: tuple[int, ...]) -> bool:
@@ -131,13 +128,7 @@ def padded(b: Builder, x: Value, fill: Any, window: Window) -> Value:
 
 
 def pad(b: Builder, x: Value, fill: Any, low: list[int], high: list[int], interior: list[int]) -> Value:
-    shape = tuple(n + max(n - 1, 0) * i + lo + hi for n, lo, hi, i in zip(x.aval.shape, low, high, interior))
-    properties = (
-        f"edge_padding_low = {int_array(low)}, edge_padding_high = {int_array(high)}, "
-        f"interior_padding = {int_array(interior)}"
-    )
-    value = b.constant(fill, ShapedArray((), x.aval.dtype))
-    return b.op("stablehlo.pad", [x, value], x.aval.update(shape=shape), properties)
+    return b.pad(x, b.constant(fill, ShapedArray((), x.aval.dtype)), low, high, interior)
 
 
 def places(window: Window) -> Iterator[list[int]]:

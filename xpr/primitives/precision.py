@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
+from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.core.parameters import register_parameter
 
@@ -51,13 +52,15 @@ PrecisionLike = Precision | str | tuple[Precision | str, Precision | str] | None
 
 
 def canonical_precision(precision: Any) -> tuple[Precision, Precision] | None:
-    """A precision for each operand, or None where none was asked for.
+    """A precision for each operand, or None where none was asked for, nor by the setting `default_matmul_precision`.
 
     Raises:
       ValueError: there is no such precision.
     """
     if precision is None:
-        return None
+        precision = settings.default_matmul_precision
+        if precision is None:
+            return None
     pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)
     try:
         lhs, rhs = map(Precision, pair)

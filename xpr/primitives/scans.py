@@ -116,12 +116,9 @@ def _lower_tree(b: Builder, values: list[Value], axis: int, scan: Scan) -> list[
 
 
 def _strided(b: Builder, x: Value, axis: int, start: int, limit: int, stride: int = 2) -> Value:
-    ndim, shape = x.aval.ndim, list(x.aval.shape)
-    starts, limits, strides = [0] * ndim, list(shape), [1] * ndim
+    starts, limits, strides = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
     starts[axis], limits[axis], strides[axis] = start, limit, stride
-    shape[axis] = -(-(limit - start) // stride)
-    bounds = f"start_indices = {int_array(starts)}, limit_indices = {int_array(limits)}, strides = {int_array(strides)}"
-    return b.op("stablehlo.slice", [x], x.aval.update(shape=tuple(shape)), bounds)
+    return b.slice(x, starts, limits, strides)
 
 
 def _joined(b: Builder, x: Value, y: Value, axis: int) -> Value:

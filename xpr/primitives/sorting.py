@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, COMPLEX, FLOATS, REAL, int32
@@ -233,9 +233,7 @@ def _sort_and_cut(b: Builder, x: Value, k: int) -> list[Value]:
     key = ordering.ordered(b, x)
     order = ordering.order_of(b, [b.op("stablehlo.not", [key], key.aval)], dimension)
     shape = (*x.aval.shape[:-1], k)
-    bounds = f"start_indices = {int_array([0] * len(shape))}, limit_indices = {int_array(shape)}"
-    properties = f"{bounds}, strides = {int_array([1] * len(shape))}"
-    order = b.op("stablehlo.slice", [order], order.aval.update(shape=shape), properties)
+    order = b.slice(order, [0] * len(shape), shape)
     return [ordering.read_rows(b, x, order, dimension), order]
 
 

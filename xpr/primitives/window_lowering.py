@@ -26,6 +26,13 @@ from xpr.primitives.windows import (
 Combine = Callable[[Builder, list[Value]], list[Value]]  # from an entry of the operand and one of the updates
 
 
+def _starts(b: Builder, indices: Value) -> Value:
+    """Indices of a type and a layout that XLA can cut for several devices: it ends the process for short integers."""
+    if b.may_be_cut and indices.aval.dtype.itemsize < 4:
+        indices = b.convert(indices, dtypes.int32)
+    return b.whole(indices, [indices.aval.ndim - 1])
+
+
 def _flag(name: str, value: bool) -> str:
     return f"{name} = {str(value).lower()}"
 
@@ -64,6 +71,11 @@ def _lower_clipped(b: Builder, indices: Value, limits: np.ndarray) -> Value:
     return b.op("stablehlo.clamp", [zero, indices, _bounds(b, indices, limits)], indices.aval)
 
 
+def _moved_inside(b: Builder, indices: Value, limits: np.ndarray) -> Value:
+    """The starts of windows, which XLA moves inside by itself: but not those of operands cut for several devices."""
+    return _lower_clipped(b, indices, limits) if b.may_be_cut else indices
+
+
 # -- gather
 
 
@@ -72,7 +84,7 @@ def lower_gather(
     slice_sizes: tuple[int, ...], mode: GatherScatterMode, fill_value: Any, indices_are_sorted: bool, **_: Any,
 ) -> list[Value]:  # fmt: skip
     """A StableHLO gather, which by itself moves windows inside; and what is filled in for those outside."""
-    operand, indices = operands
+    operand, indices = operands[0], _starts(b, operands[1])
     offset, collapsed, mapped, batching, indices_batching = dimension_numbers
     numbers = (
         f"#stablehlo.gather<offset_dims = {int_list(offset)}, collapsed_slice_dims = {int_list(collapsed)}, "
@@ -83,10 +95,11 @@ def lower_gather(
     properties = (
         f"dimension_numbers = {numbers}, slice_sizes = {sizes}, {_flag('indices_are_sorted', indices_are_sorted)}"
     )
-    result = b.op("stablehlo.gather", [operand, indices], avals[0], properties)
+    limits = _limits(dimension_numbers, operand.aval.shape, slice_sizes, indices.aval.dtype)
+    result = b.op("stablehlo.gather", [operand, _moved_inside(b, indices, limits)], avals[0], properties)
     if mode is not FILL_OR_DROP:
         return [result]
-    inside = _lower_inside(b, indices, _limits(dimension_numbers, operand.aval.shape, slice_sizes, indices.aval.dtype))
+    inside = _lower_inside(b, indices, limits)
     flags = avals[0].update(dtype=dtypes.bool_, weak_type=False)
     chosen = b.broadcast(inside, flags.shape, [d for d in range(flags.ndim) if d not in offset])
     fill = b.constant(fill_of(avals[0].dtype, fill_value), avals[0])
@@ -110,7 +123,7 @@ def scatter_lowering(combine: Combine, operation: str | None = "") -> Callable[.
         b: Builder, operands: list[Value], avals: list[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers,
         mode: GatherScatterMode, indices_are_sorted: bool, unique_indices: bool,
     ) -> list[Value]:  # fmt: skip
-        operand, indices, updates = operands
+        operand, updates, indices = operands[0], operands[2], _starts(b, operands[1])
         numbers = dimension_numbers
         if not updates.aval.size:
             return [operand]
@@ -165,20 +178,18 @@ def _lower_one_window(
 ) -> Value:  # fmt: skip
     """A single window is read, combined and put back as a slice, which XLA fuses and does in place."""
     numbers, sizes = windows.gather_of(dimension_numbers, operand.aval.shape, updates.aval.shape)
+    limits = _limits(numbers, operand.aval.shape, sizes, indices.aval.dtype)
+    inside = _moved_inside(b, indices, limits)
     scalar = ShapedArray((), indices.aval.dtype)
-    one = scalar.update(shape=(1,))
     starts = [b.constant(0, scalar)] * operand.aval.ndim
     for position, d in enumerate(dimension_numbers.scatter_dims_to_operand_dims):
-        ends = f"start_indices = {int_array([position])}, limit_indices = {int_array([position + 1])}"
-        entry = b.op("stablehlo.slice", [indices], one, f"{ends}, strides = array<i64: 1>")
-        starts[d] = b.reshape(entry, ())
+        starts[d] = b.reshape(b.slice(inside, [position], [position + 1]), ())
     new = b.reshape(updates, sizes)
     if mode is FILL_OR_DROP or not is_set:
         window = operand.aval.update(shape=sizes)
         old = b.op("stablehlo.dynamic_slice", [operand, *starts], window, f"slice_sizes = {int_array(sizes)}")
         new = combine(b, [old, new])[0]
         if mode is FILL_OR_DROP:
-            limits = _limits(numbers, operand.aval.shape, sizes, indices.aval.dtype)
             new = b.op("stablehlo.select", [_lower_inside(b, indices, limits), new, old], window)
     return b.op("stablehlo.dynamic_update_slice", [operand, new, *starts], operand.aval)
 

@@ -37,6 +37,8 @@ from xpr.random.keys import key_dtype as key_dtype
 from xpr.random.keys import key_impl as key_impl
 from xpr.random.keys import split as split
 from xpr.random.keys import wrap_key_data as wrap_key_data
+from xpr.random.matrices import multivariate_normal as multivariate_normal
+from xpr.random.matrices import orthogonal as orthogonal
 from xpr.random.normals import double_sided_maxwell as double_sided_maxwell
 from xpr.random.normals import lognormal as lognormal
 from xpr.random.normals import maxwell as maxwell

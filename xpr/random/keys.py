@@ -19,13 +19,13 @@ from xpr.config import settings
 from xpr.control.compiled import compiled
 from xpr.core.avals import Shape, aval_of, describe
 from xpr.core.interpreter import Tracer
-from xpr.dtypes import BOOL, INTEGERS, short_name, uint32
+from xpr.dtypes import BOOL, INTEGERS, KeyType, short_name, uint32
 from xpr.numpy.creation import is_eager, shape_of
 from xpr.primitives.elementwise import convert_element_type, shift_right_logical
 from xpr.primitives.placing import concatenate
 from xpr.primitives.random_bits import ZERO_WORD, entry_counts, key_words, scrambled, threefry2x32
 from xpr.primitives.shapes import expand_dims, reshape
-from xpr.random.typed import KEY_TYPE, KeyType, PRNGKeyArray
+from xpr.random.typed import KEY_TYPE, PRNGKeyArray
 
 IMPLEMENTATION = "threefry2x32"
 
@@ -95,7 +95,7 @@ def _seeded(seed: Any, name: str) -> Any:
     if isinstance(seed, Tracer):
         high = shift_right_logical(seed, aval.dtype.type(32)) if aval.dtype.itemsize == 8 else ZERO_WORD
         return concatenate([reshape(convert_element_type(x, uint32), (1,)) for x in (high, seed)], 0)
-    number = operator.index(seed if not isinstance(seed, Array) else seed.host[()])
+    number = operator.index(seed.host[()] if type(seed) is Array else seed)
     if not -(1 << 63) <= number < 1 << 64:
         raise OverflowError(f"random.{name}: the seed {number} has more than 64 bits.")
     high = number >> 32 & 0xFFFFFFFF if settings.enable_x64 else 0

@@ -8,28 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import Shape, aval_of
+from xpr.core.avals import describe
 from xpr.core.interpreter import Tracer
+from xpr.core.words import Words
+from xpr.dtypes import KeyType
+from xpr.numpy.index_updates import IndexUpdateRef
 from xpr.numpy.indexing import getitem
 from xpr.primitives.shapes import transpose
-from xpr.tree_nodes import register_pytree_node
-
-
-class KeyType:
-    """The dtype of typed keys: not a number's, so arithmetic on keys is an error."""
-
-    __slots__ = ()
-    name = "key<fry>"
-    itemsize = 8
-
-    def __repr__(self) -> str:
-        return self.name
-
+from xpr.tree_nodes import register_pytree_with_keys
 
 KEY_TYPE = KeyType()
 
 
-class PRNGKeyArray:
+class PRNGKeyArray(Words):
     """An array of keys: a pytree node around an array of words, uint32[..., 2], whose last axis it hides.
 
     >>> from xpr import random
@@ -41,24 +32,11 @@ class PRNGKeyArray:
     [1797259609 2579123966]
     """
 
-    __slots__ = ("words",)
+    __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # equality is entry by entry
-
-    def __init__(self, words: Any):
-        self.words = words
 
     dtype = KEY_TYPE
     itemsize = KEY_TYPE.itemsize
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the array of keys."""
-        return aval_of(self.words).shape[:-1]
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
 
     @property
     def size(self) -> int:
@@ -89,9 +67,12 @@ class PRNGKeyArray:
         raise TypeError("A key is neither true nor false.")
 
     def __getitem__(self, index: Any) -> PRNGKeyArray:
-        index = index if isinstance(index, tuple) else (index,)
-        rest = (slice(None),) if any(i is Ellipsis for i in index) else (Ellipsis, slice(None))
-        return PRNGKeyArray(getitem(self.words, (*index, *rest)))
+        return PRNGKeyArray(getitem(self.words, _index_of_words(index)))
+
+    @property
+    def at(self) -> KeyUpdateHelper:
+        """Keys to be replaced or read: `keys.at[index].set(others)`, `keys.at[index].get()`."""
+        return KeyUpdateHelper(self)
 
     def __iter__(self) -> Iterator[PRNGKeyArray]:
         return (self[i] for i in range(len(self)))
@@ -145,6 +126,47 @@ class PRNGKeyArray:
         return self.words.device
 
 
+class KeyUpdateHelper:
+    """`keys.at`, to be indexed."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: PRNGKeyArray):
+        self.keys = keys
+
+    def __getitem__(self, index: Any) -> KeyUpdateRef:
+        return KeyUpdateRef(IndexUpdateRef(self.keys.words, _index_of_words(index)))
+
+
+class KeyUpdateRef:
+    """`keys.at[index]`: keys are replaced and read, and nothing else makes sense of them."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: IndexUpdateRef):
+        self.words = words
+
+    def set(self, values: PRNGKeyArray, **options: Any) -> PRNGKeyArray:
+        """The array with other keys in the places of these; options are those of `x.at[i].set`.
+
+        Raises:
+          TypeError: the values are no keys.
+        """
+        if not isinstance(values, PRNGKeyArray):
+            raise TypeError(f"keys.at[...].set: takes keys, and got {describe(values)}.")
+        return PRNGKeyArray(self.words.set(values.words, **options))
+
+    def get(self, **options: Any) -> PRNGKeyArray:
+        """These keys; options are those of `x.at[i].get`."""
+        return PRNGKeyArray(self.words.get(**options))
+
+
+def _index_of_words(index: Any) -> tuple[Any, ...]:
+    index = index if isinstance(index, tuple) else (index,)
+    rest = (slice(None),) if any(i is Ellipsis for i in index) else (Ellipsis, slice(None))
+    return (*index, *rest)
+
+
 def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
 
@@ -154,4 +176,14 @@ def _unflatten(data: None, children: Any) -> PRNGKeyArray:
     return PRNGKeyArray(words)
 
 
-register_pytree_node(PRNGKeyArray, lambda keys: ((keys.words,), None), _unflatten)
+class _NoStep:
+    """The step of a path from an array of keys to its words, which users don't take: it prints as nothing."""
+
+    def __str__(self) -> str:
+        return ""
+
+
+_NO_STEP = _NoStep()
+register_pytree_with_keys(
+    PRNGKeyArray, lambda keys: (((_NO_STEP, keys.words),), None), _unflatten, lambda keys: ((keys.words,), None)
+)

@@ -41,12 +41,19 @@ def row_aval(aval: ShapedArray, dim: int) -> ShapedArray:
 class BatchTrace(Trace):
     """Runs batch rules on mapped values."""
 
-    __slots__ = ("size", "axis_name", "signature")
+    __slots__ = ("size", "axis_name", "signature", "rows_along")
     verb: ClassVar[str] = "vectorized with vmap"
 
-    def __init__(self, parent: Trace, size: int, axis_name: Any = None, signature: Signature | None = None):
+    def __init__(
+        self,
+        parent: Trace,
+        size: int,
+        axis_name: Any = None,
+        signature: Signature | None = None,
+        rows_along: Any = None,
+    ):
         super().__init__(parent)
-        self.size, self.axis_name, self.signature = size, axis_name, signature
+        self.size, self.axis_name, self.signature, self.rows_along = size, axis_name, signature, rows_along
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         values: list[Any] = []
@@ -68,10 +75,12 @@ class BatchTrace(Trace):
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
         before = context.trace
         context.trace = self.parent  # type: ignore[assignment]
+        context.rows_along = self.rows_along
         try:
             outs, out_dims = rule(self.size, values, dims, **params)
         finally:
             context.trace = before
+            context.rows_along = None
         if origin is None:
             origin = -1
         return [x if d is None else BatchTracer(self, x, d, origin) for x, d in zip(outs, out_dims)]
@@ -121,9 +130,10 @@ def batch_flat(
     dims: Sequence[int | None],
     axis_name: Any = None,
     signature: Signature | None = None,
+    rows_along: Any = None,
 ) -> tuple[list[Any], list[int | None]]:
     """Runs `fun`, which takes flat rows and gives a list, on arrays mapped along `dims`."""
-    trace = BatchTrace(context.trace, size, axis_name, signature)
+    trace = BatchTrace(context.trace, size, axis_name, signature, rows_along)
     arguments = [x if d is None else BatchTracer(trace, x, d, i) for i, (x, d) in enumerate(zip(values, dims))]
     before = context.trace
     context.trace = trace
@@ -155,7 +165,8 @@ def batch_jaxpr(
     Where `rows_first` is given, the mapped axis of every mapped result is axis 0, and the results it marks are mapped
     in any case.
     """
-    key = ("batch", size, dims, axis_name, rows_first, context.axes)
+    rows_along = context.rows_along
+    key = ("batch", size, dims, axis_name, rows_first, context.axes, rows_along)
     if key not in jaxpr.memo:
         avals = [
             v.aval if d is None else v.aval.update(shape=(*v.aval.shape[:d], size, *v.aval.shape[d:]))
@@ -164,7 +175,9 @@ def batch_jaxpr(
         out_dims: list[int | None] = []
 
         def run(*args: Any) -> list[Any]:
-            outs, found = batch_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, dims, axis_name)
+            outs, found = batch_flat(
+                lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, dims, axis_name, None, rows_along
+            )
             out_dims[:] = found
             if rows_first is None:
                 return outs

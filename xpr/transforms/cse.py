@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, with_subjaxprs
+from xpr.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, given_program, with_subjaxprs
 from xpr.transforms.dce import has_effect
 from xpr.transforms.likeness import operand_key, parameters_key
 
@@ -24,6 +24,7 @@ def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
     >>> xpr.jaxpr.cse(xpr.make_jaxpr(lambda x, y: (x + y) * (y + x))(1.0, 2.0))
     { lambda ; a:f32[] b:f32[]. let c:f32[] = add a b; d:f32[] = mul c c in (d,) }
     """
+    closed = given_program("cse", closed)
     return closed.replace(jaxpr=without_repetitions(closed.jaxpr))
 
 

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects, subjaxprs, used_vars, with_subjaxprs
+from xpr.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    effects,
+    given_program,
+    subjaxprs,
+    used_vars,
+    with_subjaxprs,
+)
 
 
 def has_effect(eqn: JaxprEqn) -> bool:
@@ -17,7 +28,7 @@ def has_effect(eqn: JaxprEqn) -> bool:
     primitive = eqn.primitive
     if primitive.effect is not None and primitive.effect(**eqn.params):
         return True
-    return primitive.call and any(effects(inner) for inner in subjaxprs(eqn))
+    return primitive.call and any(map(effects, subjaxprs(eqn)))
 
 
 def dce_jaxpr(
@@ -44,17 +55,23 @@ def dce_jaxpr(
     return Jaxpr(jaxpr.constvars, invars, outvars, kept[::-1]), used_inputs
 
 
-def dce_call(parameter: str, eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """The `dce` rule of a call of the jaxpr in `parameter`: a call of the part of it that the used results need."""
-    jaxpr = eqn.params[parameter]
+def smaller_call(jaxpr: Jaxpr, used: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
+    """`dce_jaxpr`, remembered with the jaxpr."""
     key = ("dce", tuple(used))
     if key not in jaxpr.memo:
         jaxpr.memo[key] = dce_jaxpr(jaxpr, used)
-    smaller, inputs = jaxpr.memo[key]
-    return eqn.replace(
-        invars=[v for v, read in zip(eqn.invars, inputs) if read],
-        outvars=[v for v, read in zip(eqn.outvars, used) if read],
-        params={**eqn.params, parameter: smaller},
+    return jaxpr.memo[key]
+
+
+def dce_call(parameter: str, eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+    """The `dce` rule of a call of the jaxpr in `parameter`: a call of the part of it that the used results need."""
+    smaller, inputs = smaller_call(eqn.params[parameter], used)
+    return JaxprEqn(
+        [v for v, read in zip(eqn.invars, inputs) if read],
+        [v for v, read in zip(eqn.outvars, used) if read],
+        eqn.primitive,
+        {**eqn.params, parameter: smaller},
+        eqn.source,
     )
 
 
@@ -82,21 +99,21 @@ def dce(closed: ClosedJaxpr) -> ClosedJaxpr:
     >>> xpr.jaxpr.dce(closed)
     { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
     """
+    closed = given_program("dce", closed)
     return without_unread_constants(live_jaxpr(closed.jaxpr), closed.consts)
 
 
 def live_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr of the same type without what nothing reads, at any depth; remembered with it."""
     if "dce" not in jaxpr.memo:
-        live: set[Any] = {v for v in jaxpr.outvars if type(v) is not Literal}
+        live: set[Any] = set(jaxpr.outvars)  # and literals, which nothing binds
         kept: list[JaxprEqn] = []
         for eqn in reversed(jaxpr.eqns):
-            used = [v in live for v in eqn.outvars]
-            if any(used) or has_effect(eqn):
-                if eqn.primitive.call:
-                    eqn = _live_call(eqn, used)
+            if not live.isdisjoint(eqn.outvars) or has_effect(eqn):
+                if eqn.primitive.call or eqn.primitive.dce is not None:
+                    eqn = _live_call(eqn, [v in live for v in eqn.outvars])
                 kept.append(eqn)
-                live.update([v for v in eqn.invars if type(v) is not Literal])
+                live.update(eqn.invars)
         smaller = jaxpr.replace(eqns=kept[::-1])
         jaxpr.memo["dce"] = smaller.memo["dce"] = smaller
     return jaxpr.memo["dce"]

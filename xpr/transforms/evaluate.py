@@ -236,15 +236,21 @@ def _compiled(jaxpr: Jaxpr, name: str, device: Any) -> Any:
     module = lower_jaxpr(jaxpr, device.platform)
     text = module.text(name)
     if len(text) > _RECENT_TEXT or module.callbacks:
-        return compiler.compile(text, jaxpr.out_avals, device, name=name, callbacks=module.callbacks)
+        return _program(module, text, jaxpr, name, device)
     key = (text, device, settings.compilation_cache_dir)
     executable = _recent.pop(key, None)
     if executable is None:
-        executable = compiler.compile(text, jaxpr.out_avals, device, name=name)
+        executable = _program(module, text, jaxpr, name, device)
     _recent[key] = executable
     if len(_recent) > _RECENT_PROGRAMS:
         _recent.popitem(last=False)
     return executable
+
+
+def _program(module: Module, text: str, jaxpr: Jaxpr, name: str, device: Any) -> Any:
+    return compiler.compile(
+        text, jaxpr.out_avals, device, name=name, unrolled=module.unrolled, callbacks=module.callbacks
+    )
 
 
 _recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, the latest last

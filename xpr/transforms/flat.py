@@ -90,7 +90,7 @@ class FlatFunction:
         else:
             args, kwargs = tree.unflatten(self.in_tree, leaves)
             out = self.fun(*args, **kwargs)
-        if isinstance(out, (Array, Tracer)):
+        if type(out) is Array or isinstance(out, Tracer):
             self.out_tree = LEAF
             return [out]
         out_leaves, self.out_tree = tree.flatten(out)

@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 
 from xpr.core.interpreter import Tracer, at_the_bottom, context
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
+from xpr.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    constvars_to_invars,
+    given_program,
+    make_literal,
+    subjaxprs,
+    with_subjaxprs,
+)
 from xpr.transforms.batch import named_axes, names_in
 from xpr.transforms.dce import has_effect, without_unread_constants
 
@@ -22,8 +34,9 @@ LARGEST = 1 << 22  # entries of a result that is worth keeping instead of the op
 def fold_constants(closed: ClosedJaxpr, largest: int = LARGEST) -> ClosedJaxpr:
     """The same program with what depends on constants and literals alone evaluated.
 
-    The jaxprs that loops, branches and calls hold have no constants, so that only scalars are evaluated in them; after
-    `inline_calls` there is more to do.
+    What is evaluated in a function that is called leads the call's operands. The jaxprs that loops and branches hold
+    have no constants either, and only scalars are evaluated in them: an array would become an operand that is kept
+    all the while, in place of an operation that XLA takes out of the loop by itself.
 
     Args:
       closed: the program.
@@ -33,14 +46,15 @@ def fold_constants(closed: ClosedJaxpr, largest: int = LARGEST) -> ClosedJaxpr:
     >>> xpr.jaxpr.fold_constants(xpr.make_jaxpr(lambda x: x + jnp.sin(jnp.ones(3)))(jnp.zeros(3)))
     { lambda a:f32[3]; b:f32[3]. let c:f32[3] = add b a in (c,) }
     """
+    closed = given_program("fold_constants", closed)
     with at_the_bottom():
-        return _Folding(closed.jaxpr, closed.consts, largest).result()
+        return _Folding(closed.jaxpr, closed.consts, largest, {}).result()
 
 
 def _folded(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr without constants, with the scalars in it evaluated; remembered with it."""
     if "folded" not in jaxpr.memo:
-        smaller = _Folding(jaxpr, (), 1, arrays=False).result().jaxpr
+        smaller = _Folding(jaxpr, (), 1, None).result().jaxpr
         jaxpr.memo["folded"] = smaller.memo["folded"] = smaller
     return jaxpr.memo["folded"]
 
@@ -53,14 +67,18 @@ def _names_an_axis(eqn: JaxprEqn) -> bool:
 
 
 class _Folding:
-    """Goes through a jaxpr once, with the value of each variable that has one."""
+    """Goes through a jaxpr once, with the value of each variable that has one.
 
-    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any], largest: int, arrays: bool = True):
-        self.jaxpr, self.largest, self.arrays = jaxpr, largest, arrays
+    `called` has the functions that are called, folded, by identity; it is None where arrays are left alone.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any], largest: int, called: dict[int, ClosedJaxpr] | None):
+        self.jaxpr, self.largest, self.called = jaxpr, largest, called
         self.constvars, self.consts = list(jaxpr.constvars), list(consts)
         self.values: dict[Any, Any] = {v: x for v, x in zip(jaxpr.constvars, consts) if not isinstance(x, Tracer)}
         self.atoms: dict[Any, Atom] = {v: v for v in self.values}  # what stands for a value where it is read
         self.eqns: list[JaxprEqn] = []
+        self.leading: dict[int, Var] = {}  # constants of what is called, by identity
 
     def result(self) -> ClosedJaxpr:
         for eqn in self.jaxpr.eqns:
@@ -81,11 +99,34 @@ class _Folding:
         if any(is_known):
             invars = [self.read(v) for v in eqn.invars]
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
-        self.eqns.append(with_subjaxprs(eqn, _folded) if eqn.primitive.call else eqn)
+        if eqn.primitive.call:
+            if self.called is not None and eqn.params.keys() == {"call_jaxpr", "name"}:
+                eqn = self.call(eqn, self.called)
+            else:
+                eqn = with_subjaxprs(eqn, _folded)
+        self.eqns.append(eqn)
+
+    def call(self, eqn: JaxprEqn, called: dict[int, ClosedJaxpr]) -> JaxprEqn:
+        """The call of a folded function, whose constants lead the operands."""
+        jaxpr = eqn.params["call_jaxpr"]
+        if id(jaxpr) not in called:
+            called[id(jaxpr)] = _Folding(jaxpr, (), self.largest, called).result()
+        closed = called[id(jaxpr)]
+        leading = [self.constant(v, x) for v, x in zip(closed.jaxpr.constvars, closed.consts)]
+        params = {**eqn.params, "call_jaxpr": constvars_to_invars(closed)}
+        return JaxprEqn([*leading, *eqn.invars], eqn.outvars, eqn.primitive, params, eqn.source)
+
+    def constant(self, var: Var, value: Any) -> Var:
+        """The variable of a constant of this jaxpr, one for all calls that take it."""
+        if id(value) not in self.leading:
+            own = self.leading[id(value)] = Var(var.aval)
+            self.constvars.append(own)
+            self.consts.append(value)
+        return self.leading[id(value)]
 
     def is_worth(self, eqn: JaxprEqn) -> bool:
         avals = [v.aval for v in eqn.outvars]
-        return all(aval.size <= self.largest and (self.arrays or not aval.shape) for aval in avals)
+        return all(aval.size <= self.largest and (self.called is not None or not aval.shape) for aval in avals)
 
     def read(self, atom: Atom) -> Atom:
         """An operand in the new program: a literal for a scalar that is known, a constant for an array."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, with_subjaxprs
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, given_program, with_subjaxprs
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -18,6 +18,7 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
     >>> xpr.jaxpr.inline_calls(closed)
     { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = mul b 2.0 in (c,) }
     """
+    closed = given_program("inline_calls", closed)
     return closed.replace(jaxpr=_inlined(closed.jaxpr))
 
 

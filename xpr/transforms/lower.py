@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +10,11 @@ import numpy as np
 from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.stablehlo import TOKEN, Builder, Module, Value
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, effects
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import summarize
 from xpr.errors import UnsupportedRule
+from xpr.transforms.fences import kept_apart
 from xpr.transforms.stage import stage
 
 
@@ -64,26 +64,16 @@ def _sharding_texts(module: Module, sharding: NamedSharding | None, aval: Shaped
 def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> list[Value]:
     """Writes a jaxpr's equations where `builder` stands; gives the results."""
     env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments))
-    readers = _readers(jaxpr)
+    apart = kept_apart(jaxpr) if builder.platform == "cpu" else ()
+    fenced: dict[str, Value] = {}  # by name: what is computed twice in the jaxpr is written once, and fenced once
     for eqn in jaxpr.eqns:
         operands = [env[v] if type(v) is not Literal else literal(builder, v) for v in eqn.invars]
         results = lower_eqn(builder, eqn, operands)
-        if eqn.primitive.name == "add_any" and _needs_fence(eqn.outvars[0], readers):
-            results = [builder.fence(results[0])]
-        env.update(zip(eqn.outvars, results))
+        for v, x in zip(eqn.outvars, results):
+            if v in apart:
+                x = fenced.get(x.name) or fenced.setdefault(x.name, builder.fence(x))
+            env[v] = x
     return [env[v] if type(v) is not Literal else literal(builder, v) for v in jaxpr.outvars]
-
-
-def _readers(jaxpr: Jaxpr) -> Counter[Any]:
-    """How many equations read each variable that an accumulation makes; empty where there is none."""
-    if not any(eqn.primitive.name == "add_any" for eqn in jaxpr.eqns):
-        return Counter()
-    return Counter(v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal)
-
-
-def _needs_fence(var: Var, readers: Counter[Any]) -> bool:
-    """Whether it is an accumulated cotangent that several equations read; see `Builder.fence`."""
-    return var.aval.ndim >= 2 and readers[var] > 1
 
 
 def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, constvars_to_invars
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, constvars_to_invars, given_program
 from xpr.transforms.dce import dce_jaxpr, has_effect
 
 T = TypeVar("T")
@@ -128,6 +128,7 @@ def partial_eval(closed: ClosedJaxpr, known: Sequence[bool]) -> PartialProgram:
     >>> halves.unknown
     { lambda ; a:f32[] b:f32[]. let c:f32[] = mul a b in (c,) }
     """
+    closed = given_program("partial_eval", closed)
     n, jaxpr = len(closed.consts), constvars_to_invars(closed)
     flags = list(map(bool, known))
     if len(flags) != len(closed.in_avals):

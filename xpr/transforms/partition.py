@@ -7,22 +7,21 @@ does, and says how the results do.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.array import Array, host_value
-from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Tracer, context, escaped
+from xpr.core.interpreter import Tracer, escaped
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
+from xpr.core.source import summarize, text_of
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.lower import lower_jaxpr
 
@@ -93,13 +92,31 @@ def compile_module(
     if module.callbacks:
         raise NotImplementedError(
             f"{name}: a program on several devices can't call Python functions (callbacks, prints, breakpoints). "
-            "Leave them out, or run it on one device."
+            f"Leave them out, or run it on one device.\n{_where_python_is_called(jaxpr)}"
         )
     variables = [*jaxpr.constvars, *jaxpr.invars]
-    return compiler.compile_partitioned(
-        module.text(name), jaxpr.out_avals, module.mesh, in_shardings, out_shardings,  # type: ignore[arg-type]
+    text = module.text(name)
+    program = compiler.compile_partitioned(
+        text, jaxpr.out_avals, module.mesh, in_shardings, out_shardings,  # type: ignore[arg-type]
         [v.aval.ndim for v in variables], name=name, options=options,
+        unrolled=module.unrolled,
     )  # fmt: skip
+    for inspection in module.inspections:
+        inspection.tell()
+        text = text.replace(inspection.key, "")
+    program.share(text)
+    return program
+
+
+def _where_python_is_called(jaxpr: Jaxpr) -> str:
+    """The line of a message for the first equation that calls a Python function."""
+    for eqn in jaxpr.eqns:
+        if "callback" in eqn.params:
+            return f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}"
+        for inner in subjaxprs(eqn):
+            if found := _where_python_is_called(inner):
+                return found
+    return ""
 
 
 def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Sequence[int] = ()) -> list[Array]:
@@ -120,29 +137,32 @@ def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding) -> Array:
 def buffer_at(x: Any, sharding: NamedSharding) -> Any:
     """The buffer of an array that lies as the sharding says."""
     if type(x) is Array:
-        place = x._device
-        if place is sharding or (type(place) is NamedSharding and _same_layout(place, sharding, x.aval.ndim)):
-            return x.buffer
-        return moved(x, sharding).buffer
+        return x.buffer if lies_as(x, sharding) else moved(x, sharding).buffer
     if isinstance(x, Tracer):
         raise UnexpectedTracerError(escaped(x))
     aval = aval_of(x)
     return put_shards(np.array(host_value(x, aval), aval.dtype), aval, sharding)
 
 
-def _same_layout(one: NamedSharding, other: NamedSharding, ndim: int) -> bool:
-    if one == other:
-        return True
-    return (
-        one.devices == other.devices
-        and one.cuts(ndim) == other.cuts(ndim)
-        and (one.places(ndim) == other.places(ndim)).all()
+def lies_as(x: Array, sharding: NamedSharding) -> bool:
+    """Whether an array is on devices already, and lies there as a sharding says."""
+    place, ndim = x._device, x.aval.ndim
+    if place is sharding or type(place) is not NamedSharding:
+        return place is sharding
+    return place == sharding or (
+        place.devices == sharding.devices
+        and place.cuts(ndim) == sharding.cuts(ndim)
+        and (place.places(ndim) == sharding.places(ndim)).all()
     )
 
 
 def moved(x: Array, sharding: NamedSharding) -> Array:
-    """The same array, lying as the sharding says: by a program where it is on those devices already."""
-    place = x._device
+    """The same array, lying as the sharding says: by a program where it is on those devices already.
+
+    Raises:
+      DeviceNotFound: the sharding is of a mesh without devices.
+    """
+    place, _ = x._device, sharding.mesh.flat
     if type(place) is not NamedSharding or place.devices != sharding.devices:
         return Array(x.aval, x.host, None, sharding)
     variable = Var(x.aval)
@@ -161,55 +181,3 @@ _moves: dict[Any, PartitionedExecutable] = {}  # by the type of the array, where
 def forget_moves() -> None:
     """Forgets the programs that move arrays between devices."""
     _moves.clear()
-
-
-class KnownCalls:
-    """Programs on several devices, found by the structure, types and layouts of arrays in plain containers alone."""
-
-    __slots__ = ("entries",)
-
-    def __init__(self) -> None:
-        self.entries: dict[Any, tuple[PartitionedExecutable, list[Any], Callable[[list[Any]], Any]]] = {}
-
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a call that is known gives; NotImplemented for others."""
-        plain = flatten_plain((args, kwargs))
-        if plain is None:
-            return NotImplemented
-        leaves, structure = plain
-        key = _layout_key(leaves, structure)
-        entry = key and self.entries.get(key)
-        if not entry:
-            return NotImplemented
-        program, constants, rebuild = entry
-        results = program.run([*constants, *[x.buffer for x in leaves]])
-        return rebuild(list(map(array_at, program.out_avals, results, program.out_shardings)))
-
-    def remember(
-        self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        leaves: Sequence[Any],
-        program: PartitionedExecutable,
-        constants: list[Any],
-        rebuild: Callable[[list[Any]], Any],
-    ) -> None:
-        """Makes a call known whose arguments lie as the program wants them."""
-        plain = flatten_plain((args, kwargs))
-        if plain is None or len(plain[0]) != len(leaves) or not all(map(operator.is_, plain[0], leaves)):
-            return
-        key = _layout_key(leaves, plain[1])
-        wanted = program.in_shardings[len(constants) :]
-        if key and all(_same_layout(x._device, sharding, x.aval.ndim) for x, sharding in zip(leaves, wanted)):
-            self.entries[key] = program, constants, rebuild
-
-
-def _layout_key(leaves: Sequence[Any], structure: Any) -> tuple[Any, ...] | None:
-    """What tells calls apart; None where not all arguments are arrays that lie on several devices."""
-    key: list[Any] = [settings.trace_key, context.axes, structure]
-    for x in leaves:
-        if type(x) is not Array or type(x._device) is not NamedSharding:
-            return None
-        key.append(x.aval)
-        key.append(x._device)
-    return tuple(key) if leaves else None

@@ -7,7 +7,7 @@ agree with that and with those that made its operands; its arguments stand for a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,10 +61,9 @@ class TypedRule:
         self.above = [self.makers[v].primitive if v in self.makers else None for v in self.root.invars]
         self.replacement: ClosedJaxpr | None = None
 
-    def may_match(self, eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> bool:
-        """A quick look: whether what makes the operands are the right primitives."""
-        found = [makers[v].primitive if v in makers else None for v in eqn.invars]  # type: ignore[index]
-        for order in (found, found[::-1]) if self.root.primitive.commutative else (found,):
+    def may_match(self, above: Sequence[Any]) -> bool:
+        """A quick look: whether what makes the operands are the right primitives (None where nothing does)."""
+        for order in (above, above[::-1]) if self.root.primitive.commutative else (above,):
             if all(wanted is None or wanted is other for wanted, other in zip(self.above, order)):
                 return True
         return False
@@ -117,30 +116,35 @@ class Matching:
         found = self.equation(typed.root, eqn, None, {})
         if found is None:
             return None
-        missing = [i for i, v in enumerate(typed.arguments) if v not in found]
-        if missing:
-            name = list(inspect.signature(typed.rule.pattern).parameters)[missing[0]]
+        try:
+            atoms = [found[v] for v in typed.arguments]
+        except KeyError as error:
+            name = list(inspect.signature(typed.rule.pattern).parameters)[typed.arguments.index(error.args[0])]
             raise ValueError(
                 f"rewrite: the pattern {describe_function(typed.rule.pattern)} does not use its argument {name}, so "
                 "nothing says what it stands for."
-            )
-        atoms = [found[v] for v in typed.arguments]
+            ) from None
         return atoms if typed.rule.guard is None or typed.rule.guard(*atoms) else None
 
     def equation(self, wanted: JaxprEqn, eqn: JaxprEqn, rest: Any, found: dict[Any, Any]) -> dict[Any, Any] | None:
-        """What is found if an equation stands for another one, and the `rest` of pairs of operands match."""
+        """What is found if an equation stands for another one, and the `rest` of pairs of operands match.
+
+        It is written into `found`, which nobody reads where there is nothing.
+        """
         if wanted.primitive is not eqn.primitive or len(wanted.invars) != len(eqn.invars):
             return None
         if wanted.params and self.typed.parameters[id(wanted)] != list(parameters_key(eqn)):
             return None
-        found = {**found, **dict(zip(wanted.outvars, eqn.outvars))}
+        found.update(zip(wanted.outvars, eqn.outvars))
         if not wanted.primitive.commutative:
             for pair in zip(wanted.invars, eqn.invars):
                 rest = pair, rest
             return self.pairs(rest, found)
         (a, b), (x, y) = wanted.invars, eqn.invars
-        given = self.pairs(((a, x), ((b, y), rest)), found)
-        return self.pairs(((a, y), ((b, x), rest)), found) if given is None and x is not y else given
+        if x is y:
+            return self.pairs(((a, x), ((b, y), rest)), found)
+        given = self.pairs(((a, x), ((b, y), rest)), dict(found))
+        return self.pairs(((a, y), ((b, x), rest)), found) if given is None else given
 
     def pairs(self, todo: Any, found: dict[Any, Any]) -> dict[Any, Any] | None:
         """What is found if each operand of the pattern stands for the one beside it; `todo` is a pair and the rest."""
@@ -153,7 +157,7 @@ class Matching:
             elif wanted in typed.free:
                 if wanted.aval is not atom.aval:
                     return None
-                found = {**found, wanted: atom}
+                found[wanted] = atom
             elif wanted in typed.makers:
                 eqn = None if type(atom) is Literal else self.makers.get(atom)
                 maker = typed.makers[wanted]

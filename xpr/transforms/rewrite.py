@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
-from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, used_vars, with_subjaxprs
+from xpr.core.avals import ShapedArray, describe
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, given_program, used_vars, with_subjaxprs
 from xpr.core.source import describe_function
 from xpr.primitives.elementwise import convert_element_type_p
 from xpr.transforms.dce import has_effect, live_jaxpr, without_unread_constants
@@ -48,10 +48,12 @@ def rewrite(rules: Iterable[Rule | Sequence[Callable[..., Any]]]) -> Callable[[C
     >>> xpr.jaxpr.rewrite([(lambda x: jnp.log(jnp.exp(x)), lambda x: x)])(closed)
     { lambda ; a:f32[]. let b:f32[] = add a 1.0 in (b,) }
     """
+    if not isinstance(rules, Iterable):
+        raise TypeError(f"rewrite takes a list of rules, each a pattern and a replacement, and got {describe(rules)}.")
     checked = [_checked(rule) for rule in rules]
 
     def rewritten(closed: ClosedJaxpr) -> ClosedJaxpr:
-        return _Rewriting(checked).program(closed)
+        return _Rewriting(checked).program(given_program("A pass made by rewrite", closed))
 
     return rewritten
 
@@ -77,8 +79,12 @@ class _Rewriting:
 
     def __init__(self, rules: Sequence[Rule]):
         self.rules = rules
+        self.arities = [arity(rule.pattern) for rule in rules]
         self.tried: list[set[Any]] = [set() for _ in rules]
         self.known: dict[Any, list[tuple[int, TypedRule]]] = {}
+        self.chosen: dict[Any, list[TypedRule]] = {}  # by what makes the operands, too
+        self.number = 0  # how many typed rules there are
+        self.near: set[tuple[ShapedArray, ...]] = set()  # for which types the rules are traced
         self.done: dict[int, tuple[Jaxpr, Jaxpr]] = {}  # by identity: a jaxpr, and what it became
 
     def program(self, closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -104,19 +110,28 @@ class _Rewriting:
             self.done[id(jaxpr)] = jaxpr, closed.jaxpr
         return self.done[id(jaxpr)][1]
 
+    def candidates(self, signature: Any, eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[TypedRule]:
+        """The typed rules to try at an equation: those for its operands' types and for what makes them."""
+        above = tuple([makers[v].primitive if v in makers else None for v in eqn.invars])  # type: ignore[index]
+        key = signature, above
+        if key not in self.chosen:
+            self.chosen[key] = [typed for _, typed in self.known[signature] if typed.may_match(above)]
+        return self.chosen[key]
+
     def trace_rules(self, jaxpr: Jaxpr) -> bool:
         """Traces the rules for types of operands that occur close to each other; says whether that gave new ones."""
-        before = sum(map(len, self.known.values()))
-        near = _nearby(jaxpr)
+        near = [some for some in _nearby(jaxpr) if some not in self.near]
+        self.near.update(near)
+        before = self.number
         for number, rule in enumerate(self.rules):
-            tried, number_of_arguments = self.tried[number], arity(rule.pattern)
-            for avals in (each for some in near for each in product(some, repeat=number_of_arguments)):
+            tried = self.tried[number]
+            for avals in (each for some in near for each in product(some, repeat=self.arities[number])):
                 if len(tried) > MOST_TYPES:
                     break
                 if avals not in tried:
                     tried.add(avals)
                     self.trace_rule(number, rule, avals)
-        return sum(map(len, self.known.values())) > before
+        return self.number > before
 
     def trace_rule(self, number: int, rule: Rule, avals: tuple[ShapedArray, ...]) -> None:
         try:
@@ -124,7 +139,9 @@ class _Rewriting:
         except (TypeError, ValueError, IndexError):
             return  # it says nothing of such types
         typed = TypedRule(rule, avals, pattern)
+        self.chosen.clear()
         for signature in typed.signatures():
+            self.number += 1
             rules = self.known.setdefault(signature, [])
             rules.append((number, typed))
             rules.sort(key=lambda each: each[0])
@@ -161,14 +178,14 @@ class _Walk:
         self.env: dict[Any, Atom] = {}
         self.makers: dict[Any, JaxprEqn] = {}
         self.eqns: list[JaxprEqn] = []
-        self.used: set[Any] = set()  # what replacements read, and the whole program once `is_read` was asked
-        self.asked = False
+        self.fresh: list[JaxprEqn] = []  # all equations of replacements
+        self.used: set[Any] | None = None  # what the program and replacements read, once `is_read` was asked
         self.rewritten = False
         self.last: Rule | None = None
 
     def result(self) -> ClosedJaxpr:
         for eqn in self.jaxpr.eqns:
-            waiting = [(eqn, 0)]
+            waiting = [(each, 1) for each in reversed(self.visit(eqn, 0))]
             while waiting:
                 eqn, steps = waiting.pop()
                 waiting += [(each, steps + 1) for each in reversed(self.visit(eqn, steps))]
@@ -192,9 +209,9 @@ class _Walk:
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
         if eqn.primitive.call:
             eqn = with_subjaxprs(eqn, self.rewriting.inside)
-        for _, typed in self.rewriting.known.get((eqn.primitive, *[v.aval for v in eqn.invars]), ()):
-            if not typed.may_match(eqn, self.makers):
-                continue
+        signature = (eqn.primitive, *[v.aval for v in eqn.invars])
+        known = signature in self.rewriting.known
+        for typed in self.rewriting.candidates(signature, eqn, self.makers) if known else ():
             if len(eqn.outvars) > 1 and (not self.is_read(eqn.outvars[typed.place]) or has_effect(eqn)):
                 continue
             atoms = Matching(typed, self.makers, self.values).at(eqn)
@@ -209,9 +226,8 @@ class _Walk:
         return ()
 
     def is_read(self, var: Var) -> bool:
-        if not self.asked:
-            self.asked = True
-            self.used |= used_vars(self.jaxpr)
+        if self.used is None:
+            self.used = used_vars(self.jaxpr).union(self.env.values(), *(eqn.invars for eqn in self.fresh))
         return var in self.used
 
     def replace(self, eqn: JaxprEqn, typed: TypedRule, atoms: Sequence[Atom]) -> Sequence[JaxprEqn]:
@@ -229,7 +245,6 @@ class _Walk:
             outvars = [Var(v.aval) for v in each.outvars]
             names.update(zip(each.outvars, outvars))
             fresh.append(JaxprEqn(invars, outvars, each.primitive, each.params, eqn.source))
-            self.used.update(v for v in invars if type(v) is not Literal)
         out: Any = closed.jaxpr.outvars[0]
         out = names.get(out, out)
         old = eqn.outvars[typed.place]
@@ -238,7 +253,9 @@ class _Walk:
             params = {"new_dtype": old.aval.dtype, "weak_type": old.aval.weak_type}
             fresh.append(JaxprEqn([out], [new], convert_element_type_p, params, eqn.source))
             out = new
-        self.used.add(out)
+        self.fresh += fresh
+        if self.used is not None:
+            self.used.update([out], *(each.invars for each in fresh))
         if len(eqn.outvars) > 1:  # the others may be read
             eqn = eqn.replace(outvars=[Var(v.aval) if v is old else v for v in eqn.outvars])
             self.eqns.append(eqn)

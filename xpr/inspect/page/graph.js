@@ -183,7 +183,7 @@ function fit(whole) {
   const box = canvas.getBoundingClientRect(), g = graph();
   const across = (box.width - 40) / Math.max(g.width, 1), down = (box.height - 40) / Math.max(g.height, 1);
   view.scale = Math.max(whole ? SMALLEST : READABLE, Math.min(1, across, whole || down > 0.7 ? down : 1));
-  const first = g.boxes.length ? g.boxes[0][X] : 0, fits = g.width * view.scale <= box.width - 20;
+  const first = (g.boxes.find((each) => each[KIND] === "eqn") || g.boxes[0] || [])[X] || 0, fits = g.width * view.scale <= box.width - 20;
   view.x = fits ? (box.width - g.width * view.scale) / 2 : box.width / 2 - first * view.scale;
   view.y = 20;
   view.moved = whole;

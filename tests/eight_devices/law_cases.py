@@ -1,0 +1,74 @@
+"""Every row of the op table, on operands that are cut over a mesh: results and gradients are those of one device."""
+
+import numpy as np
+import pytest
+
+import xpr
+from tests.ops import table
+from tests.ops.case import Case
+from xpr.config import enable_x64
+from xpr.sharding import NamedSharding
+from xpr.sharding import PartitionSpec as P
+
+AXES = {"x": 2, "y": 3}
+
+
+def cut(shape):
+    """As many axes are cut as can be, the first ones first."""
+    left, entries = dict(AXES), []
+    for n in shape:
+        name = next((name for name, size in left.items() if n and n % size == 0), None)
+        left.pop(name, None)
+        entries.append(name)
+    return P(*entries)
+
+
+def cases():
+    """Collectives and regions for each device have axes of their own, and Python is not called from several devices."""
+    for name, row, sample in table.cases(table.ROWS):
+        of_its_own = row.along is not None or row.primitive.mesh is not None
+        specs = [cut(np.shape(x)) for x in sample.operands]
+        if any(map(any, specs)) and not of_its_own and "callback" not in name:
+            yield pytest.param(row, sample, specs, id=name)
+
+
+CASES = list(cases())
+
+
+@pytest.mark.parametrize("row, sample, specs", CASES)
+def test_operands_that_are_cut(row, sample, specs):
+    case = Case(row, sample)
+    compare(case, specs, case.__call__)
+
+
+def has_derivatives_of_its_own(row, sample):
+    """Those of what is elementwise, and takes no parameters, are elementwise too."""
+    return row.differentiable and sample.params and not sample.edges and not {"vjp", "linearize"} & row.skip.keys()
+
+
+@pytest.mark.parametrize("row, sample, specs", [c for c in CASES if has_derivatives_of_its_own(*c.values[:2])])
+def test_derivatives_by_operands_that_are_cut(row, sample, specs):
+    case = Case(row, sample)
+
+    def gradient(*xs):
+        def function(*active):
+            values = dict(zip(case.active, active))
+            return case.inexact(*[values.get(i, x) for i, x in enumerate(xs)])
+
+        outs, pull = xpr.vjp(function, *[xs[i] for i in case.active])
+        return pull([0.5 * out + 1 for out in outs])
+
+    if case.active:
+        compare(case, specs, gradient)
+
+
+def compare(case, specs, function):
+    mesh = xpr.make_mesh(tuple(AXES.values()), tuple(AXES))
+    with enable_x64(any(x.dtype.itemsize // (1 + (x.dtype.kind == "c")) == 8 for x in case.operands)):
+        operands = [xpr.device_put(x, NamedSharding(mesh, spec)) for x, spec in zip(case.operands, specs)]
+        found, expected = xpr.jit(function)(*operands), xpr.jit(function)(*case.operands)
+    for x, y in zip(found, expected, strict=True):
+        assert x.aval == y.aval
+        x, y = (z if z.dtype.kind == "b" else z.astype(np.complex128) for z in (np.asarray(x), np.asarray(y)))
+        tolerance = 1e-5 if expected[0].dtype.itemsize >= 4 and case.row.tolerance <= 16 else 2e-3
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=10 * tolerance)

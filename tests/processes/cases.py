@@ -1,0 +1,449 @@
+"""What each of several processes runs: `python -m tests.processes.cases NAME`, with the variables that launch sets."""
+
+import os
+import re
+import signal
+import sys
+import time
+from contextlib import contextmanager
+
+import numpy as np
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax, multihost_utils
+from xpr.backend import processes, shards
+from xpr.errors import MissingProcess, NotAddressableError, ProcessLost, ProgramMismatch
+from xpr.sharding import Mesh, NamedSharding
+from xpr.sharding import PartitionSpec as P
+
+HEARTBEAT = 4
+
+
+@contextmanager
+def raises(kind, *parts):
+    """Expects an exception of this very type whose message has these parts, in order."""
+    try:
+        yield
+    except Exception as error:
+        pattern = ".*".join(map(re.escape, parts))
+        assert type(error) is kind and re.search(pattern, str(error), re.S), f"{type(error)}: {error}"
+    else:
+        raise AssertionError(f"nothing was raised, and {kind.__name__} was expected: {parts}")
+
+
+def joined(**options):
+    defaults = {
+        "initialization_timeout": 30,
+        "heartbeat_timeout_seconds": HEARTBEAT,
+        "shutdown_timeout_seconds": 20,
+    }
+    xpr.distributed.initialize(**{**defaults, **options})
+    return xpr.process_index(), xpr.process_count()
+
+
+def line(spec=None):
+    mesh = xpr.make_mesh((xpr.device_count(),), ("x",))
+    return NamedSharding(mesh, P("x") if spec is None else spec)
+
+
+def same(x, expected):
+    np.testing.assert_array_equal(multihost_utils.process_allgather(x, tiled=True), expected)
+
+
+# -- What works
+
+
+def arrays():
+    """Two processes with two devices each."""
+    with raises(RuntimeError, "distributed.initialize was not called"):
+        xpr.distributed.shutdown()
+    i, n = joined()
+    assert xpr.distributed.is_initialized() and (n, xpr.device_count(), xpr.local_device_count()) == (2, 4, 2)
+    assert [d.process_index for d in xpr.devices()] == [0, 0, 1, 1]
+    assert xpr.local_devices() == xpr.devices()[2 * i : 2 * i + 2] == xpr.local_devices(process_index=i)
+    with raises(RuntimeError, "distributed.initialize was called before"):
+        xpr.distributed.initialize()
+    with raises(ValueError, "There is no process 7; the processes are [0, 1]"):
+        xpr.local_devices(process_index=7)
+
+    whole = np.arange(16, dtype=np.float32).reshape(8, 2)
+    x = xpr.device_put({"a": whole}, line())["a"]
+    assert not x.is_fully_addressable and [s.device for s in x.addressable_shards] == xpr.local_devices()
+    assert [s.data is None for s in x.global_shards] == [d.process_index != i for d in xpr.devices()]
+    for shard in x.addressable_shards:
+        np.testing.assert_array_equal(shard.data, whole[shard.index])
+    doubled = x * 2
+    assert repr(doubled) == str(doubled) and repr(doubled).startswith("Array(shape=(8, 2), dtype=float32, sharding=")
+    for read in [np.asarray, float, lambda x: x.tolist(), lambda x: xpr.device_put(x, xpr.local_devices()[0])]:
+        with raises(
+            NotAddressableError, "f32[8,2] is not all here", "P('x',)", "processes 0 and 1", "process_allgather"
+        ):
+            read(doubled)
+    same(doubled, 2 * whole)
+    everywhere = xpr.device_put(x, line(P()))
+    np.testing.assert_array_equal(everywhere, whole)
+
+    calls = []
+    made = xpr.make_array_from_callback((8, 2), line(), lambda index: calls.append(index) or whole[index])
+    assert len(calls) == 2
+    same(made, whole)
+    rows = np.arange(4) + 4 * i
+    same(xpr.make_array_from_process_local_data(line(), whole[rows]), whole)
+    same(xpr.make_array_from_process_local_data(line(), whole, (8, 2)), whole)
+    square = NamedSharding(xpr.make_mesh((2, 2), ("x", "y")), P("y", "x"))
+    same(xpr.make_array_from_process_local_data(square, whole[:, i : i + 1]), whole)
+    parts = [whole[2 * k : 2 * k + 2] for k in (2 * i, 2 * i + 1)]
+    same(xpr.make_array_from_single_device_arrays((8, 2), line(), parts), whole)
+    with raises(ValueError, "local_data has shape (3, 2)", "the devices of this process hold (4, 2)"):
+        xpr.make_array_from_process_local_data(line(), whole[:3], (8, 2))
+    with raises(ValueError, "global_shape=(8,) has 1 axes, and local_data 2"):
+        xpr.make_array_from_process_local_data(line(), whole, (8,))
+    with raises(ValueError, "device_put: x['w'] is not the same in process 1 as in process 0"):
+        xpr.device_put({"v": whole, "w": whole + i}, line())
+    with raises(ValueError, f"is a device of process {1 - i}, and this is process {i}"):
+        xpr.device_put(1.0, xpr.local_devices(process_index=1 - i)[0])
+
+    crossed = Mesh(np.array(xpr.devices())[[[0, 2], [3, 1]]], ("x", "y"))
+    with raises(ValueError, "The devices of this process fill no grid in Mesh('x': 2, 'y': 2): ["):
+        _ = crossed.local_mesh
+    rows_here = NamedSharding(xpr.make_mesh((2, 2), ("process", "device")), P("device"))
+    y = xpr.device_put(whole, rows_here) * 2  # each process has all of it
+    np.testing.assert_array_equal(y, whole * 2)
+    assert not y.is_fully_addressable and not y.is_fully_replicated and "2" in repr(y)
+    if i:
+        elsewhere = NamedSharding(Mesh(xpr.devices()[:2], "x"), P("x"))
+        for make in [
+            lambda: xpr.device_put(whole, elsewhere),
+            lambda: xpr.make_array_from_callback((8, 2), elsewhere, lambda index: whole[index]),
+            lambda: xpr.make_array_from_process_local_data(elsewhere, whole),
+            lambda: xpr.jit(jnp.sum, in_shardings=elsewhere)(whole),
+        ]:
+            with raises(ValueError, "No device of Mesh('x': 2) belongs to this process: they are those of process 0"):
+                make()
+        with raises(ValueError, "a device of process 0, and this is process 1. A program on one device runs in"):
+            xpr.jit(jnp.sum, device=xpr.devices()[0])(whole)
+
+    @xpr.jit
+    def step(w, x):
+        return w - 0.1 * xpr.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+
+    w = np.ones(2, np.float32)
+    expected = w - 0.1 * 2 / 8 * whole.T @ (whole @ w)
+    for _ in range(2):
+        np.testing.assert_allclose(step(w, x), expected, rtol=1e-5)
+    assert xpr.jit(lambda x: x + 1, out_shardings=line(P()))(x).is_fully_replicated
+
+    def mean(x):
+        return lax.pmean(jnp.mean(x), "x")
+
+    mapped = xpr.shard_map(mean, mesh=line().mesh, in_specs=P("x"), out_specs=P())
+    assert float(mapped(x)) == whole.mean()
+    same(xpr.grad(lambda x: mapped(x * x))(x), whole / 8)
+
+    own = jnp.arange(3.0) + i  # nothing to do with the others
+    np.testing.assert_array_equal(xpr.jit(lambda x: x * 2)(own), 2 * np.arange(3) + 2 * i)
+    assert own.is_fully_addressable and own.device == xpr.local_devices()[0]
+
+
+def together():
+    """Process 0 is asked by strangers before process 1 comes."""
+    i, _ = joined()
+    assert float(jnp.sum(xpr.device_put(np.arange(4.0), line()))) == 6
+
+
+def pmaps():
+    """Two processes with two devices each."""
+    early = xpr.pmap(lambda x: lax.psum(x, "r"), "r")  # made before the processes have found each other
+    i, _ = joined()
+    np.testing.assert_array_equal(early(np.ones(2)), [4, 4])
+    f = xpr.pmap(
+        lambda x, w: (w * x, lax.psum(x, "r"), lax.axis_index("r")), "r", in_axes=(0, None), out_axes=(0, None, 0)
+    )
+    x = np.arange(2.0) + 2 * i
+    for _ in range(2):
+        y, total, number = f(x, 3.0)
+        np.testing.assert_array_equal(y, 3 * x)
+        assert float(total) == 6 and y.is_fully_addressable and y.shape == (2,)
+        np.testing.assert_array_equal(number, x)
+    np.testing.assert_array_equal(f(y, 1.0)[1], 18)
+    np.testing.assert_array_equal(xpr.pmap(lambda x: x + 1)(x), x + 1)
+    np.testing.assert_array_equal(xpr.pmap(lambda x, k: x + k, static_broadcasted_argnums=1)(x, 2), x + 2)
+    np.testing.assert_array_equal(
+        xpr.pmap(lambda x: lax.psum(x, "r"), "r", devices=xpr.local_devices())(x), [x.sum()] * 2
+    )
+    with raises(NotImplementedError, "pmap: <lambda> at cases.py", "can't be traced", "use shard_map"):
+        xpr.jit(f)(x, 3.0)
+    with raises(ValueError, "is mapped over 4 rows of this process, which has 2 of the 4 devices"):
+        f(np.ones(4), 3.0)
+
+
+def utilities():
+    """Four processes with one device each."""
+    i, n = joined()
+    gathered = multihost_utils.process_allgather({"a": np.arange(2.0) + i, "b": i})
+    np.testing.assert_array_equal(gathered["a"], np.arange(2.0) + np.arange(n)[:, None])
+    np.testing.assert_array_equal(gathered["b"], np.arange(n))
+    tiled = multihost_utils.process_allgather([np.full((1, 2), i), i], tiled=True)
+    np.testing.assert_array_equal(tiled[0], np.arange(n)[:, None] * np.ones(2))
+    np.testing.assert_array_equal(tiled[1], np.arange(n))
+    x = xpr.make_array_from_process_local_data(line(), np.ones((1, 2)))
+    with raises(ProgramMismatch, "process 0  double, called", "process 1  double, called", "dense<0.0>", "dense<1.0>"):
+        xpr.jit(named(lambda x: x * float(i), "double"))(x)
+    with raises(ValueError, "process_allgather: an array of type f32[4,2]", "tiled=True"):
+        multihost_utils.process_allgather(x)
+
+    for source in (None, i == 2):
+        number = 0 if source is None else 2
+        values = {
+            "f": np.array([-0.0, np.nan, i], np.float32),
+            "b": i == number,
+            "k": np.uint8([i] * 3),
+            "e": np.zeros(0),
+        }
+        given = multihost_utils.broadcast_one_to_all(values, source)
+        assert given["f"].tobytes() == np.array([-0.0, np.nan, number], np.float32).tobytes()
+        assert given["b"] and given["k"].tolist() == [number] * 3 and given["e"].shape == (0,)
+    with raises(ValueError, "is_source is true in processes 1, 2 and 3"):
+        multihost_utils.broadcast_one_to_all(1, is_source=i > 0)
+    with raises(ValueError, "is_source is true in none"):
+        multihost_utils.broadcast_one_to_all(1, is_source=False)
+    with raises(ValueError, "the types differ", "process 0  x['a']: f32[1]", "process 3  x['a']: f32[2]"):
+        multihost_utils.broadcast_one_to_all({"a": np.ones(1 + (i == 3))})
+
+    multihost_utils.sync_global_devices("one")
+    with raises(ProgramMismatch, "different points", "sync_global_devices('of", "sync_global_devices('of"):
+        multihost_utils.sync_global_devices(f"of {i % 2}")
+    multihost_utils.assert_equal({"w": np.ones(3), "n": 3})
+    with raises(
+        AssertionError, "The settings:\n", "x['n'] differs in process 2\n", "process 0  i32[] 3\n",
+        "process 2  i32[] 4", "x['w'][1] differs in processes 1 and 3\n", "process 0  f32[3] [0.0, 0.0, 0.0]\n",
+        "process 3  f32[3] [1.0, ",
+    ):  # fmt: skip
+        multihost_utils.assert_equal({"n": 3 + (i == 2), "w": [0, np.ones(3) * (i % 2)], "same": 1}, "The settings:")
+    with raises(AssertionError, "x['b'] differs in process 3\n", "process 0  not there"):
+        multihost_utils.assert_equal({"a": 1, **({"b": 2} if i == 3 else {})})
+
+    pair = Mesh(xpr.devices()[1:3], "x")  # programs of some of the processes
+    if i in (1, 2):
+        part = xpr.device_put(np.arange(4.0), NamedSharding(pair, P("x")))
+        assert float(xpr.jit(jnp.sum)(part)) == 6
+    assert float(jnp.sum(x)) == 8
+
+
+def programs():
+    """Two processes that run different programs; each time both learn of it, and can go on."""
+    i, _ = joined()
+    x = xpr.device_put(np.arange(4.0), line())
+    if i:
+
+        def loss(x):
+            return jnp.sum(x * 2)
+    else:
+
+        def loss(x):
+            return jnp.sum(x * 3)
+
+    with raises(
+        ProgramMismatch, "different programs as number 1 of those", "process 0  loss, called at cases.py:",
+        "process 1  loss, called at cases.py:", "of their texts is the first to differ", "process 0  ", "dense<3.0>",
+        "process 1  ", "dense<2.0>", "Every process has to run the same programs in the same order",
+    ):  # fmt: skip
+        xpr.jit(loss)(x)
+    with raises(ProgramMismatch, "process 0  one", "process 1  other"):
+        xpr.jit(named(lambda x: x[::-1] + 1, "other" if i else "one"))(x)
+    f, g = xpr.jit(lambda x: jnp.sum(x + 1)), xpr.jit(lambda x: jnp.max(x))
+    assert float(f(x)) == 10 and float(g(x)) == 3  # all have run, and then in another order
+    with raises(ProgramMismatch, "different programs as number 3 of those"):
+        (f if i else g)(x)
+    (f if i else (lambda x: x))(np.ones(3))  # what concerns no other process is no difference
+    assert float(f(x)) == 10
+
+
+def named(fun, name):
+    fun.__name__ = name
+    return fun
+
+
+# -- What goes wrong
+
+
+def not_together():
+    """Process 1 waits in a program that always followed, where process 0 begins another one."""
+    i, _ = joined()
+    f, g = xpr.jit(named(lambda x: jnp.sum(x + 1), "train")), xpr.jit(named(jnp.max, "test"))
+    x = xpr.device_put(np.arange(4.0), line())
+    for _ in range(3):
+        f(x)
+    start = time.monotonic()
+    with raises(ProgramMismatch, "as number 4 of those", "process 0  test, called at", "process 1  train, called at"):
+        (f if i else g)(x)
+    assert time.monotonic() - start < 3 * HEARTBEAT
+    with raises(ProgramMismatch, "as number 4 of those"):
+        f(x)
+
+
+def ends_early():
+    """Process 1 ends before a program that process 0 waits in; and before one that it begins after that."""
+    i, _ = joined()
+    f = xpr.jit(named(jnp.sum, "train"))
+    x = xpr.device_put(np.arange(4.0), line())
+    for _ in range(3):
+        f(x)
+    if i:
+        time.sleep(0.5)
+        print("done")
+        sys.exit()
+    with raises(
+        ProgramMismatch, "Process 1 has come to the end of its script", "number 4", "train, called at cases.py"
+    ):
+        f(x)
+
+
+def ends_first():
+    i, _ = joined()
+    x = xpr.device_put(np.arange(4.0), line())
+    xpr.jit(jnp.sum)(x)
+    if i:
+        print("done")
+        sys.exit()
+    time.sleep(1)
+    with raises(
+        ProcessLost, "Process 1 of 2 is gone, and test, called at cases.py", "it has come to the end of its script"
+    ):
+        xpr.jit(named(jnp.max, "test"))(x)
+    with raises(ProcessLost, "Process 1 of 2 is gone, and sync_global_devices('end') needs it"):
+        multihost_utils.sync_global_devices("end")
+
+
+def killed():
+    """Process 1 of three is killed while the others wait in a program; which go on by themselves."""
+    survive(1)
+
+
+def coordinator_killed():
+    survive(0)
+
+
+def survive(victim):
+    i, _ = joined()
+    f = xpr.jit(named(jnp.sum, "train"))
+    x = xpr.device_put(np.arange(6.0), line())
+    own = xpr.device_put(np.arange(6.0), NamedSharding(Mesh(xpr.local_devices(), "x"), P("x")))
+    for _ in range(3):
+        f(x)
+    f(own)
+    if i == victim:
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+    start = time.monotonic()
+    with raises(
+        ProcessLost, f"Process {victim} of 3 is gone, and train, called at cases.py", f"process {victim}  it was killed"
+    ):
+        f(x)
+    with raises(ProcessLost, f"Process {victim} of 3 is gone", "No program runs on several processes any more"):
+        f(x)
+    assert time.monotonic() - start < HEARTBEAT
+    np.testing.assert_array_equal(jnp.ones((400, 400)) @ jnp.ones((400, 400)), 400)
+    np.testing.assert_array_equal(xpr.jit(lambda x: x + 1)(own), np.arange(6) + 1)
+    with raises(ProcessLost, f"Process {victim} of 3 is gone, and train, whose devices exchange data, needs it"):
+        f(own)
+    with raises(NotAddressableError, "is not all here"):
+        np.asarray(xpr.make_array_from_callback((6,), line(), lambda index: np.arange(6.0)[index]))
+    time.sleep(2)  # for XLA's threads to notice, which by themselves would end this process
+    with raises(ProcessLost, f"Process {victim} of 3 is gone"):
+        multihost_utils.sync_global_devices("on")
+
+
+def killed_at_first():
+    """Process 0 dies where XLA's threads look for each other, and it has their addresses."""
+    i, _ = joined()
+    if i == 0:
+        shards.PartitionedExecutable._run_with_others = lambda *_: os._exit(1)
+    x = xpr.device_put(np.arange(4.0), line())
+    start = time.monotonic()
+    with raises(ProcessLost, "Process 0 of 2 is gone, and sum, called at"):
+        xpr.jit(jnp.sum)(x)
+    assert time.monotonic() - start < 2 * HEARTBEAT
+
+
+def killed_while_joining():
+    """Process 1 dies when all have come, and before XLA's own runtime has connected them."""
+    if os.environ["XPR_PROCESS_ID"] == "1":
+        processes.Group._connect = lambda *_: os._exit(1)
+    with raises(ProcessLost, "Process 1 of 2 is gone"):
+        joined()
+    assert not xpr.distributed.is_initialized()
+
+
+def raised():
+    """Process 1 raises, which it tells the others."""
+    i, _ = joined()
+    x = xpr.device_put(np.arange(4.0), line())
+    xpr.jit(jnp.sum)(x)
+    if i:
+        raise ValueError("no such file")
+    with raises(ProcessLost, "Process 1 of 2 is gone", "process 1  it ended with ValueError: no such file"):
+        xpr.jit(jnp.max)(x)
+
+
+def cut_off():
+    """The network between the two goes away."""
+    i, _ = joined()
+    f = xpr.jit(named(jnp.sum, "train"))
+    x = xpr.device_put(np.arange(4.0), line())
+    f(x)
+    print("together", flush=True)
+    with raises(ProcessLost, f"Process {1 - i} of 2 is gone, and train", f"it has not answered for {HEARTBEAT} s"):
+        while True:
+            f(x)
+            last = time.monotonic()
+            time.sleep(0.02)
+    assert time.monotonic() - last < HEARTBEAT + 2
+
+
+def missing():
+    with raises(
+        MissingProcess, "process 2 did not come within 2 s", f"This is process {os.environ['XPR_PROCESS_ID']} of 3"
+    ):
+        joined(initialization_timeout=2)
+
+
+def alone():
+    with raises(MissingProcess, "process 0 did not come within 1 s: nobody answers at 127.0.0.1:"):
+        joined(initialization_timeout=1)
+
+
+def disagreeing():
+    with raises(MissingProcess, os.environ["SAID"]):
+        joined(initialization_timeout=10)
+
+
+def not_used():
+    """Process 1 never asks for its devices."""
+    if os.environ["XPR_PROCESS_ID"] == "1":
+        xpr.distributed.initialize()
+        time.sleep(4)
+    else:
+        with raises(MissingProcess, "use of the CPU: process 1 of 2 did not come to it within 2 s"):
+            joined(initialization_timeout=2)
+
+
+def after_shutdown():
+    joined()
+    f = xpr.jit(jnp.sum)
+    x = xpr.device_put(np.arange(4.0), line())
+    f(x)
+    xpr.distributed.shutdown()
+    assert not xpr.distributed.is_initialized()
+    with raises(
+        ProcessLost, "sum, called at cases.py", "devices of processes 0 and 1, and distributed.shutdown() was called"
+    ):
+        f(x)
+    with raises(RuntimeError, "distributed.initialize comes too late", "on the CPU"):
+        joined()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    print("done")

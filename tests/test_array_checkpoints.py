@@ -1,0 +1,662 @@
+"""xpr.checkpoint.save and restore: trees of arrays on disk. (Rematerialization is in test_checkpoint.py.)"""
+
+import collections
+import dataclasses
+import enum
+import fcntl
+import inspect
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+import xpr
+import xpr.numpy as jnp
+from tests import eight_devices
+from xpr import checkpoint, dtypes, random, tree, tree_util
+from xpr.checkpoint import files, manifest, regions
+from xpr.errors import CheckpointError, DeletedArrayError, NarrowingWarning, TreeMismatch
+from xpr.sharding import NamedSharding
+from xpr.sharding import PartitionSpec as P
+
+ROOT = Path(__file__).parent.parent
+Moments = collections.namedtuple("Moments", ["mu", "nu"])
+
+
+@tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    weight: object
+    bias: object
+    name: str = dataclasses.field(default="dense", metadata={"static": True})
+
+
+class Pair:
+    """A node without names."""
+
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+
+tree_util.register_pytree_node(Pair, lambda p: ((p.left, p.right), None), lambda _, both: Pair(*both))
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+def same(one, other):
+    """Whether two trees have the same structure, and leaves of the same kinds, types and bits."""
+    ours, theirs = tree.flatten(one), tree.flatten(other)
+    assert ours[1] == theirs[1]
+    for a, b in zip(ours[0], theirs[0]):
+        assert type(a) is type(b), (a, b)
+        if isinstance(a, (xpr.Array, np.ndarray, np.generic)):
+            assert a.shape == b.shape and a.dtype.newbyteorder("=") == b.dtype, (a, b)
+            assert getattr(getattr(a, "aval", None), "weak_type", 0) == getattr(
+                getattr(b, "aval", None), "weak_type", 0
+            )
+            bits = [np.asarray(x, a.dtype.newbyteorder("="), order="C").tobytes() for x in (a, b)]
+            assert bits[0] == bits[1]
+        else:
+            assert a == b or (a != a and b != b), (a, b)
+    return True
+
+
+def content_of(folder):
+    return json.loads((folder / "checkpoint.json").read_text())["content"]
+
+
+# -- There and back
+
+
+def state():
+    return {
+        "layers": [Layer(jnp.ones((2, 3)), jnp.zeros(3)), Layer(jnp.ones((3, 1)), None, "last")],
+        "optimizer": Moments(jnp.full(3, 2.0), (np.arange(3.0), np.float64(0.1))),
+        "key": random.key(3),
+        "keys": random.split(random.key(4), (2, 3)),
+        "count": 7, "rate": 0.1, "flag": True, "z": 1 - 2j, "name": "a name", "nothing": None, "empty": {},
+        "pair": Pair(1, 2),
+        "weak": jnp.asarray(2.0), "large": 10**40, "nan": math.nan, "inf": -math.inf,
+    }  # fmt: skip
+
+
+def test_like(tmp_path):
+    path = checkpoint.save(tmp_path / "new" / "folders", state())
+    assert path == tmp_path / "new" / "folders"
+    restored = checkpoint.restore(path, like=state())
+    assert type(restored["layers"][1]) is Layer and restored["layers"][1].name == "last"
+    assert (restored["pair"].left, restored["pair"].right) == (1, 2)
+    same(restored, state())
+    same(checkpoint.restore(str(path), state()), state())
+
+
+def test_by_itself(tmp_path):
+    """Classes come back as dicts of their fields, or lists."""
+    restored = checkpoint.restore(checkpoint.save(tmp_path, state()))
+    layers = [{"weight": jnp.ones((2, 3)), "bias": jnp.zeros(3)}, {"weight": jnp.ones((3, 1)), "bias": None}]
+    moments = {"mu": jnp.full(3, 2.0), "nu": (np.arange(3.0), np.float64(0.1))}
+    same(restored, {**state(), "layers": layers, "optimizer": moments, "pair": [1, 2]})
+    assert list(restored) == list(state())
+
+
+@pytest.mark.parametrize("leaf", [3, None, 1.5, np.arange(3), jnp.ones((2, 2)), random.key(1)], ids=str)
+def test_a_leaf_alone(leaf, tmp_path):
+    path = checkpoint.save(tmp_path, leaf)
+    same(checkpoint.restore(path), leaf)
+    same(checkpoint.restore(path, like=leaf) if leaf is not None else None, leaf)
+
+
+@pytest.mark.parametrize("dtype", sorted(dtypes.ANY, key=str), ids=str)
+def test_dtypes(dtype, tmp_path):
+    """Every one of them, as NumPy's array and scalar and as xpr's, with the same bits."""
+    bits = np.random.default_rng(0).integers(0, 256, (3, 5, dtype.itemsize), np.uint8)
+    if dtype in (np.bool_, dtypes.int4, dtypes.uint4, dtypes.int2, dtypes.uint2):
+        bits = bits % 2
+    values = bits.view(dtype)[..., 0]
+    with xpr.enable_x64(True):
+        one = {
+            "numpy": values,
+            "scalar": values[0, 0],
+            "array": jnp.asarray(values),
+            "none": values[:0],
+            "0d": values[0, :1].reshape(()),
+        }
+        checkpoint.save(tmp_path, one)
+        same(checkpoint.restore(tmp_path), one)
+        same(checkpoint.restore(tmp_path, like=one), one)
+
+
+def test_other_layouts_of_numpy(tmp_path):
+    values = {
+        "big endian": np.arange(6, dtype=">i4"),
+        "fortran": np.asfortranarray(np.ones((3, 4))),
+        "strided": np.arange(10)[::-2],
+    }
+    same(values, checkpoint.restore(checkpoint.save(tmp_path, values)))
+    same(values, checkpoint.restore(tmp_path, like=values))
+
+
+def test_containers(tmp_path):
+    one = {
+        "ordered": collections.OrderedDict([("b", 1), ("a", 2)]), "deque": collections.deque([1, 2], 5),
+        "default": collections.defaultdict(list, {"x": 1}),
+        3: 0, -1.5: 1, True: 2, (1, ("a", None)): 3, None: 4, Color.RED: 5, "'": 6, math.inf: 7,
+    }  # fmt: skip
+    checkpoint.save(tmp_path, one)
+    same(checkpoint.restore(tmp_path, like=one), one)
+    wanted = {**one, "default": {"x": 1}, repr(Color.RED): 5}
+    del wanted[Color.RED]
+    same(checkpoint.restore(tmp_path), wanted)
+    other = {**one, "ordered": {"a": 0, "b": 0}, "default": {"x": 0}}
+    assert checkpoint.restore(tmp_path, like=other)["ordered"] == {"a": 2, "b": 1}
+
+
+ARRAYS = st.builds(
+    lambda dtype, shape, kind: kind(np.arange(math.prod(shape)).reshape(shape).astype(dtype)),
+    st.sampled_from(["float32", "int32", "uint8", "bool", dtypes.bfloat16, dtypes.int4, "complex64"]),
+    st.lists(st.integers(0, 4), max_size=3).map(tuple),
+    st.sampled_from([jnp.asarray, np.asarray]),
+)
+NUMBERS = st.one_of(
+    st.booleans(), st.integers(), st.floats(), st.complex_numbers(allow_nan=False), st.text(max_size=3), st.none()
+)
+KEYS = st.one_of(st.text(max_size=3), st.integers(), st.tuples(st.text(max_size=2), st.booleans()))
+TREES = st.recursive(
+    st.one_of(ARRAYS, NUMBERS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(KEYS, inner, max_size=3),
+        st.tuples(inner, inner).map(lambda both: Moments(*both)),
+        st.tuples(inner, inner).map(lambda both: Layer(*both)),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(one=TREES)
+def test_any_tree(one, tmp_path):
+    checkpoint.save(tmp_path, one)
+    if one is not None:
+        same(checkpoint.restore(tmp_path, like=one), one)
+    plain = checkpoint.restore(tmp_path)
+    same(tree.leaves(plain), tree.leaves(checkpoint.restore(checkpoint.save(tmp_path, plain))))
+
+
+def test_kinds_of_like(tmp_path):
+    """Leaves are of the kind of those in `like`; a number and an array of shape () stand for each other."""
+    checkpoint.save(tmp_path, {"x": jnp.arange(3.0), "n": jnp.int32(3), "k": 4, "f": np.float32(0.5)})
+    like = {"x": np.zeros(3, np.float32), "n": 0, "k": xpr.ShapeDtypeStruct((), jnp.int32), "f": jnp.float32(0)}
+    wanted = {"x": np.arange(3, dtype=np.float32), "n": 3, "k": jnp.int32(4), "f": jnp.float32(0.5)}
+    same(checkpoint.restore(tmp_path, like=like), wanted)
+    types = xpr.eval_shape(lambda: {"x": jnp.zeros(3), "n": jnp.int32(0), "k": 1, "f": 1.0})
+    same(checkpoint.restore(tmp_path, like=types), {**wanted, "x": jnp.arange(3.0), "n": jnp.int32(3)})
+
+
+def test_numbers_have_no_place(tmp_path):
+    checkpoint.save(tmp_path, {"n": jnp.int32(3), "k": 4, "x": jnp.ones(2)})
+    everywhere = NamedSharding(xpr.make_mesh((1,), ("x",)), P())
+    restored = checkpoint.restore(tmp_path, {"n": 0, "k": jnp.int32(0), "x": np.ones(2, np.float32)}, everywhere)
+    assert restored["n"] == 3 and type(restored["n"]) is int
+    assert restored["k"].sharding == restored["x"].sharding == everywhere and restored["k"] == 4
+
+
+def test_traced_like(tmp_path):
+    """`like` may be what a function is traced with: only its types are read."""
+    checkpoint.save(tmp_path, jnp.arange(3.0))
+    assert xpr.jit(lambda x: x + checkpoint.restore(tmp_path, like=x))(jnp.ones(3)).tolist() == [1, 2, 3]
+
+
+def test_64_bits(tmp_path):
+    with xpr.enable_x64(True):
+        checkpoint.save(tmp_path, {"x": jnp.arange(3.0), "i": jnp.asarray([2**40]), "n": np.arange(2.0)})
+    with pytest.warns(NarrowingWarning):
+        restored = checkpoint.restore(tmp_path)
+    assert [str(x.dtype) for x in restored.values()] == ["float32", "int32", "float64"]
+
+
+def test_devices(tmp_path):
+    device = xpr.devices()[0]
+    checkpoint.save(tmp_path, {"x": xpr.device_put(np.ones(2), device), "n": np.ones(2), "k": 1})
+    plain = checkpoint.restore(tmp_path)
+    assert not plain["x"].committed and type(plain["n"]) is np.ndarray
+    there = checkpoint.restore(tmp_path, shardings=device)
+    assert there["x"].committed and type(there["n"]) is xpr.Array and there["k"] == 1
+    assert checkpoint.restore(tmp_path, like={"x": xpr.device_put(1.0 + np.ones(2), device), "n": np.ones(2), "k": 1})[
+        "x"
+    ].committed
+
+
+def test_on_eight_devices():
+    eight_devices.run("checkpoint_cases.py")
+
+
+# -- Files
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(regions, "BLOCK", 40)
+    monkeypatch.setattr(files, "FILE", 200)
+
+
+def test_blocks_and_files(tmp_path, small_blocks):
+    one = {"a": np.arange(210).reshape(3, 7, 10), "b": jnp.arange(33.0), "c": np.ones((5, 5), dtypes.int4)}
+    checkpoint.save(tmp_path, one)
+    content = content_of(tmp_path)
+    assert len(content["files"]) > 5
+    for leaf, values in zip(content["leaves"], tree.leaves(one)):
+        assert sum(math.prod(shape) for _, _, shape, _ in leaf["pieces"]) == values.size
+        assert all(math.prod(shape) * values.dtype.itemsize <= 40 for _, _, shape, _ in leaf["pieces"])
+    same(checkpoint.restore(tmp_path), one)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (5, 9), (4, 1, 6), (3, 0, 2), (2, 3, 5, 4)], ids=str)
+def test_blocks_cover(shape, monkeypatch):
+    """Each entry lies in one block, and the blocks are small enough."""
+    monkeypatch.setattr(regions, "BLOCK", 10)
+    count, region = np.zeros(shape, int), regions.Region((0,) * len(shape), shape)
+    for block in region.blocks(2):
+        count[block.within(region)] += 1
+        assert block.size * 2 <= 10
+    assert (count == 1).all()
+
+
+def test_regions():
+    one, other = regions.Region((0, 2), (4, 4)), regions.Region((2, 0), (4, 3))
+    both = one.shared_with(other)
+    assert both == ((2, 2), (2, 1)) and both.within(one) == (slice(2, 4), slice(0, 1))
+    assert one.shared_with(regions.Region((4, 0), (1, 9))).size == 0
+
+
+def test_other_readers(tmp_path):
+    """The files are those of safetensors."""
+    checkpoint.save(tmp_path, {"w": jnp.arange(6.0).reshape(2, 3), "b": jnp.ones(2, jnp.bfloat16)})
+    (file,) = tmp_path.glob("xpr-data-*/*.safetensors")
+    found = load_file(file)
+    assert sorted(found) == ["0@0", "1@0,0"]
+    np.testing.assert_array_equal(found["1@0,0"], np.arange(6.0).reshape(2, 3))
+    assert found["0@0"].dtype == dtypes.bfloat16
+
+
+def test_replacing(tmp_path):
+    """What was there is replaced, and nothing of it is left."""
+    for number in range(3):
+        checkpoint.save(tmp_path, {"x": jnp.full(3, number)})
+        assert checkpoint.restore(tmp_path)["x"].tolist() == [number] * 3
+        assert len(list(tmp_path.glob("xpr-data-*"))) == 1
+    assert sorted(os.listdir(tmp_path))[:2] == ["checkpoint.json", "checkpoint.lock"] and len(os.listdir(tmp_path)) == 3
+
+
+def test_reading_while_it_is_replaced(tmp_path):
+    """Who reads finds one state or the other, whole."""
+    checkpoint.save(tmp_path, [np.zeros(1000)] * 3)
+    done = threading.Event()
+
+    def replace():
+        for number in range(40):
+            checkpoint.save(tmp_path, [np.full(1000, number)] * 3)
+        done.set()
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    while not done.is_set():
+        restored = checkpoint.restore(tmp_path)
+        assert len({x[0] for x in restored}) == 1 and all((x == x[0]).all() for x in restored)
+    writer.join()
+
+
+def test_reading_the_last_step_while_others_go(tmp_path):
+    checkpoint.save(tmp_path, [np.zeros(1000)] * 3, step=0)
+    done = threading.Event()
+
+    def save():
+        for step in range(1, 30):
+            checkpoint.save(tmp_path, [np.full(1000, step)] * 3, step=step, keep=1)
+        done.set()
+
+    writer = threading.Thread(target=save)
+    writer.start()
+    while not done.is_set():
+        restored = checkpoint.restore(tmp_path)
+        assert len({x[0] for x in restored}) == 1
+    writer.join()
+
+
+def test_a_failed_save_leaves_what_was_there(tmp_path, monkeypatch):
+    checkpoint.save(tmp_path, {"x": 1, "a": np.ones(3)})
+
+    def full(*args):
+        raise safetensors.SafetensorError("No space left on device")
+
+    monkeypatch.setattr(files, "save_file", full)
+    with pytest.raises(OSError, match=r"0-0.safetensors can't be written: No space left on device"):
+        checkpoint.save(tmp_path, {"x": 2, "a": np.ones(3)})
+    assert checkpoint.restore(tmp_path)["x"] == 1 and len(list(tmp_path.glob("xpr-data-*"))) == 1
+
+
+def test_a_full_disk(tmp_path):
+    if os.getuid() or not (shutil.which("mount") and shutil.which("unshare")):
+        pytest.skip("mounting a small disk takes root")
+    command = (
+        f"mount -t tmpfs -o size=1m none {tmp_path} && {sys.executable} -m tests.test_array_checkpoints {tmp_path}"
+    )
+    done = subprocess.run(["unshare", "-m", "sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    if "Operation not permitted" in done.stderr or "permission denied" in done.stderr:
+        pytest.skip("no mounts here")
+    assert done.stdout.split() == ["OSError", "1", "1"], done.stderr
+
+
+def fill_the_disk(folder):
+    checkpoint.save(folder, {"x": 1, "a": np.ones(3)})
+    try:
+        checkpoint.save(folder, {"x": 2, "a": np.ones(1 << 20)})
+    except OSError as error:
+        print(type(error).__name__, checkpoint.restore(folder)["x"], len(list(Path(folder).glob("xpr-data-*"))))
+
+
+def test_killed_saves(tmp_path):
+    """See killed_saves.py."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.killed_saves", str(tmp_path), "8"],
+        capture_output=True, text=True, cwd=ROOT, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    kills = [list(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert len(kills) == 2 and all(places > 50 and times > 0 for places, times in kills), kills
+
+
+@pytest.mark.parametrize("part", ["together", "wrong", "killed"])
+def test_two_processes(part, tmp_path):
+    """See two_processes_save.py."""
+    command = [sys.executable, "-m", "xpr.launch", "-n", "2", "tests/two_processes_save.py", str(tmp_path), part]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XPR_NUM_CPU_DEVICES": "2", "XPR_PLATFORMS": "cpu"},
+    )  # fmt: skip
+    assert part == "killed" or done.returncode == 0, done.stdout + done.stderr
+    assert part != "killed" or (tmp_path / "survived").exists(), done.stdout + done.stderr
+
+
+def test_two_savers(tmp_path):
+    with open(tmp_path / "checkpoint.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(CheckpointError, match=f"save: another process, or thread, is saving to {tmp_path} now"):
+            checkpoint.save(tmp_path, 1)
+
+
+# -- By step
+
+
+def test_steps(tmp_path):
+    folder = tmp_path / "run"
+    assert checkpoint.steps(folder) == [] and checkpoint.latest(folder) is None
+    for step in (0, 5, 10, 200):
+        assert checkpoint.save(folder, {"x": step}, step=np.int64(step)) == folder / f"step_{step}"
+    assert checkpoint.steps(folder) == [0, 5, 10, 200] and checkpoint.latest(folder) == 200
+    assert checkpoint.restore(folder)["x"] == 200 and checkpoint.restore(folder, step=5)["x"] == 5
+    checkpoint.save(folder, {"x": -1}, step=5)
+    assert checkpoint.restore(folder, step=5)["x"] == -1
+
+
+def test_keep(tmp_path):
+    for step in range(6):
+        checkpoint.save(tmp_path, {"x": step}, step=step, keep=3)
+    assert checkpoint.steps(tmp_path) == [3, 4, 5] and len(os.listdir(tmp_path)) == 3
+    checkpoint.save(tmp_path, {"x": 1}, step=1, keep=2)  # an earlier one, saved last, is kept
+    assert checkpoint.steps(tmp_path) == [1, 5]
+    checkpoint.save(tmp_path, {"x": 1}, step=jnp.int32(7), keep=1)
+    assert checkpoint.steps(tmp_path) == [7]
+
+
+def test_what_is_not_ours_stays(tmp_path):
+    """Only what a save has written is ever removed."""
+    for name in ("xpr-data-mine", "data", "step_0", "step_x", "step_1/notes"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "step_0" / "file").touch()
+    for step in (1, 2, 3):
+        checkpoint.save(tmp_path, {"x": step}, step=step, keep=1)
+    assert sorted(os.listdir(tmp_path)) == ["data", "step_0", "step_1", "step_3", "step_x", "xpr-data-mine"]
+    assert os.listdir(tmp_path / "step_1") == ["notes"]
+    with pytest.raises(CheckpointError):
+        checkpoint.save(tmp_path, {"x": 0})
+    (tmp_path / "other" / "xpr-data-mine").mkdir(parents=True)
+    checkpoint.save(tmp_path / "other", {"x": 0})
+    assert (tmp_path / "other" / "xpr-data-mine").exists()
+
+
+# -- Damage
+
+
+def damaged(tmp_path):
+    folder = tmp_path / "damaged"
+    shutil.rmtree(folder, ignore_errors=True)
+    checkpoint.save(folder, {"w": jnp.arange(6.0), "layers": [np.arange(4, dtype=np.int8)], "n": 3})
+    (data,) = folder.glob("xpr-data-*/*")
+    return folder, data
+
+
+def test_every_flipped_bit_is_found(tmp_path):
+    folder, data = damaged(tmp_path)
+    whole = checkpoint.restore(folder)
+    for path in (data, folder / "checkpoint.json"):
+        right = path.read_bytes()
+        for place in range(len(right)):
+            path.write_bytes(right[:place] + bytes([right[place] ^ (1 << place % 8)]) + right[place + 1 :])
+            try:
+                same(checkpoint.restore(folder), whole)  # a space in the header of a file is as good as a tab
+            except CheckpointError as error:
+                assert re.search("damaged|is of format", str(error)), error
+            else:
+                assert path == data and place < len(right) - 28
+        path.write_bytes(right)
+    same(checkpoint.restore(folder), whole)
+
+
+def test_damage_names_the_leaf(tmp_path):
+    folder, data = damaged(tmp_path)
+    right = data.read_bytes()
+    data.write_bytes(right.replace(np.float32(4).tobytes(), np.float32(5).tobytes()))
+    with pytest.raises(CheckpointError) as raised:
+        checkpoint.restore(folder)
+    assert str(raised.value) == (
+        f"{data} is damaged: in ['w'], the entries from [0] on, of shape [6], are not those that were saved."
+    )
+    data.write_bytes(right[:-1])
+    with pytest.raises(CheckpointError, match=rf"it was saved with {len(right)} bytes, and has {len(right) - 1}\."):
+        checkpoint.restore(folder)
+    data.write_bytes(b"\xff" * 8 + right[8:])
+    with pytest.raises(CheckpointError, match=r"is damaged, and \['layers'\]\[0\] can't be read: .*header"):
+        checkpoint.restore(folder)
+    data.unlink()
+    with pytest.raises(CheckpointError, match=f"{folder} is damaged: {data} is missing"):
+        checkpoint.restore(folder)
+
+
+def test_missing_pieces(tmp_path):
+    folder, _ = damaged(tmp_path)
+    content = content_of(folder)
+    content["leaves"][2]["pieces"] = []
+    manifest.write(folder, content)
+    with pytest.raises(CheckpointError, match=r"is damaged: pieces of \['w'\] are missing"):
+        checkpoint.restore(folder)
+
+
+# -- Messages
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is damaged, or was not written by xpr.checkpoint.save: its format is not 'xpr.checkpoint'"),
+        ("[1]", "was not written by xpr.checkpoint.save"),
+        ('{"format": "orbax"}', "was not written by xpr.checkpoint.save"),
+        ('{"format": "xpr.checkpoint", "version": [2, 0]}', "is of format 2.0, and this xpr reads 1.0 to 1.0."),
+        ('{"format": "xpr.checkpoint", "version": [1, 1]}', "is of format 1.1, and this xpr reads"),
+        ('{"format": "xpr.checkpoint", "version": [1, 0], "content": {}}', "does not have the hash that it gives"),
+    ],
+)  # fmt: skip
+def test_other_manifests(text, message, tmp_path):
+    (tmp_path / "checkpoint.json").write_text(text)
+    for call in (lambda: checkpoint.restore(tmp_path), lambda: checkpoint.save(tmp_path, 1)):
+        with pytest.raises(CheckpointError) as raised:
+            call()
+        assert message in str(raised.value)
+    assert (tmp_path / "checkpoint.json").read_text() == text
+
+
+def test_missing(tmp_path):
+    def message(*args, **kwargs):
+        with pytest.raises(FileNotFoundError) as raised:
+            checkpoint.restore(*args, **kwargs)
+        return str(raised.value)
+
+    assert message(tmp_path / "x") == f"restore: there is no folder {tmp_path / 'x'}."
+    assert message(tmp_path) == (
+        f"restore: there is no checkpoint in {tmp_path}: it has no checkpoint.json, which is written when all else has "
+        "been."
+    )
+    checkpoint.save(tmp_path / "whole", 1)
+    assert message(tmp_path / "whole", step=3).endswith("/whole: it is one saved without a step.")
+    checkpoint.save(tmp_path, 1, step=2)
+    assert message(tmp_path, step=3) == f"restore: there is no checkpoint of step 3 in {tmp_path}: it has those of [2]."
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match="file is a file, and a checkpoint is a folder with a checkpoint.json"):
+        checkpoint.restore(tmp_path / "file")
+
+
+def test_mismatch(tmp_path):
+    """All differences, by path."""
+    saved = {
+        "w": jnp.ones((2, 3)),
+        "b": np.ones(3),
+        "m": Moments(1, 2.0),
+        "l": [1, 2],
+        "gone": jnp.ones(2),
+        "k": random.key(0),
+        "n": None,
+    }
+    path = checkpoint.save(tmp_path, saved)
+    like = {
+        "w": jnp.ones((2, 4)),
+        "b": jnp.ones(3),
+        "m": Moments(1, 2),
+        "l": (1, 2),
+        "new": {"a": 1},
+        "k": jnp.ones(2),
+        "n": 1,
+    }
+    with pytest.raises(TreeMismatch) as raised:
+        checkpoint.restore(path, like=like)
+    assert str(raised.value).splitlines() == [
+        f"restore: the checkpoint {path} does not fit `like`:",
+        "  ['w']      f32[2,3] in the checkpoint, f32[2,4] in `like`",
+        "  ['b']      f64[3] in the checkpoint, f32[3] in `like`",
+        "  ['m'].nu   float in the checkpoint, int in `like`",
+        "  ['l']      list of 2 in the checkpoint, tuple of 2 in `like`",
+        "  ['gone']   only in the checkpoint: f32[2]",
+        "  ['k']      random keys in the checkpoint, f32[2] in `like`",
+        "  ['n']      None in the checkpoint, int in `like`",
+        "  ['new']    only in `like`: dict of 1",
+        "Give a `like` of what was saved; or none, and convert what comes.",
+    ]
+    with pytest.raises(TreeMismatch, match=r"the tree itself   dict of 7 in the checkpoint, f32\[2\] in `like`"):
+        checkpoint.restore(path, like=jnp.ones(2))
+
+
+def test_a_class_that_was_renamed(tmp_path):
+    Renamed = collections.namedtuple("Renamed", ["nu", "mu"])
+    restored = checkpoint.restore(checkpoint.save(tmp_path, Moments(1, 2)), like=Renamed(0, 0))
+    assert restored == Renamed(nu=2, mu=1)
+
+
+def deleted():
+    x = jnp.ones(3) + 1
+    x.delete()
+    return {"x": x}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda path: checkpoint.save(path, {"f": len, "t": ["a", object()], "a": np.array(["x"])}), TypeError,
+         "texts, and these are something else:\n  ['a']   ndarray of dtype <U1\n  ['f']   builtin_function_or_method\n"
+         "  ['t'][1]   object\nTake them"),
+        (lambda path: checkpoint.save(path, object()), TypeError, "  the tree itself   object"),
+        (lambda path: checkpoint.save(path, xpr.ShapeDtypeStruct((2,), "float32")), TypeError, "ShapeDtypeStruct"),
+        (lambda path: xpr.jit(lambda x: checkpoint.save(path, [x]) and x)(1.0), TypeError, "  [0]   a traced f32[]"),
+        (lambda path: checkpoint.save(path, deleted()), DeletedArrayError, "to a jitted call: ['x']. Save what"),
+        (lambda path: checkpoint.save(path, 1, step=-1), ValueError, "step must be an integer from 0 on, not -1"),
+        (lambda path: checkpoint.save(path, 1, step=1.5), ValueError, "step must be an integer from 0 on, not 1.5"),
+        (lambda path: checkpoint.save(path, 1, keep=3), ValueError, "no step is given"),
+        (lambda path: checkpoint.save(path, 1, step=1, keep=0), ValueError, "keep=0 would leave nothing"),
+        (lambda path: [checkpoint.save(path, 1, step=1), checkpoint.save(path, 1)], CheckpointError,
+         "holds checkpoints by step. Give step="),
+        (lambda path: [checkpoint.save(path, 1), checkpoint.save(path, 1, step=1)], CheckpointError,
+         "is a checkpoint saved without a step. Choose another folder"),
+    ],
+)  # fmt: skip
+def test_messages(call, error, message, tmp_path):
+    with pytest.raises(error) as raised:
+        call(tmp_path)
+    assert message in str(raised.value)
+
+
+# -- Two things of one name
+
+
+def test_the_module_is_a_function():
+    assert callable(checkpoint) and xpr.checkpoint is checkpoint is sys.modules["xpr.checkpoint"]
+    assert inspect.signature(checkpoint) == inspect.signature(xpr.remat) == inspect.signature(checkpoint.checkpoint)
+    f = xpr.checkpoint(jnp.sin, policy=xpr.checkpoint_policies.everything_saveable)
+    assert "checkpoint" in str(xpr.make_jaxpr(f)(1.0))
+
+
+def test_types(tmp_path):
+    """Type checkers know of both."""
+    pytest.importorskip("mypy")
+    (tmp_path / "user.py").write_text(
+        "import xpr\nfrom xpr import checkpoint, doctor\ndoctor()\n"
+        "f = xpr.checkpoint(len, policy=None)\ng = checkpoint(len)\n"
+        "reveal_type(checkpoint.save('a', 1, step=3))\ncheckpoint.save(1, 2)\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file=",
+        "--follow-imports=silent",
+        f"--cache-dir={tmp_path}",
+        "user.py",
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "MYPYPATH": str(ROOT)}, check=False
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("user.py")]
+    assert len(lines) == 2 and "pathlib.Path" in lines[0] and "Argument 1 has" in lines[1], done.stdout
+
+
+if __name__ == "__main__":
+    fill_the_disk(sys.argv[1])
+
+
+def test_what_is_no_path():
+    with pytest.raises(TypeError, match="save: the first argument is the path of a folder, and is 3 of type"):
+        checkpoint.save(3, {"w": 1})
+    with pytest.raises(TypeError, match="restore: the first argument is the path of a folder, and is None of type"):
+        checkpoint.restore(None)

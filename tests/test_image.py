@@ -1,0 +1,66 @@
+"""xpr.image: values beside jax where it is installed, derivatives, messages."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import image
+from xpr.testing import check_grads
+
+X = np.random.default_rng(0).normal(size=(2, 7, 6, 3)).astype(np.float32)
+METHODS = ("nearest", "linear", "cubic", "lanczos3", "lanczos5")
+
+
+def agree(name, *args, **options):
+    ours = getattr(image, name)(*args, **options)
+    theirs = getattr(pytest.importorskip("jax.image"), name)(*args, **options)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sizes(method):
+    for shape in [(2, 3, 4, 3), (2, 14, 13, 3), (2, 5, 12, 3), (1, 7, 6, 3)]:
+        agree("resize", X, shape, method)
+    agree("resize", X, (2, 3, 4, 3), method, antialias=False)
+    agree("resize", np.arange(20, dtype=np.uint8).reshape(5, 4), (3, 9), method)
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_scales_and_translations(method):
+    for scale, translation in [([1.3, 0.7], [0.5, -1.0]), ([0.4, 2.0], [0, 0])]:
+        moved = np.array(scale, np.float32), np.array(translation, np.float32)
+        for antialias in (True, False):
+            agree("scale_and_translate", X, (2, 8, 5, 3), (1, 2), *moved, method, antialias=antialias)
+
+
+def test_transformations():
+    scaled = lambda x, s, t: image.scale_and_translate(x, (5, 4), (0, 1), s, t, "cubic")
+    check_grads(scaled, (X[0, :, :, 0], jnp.array([1.3, 0.7]), jnp.array([0.37, -0.21])), order=1, rtol=2e-2, atol=2e-2)
+    rows = xpr.jit(xpr.vmap(lambda x: image.resize(x, (3, 4, 3), "bilinear")))(X)
+    np.testing.assert_allclose(rows, image.resize(X, (2, 3, 4, 3), "linear"), rtol=1e-5, atol=1e-6)
+
+
+def test_methods_by_name():
+    assert image.ResizeMethod.from_string("bicubic") is image.ResizeMethod.CUBIC
+    same = image.resize(X, (2, 3, 4, 3), image.ResizeMethod.LINEAR), image.resize(X, (2, 3, 4, 3), "triangle")
+    np.testing.assert_array_equal(*same)
+    assert importlib.import_module("xpr.image") is xpr.image
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: image.resize(X, (2, 3), "linear"), r"resize: the shape needs 4 sizes, .* and is \(2, 3\)"),
+        (lambda: image.resize(X, (2, 3, 4, 3), "best"), "methods of resampling are nearest, .* and 'best' is none"),
+        (lambda: image.scale_and_translate(X, X.shape, (1,), jnp.ones(1), jnp.ones(1), "nearest"), "has no kernel"),
+        (lambda: image.scale_and_translate(X, (2, 8, 6, 4), (1,), jnp.ones(1), jnp.ones(1), "cubic"), "can't become"),
+        (lambda: image.scale_and_translate(X, X.shape, (1,), jnp.ones(2), jnp.ones(1), "cubic"), r"f32\[2\] and f32"),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,170 @@
+"""Typed keys as operands of functions that move whole entries: values and shapes are jax's where it is installed."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax, random
+
+CALLS = """
+jnp.where(True, a, b)
+jnp.where(jnp.array([True, False, True, False]), k, a)
+jnp.where(jnp.array([[True], [False]]), k, k[::-1])
+jnp.stack([a, b])
+jnp.stack([k, k], axis=1)
+jnp.stack(k)
+jnp.concatenate([k, k])
+jnp.concatenate([k[None], k[None]], axis=-1)
+jnp.append(k, k)
+jnp.vstack([k, k])
+jnp.hstack([k, k])
+jnp.array([a, b])
+jnp.asarray(k)
+jnp.array(k)
+jnp.reshape(k, (2, 2))
+jnp.reshape(k, (2, -1))
+jnp.ravel(k.reshape(2, 2))
+jnp.expand_dims(k, -1)
+jnp.squeeze(k[:, None], 1)
+jnp.transpose(k.reshape(2, 2))
+jnp.swapaxes(k.reshape(1, 4), 0, 1)
+jnp.moveaxis(k.reshape(1, 4), 0, -1)
+jnp.broadcast_to(a, (3,))
+jnp.broadcast_to(k, (2, 4))
+jnp.tile(k, 2)
+jnp.repeat(k, 2)
+jnp.roll(k, 1)
+jnp.flip(k)
+jnp.take(k, jnp.array([0, 2]))
+jnp.split(k, 2)
+jnp.unstack(k)
+jnp.atleast_1d(a)
+jnp.shape(k), jnp.ndim(k), jnp.size(k)
+k.at[0].set(a)
+k.at[jnp.array([0, 1])].set(jnp.stack([a, b]))
+k.at[1:3].set(a)
+k[jnp.array([True, False, True, False])]
+k[jnp.array(2)]
+k[-1]
+k[:, None].shape
+lax.select(jnp.array([True, False, True, False]), k, k[::-1])
+lax.select(True, a, b)
+lax.dynamic_index_in_dim(k, 1, keepdims=False)
+lax.dynamic_slice(k, (1,), (2,))
+lax.dynamic_slice_in_dim(k, 1, 2)
+lax.dynamic_update_slice(k, k[:1], (2,))
+lax.dynamic_update_index_in_dim(k, a, 2, 0)
+lax.concatenate([k, k], 0)
+lax.rev(k, (0,))
+lax.reshape(k, (2, 2))
+lax.broadcast(k, (2,))
+lax.slice_in_dim(k, 1, 3)
+lax.expand_dims(k, (0,))
+lax.squeeze(k[None], (0,))
+lax.cond(True, lambda: a, lambda: b)
+lax.cond(True, lambda x: random.split(x)[0], lambda x: x, a)
+lax.scan(lambda c, x: (random.fold_in(c, 1), x), a, k)
+lax.while_loop(lambda s: s[1] < 3, lambda s: (random.split(s[0])[1], s[1] + 1), (a, 0))
+lax.fori_loop(0, 3, lambda i, c: random.split(c)[0], a)
+lax.map(lambda x: random.split(x)[0], k)
+lax.switch(1, [lambda x: x, lambda x: random.fold_in(x, 3)], a)
+lib.jit(lambda x: jnp.where(x == x[0], x, a))(k)
+lib.vmap(lambda x: jnp.stack([x, x]))(k)
+lib.vmap(lambda x: random.split(x), out_axes=1)(k)
+lib.vmap(lambda x: random.split(x), out_axes=-1)(k)
+lib.vmap(lambda x: random.fold_in(x, 1), in_axes=-1)(k)
+lib.vmap(lambda x: random.uniform(x[0]), in_axes=-1)(k.reshape(2, 2)).shape
+lib.eval_shape(random.key, 0).shape
+str(lib.eval_shape(random.key, 0).dtype)
+jnp.issubdtype(k.dtype, lib.dtypes.prng_key)
+jnp.issubdtype(jnp.float32, lib.dtypes.prng_key)
+lib.dtypes.issubdtype(k.dtype, lib.dtypes.extended)
+jnp.issubdtype(k.dtype, np.floating)
+jnp.issubdtype(k.dtype, jnp.uint32)
+isinstance(k, lib.Array)
+lib.jit(lambda k: isinstance(k, lib.Array))(k)
+lib.jit(lambda k: isinstance(k, lib.Array))(1.0)
+isinstance(1.0, lib.Array), isinstance(np.ones(2), lib.Array)
+lib.tree.map(lambda x: x, {'k': k})['k']
+[x for x in k][0]
+k == k[0]
+k.dtype == a.dtype
+k.T.shape
+lib.device_put(k)
+lib.random.wrap_key_data(jnp.zeros((3, 2), jnp.uint32)).shape
+k.size, k.nbytes, k.itemsize
+jnp.zeros_like(k)
+jnp.empty_like(k)
+lib.grad(lambda x, key: x * random.normal(key))(1.0, a)
+lib.jacfwd(lambda x: x * random.normal(a))(1.0)
+lib.value_and_grad(lambda x, key: (x * 2, key), has_aux=True)(1.0, a)
+lib.checkpoint(lambda x, key: random.normal(key) * x)(1.0, a)
+lib.linearize(lambda x: random.normal(a) * x, 1.0)[0]
+jnp.take_along_axis(k, jnp.array([1, 0]), 0)
+jnp.rot90(k.reshape(2, 2))
+jnp.delete(k, 0)
+jnp.insert(k, 0, a)
+"""
+
+
+def names(lib):
+    modules = {name: importlib.import_module(f"{lib.__name__}.{name}") for name in ("numpy", "lax", "random", "dtypes")}
+    given = {"lib": lib, "np": np, "jnp": modules.pop("numpy"), **modules}
+    key, split = given["random"].key, given["random"].split
+    return {**given, "k": split(key(0), 4), "a": key(1), "b": key(2)}
+
+
+def described(lib, x):
+    """A result as what can be compared: of keys the shape and the words."""
+    if isinstance(x, (list, tuple)):
+        return [described(lib, each) for each in x]
+    if not str(getattr(x, "dtype", "")).startswith("key"):
+        return np.asarray(x).tolist()
+    words = np.asarray(lib.random.key_data(x))
+    assert words.shape == (*x.shape, 2)
+    return x.shape, words.tolist()
+
+
+@pytest.mark.parametrize("call", CALLS.strip().splitlines())
+def test_beside_jax(call):
+    ours = described(xpr, eval(call, names(xpr)))
+    jax = pytest.importorskip("jax")
+    assert ours == described(jax, eval(call, names(jax)))
+
+
+K, A = random.split(random.key(0), 4), random.key(1)
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: jnp.where(True, A, 0), TypeError, r"where: keys don't mix with anything else.*key<fry>.*0 of type"),
+        (lambda: jnp.stack([A, jnp.ones(2)]), TypeError, "stack: keys don't mix"),
+        (lambda: jnp.where(K, 1, 2), TypeError, "Expected an array"),
+        (lambda: K.at[0].set(1), TypeError, "takes keys, and got"),
+        (lambda: K + 1, TypeError, "unsupported operand"),
+        (lambda: jnp.sin(K), TypeError, "Expected an array or a number"),
+        (lambda: jnp.sort(K), TypeError, "Expected an array or a number"),
+        (lambda: jnp.stack([K, A]), ValueError, "all shapes must be equal"),
+        (lambda: xpr.vmap(lambda x: x)(A), ValueError, r"argument x .* has type key<fry>\[\], which has no axis 0"),
+        (lambda: xpr.vmap(lambda x: x, in_axes=1)(K), ValueError, r"type key<fry>\[4\], which has no axis 1"),
+        (lambda: xpr.vmap(lambda x: x, out_axes=1)(K), ValueError, "out_axes=1 is out of range"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0, A), ValueError, "first axis of each of the xs, and xs has no axis"),
+        (lambda: lax.map(lambda x: x, A), ValueError, "has no axis"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match="(?s)" + message):
+        call()
+
+
+def test_traced_values_and_keys_are_arrays_to_isinstance():
+    seen = []
+    xpr.jit(lambda x, key: seen.extend([isinstance(x, xpr.Array), isinstance(key, jnp.ndarray)]))(1.0, A)
+    xpr.grad(lambda x: seen.append(isinstance(x, xpr.Array)) or x)(1.0)
+    xpr.vmap(lambda x: seen.append(isinstance(x, xpr.Array)) or x)(jnp.ones(2))
+    assert all(seen) and len(seen) == 4
+    assert not any(isinstance(x, xpr.Array) for x in (1.0, np.ones(2), np.float32(1), [1.0], None, xpr.Array))

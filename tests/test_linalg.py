@@ -1,0 +1,300 @@
+"""lax.linalg and jnp.linalg: what jax gives, what NumPy gives; derivatives; programs; errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.eight_devices import run
+from tests.peers import agree, agree_with_numpy
+from tests.test_numpy_creation import calls
+from xpr import lax
+from xpr.backend.callbacks import parse
+from xpr.core.jaxpr import constvars_to_invars
+from xpr.testing import check_grads
+from xpr.transforms.lower import lower_jaxpr
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def positive(x: np.ndarray) -> np.ndarray:
+    return (x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(x.shape[-1])).astype(x.dtype)
+
+
+def diagonally(*shape: int) -> np.ndarray:
+    return normal(*shape) + 3 * np.eye(shape[-1], dtype=np.float32)
+
+
+C = (normal(3, 3) + 1j * normal(3, 3)).astype(np.complex64)
+ARRAYS: dict[str, Any] = {
+    "a": diagonally(3, 3), "b": diagonally(2, 4, 4), "t": normal(5, 3), "w": normal(3, 5), "v": normal(3),
+    "u": normal(4),
+    "p": positive(normal(3, 3)), "q": positive(normal(2, 4, 4)), "c": C, "h": positive(C), "m": normal(3, 2),
+    "n": normal(2, 4, 3), "i": np.array([[2, 1], [1, 3]], np.int32), "s": np.zeros((3, 3), np.float32),
+    "r": np.outer(np.arange(1, 4), np.arange(1, 4)).astype(np.float32), "z": np.zeros((0, 3, 3), np.float32),
+    "k": normal(2, 3, 4, 6), "f": diagonally(24, 24).reshape(4, 6, 8, 3), "bf": normal(3, 2).astype("float16"),
+}  # fmt: skip
+
+BOTH = """
+jnp.linalg.inv(a) | jnp.linalg.inv(b) | jnp.linalg.inv(c) | jnp.linalg.inv(z) | jnp.linalg.inv(i)
+jnp.linalg.solve(a, v) | jnp.linalg.solve(a, m) | jnp.linalg.solve(b, n) | jnp.linalg.solve(c, m)
+jnp.linalg.solve(b, u)
+jnp.linalg.solve(a, n[:, :3]) | jnp.linalg.solve(b, n[0]) | jnp.linalg.solve(z, v[:, None])
+jnp.linalg.det(a) | jnp.linalg.det(b) | jnp.linalg.det(c) | jnp.linalg.det(i) | jnp.linalg.det(a[:2, :2])
+jnp.linalg.det(a[:1, :1]) | jnp.linalg.det(s) | jnp.linalg.det(z) | jnp.linalg.det(z[:, :0, :0])
+tuple(jnp.linalg.slogdet(a)) | tuple(jnp.linalg.slogdet(b)) | tuple(jnp.linalg.slogdet(c))
+tuple(jnp.linalg.slogdet(s))
+tuple(jnp.linalg.slogdet(a[::-1])) | tuple(jnp.linalg.slogdet(-b))
+jnp.linalg.cholesky(p) | jnp.linalg.cholesky(q) | jnp.linalg.cholesky(h)
+tuple(jnp.linalg.qr(a)) | tuple(jnp.linalg.qr(t)) | tuple(jnp.linalg.qr(w)) | tuple(jnp.linalg.qr(t, "complete"))
+jnp.linalg.qr(t, "r") | tuple(jnp.linalg.qr(c)) | tuple(jnp.linalg.qr(n))
+tuple(jnp.linalg.eigh(p)) | tuple(jnp.linalg.eigh(q)) | jnp.linalg.eigh(h)[0] | jnp.linalg.eigvalsh(q)
+jnp.linalg.eigvalsh(h)
+jnp.linalg.svd(t, compute_uv=False) | jnp.linalg.svd(c, compute_uv=False) | jnp.linalg.svd(n, compute_uv=False)
+tuple(jnp.linalg.svd(t)) | tuple(jnp.linalg.svd(t, full_matrices=False)) | tuple(jnp.linalg.svd(w, full_matrices=False))
+jnp.linalg.svdvals(n) | jnp.linalg.svdvals(z) | jnp.linalg.svd(p, compute_uv=False, hermitian=True)
+jnp.linalg.pinv(t) | jnp.linalg.pinv(w) | jnp.linalg.pinv(n) | jnp.linalg.pinv(r, 1e-3) | jnp.linalg.pinv(c)
+jnp.linalg.lstsq(t, t[:, 0])[0] | jnp.linalg.lstsq(w, m)[0] | jnp.linalg.lstsq(t, t)[3]
+jnp.linalg.lstsq(r, v, 1e-4)[0]
+jnp.linalg.matrix_rank(a) | jnp.linalg.matrix_rank(r) | jnp.linalg.matrix_rank(b) | jnp.linalg.matrix_rank(s)
+jnp.linalg.matrix_rank(v) | jnp.linalg.matrix_rank(p, hermitian=True)
+jnp.linalg.matrix_power(a, 0) | jnp.linalg.matrix_power(a, 1) | jnp.linalg.matrix_power(a, 5)
+jnp.linalg.matrix_power(b, -2)
+jnp.linalg.matrix_power(i, 3)
+jnp.linalg.cond(a) | jnp.linalg.cond(b) | jnp.linalg.cond(a, 1) | jnp.linalg.cond(t) | jnp.linalg.cond(a, "fro")
+jnp.linalg.cond(b, -2) | jnp.linalg.cond(a, np.inf)
+jnp.linalg.norm(t) | jnp.linalg.norm(n) | jnp.linalg.norm(v) | jnp.linalg.norm(c) | jnp.linalg.norm(i)
+jnp.linalg.norm(t, axis=0) | jnp.linalg.norm(t, axis=-1, keepdims=True) | jnp.linalg.norm(n, axis=(0, 2))
+jnp.linalg.norm(v, 1) | jnp.linalg.norm(v, 0) | jnp.linalg.norm(v, 3) | jnp.linalg.norm(v, np.inf)
+jnp.linalg.norm(v, -np.inf)
+jnp.linalg.norm(v, 0.5) | jnp.linalg.norm(t, 1) | jnp.linalg.norm(t, -1) | jnp.linalg.norm(t, 2)
+jnp.linalg.norm(t, -2)
+jnp.linalg.norm(t, "nuc") | jnp.linalg.norm(t, "fro") | jnp.linalg.norm(t, np.inf) | jnp.linalg.norm(t, -np.inf)
+jnp.linalg.norm(n, 1, (1, 2)) | jnp.linalg.norm(n, 2, (0, 2), True) | jnp.linalg.norm(n, np.inf, (2, 0), True)
+jnp.linalg.norm(n, "nuc", (2, 1)) | jnp.linalg.norm(n, None, (2, 1), True) | jnp.linalg.norm(n, keepdims=True)
+jnp.linalg.norm(c, 1) | jnp.linalg.norm(c[0], 3) | jnp.linalg.norm(n, 3, 1) | jnp.linalg.norm(n, 1, -1, True)
+jnp.linalg.matrix_norm(n) | jnp.linalg.matrix_norm(n, ord=2, keepdims=True) | jnp.linalg.vector_norm(n)
+jnp.linalg.vector_norm(n, axis=(0, 1), ord=3) | jnp.linalg.vector_norm(n, keepdims=True, ord=1)
+jnp.linalg.multi_dot([t, a, m]) | jnp.linalg.multi_dot([v, a, v]) | jnp.linalg.multi_dot([t, a, a, w, t[:, 0]])
+jnp.linalg.multi_dot([t, a]) | jnp.linalg.tensorinv(f) | jnp.linalg.tensorinv(f.reshape(24, 8, 3), ind=1)
+jnp.linalg.tensorsolve(f, t[:4, 0, None] + jnp.ones((4, 6))) | jnp.linalg.tensorsolve(a, v)
+jnp.linalg.tensorsolve(f.transpose(2, 0, 1, 3), jnp.ones((4, 6)), axes=(0, 3))
+jnp.linalg.cross(a, v) | jnp.linalg.cross(a, a[::-1], axis=0) | jnp.linalg.outer(v, u) | jnp.linalg.matmul(t, a)
+jnp.linalg.vecdot(a, v) | jnp.linalg.vecdot(c, c, axis=0) | jnp.linalg.tensordot(t, a, axes=1)
+jnp.linalg.trace(n) | jnp.linalg.trace(n, offset=1) | jnp.linalg.diagonal(n) | jnp.linalg.diagonal(n, offset=-1)
+jnp.linalg.matrix_transpose(n)
+"""
+
+NUMPY_ONLY = """
+jnp.linalg.cond(s) | jnp.linalg.matrix_rank(n, rtol=0.5)
+"""
+
+POLYNOMIALS = """
+jnp.sort_complex(jnp.roots(v)) | jnp.sort_complex(jnp.roots(u)) | jnp.sort_complex(jnp.roots(c[0])) | jnp.roots(v[:1])
+jnp.sort_complex(jnp.roots(jnp.concatenate([s[0], v]))) | jnp.sort_complex(jnp.roots(i[0])) | jnp.roots(s[0])
+jnp.polyfit(u, u**2, 2) | jnp.polyfit(u, u**3, 1) | jnp.polyfit(t[:, 0], t, 1) | jnp.polyfit(v, v, 0)
+jnp.polyfit(t[:, 0], t[:, 1], 1, cov=True)[1] | jnp.polyfit(t[:, 0], t[:, 1], 1, cov="unscaled", w=t[:, 2])[1]
+jnp.polyfit(t[:, 0], t, 2, full=True)[1] | jnp.polyfit(t[:, 0], t, 1, w=t[:, 1])
+jnp.polyfit(t[:, 0], t, 1, cov=True)[1] | jnp.poly(p)
+"""
+
+JAX_ONLY = """
+jnp.linalg.cholesky(p, upper=True) | jnp.linalg.cholesky(-p) | jnp.linalg.cholesky(q + 1, symmetrize_input=False)
+jnp.linalg.cholesky(h, upper=True) | jnp.linalg.cholesky(h, upper=True, symmetrize_input=False)
+tuple(jnp.linalg.eigh(p, "U")) | tuple(jnp.linalg.eigh(a, symmetrize_input=False))
+tuple(jnp.linalg.eigh(a, "U", symmetrize_input=False)) | jnp.linalg.eigvalsh(a)
+jnp.linalg.eigvalsh(a, symmetrize_input=False)
+tuple(jnp.linalg.eig(a)) | tuple(jnp.linalg.eig(c)) | tuple(jnp.linalg.eig(n[:, :3])) | jnp.linalg.eigvals(b)
+tuple(jnp.linalg.svd(p - 3 * jnp.eye(3), hermitian=True)) | tuple(jnp.linalg.svd(c)) | jnp.linalg.eigh(h)[1]
+jnp.linalg.inv(s) | jnp.linalg.solve(s, v) | jnp.linalg.lstsq(t, t[:, 0]) | jnp.linalg.lstsq(w, m)
+jnp.linalg.lstsq(r, v)
+jnp.linalg.pinv(r) | jnp.linalg.norm(bf) | jnp.linalg.norm(bf, 1) | jnp.linalg.norm(2.0) | jnp.linalg.norm(v, 0)
+jnp.linalg.matrix_power(a, -1) | jnp.linalg.matrix_rank(i) | jnp.linalg.matrix_rank(n, tol=0.5)
+tuple(jnp.linalg.svd(i)) | tuple(jnp.linalg.eigh(i)) | tuple(jnp.linalg.qr(i)) | jnp.linalg.cholesky(i)
+tuple(jnp.linalg.qr(i, "full")) | jnp.linalg.trace(i, dtype="float32")
+"""
+
+
+@pytest.mark.parametrize("call", calls(BOTH) + calls(JAX_ONLY))
+def test_as_jax(call: str) -> None:
+    agree(call, ARRAYS, 2e-3 if "bf" in call else 1e-3 if "(r" in call else 2e-4)
+
+
+@pytest.mark.parametrize("call", calls(BOTH) + calls(NUMPY_ONLY))
+def test_as_numpy(call: str) -> None:
+    with np.errstate(all="ignore"):
+        agree_with_numpy(call, ARRAYS, 1e-3)
+
+
+@pytest.mark.parametrize("call", calls(POLYNOMIALS))
+def test_polynomials(call: str) -> None:
+    agree(call, ARRAYS, 1e-3, staged="roots" not in call)
+
+
+def test_leading_zeros_of_a_traced_polynomial() -> None:
+    found = xpr.jit(lambda p: jnp.roots(p, strip_zeros=False))(jnp.array([0.0, 0.0, 1.0, -3.0, 2.0]))
+    np.testing.assert_allclose(found[:2].real, [2, 1], rtol=1e-5)
+    assert np.isnan(np.asarray(found[2:])).all()
+    assert np.isnan(np.asarray(jnp.roots(jnp.zeros(3), strip_zeros=False))).all()
+    with pytest.raises(xpr.errors.ConcretizationTypeError, match="strip_zeros=False"):
+        xpr.jit(jnp.roots)(jnp.ones(3))
+
+
+# -- Derivatives
+
+DIFFERENTIATED = {
+    "inv": (jnp.linalg.inv, "a"), "inv of stacks": (jnp.linalg.inv, "b"), "inv of complex": (jnp.linalg.inv, "c"),
+    "solve": (jnp.linalg.solve, "a", "v"), "solve for stacks": (jnp.linalg.solve, "b", "n"),
+    "solve by one matrix": (lambda a, n: jnp.linalg.solve(a, n[:, :3]), "a", "n"),
+    "solve complex": (lambda c, m: jnp.linalg.solve(c, m * (1 + 1j)), "c", "m"),
+    "det": (jnp.linalg.det, "b"), "det of 3": (jnp.linalg.det, "a"), "det of a singular one": (jnp.linalg.det, "r"),
+    "slogdet": (lambda a: jnp.linalg.slogdet(a)[1], "b"), "slogdet of complex": (jnp.linalg.slogdet, "c"),
+    "cholesky": (jnp.linalg.cholesky, "q"), "cholesky of complex": (jnp.linalg.cholesky, "h"),
+    "upper cholesky": (lambda p: jnp.linalg.cholesky(p, upper=True, symmetrize_input=False), "p"),
+    "qr": (jnp.linalg.qr, "t"), "qr of wide ones": (jnp.linalg.qr, "w"), "qr of complex": (jnp.linalg.qr, "c"),
+    "eigh": (jnp.linalg.eigh, "p"), "eigvalsh": (jnp.linalg.eigvalsh, "h"),
+    "eigvals": (lambda p: jnp.linalg.eigvals(p * jnp.arange(1.0, 4.0)), "p"),
+    "svd": (lambda t: jnp.linalg.svd(t, full_matrices=False), "t"), "svdvals": (jnp.linalg.svdvals, "c"),
+    "svd of Hermitian ones": (lambda p: jnp.linalg.svd(p, hermitian=True), "p"),
+    "what svd makes up": (lambda c: jnp.abs(jnp.linalg.svd(c)[0]), "c"),
+    "pinv": (jnp.linalg.pinv, "t"), "pinv of complex": (jnp.linalg.pinv, "c"),
+    "lstsq": (lambda a, b: jnp.linalg.lstsq(a, b)[0], "w", "m"),
+    "norm": (jnp.linalg.norm, "t"), "nuclear norm": (lambda t: jnp.linalg.norm(t, "nuc"), "t"),
+    "cond": (jnp.linalg.cond, "a"), "multi_dot": (lambda t, a, m: jnp.linalg.multi_dot([t, a, m]), "t", "a", "m"),
+    "pivoted qr": (lambda t: lax.linalg.qr(t, pivoting=True, full_matrices=False)[1], "t"),
+    "matrix_power": (lambda a: jnp.linalg.matrix_power(a, -3), "a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_derivatives(name: str) -> None:
+    fun, *arguments = DIFFERENTIATED[name]
+    with xpr.enable_x64():
+        wide = [ARRAYS[x].astype(np.complex128 if ARRAYS[x].dtype.kind == "c" else np.float64) for x in arguments]
+        check_grads(fun, wide, order=1 if "singular" in name else 2)
+
+
+def test_a_solution_is_differentiated_as_one() -> None:
+    """The factors are used again, and not differentiated."""
+    closed = xpr.make_jaxpr(xpr.grad(lambda a, v: jnp.linalg.solve(a, v).sum()))(ARRAYS["a"], ARRAYS["v"])
+    assert str(closed).count("= lu ") == 1
+
+
+# -- Programs
+
+
+def test_a_function_is_one_call() -> None:
+    closed = xpr.make_jaxpr(jnp.linalg.slogdet)(ARRAYS["a"])
+    assert [eqn.primitive.name for eqn in closed.eqns] == ["xla_call"]
+
+
+def test_vectors_that_nothing_reads_are_not_computed() -> None:
+    for function, flag in ((jnp.linalg.eigh, "compute_v"), (jnp.linalg.eig, "compute_right_eigenvectors")):
+        closed = xpr.jaxpr.dce(xpr.make_jaxpr(lambda a: function(a)[0])(ARRAYS["a"]))  # noqa: B023  # called at once
+        assert f"{flag}=False" in str(closed)
+    closed = xpr.jaxpr.dce(xpr.make_jaxpr(lambda a: jnp.linalg.svd(a)[1])(ARRAYS["a"]))
+    assert "compute_uv=False" in str(closed)
+
+
+def test_failures_are_nans() -> None:
+    stacked = jnp.stack([jnp.eye(2), -jnp.eye(2)])
+    factors = np.asarray(lax.linalg.cholesky(stacked))
+    np.testing.assert_array_equal(factors[0], np.eye(2))
+    assert np.isnan(factors[1][np.tril_indices(2)]).all()
+    assert np.isnan(np.asarray(jnp.linalg.eigh(jnp.full((2, 2), np.nan))[0])).all()
+
+
+def test_eigenvectors() -> None:
+    with xpr.enable_x64():
+        a = jnp.asarray(ARRAYS["b"].astype(np.float64))
+        w, left, right = lax.linalg.eig(a)
+        np.testing.assert_allclose(a @ right, right * w[..., None, :], atol=1e-12)
+        adjoint = jnp.swapaxes(left.conj(), -1, -2)
+        np.testing.assert_allclose(adjoint @ a, w[..., None] * adjoint, atol=1e-12)
+        np.testing.assert_allclose(jnp.linalg.norm(right, axis=-2), 1)
+
+
+def test_subsets() -> None:
+    p = jnp.asarray(ARRAYS["p"])
+    v, w = lax.linalg.eigh(p, subset_by_index=(1, 3))
+    np.testing.assert_allclose(p @ v, v * w, atol=1e-4)
+    u, s, vh = lax.linalg.svd(p, full_matrices=False, subset_by_index=(0, 2))
+    assert (u.shape, s.shape, vh.shape) == ((3, 2), (2,), (2, 3))
+
+
+@pytest.mark.parametrize("name, args, target", [
+    ("cholesky", ["p"], "potrf"), ("lu", ["b"], "getrf"), ("qr", ["t"], "geqrf"), ("eigh", ["p"], "syevd"),
+    ("svd", ["w"], "gesvd"), ("svd", ["t"], "gesvd"),
+])  # fmt: skip
+def test_on_cuda_they_are_cusolvers(name: str, args: list[str], target: str) -> None:
+    text = lowered(getattr(lax.linalg, name), *(ARRAYS[x] for x in args))
+    assert f'"cusolver_{target}_ffi"' in text and "lapack" not in text
+
+
+def lowered(fun: Any, *args: Any) -> str:
+    text = lower_jaxpr(constvars_to_invars(xpr.make_jaxpr(fun)(*args)), "cuda").text()
+    parse(text)
+    return text
+
+
+def test_what_cuda_has_not() -> None:
+    with pytest.raises(xpr.errors.UnsupportedRule, match="eig: there is no routine for it on cuda.*on the CPU"):
+        lowered(jnp.linalg.eigvals, ARRAYS["a"])
+
+
+def test_on_eight_devices() -> None:
+    run("linalg_cases.py")
+
+
+# -- Errors
+
+
+@pytest.mark.parametrize("call, error, message", [
+    ("jnp.linalg.inv(t)", ValueError, r"inv: takes square matrices, and got f32\[5,3\]"),
+    ("jnp.linalg.inv(v)", ValueError, r"inv: takes matrices, or stacks of them, and got f32\[3\]"),
+    ("jnp.linalg.inv(bf)", TypeError, r"inv: computes in .* 32 or 64 bits a part, and got f16\[3,2\].*Convert it"),
+    ("jnp.linalg.solve(a, u)", ValueError, r"solve: a and b are f32\[3,3\] and f32\[4\]: b must be a vector \[3\]"),
+    ("jnp.linalg.solve(b, u[None])", ValueError, r"A stack of vectors is b\[..., None\]"),
+    ("jnp.linalg.qr(t, 'raw')", ValueError, "qr: mode must be 'reduced', 'complete' or 'r', and is 'raw'"),
+    ("jnp.linalg.eigh(p, 'X')", ValueError, "UPLO must be 'L', 'U' or None, and is 'X'"),
+    ("jnp.linalg.norm(n, 2)", ValueError, r"of order 2 .*axis=None of f32\[2,4,3\] names 3"),
+    ("jnp.linalg.norm(t, 7)", ValueError, "the orders of norms of matrices are .* not 7"),
+    ("jnp.linalg.norm(v, 'fro')", ValueError, "The norm of a vector has a number as its order, .*not 'fro'"),
+    ("jnp.linalg.slogdet(a, method='svd')", ValueError, "slogdet: the method is None or 'lu', and not 'svd'"),
+    ("jnp.linalg.svd(p, hermitian=True, subset_by_index=(0, 1))", ValueError, "subset_by_index and hermitian"),
+    ("lax.linalg.svd(p, subset_by_index=(0, 1))", ValueError, "pass full_matrices=False"),
+    ("jnp.linalg.lstsq(n, v)", ValueError, r"lstsq: takes a matrix \[m, n\] and b"),
+    ("jnp.linalg.matrix_power(a, 0.5)", TypeError, "the exponent must be an integer, and is 0.5"),
+    ("jnp.linalg.matrix_power(t, 2)", ValueError, "matrix_power: takes square matrices"),
+    ("jnp.linalg.tensorsolve(k, v)", ValueError, "tensorsolve: .* is no square matrix for b"),
+    ("jnp.linalg.tensorinv(k, 1)", ValueError, "tensorinv: ind=1 must be positive"),
+    ("jnp.linalg.multi_dot([a])", ValueError, "multi_dot: takes two matrices or more"),
+    ("jnp.linalg.multi_dot([a, v, a])", ValueError, r"and got axes \[2, 1, 2\]"),
+    ("jnp.roots(a)", ValueError, "roots: takes a vector of coefficients"),
+    ("jnp.polyfit(v, u, 1)", TypeError, r"polyfit: takes vectors x and w, and y with as many values.*f32\[4\]"),
+    ("jnp.polyfit(v, v, -1)", ValueError, "polyfit: the degree must not be negative, and is -1"),
+    ("jnp.polyfit(v, v, 2, cov=True)", ValueError, "3 values are too few to scale the covariance of 3 coefficients"),
+    ("jnp.linalg.cross(u, u)", ValueError, "cross: vectors of 3 entries are multiplied"),
+    ("jnp.linalg.outer(a, v)", ValueError, "outer: takes two vectors"),
+    ("lax.linalg.triangular_solve(a, c)", TypeError, "triangular_solve: the operands must have one dtype"),
+    ("lax.linalg.triangular_solve(a, b)", ValueError, "must be stacks of the same shape"),
+    ("lax.linalg.triangular_solve(a, t, left_side=True)", ValueError, "B must have as many rows as A"),
+    ("lax.linalg.tridiagonal_solve(v, v, v, c)", TypeError, "tridiagonal_solve: takes four operands of one dtype"),
+    ("lax.linalg.tridiagonal_solve(v, v, v, v)", ValueError, r"takes diagonals \[..., n\] and B \[..., n, m\]"),
+    ("lax.linalg.lu_pivots_to_permutation(v, 3)", TypeError, r"takes pivots i32\[..., k\]"),
+    ("grad(lambda t: lax.linalg.qr(t)[0].sum())(t)", xpr.errors.UnsupportedRule, "qr: full_matrices=True completes"),
+    ("grad(lambda t: lax.linalg.svd(t)[0].sum())(t)", xpr.errors.UnsupportedRule, "svd: full_matrices=True completes"),
+    ("grad(lambda a: abs(lax.linalg.eig(a)[1]).sum())(a)", xpr.errors.UnsupportedRule, "left eigenvectors have no"),
+])  # fmt: skip
+def test_errors(call: str, error: type[Exception], message: str) -> None:
+    names = {name: jnp.asarray(value) for name, value in ARRAYS.items()}
+    with pytest.raises(error, match=message):
+        eval(call, {"jnp": jnp, "lax": lax, "grad": xpr.grad, **names})

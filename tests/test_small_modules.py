@@ -1,0 +1,167 @@
+"""ops, flatten_util, scopes, and functions of lax that arrange: as jax's where it is installed."""
+
+import importlib
+import logging
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.peers import leaves
+from xpr import checkify, lax, ops
+from xpr.ad_checkpoint import Recompute, Saveable
+from xpr.errors import ConcretizationTypeError, UnexpectedTracerError
+from xpr.flatten_util import ravel_pytree
+
+CALLS = """
+rp({'a': jnp.ones(2, int), 'b': 2.5})[0]
+rp({'a': jnp.ones(2, int), 'b': 2.5})[1](jnp.arange(3.0))['a']
+rp({'a': jnp.ones(2, complex), 'b': 2.5})[1](jnp.arange(3.0) + 0j)['b']
+rp([])[0]
+rp(3.0)[0]
+rp({'a': True, 'b': jnp.array([1, 2], jnp.int8)})[0]
+rp(jnp.ones((2, 2)))[1](jnp.ones(4, int))
+lib.grad(lambda v: rp({'a': v, 'b': v * 2})[0].sum())(jnp.ones(2))
+lib.jit(lambda t: rp(t)[1](rp(t)[0] * 2))({'a': jnp.ones(2), 'b': 1})['b']
+ops.segment_sum(d, ids)
+ops.segment_sum(d, ids, 2)
+ops.segment_prod(d, ids, 4)
+ops.segment_max(d, ids, 4)
+ops.segment_min(d, ids, 4)
+ops.segment_max(jnp.arange(4), ids, 5)
+ops.segment_min(jnp.array([True, False]), jnp.array([0, 0]), 2)
+ops.segment_sum(np.arange(3), np.array([0, 1, 1]), num_segments=2, indices_are_sorted=True)
+lib.jit(lambda d, i: ops.segment_sum(d, i, 3))(d, ids)
+lib.grad(lambda d: (ops.segment_sum(d, ids, 3) ** 2).sum())(d)
+lib.grad(lambda d: ops.segment_max(d, ids, 3)[0].sum())(d)
+lib.vmap(lambda d: ops.segment_sum(d, ids, 3), 1)(d)
+lax.split(d, (1, 3))
+lax.split(d, (1, 1), 1)
+lax.stack([d, d], 1)
+lax.unstack(d, 1)
+lax.tile(d, (2, 3))
+lax.broadcast_like(jnp.ones(2), d)
+lax.empty((2,), jnp.int32)
+lax.approx_max_k(d, 2, 0)
+lax.approx_min_k(d, 2, -1)
+lax.platform_dependent(d, cpu=lambda x: x + 1, tpu=lambda x: x, default=lambda x: x - 1)
+"""
+
+
+def names(lib):
+    modules = {name: importlib.import_module(f"{lib.__name__}.{name}") for name in ("lax", "ops", "numpy")}
+    array = modules["numpy"].asarray
+    data = {"d": array(np.arange(8, dtype=np.float32).reshape(4, 2)), "ids": array(np.array([0, 2, 2, -1]))}
+    flat = importlib.import_module(f"{lib.__name__}.flatten_util")
+    return {"lib": lib, "np": np, "jnp": modules.pop("numpy"), "rp": flat.ravel_pytree, **modules, **data}
+
+
+@pytest.mark.parametrize("call", CALLS.strip().splitlines())
+def test_beside_jax(call):
+    ours = eval(call, names(xpr))
+    jax = pytest.importorskip("jax")
+    for x, y in zip(leaves(ours), leaves(eval(call, names(jax))), strict=True):
+        assert (jnp.asarray(x).dtype, x.shape) == (y.dtype, y.shape) and jnp.asarray(x).weak_type == y.weak_type
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: ravel_pytree(jnp.ones((2, 2)))[1](jnp.ones(3)), ValueError, r"shape \(4,\), and got shape \(3,\)"),
+        (lambda: ravel_pytree([1, 2.0])[1](jnp.arange(2)), TypeError, "dtype float32, and got int32"),
+        (lambda: xpr.jit(ops.segment_sum)(jnp.ones(2), jnp.arange(2)), ConcretizationTypeError, "Say num_segments"),
+        (lambda: ops.segment_sum(jnp.ones(2), jnp.ones(2)), TypeError, "segment_sum: the numbers of segments are int"),
+        (lambda: ops.segment_max(jnp.ones(3), jnp.arange(2)), ValueError, r"data is f32\[3\], the numbers i32\[2\]"),
+        (lambda: ops.segment_sum(jnp.ones(2), jnp.arange(2), -1), ValueError, "must not be negative"),
+        (lambda: lax.split(jnp.ones(3), (1, 1)), ValueError, r"sizes \(1, 1\) don't make up axis 0 of f32\[3\]"),
+        (lambda: lax.unstack(jnp.ones(3), 1), ValueError, "has no axis 1"),
+        (lambda: lax.stack([]), ValueError, "at least one array"),
+        (lambda: lax.tile(jnp.ones(3), (1, 2)), TypeError, "a count for each axis"),
+        (
+            lambda: lax.platform_dependent(1, tpu=abs),
+            NotImplementedError,
+            "run on cpu, and there are functions for: tpu",
+        ),
+        (lambda: xpr.named_scope(3), TypeError, "the name must be a string"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_names_of_parts():
+    @xpr.named_scope("outer")
+    def f(x):
+        with xpr.named_scope("inner"):
+            return jnp.sin(x)
+
+    assert float(xpr.jit(xpr.grad(f))(0.0)) == 1
+    named = xpr.named_call(f, name="layer")
+    assert "name=layer" in str(xpr.make_jaxpr(xpr.jit(named))(1.0))
+    assert float(lax.composite(lambda x: 2 * x, "my.double")(3)) == 6
+
+
+def test_evaluation_while_tracing():
+    seen = []
+
+    @xpr.jit
+    def f(x):
+        with xpr.ensure_compile_time_eval():
+            seen.append(float(jnp.sum(jnp.ones(3))))
+        return x
+
+    f(1.0)
+    assert seen == [3]
+
+    def wrong(x):
+        with xpr.ensure_compile_time_eval():
+            return x + 1
+
+    with pytest.raises(UnexpectedTracerError, match="still being"):
+        xpr.jit(wrong)(1.0)
+
+
+def test_names_under_experimental():
+    assert xpr.experimental.io_callback is xpr.io_callback and xpr.experimental.checkify is checkify
+
+
+def test_logs(caplog):
+    with caplog.at_level(logging.INFO, "xpr.debug"):
+        xpr.jit(lambda x: xpr.debug.log("x is {}", x))(1.5)
+        xpr.debug.log(ordered=True)("y is {y}", y=2)
+    assert caplog.messages == ["x is 1.5", "y is 2"]
+
+
+def test_verdicts_of_policies():
+    assert Saveable and not Recompute and repr(Saveable) == "Saveable"
+
+    def residuals(verdict):
+        f = xpr.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=lambda *_, **__: verdict)
+        return len(xpr.make_jaxpr(lambda x: xpr.linearize(f, x)[1])(1.0).jaxpr.outvars)
+
+    assert residuals(Saveable) == residuals(True) and residuals(Recompute) == residuals(False)
+    assert issubclass(checkify.FailedCheckError, checkify.ErrorCategory.__args__[0])
+
+
+def test_the_default_precision_of_products():
+    def precision(fun=jnp.dot):
+        return str(xpr.make_jaxpr(fun)(jnp.ones(2), jnp.ones(2)).eqns[0].params["precision"])
+
+    assert precision() == "None"
+    with xpr.default_matmul_precision("high"):
+        assert precision() == "(HIGH, HIGH)" == precision(lax.dot)
+        assert precision(lambda x, y: jnp.dot(x, y, precision="highest")) == "(HIGHEST, HIGHEST)"
+        with pytest.raises(ValueError, match="precision is None, one of"), xpr.default_matmul_precision("exact"):
+            precision()
+    xpr.config.update("jax_default_matmul_precision", "float32")
+    try:
+        assert precision() == "(HIGHEST, HIGHEST)"
+    finally:
+        xpr.config.update("default_matmul_precision", None)
+    jitted = xpr.jit(jnp.dot)
+    assert "HIGHEST" not in jitted.lower(jnp.ones(2), jnp.ones(2)).as_text()
+    with xpr.default_matmul_precision("float32"):
+        assert "HIGHEST" in jitted.lower(jnp.ones(2), jnp.ones(2)).as_text()

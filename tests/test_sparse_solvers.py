@@ -1,0 +1,68 @@
+"""cg and bicgstab: solutions, beside jax where it is installed; derivatives, pytrees, messages."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr.scipy.sparse.linalg import bicgstab, cg
+
+RNG = np.random.default_rng(0)
+ROOT = RNG.normal(size=(6, 6)).astype(np.float32)
+SYMMETRIC = ROOT @ ROOT.T + 2 * np.eye(6, dtype=np.float32)
+GENERAL = ROOT + 4 * np.eye(6, dtype=np.float32)
+B = RNG.normal(size=6).astype(np.float32)
+
+
+@pytest.mark.parametrize("solver, A", [(cg, SYMMETRIC), (bicgstab, GENERAL), (bicgstab, SYMMETRIC)])
+def test_solutions_and_derivatives(solver, A):
+    expected = np.linalg.solve(A, B)
+    diagonal = np.diag(1 / np.diag(A))
+    for way in (lambda f: f, xpr.jit):
+        for options in ({}, {"M": diagonal}, {"M": lambda x: x / np.diag(A)}, {"x0": B}):
+            found, info = way(lambda b, options=options: solver(A, b, tol=1e-6, **options))(B)
+            np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+            assert info is None
+    np.testing.assert_allclose(solver(lambda x: A @ x, B, tol=1e-6)[0], expected, rtol=1e-3, atol=1e-4)
+
+    def total(A, b, solve):
+        return jnp.sum(jnp.sin(solve(A, b)))
+
+    slopes = xpr.grad(total, (0, 1))(A, B, lambda A, b: solver(A, b, tol=1e-7)[0])
+    wanted = xpr.grad(total, (0, 1))(A, B, jnp.linalg.solve)
+    wanted = ((wanted[0] + wanted[0].T) / 2, wanted[1]) if solver is cg else wanted
+    slopes = ((slopes[0] + slopes[0].T) / 2, slopes[1]) if solver is cg else slopes
+    for x, y in zip(slopes, wanted):
+        np.testing.assert_allclose(x, y, rtol=2e-2, atol=2e-3)
+    rows = xpr.vmap(lambda b: solver(A, b, tol=1e-6)[0])(np.stack([B, 2 * B, 0 * B]))
+    np.testing.assert_allclose(rows, np.stack([expected, 2 * expected, 0 * expected]), rtol=1e-3, atol=1e-4)
+
+
+def test_pytrees_complex_numbers_and_few_steps():
+    b = {"x": B[:2], "y": B[2]}
+    found, _ = cg(lambda t: {"x": 2 * t["x"], "y": 4 * t["y"]}, b)
+    np.testing.assert_allclose(found["x"], B[:2] / 2, rtol=1e-4)
+    np.testing.assert_allclose(found["y"], B[2] / 4, rtol=1e-4)
+    hermitian = SYMMETRIC + 1j * (ROOT - ROOT.T)
+    hermitian = (hermitian @ hermitian.conj().T).astype(np.complex64)
+    found, _ = cg(hermitian, B.astype(np.complex64), tol=1e-6, maxiter=200)
+    np.testing.assert_allclose(hermitian @ found, B, atol=2e-2)
+    assert cg(SYMMETRIC, B, maxiter=0)[0].tolist() == [0] * 6
+    assert cg(jnp.eye(2), jnp.array([1, 2]))[0].tolist() == [1, 2]
+    sparse = pytest.importorskip("jax.scipy.sparse.linalg")
+    for ours, theirs, A in ((cg, sparse.cg, SYMMETRIC), (bicgstab, sparse.bicgstab, GENERAL)):
+        for steps in (1, 3):
+            np.testing.assert_allclose(
+                ours(A, B, maxiter=steps)[0], theirs(A, B, maxiter=steps)[0], rtol=1e-3, atol=1e-5
+            )
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"cg: A must be a function or a square matrix"):
+        cg(jnp.ones((2, 3)), jnp.ones(3))
+    with pytest.raises(ValueError, match=r"bicgstab: M must be a function or a square matrix"):
+        bicgstab(jnp.eye(3), jnp.ones(3), M=jnp.ones(3))
+    with pytest.raises(ValueError, match="cg: x0 must be like b"):
+        cg(lambda x: x, {"x": jnp.ones(2)}, {"z": jnp.ones(2)})
+    with pytest.raises(ValueError, match=r"cg: x0 must be like b: the shapes are \[\(3,\)\] and \[\(2,\)\]"):
+        cg(lambda x: x, jnp.ones(2), jnp.ones(3))

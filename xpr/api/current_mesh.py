@@ -1,0 +1,75 @@
+"""The current mesh: what partition specs are of where no mesh is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.backend.mesh import AbstractMesh, Mesh
+from xpr.config import override, settings
+
+
+class set_mesh:
+    """Makes a mesh the current one of this thread; `with set_mesh(mesh):` for as long as the block lasts.
+
+    Where there is one, `jit`, `device_put` and `lax.with_sharding_constraint` take bare partition specs, and
+    `shard_map` needs no mesh.
+
+    Args:
+      mesh: a `Mesh`; None for none.
+    Raises:
+      TypeError: it is no mesh.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.sharding import PartitionSpec as P
+    >>> with xpr.set_mesh(xpr.make_mesh((1,), ("x",))):
+    ...     y = xpr.jit(lambda x: xpr.lax.with_sharding_constraint(x + 1, P("x")))(jnp.arange(3))
+    >>> y.sharding.mesh
+    Mesh('x': 1)
+    """
+
+    def __init__(self, mesh: Mesh | None):
+        if mesh is not None and not isinstance(mesh, AbstractMesh):
+            raise TypeError(f"set_mesh: {mesh!r} is no Mesh.")
+        self.mesh, self.before = mesh, settings.mesh
+        settings.mesh = None if mesh is None or mesh.empty else mesh
+
+    def __enter__(self) -> Mesh | None:
+        return self.mesh
+
+    def __exit__(self, *error: object) -> None:
+        settings.mesh = self.before
+
+
+def use_abstract_mesh(mesh: AbstractMesh) -> Any:
+    """A context manager in which a mesh without devices is the current one: programs can be traced, and not run.
+
+    >>> import xpr
+    >>> with xpr.sharding.use_abstract_mesh(xpr.sharding.AbstractMesh((64,), ("x",))):
+    ...     xpr.sharding.get_abstract_mesh()
+    AbstractMesh('x': 64)
+    """
+    return override("mesh", mesh)
+
+
+def get_mesh() -> Mesh:
+    """The current mesh; an empty one where there is none, or none with devices.
+
+    >>> import xpr
+    >>> xpr.sharding.get_mesh().empty
+    True
+    """
+    mesh = settings.mesh
+    return mesh if isinstance(mesh, Mesh) else Mesh(np.empty((), object), ())
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """The axes of the current mesh; none where there is none.
+
+    >>> import xpr
+    >>> with xpr.set_mesh(xpr.make_mesh((1,), ("x",))):
+    ...     xpr.sharding.get_abstract_mesh()
+    AbstractMesh('x': 1)
+    """
+    return AbstractMesh((), ()) if settings.mesh is None else settings.mesh.abstract_mesh

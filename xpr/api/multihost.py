@@ -1,0 +1,200 @@
+"""Values that pass between processes outside of any program of the user's. All processes call these together."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from xpr import tree
+from xpr.api.jit import jit
+from xpr.api.meshes import make_array_from_process_local_data
+from xpr.backend import devices, processes
+from xpr.backend.array import Array
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
+from xpr.core.avals import aval_of
+from xpr.numpy.creation import asarray
+from xpr.numpy.reductions import sum as total
+
+_SHOWN = 8  # entries of a leaf, and leaves, in messages
+
+
+def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
+    """The values that all processes have, in each of them.
+
+    Args:
+      in_tree: a pytree of arrays and numbers, of the same types in all processes; or of arrays that lie on devices of
+        several processes, of which each process is given the whole.
+      tiled: whether values are put together along their first axis, in the order of the processes, rather than along a
+        new one. Arrays on several processes need `tiled=True`.
+    Returns:
+      a pytree of NumPy arrays, of shape `(process_count(), *shape)`, or with the first axis so many times as long.
+    Raises:
+      ValueError: an array lies on several processes, and `tiled` is false.
+      ProgramMismatch: the types differ between processes.
+
+    >>> import numpy as np, xpr
+    >>> xpr.multihost_utils.process_allgather(np.ones(2, np.float32)).shape
+    (1, 2)
+    """
+    return tree.map(lambda leaf: _gathered(leaf, tiled), in_tree)
+
+
+def _gathered(leaf: Any, tiled: bool) -> np.ndarray:
+    value = asarray(leaf)
+    if not value.is_fully_addressable:
+        if not tiled:
+            raise ValueError(
+                f"process_allgather: an array of type {value.aval.str_short()} lies on devices of several processes, "
+                "and is whole only with tiled=True."
+            )
+        return np.asarray(value) if value.is_fully_replicated else np.asarray(_whole(value.sharding.mesh)(value))
+    mine = np.asarray(value) if tiled and value.ndim else np.asarray(value)[None]
+    if processes.group() is None:
+        return mine
+    mesh = _one_device_each()
+    rows = make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec("process")), mine)
+    return np.asarray(_whole(mesh)(rows))
+
+
+@functools.cache
+def _one_device_each() -> Mesh:
+    """The first device of each process."""
+    first: dict[int, Any] = {}
+    for device in devices.devices():
+        first.setdefault(device.process_index, device)
+    return Mesh([first[i] for i in sorted(first)], "process")
+
+
+@functools.cache
+def _whole(mesh: Mesh) -> Any:
+    def process_allgather(x: Any) -> Any:
+        return x
+
+    return jit(process_allgather, out_shardings=NamedSharding(mesh))
+
+
+@functools.cache
+def _sum_of_all(mesh: Mesh) -> Any:
+    def broadcast_one_to_all(rows: Any) -> Any:
+        return total(rows, axis=0)
+
+    return jit(broadcast_one_to_all, out_shardings=NamedSharding(mesh))
+
+
+def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
+    """What one process has, in all of them, to the bit.
+
+    Args:
+      in_tree: a pytree of arrays and numbers, of the same types in all processes.
+      is_source: whether this is the process whose values are taken; process 0 if not given. One says so.
+    Returns:
+      a pytree of NumPy arrays.
+    Raises:
+      ValueError: not exactly one process is the source, or the types differ.
+
+    >>> import numpy as np, xpr
+    >>> xpr.multihost_utils.broadcast_one_to_all({"seed": np.int32(7)})
+    {'seed': array(7, dtype=int32)}
+    """
+    group = processes.group()
+    values = tree.map(lambda leaf: np.asarray(asarray(leaf)), in_tree)
+    if group is None:
+        return values
+    chosen = group.index == 0 if is_source is None else bool(is_source)
+    leaves, structure = tree.flatten(values)
+    types = [f"x{tree.keystr(path)}: {_type(leaf)}" for path, leaf in tree.leaves_with_path(values)]
+    said = group.exchange(group.everyone, "broadcast_one_to_all", [chosen, types])
+    sources = [i for i in group.everyone if said[i][0]]
+    if len(sources) != 1:
+        raise ValueError(
+            f"broadcast_one_to_all: one process is the source, and is_source is true in "
+            f"{processes.names(sources) if sources else 'none'}."
+        )
+    other = next((i for i in group.everyone if said[i][1] != said[sources[0]][1]), None)
+    if other is not None:
+        raise ValueError(
+            "broadcast_one_to_all: the types differ between processes.\n"
+            + _listed({i: ", ".join(said[i][1]) for i in (sources[0], other)})
+        )
+    data = b"".join(leaf.tobytes() for leaf in leaves)
+    words = np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
+    mesh = _one_device_each()
+    rows = make_array_from_process_local_data(
+        NamedSharding(mesh, PartitionSpec("process")), (words if chosen else np.zeros_like(words))[None]
+    )
+    found = np.asarray(_sum_of_all(mesh)(rows)).tobytes()
+    results, start = [], 0
+    for leaf in leaves:
+        end = start + leaf.nbytes
+        results.append(np.frombuffer(found[start:end], leaf.dtype).reshape(leaf.shape))
+        start = end
+    return tree.unflatten(structure, results)
+
+
+def sync_global_devices(name: str) -> None:
+    """Waits until all processes have come to the same point.
+
+    Args:
+      name: of the point.
+    Raises:
+      ProgramMismatch: another process came to a point of another name.
+      ProcessLost: one is gone.
+
+    >>> import xpr
+    >>> xpr.multihost_utils.sync_global_devices("before the checkpoint")
+    """
+    group = processes.group()
+    if group is not None:
+        group.exchange(group.everyone, f"sync_global_devices({name!r})", None)
+
+
+def assert_equal(in_tree: Any, fail_message: str = "") -> None:
+    """Raises where processes have different values, to the bit.
+
+    Args:
+      in_tree: a pytree of arrays and numbers.
+      fail_message: begins the message.
+    Raises:
+      AssertionError: the message names the leaves by their paths, and the processes that differ from process 0.
+
+    >>> import numpy as np, xpr
+    >>> xpr.multihost_utils.assert_equal({"seed": 7})
+    """
+    group = processes.group()
+    if group is None:
+        return
+    mine = {f"x{tree.keystr(path)}": _digest(leaf) for path, leaf in tree.leaves_with_path(in_tree)}
+    said = group.exchange(group.everyone, "assert_equal", mine)
+    lines = []
+    for path in dict.fromkeys(path for each in said.values() for path in each):
+        different = [i for i in group.everyone if said[i].get(path, [""])[0] != said[0].get(path, [""])[0]]
+        if different:
+            shown = {i: said[i][path][1] if path in said[i] else "not there" for i in (0, *different)}
+            lines.append(f"  {path} differs in {processes.names(different)}\n{_listed(shown, 4)}")
+    if lines:
+        more = f"\n  and {len(lines) - _SHOWN} leaves more" if len(lines) > _SHOWN else ""
+        start = f"{fail_message}\n" if fail_message else ""
+        raise AssertionError(
+            f"{start}assert_equal: the processes have different values.\n" + "\n".join(lines[:_SHOWN]) + more
+        )
+
+
+def _digest(leaf: Any) -> list[str]:
+    """What tells values apart, and what is shown of them."""
+    value = asarray(leaf)
+    if isinstance(value, Array) and not (value.is_fully_addressable or value.is_fully_replicated):
+        return [_type(value), f"{_type(value)} on several processes"]
+    host = np.asarray(value)
+    shown = f"{_type(host)} {host.tolist()}" if host.size <= _SHOWN else _type(host)
+    return [f"{_type(host)} {hashlib.blake2b(host.tobytes(), digest_size=16).hexdigest()}", shown]
+
+
+def _type(value: Any) -> str:
+    return aval_of(value).str_short()
+
+
+def _listed(shown: dict[int, str], indent: int = 2) -> str:
+    return "\n".join(f"{' ' * indent}process {i}  {text}" for i, text in shown.items())

@@ -1,0 +1,293 @@
+"""Meshes: grids of devices whose axes have names, and grids of places for devices.
+
+A mesh that is written as text, or in a file, is its axes and the numbers of its devices. Where it is read and one of
+them is missing it becomes an `AbstractMesh`, which says so when a program is to run there.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import threading
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from xpr.backend import devices as platforms
+from xpr.backend.devices import Device
+from xpr.config import settings
+from xpr.core.parameters import register_parameter
+from xpr.errors import DeviceNotFound
+
+
+class AxisType(enum.Enum):
+    """Who decides how arrays are cut along an axis of a mesh: `Auto`, the compiler.
+
+    `Explicit` is taken and means the same here, `Manual` is what the axes of a `shard_map` are inside.
+    """
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+
+class AbstractMesh:
+    """A grid of places for devices: the axes of a mesh, by name and size.
+
+    Args:
+      axis_sizes: the size of each axis.
+      axis_names: its name.
+      axis_types: an `AxisType` for each.
+    Raises:
+      ValueError: the numbers of sizes and names differ, or a name occurs twice.
+
+    >>> import xpr
+    >>> xpr.sharding.AbstractMesh((4, 2), ("x", "y"))
+    AbstractMesh('x': 4, 'y': 2)
+    """
+
+    __slots__ = ("axis_names", "axis_sizes", "axis_types", "size", "missing")
+
+    def __init__(
+        self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
+    ):
+        names = tuple(axis_names) if isinstance(axis_names, (tuple, list)) else (axis_names,)
+        self.axis_sizes, self.axis_names, self.size = tuple(axis_sizes), names, math.prod(axis_sizes)
+        kind = type(self).__name__
+        if len(names) != len(self.axis_sizes):
+            raise ValueError(
+                f"{kind}: a grid of shape {self.axis_sizes} needs {len(self.axis_sizes)} axis names, not {names}."
+            )
+        if len(set(names)) != len(names):
+            raise ValueError(f"{kind}: an axis name occurs twice in {names}.")
+        given = (axis_types,) * len(names) if isinstance(axis_types, AxisType) else axis_types
+        self.axis_types: tuple[AxisType, ...] = tuple(given or (AxisType.Auto,) * len(names))
+        if len(self.axis_types) != len(names) or not all(isinstance(t, AxisType) for t in self.axis_types):
+            raise ValueError(f"{kind}: axis_types is to hold an AxisType for each of {names}, and is {axis_types!r}.")
+        self.missing = ""  # why there are no devices
+
+    @property
+    def shape(self) -> dict[Any, int]:
+        """The size of each axis by its name."""
+        return dict(zip(self.axis_names, self.axis_sizes))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
+        """The name and the size of each axis."""
+        return tuple(zip(self.axis_names, self.axis_sizes))
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no axes, as where no mesh is current."""
+        return not self.axis_names
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The axes alone."""
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+
+    @property
+    def local(self) -> tuple[int, ...]:
+        """The numbers, among `flat`, of the devices that belong to this process."""
+        return tuple(range(len(self.flat)))
+
+    @property
+    def flat(self) -> tuple[Device, ...]:
+        """The devices in a line.
+
+        Raises:
+          DeviceNotFound: there are none.
+        """
+        raise DeviceNotFound(
+            f"A program can't run on {self!r}, which has no devices. "
+            f"{self.missing or 'Use a Mesh, which make_mesh makes of the devices that are there.'}"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is AbstractMesh and self.shape_tuple == other.shape_tuple
+
+    def __hash__(self) -> int:
+        return hash(self.shape_tuple)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name!r}: {size}' for name, size in self.shape_tuple)})"
+
+
+class _Entered(threading.local):
+    """What was the current mesh before each `with mesh:` that this thread is in."""
+
+    def __init__(self) -> None:
+        self.before: list[AbstractMesh | None] = []
+
+
+_entered = _Entered()
+
+
+class Mesh(AbstractMesh):
+    """A grid of devices with a name for each axis. `with mesh:` makes it the current one, see `set_mesh`.
+
+    Args:
+      devices: an array of devices.
+      axis_names: a name for each axis of the array; one name for a single axis.
+      axis_types: an `AxisType` for each axis.
+    Raises:
+      ValueError: the number of names is not that of axes, or a name or a device occurs twice.
+
+    >>> import numpy as np, xpr
+    >>> xpr.sharding.Mesh(np.array(xpr.devices("cpu")[:1]), ("x",))
+    Mesh('x': 1)
+    """
+
+    __slots__ = ("devices", "_flat", "_hash", "_local")
+
+    def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None):
+        grid = np.empty(np.shape(devices), object)
+        grid[...] = devices
+        super().__init__(grid.shape, axis_names, axis_types)
+        self.devices, self._flat = grid, tuple(grid.flat) if grid.ndim else ()
+        self.size = len(self._flat)
+        if len(set(self._flat)) != self.size:
+            raise ValueError(f"Mesh: a device occurs twice in {list(self._flat)}.")
+        self._hash = hash((self._flat, self.axis_names, self.axis_sizes))
+        self._local: tuple[int, ...] | None = None
+
+    @property
+    def flat(self) -> tuple[Device, ...]:
+        """The devices in a line."""
+        return self._flat
+
+    @property
+    def device_ids(self) -> np.ndarray:
+        """The numbers of the devices, on the grid."""
+        return np.array([device.id for device in self._flat], int).reshape(self.axis_sizes)
+
+    @property
+    def local_devices(self) -> list[Device]:
+        """The devices of this process."""
+        return [self._flat[i] for i in self.local]
+
+    @property
+    def is_multi_process(self) -> bool:
+        """Whether some of the devices belong to another process."""
+        return len(self.local) != self.size
+
+    @property
+    def local(self) -> tuple[int, ...]:
+        """The numbers, among `flat`, of the devices that belong to this process."""
+        if self._local is None:
+            here = [device.process_index == device.client.process_index() for device in self._flat]
+            self._local = tuple([i for i, is_here in enumerate(here) if is_here])
+        return self._local
+
+    @property
+    def local_mesh(self) -> Mesh:
+        """The devices of this process, on the smallest grid that holds them.
+
+        Raises:
+          ValueError: there are none, or they fill no grid.
+        """
+        places = np.array(np.unravel_index(list(self.local), self.axis_sizes))
+        grid = self.devices[np.ix_(*map(np.unique, places))] if self.local else np.empty(0, object)
+        if not self.local or grid.size != len(self.local):
+            here = [self._flat[i] for i in self.local]
+            raise ValueError(f"The devices of this process fill no grid in {self!r}: {here}.")
+        return Mesh(grid, self.axis_names, self.axis_types)
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """The mesh with other devices, names or types of axes."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+    def __enter__(self) -> Mesh:
+        _entered.before.append(settings.mesh)
+        settings.mesh = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        settings.mesh = _entered.before.pop()
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Mesh) and (self._flat, self.axis_names, self.axis_sizes) == (
+            other._flat, other.axis_names, other.axis_sizes,
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> Any:
+        return mesh_of_parts, tuple(_mesh_parts(self).values())
+
+
+# -- As text, and in files
+
+
+def names_of_devices(found: Sequence[Device]) -> str:
+    """Devices as text: the platform and their numbers, `cpu:0-3,6`.
+
+    >>> import xpr
+    >>> names_of_devices(xpr.devices("cpu")[:1])
+    'cpu:0'
+    """
+    texts: list[str] = []
+    for platform, group in groupby(found, lambda device: device.platform):
+        stretches: list[list[int]] = []
+        for device in group:
+            if stretches and device.id == stretches[-1][1] + 1:
+                stretches[-1][1] += 1
+            else:
+                stretches.append([device.id, device.id])
+        texts.append(f"{platform}:{','.join(str(a) if a == b else f'{a}-{b}' for a, b in stretches)}")
+    return " ".join(texts)
+
+
+def devices_of_names(text: str) -> list[Device]:
+    """The devices of such a text.
+
+    Raises:
+      DeviceNotFound: one of them is not there.
+    """
+    found = []
+    for part in text.split():
+        platform, numbers = part.split(":")
+        there = {device.id: device for device in platforms.devices(platform)}
+        for stretch in numbers.split(","):
+            first, _, last = stretch.partition("-")
+            for number in range(int(first), int(last or first) + 1):
+                if number not in there:
+                    known = names_of_devices(list(there.values()))
+                    raise DeviceNotFound(f"There is no device {platform}:{number}; there are {known}.")
+                found.append(there[number])
+    return found
+
+
+def _mesh_parts(mesh: Mesh) -> dict[str, Any]:
+    return {"axes": mesh.shape_tuple, "devices": names_of_devices(mesh.flat)}
+
+
+def mesh_of_parts(axes: Sequence[tuple[Any, int]], devices: str) -> AbstractMesh:
+    """The mesh of these devices; an `AbstractMesh` where one of them is not there."""
+    names, sizes = [name for name, _ in axes], [size for _, size in axes]
+    try:
+        found = devices_of_names(devices)
+    except DeviceNotFound as error:
+        mesh = AbstractMesh(sizes, names)
+        mesh.missing = f"It was written for the devices {devices}. {error}"
+        return mesh
+    grid = np.empty(len(found), object)
+    grid[:] = found
+    return Mesh(grid.reshape(sizes), names)
+
+
+register_parameter(Mesh, _mesh_parts, mesh_of_parts)
+register_parameter(
+    AbstractMesh,
+    lambda mesh: {"axes": mesh.shape_tuple},
+    lambda axes: AbstractMesh([size for _, size in axes], [name for name, _ in axes]),
+)

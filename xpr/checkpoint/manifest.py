@@ -1,0 +1,103 @@
+"""A checkpoint on disk: a folder with a manifest, beside the folder of data that the manifest names.
+
+    checkpoint.json                              what was saved, and where its pieces are
+    xpr-data-0a1b2c3d4e5f6071/0-0.safetensors    pieces of arrays: files <process>-<number>
+    checkpoint.lock                              empty, and locked by whoever saves
+
+NOTE [one step]: a save writes a data folder of a new name, and then its manifest takes the place of the one before by a
+rename, which happens as a whole or not at all. Until then the folder holds what it held, afterwards the new; whatever a
+manifest names was on the disk before the manifest was. A data folder that no manifest names is what is left of a save
+that was stopped, or replaced, and the next save removes it.
+
+The manifest is JSON:
+
+    {"format": "xpr.checkpoint", "version": [1, 0], "sha256": hash of the content, "content": {
+     "data": folder, "files": {name: size in bytes}, "tree": node, "leaves": [leaf...]}}
+
+    node     the number of a leaf; null for None; {"kind": kind, "children": [node...]}, with more for some kinds:
+             "list"  "tuple"  "random keys";  "deque" with "maxlen";  "dict" and "OrderedDict" with "keys": [key...];
+             "class", namedtuples too, with "name", and "steps": what leads to its children, such as ".weight"
+    key      "text", 3, true, null; {"float": number}; {"tuple": [key...]}; {"text": text} for any other
+    leaf     {"int": 3}  {"bool": true}  {"float": number}  {"complex": [number, number]}  {"str": "text"};
+             {"array": kind, "dtype": name, "shape": [...], "pieces": [piece...]}, with kind "Array", "ndarray" or
+             "scalar" (NumPy's), and "weak": true where the dtype is weak
+    number   0.5, "nan", "inf", "-inf"
+    piece    [file, [start...], [shape...], crc32 of its bytes]; in the file it is called "leaf@start"
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from xpr.errors import CheckpointError
+
+FORMAT = "xpr.checkpoint"
+VERSION = (1, 0)  # a reader of 1.n reads every 1.m with m <= n
+MANIFEST = "checkpoint.json"
+NEW = "checkpoint.json.new"
+LOCK = "checkpoint.lock"
+DATA = "xpr-data-"
+
+
+def write(folder: Path, content: dict[str, Any]) -> None:
+    """Makes the content what the folder holds, see NOTE [one step]."""
+    whole = {"format": FORMAT, "version": list(VERSION), "sha256": _hash(content), "content": content}
+    with open(folder / NEW, "w") as file:
+        file.write(_text(whole))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(folder / NEW, folder / MANIFEST)
+    sync(folder)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The content that the folder holds.
+
+    Raises:
+      FileNotFoundError: there is no folder, or no manifest in it.
+      CheckpointError: it is damaged, or of a newer format.
+    """
+    text = (folder / MANIFEST).read_bytes()
+    try:
+        whole = json.loads(text)
+        if whole["format"] != FORMAT:
+            raise ValueError
+        major, minor = whole["version"]
+    except (ValueError, KeyError, TypeError):  # text or JSON of another kind
+        raise CheckpointError(
+            f"{folder / MANIFEST} is damaged, or was not written by xpr.checkpoint.save: its format is not {FORMAT!r}."
+        ) from None
+    if (major, minor) > VERSION or major != VERSION[0]:
+        raise CheckpointError(
+            f"{folder} is of format {major}.{minor}, and this xpr reads {VERSION[0]}.0 to {VERSION[0]}.{VERSION[1]}. "
+            "Install the version of xpr that wrote it, or a later one."
+        )
+    if _hash(whole.get("content")) != whole.get("sha256"):
+        raise CheckpointError(f"{folder / MANIFEST} is damaged: its content does not have the hash that it gives.")
+    return whole["content"]
+
+
+def exists(folder: Path) -> bool:
+    """Whether the folder holds a checkpoint."""
+    return (folder / MANIFEST).is_file()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(_text(content).encode()).hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Waits until a file, or the list of files of a folder, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

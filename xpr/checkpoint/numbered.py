@@ -1,0 +1,61 @@
+"""Folders of checkpoints by step: `step_100` is the checkpoint of step 100."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from xpr.checkpoint import manifest
+from xpr.core.avals import describe
+
+_NAME = re.compile(r"step_(\d+)")
+
+
+def check_path(verb: str, path: Any) -> None:
+    """Raises TypeError where a path is none."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{verb}: the first argument is the path of a folder, and is {describe(path)}.")
+
+
+def folder_of(folder: str | os.PathLike[str], step: int) -> Path:
+    """Where the checkpoint of a step is."""
+    return Path(folder) / f"step_{step}"
+
+
+def latest(folder: str | os.PathLike[str]) -> int | None:
+    """The last step of which there is a whole checkpoint in the folder; None where there is none, or no folder.
+
+    >>> import tempfile, xpr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(xpr.checkpoint.latest(folder))
+    ...     path = xpr.checkpoint.save(folder, {"w": 1.0}, step=100)
+    ...     print(xpr.checkpoint.latest(folder))
+    None
+    100
+    """
+    return max(steps(folder), default=None)
+
+
+def steps(folder: str | os.PathLike[str]) -> list[int]:
+    """The steps of which there is a whole checkpoint in the folder, in order; none where there is no folder.
+
+    >>> import tempfile, xpr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for step in range(0, 500, 100):
+    ...         path = xpr.checkpoint.save(folder, {"w": 1.0}, step=step, keep=3)
+    ...     print(xpr.checkpoint.steps(folder))
+    [200, 300, 400]
+    """
+    return sorted(step for step, path in begun(folder).items() if manifest.exists(path))
+
+
+def begun(folder: str | os.PathLike[str]) -> dict[int, Path]:
+    """The folders by step, those included of which a save was stopped, or which were being removed."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return {}
+    found = {name: match for name in names if (match := _NAME.fullmatch(name))}
+    return {int(match[1]): Path(folder) / name for name, match in found.items()}

@@ -1,0 +1,110 @@
+"""Names for parts of programs, evaluation while tracing, and functions chosen by platform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
+from typing import Any, TypeVar
+
+from xpr.backend.devices import default_backend
+from xpr.core.avals import describe
+from xpr.core.interpreter import at_the_bottom
+from xpr.transforms.flat import named_like
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class named_scope(ContextDecorator):
+    """A context manager, and a decorator, that names a part of a program.
+
+    The name is for those who read: equations know the user's line and function anyway, so nothing is done with it.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.named_scope("loss"):
+    ...     y = jnp.sin(1.0)
+    """
+
+    def __init__(self, name: str):
+        if not isinstance(name, str):
+            raise TypeError(f"named_scope: the name must be a string, and is {describe(name)}.")
+        self.name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def named_call(fun: F, *, name: str | None = None) -> F:
+    """A function under another name, by which messages and the names of jitted calls speak of it.
+
+    >>> import xpr
+    >>> xpr.named_call(lambda x: x, name="layer").__name__
+    'layer'
+    """
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return fun(*args, **kwargs)
+
+    named = named_like(called, fun)
+    if name is not None:
+        named.__name__ = name
+    return named
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """A context manager in which operations are evaluated, also while a function is traced.
+
+    What is computed there must not depend on traced values.
+
+    Raises:
+      UnexpectedTracerError: it does.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> @xpr.jit
+    ... def f(x):
+    ...     with xpr.ensure_compile_time_eval():
+    ...         n = int(jnp.sum(jnp.arange(3)))
+    ...     return x * n
+    >>> f(2)
+    Array(6, dtype=int32, weak_type=True)
+    """
+    with at_the_bottom():
+        yield
+
+
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
+    """Calls the function for the platform that programs run on: `cpu=`, `gpu=` or `cuda=`; `default` for any other.
+
+    Raises:
+      NotImplementedError: there is none for it, and no default.
+
+    >>> from xpr import lax
+    >>> lax.platform_dependent(2, cpu=lambda x: x + 1, default=lambda x: x)
+    3
+    """
+    platform = default_backend()
+    names = (platform, "cuda", "rocm") if platform == "gpu" else (platform,)
+    for name in names:
+        if name in per_platform:
+            return per_platform[name](*args)
+    if default is None:
+        known = ", ".join(per_platform) or "none"
+        raise NotImplementedError(
+            f"platform_dependent: programs run on {platform}, and there are functions for: {known}. Give default=."
+        )
+    return default(*args)
+
+
+def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
+    """A function as an operation of its own name, for compilers that know of it; here it is the function.
+
+    >>> from xpr import lax
+    >>> lax.composite(lambda x: 2 * x, "my.double")(3)
+    6
+    """
+    return named_call(decomposition, name=name)

@@ -1,0 +1,255 @@
+"""Decompositions of matrices, as NumPy names them: eigenvalues, singular values, Cholesky and QR factors."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from xpr import dtypes
+from xpr.config import settings
+from xpr.control.compiled import compiled
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.numpy.promotion import promote_inexact
+from xpr.numpy.ufuncs import asarray_like
+from xpr.primitives import elementwise as e
+from xpr.primitives import factorizations, orthogonal, spectra
+from xpr.primitives.matrices import adjoint, along_rows, check_matrices, conjugated, permuted_rows, transposed
+from xpr.primitives.placing import broadcasted_iota
+from xpr.primitives.shapes import rev
+from xpr.primitives.sorting import sort_key_val
+
+
+class EigResult(NamedTuple):
+    """What `eig` gives."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EighResult(NamedTuple):
+    """What `eigh` gives."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class QRResult(NamedTuple):
+    """What `qr` gives."""
+
+    Q: Any
+    R: Any
+
+
+class SVDResult(NamedTuple):
+    """What `svd` gives: A = U diag(S) Vh."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def matrices_of(name: str, *xs: Any, square: bool = False) -> Any:
+    """The operands as arrays of the floating-point or complex dtype that they meet in; the first holds matrices."""
+    key = (square, settings.enable_x64, *[getattr(x, "aval", None) for x in xs])
+    if key not in _as_they_are:
+        made = [asarray_like(x) for x in promote_inexact(*map(asarray_like, xs))]
+        check_matrices(name, made[0].aval, square)
+        if all(x is y for x, y in zip(made, xs)):
+            _as_they_are.add(key)
+        xs = tuple(made)
+    return xs if len(xs) > 1 else xs[0]
+
+
+_as_they_are: set[Any] = set()  # types of operands that `matrices_of` has nothing to do to
+
+
+def default_tolerance(aval: ShapedArray) -> float:
+    """What is taken for zero of singular values, relative to the greatest."""
+    return max(aval.shape[-2:]) * float(dtypes.finfo(dtypes.real_part_of(aval.dtype)).eps)
+
+
+@compiled
+def _cholesky(a: Any, *, upper: bool, symmetrize: bool) -> Any:
+    if symmetrize:
+        a = factorizations.symmetrized(a)
+    elif upper:
+        a = adjoint(a)
+    factor = factorizations.cholesky_p.bind(a)
+    return adjoint(factor) if upper else factor
+
+
+def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
+    """The Cholesky factor of Hermitian, positive definite matrices: L of A = L L^H, or U of A = U^H U.
+
+    Args:
+      a: [..., n, n].
+      upper: gives U.
+      symmetrize_input: takes (A + A^H) / 2; otherwise only the triangle that is given is read.
+    Returns:
+      The factor, nans where a matrix is not positive definite.
+    Raises:
+      ValueError: the matrices are not square.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    return _cholesky(matrices_of("cholesky", a, square=True), upper=bool(upper), symmetrize=bool(symmetrize_input))
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """The factors of A = Q R: orthonormal columns, and an upper triangular matrix.
+
+    Args:
+      a: [..., m, n].
+      mode: "reduced" (k columns in Q, the lesser of m and n), "complete" (m columns), or "r" (R alone).
+    Returns:
+      `(Q, R)`, or R.
+    Raises:
+      ValueError: there is no such mode here.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.abs(jnp.linalg.qr(jnp.array([[0., 1.], [2., 0.]]), "r"))
+    Array([[2., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    if mode not in ("reduced", "complete", "r", "full"):
+        raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', and is {mode!r}.")
+    q, r = orthogonal.qr(matrices_of("qr", a), full_matrices=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
+
+
+# -- Eigenvalues
+
+
+def _is_lower(uplo: str | None) -> bool:
+    if uplo not in (None, "L", "U"):
+        raise ValueError(f"eigh: UPLO must be 'L', 'U' or None, and is {uplo!r}.")
+    return uplo != "U"
+
+
+@compiled
+def _eigh(a: Any, *, lower: bool, symmetrize: bool, compute_v: bool) -> Any:
+    a = factorizations.symmetrized(a) if symmetrize else a
+    return spectra.eigh_p.bind(a, lower=lower, compute_v=compute_v)
+
+
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+    """The eigenvalues, in ascending order, and eigenvectors of Hermitian matrices.
+
+    Args:
+      a: [..., n, n].
+      UPLO: of matrices that are not symmetrized, which triangle is read, "L" or "U".
+      symmetrize_input: takes (A + A^H) / 2.
+    Returns:
+      `(eigenvalues [..., n], eigenvectors [..., n, n])`, the vectors as columns.
+    Raises:
+      ValueError: the matrices are not square, or UPLO is something else.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.linalg.eigh(jnp.array([[2., 0.], [0., 1.]])).eigenvalues
+    Array([1., 2.], dtype=float32)
+    """
+    lower, symmetrize = _is_lower(UPLO), bool(symmetrize_input)
+    return EighResult(*_eigh(matrices_of("eigh", a, square=True), lower=lower, symmetrize=symmetrize, compute_v=True))
+
+
+def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
+    """The eigenvalues of Hermitian matrices, in ascending order; see `eigh`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.linalg.eigvalsh(jnp.array([[2., 0.], [0., 1.]]))
+    Array([1., 2.], dtype=float32)
+    """
+    lower, symmetrize = _is_lower(UPLO), bool(symmetrize_input)
+    return _eigh(matrices_of("eigvalsh", a, square=True), lower=lower, symmetrize=symmetrize, compute_v=False)[0]
+
+
+def eig(a: Any) -> EigResult:
+    """The eigenvalues and right eigenvectors of square matrices, all complex. On CPU alone.
+
+    Args:
+      a: [..., n, n].
+    Returns:
+      `(eigenvalues [..., n], eigenvectors [..., n, n])`, in no particular order, the vectors as columns of length 1.
+    Raises:
+      ValueError: the matrices are not square.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.linalg.eig(jnp.array([[0., 1.], [-1., 0.]])).eigenvalues
+    Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    return EigResult(*spectra.eig(matrices_of("eig", a, square=True), compute_left_eigenvectors=False))
+
+
+def eigvals(a: Any) -> Any:
+    """The eigenvalues of square matrices, complex and in no particular order. On CPU alone.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.linalg.eigvals(jnp.array([[0., 1.], [-1., 0.]]))
+    Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    a = matrices_of("eigvals", a, square=True)
+    return spectra.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
+
+
+# -- Singular values
+
+
+@compiled
+def _hermitian_svd(a: Any, *, compute_uv: bool) -> Any:
+    """From eigenvalues: their sizes are the singular values, and their signs go to one side."""
+    w, *vectors = spectra.eigh_p.bind(factorizations.symmetrized(a), lower=True, compute_v=compute_uv)
+    last = aval_of(w).ndim - 1
+    places = broadcasted_iota(dtypes.int32, aval_of(w).shape, last)
+    s, order = (rev(x, (last,)) for x in sort_key_val(e.abs(w), places))
+    if not compute_uv:
+        return [s]
+    rows = transposed(vectors[0])
+    signs = e.convert_element_type(e.sign(w), aval_of(rows).dtype)
+    u, signed = (permuted_rows(x, order) for x in (rows, e.mul(rows, along_rows(signs, rows))))
+    return [transposed(u), s, conjugated(signed)]
+
+
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
+    """Singular values, in descending order, and singular vectors: A = U diag(S) Vh.
+
+    Args:
+      a: [..., m, n].
+      full_matrices: square U and Vh; otherwise the first k vectors of each, k the lesser of m and n.
+      compute_uv: whether vectors are wanted.
+      hermitian: the matrices are Hermitian, so eigenvalues will do, which are found sooner.
+      subset_by_index: the first and the last but one of the singular values wanted; not with full matrices.
+    Returns:
+      `(U, S, Vh)`, or S alone.
+    Raises:
+      ValueError: a subset, and full matrices or Hermitian ones.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.linalg.svd(jnp.array([[0., 2.], [1., 0.]]), compute_uv=False)
+    Array([2., 1.], dtype=float32)
+    """
+    a = matrices_of("svd", a, square=hermitian)
+    if hermitian:
+        if subset_by_index is not None:
+            raise ValueError("svd: subset_by_index and hermitian=True don't go together.")
+        outs = _hermitian_svd(a, compute_uv=bool(compute_uv))
+        return SVDResult(*outs) if compute_uv else outs[0]
+    found = spectra.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
+    return SVDResult(*found) if compute_uv else found
+
+
+def svdvals(x: Any, /) -> Any:
+    """The singular values of matrices, in descending order.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.linalg.svdvals(jnp.array([[0., 2.], [1., 0.]]))
+    Array([2., 1.], dtype=float32)
+    """
+    return svd(x, compute_uv=False)

@@ -1,0 +1,324 @@
+"""Discrete Fourier transforms along axes and of lengths of one's choice: `xpr.numpy.fft`.
+
+Arrays are cut to the lengths, or filled up with zeros. `norm` says who divides by the number of entries n: "backward"
+(which None stands for) the inverse, "forward" the transform itself, "ortho" both, by the square root of n.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.creation import asarray, placed
+from xpr.numpy.promotion import convert, requested_dtype
+from xpr.numpy.rearranging import roll
+from xpr.numpy.shaping import moveaxis
+from xpr.numpy.ufuncs import asarray_like, conj, divide, multiply
+from xpr.primitives import fft as primitives
+from xpr.primitives.placing import pad, slice_
+
+_OTHER_NORM = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+_OF_OTHER_AXES = {"FFT": "FFT", "IFFT": "IFFT", "RFFT": "FFT", "IRFFT": "IFFT"}
+
+
+def _transformed(name: str, kind: str, a: Any, s: Any, axes: Any, norm: str | None) -> Any:
+    """The transform along several axes, of which those of real numbers halve the last."""
+    _check_norm(name, norm)
+    a = _operand(name, a, kind == "RFFT")
+    shape = aval_of(a).shape
+    axes, lengths = _axes_and_lengths(name, shape, s, axes, kind == "IRFFT")
+    if not axes:
+        return a
+    given = [*lengths[:-1], lengths[-1] // 2 + 1] if kind == "IRFFT" else lengths
+    a = _sized(a, dict(zip(axes, given)))
+    groups = [(axes[max(0, i - 3) : i], lengths[max(0, i - 3) : i]) for i in range(len(axes), 0, -3)]
+    steps = [(kind if i == 0 else _OF_OTHER_AXES[kind], *group) for i, group in enumerate(groups)]
+    for step, own_axes, own_lengths in reversed(steps) if kind == "IRFFT" else steps:
+        last = list(range(len(shape) - len(own_axes), len(shape)))
+        a = moveaxis(primitives.fft(moveaxis(a, own_axes, last), step, own_lengths), last, own_axes)
+    return _normalized(a, math.prod(lengths), norm, "I" not in kind)
+
+
+def _check_norm(name: str, norm: str | None) -> None:
+    if norm not in _OTHER_NORM:
+        raise ValueError(f'{name}: norm is "backward", "ortho", "forward" or None, and is {norm!r}.')
+
+
+def _operand(name: str, a: Any, is_real: bool) -> Any:
+    """The array in a dtype that can be transformed."""
+    a = asarray_like(a)
+    aval = aval_of(a)
+    if is_real and aval.dtype in dtypes.COMPLEX:
+        raise ValueError(f"{name}: takes real numbers, and was given {aval.str_short()}. Use fft for complex ones.")
+    dtype = dtypes.to_inexact(aval.dtype)
+    dtype = dtypes.float32 if dtype.itemsize < 4 else dtype
+    return convert(a, dtype if is_real else dtypes.complex_of(dtype))
+
+
+def _axes_and_lengths(
+    name: str, shape: tuple[int, ...], s: Any, axes: Any, halved: bool
+) -> tuple[list[int], list[int]]:
+    """The axes, counted from the front, and how many entries the whole transform has along each."""
+    ndim = len(shape)
+    if axes is None:
+        axes = range(ndim) if s is None else range(ndim - len(s), ndim)
+    axes = [one_axis(axis, ndim) for axis in axes]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{name}: an axis can be transformed once, and axes are {tuple(axes)}.")
+    if s is None:
+        lengths = [shape[axis] for axis in axes]
+        if halved and lengths:
+            lengths[-1] = 2 * (lengths[-1] - 1)
+    else:
+        lengths = list(map(operator.index, s))
+    if len(lengths) != len(axes):
+        raise ValueError(f"{name}: a length for each axis is needed; there are {len(lengths)} and {len(axes)}.")
+    if min(lengths, default=1) < 1:
+        raise ValueError(f"{name}: lengths must be positive, and those of an array of shape {shape} are {lengths}.")
+    return axes, lengths
+
+
+def _sized(a: Any, lengths: dict[int, int]) -> Any:
+    """The array with axes cut to lengths, or filled up with zeros."""
+    shape = aval_of(a).shape
+    wanted = [lengths.get(axis, n) for axis, n in enumerate(shape)]
+    cut = tuple(map(min, shape, wanted))
+    if cut != shape:
+        a = slice_(a, [0] * len(shape), cut)
+    missing = [(0, n - m, 0) for n, m in zip(wanted, cut)]
+    return pad(a, aval_of(a).dtype.type(0), missing) if any(map(any, missing)) else a
+
+
+def _normalized(x: Any, n: int, norm: str | None, is_forward: bool) -> Any:
+    """The result with the division that `norm` asks for; inverses come divided by n."""
+    power = {"ortho": 0.5, "forward": 1.0}.get(norm or "backward", 0.0)
+    return multiply(x, float(n) ** (-power if is_forward else power)) if power else x
+
+
+def _length(n: int | None) -> list[int] | None:
+    return None if n is None else [operator.index(n)]
+
+
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The discrete Fourier transform along an axis: entry k is the sum of a_j exp(-2 pi i j k / n).
+
+    Args:
+      a: real or complex numbers.
+      n: the length to cut the axis to, or to fill it up to with zeros.
+      axis: the axis.
+      norm: who divides by n: "backward" or None, "ortho", "forward".
+    Returns:
+      Complex numbers.
+    Raises:
+      ValueError: no such axis or norm; a length that isn't positive.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.fft(jnp.array([1.0, 0, 0, 0]))
+    Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    """
+    return _transformed("fft", "FFT", a, _length(n), (axis,), norm)
+
+
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `fft`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.ifft(jnp.ones(4)).real
+    Array([1., 0., 0., 0.], dtype=float32)
+    """
+    return _transformed("ifft", "IFFT", a, _length(n), (axis,), norm)
+
+
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The first n // 2 + 1 entries of the `fft` of real numbers, which say the others.
+
+    Raises:
+      ValueError: `a` is complex.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.rfft(jnp.ones(4))
+    Array([4.+0.j, 0.+0.j, 0.+0.j], dtype=complex64)
+    """
+    return _transformed("rfft", "RFFT", a, _length(n), (axis,), norm)
+
+
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `rfft`: n real numbers, 2 (m - 1) from m entries if nothing is said.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.irfft(jnp.array([4.0, 0.0, 0.0]))
+    Array([1., 1., 1., 1.], dtype=float32)
+    """
+    return _transformed("irfft", "IRFFT", a, _length(n), (axis,), norm)
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The `fft` of n numbers whose second half is the first one conjugated and reversed; it is real.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.hfft(jnp.ones(3))
+    Array([4., 0., 0., 0.], dtype=float32)
+    """
+    _check_norm("hfft", norm)
+    return _transformed("hfft", "IRFFT", conj(asarray_like(a)), _length(n), (axis,), _OTHER_NORM[norm])
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `hfft`: the first half of the spectrum of real numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.ihfft(jnp.ones(4)).real
+    Array([1., 0., 0.], dtype=float32)
+    """
+    _check_norm("ihfft", norm)
+    return conj(_transformed("ihfft", "RFFT", a, _length(n), (axis,), _OTHER_NORM[norm]))
+
+
+def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """The discrete Fourier transform along several axes, all if nothing is said; `s` holds a length for each.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.fftn(jnp.ones((2, 2)))
+    Array([[4.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j]], dtype=complex64)
+    """
+    return _transformed("fftn", "FFT", a, s, axes, norm)
+
+
+def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """The inverse of `fftn`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.ifftn(jnp.ones((1, 2))).real
+    Array([[1., 0.]], dtype=float32)
+    """
+    return _transformed("ifftn", "IFFT", a, s, axes, norm)
+
+
+def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """The `fftn` of real numbers, its last axis being halved.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.rfftn(jnp.ones((2, 4))).shape
+    (2, 3)
+    """
+    return _transformed("rfftn", "RFFT", a, s, axes, norm)
+
+
+def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """The inverse of `rfftn`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.irfftn(jnp.ones((1, 2)))
+    Array([[1., 0.]], dtype=float32)
+    """
+    return _transformed("irfftn", "IRFFT", a, s, axes, norm)
+
+
+def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`fftn` along two axes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.fft2(jnp.ones((3, 2, 2))).shape
+    (3, 2, 2)
+    """
+    return _transformed("fft2", "FFT", a, s, _two("fft2", axes), norm)
+
+
+def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`ifftn` along two axes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.ifft2(jnp.ones((3, 2, 2))).shape
+    (3, 2, 2)
+    """
+    return _transformed("ifft2", "IFFT", a, s, _two("ifft2", axes), norm)
+
+
+def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`rfftn` along two axes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.rfft2(jnp.ones((3, 2, 4))).shape
+    (3, 2, 3)
+    """
+    return _transformed("rfft2", "RFFT", a, s, _two("rfft2", axes), norm)
+
+
+def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`irfftn` along two axes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.irfft2(jnp.ones((3, 2, 3))).shape
+    (3, 2, 4)
+    """
+    return _transformed("irfft2", "IRFFT", a, s, _two("irfft2", axes), norm)
+
+
+def _two(name: str, axes: Sequence[int]) -> Sequence[int]:
+    if len(axes) != 2:
+        raise ValueError(f"{name}: goes along two axes, and axes are {tuple(axes)}.")
+    return axes
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The frequencies that the entries of an `fft` belong to, in cycles for each unit of the sample spacing d.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.fftfreq(4, 0.5)
+    Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
+    """
+    n = operator.index(n)
+    return _frequencies(np.roll(np.arange(-(n // 2), n - n // 2), -(n // 2)), n, d, dtype, device)
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The frequencies that the entries of an `rfft` of n numbers belong to.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.rfftfreq(4)
+    Array([0.  , 0.25, 0.5 ], dtype=float32)
+    """
+    n = operator.index(n)
+    return _frequencies(np.arange(n // 2 + 1), n, d, dtype, device)
+
+
+def _frequencies(cycles: np.ndarray, n: int, d: Any, dtype: Any, device: Any) -> Any:
+    dtype = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
+    if not isinstance(d, (int, float)):
+        d = asarray_like(d)
+    return placed(divide(asarray(cycles, dtype), multiply(d, n or 1)), device)
+
+
+def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """The array with frequency 0 moved to the middle, along some axes or all.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.fftshift(jnp.fft.fftfreq(4))
+    Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
+    """
+    return _shifted(x, axes, 1)
+
+
+def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """The inverse of `fftshift`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.ifftshift(jnp.array([-1, 0, 1]))
+    Array([ 0,  1, -1], dtype=int32)
+    """
+    return _shifted(x, axes, -1)
+
+
+def _shifted(x: Any, axes: int | Sequence[int] | None, sign: int) -> Any:
+    x = asarray_like(x)
+    shape = aval_of(x).shape
+    found = reduced_axes(axes, len(shape))
+    return roll(x, [sign * (shape[axis] // 2) for axis in found], found)

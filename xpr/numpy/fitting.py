@@ -1,0 +1,148 @@
+"""Polynomials and linear algebra: fitted to values by least squares, their roots as eigenvalues, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy.arg_extremes import argmax
+from xpr.numpy.choosing import where
+from xpr.numpy.concrete import concrete_value
+from xpr.numpy.creation import zeros
+from xpr.numpy.decompositions import eigvals
+from xpr.numpy.joining import concatenate
+from xpr.numpy.linear_equations import inv, lstsq
+from xpr.numpy.matrices import eye, vander
+from xpr.numpy.polynomials import coefficients
+from xpr.numpy.promotion import as_operand, promote_inexact
+from xpr.numpy.ranges import arange
+from xpr.numpy.rearranging import roll
+from xpr.numpy.reductions import sum as summed
+from xpr.numpy.shaping import atleast_1d
+from xpr.numpy.sorting import argsort
+from xpr.numpy.ufuncs import absolute, asarray_like, sqrt
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import concatenate as joined
+from xpr.primitives.placing import slice_in_dim
+from xpr.primitives.shapes import full, reshape
+
+
+def poly(seq_of_zeros: Any) -> Any:
+    """The polynomial whose highest coefficient is 1 and whose zeros are given, or are the eigenvalues of a matrix.
+
+    Raises:
+      ValueError: the zeros are no vector or square matrix.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.poly(jnp.array([1.0, -2.0]))
+    Array([ 1.,  1., -2.], dtype=float32)
+    """
+    found = as_operand(seq_of_zeros)
+    found = eigvals(found) if aval_of(found).ndim == 2 else coefficients("poly", found)
+    (found,) = promote_inexact(found)
+    dtype = aval_of(found).dtype
+    result: Any = full((1,), 1, dtype)
+    for i in np.arange(aval_of(found).size).tolist():
+        each = reshape(slice_in_dim(found, i, i + 1), ())
+        nothing = full((1,), 0, dtype)
+        result = e.sub(joined([result, nothing], 0), e.mul(joined([nothing, result], 0), each))
+    return asarray_like(result)
+
+
+def polyfit(
+    x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: bool | str = False
+) -> Any:
+    """The polynomial of a degree that fits values best, by least squares.
+
+    Args:
+      x: where the values are, [n].
+      y: the values, [n], or [n, k] for k polynomials.
+      deg: the degree.
+      rcond: see `jnp.linalg.lstsq`; the number of values times epsilon by default.
+      full: gives the residuals, the rank, the singular values and `rcond` as well.
+      w: weights of what is left at each place (not squared), [n].
+      cov: gives the covariance of the coefficients as well; "unscaled": of values whose deviation is 1 / w.
+    Returns:
+      The coefficients [deg + 1] or [deg + 1, k], the highest power first.
+    Raises:
+      ValueError: the degree is negative, or there are not enough values to scale a covariance.
+      TypeError: x or w is no vector, or sizes differ.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.polyfit(jnp.array([0., 1., 2.]), jnp.array([1., 3., 5.]), 1).round(3)
+    Array([2., 1.], dtype=float32)
+    """
+    x, y = promote_inexact(asarray_like(x), asarray_like(y))
+    x, y = asarray_like(x), asarray_like(y)
+    given = [x] if w is None else [x, *promote_inexact(asarray_like(w))]
+    if deg < 0:
+        raise ValueError(f"polyfit: the degree must not be negative, and is {deg}.")
+    if y.aval.ndim not in (1, 2) or any(v.aval.shape != y.aval.shape[:1] for v in given) or not x.aval.size:
+        types = ", ".join(v.aval.str_short() for v in (*given, y))
+        raise TypeError(f"polyfit: takes vectors x and w, and y with as many values, at least one; and got {types}.")
+    order, n = deg + 1, x.aval.shape[0]
+    rcond = n * float(dtypes.finfo(x.aval.dtype).eps) if rcond is None else float(rcond)
+    powers, values = vander(x, order), y
+    if w is not None:
+        powers = powers * given[1][:, None]
+        values = values * (given[1][:, None] if y.aval.ndim == 2 else given[1])
+    scale = sqrt(summed(powers * powers, 0))
+    powers = powers / scale
+    scaled, residuals, rank, singular = lstsq(powers, values, rcond)
+    found = scaled / (scale[:, None] if y.aval.ndim == 2 else scale)
+    if full:
+        return found, residuals, rank, singular, asarray_like(np.asarray(rcond, scale.aval.dtype))
+    if not cov:
+        return found
+    spread = inv(powers.T @ powers) / (scale[:, None] * scale)
+    factor: Any = np.ones(1, scale.aval.dtype)
+    if cov != "unscaled":
+        if n <= order:
+            raise ValueError(f"polyfit: {n} values are too few to scale the covariance of {order} coefficients.")
+        factor = residuals / (n - order)
+    return found, spread * factor if y.aval.ndim == 1 else spread[:, :, None] * factor
+
+
+def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+    """The roots of a polynomial, as eigenvalues of its companion matrix. On CPU alone.
+
+    Args:
+      p: coefficients, the highest power first.
+      strip_zeros: leaves leading zeros out, which can't be done while p is traced; otherwise there is a nan at the end
+        for each.
+    Returns:
+      The roots, complex and in no particular order.
+    Raises:
+      ValueError: p is no vector.
+      ConcretizationTypeError: p is traced, and `strip_zeros` is True.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.roots(jnp.array([1., 0., 1.]))
+    Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    (p,) = promote_inexact(asarray_like(p))
+    p = atleast_1d(p)
+    if p.aval.ndim != 1:
+        raise ValueError(f"roots: takes a vector of coefficients, and got {p.aval.str_short()}.")
+    is_zero = e.eq(p, e.scalar(0, p))
+    n = p.aval.size
+    if strip_zeros:
+        known = np.asarray(concrete_value(is_zero, "roots", "Pass strip_zeros=False."))
+        leading = n if known.all() else int(np.argmin(known))
+        return _roots(p[leading:])
+    leading = where(is_zero.all(), n, argmax(e.bitwise_not(is_zero)))
+    found = _roots(roll(p, -leading))
+    found = found[argsort(-absolute(found))]
+    return where(arange(n - 1) < n - 1 - leading, found, complex(np.nan, np.nan)) if n > 1 else found
+
+
+def _roots(p: Any) -> Any:
+    """Of a polynomial whose first coefficient is not 0."""
+    n = aval_of(p).size - 1
+    if n < 1:
+        return zeros(0, np.result_type(p.aval.dtype, np.complex64))
+    first = -(p[1:] / p[0])[None]
+    return eigvals(concatenate([first, eye(n - 1, n, dtype=p.aval.dtype)]))

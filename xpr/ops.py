@@ -1,0 +1,149 @@
+"""Reductions of segments: rows of an array that belong together, by the numbers they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr import numpy as jnp
+from xpr.core.interpreter import Tracer
+from xpr.errors import ConcretizationTypeError
+
+__all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+
+
+def _segments(
+    name: str,
+    identity: Any,
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: Any,
+) -> Any:
+    data, segment_ids = jnp.asarray(data), jnp.asarray(segment_ids)
+    if segment_ids.dtype not in dtypes.INTEGERS:
+        raise TypeError(f"segment_{name}: the numbers of segments are integers, not {segment_ids.aval.str_short()}.")
+    if segment_ids.ndim == 1 and data.shape[:1] != segment_ids.shape:
+        raise ValueError(
+            f"segment_{name}: each row of the data has a segment, and the data is {data.aval.str_short()}, the numbers "
+            f"{segment_ids.aval.str_short()}."
+        )
+    if num_segments is None:
+        if isinstance(segment_ids, Tracer) and segment_ids.concrete() is None:
+            raise ConcretizationTypeError(
+                f"segment_{name}: how many segments there are depends on traced values. Say num_segments=."
+            )
+        num_segments = int(np.max(np.asarray(segment_ids), initial=-1)) + 1
+    if num_segments < 0:
+        raise ValueError(f"segment_{name}: num_segments must not be negative, and is {num_segments}.")
+    start = jnp.full((num_segments, *data.shape[1:]), identity, data.dtype)
+    places = start.at[segment_ids]
+    write = {"sum": places.add, "prod": places.multiply, "max": places.max, "min": places.min}[name]
+    return write(
+        data,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=mode,
+        wrap_negative_indices=False,
+    )
+
+
+def _bound(dtype: Any, sign: int) -> Any:
+    """The least (-1) or greatest (1) number of a dtype."""
+    if dtype == dtypes.bool_:
+        return sign > 0
+    if dtype in dtypes.INTEGERS:
+        info = dtypes.iinfo(dtype)
+        return info.max if sign > 0 else info.min
+    return sign * np.inf
+
+
+def segment_sum(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+) -> Any:
+    """The sum of the rows of each segment.
+
+    Args:
+      data: an array of rows.
+      segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
+      num_segments: how many segments there are; needed where `segment_ids` is traced.
+      indices_are_sorted, unique_indices: promises about `segment_ids`.
+      bucket_size: has no effect.
+      mode: as in `x.at[i].add`.
+    Raises:
+      ConcretizationTypeError: `num_segments` is needed.
+      ValueError: there is not a segment for each row.
+
+    >>> from xpr import ops, numpy as jnp
+    >>> ops.segment_sum(jnp.arange(4), jnp.array([0, 0, 2, 2]))
+    Array([1, 0, 5], dtype=int32)
+    """
+    return _segments("sum", 0, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode)
+
+
+def segment_prod(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+) -> Any:
+    """The product of the rows of each segment; 1 for one without rows. Arguments are those of `segment_sum`.
+
+    >>> from xpr import ops, numpy as jnp
+    >>> ops.segment_prod(jnp.arange(1, 5), jnp.array([0, 0, 2, 2]))
+    Array([ 2,  1, 12], dtype=int32)
+    """
+    return _segments("prod", 1, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode)
+
+
+def segment_max(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+) -> Any:
+    """The greatest of the rows of each segment, entry by entry; the least number for one without rows.
+
+    >>> from xpr import ops, numpy as jnp
+    >>> ops.segment_max(jnp.array([1.0, 2.0]), jnp.array([1, 1]))
+    Array([-inf,   2.], dtype=float32)
+    """
+    data = jnp.asarray(data)
+    least = _bound(data.dtype, -1)
+    return _segments("max", least, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode)
+
+
+def segment_min(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+) -> Any:
+    """The least of the rows of each segment, entry by entry; the greatest number for one without rows.
+
+    >>> from xpr import ops, numpy as jnp
+    >>> ops.segment_min(jnp.array([1.0, 2.0]), jnp.array([1, 1]))
+    Array([inf,  1.], dtype=float32)
+    """
+    data = jnp.asarray(data)
+    greatest = _bound(data.dtype, 1)
+    return _segments("min", greatest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode)

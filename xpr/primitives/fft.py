@@ -1,0 +1,128 @@
+"""fft: discrete Fourier transforms along the last axes, one to three of them.
+
+With N entries along an axis, FFT gives Y_k = sum_j X_j exp(-2 pi i j k / N), IFFT the inverse of it. RFFT is the FFT of
+real numbers; along the last axis it gives the first N // 2 + 1 entries, which say the others. IRFFT is its inverse.
+
+All are linear. The matrices of FFT and IFFT are symmetric, so each is its own transpose. That of RFFT fills up with
+zeros what it left out, and takes the real part of an FFT. That of IRFFT is an RFFT, conjugated and divided by N, in
+which what stands for two entries counts twice.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import pad
+from xpr.primitives.shapes import broadcast_in_dim, structural, to_front
+
+
+class FftType(enum.IntEnum):
+    """The kinds of transforms that `lax.fft` knows."""
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
+
+
+def _abstract(aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...]) -> ShapedArray:
+    k = len(fft_lengths)
+    kept, last = aval.shape[: aval.ndim - k], aval.shape[aval.ndim - k :]
+    if not 1 <= k <= 3 or k > aval.ndim or min(fft_lengths) < 1:
+        raise TypeError(
+            f"fft: fft_lengths are the positive sizes of one to three last axes of the array, which is "
+            f"{aval.str_short()}, and are {fft_lengths}."
+        )
+    wanted = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1) if fft_type == "IRFFT" else fft_lengths
+    if last != wanted:
+        raise TypeError(f"fft: {fft_type} of lengths {fft_lengths} takes last axes {wanted}, not {aval.str_short()}.")
+    if aval.dtype not in ({dtypes.float32, dtypes.float64} if fft_type == "RFFT" else dtypes.COMPLEX):
+        kind = "real numbers, f32 or f64" if fft_type == "RFFT" else "complex numbers"
+        raise TypeError(f"fft: {fft_type} takes {kind}, not {aval.str_short()}. Convert them.")
+    if fft_type == "RFFT":
+        shape, dtype = (*kept, *fft_lengths[:-1], fft_lengths[-1] // 2 + 1), dtypes.complex_of(aval.dtype)
+    elif fft_type == "IRFFT":
+        shape, dtype = (*kept, *fft_lengths), dtypes.real_part_of(aval.dtype)
+    else:
+        shape, dtype = aval.shape, aval.dtype
+    return ShapedArray(shape, dtype)
+
+
+_IN_NUMPY: dict[str, Any] = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
+
+
+def _reference(x: Any, *, fft_type: str, fft_lengths: tuple[int, ...]) -> Any:
+    x = np.asarray(x)
+    out = _IN_NUMPY[fft_type](x, fft_lengths, range(-len(fft_lengths), 0))
+    wide = x.dtype in (dtypes.float64, dtypes.complex128)
+    return out if wide else out.astype(np.float32 if fft_type == "IRFFT" else np.complex64)
+
+
+def _lower(b: Builder, x: Value, aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...]) -> Value:
+    properties = f"fft_length = {int_array(fft_lengths)}, fft_type = #stablehlo<fft_type {fft_type}>"
+    transformed = range(aval.ndim - len(fft_lengths), aval.ndim)
+    return b.whole(b.op("stablehlo.fft", [b.whole(x, transformed)], aval, properties), transformed)
+
+
+def _transpose(ct: Any, aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...]) -> Any:
+    if fft_type == "RFFT":
+        missing = fft_lengths[-1] - aval_of(ct).shape[-1]
+        zero = np.zeros((), aval_of(ct).dtype)[()]
+        padded = pad(ct, zero, [(0, 0, 0)] * (aval.ndim - 1) + [(0, missing, 0)])
+        return e.real(fft(padded, "FFT", fft_lengths))
+    if fft_type == "IRFFT":
+        spectrum = e.conj(fft(ct, "RFFT", fft_lengths))
+        counted = np.full(aval.shape[-1], 2.0 / math.prod(fft_lengths))
+        counted[0] /= 2
+        if fft_lengths[-1] % 2 == 0:
+            counted[-1] /= 2
+        return e.mul(spectrum, broadcast_in_dim(counted.astype(aval.dtype), aval.shape, (aval.ndim - 1,)))
+    return fft(ct, fft_type, fft_lengths)
+
+
+def _flops(operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, fft_lengths: Any, **params: Any) -> int:
+    """5 n log n, as is usual to say of the algorithm of Cooley and Tukey (1965)."""
+    size = max(operands[0].size, results[0].size)
+    return math.ceil(5 * size * math.log2(max(2, math.prod(fft_lengths))))
+
+
+fft_p = structural(
+    "fft",
+    abstract=_abstract,
+    reference=_reference,
+    lower=_lower,
+    transpose=_transpose,
+    batch=lambda size, x, dim, *, fft_type, fft_lengths: (fft(to_front(x, dim), fft_type, fft_lengths), 0),
+    exact=False,
+    flops=_flops,
+)
+
+
+def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
+    """The discrete Fourier transform along the last axes.
+
+    Args:
+      x: complex numbers; real ones, f32 or f64, for RFFT.
+      fft_type: "FFT", "IFFT", "RFFT" or "IRFFT", or an `FftType`.
+      fft_lengths: the sizes of the last one to three axes; of those of the result, for IRFFT.
+    Raises:
+      TypeError: shape or dtype don't fit.
+      ValueError: there is no such transform.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.fft(jnp.array([1.0, 0, 0, 0]), "RFFT", (4,))
+    Array([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    """
+    name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
+    if name not in _IN_NUMPY:
+        raise ValueError(f"fft: fft_type is FFT, IFFT, RFFT or IRFFT, and is {fft_type!r}.")
+    return fft_p.bind(x, fft_type=name, fft_lengths=tuple(map(int, fft_lengths)))

@@ -1,0 +1,133 @@
+"""Calls of LAPACK on CPU and of NVIDIA's libraries on CUDA, from programs.
+
+Both keep matrices by columns, where XLA keeps them by rows. A call says so, and XLA transposes what it gets and gives;
+where a routine can be asked for the transposed problem instead, nothing is moved. The leading axes of all operands and
+results are a stack of problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value, int_list
+from xpr.core.avals import ShapedArray
+from xpr.errors import UnsupportedRule
+
+_LETTER = {dtypes.float32: "s", dtypes.float64: "d", dtypes.complex64: "c", dtypes.complex128: "z"}
+
+Attributes = Mapping[str, str | bool]  # a text of one letter is LAPACK's character
+_NONE: Attributes = {}
+_NOWHERE: Mapping[int, int] = {}
+
+
+def lapack(routine: str, dtype: np.dtype) -> str:
+    """The name of LAPACK's routine for a dtype."""
+    return f"lapack_{_LETTER[dtype]}{routine}_ffi"
+
+
+def call(
+    b: Builder,
+    target: str,
+    operands: Sequence[Value],
+    results: Sequence[ShapedArray],
+    stack: int,
+    attributes: Attributes = _NONE,
+    in_place: Mapping[int, int] = _NOWHERE,
+) -> list[Value]:
+    """A call of a library's routine.
+
+    Args:
+      target: the routine's name.
+      stack: how many leading axes of operands and results number the problems; where two axes follow, it is a matrix.
+      in_place: operands, by number, whose memory takes a result.
+    """
+    texts = ", ".join(f"{name} = {_attribute(value)}" for name, value in attributes.items())
+    several = len(results) > 1
+    aliases = ", ".join(
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {int_list([result] if several else [])}, "
+        f"operand_index = {operand}, operand_tuple_indices = []>"
+        for operand, result in in_place.items()
+    )
+    properties = (
+        f'call_target_name = "{target}", api_version = 4 : i32, backend_config = {{{texts}}}, '
+        f"operand_layouts = [{', '.join(_layout(v.aval, stack) for v in operands)}], "
+        f"result_layouts = [{', '.join(_layout(aval, stack) for aval in results)}], "
+        f"output_operand_aliases = [{aliases}]"
+    )
+    partitioned = "" if b.module.mesh is None else _partitioning(operands, results, stack)
+    return b.ops("stablehlo.custom_call", operands, results, properties, attributes=partitioned)
+
+
+def _partitioning(operands: Sequence[Value], results: Sequence[ShapedArray], stack: int) -> str:
+    """Says that each device can do the problems that it has: axes of the stack are the same factors everywhere."""
+    sizes: list[str] = []
+
+    def axes(aval: ShapedArray) -> str:
+        own = []
+        for axis, size in enumerate(aval.shape):
+            if axis >= stack or axis >= len(sizes):
+                own.append(_factor(len(sizes)))
+                sizes.append(f"{own[-1]}={size}")
+            else:
+                own.append(_factor(axis))
+        return f"[{', '.join(own)}]"
+
+    given, made = (", ".join(map(axes, avals)) for avals in ([v.aval for v in operands], results))
+    rule = f"#sdy.op_sharding_rule<({given})->({made}) {{{', '.join(sizes)}}}, custom>"
+    return f'mhlo.frontend_attributes = {{num_batch_dims = "{stack}"}}, sdy.sharding_rule = {rule}'
+
+
+def _factor(number: int) -> str:
+    """Shardy names factors i, j, ... z, and then z_1, z_2 ..."""
+    letters = "ijklmnopqrstuvwxyz"
+    return letters[number] if number < len(letters) else f"z_{number - len(letters) + 1}"
+
+
+def _attribute(value: str | bool) -> str:
+    return f"{ord(value)} : ui8" if isinstance(value, str) else str(value).lower()
+
+
+def _layout(aval: ShapedArray, stack: int) -> str:
+    """The axes from the one whose entries are neighbours in memory to the one whose entries are furthest apart."""
+    order = list(range(aval.ndim))[::-1]
+    if aval.ndim == stack + 2:
+        order[:2] = order[1::-1]
+    return f"dense<{int_list(order) if order else ''}> : tensor<{aval.ndim}xindex>"
+
+
+def where_solved(b: Builder, info: Value, values: Sequence[Value], or_more: bool = False) -> list[Value]:
+    """The values, nan for problems of which `info` says by not being 0 (`or_more`: by being less) that they failed."""
+    flag = info.aval.update(dtype=dtypes.bool_)
+    direction = f"comparison_direction = #stablehlo<comparison_direction {'GE' if or_more else 'EQ'}>"
+    solved = b.op("stablehlo.compare", [info, b.constant(0, info.aval)], flag, direction)
+    stack = range(info.aval.ndim)
+    return [
+        b.op(
+            "stablehlo.select",
+            [b.broadcast(solved, v.aval.shape, stack), v, b.constant(np.asarray(np.nan, v.aval.dtype)[()], v.aval)],
+            v.aval,
+        )
+        for v in values
+    ]
+
+
+Routine = tuple[str, Attributes]
+
+
+def routine(b: Builder, what: str, aval: ShapedArray, on_cpu: Routine, on_cuda: Routine | None) -> Routine:
+    """The name and the attributes of a routine on the platform of a program: LAPACK's, or cuSOLVER's.
+
+    Raises:
+      UnsupportedRule: there is none.
+    """
+    if b.platform == "cpu":
+        return lapack(on_cpu[0], aval.dtype), on_cpu[1]
+    if b.platform == "cuda" and on_cuda is not None:
+        return f"cusolver_{on_cuda[0]}_ffi", on_cuda[1]
+    raise UnsupportedRule(
+        f"{what}: there is no routine for it on {b.platform}. Have it run on the CPU: `with "
+        'xpr.default_device(xpr.devices("cpu")[0])`, with its operands there.'
+    )

@@ -1,0 +1,100 @@
+"""Which values XLA:CPU is kept from computing again in each of their readers, see `Builder.fence`.
+
+XLA fuses a cheap operation into every operation that reads it. Where sums are made of sums (a residual stream, and the
+cotangents that a deep network adds to each other; a simulation written out step by step) each reader computes the whole
+chain again: time to compile and to run grow with the square of its length. Three kinds of values are kept apart, all
+of more than one axis and read by several equations:
+
+    cotangents    that accumulate
+    streams       sums of which one is made of another; some reader needs each in memory anyway
+    long chains   whatever many operations would be computed again for
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
+from xpr.transforms.inline import called_jaxpr
+
+# How XLA fuses, by the names of primitives (its InstructionFusion, and that of the CPU backend).
+VIEWS = frozenset("reshape squeeze transpose name stop_gradient copy".split())
+CHEAP = frozenset(
+    """broadcast_in_dim rev select_n slice pad concatenate iota neg add add_any sub mul div max min sign abs square
+    integer_pow floor ceil round is_finite nextafter eq ne lt le gt ge and or xor not shift_left shift_right_logical
+    shift_right_arithmetic population_count clz real imag conj complex clamp convert_element_type bitcast_convert_type
+    reduce_precision dynamic_slice dynamic_update_slice sin cos""".split()
+)
+DEAR = frozenset(
+    """rem pow exp exp2 log expm1 log1p logistic sqrt rsqrt cbrt tan sinh cosh tanh asin acos atan asinh acosh
+    atanh atan2 erf erfc erf_inv lgamma digamma gather""".split()
+)  # computed once where several read them
+FUSED = CHEAP | DEAR
+
+_LONG = 48  # operations
+_MANY = frozenset(range(-1, -2 - _LONG, -1))  # stands for more than `_LONG` operations
+
+
+def kept_apart(jaxpr: Jaxpr) -> set[Any]:
+    """The variables of a jaxpr that are to be computed once."""
+    if len(jaxpr.eqns) < 2:
+        return set()
+    readers, in_memory = _readers(jaxpr)
+    apart: set[Any] = set()
+    made_of: dict[Any, frozenset[int]] = {}  # the operations that a reader would compute again, by number; or _MANY
+    last_sum: dict[Any, Any] = {}  # the sum of a stream that a value is made of
+    number = 0
+    for eqn in jaxpr.eqns:
+        weight = _weight(eqn)
+        if not weight:
+            continue
+        operations = _together(range(number, number + weight), [made_of[v] for v in eqn.invars if v in made_of])
+        number += weight
+        before = next((last_sum[v] for v in reversed(eqn.invars) if v in last_sum), None)
+        name = eqn.primitive.name
+        for v in eqn.outvars:
+            several = readers[v] > 1
+            if several and name in DEAR:
+                continue
+            is_sum = several and name in ("add", "sub") and v in in_memory and v.aval.ndim > 1
+            if is_sum and before is not None:
+                apart |= {v, before}
+                made_of.pop(before, None)
+            elif several and v.aval.ndim > 1 and (name == "add_any" or operations is _MANY):
+                apart.add(v)
+            else:
+                made_of[v] = operations
+            if is_sum:
+                last_sum[v] = v
+            elif before is not None:
+                last_sum[v] = before
+    return apart
+
+
+def _together(own: range, others: list[frozenset[int]]) -> frozenset[int]:
+    if any(each is _MANY for each in others):
+        return _MANY
+    found = frozenset(own).union(*others)
+    return found if len(found) <= _LONG else _MANY
+
+
+def _readers(jaxpr: Jaxpr) -> tuple[Counter[Any], set[Any]]:
+    """How many equations read each variable; and those that some reader needs in memory."""
+    readers: Counter[Any] = Counter()
+    in_memory: set[Any] = {v for v in jaxpr.outvars if type(v) is not Literal}
+    for eqn in jaxpr.eqns:
+        read = {v for v in eqn.invars if type(v) is not Literal}
+        readers.update(read)
+        if not _weight(eqn):
+            in_memory |= read
+    return readers, in_memory
+
+
+def _weight(eqn: JaxprEqn) -> int:
+    """How many operations an equation is that XLA fuses; 0 if it does not."""
+    name = eqn.primitive.name
+    if name in FUSED or name in VIEWS:
+        return 1
+    called = called_jaxpr(eqn)
+    return 0 if called is None else min(len(called.eqns), _LONG + 1)
