@@ -651,12 +651,13 @@ def test_types(tmp_path):
     assert len(lines) == 2 and "pathlib.Path" in lines[0] and "Argument 1 has" in lines[1], done.stdout
 
 
+@pytest.mark.parametrize("path", [3, None, b"folder"])
+@pytest.mark.parametrize("verb", ["save", "restore", "steps", "latest"])
+def test_what_is_no_path(verb, path):
+    args = [{"w": 1}] if verb == "save" else []
+    with pytest.raises(TypeError, match=f"{verb}: the first argument is the path of a folder, and is {path!r} of type"):
+        getattr(checkpoint, verb)(path, *args)
+
+
 if __name__ == "__main__":
     fill_the_disk(sys.argv[1])
-
-
-def test_what_is_no_path():
-    with pytest.raises(TypeError, match="save: the first argument is the path of a folder, and is 3 of type"):
-        checkpoint.save(3, {"w": 1})
-    with pytest.raises(TypeError, match="restore: the first argument is the path of a folder, and is None of type"):
-        checkpoint.restore(None)

@@ -27,6 +27,9 @@ def folder_of(folder: str | os.PathLike[str], step: int) -> Path:
 def latest(folder: str | os.PathLike[str]) -> int | None:
     """The last step of which there is a whole checkpoint in the folder; None where there is none, or no folder.
 
+    Raises:
+      TypeError: `folder` is no path.
+
     >>> import tempfile, xpr
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     print(xpr.checkpoint.latest(folder))
@@ -35,11 +38,15 @@ def latest(folder: str | os.PathLike[str]) -> int | None:
     None
     100
     """
+    check_path("latest", folder)
     return max(steps(folder), default=None)
 
 
 def steps(folder: str | os.PathLike[str]) -> list[int]:
     """The steps of which there is a whole checkpoint in the folder, in order; none where there is no folder.
+
+    Raises:
+      TypeError: `folder` is no path.
 
     >>> import tempfile, xpr
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -48,6 +55,7 @@ def steps(folder: str | os.PathLike[str]) -> list[int]:
     ...     print(xpr.checkpoint.steps(folder))
     [200, 300, 400]
     """
+    check_path("steps", folder)
     return sorted(step for step, path in begun(folder).items() if manifest.exists(path))
 
 
