@@ -14,7 +14,7 @@ from xpr.core.literals import DTYPES
 from xpr.core.parameters import parameter_text
 from xpr.core.primitive import SLOTS, Unsupported, registered
 from xpr.core.printer import letters
-from xpr.errors import HoleError, JaxprSyntaxError
+from xpr.errors import HoleError, JaxprSyntaxError, JaxprTypeError
 from xpr.extend import Primitive, register_parameter
 from xpr.jaxpr import equal, parse, pformat
 
@@ -56,6 +56,50 @@ def test_random_programs_are_read_back(seed):
         core.check_jaxpr(again)
         for ours, theirs in zip(core.jaxpr_as_fun(again)(*arrays), core.jaxpr_as_fun(closed)(*arrays), strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def changed(closed, at, params):
+    """The program with other parameters of one of its equations."""
+    eqns = [eqn.replace(params=params) if eqn is at else eqn for eqn in closed.eqns]
+    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[str(row.primitive) for row in ROWS])
+def test_other_parameters_than_those_of_the_primitive_are_refused(row):
+    closed = next(jaxprs_of(row))
+    for eqn in closed.eqns:
+        eqn.primitive.check_params(eqn.params)
+        for name in [name for name in eqn.params if name not in eqn.primitive.optional]:
+            with pytest.raises(TypeError, match=rf"{eqn.primitive}` needs the parameter {name}\. Its parameters are: "):
+                eqn.primitive.check_params({key: value for key, value in eqn.params.items() if key != name})
+        more = changed(closed, eqn, {**eqn.params, "more": 1})
+        message = rf"`{eqn.primitive}` has no parameter more\. Its parameters are: "
+        with pytest.raises(JaxprTypeError, match=message):
+            core.check_jaxpr(more)
+        with pytest.raises(JaxprSyntaxError, match=rf"line \d+, column \d+: {message}"):
+            parse(str(more))
+        with pytest.raises(JaxprSyntaxError, match=message):
+            xpr.jaxpr.loads(xpr.jaxpr.dumps(more))
+
+
+def test_every_primitive_of_the_library_names_its_parameters():
+    assert [p.name for p in registered.values() if p.params is None and type(p) is not Primitive] == []
+
+
+def test_no_equation_is_written_or_run_with_other_parameters():
+    for run in (lax.sin_p.bind, xpr.make_jaxpr(lax.sin_p.bind)):
+        with pytest.raises(TypeError, match="`sin` has no parameter more. Its parameters are: none."):
+            run(1.0, more=1)
+
+
+def test_primitives_of_users_take_what_their_rules_do():
+    scaled_p = Primitive("scaled_of_test")
+    scaled_p.def_lowering_as(lambda x, *, by=2.0: x * by)
+    text = "{ lambda ; a:f32[]. let b:f32[] = scaled_of_test[by=3.0] a in (b,) }"
+    assert core.jaxpr_as_fun(parse(text))(2.0) == [6.0] and str(parse(text)) == text
+    assert core.jaxpr_as_fun(parse(text.replace("[by=3.0]", "")))(2.0) == [4.0]
+    with pytest.raises(JaxprSyntaxError, match=r"can't be applied to f32\[\]: .* unexpected keyword argument 'to'"):
+        parse(text.replace("by", "to"))
 
 
 # -- Printing
@@ -398,8 +442,9 @@ def test_fillers_and_underscores():
         ("{ lambda ; a:f32[3]. let b:f32[4] = sin a in (b,) }", "`b:f32[4]` is bound as f32[4], and `sin`", "b:f"),
         ("{ lambda ; a:f32[]. let b:f32[] c:f32[] = sin a in (b,) }", "`sin` gives 1 results, and 2 are bound.", "b:f"),
         ("{ lambda ; a:f32[] b:f32[3] c:i32[3]. let d:f32[] = add b c in (d,) }", "can't be applied to f32[3]", "add"),
-        ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum[axez=(0,)] a in (b,) }", "has no parameter 'axez'.", "redu"),
-        ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum a in (b,) }", "needs the parameter 'axes'.", "redu"),
+        ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum[axez=(0,)] a in (b,) }", "no parameter axez and needs", "redu"),
+        ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum a in (b,) }", "needs the parameter axes. Its par", "redu"),
+        ("{ lambda ; a:f32[]. let b:f32[] = sin[foo=3] a in (b,) }", "has no parameter foo. Its parameters", "sin"),
         ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum[axes=(5,)] a in (b,) }", "they must be different", "redu"),
         ("{ lambda ; . let = scan[f={ lambda ; c:f32[]. let d:i8[] = sin c in (d,) }] in () }", "gives f32[]", "d:i8"),
         ("{ lambda ; a:f32[] let in (a,) }", "expected `. let`, and found `let`.", "let"),

@@ -73,9 +73,7 @@ def scattering(x, axis=0, tiled=False, groups=None):
 
 
 def exchanging(x, split, concat, groups=None):
-    size = len(groups[0]) if groups else len(x)
-    return Sample(x, split_axis=split, concat_axis=concat, axis_index_groups=groups, axis_name=("i",), axis_size=size,
-                  tiled=False)  # fmt: skip
+    return Sample(x, split_axis=split, concat_axis=concat, axis_index_groups=groups, axis_name=("i",))
 
 
 def permuting(x, *perm):

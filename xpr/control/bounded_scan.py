@@ -139,6 +139,7 @@ bounded_scan_p = register(
     Primitive(
         "bounded_scan",
         abstract=_bounded_abstract,
+        params=("jaxpr", "length", "reverse", "num_consts", "num_carry"),
         reference=_bounded_reference,
         lower=_bounded_lower,
         jvp=lambda primals, tangents, **params: loop_jvp(
@@ -328,6 +329,7 @@ scan_until_p = register(
     Primitive(
         "scan_until",
         abstract=_until_abstract,
+        params=("jaxpr", "length", "reverse", "num_consts", "num_carry", "until", "until_nconsts"),
         reference=_until_reference,
         lower=_until_lower,
         jvp=_until_jvp,

@@ -112,6 +112,7 @@ pure_callback_p = register(
     Primitive(
         "pure_callback",
         abstract=_abstract,
+        params=("callback", "result_avals", "vmap_method"),
         reference=_reference,
         lower=_pure_lower,
         jvp=Unsupported(_NO_DERIVATIVE),
@@ -206,6 +207,7 @@ io_callback_p = register(
     Primitive(
         "io_callback",
         abstract=_abstract,
+        params=("callback", "result_avals", "ordered"),
         reference=_reference,
         lower=_io_lower,
         jvp=Unsupported(_NO_DERIVATIVE),
@@ -275,6 +277,7 @@ debug_callback_p = register(
     Primitive(
         "debug_callback",
         abstract=_abstract,
+        params=("callback", "ordered"),
         reference=_reference,
         lower=_io_lower,
         jvp=_debug_jvp,

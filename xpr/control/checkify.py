@@ -80,6 +80,7 @@ check_p = register(
     Primitive(
         "check",
         abstract=lambda avals, **params: [],
+        params=("places", "debug"),
         reference=lambda values, **params: _evaluate(values, params),
         lower=_lower,
         jvp=_jvp,

@@ -135,6 +135,7 @@ checkpoint_p = register(
     Primitive(
         "checkpoint",
         abstract=_abstract,
+        params=("jaxpr", "policy", "prevent_cse", "differentiated"),
         reference=lambda values, *, jaxpr, **params: reference_eval(jaxpr, (), *values),
         lower=_lower,
         jvp=_jvp,

@@ -59,7 +59,7 @@ name_p = elementwise(
     "name",
     over=ANY,
     lowers_to=lambda builder, operands, avals, name: operands,
-    reference=lambda x, name: x,
+    reference=lambda x, *, name: x,
     partials=[],
     transpose=lambda cts, operands, name: list(cts),
     exact=True,

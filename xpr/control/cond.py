@@ -357,6 +357,8 @@ cond_p = register(
     Primitive(
         "cond",
         abstract=_abstract,
+        params=("branches", "linear", "vmap"),
+        optional=("vmap",),
         reference=_reference,
         lower=_lower,
         jvp=_jvp,

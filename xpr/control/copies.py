@@ -61,6 +61,7 @@ of_copies_p = register(
     Primitive(
         "of_copies",
         abstract=lambda avals, **params: [avals[0]],
+        params=("what", "over"),
         reference=_reference,
         lower=_lower,
         jvp=_jvp,

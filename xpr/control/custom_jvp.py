@@ -110,6 +110,7 @@ custom_jvp_call_p = register(
     Primitive(
         "custom_jvp_call",
         abstract=custom_rules.abstract,
+        params=("call_jaxpr", "jvp", "name", "num_consts"),
         reference=Unsupported("It is evaluated by evaluating its jaxpr."),
         lower=custom_rules.lower,
         jvp=_jvp,

@@ -246,6 +246,7 @@ custom_lin_p = register(
     Primitive(
         "custom_lin",
         abstract=lambda avals, *, out_avals, **params: list(out_avals),
+        params=("pull", "name", "active", "num_res", "out_avals", "all_out_avals"),
         reference=_reference,
         lower=Unsupported("It is lowered as the transpose of the function that is its transpose."),
         lower_as=_push,

@@ -95,6 +95,7 @@ custom_vjp_call_p = register(
     Primitive(
         "custom_vjp_call",
         abstract=custom_rules.abstract,
+        params=("call_jaxpr", "fwd", "name", "num_consts"),
         reference=Unsupported("It is evaluated by evaluating its jaxpr."),
         lower=custom_rules.lower,
         jvp=_jvp,

@@ -183,6 +183,7 @@ custom_vmap_call_p = register(
     Primitive(
         "custom_vmap_call",
         abstract=custom_rules.abstract,
+        params=("call_jaxpr", "rule", "name"),
         reference=Unsupported("It is evaluated by evaluating its jaxpr."),
         lower=custom_rules.lower,
         jvp=_jvp,

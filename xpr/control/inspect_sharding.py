@@ -66,6 +66,7 @@ inspect_sharding_p = register(
     Primitive(
         "inspect_sharding",
         abstract=lambda avals, **params: [],
+        params=("callback",),
         reference=lambda values, **params: [],
         lower=_lower,
         jvp=_jvp,

@@ -113,6 +113,7 @@ linear_call_p = register(
     Primitive(
         "linear_call",
         abstract=custom_rules.abstract,
+        params=("call_jaxpr", "transpose", "name", "num_res"),
         reference=Unsupported("It is evaluated by evaluating its jaxpr."),
         lower=custom_rules.lower,
         jvp=_jvp,

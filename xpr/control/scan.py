@@ -231,6 +231,7 @@ scan_p = register(
     Primitive(
         "scan",
         abstract=loop_abstract,
+        params=("jaxpr", "length", "reverse", "num_consts", "num_carry", "linear", "unroll"),
         reference=scan_reference,
         lower=scan_lower,
         jvp=partial(loop_jvp, bind_scan),

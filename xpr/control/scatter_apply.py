@@ -111,6 +111,7 @@ scatter_apply_p = register(
     Primitive(
         "scatter_apply",
         abstract=_abstract,
+        params=("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", "update_shape", "update_jaxpr"),
         reference=_reference,
         lower=_lower,
         jvp=Unsupported(_NOT_DIFFERENTIABLE),

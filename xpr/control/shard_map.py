@@ -360,6 +360,7 @@ shard_map_p = register(
     Primitive(
         "shard_map",
         abstract=_abstract,
+        params=("jaxpr", "mesh", "in_specs", "out_specs", "manual_axes", "check_vma"),
         reference=_reference,
         lower=_lower,
         jvp=_jvp,

@@ -55,6 +55,7 @@ sharding_constraint_p = register(
     Primitive(
         "sharding_constraint",
         abstract=lambda avals, **params: list(avals),
+        params=("sharding",),
         reference=lambda values, **params: list(values),
         lower=_lower,
         jvp=_jvp,

@@ -340,6 +340,7 @@ while_fold_p = register(
     Primitive(
         "while_fold",
         abstract=_abstract,
+        params=("forward", "step", "num_consts", "backward", "slots"),
         reference=_reference,
         lower=_lower,
         jvp=_jvp,

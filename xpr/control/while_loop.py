@@ -361,6 +361,7 @@ while_p = register(
     Primitive(
         "while",
         abstract=loop_abstract,
+        params=("cond_jaxpr", "cond_nconsts", "body_jaxpr", "body_nconsts"),
         reference=_reference,
         lower=_lower,
         jvp=_jvp,

@@ -362,6 +362,7 @@ while_saving_p = register(
     Primitive(
         "while_saving",
         abstract=_saving_abstract,
+        params=("cond_jaxpr", "cond_nconsts", "body_jaxpr", "body_nconsts", "slots", "saved"),
         reference=_saving_reference,
         lower=_saving_lower,
         jvp=_saving_jvp,

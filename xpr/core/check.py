@@ -16,8 +16,9 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     """Checks that a jaxpr, and those inside it, are well formed and well typed.
 
     Raises:
-      JaxprTypeError: a variable is unbound, bound twice, or its type is not the one its equation gives; the message
-        shows the equation, the user's line and the neighbouring equations.
+      JaxprTypeError: a variable is unbound, bound twice, or its type is not the one its equation gives; an equation
+        has a parameter that its primitive does not have, or lacks one. The message shows the equation, the user's line
+        and the neighbouring equations.
 
     >>> import xpr
     >>> xpr.core.check_jaxpr(xpr.make_jaxpr(lambda x: x * x)(3.0))
@@ -57,6 +58,10 @@ def _read(atom: Any, bound: set[Var], jaxpr: Jaxpr, eqn: JaxprEqn | None) -> Non
 
 def _check_types(jaxpr: Jaxpr, eqn: JaxprEqn) -> None:
     avals = tuple(atom.aval for atom in eqn.invars)
+    try:
+        eqn.primitive.check_params(eqn.params)
+    except TypeError as error:
+        raise _error(jaxpr, eqn, str(error).rstrip(".")) from None
     try:
         expected = eqn.primitive.type_of(avals, eqn.params)
     except (TypeError, ValueError, IndexError) as error:

@@ -26,10 +26,14 @@ transforms/partial_eval.py. `commutative` says that two operands may be swapped.
 `flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/work.py.
 `effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
 `mesh(**params)` is the mesh of devices that an operation spreads its operands over.
+
+`params` are the names of the parameters: those that the typing rule takes, unless they are given. A typing rule that
+takes any, as those do that users give, leaves them open.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -99,13 +103,21 @@ SLOTS = ("abstract", "reference", "lower", "jvp", "transpose", "batch")
 Rule = Callable[..., Any]
 
 
+def params_of(rule: Any) -> tuple[str, ...] | None:
+    """The parameters that a rule names; None where it takes any."""
+    code = getattr(rule, "__code__", None)
+    if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
+        return None
+    return tuple(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+
+
 class Primitive:
     """One operation of the language."""
 
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "typed", "plans", "__weakref__",
+        "mesh", "params", "optional", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -136,6 +148,8 @@ class Primitive:
         commutative: bool = False,
         flops: Callable[..., int] | None = None,
         mesh: Callable[..., Any] | None = None,
+        params: Iterable[str] | None = None,
+        optional: Iterable[str] = (),
     ):
         self.name = name
         self.multiple_results = multiple_results
@@ -149,6 +163,9 @@ class Primitive:
         self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
+        names = params_of(abstract) if params is None else params
+        self.params = None if names is None else frozenset(names)
+        self.optional = frozenset(optional)  # of the parameters, those that an equation may do without
         self.any_params = any_params  # may be numbers of several types, which equality alone does not tell apart
         self.typed: dict[Any, list[ShapedArray]] = {}
         self.plans: dict[Any, Any] = {}  # how to run it eagerly, by operand types and parameters
@@ -172,9 +189,24 @@ class Primitive:
         """Parameters as a part of keys that this primitive is in."""
         return key_of(params) if self.any_params else params.items()
 
+    def check_params(self, params: dict[str, Any]) -> None:
+        """Raises TypeError where parameters are missing, or are none of the primitive's."""
+        names, given = self.params, params.keys()
+        if names is None or given == names or names - self.optional <= given <= names:
+            return
+        unknown, missing = ", ".join(sorted(given - names)), ", ".join(sorted(names - self.optional - given))
+        faults = [f"has no parameter {unknown}"] * bool(unknown) + [f"needs the parameter {missing}"] * bool(missing)
+        known = ", ".join(sorted(names)) or "none"
+        raise TypeError(f"`{self.name}` {' and '.join(faults)}. Its parameters are: {known}.")
+
     def type_of(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> list[ShapedArray]:
-        """The types of the results, remembered by operand types and parameters."""
+        """The types of the results, remembered by operand types and parameters.
+
+        Raises:
+          TypeError: the operands don't fit, or the parameters are others than those of the primitive.
+        """
         if self.call:
+            self.check_params(params)
             return self.abstract(avals, **params)
         key: Any = (avals, *self.key_of(params)) if params else avals
         try:
@@ -182,7 +214,9 @@ class Primitive:
         except KeyError:
             pass  # what is raised below is then no consequence of this, in tracebacks
         except TypeError:  # a parameter that can't be hashed
+            self.check_params(params)
             return self.abstract(avals, **params)
+        self.check_params(params)
         outs = self.typed[key] = self.abstract(avals, **params)
         return outs
 

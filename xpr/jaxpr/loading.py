@@ -50,7 +50,8 @@ def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> Clos
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, JaxprSyntaxError):
             raise
-        raise JaxprSyntaxError(f"This saved jaxpr is damaged: {type(error).__name__}: {error}.") from error
+        why = f"{type(error).__name__}: {str(error).rstrip('.')}"
+        raise JaxprSyntaxError(f"This saved jaxpr is damaged: {why}.") from error
 
 
 def _check_version(version: Any) -> None:
@@ -98,7 +99,9 @@ class _Loader:
             outvars = [bind(x) for x in results]
             values = {key: self.value(value) for key, value in params.items()}
             line = None if source is None else _at(self.sources, source)
-            return JaxprEqn(invars, outvars, _primitive(name), values, line)
+            primitive = _primitive(name)
+            primitive.check_params(values)
+            return JaxprEqn(invars, outvars, primitive, values, line)
 
         constvars, invars = ([bind(x) for x in saved[part]] for part in ("constvars", "invars"))
         eqns = [equation(*eqn) for eqn in saved["eqns"]]

@@ -25,7 +25,6 @@ from xpr.jaxpr.messages import Fault, check_functions, did_you_mean, expected, f
 _CONSTANTS = {"None": None, "True": True, "False": False, "nan": float("nan"), "inf": float("inf")}
 _BINDERS = re.compile(r"(?:[A-Za-z_]\w*:[a-z]\w*\[(?:[0-9]{1,18},)*(?:[0-9]{1,18})?\]\s+|\*\s+)*")
 _ILL_TYPED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)  # of typing rules
-_NAMES_AT_FAULT = re.compile(r"unexpected keyword argument '(?P<unknown>\w+)'|missing \d+ required .*: (?P<missing>.*)")
 _NUMBER_WORDS = frozenset({"True", "False", "nan", "inf"})
 
 
@@ -212,15 +211,19 @@ class _Reader(Transformer):
     def check_types(
         self, primitive: Primitive, invars: Sequence[Any], params: dict[str, Any], outvars: Sequence[Var], apply: Token
     ) -> None:
-        """Refuses an equation whose results have other types than its primitive gives."""
+        """Refuses an equation with other parameters, or results of other types, than its primitive has."""
+        try:
+            primitive.check_params(params)
+        except TypeError as error:
+            raise Fault(_start_of_name(apply), str(error)) from None
         try:
             wanted = primitive.type_of(tuple([v.aval for v in invars]), params)
         except (AxisNameError, HoleError, UnsupportedRule):
             return  # its types are known only where it is run
         except _ILL_TYPED as error:
             types = ", ".join(v.aval.str_short() for v in invars) or "nothing"
-            written = apply.partition("=")[2].lstrip()
-            raise Fault(_start(apply) + len(apply) - len(written), _misfit(primitive, types, error)) from None
+            what = f"`{primitive}` can't be applied to {types}: {str(error).rstrip('.')}."
+            raise Fault(_start_of_name(apply), what) from None
         if len(wanted) != len(outvars):
             counts = f"`{primitive}` gives {len(wanted)} results, and {len(outvars)} are bound."
             raise Fault(_start(apply), counts)
@@ -386,16 +389,6 @@ class _Reader(Transformer):
         return f"there is no dtype `{name}`{did_you_mean(name, DTYPES)}"
 
 
-def _misfit(primitive: Primitive, types: str, error: Exception) -> str:
-    """What a typing rule says against an equation, in words."""
-    names = _NAMES_AT_FAULT.search(str(error))
-    if names is None:
-        return f"`{primitive}` can't be applied to {types}: {str(error).rstrip('.')}."
-    if names["unknown"]:
-        return f"`{primitive}` has no parameter {names['unknown']!r}."
-    return f"`{primitive}` needs the parameter {names['missing']}."
-
-
 def _members(cls: Any) -> list[str]:
     return list(getattr(cls, "__members__", ()))
 
@@ -409,6 +402,10 @@ def _unquoted(text: str, position: int) -> str:
 
 def _start(token: Token) -> int:
     return token.start_pos or 0
+
+
+def _start_of_name(apply: Token) -> int:
+    return _start(apply) + len(apply) - len(apply.partition("=")[2].lstrip())
 
 
 def _place(text: str, word: str) -> int:

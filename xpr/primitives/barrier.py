@@ -46,6 +46,7 @@ optimization_barrier_p = register(
     Primitive(
         "optimization_barrier",
         abstract=list,
+        params=(),
         reference=lambda values: [np.asarray(x) for x in values],
         lower=_lower,
         jvp=_jvp,

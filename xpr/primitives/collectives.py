@@ -173,6 +173,7 @@ def _reduction(
         Primitive(
             name,
             abstract=abstract,
+            params=("axes", "axis_index_groups"),
             reference=Unsupported(NEEDS_AN_AXIS),
             lower=lower,
             jvp=jvp,
@@ -344,6 +345,7 @@ pvary_p = register(
     Primitive(
         "pvary",
         abstract=lambda avals, **params: list(avals),
+        params=("axes",),
         reference=lambda values, **params: list(values),
         lower=lambda b, operands, avals, **params: list(operands),
         jvp=lambda primals, tangents, **params: (

@@ -16,7 +16,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.core.primitive import Primitive, Unsupported, is_linear, params_of, register
 from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, short_name
 from xpr.primitives.placing import select, select_n
 from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum, to_front
@@ -171,14 +171,14 @@ def elementwise(
       over: the dtypes it is defined for.
       gives: the result's dtype, from the operands'; the same where not said.
       lowers_to: a StableHLO or CHLO operation, or a lowering rule.
-      reference: the function in NumPy.
+      reference: the function in NumPy, which names the parameters.
       partials: for each operand `(tangent, *primals, out, **params) -> tangent`, or `ZERO`.
       transpose: the rule where it is linear in some operand.
       exact: NumPy gives the same bits as XLA.
       commutative: its two operands may be swapped.
     """
 
-    def abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
+    def abstract(avals: Sequence[ShapedArray], **_: Any) -> list[ShapedArray]:
         aval = _common_type(name, avals, over)
         return (
             [aval]
@@ -190,6 +190,7 @@ def elementwise(
         Primitive(
             name,
             abstract=abstract,
+            params=params_of(reference) or (),
             reference=_keeping_dtype(reference)
             if gives is None
             else lambda values, **params: [reference(*values, **params)],

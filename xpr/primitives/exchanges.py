@@ -38,7 +38,9 @@ from xpr.primitives.shapes import full, mapped_to, move_axis, reduce_sum, reshap
 # -- What the family shares: one operand, and linear in it
 
 
-def _linear(name: str, *, abstract: Any, lower: Any, transpose: Any, batch: Any, batch_named: Any) -> Primitive:
+def _linear(
+    name: str, *, abstract: Any, lower: Any, transpose: Any, batch: Any, batch_named: Any, params: Sequence[str]
+) -> Primitive:
     """The rules are given for the operand: `abstract(aval)`, `transpose(ct)`, `batch(x, dim) -> (out, dim)`,
     `batch_named(size, x) -> (out, dim)`, whose `x` has its rows along axis 0, and all the parameters."""
 
@@ -63,6 +65,7 @@ def _linear(name: str, *, abstract: Any, lower: Any, transpose: Any, batch: Any,
         Primitive(
             name,
             abstract=lambda avals, **params: [abstract(avals[0], **params)],
+            params=params,
             reference=Unsupported(NEEDS_AN_AXIS),
             lower=lower,
             jvp=along,
@@ -154,6 +157,7 @@ def _gather_transpose(ct: Any, *, all_gather_dimension: int, **params: Any) -> A
 all_gather_p = _linear(
     "all_gather", abstract=_gather_abstract, lower=lower_all_gather, transpose=_gather_transpose, batch=_gather_batch,
     batch_named=_gather_batch_named,
+    params=("all_gather_dimension", "axis_index_groups", "axis_name", "axis_size", "tiled"),
 )  # fmt: skip
 
 
@@ -196,6 +200,7 @@ def _scatter_transpose(ct: Any, *, scatter_dimension: int, **params: Any) -> Any
 reduce_scatter_p = _linear(
     "reduce_scatter", abstract=_scatter_abstract, lower=lower_reduce_scatter, transpose=_scatter_transpose,
     batch=_scatter_batch, batch_named=_scatter_batch_named,
+    params=("scatter_dimension", "axis_index_groups", "axis_name", "axis_size", "tiled"),
 )  # fmt: skip
 
 
@@ -288,6 +293,7 @@ def _permute_batch_named(size: int, x: Any, *, axis_name: Any, perm: tuple[tuple
 ppermute_p = _linear(
     "ppermute",
     abstract=lambda aval, **params: aval,
+    params=("axis_name", "perm"),
     lower=lower_ppermute,
     transpose=lambda ct, *, axis_name, perm: ppermute_p.bind(
         ct, axis_name=axis_name, perm=tuple((target, source) for source, target in perm)
@@ -406,6 +412,7 @@ def _exchange_transpose(ct: Any, *, split_axis: int, concat_axis: int, **params:
 all_to_all_p = _linear(
     "all_to_all", abstract=_exchange_abstract, lower=lower_all_to_all, transpose=_exchange_transpose,
     batch=_exchange_batch, batch_named=_exchange_batch_named,
+    params=("axis_index_groups", "axis_name", "concat_axis", "split_axis"),
 )  # fmt: skip
 
 

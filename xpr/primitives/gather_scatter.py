@@ -190,6 +190,7 @@ gather_p = register(
     Primitive(
         "gather",
         abstract=_gather_abstract,
+        params=("dimension_numbers", "slice_sizes", "indices_are_sorted", "unique_indices", "mode", "fill_value"),
         reference=_gather_reference,
         lower=lower_gather,
         jvp=_gather_jvp,
@@ -356,6 +357,7 @@ def scattering(
         Primitive(
             name,
             abstract=_scatter_abstract(name, over),
+            params=("dimension_numbers", "indices_are_sorted", "unique_indices", "mode"),
             reference=_scatter_reference(ufunc),
             lower=scatter_lowering(combiner(operation), operation),
             jvp=jvp,

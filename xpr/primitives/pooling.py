@@ -24,6 +24,7 @@ from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.elementwise import NOT_LINEAR, ge_p, le_p
 from xpr.primitives.placing import pad, pad_p
 from xpr.primitives.pooling_lowering import (
+    WINDOW,
     Window,
     lower_gather,
     lower_reduce_window,
@@ -106,6 +107,7 @@ def window_reduction(
         Primitive(
             name,
             abstract=abstract,
+            params=WINDOW,
             reference=reference,
             lower=lower,
             jvp=Unsupported("it is set below"),
@@ -267,6 +269,7 @@ def _gather_transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any
 select_and_gather_add_p = _choosing(
     "select_and_gather_add",
     abstract=_gather_abstract,
+    params=(*WINDOW, "select_prim"),
     reference=_gather_reference,
     lower=_gather_lower,
     transpose=_gather_transpose,
@@ -311,6 +314,7 @@ def _scatter_transpose(cts: Sequence[Any], operands: Sequence[Any], **params: An
 select_and_scatter_add_p = _choosing(
     "select_and_scatter_add",
     abstract=_scatter_abstract,
+    params=(*WINDOW, "select_prim"),
     reference=_scatter_reference,
     lower=_scatter_lower,
     transpose=_scatter_transpose,

@@ -27,6 +27,7 @@ FEW = 16  # so many slices are joined directly
 MANY = 64  # so many choices are made by comparing slices
 
 Window = dict[str, Any]  # the five parameters that place windows: see pooling.py
+WINDOW = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
 
 
 def along_axis(window: Window, axis: int) -> Window:

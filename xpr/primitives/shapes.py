@@ -15,7 +15,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.core.primitive import Primitive, Unsupported, params_of, register
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.work import per_operand
 
@@ -63,6 +63,7 @@ def structural(
             batch=lambda size, values, dims, **params: _one(batch(size, values[0], dims[0], **params)),
             exact=exact,
             flops=flops,
+            params=params_of(abstract),
         )
     )
     primitive.jvp = linear_jvp(primitive)

@@ -161,6 +161,7 @@ triangular_solve_p = register(
     Primitive(
         "triangular_solve",
         abstract=_triangular_abstract,
+        params=("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"),
         reference=_triangular_reference,
         lower=_triangular_lower,
         jvp=_triangular_jvp,
