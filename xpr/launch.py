@@ -115,8 +115,8 @@ def _print(number: int, output: IO[bytes]) -> None:
 def _without_gloo(output: Iterable[bytes]) -> Iterator[bytes]:
     """The lines but those in which Gloo says that devices have found each other.
 
-    Each device's thread writes its line in pieces, so lines of several devices may be mixed: a line that is made of such
-    pieces alone is left out, one of bare numbers (or empty) only while a line that was begun has not ended.
+    Each device's thread writes its line in pieces, so that lines of several devices may be mixed. A line that is made
+    of such pieces alone is left out, one of bare numbers (or empty) only while a line that was begun has not ended.
     """
     unended = 0
     for line in output:

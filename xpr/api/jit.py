@@ -22,6 +22,7 @@ from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, buffer_of
 from xpr.backend.communication import Collective, collectives_of
+from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Module
@@ -49,6 +50,7 @@ from xpr.transforms.partition import (
     shardings_of,
 )
 from xpr.transforms.stage import StageTrace, stage
+from xpr.transforms.stepwise import Stepwise, stepwise
 
 
 class Layout:
@@ -92,7 +94,8 @@ class Traced:
             mesh = mesh_of(jaxpr)
             layout = Layout(mesh, [None] * (shift + len(jaxpr.invars)), [None] * len(jaxpr.outvars)) if mesh else None
         if layout is None:
-            return Lowered(self, lower_jaxpr(jaxpr, device.platform, donated), device)
+            program = stepwise(jaxpr, donated, device) or lower_jaxpr(jaxpr, device.platform, donated)
+            return Lowered(self, program, device)
         module = lower_partitioned(jaxpr, layout.mesh, layout.inputs, layout.outputs, donated)
         return Lowered(self, module, device, layout)
 
@@ -100,10 +103,10 @@ class Traced:
 class Lowered:
     """A traced function as StableHLO."""
 
-    __slots__ = ("traced", "_module", "_device", "_layout")
+    __slots__ = ("traced", "_program", "_device", "_layout")
 
-    def __init__(self, traced: Traced, module: Module, device: Any, layout: Layout | None = None):
-        self.traced, self._module, self._device, self._layout = traced, module, device, layout
+    def __init__(self, traced: Traced, program: Module | Stepwise, device: Any, layout: Layout | None = None):
+        self.traced, self._program, self._device, self._layout = traced, program, device, layout
 
     in_tree = property(lambda self: self.traced.in_tree)
     out_tree = property(lambda self: self.traced.out_tree)
@@ -115,7 +118,8 @@ class Lowered:
             raise ValueError(
                 f"A lowered program is StableHLO; {dialect!r} can't be had. compile().as_text() gives HLO."
             )
-        return self._module.text(self.traced.name)
+        module = self._program if isinstance(self._program, Module) else self._program.whole()
+        return module.text(self.traced.name)
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
         """The program compiled for its device."""
@@ -123,15 +127,17 @@ class Lowered:
         options = {**(self.traced._options or {}), **(compiler_options or {})}
         if "reroll" in options:
             raise ValueError("compile: the program is lowered already; give the compiler option 'reroll' to jit.")
+        if isinstance(self._program, Stepwise):
+            return Compiled(self.traced, self._program.compile(self.traced.name, options or None))
         if self._layout is not None:
             program = compile_module(
-                self._module, self.traced.jaxpr.jaxpr, self._layout.inputs, self._layout.outputs, self.traced.name,
+                self._program, self.traced.jaxpr.jaxpr, self._layout.inputs, self._layout.outputs, self.traced.name,
                 options or None,
             )  # fmt: skip
             return CompiledForSeveral(self.traced, program, self._layout.mesh)
         executable = compiler.compile(
             self.as_text(), self.traced.jaxpr.out_avals, self._device, name=self.traced.name, options=options or None,
-            unrolled=self._module.unrolled, callbacks=self._module.callbacks,
+            unrolled=self._program.unrolled, callbacks=self._program.callbacks,
         )  # fmt: skip
         return Compiled(self.traced, executable)
 
@@ -145,7 +151,7 @@ class Compiled:
 
     __slots__ = ("traced", "executable", "constants", "__weakref__")
 
-    def __init__(self, traced: Traced, executable: compiler.Executable):
+    def __init__(self, traced: Traced, executable: compiler.Executable | SequenceExecutable):
         self.traced, self.executable = traced, executable
         self.constants = [x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in traced.jaxpr.consts]
 

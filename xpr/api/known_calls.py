@@ -12,6 +12,7 @@ from xpr.backend import devices
 from xpr.backend.array import Array
 from xpr.backend.compiler import Executable
 from xpr.backend.plain_trees import flatten_plain
+from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
 from xpr.config import settings
 from xpr.core.interpreter import context
@@ -93,7 +94,7 @@ class KnownCalls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         leaves: Sequence[Any],
-        program: Executable | PartitionedExecutable,
+        program: Executable | SequenceExecutable | PartitionedExecutable,
         constants: list[Any],
         out_tree: Any,
     ) -> None:
@@ -111,8 +112,7 @@ class KnownCalls:
             if not all((x._device or default) is program.device for x in leaves):
                 return
             places = None if program.device is default else (program.device,) * len(program.out_avals)
-            running = (program.run, None) if program.has_callbacks else (program.raw.execute_sharded, program.handlers)
-            how = *running, constants, program.out_avals, places
+            how = *program.hot_path(), constants, program.out_avals, places
         if not kwargs and all(map(operator.is_, args, leaves)) and len(args) == len(leaves):
             self.direct[settings.trace_key, *key] = *how, None if out_tree == _LEAF else out_tree.unflatten
             return

@@ -65,8 +65,6 @@ class Executable:
 
     __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw")
 
-    has_callbacks = False  # where true, `run` is the only way to run it
-
     def __init__(self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str):
         self.raw = raw
         self.handlers = [handler_for(aval, device) for aval in out_avals]
@@ -89,6 +87,10 @@ class Executable:
             error.add_note(f"In the program {self.name}.")
             raise
 
+    def hot_path(self) -> tuple[Callable[[list[Buffer]], Any], list[Any] | None]:
+        """What runs it on buffers that are all there, and the handlers of its results; None if it gives buffers."""
+        return self.raw.execute_sharded, self.handlers
+
     def as_text(self) -> str:
         """The optimized program, in HLO."""
         return "\n\n".join(module.to_string() for module in self.raw.hlo_modules())
@@ -106,8 +108,6 @@ class CallingExecutable(Executable):
     """A program that calls Python functions; it is waited for, see NOTE [programs with callbacks]."""
 
     __slots__ = ("_compile_for", "_programs")
-
-    has_callbacks = True
 
     def __init__(
         self, compile_for: Callable[[Device], Any], out_avals: Sequence[ShapedArray], device: Device, name: str
@@ -142,6 +142,9 @@ class CallingExecutable(Executable):
         else:
             return [put(get(b, aval), aval, self.device, copy=False) for b, aval in zip(outs, self.out_avals)]
         raise error
+
+    def hot_path(self) -> tuple[Callable[[list[Buffer]], Any], list[Any] | None]:
+        return self.run, None
 
     def _run_on(self, device: Device, program: Any, buffers: list[Buffer]) -> list[Buffer]:
         results = program.execute_sharded(buffers, with_tokens=True)

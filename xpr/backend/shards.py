@@ -155,8 +155,6 @@ class PartitionedExecutable:
     __slots__ = ("__weakref__", "devices", "handlers", "in_shardings", "name", "one_at_a_time", "out_avals",
                  "out_shardings", "raw", "shared")  # fmt: skip
 
-    has_callbacks = False
-
     def __init__(
         self, raw: Any, out_avals: Sequence[ShapedArray], devices: Sequence[Device], name: str,
         in_shardings: Sequence[NamedSharding], out_shardings: Sequence[NamedSharding],

@@ -16,7 +16,7 @@ out of one array in order. A group with an effect is left alone.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from heapq import nsmallest
 from itertools import accumulate
@@ -29,8 +29,8 @@ from xpr.control.reroll_loop import Loop
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, given_program, with_subjaxprs
 from xpr.primitives.placing import slice_p
 from xpr.primitives.shapes import squeeze_p
-from xpr.transforms.dce import has_effect, live_jaxpr, without_unread_constants
-from xpr.transforms.likeness import parameters_key
+from xpr.transforms.dce import live_jaxpr, without_unread_constants
+from xpr.transforms.likeness import numbered
 from xpr.transforms.periods import Stretch, stretches
 
 LEAST = 4  # repetitions
@@ -129,7 +129,7 @@ class _Rolling:
             return self.whole.eqns, False
         loops: list[Loop] = []
         taken = np.zeros(len(self.whole.eqns), bool)
-        for stretch in stretches(self.symbols(), self.least):
+        for stretch in stretches(numbered(self.whole.eqns), self.least):
             groups = None if taken[stretch.start : stretch.end].any() else self.groups(stretch)
             loop = groups and Loop(self.whole, groups)
             if loop and loop.is_worth_it():
@@ -142,20 +142,6 @@ class _Rolling:
             loop.write(ordered)
             index = loop.groups.end
         return ordered + self.whole.eqns[index:], bool(loops)
-
-    def symbols(self) -> np.ndarray:
-        """A number for each equation, the same for those that differ in the names of variables alone."""
-        numbers: dict[Any, int] = {}
-        found = []
-        for eqn in self.whole.eqns:
-            key: Any = (eqn.primitive, *[v.aval for v in eqn.invars])
-            try:
-                if eqn.params:
-                    key = (*key, *_parameters(eqn))
-                found.append(numbers.setdefault(key, len(numbers)))
-            except TypeError:  # a parameter that can't be hashed
-                found.append(numbers.setdefault(id(eqn), len(numbers)))
-        return np.array(found)
 
     def groups(self, stretch: Stretch) -> Groups | None:
         """The stretch cut into groups that are wired alike, as many as there can be.
@@ -196,9 +182,3 @@ class _Rolling:
         if not all(passing):
             return []
         return [stretch.start + i for i in nsmallest(_ROTATIONS, range(period), key=passing.__getitem__)]
-
-
-def _parameters(eqn: JaxprEqn) -> Iterable[Any]:
-    if (eqn.primitive.call or eqn.primitive.effect) and has_effect(eqn):
-        raise TypeError("an effect is like no other")
-    return parameters_key(eqn)

@@ -17,6 +17,7 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Unit, Un
 from xpr.core.parameters import ConstantHole
 from xpr.core.primitive import told_apart
 from xpr.dtypes import INEXACT
+from xpr.transforms.dce import has_effect
 
 _UNIT = "unit"
 
@@ -31,6 +32,26 @@ def parameters_key(eqn: JaxprEqn) -> Iterable[Any]:
     if not eqn.primitive.call:
         return eqn.primitive.key_of(eqn.params)
     return [(name, _value(value, True)) for name, value in eqn.params.items()]
+
+
+def numbered(eqns: Sequence[JaxprEqn]) -> np.ndarray:
+    """A number for each equation, the same for those that differ in variables and literals alone.
+
+    One with an effect is like no other.
+    """
+    numbers: dict[Any, int] = {}
+    found = []
+    for eqn in eqns:
+        key: Any = (eqn.primitive, *[v.aval for v in eqn.invars])
+        if (eqn.primitive.call or eqn.primitive.effect) and has_effect(eqn):
+            key = id(eqn)
+        elif eqn.params:
+            key = (*key, *parameters_key(eqn))
+        try:
+            found.append(numbers.setdefault(key, len(numbers)))
+        except TypeError:  # a parameter that can't be hashed
+            found.append(numbers.setdefault(id(eqn), len(numbers)))
+    return np.array(found)
 
 
 class Structure:

@@ -1,0 +1,283 @@
+"""Programs that are cut where they repeat themselves: what is cut, what the steps share, and that they do the same."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xpr
+import xpr.numpy as jnp
+from xpr import core, lax, nn, random
+from xpr.backend.sequence import SequenceExecutable
+from xpr.core.jaxpr import Literal
+from xpr.transforms import pieces
+from xpr.transforms.order import ordered
+
+WIDTH, BATCH = 128, 256
+
+
+def parameters(layers, width=WIDTH):
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: jnp.asarray(rng.normal(size=shape) / shape[0] ** 0.5, np.float32)
+    return [{"in": draw(width, width), "bias": draw(width), "out": draw(width, width)} for _ in range(layers)]
+
+
+def batch(width=WIDTH):
+    return jnp.asarray(np.random.default_rng(1).normal(size=(BATCH, width)), np.float32)
+
+
+def network(layers, x):
+    for layer in layers:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        normal = centred / jnp.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+        x = x + nn.gelu(normal @ layer["in"] + layer["bias"]) @ layer["out"]
+    return x
+
+
+def loss(layers, x):
+    return (network(layers, x) ** 2).mean()
+
+
+def step(layers, x):
+    value, gradient = xpr.value_and_grad(loss)(layers, x)
+    return value, xpr.tree.map(lambda p, g: p - 0.1 * g, layers, gradient)
+
+
+def cut_of(fun, *args):
+    return pieces.cut(xpr.make_jaxpr(fun)(*args).jaxpr)
+
+
+def distinct(steps):
+    return len({id(each.jaxpr) for each in steps})
+
+
+def run_steps(steps, outvars, jaxpr, args):
+    """What the steps give, each evaluated by itself."""
+    values = dict(zip(jaxpr.invars, args))
+    for each in steps:
+        core.check_jaxpr(each.jaxpr)
+        operands = [v.val if type(v) is Literal else values[v] for v in each.operands]
+        values.update(zip(each.results, core.eval_jaxpr(each.jaxpr, [], *operands), strict=True))
+    return [values[v] for v in outvars]
+
+
+def assert_close(found, wanted, **tolerance):
+    tolerance = tolerance or {"rtol": 1e-5, "atol": 1e-5}
+    for a, b in zip(xpr.tree.leaves(found), xpr.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
+
+
+@pytest.mark.parametrize("fun", [network, loss, xpr.grad(loss), step])
+def test_programs_do_not_grow_in_number_with_depth(fun):
+    found = {}
+    for layers in 8, 16:
+        steps, _ = cut_of(fun, parameters(layers), batch())
+        found[layers] = len(steps), distinct(steps)
+    assert found[16][1] == found[8][1] <= 6
+    assert found[16][0] == found[8][0] + (8 if fun in (network, loss) else 16)
+
+
+def test_each_layer_is_one_step_of_the_gradient():
+    steps, _ = cut_of(step, parameters(12), batch())
+    times = sorted([sum(other.jaxpr is each for other in steps) for each in {s.jaxpr: s.jaxpr for s in steps}])
+    assert times == [1, 1, 10, 12]
+
+
+@pytest.mark.parametrize("fun", [network, xpr.value_and_grad(loss), step])
+def test_steps_do_the_same(fun):
+    args = parameters(6), batch()
+    assert_close(xpr.jit(fun)(*args), fun(*args), rtol=1e-4, atol=1e-4)
+    closed = xpr.make_jaxpr(fun)(*args)
+    assert_close(
+        run_steps(*pieces.cut(closed.jaxpr), closed.jaxpr, xpr.tree.leaves(args)), fun(*args), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_only_what_is_in_memory_or_dear_goes_from_step_to_step():
+    """Between the layers of the forward and of the backward pass: the residual stream and six values of a layer."""
+    steps, _ = cut_of(step, parameters(12), batch())
+    forward = steps[5]
+    whole = [v for v in forward.results if v.aval.shape == (BATCH, WIDTH)]
+    assert len(whole) <= 6
+    assert sum(v.aval.size for v in forward.results) <= 6.1 * BATCH * WIDTH
+
+
+def test_numbers_that_differ_are_operands():
+    """A key folded in for each layer, and a scale that grows with depth."""
+
+    def noisy(key, x):
+        for i in range(8):
+            noise = random.normal(random.fold_in(key, i), x.shape)
+            x = jnp.tanh(x @ x.T @ x / (i + 1)) + 0.5 * noise
+            for _ in range(12):
+                x = jnp.sin(x)
+        return x
+
+    args = random.key(0), batch()
+    steps, _ = cut_of(noisy, *args)
+    assert distinct(steps) <= 3 < len(steps)
+    assert any(type(v) is Literal for each in steps for v in each.operands)
+    assert_close(xpr.jit(noisy)(*args), noisy(*args), rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_not_cut():
+    layers, x = parameters(8), batch()
+    assert cut_of(network, parameters(8, 4), x[:2, :4]) is None  # each step would take no longer than its start
+    assert cut_of(network, layers[:3], x) is None  # too few
+    assert cut_of(lambda x: jnp.sin(x) @ x.T, x) is None
+
+    def printing(layers, x):
+        xpr.debug.print("{}", x[0, 0])
+        return network(layers, x)
+
+    assert cut_of(printing, layers, x) is None
+    unlike = [{**each, "out": each["out"][:, : WIDTH - i]} for i, each in enumerate(layers)]
+    assert cut_of(lambda layers, x: [x @ each["in"] @ each["out"] for each in layers], unlike, x) is None
+
+
+def test_results_are_arrays_of_their_own():
+    layers, x = parameters(6), batch()
+
+    @xpr.jit
+    def f(layers, x):
+        out = network(layers, x)
+        return out, out, x, 1.0, layers[0]["in"]
+
+    same, again, given, one, weights = f(layers, x)
+    pointers = {np.asarray(each).ctypes.data for each in (same, again, given, weights, x, layers[0]["in"])}
+    assert len(pointers) == 6
+    np.testing.assert_array_equal(same, again)
+    np.testing.assert_array_equal(given, x)
+    assert one == 1.0 and isinstance(one, xpr.Array)
+
+
+def test_donated_arguments():
+    layers, x = parameters(6), batch()
+    wanted = step(layers, x)
+    donated = xpr.jit(step, donate_argnums=0)
+    for _ in range(2):
+        mine = xpr.tree.map(jnp.copy, layers)
+        assert_close(donated(mine, x), wanted, rtol=1e-4, atol=1e-4)
+        assert all(leaf.is_deleted() for leaf in xpr.tree.leaves(mine)) and not x.is_deleted()
+    assert not any(leaf.is_deleted() for leaf in xpr.tree.leaves(layers))
+    with pytest.raises(xpr.errors.DeletedArrayError):
+        donated(mine, x)
+
+
+def test_arguments_stay():
+    """What steps hand to each other may be overwritten; arguments and constants may not."""
+    layers, x = parameters(6), batch()
+    before = xpr.tree.map(np.array, (layers, x))
+    jitted = xpr.jit(lambda scale: xpr.value_and_grad(loss)(layers, scale * x))
+    first = jitted(2.0)
+    assert_close(jitted(2.0), first, rtol=0, atol=0)
+    assert_close((layers, x), before, rtol=0, atol=0)
+
+
+def test_deleted_arguments_are_named():
+    layers, x = parameters(6), batch()
+    f = xpr.jit(network)
+    f(layers, x)
+    x.delete()
+    with pytest.raises(xpr.errors.DeletedArrayError):
+        f(layers, x)
+
+
+def test_ahead_of_time():
+    layers, x = parameters(8), batch()
+    lowered = xpr.jit(step).lower(layers, x)
+    assert lowered.as_text().count("stablehlo.dot_general") == 8 * 6 - 1
+    compiled = lowered.compile()
+    assert isinstance(compiled.executable, SequenceExecutable)
+    assert repr(compiled.executable).startswith("<SequenceExecutable step on ")
+    assert_close(compiled(layers, x), step(layers, x), rtol=1e-4, atol=1e-4)
+    assert "// runs 8 times\nHloModule" in compiled.as_text()
+    flops = 2 * BATCH * WIDTH * WIDTH * (8 * 6 - 1)
+    assert flops < compiled.cost_analysis()["flops"] < 1.3 * flops
+    memory = compiled.memory_analysis()
+    given = sum(leaf.nbytes for leaf in xpr.tree.leaves((layers, x)))
+    assert memory.argument_size_in_bytes == given
+    assert memory.output_size_in_bytes == given - x.nbytes + 4
+    assert given < memory.peak_memory_in_bytes < 3 * given + 8 * 8 * x.nbytes
+
+
+def test_compiler_options_are_for_all_steps():
+    layers, x = parameters(6), batch()
+    options = {"xla_cpu_enable_fast_math": True}
+    assert_close(xpr.jit(network, compiler_options=options)(layers, x), network(layers, x), rtol=1e-3, atol=1e-3)
+    with pytest.raises(ValueError, match="XLA has no compiler option 'xla_no'"):
+        xpr.jit(network, compiler_options={"xla_no": 1})(layers, x)
+
+
+def test_nothing_is_kept_alive():
+    layers, x = parameters(6), batch()
+    f = xpr.jit(lambda layers, x: network(layers, x))
+    out = weakref.ref(f(layers, x))
+    program = weakref.ref(next(iter(f.caches.compiled.values())).executable)
+    xpr.clear_caches()
+    gc.collect()
+    assert out() is None and program() is None
+
+
+def test_loops_and_rematerialized_layers():
+    def layer(x, weights):
+        x, _ = lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, weights)
+        return jnp.sin(x) * jnp.cos(x) + x
+
+    def f(stacks, x):
+        for weights in stacks:
+            x = x + xpr.checkpoint(layer)(x, weights)
+        return (x**2).sum()
+
+    stacks = [jnp.stack([each["in"], each["out"]]) for each in parameters(8)]
+    args = stacks, batch()
+    steps, _ = cut_of(xpr.grad(f), *args)
+    assert distinct(steps) <= 6 < len(steps)
+    assert_close(xpr.jit(xpr.grad(f))(*args), xpr.grad(f)(*args), rtol=1e-3, atol=1e-3)
+
+
+OPERATIONS = {
+    "sin": (1, jnp.sin),
+    "add": (2, jnp.add),
+    "mul": (2, jnp.multiply),
+    "sum": (1, lambda x: x - x.mean(axis=-1, keepdims=True)),
+    "product": (2, lambda x, y: x @ y / 4),
+    "half": (1, lambda x: jnp.concatenate([x[2:], x[:2]])),
+    "mask": (1, lambda x: jnp.where(x > 0, x, 0.1 * x)),
+    "round": (1, lambda x: x.astype(np.float16).astype(np.float32)),
+}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_random_programs_in_random_order(data):
+    """A random body, repeated; its values go on to the next repetition, and some are results."""
+    names = data.draw(st.lists(st.sampled_from(sorted(OPERATIONS)), min_size=3, max_size=10))
+    choices = [[data.draw(st.integers(1, 4)) for _ in range(OPERATIONS[name][0])] for name in names]
+    repeats = data.draw(st.integers(4, 7))
+    differs = data.draw(st.booleans())
+
+    def f(x, y):
+        values = [x, y, x + y, x - y]
+        for i in range(repeats):
+            for name, operands in zip(names, choices):
+                values.append(OPERATIONS[name][1](*[values[-back] for back in operands]))
+            if differs:
+                values[-1] = values[-1] * (i + 1.5)
+        return values[-1], values[-2], values[len(values) // 2], x
+
+    rng = np.random.default_rng(0)
+    args = [jnp.asarray(rng.normal(size=(4, 4)), np.float32) for _ in range(2)]
+    programs = [f, xpr.grad(lambda *args: sum(each.sum() for each in f(*args)), argnums=(0, 1))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "_STEP", 0)
+        patch.setattr(pieces, "_SAVED", 1)
+        for program in programs:
+            closed = xpr.make_jaxpr(program)(*args)
+            core.check_jaxpr(ordered(closed.jaxpr))
+            found = pieces.cut(closed.jaxpr)
+            if found is not None:
+                assert_close(run_steps(*found, closed.jaxpr, args), program(*args), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,241 @@
+"""pieces : jaxpr -> [Step]. A program cut where it repeats itself, so that what repeats is compiled once.
+
+XLA compiles the 48th layer of a network as if it had not seen the 47 before, which are the same equations on other
+variables. Cut between layers a program is a list of steps, and steps that are alike share a program: the gradient of 48
+layers is a handful of programs of one layer, each run many times.
+
+    order           first equations move so that each layer's are together (transforms/order.py)
+    where to cut    into the periods of a stretch that repeats (transforms/periods.py), where least memory is alive
+    what to pass    what is in memory anyway, or dear; the rest is computed again, as XLA does when it fuses
+
+A step takes microseconds to start. Programs are cut only where each step of a stretch takes far longer than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from xpr.primitives.elementwise import copy_p
+from xpr.primitives.work import operations
+from xpr.transforms.dce import has_effect, live_jaxpr
+from xpr.transforms.fences import CHEAP, VIEWS, kept_apart, readers_of
+from xpr.transforms.inline import inline_jaxpr
+from xpr.transforms.likeness import numbered, operand_key, structure
+from xpr.transforms.order import nbytes, ordered
+from xpr.transforms.periods import stretches
+
+_LEAST = 4  # periods
+_SAVED = 100  # equations that need not be compiled, at least
+_STEP = 100_000  # nanoseconds of work in each step of a stretch, at least
+_PER_NANOSECOND = 32  # operations of matrix products and convolutions; of others one
+_AGAIN = 16  # equations that are computed again for one value, at most
+
+
+class Step(NamedTuple):
+    """A part of a program.
+
+    Attributes:
+      jaxpr: what it does; the same object in steps that are alike.
+      operands: what of the whole program its arguments are. A literal is a number in which it differs from others.
+      results: what of the whole program its results are.
+    """
+
+    jaxpr: Jaxpr
+    operands: list[Atom]
+    results: list[Var]
+
+
+def cut(jaxpr: Jaxpr) -> tuple[list[Step], list[Atom]] | None:
+    """The steps of a program that repeats itself, and the variables that are its results; None for others."""
+    if any(map(has_effect, jaxpr.eqns)):
+        return None
+    flat = inline_jaxpr(jaxpr)
+    if sum(map(_count, flat.eqns)) < _SAVED or sum(map(_nanoseconds, flat.eqns)) < _LEAST * _STEP:
+        return None
+    flat = ordered(live_jaxpr(_with_own_results(flat)))
+    places = _repeated(flat)
+    return (_Cutting(flat, places).steps(), flat.outvars) if places else None
+
+
+def _with_own_results(jaxpr: Jaxpr) -> Jaxpr:
+    """A jaxpr whose results are variables of equations, no two the same: arrays must not share their memory."""
+    bound = {v for eqn in jaxpr.eqns for v in eqn.outvars}
+    outvars: list[Atom] = []
+    copies = []
+    for v in jaxpr.outvars:
+        if v in bound:
+            bound.discard(v)
+            outvars.append(v)
+        else:
+            own = Var(v.aval)
+            outvars.append(own)
+            copies.append(JaxprEqn([v], [own], copy_p, {}, jaxpr.eqns[-1].source))
+    return jaxpr.replace(outvars=outvars, eqns=[*jaxpr.eqns, *copies]) if copies else jaxpr
+
+
+def _count(eqn: JaxprEqn) -> int:
+    """How many equations it is, with those that it holds."""
+    if not eqn.primitive.call:
+        return 1
+    return 1 + sum(_count(each) for jaxpr in subjaxprs(eqn) for each in jaxpr.eqns)
+
+
+def _nanoseconds(eqn: JaxprEqn) -> int:
+    """About how long an equation takes."""
+    inside = sum(_nanoseconds(each) for jaxpr in subjaxprs(eqn) for each in jaxpr.eqns) if eqn.primitive.call else 0
+    is_product = eqn.primitive.name in ("dot_general", "conv_general_dilated")
+    return inside * eqn.params.get("length", 1) + operations(eqn) // (_PER_NANOSECOND if is_product else 1)
+
+
+class _Periods(NamedTuple):
+    """Equations one after another that repeat: `times` the same `period` of them from `start`."""
+
+    start: int
+    period: int
+    times: int
+
+    def pieces(self) -> list[range]:
+        return [range(at, at + self.period) for at in range(self.start, self.end, self.period)]
+
+    @property
+    def end(self) -> int:
+        return self.start + self.period * self.times
+
+
+def _repeated(jaxpr: Jaxpr) -> list[_Periods]:
+    """Where to cut: into periods that work long enough."""
+    work = np.cumsum([0, *map(_nanoseconds, jaxpr.eqns)])
+    alive = _bytes_alive(jaxpr)
+    found: list[_Periods] = []
+    for start, end, period in stretches(numbered(jaxpr.eqns), _LEAST):
+        if any(each.start < end and start < each.end for each in found):
+            continue
+        of_one = (work[end] - work[start]) * period / (end - start)
+        period *= max(1, int(np.ceil(_STEP / of_one))) if of_one else len(jaxpr.eqns)
+        if (end - start) // period < _LEAST:
+            continue
+        starts = range(start, min(start + period, end - (_LEAST - 1) * period))
+        best = min(starts, key=lambda at: alive[at + period : end : period].mean())
+        found.append(_Periods(best, period, (end - best) // period))
+    saved = sum(_count(eqn) for each in found for eqn in jaxpr.eqns[each.start + each.period : each.end])
+    return sorted(found) if saved >= _SAVED else []
+
+
+def _bytes_alive(jaxpr: Jaxpr) -> np.ndarray:
+    """The bytes that equations have made and later ones, or the caller, read: before each equation, and at the end."""
+    end = len(jaxpr.eqns)
+    last = {v: index for index, eqn in enumerate(jaxpr.eqns) for v in eqn.invars} | dict.fromkeys(jaxpr.outvars, end)
+    changes = np.zeros(end + 2, np.int64)
+    for index, eqn in enumerate(jaxpr.eqns):
+        for v in eqn.outvars:
+            changes[index + 1] += nbytes(v)
+            changes[last.get(v, index) + 1] -= nbytes(v)
+    return np.cumsum(changes)[: end + 1]
+
+
+class _Body(NamedTuple):
+    """A piece with what it reads: for each of its own variables for that, what of the whole program it is."""
+
+    piece: range
+    operands: dict[Any, Atom]
+    eqns: list[JaxprEqn]
+
+
+class _Cutting:
+    """A program being cut.
+
+    Attributes:
+      producers: of a variable, the place of its equation.
+      again: the variables that a piece computes again rather than read them from another.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, places: Sequence[_Periods]):
+        self.jaxpr, self.eqns = jaxpr, jaxpr.eqns
+        self.producers: dict[Any, int] = {v: index for index, eqn in enumerate(jaxpr.eqns) for v in eqn.outvars}
+        ends = [0, *(at for each in places for at in (each.start, each.end)), len(jaxpr.eqns)]
+        between = [[range(start, end)] if start < end else [] for start, end in list(pairwise(ends))[::2]]
+        self.alike = [between[0]]  # lists of pieces
+        for each, rest in zip(places, between[1:]):
+            self.alike += [each.pieces(), rest]
+        self.again = self.computed_again()
+
+    def computed_again(self) -> set[Var]:
+        """What takes few cheap equations, and nothing where it is computed needs in memory, or it alone."""
+        _, in_memory = readers_of(self.jaxpr)
+        in_memory |= kept_apart(self.jaxpr)
+        first: dict[Any, int] = {}
+        for index, eqn in enumerate(self.eqns):
+            for v in eqn.invars:
+                first.setdefault(v, index)
+        lengths: dict[Any, int] = {}
+        for piece in (piece for pieces in self.alike for piece in pieces):
+            for index in piece:
+                eqn = self.eqns[index]
+                length = 1 + sum(lengths.get(v, 0) for v in eqn.invars)
+                if length <= _AGAIN and (eqn.primitive.name in CHEAP or eqn.primitive.name in VIEWS):
+                    fused = [v for v in eqn.outvars if v not in in_memory and first.get(v, piece.stop) < piece.stop]
+                    lengths.update(dict.fromkeys(fused, length))
+        return set(lengths)
+
+    def steps(self) -> list[Step]:
+        """The pieces as programs of their own, in order."""
+        bodies = [[self.body(piece, self.differing(pieces)) for piece in pieces] for pieces in self.alike]
+        read = {v for each in bodies for body in each for v in body.operands.values()} | set(self.jaxpr.outvars)
+        programs: dict[Any, Jaxpr] = {}
+        found = []
+        for each in bodies:
+            wanted = {
+                (index - body.piece.start, result)
+                for body in each
+                for index in body.piece
+                for result, v in enumerate(self.eqns[index].outvars)
+                if v in read
+            }
+            for body in each:
+                results = [self.eqns[body.piece[index]].outvars[result] for index, result in sorted(wanted)]
+                jaxpr = live_jaxpr(Jaxpr([], list(body.operands), results, body.eqns))
+                found.append(Step(programs.setdefault(structure(jaxpr), jaxpr), list(body.operands.values()), results))
+        return found
+
+    def differing(self, pieces: Sequence[range]) -> set[tuple[int, int]]:
+        """The operands, by the place of the equation in its piece, that are literals, and not the same in all."""
+        found = set()
+        for index, equations in enumerate(zip(*[[self.eqns[i] for i in piece] for piece in pieces])):
+            for operand, atoms in enumerate(zip(*[eqn.invars for eqn in equations])):
+                if type(atoms[0]) is Literal and len(set(map(operand_key, atoms))) > 1:
+                    found.add((index, operand))
+        return found
+
+    def body(self, piece: range, differing: set[tuple[int, int]]) -> _Body:
+        """The equations of a piece, after those that it computes again."""
+        body = _Body(piece, {}, [])
+        own: dict[Any, Atom] = {}  # what stands for variables of other pieces
+
+        def read(v: Atom) -> Atom:
+            if type(v) is Literal or self.producers.get(v, -1) in piece:
+                return v
+            if v not in own:
+                if v in self.again:
+                    eqn = self.eqns[self.producers[v]]
+                    operands, results = list(map(read, eqn.invars)), [Var(each.aval) for each in eqn.outvars]
+                    own.update(zip(eqn.outvars, results))
+                    body.eqns.append(eqn.replace(invars=operands, outvars=results))
+                else:
+                    own[v] = v
+                    body.operands[v] = v
+            return own[v]
+
+        for place, index in enumerate(piece):
+            eqn = self.eqns[index]
+            operands = list(map(read, eqn.invars))
+            for operand, atom in enumerate(operands):
+                if (place, operand) in differing:
+                    operands[operand] = Var(atom.aval)
+                    body.operands[operands[operand]] = atom
+            body.eqns.append(eqn.replace(invars=operands))
+        return body

@@ -1,0 +1,89 @@
+"""stepwise : [Step] -> a program that runs them. Lowers and compiles each of them that is like no earlier one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.backend import compiler
+from xpr.backend.sequence import Run, SequenceExecutable
+from xpr.backend.stablehlo import Module
+from xpr.core.jaxpr import Atom, Jaxpr, Literal, Var
+from xpr.transforms.lower import lower_jaxpr
+from xpr.transforms.pieces import Step, cut
+
+
+class Stepwise:
+    """A program that is cut into steps, lowered.
+
+    Attributes:
+      modules: of each jaxpr that steps share, what it is lowered to. An argument that no step needs after that jaxpr is
+        donated to it.
+    """
+
+    def __init__(
+        self, jaxpr: Jaxpr, steps: Sequence[Step], outvars: Sequence[Atom], donated: Sequence[int], device: Any
+    ):
+        self.jaxpr, self.steps, self.outvars, self.device = jaxpr, steps, outvars, device
+        self.donated = donated
+        self.inputs = [*jaxpr.constvars, *jaxpr.invars]
+        self.dead = self.dying()
+        donors: dict[Jaxpr, set[int]] = {}
+        for step, dead in zip(steps, self.dead):
+            own = {i for i, v in enumerate(step.operands) if v in dead}
+            donors[step.jaxpr] = donors.get(step.jaxpr, own) & own
+        self.modules = {each: lower_jaxpr(each, device.platform, sorted(own)) for each, own in donors.items()}
+
+    def whole(self) -> Module:
+        """The program as one, which is not what runs."""
+        return lower_jaxpr(self.jaxpr, self.device.platform, self.donated)
+
+    def dying(self) -> list[set[Atom]]:
+        """Of each step the values that nothing needs after it, but for arguments that are not donated."""
+        last: dict[Any, int] = {v: i for i, step in enumerate(self.steps) for v in (*step.operands, *step.results)}
+        for v in {*self.inputs} - {self.inputs[i] for i in self.donated} | {*self.outvars}:
+            last.pop(v, None)
+        dead: list[set[Atom]] = [set() for _ in self.steps]
+        for v, i in last.items():
+            if type(v) is Var:
+                dead[i].add(v)
+        return dead
+
+    def compile(self, name: str, options: dict[str, Any] | None) -> SequenceExecutable:
+        """Compiles the steps, as many at the same time as there are cores."""
+        from concurrent.futures import ThreadPoolExecutor  # 13 ms of imports that most programs never need
+
+        def compiled(jaxpr: Jaxpr) -> compiler.Executable:
+            module = self.modules[jaxpr]
+            return compiler.compile(
+                module.text(name), jaxpr.out_avals, self.device, name=name, options=options,
+                unrolled=module.has_hot_loops,
+            )  # fmt: skip
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            programs = dict(zip(self.modules, pool.map(compiled, self.modules)))
+        numbers = [v for step in self.steps for v in step.operands if type(v) is Literal]
+        made = [v for step in self.steps for v in step.results]
+        places: dict[Any, int] = {v: i for i, v in enumerate([*self.inputs, *numbers, *made])}
+
+        def at(variables: Iterable[Any]) -> list[int]:
+            return [places[v] for v in variables]
+
+        runs = [
+            Run(programs[step.jaxpr], at(step.operands), at(step.results), at(dead))
+            for step, dead in zip(self.steps, self.dead)
+        ]
+        buffers = [compiler.put(np.asarray(v.val, v.aval.dtype), v.aval, self.device) for v in numbers]
+        in_avals = [v.aval for v in self.inputs]
+        return SequenceExecutable(
+            runs, buffers, len(places), at(self.outvars), in_avals, self.jaxpr.out_avals, self.device, name
+        )
+
+
+def stepwise(jaxpr: Jaxpr, donated: Sequence[int], device: Any) -> Stepwise | None:
+    """The program in steps, where it is one that repeats itself."""
+    found = cut(jaxpr) if device.platform == "cpu" else None
+    return found and Stepwise(jaxpr, *found, donated, device)
