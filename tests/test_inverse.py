@@ -115,7 +115,53 @@ def masked_coupling(x):
 NAMES = """exp exp2 log expm1 log1p tanh atanh sinh asinh cosh sin asin cos acos tan atan sqrt square cbrt rsqrt
 logistic erf erf_inv cumsum cumprod neg"""
 
+FIRST = np.array([0, 2])
+
+
+def angles(a):
+    return jnp.sin(jnp.asarray(M2) @ a)
+
+
+def written_coupling(x):
+    for _ in range(2):
+        x = x.at[:2].set(x[:2] * jnp.exp(xpr.jit(angles)(x[2:])) + jnp.cos(x[2:]))
+        x = jnp.tanh(x.at[2:].multiply(jnp.exp(angles(x[:2]))))
+    return x
+
+
+def one_by_one(x, places):
+    for i in places:
+        x = x.at[i].set(x[i] * jnp.exp(x[:i].sum()) + x[0])
+    return x
+
+
+WRITTEN = {
+    "an entry that is written": lambda x: x.at[1].set(x[1] * x[0]),
+    "an entry from the end": lambda x: x.at[-1].multiply(jnp.exp(x[0])),
+    "slices that are written": lambda x: x.at[:2].set(x[:2] * jnp.exp(angles(x[2:])) + x[2:]),
+    "slices that are multiplied": lambda x: x.at[:2].multiply(jnp.exp(angles(x[2:]))),
+    "slices that are added to": lambda x: x.at[:2].add(angles(x[2:])),
+    "slices that are subtracted from": lambda x: x.at[:2].subtract(angles(x[2:])),
+    "strides that are multiplied": lambda x: x.at[::2].multiply(jnp.exp(x[1::2])),
+    "places that are written": lambda x: x.at[FIRST].set(x[FIRST] * jnp.exp(x[FIRST + 1])),
+    "places that are added to": lambda x: x.at[FIRST].add(jnp.exp(x[FIRST + 1])),
+    "places that are subtracted from": lambda x: x.at[FIRST].subtract(jnp.exp(x[FIRST + 1])),
+    "places that are multiplied": lambda x: x.at[FIRST].multiply(jnp.exp(x[FIRST + 1])),
+    "rows that are written": lambda x: (lambda m: m.at[:, 1].set(m[:, 1] * jnp.exp(m[:, 0])))(x.reshape(2, 2)),
+    "coupling layers that write": written_coupling,
+    "compiled coupling layers that write": xpr.jit(written_coupling),
+    "entries one by one": lambda x: one_by_one(x, (1, 2, 3)),
+    "entries one by one, from the end": lambda x: one_by_one(x, (3, 2, 1)),
+    "a padded factor": lambda x: jnp.sinh(x) * jnp.pad(jnp.exp(jnp.sinh(x)[2:]), (0, 2), constant_values=3.0),
+    "entries of what is computed of all": lambda x: x.at[:2].multiply(jnp.exp(jnp.tanh(x)[2:])),
+    "scans that write": lambda x: lax.scan(lambda c, r: (c.at[1].multiply(c[0] * r), None), x, jnp.arange(1.0, 4.0))[0],
+    "all that is written": lambda x: x.at[:].set(x * 2),
+    "places that are named twice": lambda x: x.at[np.array([0, 0, 3])].add(jnp.arange(3.0)),
+    "factors for a place that is named twice": lambda x: x.at[np.array([0, 0, 3])].multiply(jnp.asarray(X[:3])),
+}
+
 FUNCTIONS = {
+    **WRITTEN,
     **{name: getattr(lax, name) for name in NAMES.split()},
     **LINEAR,
     "acosh": lambda x: lax.acosh(1 + x),
@@ -290,6 +336,25 @@ def refused(fun, y=X, **options):
 
 
 class TestRefusals:
+    @pytest.mark.parametrize(
+        "fun, why",
+        [
+            (lambda x: x.at[1].set(3.0), "What it writes, or what it writes over, does not follow from what is known."),
+            (lambda x: x.at[0].set(x[1]), "What it writes, or what it writes over, does not follow"),
+            (lambda x: x.at[:2].add(x[:2] ** 3), "What it writes, or what it writes over, does not follow"),
+            (lambda x: x.at[np.array([0, 0])].add(x[2:]), "It writes an entry twice, or one that is not there."),
+            (lambda x: x.at[np.array([0, 9])].add(x[2:], mode="drop"), "It writes an entry twice, or one that is not"),
+            (lambda x: x.at[(x[0] > 0).astype(int)].set(x[2]), "The places that it writes depend on what is not known"),
+            (
+                lambda x: lax.fori_loop(1, 4, lambda i, x: x.at[i].set(x[i] * x[0]), x),
+                "The places that it writes are traced, and have to be known.",
+            ),
+        ],
+    )
+    def test_entries_that_are_written(self, fun, why):
+        message = refused(fun)
+        assert why in message and "at test_inverse.py" in message and "select_n" not in message
+
     def test_no_inverse(self):
         message = refused(lambda x: jnp.exp(jnp.sort(x)))
         assert "inverse: <lambda> at test_inverse.py" in message

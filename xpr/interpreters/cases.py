@@ -8,6 +8,9 @@ arrays in it are whole, and only those entries mean something. What all worlds o
 
 x is y where the mask is true; of where(mask, x, 0) both worlds know their entries, hence it is known, and s and t; and
 so is x where the mask is false. Every operation may be crossed if the predicate is a scalar, otherwise entrywise ones.
+
+Where the mask itself is known, so are the places of each world's entries: those of a value that one world knows can be
+read by themselves, as by x[:2], also where the others are not known.
 """
 
 from __future__ import annotations
@@ -25,11 +28,12 @@ from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import JaxprEqn, Literal
 from xpr.core.primitive import Primitive, key_of
-from xpr.interpreters.solutions import INVERSES, Solution
+from xpr.interpreters.solutions import INVERSES, READS, Solution
+from xpr.numpy.index_functions import take
 from xpr.primitives import elementwise, special
 from xpr.primitives.elementwise import eq, not_p
 from xpr.primitives.placing import select, select_n, select_n_p
-from xpr.primitives.shapes import broadcast_in_dim_p, full, reduce_sum, reshape_p
+from xpr.primitives.shapes import broadcast_in_dim_p, full, reduce_sum, reshape, reshape_p
 
 ENTRYWISE = frozenset({p for m in (elementwise, special) for p in vars(m).values() if isinstance(p, Primitive)})
 ENTRYWISE |= {name_p, stop_gradient_p}
@@ -68,6 +72,8 @@ class Worlds:
         self.shape = aval_of(predicate).shape
         self.worlds = [World(self, case) for case in range(cases)]
         self.known_to_all: list[Any] = []
+        is_seen = self.shape and not isinstance(predicate, Tracer)
+        self.cases = np.asarray(predicate) if is_seen else None  # which case each entry is of
 
     def notice(self, places: Any) -> None:
         for world in self.worlds:
@@ -86,7 +92,8 @@ class Worlds:
         self.known_to_all.clear()
         for var, value in found.items():
             self.solver.learn(var, value)
-        return bool(found)
+        parts = [world.hand_over(var) for world in self.worlds for var in world.asked_for()]
+        return bool(found) or any(parts)
 
     def case_of(self, world: World, negated: bool) -> int:
         """Which operand a select_n of the predicate, or of its negation, picks in a world."""
@@ -114,6 +121,7 @@ class World:
         self.done: set[int] = set()
         self.origin: dict[Any, int] = {}  # by variable, the equation it was found from
         self.slopes: dict[int, Callable[[], Any]] = {}  # of equations run backwards, until they are paid for
+        self.asked: list[Any] = []  # of the variables known here, those of which entries are read
 
     def is_known(self, atom: Any) -> bool:
         return type(atom) is Literal or atom in self.values or atom in self.solver.values
@@ -134,6 +142,8 @@ class World:
             return
         eqn = self.solver.eqns[place]
         context.source = eqn.source
+        if eqn.primitive in READS and eqn.invars[0] in self.values:
+            self.asked.append(eqn.invars[0])
         if eqn.primitive is select_n_p and self.is_known(eqn.invars[0]):
             which = self.solver.predicate_of(eqn.invars[0])
             if self.solver.worlds.get(which.key) is self.all:
@@ -165,6 +175,21 @@ class World:
         shapes = {v.aval.shape for v in (*eqn.invars, *eqn.outvars)}
         return eqn.primitive in ENTRYWISE and shapes <= {self.all.shape, ()}
 
+    def asked_for(self) -> list[Any]:
+        """The variables known here of which entries are read elsewhere, since this was asked last."""
+        asked, self.asked = self.asked, []
+        is_seen = self.all.cases is not None
+        return [v for v in dict.fromkeys(asked) if is_seen and v.aval.shape == self.all.shape]
+
+    def hand_over(self, var: Any) -> bool:
+        """Tells the solver the entries of a variable that are of this world; gives whether it did not know them."""
+        places, known = np.flatnonzero(self.all.cases == self.case), self.solver.parts.get(var)
+        if var in self.solver.values or (known is not None and known.has(places)):
+            return False
+        self.pay(var)
+        self.solver.learn_part(var, places, take(reshape(self.values[var], (var.aval.size,)), places))
+        return True
+
     def run_backwards(self, place: int, eqn: JaxprEqn) -> None:
         solver = self.solver
         results = [self.read(v) for v in eqn.outvars]
@@ -189,7 +214,9 @@ class World:
                 continue
             slope = self.slopes.pop(place, None)
             if slope is not None:
-                self.solver.gain(self.here(slope()))
+                self.solver.gain(self.here(self.solver.due(place, slope())))
+            if self.all.cases is not None:
+                self.solver.settle(place, self.all.cases == self.case)
             eqn = self.solver.eqns[place]
             further = [v for v in (*eqn.invars, *eqn.outvars) if type(v) is not Literal and v not in seen]
             seen.update(further)

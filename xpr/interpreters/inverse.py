@@ -20,6 +20,7 @@ from xpr.errors import NotInvertible
 from xpr.interpreters import inverse_linear as inverse_linear  # rules
 from xpr.interpreters import inverse_loops as inverse_loops  # rules
 from xpr.interpreters import inverse_rules as inverse_rules  # rules
+from xpr.interpreters import inverse_writes as inverse_writes  # rules
 from xpr.interpreters.solutions import Unknown
 from xpr.interpreters.solving import solve
 from xpr.primitives.elementwise import neg
@@ -39,10 +40,10 @@ def inverse(
 
     The program of `fun` is walked backwards. It may hold sums, products, quotients and powers of which one operand is
     known, products with a square matrix that is known, solves, elementary functions, sums along an axis, whatever moves
-    entries (shapes, slices, concatenation, indexing in known places), choices and conditionals whose predicate is
-    known, calls, scans, and loops whose number of steps is known. A variable may be used in several places, as in
-    coupling layers, if one of them determines it; entries that are found can be read. Even powers
-    and periodic functions give the principal value.
+    entries (shapes, slices, concatenation, indexing in known places and writing there), choices and conditionals whose
+    predicate is known, calls, scans, and loops whose number of steps is known. A variable may be used in several
+    places, as in coupling layers, if one of them determines it; entries that are found can be read. Even powers and
+    periodic functions give the principal value.
 
     Args:
       fun: takes and gives pytrees of arrays.

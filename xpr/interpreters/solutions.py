@@ -7,13 +7,13 @@ text that says why it can't.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.jaxpr import Jaxpr
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var
 from xpr.numpy.index_functions import take
 from xpr.primitives.placing import concatenate
 from xpr.primitives.shapes import reshape
@@ -90,6 +90,14 @@ class Parts:
         return reshape(joined if is_in_order else take(joined, order), places.shape)
 
 
+class Equations(NamedTuple):
+    """What an equation is the same as: others, with the values of some of their variables."""
+
+    eqns: list[JaxprEqn]
+    values: dict[Var, Any]
+
+
 INVERSES: dict[Any, Callable[..., Solution | Part | str]] = {}
 CALLS: dict[Any, Callable[[dict[str, Any]], Jaxpr]] = {}  # primitives that call a jaxpr on their operands
 READS: dict[Any, Callable[..., np.ndarray | str]] = {}  # (operands, **params) -> the places of `Part`, or why not
+WRITES: dict[Any, Callable[[JaxprEqn, Sequence[Any]], Equations | str]] = {}  # (eqn, operands); a text says why not

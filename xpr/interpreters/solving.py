@@ -28,10 +28,13 @@ from xpr.core.printer import format_eqn
 from xpr.core.source import summarize, text_of
 from xpr.errors import NotInvertible
 from xpr.interpreters.cases import Predicate, Worlds, predicate_of
-from xpr.interpreters.solutions import CALLS, INVERSES, READS, Part, Parts, Solution, Unknown, is_unknown
+from xpr.interpreters.solutions import CALLS, INVERSES, READS, WRITES, Part, Parts, Solution, Unknown, is_unknown
 from xpr.primitives.elementwise import add, copy_p
-from xpr.primitives.placing import select_n_p
-from xpr.primitives.shapes import reduce_sum
+from xpr.primitives.placing import select, select_n_p
+from xpr.primitives.shapes import reduce_sum, zeros_like_aval
+
+NOT_PICKED = "Of what it chooses from, not all that is needed follows from the entries that it picks."
+OVERWRITTEN = "What it writes, or what it writes over, does not follow from what is known."
 
 
 class Solver:
@@ -51,6 +54,8 @@ class Solver:
         self.calls: list[int] = []  # that were not opened
         self.made_by: dict[Any, JaxprEqn] = {}
         self.worlds: dict[Any, Worlds] = {}  # by predicate, what is known where it picks each case
+        self.settled: dict[int, np.ndarray] = {}  # by equation, the entries whose slopes were added in such a case
+        self.part_of: dict[int, int] = {}  # by equation, the one of the program that it was put in the place of
 
     def add(self, eqns: Sequence[JaxprEqn]) -> None:
         for eqn in eqns:
@@ -103,6 +108,9 @@ class Solver:
         if eqn.primitive in CALLS:
             self.calls.append(place)
             return
+        if eqn.primitive in WRITES and place not in self.part_of:
+            self.open_a_write(place, eqn, operands)
+            return
         results = [self.read(v) for v in eqn.outvars]
         if eqn.primitive is select_n_p and not is_unknown(operands[0]):
             self.look_at_cases(place, eqn)
@@ -123,7 +131,7 @@ class Solver:
 
     def look_at_cases(self, place: int, eqn: JaxprEqn) -> None:
         """Leaves a choice whose predicate is known to the worlds of that predicate."""
-        self.reasons[place] = "Of what it chooses from, not all that is needed follows from the entries that it picks."
+        self.reasons[place] = OVERWRITTEN if place in self.part_of else NOT_PICKED
         which = self.predicate_of(eqn.invars[0])
         if which.key not in self.worlds:
             self.worlds[which.key] = Worlds(self, self.read(eqn.invars[0]), which.negated, len(eqn.invars) - 1)
@@ -147,7 +155,18 @@ class Solver:
         for i, x in found.results.items():
             self.learn(eqn.outvars[i], x)
         if self.wants_log_det and found.log_slope is not None:
-            self.gain(found.log_slope())
+            self.gain(self.due(place, found.log_slope()))
+
+    def due(self, place: int, slope: Any) -> Any:
+        """The slope of an equation, zero at the entries of which it was added before."""
+        if place not in self.settled:
+            return slope
+        return select(self.settled[place], zeros_like_aval(aval_of(slope)), slope)
+
+    def settle(self, place: int, entries: np.ndarray) -> None:
+        """Takes note of the entries of an equation whose slopes have been added, or are not to be."""
+        if self.eqns[place].outvars[0].aval.shape == entries.shape:
+            self.settled[place] = self.settled.get(place, False) | entries
 
     def gain(self, slope: Any) -> None:
         """Adds the sum of an array to the log-determinant."""
@@ -173,6 +192,17 @@ class Solver:
         if not isinstance(places, str) and parts.has(places):
             self.done[place] = True
             self.learn(eqn.outvars[0], parts.at(places))
+
+    def open_a_write(self, place: int, eqn: JaxprEqn, operands: Sequence[Any]) -> None:
+        """Puts choices in the place of an equation that writes where it is known, see inverse_writes.py."""
+        found = WRITES[eqn.primitive](eqn, operands)
+        if isinstance(found, str):
+            self.reasons[place] = found
+            return
+        self.done[place] = True
+        self.values.update(found.values)
+        self.part_of.update((len(self.eqns) + i, place) for i in range(len(found.eqns)))
+        self.add(found.eqns)
 
     def open_a_call(self) -> bool:
         """Puts the equations of a call in its place; gives whether there was one to open."""
@@ -205,6 +235,7 @@ class Solver:
         for place in reversed(range(len(self.eqns))):
             eqn = self.eqns[place]
             if not self.done[place] and place in self.reasons and self.leads_to(wanted, eqn):
+                eqn = self.eqns[self.part_of.get(place, place)]
                 held = any(True for _ in subjaxprs(eqn))
                 lines = [
                     f"  {format_eqn(eqn.replace(params={}) if held else eqn)}",
