@@ -311,6 +311,63 @@ def test_functions_are_holes_unless_they_are_given():
     assert float(xpr.jvp(core.jaxpr_as_fun(whole), (2.0,), (1.0,))[1][0]) == 5.0
 
 
+@pytest.mark.parametrize("row", ROWS, ids=[str(row.primitive) for row in ROWS])
+def test_with_its_functions_a_program_is_the_same_again(row):
+    for closed in jaxprs_of(row):
+        functions = xpr.jaxpr.functions(closed)
+        assert equal(parse(str(closed), closed.consts, functions), closed)
+        assert equal(xpr.jaxpr.loads(xpr.jaxpr.dumps(closed), functions), closed)
+
+
+def times(factor):
+    @xpr.custom_jvp
+    def sine(x):
+        return jnp.sin(x)
+
+    sine.defjvp(lambda primals, tangents: (sine(*primals), factor * tangents[0]))
+    return sine
+
+
+FIVE, SEVEN = times(5.0), times(7.0)
+
+
+class TestFunctionsOfOneName:
+    closed = xpr.make_jaxpr(lambda x: xpr.jit(FIVE)(x) + SEVEN(x) + xpr.jit(FIVE)(2 * x))(1.0)
+
+    def test_are_listed_in_the_order_of_the_text(self):
+        first, second, third = xpr.jaxpr.functions(self.closed)["jvp"]
+        assert first is not second
+        functions = {"jvp": [first, second, third]}
+        for again in (
+            parse(str(self.closed), functions=functions),
+            xpr.jaxpr.loads(xpr.jaxpr.dumps(self.closed), functions=functions),
+        ):
+            assert equal(again, self.closed)
+            assert xpr.jvp(core.jaxpr_as_fun(again), (1.0,), (1.0,))[1] == [5.0 + 7.0 + 10.0]
+
+    def test_are_as_many_as_there_are_places(self):
+        for rules in ([], [abs] * 2, [abs] * 4):
+            with pytest.raises(
+                TypeError, match=rf"parse: functions\['jvp'\] is a list of {len(rules)}, and there are 3 places of that"
+            ):
+                parse(str(self.closed), functions={"jvp": rules})
+
+    def test_are_told_apart_by_files_that_have_been_read(self):
+        functions = xpr.jaxpr.functions(self.closed)
+        text = xpr.jaxpr.dumps(self.closed)
+        assert xpr.jaxpr.dumps(xpr.jaxpr.loads(text)) == text
+        assert equal(xpr.jaxpr.loads(xpr.jaxpr.dumps(xpr.jaxpr.loads(text)), functions), self.closed)
+        with pytest.raises(
+            TypeError, match=r"loads: functions\['jvp'\] is a list of 3, and there are 1 different ones"
+        ):
+            xpr.jaxpr.loads(xpr.jaxpr.dumps(parse(str(self.closed))), functions)
+
+    def test_stay_holes_where_none_is_given(self):
+        again = parse(str(self.closed))
+        assert xpr.jaxpr.functions(again) == {} and equal(again, with_holes(self.closed))
+        assert equal(parse(str(self.closed), functions={"other": abs}), again)
+
+
 # -- Constants
 
 

@@ -271,6 +271,20 @@ VERSION_1_0 = (
 )
 
 
+VERSION_1_1 = (
+    '{"format":"xpr.jaxpr","version":[1,1],"types":["f32[]"],"sources":[],"jaxprs":[{"constvars":[],"invars":[0],"eqns":[],'
+    '"outvars":[0]},{"constvars":[],"invars":[0],"eqns":[["custom_vmap_call",[0],[0],{"call_jaxpr":{"jaxpr":0},'
+    '"name":"f","rule":{"hole":["function","rule"]}}],["custom_vmap_call",[1],[0],{"call_jaxpr":{"jaxpr":0},"name":"f",'
+    '"rule":{"hole":["function","rule",1]}}]],"outvars":[2]}],"main":1,"constants":[]}'
+)
+
+
+def test_files_tell_functions_of_one_name_apart():
+    closed = loads(VERSION_1_1, functions={"rule": [abs, max]})
+    assert [eqn.params["rule"] for eqn in closed.eqns] == [abs, max]
+    assert [eqn.params["rule"] for eqn in loads(VERSION_1_1, functions={"rule": abs}).eqns] == [abs, abs]
+
+
 def test_files_of_earlier_versions_are_read():
     closed = loads(VERSION_1_0)
     assert (
@@ -286,7 +300,7 @@ def test_files_of_earlier_versions_are_read():
     assert summarize(closed.eqns[0].source) == "train.py:41 (loss)"
 
 
-@pytest.mark.parametrize("version, age", [([1, 1], "newer"), ([2, 0], "newer"), ([0, 9], "older")])
+@pytest.mark.parametrize("version, age", [([1, 2], "newer"), ([2, 0], "newer"), ([0, 9], "older")])
 def test_files_of_other_versions_say_so(version, age):
     text = VERSION_1_0.replace("[1,0]", str(version))
     with pytest.raises(

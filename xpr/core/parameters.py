@@ -88,13 +88,13 @@ class Hole:
     """What stands where a program held something that text can't hold: a function, or the value of a constant.
 
     Calling it, reading its attributes and making an array of it raise `HoleError`. Two holes are equal that are written
-    alike.
+    alike; `place` is where a saved program says that its object stood first, among others of that name.
     """
 
-    __slots__ = ("kind", "name")
+    __slots__ = ("kind", "name", "place")
 
-    def __init__(self, kind: str, name: str):
-        self.kind, self.name = kind, name
+    def __init__(self, kind: str, name: str, place: int = 0):
+        self.kind, self.name, self.place = kind, name, place
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name if _INTERNAL_NAME.fullmatch(self.name) else repr(self.name)}>"

@@ -11,6 +11,7 @@ from xpr.inspect.show import show as show
 from xpr.inspect.svg import to_svg as to_svg
 from xpr.jaxpr.costs import Cost as Cost
 from xpr.jaxpr.costs import cost as cost
+from xpr.jaxpr.functions import functions as functions
 from xpr.jaxpr.loading import loads as loads
 from xpr.jaxpr.parser import parse as parse
 from xpr.jaxpr.saving import dumps as dumps

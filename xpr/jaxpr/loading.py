@@ -19,7 +19,8 @@ from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
 from xpr.dtypes import float0, is_narrowed
 from xpr.errors import JaxprSyntaxError
-from xpr.jaxpr.messages import check_functions, did_you_mean
+from xpr.jaxpr.functions import Filling
+from xpr.jaxpr.messages import did_you_mean
 from xpr.jaxpr.saving import FORMAT, VERSION
 
 
@@ -27,17 +28,18 @@ def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> Clos
     """Reads what `dumps` wrote, by this version of xpr or an earlier one.
 
     Nothing in the file is executed: values are numbers, texts, and classes and primitives that this process knows by
-    name. Python functions are holes, unless `functions` gives them by name.
+    name. Python functions are holes, unless `functions` gives them by name, as it does to `parse`.
 
     Raises:
       JaxprSyntaxError: the text is no saved jaxpr, or one of a newer format, or it names what is not known here.
+      TypeError: `functions` has a list for a name, and not as many different ones are saved.
 
     >>> import xpr
     >>> closed = xpr.make_jaxpr(lambda x: 2.0 * x)(1.0)
     >>> xpr.jaxpr.equal(xpr.jaxpr.loads(xpr.jaxpr.dumps(closed)), closed)
     True
     """
-    check_functions("loads", functions)
+    filling = Filling("loads", functions)
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -46,12 +48,14 @@ def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> Clos
         raise JaxprSyntaxError(f'This is no saved jaxpr: it has no "format": "{FORMAT}".')
     _check_version(whole.get("version"))
     try:
-        return _Loader(whole, functions or {}).closed(whole["main"], whole["constants"])
+        closed = _Loader(whole, filling).closed(whole["main"], whole["constants"])
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, JaxprSyntaxError):
             raise
         why = f"{type(error).__name__}: {str(error).rstrip('.')}"
         raise JaxprSyntaxError(f"This saved jaxpr is damaged: {why}.") from error
+    filling.finish(only_firsts=True)
+    return closed
 
 
 def _check_version(version: Any) -> None:
@@ -67,8 +71,8 @@ def _check_version(version: Any) -> None:
 
 
 class _Loader:
-    def __init__(self, whole: dict[str, Any], functions: Mapping[str, Any]):
-        self.functions = functions
+    def __init__(self, whole: dict[str, Any], filling: Filling):
+        self.filling = filling
         self.types = [_type(text) for text in whole["types"]]
         self.sources: list[Source] = [(SavedLine(str(f), int(n), str(name)), 0) for f, n, name in whole["sources"]]
         self.jaxprs: list[Jaxpr] = []
@@ -135,8 +139,8 @@ class _Loader:
         array: np.ndarray = np.frombuffer(base64.b64decode(saved["data"], validate=True), aval.dtype)
         return (array if sys.byteorder == "little" else array.byteswap()).reshape(aval.shape)
 
-    def hole(self, kind: str, name: str) -> Any:
-        return self.functions[name] if name in self.functions else Hole(str(kind), str(name))
+    def hole(self, kind: str, name: str, place: int = 0) -> Any:
+        return self.filling.at(Hole(str(kind), str(name), place), place)
 
 
 _BINDERS: dict[Any, type[Var]] = {None: Var, "_": DropVar, "m_": FillerVar}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from xpr.core.avals import describe
 from xpr.errors import JaxprSyntaxError
 
 # What the terminals of grammar.lark stand for, in words, in the order in which they are named.
@@ -76,12 +74,6 @@ def syntax_error(text: str, position: int, message: str) -> JaxprSyntaxError:
     )
     error.line, error.column = number, column
     return error
-
-
-def check_functions(verb: str, functions: Any) -> None:
-    """Raises TypeError where what is to fill holes is no dict."""
-    if functions is not None and not isinstance(functions, Mapping):
-        raise TypeError(f"{verb}: functions is a dict of functions by name, and is {describe(functions)}.")
 
 
 def _hint(text: str) -> str:

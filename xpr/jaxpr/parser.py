@@ -20,7 +20,8 @@ from xpr.core.literals import DTYPES, expected_dtype, kind_of_text, literal, num
 from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure
 from xpr.core.primitive import Primitive, registered
 from xpr.errors import AxisNameError, HoleError, UnsupportedRule
-from xpr.jaxpr.messages import Fault, check_functions, did_you_mean, expected, found, syntax_error
+from xpr.jaxpr.functions import Filling
+from xpr.jaxpr.messages import Fault, did_you_mean, expected, found, syntax_error
 
 _CONSTANTS = {"None": None, "True": True, "False": False, "nan": float("nan"), "inf": float("inf")}
 _BINDERS = re.compile(r"(?:[A-Za-z_]\w*:[a-z]\w*\[(?:[0-9]{1,18},)*(?:[0-9]{1,18})?\]\s+|\*\s+)*")
@@ -38,14 +39,16 @@ def parse(text: str, constants: Sequence[Any] | None = None, functions: Mapping[
       text: as `str(jaxpr)` or `jaxpr.pformat()` gives it.
       constants: the values of the constants, in the order of the text. Without them the program can be printed,
         compared and transformed, but not run.
-      functions: Python objects that the text shows as `<function name>`, by name. Those not given are holes, which
-        raise `HoleError` when they are used.
+      functions: Python objects that the text shows as `<function name>`, by name; where different ones have one name, a
+        list of one for each place in the text. `xpr.jaxpr.functions` gives those of a program. Those not given are
+        holes, which raise `HoleError` when they are used.
     Returns:
       The program, with its constants.
     Raises:
       JaxprSyntaxError: the text is not a jaxpr, or an equation is ill-typed; the message points to the place and says
         what was expected.
-      TypeError: a constant has another type than the text says, or their number differs; `text` is no string.
+      TypeError: a constant has another type than the text says, or their number differs, or that of functions of one
+        name; `text` is no string.
 
     >>> import xpr
     >>> closed = xpr.jaxpr.parse("{ lambda ; a:f32[]. let b:f32[] = mul a 2.0 in (b,) }")
@@ -56,10 +59,10 @@ def parse(text: str, constants: Sequence[Any] | None = None, functions: Mapping[
         raise TypeError(f"parse reads the text of a jaxpr, and got {describe(text)}.")
     if constants is not None and not isinstance(constants, Iterable):
         raise TypeError(f"parse: constants is a list of values, and is {describe(constants)}.")
-    check_functions("parse", functions)
+    filling = Filling("parse", functions)
     with _lock:
         reader = _reader()
-        reader.begin(functions or {})
+        reader.begin(filling)
         try:
             jaxpr = cast(Jaxpr, _parser().parse(text, start="program"))
         except (Fault, UnexpectedInput) as error:
@@ -67,6 +70,7 @@ def parse(text: str, constants: Sequence[Any] | None = None, functions: Mapping[
             raise syntax_error(text, fault.position, fault.message) from None
         finally:
             nested = reader.end()
+    filling.finish()
     return _with_constants(jaxpr, nested, constants)
 
 
@@ -145,8 +149,8 @@ def _type(text: str) -> ShapedArray | None:
 class _Reader(Transformer):
     """Reads from the bottom up: a jaxpr's head opens a scope, its equations are read in it, its end closes it."""
 
-    def begin(self, functions: Mapping[str, Any]) -> None:
-        self.functions = functions
+    def begin(self, filling: Filling) -> None:
+        self.filling = filling
         self.scope: dict[str, Var] = {}
         self.outer: list[dict[str, Var]] = []
         self.nested: dict[int, ClosedJaxpr] = {}  # by position
@@ -154,7 +158,7 @@ class _Reader(Transformer):
     def end(self) -> list[ClosedJaxpr]:
         """The jaxprs with constants inside the one that was read, in their order; what was read is forgotten."""
         nested = self.nested
-        self.begin({})
+        self.begin(Filling("parse", None))
         return [nested[position] for position in sorted(nested)]
 
     # -- Jaxprs
@@ -371,7 +375,7 @@ class _Reader(Transformer):
         name = _unquoted(name, _start(token)) if name[0] in "'\"" else name
         if kind == "primitive":
             return self.known_primitive(name, _start(token))
-        return self.functions[name] if name in self.functions else Hole(kind, name)
+        return self.filling.next(Hole(kind, name))
 
     # -- What is not known
 

@@ -1,6 +1,6 @@
 """dumps : closed jaxpr -> JSON. The format, which loading.py reads:
 
-    {"format": "xpr.jaxpr", "version": [1, 0], "types": [...], "sources": [...], "jaxprs": [...],
+    {"format": "xpr.jaxpr", "version": [1, 1], "types": [...], "sources": [...], "jaxprs": [...],
      "main": 0, "constants": [...]}
 
 `types` are texts such as "f32[2,3]", with "~" before a weak one; elsewhere a type is a place in this list. `sources`
@@ -16,7 +16,9 @@ are [file, line, function]. `jaxprs` are the programs, each after those that it 
               {"list": [...]}  {"float": number}  {"complex": number}  {"dtype": "float32"}  {"type": type}
               {"enum": class, "name": member}  {"structure": class, "fields": {...}}  {"primitive": name}
               {"jaxpr": place}  {"closed": place, "constants": [...]}
-              {"scalar": number, "dtype": name}  {"array": array}  {"hole": [kind, name]}
+              {"scalar": number, "dtype": name}  {"array": array}
+              {"hole": [kind, name]}, with its first place in the text behind these, from 1 on, where other objects of
+              that name stand before it
     array     {"type": type, "data": base64 of the entries, row by row, little-endian}
     constant  an array; {"hole": type} where its value is not known
 """
@@ -51,9 +53,10 @@ from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, parts_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import saved
 from xpr.dtypes import short_name
+from xpr.jaxpr.functions import places
 
 FORMAT = "xpr.jaxpr"
-VERSION = (1, 0)  # a reader of 1.n reads every 1.m with m <= n
+VERSION = (1, 1)  # a reader of 1.n reads every 1.m with m <= n
 
 _NAME_OF = {dtype: name for name, dtype in DTYPE_NAMES.items()}
 
@@ -73,7 +76,7 @@ def dumps(jaxpr: ClosedJaxpr | Jaxpr) -> str:
     { lambda ; a:f32[]. let b:f32[] = mul 2.0 a in (b,) }
     """
     inner = given_jaxpr("dumps", jaxpr)
-    saver = _Saver()
+    saver = _Saver(places(inner))
     main = saver.place_of(inner)
     consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else [ConstantHole(v.aval) for v in inner.constvars]
     constants = [saver.constant(x) for x in consts]
@@ -90,7 +93,8 @@ def dumps(jaxpr: ClosedJaxpr | Jaxpr) -> str:
 
 
 class _Saver:
-    def __init__(self) -> None:
+    def __init__(self, holes: dict[int, int]) -> None:
+        self.holes = holes
         self.types: dict[str, int] = {}
         self.sources: dict[tuple[str, int, str], int] = {}
         self.jaxprs: list[Any] = []
@@ -184,7 +188,8 @@ class _Saver:
         if isinstance(value, np.ndarray) and value.dtype in KINDS:
             return {"array": self.constant(value)}
         hole = hole_of(value)
-        return {"hole": [hole.kind, hole.name]}
+        place = self.holes.get(id(value), hole.place)
+        return {"hole": [hole.kind, hole.name, place] if place else [hole.kind, hole.name]}
 
     def constant(self, value: Any) -> dict[str, Any]:
         aval = aval_of(value)
