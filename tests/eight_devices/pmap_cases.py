@@ -194,17 +194,6 @@ def test_more_rows_than_devices():
     assert xpr.make_jaxpr(xpr.pmap(normalized, axis_name="i"))(np.ones((9, 2))).out_avals[0].shape == (9, 2)
 
 
-def test_callbacks_are_refused():
-    def noisy(x):
-        xpr.debug.print("{}", x)
-        return x
-
-    with pytest.raises(NotImplementedError, match="can't call Python functions") as error:
-        xpr.pmap(xpr.jit(noisy))(EIGHT)
-    assert "  debug_callback at pmap_cases.py:" in str(error.value)
-    assert str(error.value).endswith('(noisy): xpr.debug.print("{}", x)')
-
-
 def test_checks_and_dead_results():
     def halves(x, y):
         checkify.check(x.sum() < 3, "{} is too large", x[0])

@@ -74,6 +74,11 @@ def arrays():
     for shard in x.addressable_shards:
         np.testing.assert_array_equal(shard.data, whole[shard.index])
     doubled = x * 2
+    with raises(NotImplementedError, "devices of several processes can't call Python", "debug_callback at cases.py:"):
+        xpr.jit(lambda x: (xpr.debug.print("{}", x), x)[1])(x)
+    seen, own = [], NamedSharding(Mesh(xpr.local_devices(), "x"), P("x"))
+    xpr.jit(lambda x: (xpr.debug.callback(lambda y: seen.append(float(y)), x.sum()), x)[1])(xpr.device_put(whole, own))
+    assert seen == [120.0]
     assert repr(doubled) == str(doubled) and repr(doubled).startswith("Array(shape=(8, 2), dtype=float32, sharding=")
     for read in [np.asarray, float, lambda x: x.tolist(), lambda x: xpr.device_put(x, xpr.local_devices()[0])]:
         with raises(

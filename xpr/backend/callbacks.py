@@ -24,6 +24,7 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.config import same_settings, settings_of_thread
+from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import at_the_bottom
 
 TARGET = "xla_ffi_python_cpu_callback"  # what jaxlib calls its door from XLA:CPU to Python
@@ -34,27 +35,32 @@ HostFunction = Callable[..., Sequence[np.ndarray]]  # takes and gives NumPy arra
 class Callback:
     """A host function as XLA:CPU calls it: read-only views in, a tuple of arrays out, tokens standing as None."""
 
-    __slots__ = ("function", "ordered", "settings")
+    __slots__ = ("avals", "function", "ordered", "settings")
 
-    def __init__(self, function: HostFunction, ordered: bool):
-        self.function, self.ordered = function, ordered
+    def __init__(self, function: HostFunction, ordered: bool, avals: Sequence[ShapedArray]):
+        self.function, self.ordered, self.avals = function, ordered, tuple(avals)
         self.settings = settings_of_thread()  # the thread that XLA takes has none of its own
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        copies = [np.array(x) for x in (values[1:] if self.ordered else values)]  # XLA takes its memory back
         try:
-            _depth.value += 1
-            with at_the_bottom(), same_settings(self.settings):
-                results = tuple([np.ascontiguousarray(x).reshape(np.shape(x)) for x in self.function(*copies)])
+            results = self.results(values[1:] if self.ordered else values, _depth.value)
         except BaseException as error:  # an interrupt, too, belongs to the caller
             raise RuntimeError(_keep(error)) from None
-        finally:
-            _depth.value -= 1
         return (None, *results) if self.ordered else results
+
+    def results(self, values: Sequence[Any], depth: int) -> tuple[Any, ...]:
+        """What the function gives, called by a program that was itself called at this depth."""
+        copies = [np.array(x) for x in values]  # XLA takes its memory back
+        before, _depth.value = _depth.value, depth + 1
+        try:
+            with at_the_bottom(), same_settings(self.settings):
+                return tuple([np.ascontiguousarray(x).reshape(np.shape(x)) for x in self.function(*copies)])
+        finally:
+            _depth.value = before
 
 
 class _Depth(threading.local):
-    """How many callbacks this thread is in the middle of."""
+    """What `callback_depth` gives."""
 
     value = 0
 
@@ -62,14 +68,15 @@ class _Depth(threading.local):
 _depth = _Depth()
 
 
-def client_for_callbacks() -> Any:
-    """The client that runs programs with callbacks in this thread, see NOTE [programs with callbacks]."""
-    return _client_of_depth(_depth.value)
+def callback_depth() -> int:
+    """How many callbacks this thread is in the middle of."""
+    return _depth.value
 
 
 @functools.cache
-def _client_of_depth(depth: int) -> Any:
-    return runtime.xc.make_cpu_client(asynchronous=False)
+def client_of_depth(depth: int, num_devices: int) -> Any:
+    """The client that runs programs with callbacks, see NOTE [programs with callbacks]."""
+    return runtime.xc.make_cpu_client(asynchronous=False, num_devices=num_devices)
 
 
 # -- Exceptions
@@ -113,6 +120,6 @@ def _mlir() -> tuple[Any, Any]:
     context = ir.Context()
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
-    for name in ("stablehlo", "chlo"):
+    for name in ("stablehlo", "chlo", "sdy"):
         importlib.import_module(f"jaxlib.mlir.dialects.{name}").register_dialect(context)
     return ir, context

@@ -29,7 +29,8 @@ from xpr.backend.buffers import (
     to_device,
     to_dlpack,
 )
-from xpr.backend.callbacks import Callback, client_for_callbacks, kept_exception, parse
+from xpr.backend.callbacks import Callback, callback_depth, client_of_depth, kept_exception, parse
+from xpr.backend.calling import PATIENT, CallingPartitionedExecutable, Copies
 from xpr.backend.sharding import Mesh, NamedSharding, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
 from xpr.config import settings
@@ -155,7 +156,7 @@ class CallingExecutable(Executable):
 
 
 def _device_for_callbacks() -> Device:
-    return client_for_callbacks().local_devices()[0]
+    return client_of_depth(callback_depth(), 1).local_devices()[0]
 
 
 def compile(
@@ -210,6 +211,7 @@ def compile_partitioned(
     name: str = "program",
     options: dict[str, Any] | None = None,
     unrolled: bool = True,
+    callbacks: Sequence[Callback] = (),
 ) -> PartitionedExecutable:
     """Compiles a module for the devices of a mesh; where a sharding is None the compiler chooses one.
 
@@ -217,20 +219,26 @@ def compile_partitioned(
       ValueError: XLA has no such option, or not with such a value.
     """
     lapack.register_for(text)
-    device = mesh.flat[0]
-    made = _over(mesh, _compile_options(device, options, unrolled=unrolled))
-    build = made.executable_build_options
-    # At least one entry; one for each argument and result otherwise.
-    build.allow_spmd_sharding_propagation_to_parameters = [s is None for s in in_shardings] or [False]
-    build.allow_spmd_sharding_propagation_to_output = [s is None for s in out_shardings] or [False]
-    try:
-        raw = device.client.compile_and_load(text, list(mesh.flat), made)
-    except RuntimeError as error:
-        _raise_if_option(error)
-        raise
+
+    def compile_for(place: Mesh, called: Sequence[Any] = ()) -> Any:
+        own = {**(PATIENT if called else {}), **(options or {})}
+        made = _over(place, _compile_options(place.flat[0], own, unrolled=unrolled))
+        build = made.executable_build_options
+        # At least one entry; one for each argument and result otherwise.
+        build.allow_spmd_sharding_propagation_to_parameters = [s is None for s in in_shardings] or [False]
+        build.allow_spmd_sharding_propagation_to_output = [s is None for s in out_shardings] or [False]
+        try:
+            return _compiled(text, place.flat, made, called)
+        except RuntimeError as error:
+            _raise_if_option(error)
+            raise
+
+    copies = Copies(compile_for, mesh, callbacks) if callbacks else None
+    raw = copies.here().raw if copies else compile_for(mesh)
     chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
     chosen_out = _chosen(out_shardings, [aval.ndim for aval in out_avals], mesh, raw.get_output_shardings)
-    return PartitionedExecutable(raw, out_avals, mesh.flat, name, chosen_in, chosen_out)
+    about = out_avals, mesh.flat, name, chosen_in, chosen_out
+    return CallingPartitionedExecutable(copies, *about) if copies else PartitionedExecutable(raw, *about)
 
 
 def _over(mesh: Mesh, options: Any) -> Any:
@@ -259,7 +267,7 @@ def _chosen(
 
 def _compile_raw(text: str, device: Device, options: Any, callbacks: Sequence[Callback] = ()) -> Any:
     try:
-        return _compiled(text, device, options, callbacks)
+        return _compiled(text, [device], options, callbacks)
     except RuntimeError as error:
         if own := _own_option_missing(device, error):
             _missing_options.add(own)
@@ -269,14 +277,14 @@ def _compile_raw(text: str, device: Device, options: Any, callbacks: Sequence[Ca
             raise
     # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
     unfused = _quick_options(device) or {"xla_disable_hlo_passes": "fusion"}
-    return _compiled(text, device, _updated(options, unfused), callbacks)
+    return _compiled(text, [device], _updated(options, unfused), callbacks)
 
 
-def _compiled(text: str, device: Device, options: Any, callbacks: Sequence[Callback]) -> Any:
+def _compiled(text: str, devices: Sequence[Device], options: Any, callbacks: Sequence[Any]) -> Any:
+    client = devices[0].client
     if not callbacks:
-        return device.client.compile_and_load(text, [device], options)
-    devices = runtime._jax.DeviceList((device,))
-    return device.client.compile_and_load(parse(text), devices, options, list(callbacks))
+        return client.compile_and_load(text, list(devices), options)
+    return client.compile_and_load(parse(text), runtime._jax.DeviceList(tuple(devices)), options, list(callbacks))
 
 
 def _own_option_missing(device: Device, error: RuntimeError) -> str | None:

@@ -493,7 +493,7 @@ class Builder:
             f'call_target_name = "{TARGET}", api_version = 4 : i32, has_side_effect = {str(bool(effect)).lower()}, '
             f"backend_config = {{index = {len(self.module.callbacks)} : ui64}}"
         )
-        self.module.callbacks.append(Callback(function, ordered))
+        self.module.callbacks.append(Callback(function, ordered, results))
         if not ordered:
             return self.ops("stablehlo.custom_call", operands, results, properties)
         given = self.ops("stablehlo.custom_call", [self.take_token(), *operands], [TOKEN, *results], properties)
@@ -514,6 +514,15 @@ class Builder:
 
         `results` are the types of the whole results. Along the other axes of the mesh the compiler cuts as it likes.
         """
+        if not results:  # a region that takes and gives nothing would not be one to XLA, which then can't place effects
+            number = ShapedArray((), dtypes.int32)
+
+            def with_number(inner: Builder, parts: list[Value]) -> list[Value]:
+                body(inner, parts)
+                return [inner.constant(0, number)]
+
+            self.manual_region(mesh, axes, operands, in_specs, [number], [()], with_number)
+            return []
         module, is_open = self.module, len(axes) < len(mesh.axis_names)
 
         def types_of_parts(avals: Sequence[ShapedArray], specs: Sequence[Any]) -> list[ShapedArray]:

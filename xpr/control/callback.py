@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.backend.callbacks import HostFunction
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.host_call import EachRow, anything, call_now, flat_callback, flatten_call, is_array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.errors import UnsupportedRule
+from xpr.primitives.collective_lowering import lower_axis_index, lower_sum_of_one
 from xpr.primitives.composites import broadcast
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.boundary import boundary
@@ -51,8 +53,42 @@ def _lower(
             f"Callbacks (pure_callback, io_callback, debug.print) work on CPU, and this program is for {b.platform}. "
             "Compile the function that calls back with jit(f, backend='cpu')."
         )
+    if effect == "ordered" and b.module.mesh is not None and b.module.mesh.size > 1:
+        raise UnsupportedRule(
+            f"An ordered callback keeps its place among others, and the {b.module.mesh.size} devices of this program "
+            "have no common order. Use ordered=False, or run the part that calls back on one device."
+        )
     called = flat_callback(callback, len(operands), len(avals))
-    return b.callback(lambda *values: called(values, avals), operands, avals, effect)
+
+    def on_host(*values: np.ndarray) -> list[np.ndarray]:
+        return called(values, avals)
+
+    if b.may_be_cut:
+        return _called_by_one(b, on_host, operands, avals, effect)
+    return b.callback(on_host, operands, avals, effect)
+
+
+def _called_by_one(
+    b: Builder, on_host: HostFunction, operands: list[Value], avals: list[ShapedArray], effect: str | None
+) -> list[Value]:
+    """One call for the devices among which the compiler cuts: all have the whole operands, and the first one calls."""
+    mesh: Any = next(iter(b.module.manual.values()), b.module.mesh)
+    axes = tuple([name for name in mesh.axis_names if name not in b.module.manual])
+
+    def body(inner: Builder, values: list[Value]) -> list[Value]:
+        (number,) = lower_axis_index(inner, [], [ShapedArray((), dtypes.int32)], axis_name=axes)
+        given = inner.case(
+            number,
+            [
+                lambda first: first.callback(on_host, values, avals, effect),
+                lambda other: [other.constant(np.zeros((), aval.dtype)[()], aval) for aval in avals],
+            ],
+            avals,
+        )
+        return [lower_sum_of_one(inner, x, axes) for x in given]
+
+    whole: list[tuple[()]] = [()]
+    return b.manual_region(mesh, axes, operands, whole * len(operands), avals, whole * len(avals), body)
 
 
 def _each_row(
@@ -142,7 +178,7 @@ def pure_callback(
       callback: takes `xpr.Array`s (which `np.asarray` reads) and gives arrays; it may use NumPy, SciPy or xpr.
       result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
       *args, **kwargs: pytrees of arrays that it is called with.
-      sharding: has no effect; callbacks run on the one host.
+      sharding: has no effect; callbacks run on the host.
       vmap_method: how `vmap` calls it. "sequential" (or "sequential_unrolled"): for one row after another. Or once, for
         all rows, its result with a new first axis: "expand_dims" gives arguments that are not mapped a first axis of
         length 1, "broadcast_all" one of the number of rows, "legacy_vectorized" none. None: not at all.
@@ -236,7 +272,7 @@ def io_callback(
       callback: takes `xpr.Array`s and gives arrays.
       result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
       *args, **kwargs: pytrees of arrays that it is called with.
-      sharding: has no effect; callbacks run on the one host.
+      sharding: has no effect; callbacks run on the host.
       ordered: whether it keeps its place among the other ordered callbacks of a program. Programs keep theirs always.
     Raises:
       TypeError: the result has not the types that were declared.
@@ -307,7 +343,7 @@ def debug_callback(
       callback: takes `xpr.Array`s. Without it, `debug.callback(ordered=True)` gives a function that takes the rest.
       *args, **kwargs: pytrees that it is called with; leaves that are no arrays are passed on as they are.
       ordered: whether it keeps its place among the other ordered callbacks.
-      partitioned: has no effect; arrays are whole.
+      partitioned: has no effect; arrays are whole; in `shard_map` and `pmap` each device calls with its part.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit

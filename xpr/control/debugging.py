@@ -33,7 +33,7 @@ def debug_print(
         Without it, `debug.print(ordered=True)` gives a function that takes the rest.
       *args, **kwargs: what to format: pytrees of arrays, and anything else.
       ordered: whether it keeps its place among the other ordered callbacks.
-      partitioned: has no effect; arrays are whole.
+      partitioned: has no effect; arrays are whole; in `shard_map` and `pmap` each device prints its part.
       skip_format_check: don't look whether the format string fits the arguments before running.
     Raises:
       IndexError, KeyError: the format asks for an argument that is not given.

@@ -74,6 +74,21 @@ def lower_reduction(name: str, operation: str) -> Any:
     return lower
 
 
+def lower_sum_of_one(b: Builder, x: Value, axes: Sequence[Any]) -> Value:
+    """What one device along the axes has, where all others have zeros; all its bits, also those of -0.0."""
+    aval = x.aval
+    if aval.dtype in dtypes.COMPLEX:
+        part = aval.update(dtype=dtypes.real_part_of(aval.dtype))
+        parts = [b.op(f"stablehlo.{name}", [x], part) for name in ("real", "imag")]
+        return b.op("stablehlo.complex", [lower_sum_of_one(b, y, axes) for y in parts], aval)
+    if aval.dtype in dtypes.FLOATS:
+        bits = aval.update(dtype=np.dtype(f"uint{8 * aval.dtype.itemsize}"))
+        summed = lower_sum_of_one(b, b.op("stablehlo.bitcast_convert", [x], bits), axes)
+        return b.op("stablehlo.bitcast_convert", [summed], aval)
+    operation = "stablehlo.or" if aval.dtype == dtypes.bool_ else "stablehlo.add"
+    return lower_reduction("callback", operation)(b, [x], [aval], axes=axes, axis_index_groups=None)[0]
+
+
 def lower_all_gather(
     b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, all_gather_dimension: int,
     axis_name: Sequence[Any], axis_index_groups: Groups, tiled: bool, **_: Any,

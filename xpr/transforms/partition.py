@@ -87,19 +87,19 @@ def compile_module(
     """The program of a module that `lower_partitioned` made.
 
     Raises:
-      NotImplementedError: it calls Python functions.
+      NotImplementedError: it calls Python functions, on devices of several processes.
     """
-    if module.callbacks:
+    if module.callbacks and isinstance(module.mesh, Mesh) and module.mesh.is_multi_process:
         raise NotImplementedError(
-            f"{name}: a program on several devices can't call Python functions (callbacks, prints, breakpoints). "
-            f"Leave them out, or run it on one device.\n{_where_python_is_called(jaxpr)}"
+            f"{name}: a program on devices of several processes can't call Python functions (callbacks, prints, "
+            f"breakpoints). Leave them out, or run it on devices of one process.\n{_where_python_is_called(jaxpr)}"
         )
     variables = [*jaxpr.constvars, *jaxpr.invars]
     text = module.text(name)
     program = compiler.compile_partitioned(
         text, jaxpr.out_avals, module.mesh, in_shardings, out_shardings,  # type: ignore[arg-type]
         [v.aval.ndim for v in variables], name=name, options=options,
-        unrolled=module.unrolled,
+        unrolled=module.unrolled, callbacks=module.callbacks,
     )  # fmt: skip
     for inspection in module.inspections:
         inspection.tell()

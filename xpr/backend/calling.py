@@ -1,0 +1,146 @@
+"""Programs on several devices that call Python functions.
+
+NOTE [callbacks on several devices]: as in NOTE [programs with callbacks], such a program runs on a client of its own,
+which has as many devices as the platform, and is waited for. One runs at a time on each client, see NOTE [one program
+at a time]. A callback that fails must not end its device's part of the program, since the parts of the others may wait
+for it, and XLA would end the process: it gives zeros, nothing is called any more, and when the program has ended its
+results are dropped and the exception is raised.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.backend.buffers import Buffer, block, get, raise_if_deleted
+from xpr.backend.callbacks import Callback, callback_depth, client_of_depth
+from xpr.backend.mesh import Mesh
+from xpr.backend.sharding import NamedSharding
+from xpr.backend.shards import PartitionedExecutable, assemble, sharded_handler, shards_of
+from xpr.core.avals import ShapedArray
+
+CompileFor = Callable[[Mesh, Sequence[Any]], Any]  # for the devices of a mesh, with the callbacks
+
+# How a program with callbacks is compiled: XLA ends the process when a device waits for another one longer than this,
+# 40 seconds if not told otherwise, and a callback may take its time, as a debugger's prompt does.
+PATIENT = {"xla_cpu_collective_call_terminate_timeout_seconds": 2**31 - 1}
+
+
+class Attempt:
+    """A callback as XLA calls it on several devices; `failures` has those of this run of the program."""
+
+    __slots__ = ("callback", "depth", "failures")
+
+    def __init__(self, callback: Callback, failures: list[BaseException], depth: int):
+        self.callback, self.failures, self.depth = callback, failures, depth
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        if not self.failures:
+            try:
+                return self.callback.results(values, self.depth)
+            except BaseException as error:  # an interrupt, too, belongs to the caller
+                self.failures.append(error)
+        return tuple([np.zeros(aval.shape, aval.dtype) for aval in self.callback.avals])
+
+
+class Copy:
+    """The program on the devices of one client, and the failures of its callbacks."""
+
+    __slots__ = ("depth", "failures", "raw")
+
+    def __init__(self, compile_for: CompileFor, mesh: Mesh, callbacks: Sequence[Callback], depth: int):
+        self.depth, self.failures = depth, list[BaseException]()
+        attempts = [Attempt(callback, self.failures, depth) for callback in callbacks]
+        self.raw = compile_for(_on_client(mesh, depth), attempts)
+
+    def lying_as(self, sharding: NamedSharding) -> NamedSharding:
+        """The same sharding, over the devices of this client."""
+        return NamedSharding(_on_client(sharding.mesh, self.depth), sharding.spec)
+
+
+class Copies:
+    """The copies of a program with callbacks, one for each depth at which it was called."""
+
+    __slots__ = ("_at_depth", "_make")
+
+    def __init__(self, compile_for: CompileFor, mesh: Mesh, callbacks: Sequence[Callback]):
+        self._make = functools.partial(Copy, compile_for, mesh, callbacks)
+        self._at_depth: dict[int, Copy] = {}
+
+    def here(self) -> Copy:
+        """The one that this thread runs."""
+        depth = callback_depth()
+        if depth not in self._at_depth:
+            self._at_depth[depth] = self._make(depth)
+        return self._at_depth[depth]
+
+
+@functools.lru_cache(256)
+def _on_client(mesh: Mesh, depth: int) -> Mesh:
+    """The same mesh of the devices of the client for callbacks."""
+    here = mesh.flat[0].client.local_devices()
+    there = client_of_depth(depth, len(here)).local_devices()
+    grid = np.array([there[here.index(device)] for device in mesh.flat], object)
+    return Mesh(grid.reshape(mesh.axis_sizes), mesh.axis_names)
+
+
+class CallingPartitionedExecutable(PartitionedExecutable):
+    """A program on several devices that calls Python functions, see NOTE [callbacks on several devices]."""
+
+    __slots__ = ("copies",)
+
+    has_callbacks = True
+
+    def __init__(self, copies: Copies, *about: Any):
+        super().__init__(copies.here().raw, *about)
+        self.copies = copies
+
+    def run(self, buffers: list[Buffer]) -> list[Buffer]:
+        """Runs the program on buffers that lie as `in_shardings` says, and waits for it.
+
+        Raises:
+          Exception: what a callback raised, as itself.
+          DeletedArrayError: one of the buffers was deleted or donated.
+          RuntimeError: what XLA has to say.
+        """
+        copy = self.copies.here()
+        ins, outs = (list(map(copy.lying_as, each)) for each in (self.in_shardings, self.out_shardings))
+        sent = list(map(_carried, buffers, [b.aval for b in buffers], self.in_shardings, ins))
+        with _one_at_a_time[copy.depth]:
+            results, failures = self._run_on(copy, sent, outs)
+        if failures:
+            raise failures[0]
+        return list(map(_carried, results, self.out_avals, outs, self.out_shardings))
+
+    def _run_on(
+        self, copy: Copy, buffers: list[Buffer], places: Sequence[NamedSharding]
+    ) -> tuple[list[Buffer], list[BaseException]]:
+        copy.failures.clear()
+        try:
+            results = copy.raw.execute_sharded(buffers, with_tokens=True)
+            outs = results.consume_with_handlers(list(map(sharded_handler, self.out_avals, places)))
+            results.consume_token().block_until_ready()  # effects that no result depends on
+            block(outs)
+        except RuntimeError as error:
+            error.add_note(f"In the program {self.name}.")
+            raise
+        return outs, list(copy.failures)
+
+
+_one_at_a_time: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)  # by the depth that a client is for
+
+
+def _carried(buffer: Buffer, aval: ShapedArray, source: NamedSharding, target: NamedSharding) -> Buffer:
+    """The buffer on the devices of another client."""
+    part = ShapedArray(source.shard_shape(aval.shape), aval.dtype)
+    try:
+        parts = shards_of(buffer)
+    except RuntimeError as error:
+        raise_if_deleted([buffer], error)
+        raise
+    return assemble([get(x, part) for x in parts], aval, target)
