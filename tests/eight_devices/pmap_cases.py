@@ -210,6 +210,21 @@ def test_checks_and_dead_results():
     assert len(eqn.outvars) == 1 and eqn.params["in_axes"] == (None,) and eqn.params["donated_invars"] == (False,)
 
 
+def test_lowered():
+    mapped = xpr.pmap(lambda x, n: x * n / lax.psum(x, "i"), "i", static_broadcasted_argnums=1, donate_argnums=0)
+    lowered = mapped.lower(xpr.ShapeDtypeStruct((8, 3), np.float32), 3)
+    assert "stablehlo.all_reduce" in lowered.as_text() and lowered.cost_analysis()["flops"] > 0
+    compiled = lowered.compile()
+    assert "all-reduce" in compiled.as_text() and [each.kind for each in compiled.collectives()] == ["all-reduce"]
+    assert compiled.input_shardings[0][0].spec == compiled.output_shardings.spec == P("i")
+    assert compiled.memory_analysis().alias_size_in_bytes == 12
+    x = xpr.pmap(lambda x: x)(EIGHT)
+    close(compiled(x), 3 * EIGHT / EIGHT.sum(0))
+    assert x.is_deleted()
+    with pytest.raises(ValueError, match="is mapped over 9 rows"):
+        mapped.lower(xpr.ShapeDtypeStruct((9, 3), np.float32), 3)
+
+
 def test_as_jax():
     jax = jax_module()
 

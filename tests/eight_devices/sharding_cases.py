@@ -682,3 +682,73 @@ def test_reductions_along_cut_axes(mesh, name, axes):
             cut = xpr.device_put(x, NamedSharding(mesh, P("x", "y")))
             found = xpr.jit(lambda x: getattr(jnp, name)(x, axes))(cut)
             close(found, getattr(np, name)(x, axes).astype(found.dtype), 1e-3)
+
+
+class TestInSpecs:
+    """What shard_map makes of arguments that have no spec."""
+
+    def test_left_out(self, mesh):
+        def parts(x, y):
+            seen.append((x.shape, y["a"].shape))
+            return lax.psum(x.sum(), ("x", "y")) + 0 * lax.psum(y["a"].sum(), ("x", "y"))
+
+        seen = []
+        x = xpr.device_put(X, NamedSharding(mesh, P("x", "y")))
+        for call in (xpr.shard_map(parts, mesh=mesh, out_specs=P()), xpr.shard_map(mesh=mesh, out_specs=P())(parts)):
+            close(call(x, {"a": W}), X.sum())
+        with xpr.set_mesh(mesh):
+            close(xpr.shard_map(parts, out_specs=P())(x, {"a": W}), X.sum())
+        assert seen == [((2, 4), (8, 6))] * 3
+
+    def test_left_out_of_some_axes(self, mesh):
+        x = xpr.device_put(X, NamedSharding(mesh, P("y", "x")))
+        y = xpr.shard_map(lambda x: x + lax.axis_index("x"), mesh=mesh, out_specs=P(None, "x"), axis_names={"x"})(x)
+        close(y, X + np.repeat(np.arange(4, dtype=np.float32), 2))
+
+    def test_unknown(self, mesh):
+        call = xpr.shard_map(jnp.sin, mesh=mesh, out_specs=P("x"))
+        with pytest.raises(ValueError) as error:
+            xpr.jit(call)(X)
+        assert str(error.value) == (
+            "shard_map: in_specs was left out, and argument x of sin is traced, so that it is not known how it lies. "
+            "Say how arguments are to be cut over Mesh('x': 4, 'y': 2): shard_map(..., in_specs=...), with a "
+            "PartitionSpec for each."
+        )
+        elsewhere = xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("z",)), P("z")))
+        with pytest.raises(ValueError, match=r"argument x of sin lies as NamedSharding\(mesh=Mesh\('z': 8\)"):
+            call(elsewhere)
+
+    def test_none(self, mesh):
+        traced = []
+
+        def times(x, n, y=None, *rest):
+            traced.append(n)
+            return x * n + sum(range(n)) + (0 if y is None else y.sum())
+
+        call = xpr.shard_map(times, mesh=mesh, in_specs=(P("x"), None), out_specs=P("x"))
+        for n in (3, 3, 4):
+            close(call(X, n), X * n + sum(range(n)))
+        assert traced == [3, 4]
+        close(xpr.jit(lambda x: call(x, 3))(X), X * 3 + 3)
+        close(xpr.shard_map(times, mesh=mesh, in_specs=None, out_specs=P())(X, 2, W), X * 2 + 1 + W.sum())
+        unhashable = xpr.shard_map(
+            lambda x, keys: x * len(keys["a"]), mesh=mesh, in_specs=(P("x"), None), out_specs=P("x")
+        )
+        close(unhashable(X, {"a": "text"}), X * 4)
+        one = xpr.shard_map(lambda x, y: x, mesh=mesh, in_specs=(P("x"), None), out_specs=P("x"))
+        close(one(X, None), X)
+        with pytest.raises(TypeError, match="out_specs of .* holds None, which is no PartitionSpec"):
+            xpr.shard_map(jnp.sin, mesh=mesh, in_specs=P("x"), out_specs=None)(X)
+
+    def test_as_jax(self):
+        jax = jax_module()
+        found = []
+        for lib in (xpr, jax):
+            spec, kind = lib.sharding.PartitionSpec, lib.sharding.AxisType.Explicit
+            mesh = lib.make_mesh((4, 2), ("x", "y"), axis_types=(kind, kind))
+            x = lib.device_put(X, lib.sharding.NamedSharding(mesh, spec("x")))
+            total = lib.shard_map(lambda x, lib=lib: lib.lax.psum(x.sum(0), "x"), mesh=mesh, out_specs=spec())
+            scaled = lib.shard_map(lambda x, n: x * len(n), mesh=mesh, in_specs=(spec("x"), None), out_specs=spec("x"))
+            found.append([np.asarray(total(x)), np.asarray(scaled(x, "abc"))])
+        for mine, theirs in zip(*found):
+            close(mine, theirs)

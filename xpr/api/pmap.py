@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from xpr import tree
+from xpr.api.jit import Lowered, jit
 from xpr.api.known_calls import KnownCalls
 from xpr.api.meshes import joined, own_part
 from xpr.api.vmap import input_dims, mapped_size, vmap
@@ -64,7 +65,8 @@ def pmap(
 ) -> Callable[..., Any]:
     """Maps a function over an axis of its arguments, with one row on each of several devices, as one program.
 
-    Collectives such as `lax.psum` communicate between the devices. Results stay where they are made. With several
+    Collectives such as `lax.psum` communicate between the devices. Results stay where they are made. `pmap(f).lower`
+    gives the program for arguments, or for their types, as that of a jitted function does. With several
     processes the rows of all are mapped over all devices, and each process gives, and is given, those of its own.
 
     Args:
@@ -110,7 +112,16 @@ def pmap(
         static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
         return _with_rows_of_all(everywhere[0], fun, mesh, args, kwargs, static, _without(in_axes, static), axis_size)
 
-    return named_like(boundary(mapped), fun)
+    entry = named_like(boundary(mapped), fun)
+    entry.lower = partial(_lower, entry, static_broadcasted_argnums, donate_argnums)
+    return entry
+
+
+def _lower(
+    mapped: Callable[..., Any], static: int | Sequence[int], donated: int | Sequence[int], /, *args: Any, **kwargs: Any
+) -> Lowered:
+    """What `pmap(f).lower` gives: the program, neither compiled nor run."""
+    return jit(mapped, static_argnums=static, donate_argnums=donated).lower(*args, **kwargs)
 
 
 def _with_rows_of_all(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import tree
+from xpr.backend.array import Array
 from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.config import settings
@@ -14,10 +17,21 @@ from xpr.control.shard_map import Place
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.primitive import told_apart
 from xpr.core.source import describe_function
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
+from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.stage import stage
+
+
+class _FromArguments:
+    """What `in_specs` is where it is left out."""
+
+    def __repr__(self) -> str:
+        return "as the arguments lie"
+
+
+FROM_ARGUMENTS = _FromArguments()
 
 
 def shard_map(
@@ -25,7 +39,7 @@ def shard_map(
     /,
     *,
     mesh: Mesh | None = None,
-    in_specs: Any,
+    in_specs: Any = FROM_ARGUMENTS,
     out_specs: Any,
     axis_names: Collection[Any] = (),
     check_vma: bool = True,
@@ -39,7 +53,9 @@ def shard_map(
       f: takes and gives pytrees of arrays, of the shapes of the parts. Without it, `shard_map` is a decorator.
       mesh: the devices; the current mesh if not given, see `set_mesh`.
       in_specs: how arguments are cut: a `PartitionSpec`, or a pytree prefix of the tuple of arguments of those. What a
-        spec does not cut along an axis of the mesh every device along it gets.
+        spec does not cut along an axis of the mesh every device along it gets. Where an argument has None the function
+        gets it as it is, plain Python values too. If not given, arguments are cut as they lie, which is not known of
+        those that are traced.
       out_specs: how results are put together of their parts, a pytree prefix of the result. What a spec does not cut
         must be the same on all devices along that axis; one of them is taken.
       axis_names: the axes along which the function tells devices apart, all if none is named. Along the others the
@@ -47,8 +63,8 @@ def shard_map(
       check_vma: whether to refuse results that may differ between devices which, by `out_specs`, have the same.
     Raises:
       TypeError: the mesh is none.
-      ValueError: an axis can't be cut into equal parts, a spec names no such axis, or a result may differ where it must
-        not; the message names the argument or the result, and the spec.
+      ValueError: an axis can't be cut into equal parts, a spec names no such axis, a result may differ where it must
+        not, or it is not known how an argument lies; the message names the argument or the result, and the spec.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
@@ -72,10 +88,34 @@ def shard_map(
         )
     place = Place(mesh, _manual_axes(mesh, axis_names), check_vma)
     known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec]]] = {}
+    known_for: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
 
     def mapped(*args: Any) -> Any:
+        static = _static(in_specs, args)
+        if not static:
+            return of_arrays(args)
+        chosen = [i for i in range(len(args)) if i not in static]
+        key: Any = tuple([(i, told_apart(args[i])) for i in static])
+        try:
+            found = known_for.get(key)
+        except TypeError:  # one can't be hashed
+            found = key = None
+        if found is None:
+            specs = in_specs if in_specs is None else tuple([in_specs[i] for i in chosen])
+            found = shard_map(
+                with_static(fun, static, args), mesh=mesh, in_specs=specs, out_specs=out_specs, axis_names=axis_names,
+                check_vma=check_vma,
+            )  # fmt: skip
+            if key is not None:
+                known_for[key] = found
+        return found(*[args[i] for i in chosen])
+
+    def of_arrays(args: tuple[Any, ...]) -> Any:
         leaves, structure = tree.flatten(args)
-        specs = _flat_specs(fun, "in_specs", in_specs, structure, place)
+        if in_specs is FROM_ARGUMENTS:
+            specs = _as_they_lie(fun, args, leaves, place)
+        else:
+            specs = _flat_specs(fun, "in_specs", in_specs, structure, place)
         avals = list(map(aval_of, leaves))
         for i, (aval, spec) in enumerate(zip(avals, specs)):
             if len(spec) > aval.ndim or any(n % count for n, count in zip(aval.shape, _cuts(place, spec, aval.ndim))):
@@ -118,6 +158,45 @@ def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[
     return named_like(boundary(mapped), fun)
 
 
+def _static(in_specs: Any, args: tuple[Any, ...]) -> list[int]:
+    """The positions of arguments that have no spec and hold something else than arrays."""
+    if in_specs is None:
+        unspecified: Any = range(len(args))
+    elif isinstance(in_specs, (tuple, list)) and not isinstance(in_specs, PartitionSpec) and len(in_specs) == len(args):
+        unspecified = [i for i, spec in enumerate(in_specs) if spec is None]
+    else:
+        return []
+    return [i for i in unspecified if not all(isinstance(x, _ARRAYS) for x in tree.leaves(args[i]))]
+
+
+_ARRAYS = (Array, Tracer, np.ndarray, np.generic)
+
+
+def _as_they_lie(
+    fun: Callable[..., Any], args: tuple[Any, ...], leaves: Sequence[Any], place: Place
+) -> list[PartitionSpec]:
+    """How arguments lie along the axes on which the function tells devices apart.
+
+    Raises:
+      ValueError: one of them is traced, or lies on another mesh.
+    """
+    found = []
+    for i, x in enumerate(leaves):
+        sharding = x._device if type(x) is Array else None
+        if type(sharding) is not NamedSharding or sharding.is_fully_replicated:
+            sharding = NamedSharding(place.mesh, PartitionSpec())
+        if isinstance(x, Tracer) or sharding.mesh != place.mesh:
+            why = "is traced, so that it is not known how it lies" if isinstance(x, Tracer) else f"lies as {sharding}"
+            raise ValueError(
+                f"shard_map: in_specs was left out, and argument {argument_names(fun, args, {})[i]} of "
+                f"{describe_function(fun)} {why}. Say how arguments are to be cut over {place.mesh!r}: "
+                "shard_map(..., in_specs=...), with a PartitionSpec for each."
+            )
+        entries = [tuple([name for name in axes_of(entry) if name in place.axes]) or None for entry in sharding.spec]
+        found.append(PartitionSpec(*entries))
+    return found
+
+
 def _manual_axes(mesh: Mesh, axis_names: Collection[Any]) -> tuple[Any, ...]:
     """The axes in the order of the mesh."""
     unknown = [name for name in axis_names if name not in mesh.axis_names]
@@ -137,6 +216,8 @@ def _flat_specs(fun: Callable[..., Any], name: str, specs: Any, structure: Any, 
         found: Sequence[Any] = [specs] * structure.num_leaves
     else:
         found = tree.flatten_prefix(specs, structure, f"shard_map {name}", is_leaf=_is_spec)
+    if name == "in_specs":
+        found = [PartitionSpec() if spec is None else spec for spec in found]
     for spec in found:
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"{what} holds {spec!r}, which is no PartitionSpec; P() cuts nothing.")
