@@ -194,6 +194,11 @@ def test_more_rows_than_devices():
     assert xpr.make_jaxpr(xpr.pmap(normalized, axis_name="i"))(np.ones((9, 2))).out_avals[0].shape == (9, 2)
 
 
+def test_no_rows():
+    with pytest.raises(ValueError, match=r"^pmap: <lambda> is mapped over no rows, and runs on a device for each\."):
+        xpr.pmap(lambda x: x)(np.ones((0, 2)))
+
+
 def test_checks_and_dead_results():
     def halves(x, y):
         checkify.check(x.sum() < 3, "{} is too large", x[0])

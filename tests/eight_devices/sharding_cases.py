@@ -752,3 +752,103 @@ class TestInSpecs:
             found.append([np.asarray(total(x)), np.asarray(scaled(x, "abc"))])
         for mine, theirs in zip(*found):
             close(mine, theirs)
+
+
+def test_jit_on_one_device(mesh):
+    third = xpr.devices()[2]
+    arguments = [X, jnp.asarray(X), xpr.device_put(X, xpr.devices()[1]), xpr.device_put(X, NamedSharding(mesh, P("x")))]
+    here = SingleDeviceSharding(third)
+    ways = [{"device": third}, {"out_shardings": here}, {"in_shardings": (here, None)}, {"out_shardings": {"a": here}}]
+    closed_over = jnp.ones(8) + 0
+    for options in ways:
+        double = xpr.jit(lambda x, y: {"a": x * 2 + closed_over}, **options)
+        for x in arguments:
+            y = double(x, 1.0)["a"]
+            assert y.sharding == here
+            close(y, X * 2 + 1)
+    close(xpr.jit(lambda x, y: x + y, device=third, donate_argnums=0)(arguments[2], X), 2 * X)
+    assert arguments[2].is_deleted()
+    with pytest.raises(ValueError) as error:
+        xpr.jit(jnp.sin, in_shardings=here, out_shardings=NamedSharding(mesh, P("x")))
+    assert str(error.value).startswith(
+        "jit: in_shardings and out_shardings hold SingleDeviceSharding(device=CpuDevice("
+    )
+    assert "A program runs on one device, or on those of one mesh" in str(error.value)
+
+
+def test_dlpack_hands_over_one_device(mesh):
+    x = xpr.device_put(X, NamedSharding(mesh, P("x")))
+    for ask in (np.from_dlpack, jnp.from_dlpack, lambda x: x.__dlpack__(), lambda x: x.__dlpack_device__()):
+        with pytest.raises(
+            BufferError, match=r"of type f32\[8,8\] lies on 8, as NamedSharding.* xpr\.device_put\(x, device\)"
+        ):
+            ask(x)
+    np.testing.assert_array_equal(np.from_dlpack(x.addressable_shards[2].data), X[2:4])
+
+
+def test_keys_say_how_they_lie(mesh):
+    keys = xpr.device_put(xpr.random.split(xpr.random.key(0), 8), NamedSharding(mesh, P("x")))
+    assert keys.sharding == keys.device == NamedSharding(mesh, P("x"))
+    assert keys.committed and keys.is_fully_addressable and not keys.is_fully_replicated
+    shard = keys.addressable_shards[2]
+    assert (shard.index, shard.replica_id, shard.device) == ((slice(2, 4),), 0, xpr.devices()[2])
+    np.testing.assert_array_equal(xpr.random.key_data(shard.data), xpr.random.key_data(keys)[2:4])
+    alone = xpr.random.key(0)
+    assert alone.sharding == SingleDeviceSharding(xpr.devices()[0]) and alone.device is xpr.devices()[0]
+    assert alone.is_fully_replicated and not alone.committed
+
+
+def test_arrays_like_others_lie_as_they_do(mesh):
+    cut = NamedSharding(mesh, P("x"))
+    for x in (xpr.device_put(X, cut), xpr.device_put(np.ones((8, 9000), np.float32), cut)):
+        for y in (jnp.zeros_like(x), jnp.ones_like(x, dtype=int), jnp.full_like(x, 2), jnp.empty_like(x)):
+            assert y.sharding == cut and y.shape == x.shape
+        assert jnp.zeros_like(x, shape=(3,)).sharding == SingleDeviceSharding(xpr.devices()[0])
+        assert jnp.zeros_like(x, device=xpr.devices()[1]).sharding == SingleDeviceSharding(xpr.devices()[1])
+    for n in (7, 70001):
+        with pytest.raises(ValueError, match=rf"device: an array of shape \({n},\) can't be cut by P\('x',\)"):
+            jnp.zeros(n, device=cut)
+
+
+def test_specs_are_equal_where_they_say_the_same():
+    assert P(("x",)) == P(["x"]) == P("x") and P(()) == P(None) and hash(P(("x",))) == hash(P("x"))
+    assert P(("x", "y")) == P(["x", "y"]) != P("x", "y")
+
+
+RING = [(i, (i + 1) % 4) for i in range(4)]
+PARTING = {
+    "while": lambda x: lax.while_loop(lambda c: (c < 20).all(), lambda c: c + lax.psum(c, "x") + 1, x),
+    "cond": lambda x: lax.cond(lax.axis_index("x") > 1, lambda c: lax.psum(c, "x") + c, lambda c: c, x),
+    "inside of scan": lambda x: lax.scan(
+        lambda c, y: (lax.cond(y[0] > 2, lambda c: lax.all_gather(c, "x").sum(0), lambda c: c, c), y), x[0], x
+    )[1],
+    "number of steps": lambda x: lax.fori_loop(0, lax.axis_index("x"), lambda i, c: lax.ppermute(c, "x", RING), x),
+}
+
+
+@pytest.mark.parametrize("name", PARTING)
+def test_devices_that_would_wait_forever(mesh, name):
+    with pytest.raises(ValueError) as error:
+        xpr.shard_map(PARTING[name], mesh=mesh, in_specs=P("x"), out_specs=P("x"))(X)
+    text = str(error.value)
+    assert "communicates along 'x', and what it does may differ between the devices along 'x'" in text
+    assert " at sharding_cases.py:" in text and "check_vma=False" in text
+
+
+def test_devices_that_decide_together(mesh):
+    def steps(x):
+        y = lax.while_loop(lambda c: lax.pmax(c.max(), "x") < 20, lambda c: c + lax.psum(abs(c), "x") + 1, x)
+        z = lax.while_loop(
+            lambda c: (c < 20).all(), lambda c: c + lax.pmean(abs(c), "y") + 1, x
+        )  # all along y do alike
+        return y, lax.cond(lax.psum(x.sum(), "x") > -99, lambda z: z + lax.pmean(z, "x"), lambda z: z, z)
+
+    y, z = xpr.shard_map(steps, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(X)
+    assert float(y.max()) >= 20 and np.isfinite(z).all()
+
+
+def test_arguments_by_name(mesh):
+    with pytest.raises(
+        TypeError, match="shard_map: <lambda> at .* was given 'y' by name, and arguments have their specs"
+    ):
+        xpr.shard_map(lambda x, y: x + y, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(X, y=X)

@@ -20,10 +20,10 @@ from xpr.api.known_calls import KnownCalls
 from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
-from xpr.backend.array import Array, buffer_of
+from xpr.backend.array import Array, buffer_on
 from xpr.backend.communication import Collective, collectives_of
 from xpr.backend.sequence import SequenceExecutable
-from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
@@ -153,7 +153,7 @@ class Compiled:
 
     def __init__(self, traced: Traced, executable: compiler.Executable | SequenceExecutable):
         self.traced, self.executable = traced, executable
-        self.constants = [x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in traced.jaxpr.consts]
+        self.constants = [buffer_on(x, aval_of(x), executable.device) for x in traced.jaxpr.consts]
 
     in_tree = property(lambda self: self.traced.in_tree)
     out_tree = property(lambda self: self.traced.out_tree)
@@ -220,12 +220,12 @@ class Compiled:
 
     def run(self, leaves: Sequence[Any]) -> list[Array]:
         """Runs on flat arguments."""
-        buffers = self.constants + [x.buffer if type(x) is Array else buffer_of(x, aval_of(x)) for x in leaves]
+        executable = self.executable
+        buffers = self.constants + [buffer_on(x, aval_of(x), executable.device) for x in leaves]
         for i in self.traced.donated:
             self.check_donated(buffers, i)
             if type(leaves[i]) is Array:
                 leaves[i]._host = None  # a view of the buffer from outside would keep XLA from reusing it
-        executable = self.executable
         where = None if executable.device is devices.default_device() else executable.device
         results = [Array(a, None, b, where) for a, b in zip(executable.out_avals, executable.run(buffers))]
         for i in self.traced.donated:
@@ -539,6 +539,8 @@ class JitFunction:
         Raises:
           ValueError: an argument or a result can't be cut as asked.
         """
+        if self.device is not None and mesh_of(traced.jaxpr.jaxpr) is None:
+            return None
         asked_in, asked_out = self.asked(traced)
         there = [x.sharding if type(x) is ShapeDtypeStruct else s for x, s in zip(leaves, shardings_of(leaves))]
         constants = shardings_of(traced.jaxpr.consts)
@@ -659,10 +661,11 @@ def jit(
       in_shardings, out_shardings: how the positional arguments and the results lie on several devices: a
         `NamedSharding`, or a pytree prefix of the tuple of arguments (of the result) of those and None. Arguments that
         lie otherwise are moved; where it is None arguments are taken as they lie, and the compiler chooses for results.
+        A `SingleDeviceSharding` among them is the device of the whole program.
     Raises:
       ConcretizationTypeError: the function needs the value of an argument that is not static.
-      ValueError: a static argument is not hashable, XLA has no such option, or an array can't be cut as a sharding
-        says.
+      ValueError: a static argument is not hashable, XLA has no such option, an array can't be cut as a sharding
+        says, or shardings are of several single devices, or of one and of a mesh.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit
@@ -681,6 +684,9 @@ def jit(
     if not callable(fun):
         raise TypeError(f"jit compiles functions, and got {describe(fun)}.")
     _check_options("jit", compiler_options)
+    named = _single_device(in_shardings, out_shardings)
+    if named is not None:
+        device, in_shardings, out_shardings = named, None, None
     numbers, names = _both_ways(fun, _numbers(static_argnums), _names(static_argnames))
     donate_numbers, donate_names = _both_ways(fun, _numbers(donate_argnums), _names(donate_argnames))
     donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
@@ -696,6 +702,24 @@ def jit(
         in_shardings,
         out_shardings,
     )
+
+
+def _single_device(*shardings: Any) -> Any:
+    """The one device that shardings name, if they name one and no mesh.
+
+    Raises:
+      ValueError: they name something else, too.
+    """
+    found = dict.fromkeys(tree.leaves(shardings, is_leaf=lambda x: isinstance(x, PartitionSpec)))
+    if not any(isinstance(each, SingleDeviceSharding) for each in found):
+        return None
+    if len(found) > 1:
+        raise ValueError(
+            f"jit: in_shardings and out_shardings hold {', '.join(map(repr, found))}. A program runs on one device, or "
+            "on those of one mesh: give shardings that name the same device, or NamedShardings over one mesh, of which "
+            "P() puts a whole array on each."
+        )
+    return next(iter(found)).device
 
 
 def _check_options(verb: str, options: Any) -> None:

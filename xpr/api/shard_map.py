@@ -12,13 +12,13 @@ from xpr.backend.array import Array
 from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.config import settings
-from xpr.control.replication import differing, settled
+from xpr.control.replication import differing, parting, settled
 from xpr.control.shard_map import Place
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import told_apart
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, summarize, text_of
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.stage import stage
@@ -90,7 +90,12 @@ def shard_map(
     known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec]]] = {}
     known_for: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
 
-    def mapped(*args: Any) -> Any:
+    def mapped(*args: Any, **by_name: Any) -> Any:
+        if by_name:
+            raise TypeError(
+                f"shard_map: {describe_function(fun)} was given {', '.join(map(repr, by_name))} by name, and arguments "
+                "have their specs by position. Pass them so, or bind them before: shard_map(partial(f, y=y), ...)."
+            )
         static = _static(in_specs, args)
         if not static:
             return of_arrays(args)
@@ -129,6 +134,7 @@ def shard_map(
             with place.in_scope(checked=place.check):
                 closed = stage(flat, parts, signature_of("mapped with shard_map", fun, args, {}))
             if place.check:
+                _check_together(fun, closed, list(map(place.cut, specs)))
                 closed = closed.replace(jaxpr=settled(closed.jaxpr, list(map(place.cut, specs)), place.sizes))
             outs = _flat_specs(fun, "out_specs", out_specs, flat.out_tree, place)
             staged = closed, flat.out_tree, outs
@@ -144,7 +150,7 @@ def shard_map(
 def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     made: dict[Mesh, Callable[..., Any]] = {}
 
-    def mapped(*args: Any) -> Any:
+    def mapped(*args: Any, **by_name: Any) -> Any:
         mesh = settings.mesh
         if mesh is None:
             raise ValueError(
@@ -153,7 +159,7 @@ def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[
             )
         if mesh not in made:
             made[mesh] = shard_map(fun, mesh=mesh, **options)
-        return made[mesh](*args)
+        return made[mesh](*args, **by_name)
 
     return named_like(boundary(mapped), fun)
 
@@ -235,6 +241,21 @@ def _flat_specs(fun: Callable[..., Any], name: str, specs: Any, structure: Any, 
 
 def _is_spec(x: Any) -> bool:
     return x is None or isinstance(x, PartitionSpec)
+
+
+def _check_together(fun: Callable[..., Any], closed: ClosedJaxpr, given: Sequence[frozenset[Any]]) -> None:
+    """Raises ValueError where devices may wait for others that never come, which would end the process."""
+    found = parting(closed.jaxpr, given)
+    if found is None:
+        return
+    eqn, name = found
+    raise ValueError(
+        f"shard_map: in {describe_function(fun)} a {eqn.primitive} communicates along {name!r}, and what it does may "
+        f"differ between the devices along {name!r}, of which some would then wait for others forever.\n"
+        f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}\n"
+        f"Decide by a value that they have in common (lax.pmax, lax.psum, lax.all_gather of it); or say "
+        "check_vma=False, if it is the same for reasons that can't be seen."
+    )
 
 
 def _check_results(fun: Callable[..., Any], staged: Any, in_specs: Sequence[PartitionSpec], place: Place) -> None:

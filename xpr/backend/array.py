@@ -239,6 +239,15 @@ def _in_numpy(x: Any) -> np.ndarray:
 
 def buffer_of(x: Any, aval: ShapedArray) -> Any:
     """The device buffer of an array, NumPy array or scalar, in the dtype of `aval`."""
-    if type(x) is Array:
+    return x.buffer if type(x) is Array else buffer_on(x, aval, devices.default_device())
+
+
+def buffer_on(x: Any, aval: ShapedArray, device: Any) -> Any:
+    """The buffer on a device of an array, wherever it is, of a NumPy array or a scalar, in the dtype of `aval`."""
+    if type(x) is not Array:
+        return compiler.put(np.asarray(_in_numpy(x), aval.dtype), aval, device)
+    if x.device is device:
         return x.buffer
-    return compiler.put(np.asarray(_in_numpy(x), aval.dtype), aval, devices.default_device())
+    if x._buffer is None or type(x._device) is NamedSharding:
+        return compiler.put(np.asarray(x.host), aval, device)
+    return compiler.to_device(x._buffer, aval, device)

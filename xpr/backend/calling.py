@@ -94,7 +94,7 @@ class CallingPartitionedExecutable(PartitionedExecutable):
 
     __slots__ = ("copies",)
 
-    has_callbacks = True
+    only_by_run = True
 
     def __init__(self, copies: Copies, *about: Any):
         super().__init__(copies.here().raw, *about)

@@ -43,7 +43,7 @@ register_parameter(Unconstrained, lambda value: {}, _unconstrained)
 class PartitionSpec(tuple):
     """For each axis of an array the axis of a mesh along which it is cut: a name, a tuple of names, or None.
 
-    Axes beyond the last entry are not cut.
+    Axes beyond the last entry are not cut. A tuple of one name is that name, an empty one None.
 
     >>> from xpr.sharding import PartitionSpec as P
     >>> P("x", None, ("y", "z"))
@@ -59,7 +59,7 @@ class PartitionSpec(tuple):
                 "PartitionSpec: unreduced and reduced axes are not told apart; sums over devices are done where they "
                 "are asked for (lax.psum in a shard_map), or where the compiler sees fit."
             )
-        return super().__new__(cls, [tuple(e) if isinstance(e, list) else e for e in entries])
+        return super().__new__(cls, map(_entry, entries))
 
     @property
     def partitions(self) -> tuple[Any, ...]:
@@ -75,6 +75,12 @@ class PartitionSpec(tuple):
 
     def __reduce__(self) -> Any:
         return PartitionSpec, tuple(self)
+
+
+def _entry(entry: Any) -> Any:
+    if type(entry) not in (list, tuple):  # the name of an axis may itself be a tuple of some class
+        return entry
+    return (entry[0] if entry else None) if len(entry) < 2 else tuple(entry)
 
 
 P = PartitionSpec  # as JAX calls it, too

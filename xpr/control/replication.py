@@ -16,7 +16,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
 from xpr.primitives.collectives import pmax_p, pmin_p, psum_p
 from xpr.primitives.elementwise import div_p, mul_p
-from xpr.primitives.exchanges import all_gather_p
+from xpr.primitives.exchanges import all_gather_p, all_to_all_p, ppermute_p, reduce_scatter_p
 from xpr.transforms.batch import named_axes
 
 Axes = frozenset[Any]
@@ -137,6 +137,53 @@ class _Following:
             return _Following({}, self.make_equal).through(jaxpr, axes)[1]
 
         return CountedRule(fwd, call_jaxpr, given, found, self.sizes, differing)
+
+
+class _Parting(_Following):
+    """Looks for choices that differ along an axis along which what is chosen communicates."""
+
+    def __init__(self) -> None:
+        super().__init__({}, (psum_p, pmax_p, pmin_p, all_gather_p))
+        self.found: list[tuple[JaxprEqn, Any]] = []
+
+    def equation(self, eqn: JaxprEqn, given: list[Axes]) -> tuple[list[JaxprEqn], list[Axes]]:
+        made, found = super().equation(eqn, given)
+        decided = self.decided(eqn, given, found) if eqn.primitive.call else _NONE
+        if decided:
+            apart = [name for jaxpr in subjaxprs(eqn) for name in _communicated(jaxpr) if name in decided]
+            self.found += [(eqn, name) for name in apart]
+        return made, found
+
+    def decided(self, eqn: JaxprEqn, given: list[Axes], found: list[Axes]) -> Axes:
+        """The axes along which devices may take different branches, or numbers of steps."""
+        params = eqn.params
+        if "branches" in params:
+            return given[0]
+        if "body_jaxpr" in params and "saved" not in params:
+            return self.through(params["cond_jaxpr"], [*given[: params["cond_nconsts"]], *found])[1][0]
+        return found[0] if "until" in params else _NONE
+
+
+def parting(jaxpr: Jaxpr, given: Sequence[Axes]) -> tuple[JaxprEqn, Any] | None:
+    """A loop or a choice that devices along an axis may go through differently, and in which they wait for each other.
+
+    `given` says of each argument along which axes it differs.
+    """
+    looked = _Parting()
+    looked.through(jaxpr, given)
+    return looked.found[0] if looked.found else None
+
+
+_COMMUNICATING = (psum_p, pmax_p, pmin_p, all_gather_p, reduce_scatter_p, ppermute_p, all_to_all_p)
+
+
+def _communicated(jaxpr: Jaxpr) -> Axes:
+    """The axes along which a jaxpr communicates, remembered with it."""
+    if "communicated" not in jaxpr.memo:
+        own = [frozenset(named_axes(eqn.params)) for eqn in jaxpr.eqns if eqn.primitive in _COMMUNICATING]
+        inner = [_communicated(each) for eqn in jaxpr.eqns for each in subjaxprs(eqn)]
+        jaxpr.memo["communicated"] = _NONE.union(*own, *inner)
+    return jaxpr.memo["communicated"]
 
 
 def _replaced(atoms: Sequence[Any], instead: Mapping[Any, Any]) -> list[Any]:

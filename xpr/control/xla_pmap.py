@@ -92,8 +92,10 @@ def pmap_mesh(*, axis_name: Any, axis_size: int, name: str, backend: Any, device
     """The devices in a line: the first of those asked for, or of the backend.
 
     Raises:
-      ValueError: there are fewer of them than rows.
+      ValueError: there are fewer of them than rows, or no rows.
     """
+    if axis_size == 0:
+        raise ValueError(f"pmap: {name} is mapped over no rows, and runs on a device for each. vmap maps over none.")
     found = platforms.local_devices(backend=backend) if devices is None else devices_of_names(devices)
     if len(found) < axis_size:
         more = (

@@ -84,6 +84,8 @@ def placed(x: Any, device: Any) -> Any:
 
 def _filled(shape: tuple[int, ...], value: Any, aval: ShapedArray, device: Any = None) -> Any:
     """One scalar repeated; `value` is a Python or NumPy scalar of the type `aval`, but for its shape."""
+    if isinstance(device, NamedSharding):
+        device.check(shape, "device", "an array")
     if shape and not (aval.size <= HOST_LIMIT and is_eager()):
         return placed(broadcast_in_dim(value, shape, ()), device)
     host = np.empty(shape, aval.dtype)
@@ -449,11 +451,15 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """One value repeated, in the shape and dtype of another array (or of anything with a shape and a dtype).
 
+    It lies on several devices as the other array does, unless a shape or a device is asked for.
+
     >>> import xpr.numpy as jnp
     >>> jnp.full_like(jnp.array([1, 2]), 7)
     Array([7, 7], dtype=int32)
     """
     aval = _like(a)
+    if device is None and shape is None and type(a) is Array:
+        device = a._device if type(a._device) is NamedSharding else None
     target, weak = (aval.dtype, aval.weak_type) if dtype is None else (requested_dtype(dtype), False)
     return _full(aval.shape if shape is None else shape_of(shape), as_operand(fill_value), target, weak, device)
 

@@ -180,15 +180,21 @@ def _dlpack(
     """A DLPack capsule, which shares the array's memory; for other libraries' `from_dlpack`.
 
     Raises:
-      BufferError: the capsule is asked for on another device than the array's.
+      BufferError: the capsule is asked for on another device than the array's, or that has several.
     """
-    own = compiler.dlpack_device(self.buffer)
+    own = _dlpack_device(self)
     if dl_device is not None and (int(dl_device[0]), dl_device[1]) != own:
         raise BufferError(f"The array is on DLPack device {own}, not {tuple(dl_device)}. Move it with .to_device.")
     return compiler.to_dlpack((copied(self) if copy else self).buffer, stream)
 
 
 def _dlpack_device(self: Array) -> tuple[int, int]:
+    if self.sharding.num_devices > 1:
+        raise BufferError(
+            f"DLPack hands over arrays on one device, and this one of type {self.aval.str_short()} lies on "
+            f"{self.sharding.num_devices}, as {self.sharding}. Put it on one with xpr.device_put(x, device), read it "
+            "with np.asarray(x), or take the parts: [shard.data for shard in x.addressable_shards]."
+        )
     return compiler.dlpack_device(self.buffer)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend.sharding import NamedSharding, Shard, Sharding
 from xpr.core.avals import describe
 from xpr.core.interpreter import Tracer
 from xpr.core.words import Words
@@ -122,8 +123,37 @@ class PRNGKeyArray(Words):
 
     @property
     def device(self) -> Any:
-        """The device the keys are on."""
-        return self.words.device
+        """The device the keys are on; for those that were put by a sharding, that."""
+        return self.sharding if isinstance(self.words.device, NamedSharding) else self.words.device
+
+    @property
+    def sharding(self) -> Sharding:
+        """How the keys lie on devices."""
+        found = self.words.sharding
+        return found.with_spec(found.spec[: self.ndim]) if isinstance(found, NamedSharding) else found
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """What each device of this process holds of the keys."""
+        return [
+            Shard(each.device, each.index[:-1], each.replica_id, PRNGKeyArray(each.data))
+            for each in self.words.addressable_shards
+        ]
+
+    @property
+    def committed(self) -> bool:
+        """Whether the keys were put on their device by name."""
+        return self.words.committed
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device of the keys holds all of them."""
+        return self.words.is_fully_replicated
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all of the keys are on devices of this process."""
+        return self.words.is_fully_addressable
 
 
 class KeyUpdateHelper:
