@@ -174,6 +174,9 @@ FUNCTIONS = {
     "twice": lambda x: x + x,
     "a product with itself": lambda x: x * x,
     "shapes": lambda x: jnp.squeeze(x.reshape(2, 2).T[::-1].reshape(1, 4))[None],
+    "axes that stretch": lambda x: (
+        (x.reshape(2, 2) * jnp.array([[2.0], [3.0]]) + jnp.array([[1.0, 4.0]])) ** jnp.array([[0.5], [3.0]])
+    ),
     "places": lambda x: jnp.stack([x[1], jnp.tanh(x[0]), x[3], x[2]]),
     "indices": lambda x: x[jnp.array([2, 0, 3, 1])] * 2,
     "strides": lambda x: jnp.concatenate([x[::2] * 2, jnp.exp(x[1::2])]),
@@ -412,8 +415,11 @@ class TestRefusals:
         assert "Its matrix is not known." in refused(fun, np.ones((2, 2)))
 
     def test_repeated(self):
-        message = refused(lambda x: x + jnp.zeros(4), like=1.0)
-        assert "repeats the operand" in message
+        for fun, y, like in (
+            (lambda x: x + jnp.zeros(4), np.ones(4), 1.0),
+            (lambda x: x * jnp.ones((2, 3)), np.ones((2, 3)), jnp.ones((2, 1))),
+        ):
+            assert "repeats the operand" in refused(fun, y, like=like)
 
     def test_no_determinant(self):
         with pytest.raises(NotInvertible, match=r"no determinant: it makes 8 numbers of 4\."):

@@ -20,6 +20,9 @@ FUNCTIONS = {
     "a network": network,
     "polynomials": lambda x: x[0] ** 3 * x[1] + x[2],
     "arrays": lambda x: jnp.outer(jnp.sin(x), jnp.exp(x)) / (1 + x),
+    "axes that stretch": lambda x: (
+        (x[:, None] + x) ** 2 * jnp.sin(x[:, None]) + jnp.ones((3, 1)) * x[None] - x[:, None]
+    ),
     "linear": lambda x: 2 * x[::-1].sum() + x,
     "special functions": lambda x: lax.lgamma(x) * lax.erf_inv(x[0]),
     "choices": lambda x: jnp.where(x > 0.4, x**2, jnp.maximum(x * x[0], 0.0)),

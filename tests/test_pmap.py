@@ -14,7 +14,7 @@ def test_on_eight_devices():
 
 
 def test_the_documented_jaxpr():
-    """As in JAX's documents, but that a broadcast is an operation of its own."""
+    """As in JAX's documents."""
 
     def func13(arr, extra):
         def inner(x):
@@ -34,11 +34,10 @@ def test_the_documented_jaxpr():
           f:f32[] = convert_element_type[new_dtype=float32 weak_type=False] d
           g:f32[3] = add e f
           h:f32[1] = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] 1.0
-          i:f32[3] = broadcast_in_dim[broadcast_dimensions=(0,) shape=(3,)] h
-          j:f32[3] = add g i
-          k:f32[3] = psum[axes=('rows',) axis_index_groups=None] e
-          l:f32[3] = div j k
-        in (l,) }
+          i:f32[3] = add g h
+          j:f32[3] = psum[axes=('rows',) axis_index_groups=None] e
+          k:f32[3] = div i j
+        in (k,) }
       devices=None
       donated_invars=(False, False)
       global_arg_shapes=(None,)

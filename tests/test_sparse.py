@@ -46,6 +46,7 @@ EXACT = {
     "columns": (lambda x: x.reshape(3, 4).sum(0), 1),
     "adding in places": (lambda x: x.at[jnp.array([0, 0, 3])].add(x[5:8] ** 2), 2),
     "writing in places": (lambda x: x.at[2:5].set(x[0]), 1),
+    "axes that stretch": (lambda x: jnp.sin(x[:3, None]) * jnp.ones((1, 4)) + x[None, 4:8] / jnp.ones((3, 1)), 2),
     "indices": (lambda x: x[jnp.array([3, 3, 1])] * x[0], 2),
     "beyond the end": (lambda x: x.at[jnp.array([3, 30])].get(mode="fill", fill_value=0.0), 1),
     "numbers of steps": (lambda x: lax.fori_loop(0, 2, lambda i, c: jnp.roll(c, 1) * c, x), 3),

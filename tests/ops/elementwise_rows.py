@@ -27,7 +27,8 @@ INF, NAN = np.inf, np.nan
 ONE = [Sample(floats(2, 3)), Sample(floats())]
 BOTH = [*ONE, Sample(complexes(2, 2))]
 EDGES = Sample(F32([0.0, -0.0, 1.0, -1.0, 1e-3, 1e6, INF, -INF, NAN]), edges=True)
-TWO = [Sample(floats(*m), floats(*n, salt=1)) for m, n in (((2, 3), (2, 3)), ((3,), ()), ((), (3,)))]
+STRETCHED = (2, 1), (1, 3)  # shapes of operands that are repeated to (2, 3)
+TWO = [Sample(floats(*m), floats(*n, salt=1)) for m, n in (((2, 3), (2, 3)), ((3,), ()), ((), (3,)), STRETCHED)]
 TWO_COMPLEX = Sample(complexes(2), complexes(2, salt=1))
 PAIRS = Sample(*(x.ravel() for x in np.meshgrid(*[F32([0.0, -0.0, 1.5, -2.0, INF, -INF, NAN])] * 2)), edges=True)
 INTS = Sample(integers(3, low=-5), integers(3, low=-4, below=5, salt=1), edges=True)
@@ -51,9 +52,10 @@ arithmetic = [
     Row(e.sub_p, [*TWO, TWO_COMPLEX, PAIRS, INTS], dtypes=NUMBERS),
     Row(e.mul_p, [*TWO, TWO_COMPLEX, PAIRS, INTS], dtypes=ANY),
     Row(e.div_p, [Sample(floats(2, 3), positive(2, 3)), Sample(floats(3), positive()), Sample(floats(), positive(3)),
-                  TWO_COMPLEX, PAIRS, Sample(*CORNERS, edges=True)], dtypes=NUMBERS),
-    Row(e.rem_p, [Sample(floats(2, 3), positive(2, 3)), Sample(floats(3), F32(-0.7)), PAIRS, INTS,
-                  Sample(*CORNERS, edges=True)], dtypes=REALS),
+                  Sample(floats(2, 1), positive(1, 3)), TWO_COMPLEX, PAIRS, Sample(*CORNERS, edges=True)],
+        dtypes=NUMBERS),
+    Row(e.rem_p, [Sample(floats(2, 3), positive(2, 3)), Sample(floats(3), F32(-0.7)),
+                  Sample(floats(2, 1), positive(1, 3)), PAIRS, INTS, Sample(*CORNERS, edges=True)], dtypes=REALS),
     *(Row(p, [*TWO, PAIRS, INTS, Sample(booleans(4), booleans(4, salt=1))], dtypes=BOOLS + REALS, signed_zeros=False)
       for p in (e.max_p, e.min_p)),
     unary(e.sign_p, BOTH, NUMBERS),
@@ -63,8 +65,8 @@ arithmetic = [
                           Sample(positive(3), y=-2)], dtypes=INEXACT),
     Row(e.integer_pow_p, [Sample(integers(3, low=-3, below=4), y=5), Sample(integers(3), y=0)], dtypes=INTEGERS),
     Row(e.pow_p, [Sample(positive(2, 3), floats(2, 3)), Sample(positive(3), floats()), Sample(positive(), floats(3)),
-                  Sample(complexes(2) + 3, complexes(2, salt=1)), Sample(positive(3), F32([0, 1, 2])), PAIRS],
-        dtypes=INEXACT),
+                  Sample(positive(2, 1), floats(1, 3)), Sample(complexes(2) + 3, complexes(2, salt=1)),
+                  Sample(positive(3), F32([0, 1, 2])), PAIRS], dtypes=INEXACT),
 ]  # fmt: skip
 
 rounding = [
@@ -110,10 +112,11 @@ WORDS = np.int32([0, 1, -1, 5, -5, 2**30, SMALLEST, 2**31 - 1])
 SHIFTS = np.int32([0, 1, 31, 3, 2, 40, 7, -1])
 
 bits = [
-    *(Row(p, [Sample(WORDS, SHIFTS), Sample(booleans(5), booleans(5, salt=1)), Sample(integers(2, 3), integers())],
-          dtypes=BOOLS + INTEGERS) for p in (e.and_p, e.or_p, e.xor_p)),
+    *(Row(p, [Sample(WORDS, SHIFTS), Sample(booleans(5), booleans(5, salt=1)), Sample(integers(2, 3), integers()),
+              Sample(integers(2, 1), integers(1, 3))], dtypes=BOOLS + INTEGERS) for p in (e.and_p, e.or_p, e.xor_p)),
     Row(e.not_p, [Sample(WORDS), Sample(booleans(5))], dtypes=BOOLS + INTEGERS),
-    *(Row(p, [Sample(WORDS, SHIFTS), Sample(integers(2, 3), integers())], dtypes=INTEGERS)
+    *(Row(p, [Sample(WORDS, SHIFTS), Sample(integers(2, 3), integers()), Sample(integers(2, 1), integers(1, 3))],
+          dtypes=INTEGERS)
       for p in (e.shift_left_p, e.shift_right_logical_p, e.shift_right_arithmetic_p)),
     *(Row(p, [Sample(WORDS), Sample(integers())], dtypes=INTEGERS) for p in (e.population_count_p, e.clz_p)),
 ]  # fmt: skip

@@ -18,7 +18,8 @@ UNIT = Sample(F32([0.0, 1.0, -1.0, 0.999, -0.5, 1.5, NAN]), edges=True)
 AXIS = Sample(F32([0.5, 3.0, 30.0, 1e-3, -0.75, -1.25, 0.0, -1.0, INF, NAN]), edges=True)  # away from the roots
 GREAT = Sample(F32([0.0, 7.9, 8.1, -8.1, 100.0, -1e4, NAN]), edges=True)
 SHAPES = [Sample(positive(2, 3)), Sample(positive())]
-TWO = [Sample(positive(2, 3), positive(2, 3, salt=1)), Sample(positive(3), F32(1.7)), Sample(F32(0.6), positive(3))]
+TWO = [Sample(positive(2, 3), positive(2, 3, salt=1)), Sample(positive(3), F32(1.7)), Sample(F32(0.6), positive(3)),
+       Sample(positive(2, 1), positive(1, 3))]  # fmt: skip
 CORNER = F32([0.0, 0.5, 2.0, 20.0, 1000.0, INF, -1.0, NAN])
 CORNERS = Sample(*(x.ravel() for x in np.meshgrid(CORNER, CORNER)), edges=True)
 ORDERS = F32([1.0, 2.0, 3.0])
@@ -39,11 +40,13 @@ special = [
     Row(s.erf_inv_p, [Sample(floats(2, 3, low=-0.8, high=0.8)), UNIT], dtypes=FLOATS),
     Row(s.lgamma_p, [*SHAPES, AXIS], dtypes=FLOATS, tolerance=64),
     Row(s.digamma_p, [*SHAPES, AXIS], dtypes=FLOATS, tolerance=64),
-    Row(s.polygamma_p, [Sample(ORDERS, positive(3))], dtypes=FLOATS, skip=NOT_BOTH, tolerance=64),
-    Row(s.zeta_p, [Sample(ORDERS + F32(1.5), positive(3))], dtypes=FLOATS, skip=NOT_BOTH, tolerance=64),
+    Row(s.polygamma_p, [Sample(ORDERS, positive(3)), Sample(ORDERS[:, None], positive(1, 2))],
+        dtypes=FLOATS, skip=NOT_BOTH, tolerance=64),
+    Row(s.zeta_p, [Sample(ORDERS + F32(1.5), positive(3)), Sample(ORDERS[:, None] + F32(1.5), positive(1, 2))],
+        dtypes=FLOATS, skip=NOT_BOTH, tolerance=64),
     Row(s.bessel_i0e_p, NEAR_AND_FAR, dtypes=FLOATS, tolerance=64),
     Row(s.bessel_i1e_p, NEAR_AND_FAR, dtypes=FLOATS, tolerance=64),
-]
+]  # fmt: skip
 
 incomplete = [
     Row(i.igamma_p, [*TWO, CORNERS], dtypes=FLOATS, tolerance=64, skip={"order2": "the slope in the shape has none"}),
@@ -51,7 +54,8 @@ incomplete = [
     Row(i.igamma_grad_a_p, [*TWO, CORNERS], dtypes=FLOATS, tolerance=256, differentiable=False),
     Row(i.random_gamma_grad_p, [*TWO, CORNERS], dtypes=FLOATS, tolerance=256, differentiable=False),
     Row(i.regularized_incomplete_beta_p, [Sample(positive(2, 3), positive(2, 3, salt=1), CHANCES),
-                                          Sample(F32(2.0), F32(0.7), CHANCES), BETA_CORNERS],
+                                          Sample(F32(2.0), F32(0.7), CHANCES),
+                                          Sample(positive(2, 1), positive(1, 1), CHANCES[:1]), BETA_CORNERS],
         dtypes=FLOATS, tolerance=64, skip=NOT_BOTH),
 ]  # fmt: skip
 

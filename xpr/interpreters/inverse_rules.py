@@ -29,7 +29,7 @@ from xpr.primitives.cumulative import cumprod_p, cumsum_p
 from xpr.primitives.elementwise import add, div, log, mul, neg, scalar, sub
 from xpr.primitives.placing import slice_in_dim
 from xpr.primitives.scans import linear_recurrence_p, shifted
-from xpr.primitives.shapes import broadcast_in_dim, reshape
+from xpr.primitives.shapes import broadcast_to, reshape
 from xpr.primitives.special import erf, erf_inv, erf_inv_p, erf_p
 
 Answer = Solution | Part | str
@@ -149,8 +149,7 @@ class _Twice:
 
 
 def _spread(x: Any, y: Any) -> Any:
-    shape = aval_of(y).shape
-    return x if aval_of(x).shape == shape else broadcast_in_dim(x, shape, ())
+    return broadcast_to(x, aval_of(y).shape)
 
 
 def _binary(left: _Side, right: _Side, twice: _Twice | None = None, integers: bool = False) -> Callable[..., Answer]:

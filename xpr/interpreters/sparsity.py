@@ -124,9 +124,13 @@ def _nothing(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
 
 
 def _entrywise(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    aval = eqn.outvars[0].aval
-    zeros = np.zeros(aval.size, np.int64)
-    return [union([k.sets if k.aval.size == aval.size else taken(k.sets, zeros) for k in known if k.sets is not None])]
+    shape = eqn.outvars[0].aval.shape
+    return [union([_stretched(k.sets, k.aval, shape) for k in known if k.sets is not None])]
+
+
+def _stretched(sets: IndexSets, aval: ShapedArray, shape: tuple[int, ...]) -> IndexSets:
+    """The sets of an operand that is repeated to the shape of the result."""
+    return sets if aval.shape == shape else taken(sets, np.broadcast_to(_numbers(aval), shape))
 
 
 def _select(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:

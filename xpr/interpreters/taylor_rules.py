@@ -21,7 +21,7 @@ from xpr.primitives.convolution import conv_general_dilated_p
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.fft import fft_p
 from xpr.primitives.placing import concatenate, slice_in_dim
-from xpr.primitives.shapes import broadcast_in_dim, expand_dims, mapped_to, squeeze
+from xpr.primitives.shapes import broadcast_to, expand_dims, mapped_to, squeeze
 from xpr.primitives.sorting import sort_p
 from xpr.primitives.special import erf_p, erfc_p
 from xpr.transforms.batch import batch_flat
@@ -104,7 +104,7 @@ def _spread(values: Sequence[Any], rows: Given, shape: tuple[int, ...]) -> list[
     """The series of varying operands, values included, all of one shape."""
 
     def of_shape(x: Any) -> Any:
-        return x if x is None or aval_of(x).shape == shape else broadcast_in_dim(x, shape, ())
+        return None if x is None else broadcast_to(x, shape)
 
     return [list(map(of_shape, [x, *r])) for x, r in zip(values, rows) if r is not None]
 

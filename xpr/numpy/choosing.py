@@ -16,10 +16,9 @@ from xpr.numpy.concrete import is_known
 from xpr.numpy.creation import asarray, zeros_like
 from xpr.numpy.entries import moves
 from xpr.numpy.index_places import nonzero
-from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, promote_dtypes, promoted_pair
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promoted_pair
 from xpr.numpy.shaping import broadcast_arrays
-from xpr.numpy.ufuncs import asarray_like, clip, remainder, truth
-from xpr.primitives.placing import select as select_entries
+from xpr.numpy.ufuncs import asarray_like, clip, remainder, select_scalar, truth
 from xpr.primitives.placing import select_n
 from xpr.primitives.shapes import broadcast_to
 
@@ -36,13 +35,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ValueError("where: takes either the condition alone, or both x and y.")
-    condition = truth(condition)
-    x, y = promoted_pair(x, y)
-    own, shape = aval_of(condition).shape, aval_of(x).shape or aval_of(y).shape
-    if own and own != shape:
-        shape = broadcast_shapes(own, shape) if shape else own
-        condition = broadcast_to(condition, shape)
-    return select_entries(condition, broadcast_to(x, shape), broadcast_to(y, shape))
+    return select_scalar(truth(condition), *promoted_pair(x, y))
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:

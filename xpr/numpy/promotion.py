@@ -61,7 +61,7 @@ def promoted_pair(x: Any, y: Any) -> tuple[Any, Any]:
         if convert is not None:
             return convert(x), y
     x, y = promote_dtypes(x, y)
-    return promote_shapes(x, y)
+    return promote_ranks(x, y)
 
 
 def promote_dtypes(*xs: Any) -> list[Any]:
@@ -80,6 +80,16 @@ def promote_inexact(*xs: Any) -> list[Any]:
     xs = tuple(as_operand(x) for x in xs)
     dtype, weak = dtypes.promote_all([(a.dtype, a.weak_type) for a in map(aval_of, xs)])
     return [convert(x, dtypes.to_inexact(dtype), weak) for x in xs]
+
+
+def promote_ranks(*xs: Any) -> Any:
+    """The operands in shapes that elementwise primitives take: of as many axes, of one size or 1, or scalars."""
+    shapes = [aval_of(x).shape for x in xs]
+    first = next((s for s in shapes if s), ())
+    if all(s == first or not s for s in shapes):
+        return xs
+    shape = broadcast_shapes(*shapes)
+    return tuple(broadcast_to(x, shape) if s and len(s) < len(shape) else x for x, s in zip(xs, shapes))
 
 
 def promote_shapes(*xs: Any) -> Any:

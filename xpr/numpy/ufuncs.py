@@ -21,6 +21,7 @@ from xpr.numpy.promotion import (
     convert,
     converter,
     promote_inexact,
+    promote_ranks,
     promote_shapes,
     promoted_pair,
 )  # fmt: skip
@@ -88,7 +89,7 @@ def binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
 def float_binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
     """A function of two arrays of floats."""
     bind = primitive.bind
-    slow = lambda x, y: bind(*promote_shapes(*promote_inexact(x, y)))  # noqa: E731  # one expression, used once
+    slow = lambda x, y: bind(*promote_ranks(*promote_inexact(x, y)))  # noqa: E731  # one expression, used once
     ready = fast_pair(bind, slow)
 
     def function(x: Any, y: Any, /) -> Any:
@@ -123,7 +124,7 @@ def truth(x: Any) -> Any:
 
 def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
     """Logic on the truth of the entries."""
-    return _named(lambda x, y, /: primitive.bind(*promote_shapes(truth(x), truth(y))), name, doc)
+    return _named(lambda x, y, /: primitive.bind(*promote_ranks(truth(x), truth(y))), name, doc)
 
 
 # -- Arithmetic
@@ -344,7 +345,7 @@ def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
     quotient = e.div(e.sub(x, rest), y)
     quotient = select(wrong_sign, e.sub(quotient, zero.dtype.type(1)), quotient)
     rest = select(wrong_sign, e.add(rest, y), rest)
-    return select(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rest
+    return select_scalar(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rest
 
 
 def remainder(x: Any, y: Any, /) -> Any:
@@ -418,7 +419,7 @@ def power(x: Any, y: Any, /) -> Any:
     x, y = _numbers(x, y)
     if aval_of(x).dtype in INEXACT:
         return e.pow_p.bind(x, y)
-    return _integer_power(x, y)
+    return _integer_power(*promote_shapes(x, y))
 
 
 def _integer_power(x: Any, y: Any) -> Any:
@@ -441,10 +442,11 @@ def _integer_power(x: Any, y: Any) -> Any:
 
 
 def select_scalar(condition: Any, on_true: Any, on_false: Any) -> Any:
-    """`select` whose cases may be scalars beside arrays."""
-    shape = max((aval_of(v).shape for v in (condition, on_true, on_false)), key=len)
-    cases = [v if aval_of(v).shape == shape else broadcast_to(v, shape) for v in (on_true, on_false)]
-    return select(condition, *cases)
+    """`select` whose operands may be scalars beside arrays, or have axes of size 1 that stretch."""
+    own = aval_of(condition).shape
+    shape = broadcast_shapes(own, aval_of(on_true).shape, aval_of(on_false).shape)
+    condition = broadcast_to(condition, shape) if own else condition
+    return select(condition, broadcast_to(on_true, shape), broadcast_to(on_false, shape))
 
 
 def float_power(x: Any, y: Any, /) -> Any:
@@ -454,7 +456,7 @@ def float_power(x: Any, y: Any, /) -> Any:
     >>> jnp.float_power(2, 3)
     Array(8., dtype=float32, weak_type=True)
     """
-    return e.pow_p.bind(*promote_shapes(*promote_inexact(x, y)))
+    return e.pow_p.bind(*promote_ranks(*promote_inexact(x, y)))
 
 
 def fmax(x: Any, y: Any, /) -> Any:
@@ -464,7 +466,7 @@ def fmax(x: Any, y: Any, /) -> Any:
     >>> jnp.fmax(jnp.array([1.0, jnp.nan]), 0.5)
     Array([1. , 0.5], dtype=float32)
     """
-    x, y = promoted_pair(x, y)
+    x, y = promote_shapes(*promoted_pair(x, y))
     return select_scalar(e.bitwise_or(e.gt(x, y), e.ne(y, y)), x, y)
 
 
@@ -475,7 +477,7 @@ def fmin(x: Any, y: Any, /) -> Any:
     >>> jnp.fmin(jnp.array([1.0, jnp.nan]), 0.5)
     Array([0.5, 0.5], dtype=float32)
     """
-    x, y = promoted_pair(x, y)
+    x, y = promote_shapes(*promoted_pair(x, y))
     return select_scalar(e.bitwise_or(e.lt(x, y), e.ne(y, y)), x, y)
 
 
@@ -644,7 +646,7 @@ def ldexp(x: Any, y: Any, /) -> Any:
     """
     (x,) = promote_inexact(x)
     exponent = convert(as_operand(y), aval_of(x).dtype, aval_of(x).weak_type)
-    x, exponent = promote_shapes(x, exponent)
+    x, exponent = promote_ranks(x, exponent)
     return e.mul(x, e.exp2(exponent))
 
 

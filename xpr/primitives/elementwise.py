@@ -1,7 +1,7 @@
 """Elementwise functions: each output entry depends on the matching input entries alone.
 
-Operands have one dtype, and one shape or the shape (), which broadcasts. So a mapped axis passes straight through, and
-the tangent of y = f(x) is x_dot * f'(x).
+Operands have one dtype, and one shape, in which axes of size 1 stretch; or the shape (), which broadcasts. So a mapped
+axis passes straight through, and the tangent of y = f(x) is x_dot * f'(x).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import Shape, ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, params_of, register
 from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, short_name
 from xpr.primitives.placing import select, select_n
-from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum, to_front
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, mapped_to, reduce_sum, reshape, to_front
 from xpr.primitives.work import per_result
 
 ZERO = "zero"  # a derivative that vanishes wherever it exists
@@ -36,25 +36,34 @@ _KINDS = {
 
 def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dtype]) -> ShapedArray:
     """The shape, dtype and weakness that the operands agree on."""
-    best = avals[0]
-    weak = best.weak_type
+    first = avals[0]
+    shape, weak = first.shape, first.weak_type
     for aval in avals[1:]:
-        if aval.dtype != best.dtype or (aval.ndim and best.ndim and aval.shape != best.shape):
+        both = shape if aval.shape == shape else _stretched(shape, aval.shape)
+        if aval.dtype != first.dtype or both is None:
             types = ", ".join(a.str_short() for a in avals)
-            what = "dtypes" if aval.dtype != best.dtype else "shapes"
+            what = "dtypes" if aval.dtype != first.dtype else "shapes"
             raise TypeError(
                 f"{name}: the operands' {what} differ: {types}. The functions of xpr.numpy promote dtypes and "
-                "broadcast shapes; those of xpr.lax take operands of one dtype, and one shape or scalars."
+                "broadcast shapes; those of xpr.lax take operands of one dtype: scalars, and arrays of as many axes, "
+                "whose sizes are equal or 1."
             )
-        weak = weak and aval.weak_type
-        if aval.ndim > best.ndim:
-            best = aval
-    if best.dtype not in over:
+        shape, weak = both, weak and aval.weak_type
+    if first.dtype not in over:
         allowed = _KINDS.get(over) or ", ".join(sorted(short_name(d) for d in over))
         raise TypeError(
             f"{name}: takes {allowed}, and got {', '.join(a.str_short() for a in avals)}. Convert with .astype."
         )
-    return best if best.weak_type == weak else best.update(weak_type=weak)
+    return first.update(shape=shape, weak_type=weak)
+
+
+def _stretched(a: Shape, b: Shape) -> Shape | None:
+    """The shape of the result of two operands: scalars broadcast, axes of size 1 stretch; None where there is none."""
+    if not a or not b:
+        return a or b
+    if len(a) != len(b) or any(n != m and n != 1 != m for n, m in zip(a, b)):
+        return None
+    return tuple([m if n == 1 else n for n, m in zip(a, b)])
 
 
 # -- Batching
@@ -94,15 +103,13 @@ def _align(x: Any, dim: int | None, size: int, row: tuple[int, ...]) -> Any:
 # -- Differentiating
 
 
-def spread(tangent: Any, aval: ShapedArray) -> Any:
-    """A tangent of a scalar operand, repeated to the shape of the result."""
-    return tangent if aval_of(tangent).shape == aval.shape else broadcast_in_dim(tangent, aval.shape, ())
-
-
 def gathered(ct: Any, aval: ShapedArray) -> Any:
-    """The cotangent of an operand that was broadcast from a scalar: the sum of the result's."""
-    ndim = aval_of(ct).ndim
-    return ct if aval.ndim == ndim else reduce_sum(ct, range(ndim))
+    """The cotangent of an operand: that of the result, summed along the axes that the operand was repeated along."""
+    shape = aval_of(ct).shape
+    if shape == aval.shape:
+        return ct
+    axes = [i for i, n in enumerate(shape) if not aval.ndim or aval.shape[i] != n]
+    return reshape(reduce_sum(ct, axes), aval.shape)
 
 
 def _chain(primitive: Primitive, partials: Sequence[Any]) -> Callable[..., Any]:
@@ -117,7 +124,7 @@ def _chain(primitive: Primitive, partials: Sequence[Any]) -> Callable[..., Any]:
                 continue
             term = partial(tangent, *primals, out, **params)
             if aval.ndim:
-                term = spread(term, aval)
+                term = broadcast_to(term, aval.shape)
             total = term if total is None else add_any(total, term)
         return [out], [Zero(aval.to_tangent_aval()) if total is None else total]
 
@@ -131,13 +138,17 @@ NOT_LINEAR = "It is not linear, so a linearized program never holds it on a tang
 
 
 def _operation(name: str) -> Callable[..., list[Value]]:
-    """The rule that writes one operation of that name, with scalars broadcast."""
+    """The rule that writes one operation of that name."""
 
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
-        shape = avals[0].shape
-        return [b.op(name, [b.broadcast(x, shape) if x.aval.ndim != len(shape) else x for x in operands], avals[0])]
+        return [b.op(name, _repeated(b, operands, avals[0].shape), avals[0])]
 
     return lower
+
+
+def _repeated(b: Builder, operands: list[Value], shape: Shape) -> list[Value]:
+    """The operands in the shape of the result, as operations of StableHLO take them."""
+    return [x if x.aval.shape == shape else b.broadcast(x, shape, range(x.aval.ndim)) for x in operands]
 
 
 # -- Builders
@@ -301,7 +312,7 @@ def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any]
         change = neg(mul(out, b_dot)) if type(a_dot) is Zero else sub(a_dot, mul(out, b_dot))
     if type(change) is Zero:
         return [out], [Zero(aval.to_tangent_aval())]
-    return [out], [spread(div(change, b), aval)]
+    return [out], [broadcast_to(div(change, b), aval.shape)]
 
 
 def _div_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
@@ -393,7 +404,7 @@ def _where_equal_half(chosen: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         half = div(t, scalar(2, t))
         shape = aval_of(chosen(mine, other)).shape
         nothing = full(shape, 0, aval_of(t).dtype)
-        t, half = (broadcast_in_dim(v, shape, ()) if aval_of(v).shape != shape else v for v in (t, half))
+        t, half = broadcast_to(t, shape), broadcast_to(half, shape)
         return select(eq(mine, other), half, select(chosen(mine, other), t, nothing))
 
     return partial
@@ -533,8 +544,9 @@ def integer_pow(x: Any, y: int) -> Any:
 def _pow_partial_base(t: Any, x: Any, y: Any, out: Any) -> Any:
     """y x^(y-1), and zero at 0^0."""
     at_corner = bitwise_and(eq(x, scalar(0, x)), eq(y, scalar(0, y)))
-    one = full(aval_of(out).shape, 1, aval_of(y).dtype)
-    lowered = select_n(_full_like(at_corner, out), _full_like(sub(y, scalar(1, y)), out), one)
+    shape = aval_of(out).shape
+    one = full(shape, 1, aval_of(y).dtype)
+    lowered = select_n(broadcast_to(at_corner, shape), broadcast_to(sub(y, scalar(1, y)), shape), one)
     return mul(t, mul(y, pow(x, lowered)))
 
 
@@ -543,10 +555,6 @@ def _pow_partial_exponent(t: Any, x: Any, y: Any, out: Any) -> Any:
     at_zero = eq(x, scalar(0, x))
     safe = select(at_zero, full(aval_of(x).shape, 1, aval_of(x).dtype), x)
     return mul(t, mul(log(safe), out))
-
-
-def _full_like(x: Any, out: Any) -> Any:
-    return spread(x, aval_of(out))
 
 
 pow_p = elementwise(
@@ -753,12 +761,10 @@ atan2 = function_of(atan2_p, "The angle of the point (y, x) from the positive x 
 
 def _compare(name: str, direction: str, reference: Any, over: frozenset[np.dtype]) -> Primitive:
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-        shape = avals[0].shape
-        operands = [b.broadcast(x, shape) if x.aval.ndim != len(shape) else x for x in operands]
         return [
             b.op(
                 "stablehlo.compare",
-                operands,
+                _repeated(b, operands, avals[0].shape),
                 avals[0],
                 f"comparison_direction = #stablehlo<comparison_direction {direction}>",
             )
@@ -976,8 +982,8 @@ clamp_p.batch = _clamp_batch
 
 
 def _kept_where(condition: Any, t: Any, out: Any) -> Any:
-    t = spread(t, aval_of(out))
-    return select(condition, t, full(aval_of(out).shape, 0, aval_of(t).dtype))
+    shape = aval_of(out).shape
+    return select(condition, broadcast_to(t, shape), full(shape, 0, aval_of(t).dtype))
 
 
 def clamp(min: Any, x: Any, max: Any) -> Any:

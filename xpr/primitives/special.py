@@ -6,7 +6,6 @@ meanings are computed another way, in float64.
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -66,8 +65,8 @@ def in_float32(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def one_shape(*xs: Any) -> list[Any]:
-    """The operands, scalars among them repeated to the shape of the others."""
-    shape = builtins.max((aval_of(x).shape for x in xs), key=len)
+    """The operands, repeated to the shape of the result."""
+    shape = np.broadcast_shapes(*[aval_of(x).shape for x in xs])
     return [broadcast_to(x, shape) for x in xs]
 
 
