@@ -134,8 +134,8 @@ def test_prefixes_that_do_not_fit_name_the_call():
 @pytest.mark.parametrize("specs, error, part", [
     (P("z"), ValueError, "has P('z',), and 'z' is none of the axes ('x',)"),
     (P("x", "x"), ValueError, "has P('x', 'x'), which names an axis twice"),
-    (None, TypeError, "holds None, which is no PartitionSpec; P() cuts nothing"),
-    ((None,), TypeError, "holds None, which is no PartitionSpec; P() cuts nothing"),
+    ("x", TypeError, "holds 'x', which is no PartitionSpec; P() cuts nothing"),
+    (("x",), TypeError, "holds 'x', which is no PartitionSpec; P() cuts nothing"),
 ])  # fmt: skip
 def test_specs_that_do_not_fit_name_the_function(specs, error, part):
     with pytest.raises(error) as caught:

@@ -233,6 +233,26 @@ def test_ordered_callbacks_are_refused(mesh):
         assert error.value.__notes__[0].startswith("  at callback_cases.py:")
 
 
+def test_ordered_callbacks_on_a_mesh_of_one_device(capsys):
+    alone = NamedSharding(xpr.make_mesh((1,), ("x",), devices=xpr.devices()[3:4]), P("x"))
+
+    def counted(x):
+        return lax.fori_loop(0, 3, lambda i, c: (xpr.debug.print("{}", i, ordered=True), c + 1)[1], x)
+
+    x = np.zeros((1, 2), np.float32)
+    mapped = xpr.shard_map(counted, mesh=alone.mesh, in_specs=P("x"), out_specs=P("x"))
+    for call in (
+        xpr.jit(counted, in_shardings=alone),
+        mapped,
+        xpr.jit(lambda x: mapped(counted(x))),
+        xpr.pmap(counted),
+    ):
+        times = int(call(x)[0, 0]) // 3
+        assert capsys.readouterr().out == "0\n1\n2\n" * times
+    with pytest.raises(Refused):
+        xpr.pmap(lambda x: xpr.io_callback(refuse, x, x, ordered=True))(x)
+
+
 def test_as_jax():
     jax = jax_module()
     results = []

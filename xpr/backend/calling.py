@@ -40,12 +40,13 @@ class Attempt:
         self.callback, self.failures, self.depth = callback, failures, depth
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
+        token = (None,) * self.callback.ordered
         if not self.failures:
             try:
-                return self.callback.results(values, self.depth)
+                return (*token, *self.callback.results(values[len(token) :], self.depth))
             except BaseException as error:  # an interrupt, too, belongs to the caller
                 self.failures.append(error)
-        return tuple([np.zeros(aval.shape, aval.dtype) for aval in self.callback.avals])
+        return (*token, *[np.zeros(aval.shape, aval.dtype) for aval in self.callback.avals])
 
 
 class Copy:

@@ -514,7 +514,7 @@ class Builder:
 
         `results` are the types of the whole results. Along the other axes of the mesh the compiler cuts as it likes.
         """
-        if not results:  # a region that takes and gives nothing would not be one to XLA, which then can't place effects
+        if not results and mesh.size > 1:  # to XLA what takes and gives nothing is no region, and effects have no place
             number = ShapedArray((), dtypes.int32)
 
             def with_number(inner: Builder, parts: list[Value]) -> list[Value]:
@@ -538,6 +538,8 @@ class Builder:
         in_avals, before = [v.aval for v in operands], module.manual
         module.manual = {**before, **dict.fromkeys(axes, mesh)}
         try:
+            if mesh.size == 1:  # the parts are the whole, and regions take no tokens
+                return body(self, list(operands))
             region = self.region(types_of_parts(in_avals, in_specs), body, "sdy.return")
         finally:
             module.manual = before
