@@ -793,6 +793,11 @@ def test_keys_say_how_they_lie(mesh):
     shard = keys.addressable_shards[2]
     assert (shard.index, shard.replica_id, shard.device) == ((slice(2, 4),), 0, xpr.devices()[2])
     np.testing.assert_array_equal(xpr.random.key_data(shard.data), xpr.random.key_data(keys)[2:4])
+    words = NamedSharding(mesh, P(None, "y"))  # keys are not cut into their words
+    for put in (xpr.device_put, lax.with_sharding_constraint, xpr.jit(lax.with_sharding_constraint, static_argnums=1)):
+        assert put(keys, NamedSharding(mesh, P("y"))).sharding.spec == P("y")
+        with pytest.raises(ValueError, match=r"\(8,\) can't be cut by P\(None, 'y'\) .* has 2 entries, for 1 axes"):
+            put(keys, words)
     alone = xpr.random.key(0)
     assert alone.sharding == SingleDeviceSharding(xpr.devices()[0]) and alone.device is xpr.devices()[0]
     assert alone.is_fully_replicated and not alone.committed

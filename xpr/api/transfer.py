@@ -16,6 +16,7 @@ from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleD
 from xpr.backend.shards import check_here
 from xpr.control.sharding_constraint import constrain, sharding_of
 from xpr.core.interpreter import Tracer
+from xpr.core.words import leaves_of_users
 from xpr.numpy.creation import asarray, placed
 
 
@@ -77,9 +78,9 @@ def _is_place(x: Any) -> bool:
 
 
 def _check_cuts(x: Any, where: Sequence[Any]) -> None:
-    for (path, leaf), sharding in zip(tree.leaves_with_path(x), where):
+    for (path, _), own, sharding in zip(tree.leaves_with_path(x), leaves_of_users(x), where):
         if isinstance(sharding, NamedSharding):
-            sharding.check(np.shape(leaf), "device_put", f"x{tree.keystr(path)}")
+            sharding.check(np.shape(own), "device_put", f"x{tree.keystr(path)}")
             sharding.mesh.flat  # noqa: B018  # it raises where there are none
 
 

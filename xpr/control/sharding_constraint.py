@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import tree
 from xpr.backend.array import Array
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
@@ -13,6 +15,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive, register
+from xpr.core.words import leaves_of_users
 from xpr.transforms.flat import as_array
 from xpr.transforms.partition import moved
 
@@ -92,9 +95,9 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     paths, structure = tree.flatten_with_path(x)
     asked = flatten_shardings("with_sharding_constraint", shardings, structure)
     outs = []
-    for (path, leaf), sharding in zip(paths, asked):
+    for (path, leaf), own, sharding in zip(paths, leaves_of_users(x), asked):
         if sharding is not None:
-            sharding.check(aval_of(leaf).shape, "with_sharding_constraint", f"x{tree.keystr(path)}")
+            sharding.check(np.shape(own), "with_sharding_constraint", f"x{tree.keystr(path)}")
             leaf = constrain(leaf, sharding)
         outs.append(leaf)
     return tree.unflatten(structure, outs)
