@@ -504,6 +504,7 @@ def test_fillers_and_underscores():
         ("{ lambda ; a:f32[]. let b:f32[] = sin[foo=3] a in (b,) }", "has no parameter foo. Its parameters", "sin"),
         ("{ lambda ; a:f32[3]. let b:f32[] = reduce_sum[axes=(5,)] a in (b,) }", "they must be different", "redu"),
         ("{ lambda ; . let = scan[f={ lambda ; c:f32[]. let d:i8[] = sin c in (d,) }] in () }", "gives f32[]", "d:i8"),
+        ("{ lambda ; a:i32[]. let = cond[branches=() linear=()] a in () }", "there are no branches.", "cond"),
         ("{ lambda ; a:f32[] let in (a,) }", "expected `. let`, and found `let`.", "let"),
         ("{ lambda ; a:f32[]. let in (a,) } more", "expected the end of the text, and found `more`.", "more"),
         ("hello", "expected `{ lambda`, and found `hello`.", "hello"),
@@ -517,6 +518,20 @@ def test_errors_point_into_the_text(text, message, caret):
     assert message in first and first.startswith(f"line 2, column {column}: ")
     assert line == "    " + text and pointer.index("^") == column + 3
     assert (caught.value.line, caught.value.column) == (2, column)
+
+
+SCAN = (
+    "{ lambda ; a:f32[]. let b:f32[] = scan[jaxpr={ lambda ; c:f32[]. let d:%s in (d,) } length=3 linear=(False,) "
+    "num_carry=1 num_consts=0 reverse=False unroll=1] a in (b,) }"
+)
+
+
+def test_a_scan_carries_what_it_was_given():
+    parse(SCAN % "f32[] = sin c")
+    with pytest.raises(JaxprSyntaxError, match=r"go in as \(f32\[\]\), and come out as \(i32\[\]\)"):
+        parse(SCAN % "i32[] = convert_element_type[new_dtype=int32 weak_type=False] c")
+    with pytest.raises(JaxprSyntaxError, match="the 7 carries must come out of the body as they go in"):
+        parse(SCAN.replace("carry=1", "carry=7") % "f32[] = sin c")
 
 
 def test_types_that_are_known_only_where_a_program_runs(free):

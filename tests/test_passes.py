@@ -471,3 +471,7 @@ def test_arguments_of_other_kinds():
         xpr.jaxpr.parse(str(closed), functions=3)
     with pytest.raises(TypeError, match="loads: functions is a dict of functions by name, and is 3"):
         xpr.jaxpr.loads(xpr.jaxpr.dumps(closed), functions=3)
+    with pytest.raises(TypeError, match="loads reads what dumps wrote, and got {} of type builtins.dict"):
+        xpr.jaxpr.loads({})
+    with pytest.raises(IndexError, match="substitute: there is no argument 5; the program takes 1."):
+        xpr.jaxpr.substitute(closed, {5: 1.0})

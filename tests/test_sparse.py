@@ -141,6 +141,7 @@ class TestLoopsOfUnknownLength:
         lambda x: jnp.sum(jnp.diff(x) ** 4) + jnp.sum(jnp.exp(x)),
         lambda x: jnp.sum(jnp.cos(x)) + 3 * x[0] * x[-1],
         lambda x: jnp.sum(x) * 2,
+        lambda x: jnp.sum(jnp.abs(x[:6] + 1j * x[6:])),
     ],
 )
 def test_hessians(fun):

@@ -84,6 +84,7 @@ FUNCTIONS = {
     "branches": lambda x: lax.cond(x[0] > 0, lambda x: x * x, lambda x: jnp.ones_like(x), x),
     "rows on devices": lambda x: xpr.pmap(lambda r: jnp.exp(r * 2) + x, out_axes=1)(x[None]),
     "constant": lambda x: jnp.ones(2),
+    "integers in between": lambda x: (9 * x).astype(int) * x + (9 * x).astype("int8").astype(x.dtype),
 }
 
 

@@ -135,6 +135,8 @@ def _abstract(avals: Sequence[ShapedArray], *, branches: Branches, **params: Any
     index, *operands = avals
     if index.shape or index.dtype != np.int32:
         raise TypeError(f"cond: the index must be an i32 scalar, and is {index.str_short()}.")
+    if not branches:
+        raise TypeError("cond: there are no branches.")
     results = branches[0].out_avals
     for i, branch in enumerate(branches):
         if not _same_types(branch.in_avals, operands):

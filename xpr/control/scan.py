@@ -61,6 +61,11 @@ def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArr
             f"the operands are ({_types(avals)})."
         )
     carry_out, ys = layout.results(jaxpr.out_avals)
+    if len(carry) != layout.num_carry or [(a.shape, a.dtype) for a in carry] != [(a.shape, a.dtype) for a in carry_out]:
+        raise TypeError(
+            f"scan: the {layout.num_carry} carries must come out of the body as they go in; they go in as "
+            f"({_types(carry)}), and come out as ({_types(carry_out)})."
+        )
     return [*carry_out, *(y.update(shape=(length, *y.shape)) for y in ys)]
 
 

@@ -133,6 +133,11 @@ def _stretched(sets: IndexSets, aval: ShapedArray, shape: tuple[int, ...]) -> In
     return sets if aval.shape == shape else taken(sets, np.broadcast_to(_numbers(aval), shape))
 
 
+def _sign(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
+    """That of a complex number is its direction; that of a real one changes by steps."""
+    return _entrywise(eqn, known) if eqn.outvars[0].aval.dtype in dtypes.COMPLEX else _nothing(eqn, known)
+
+
 def _select(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
     """One of the cases; the selector changes it by steps."""
     cases = _of(known[1:])
@@ -407,11 +412,13 @@ def _primitives_of(module: Any) -> list[Primitive]:
     return [p for p in vars(module).values() if isinstance(p, Primitive)]
 
 
-_STEPS = ["floor_p", "ceil_p", "round_p", "sign_p", "nextafter_p", "bitcast_convert_type_p"]
+_STEPS = ["floor_p", "ceil_p", "round_p", "nextafter_p", "bitcast_convert_type_p"]
 
 RULES: dict[Primitive, Rule] = {p: _entrywise for m in (elementwise, special) for p in _primitives_of(m)}
 RULES.update({getattr(elementwise, name): _nothing for name in _STEPS})
-RULES.update({name_p: _entrywise, placing.select_n_p: _select, placing.concatenate_p: _concatenate})
+RULES.update(
+    {elementwise.sign_p: _sign, name_p: _entrywise, placing.select_n_p: _select, placing.concatenate_p: _concatenate}
+)
 RULES.update(
     dict.fromkeys(
         [

@@ -13,6 +13,7 @@ from typing import Any
 
 from xpr.core.avals import Zero, aval_of
 from xpr.core.primitive import Primitive
+from xpr.dtypes import INEXACT
 from xpr.interpreters import series as s
 from xpr.primitives import cumulative, dynamic, gather_scatter, placing, pooling, reductions, scatter, shapes
 from xpr.primitives import elementwise as e
@@ -49,12 +50,17 @@ def _order(rows: Given) -> int:
 
 
 def each_by_itself(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
-    """For what is linear in its first operand, where no other one varies: the same on every coefficient."""
+    """For what is linear in its first operand, where no other one varies: the same on every coefficient.
+
+    A float that is made an integer changes by steps.
+    """
     first, *others = values
     if rows[0] is None or any(r is not None for r in rows[1:]):
         return by_jvp(primitive, values, rows, params)
-    found = [None if c is None else primitive.bind(c, *others, **params) for c in rows[0]]
-    return [primitive.bind(first, *others, **params)], [found]
+    out = primitive.bind(first, *others, **params)
+    if aval_of(out).dtype not in INEXACT:
+        return [out], [None]
+    return [out], [[None if c is None else primitive.bind(c, *others, **params) for c in rows[0]]]
 
 
 def by_jvp(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:

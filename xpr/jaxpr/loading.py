@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.array import from_host
-from xpr.core.avals import ShapedArray
+from xpr.core.avals import ShapedArray, describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
 from xpr.core.literals import DTYPES
 from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure
@@ -32,13 +32,16 @@ def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> Clos
 
     Raises:
       JaxprSyntaxError: the text is no saved jaxpr, or one of a newer format, or it names what is not known here.
-      TypeError: `functions` has a list for a name, and not as many different ones are saved.
+      TypeError: `text` is neither text nor bytes, or `functions` has a list for a name, and not as many different ones
+        are saved.
 
     >>> import xpr
     >>> closed = xpr.make_jaxpr(lambda x: 2.0 * x)(1.0)
     >>> xpr.jaxpr.equal(xpr.jaxpr.loads(xpr.jaxpr.dumps(closed)), closed)
     True
     """
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise TypeError(f"loads reads what dumps wrote, and got {describe(text)}.")
     filling = Filling("loads", functions)
     try:
         whole = json.loads(text)

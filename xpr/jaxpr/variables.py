@@ -59,6 +59,7 @@ def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> C
         replaced are gone; an equation that gives a replaced variable stays, for `dce` to remove.
     Raises:
       TypeError: a value has another type than its variable; a variable is not bound in the program.
+      IndexError: there is no argument at a position.
       ValueError: a jaxpr with constants is given without their values.
 
     >>> import xpr
@@ -71,7 +72,7 @@ def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> C
     replaced: dict[Var, Any] = {}
     constants: list[tuple[Var, Any]] = []
     for key, value in values.items():
-        var = inner.invars[key] if isinstance(key, int) else key
+        var = _argument(inner, key) if isinstance(key, int) else key
         _check(var, value, bound)
         if isinstance(value, (Var, Literal)):
             replaced[var] = value
@@ -91,6 +92,12 @@ def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> C
     invars = [v for v in inner.invars if v not in replaced]
     outvars = [new(x) for x in inner.outvars]
     return ClosedJaxpr(Jaxpr([v for v, _ in kept], invars, outvars, eqns), [x for _, x in kept])
+
+
+def _argument(jaxpr: Jaxpr, position: int) -> Var:
+    if not -len(jaxpr.invars) <= position < len(jaxpr.invars):
+        raise IndexError(f"substitute: there is no argument {position}; the program takes {len(jaxpr.invars)}.")
+    return jaxpr.invars[position]
 
 
 def _check(var: Var, value: Any, bound: set[Var]) -> None:
