@@ -16,7 +16,13 @@ from xpr.core.jaxpr import Literal
 from xpr.transforms import pieces
 from xpr.transforms.order import ordered
 
-WIDTH, BATCH = 128, 256
+WIDTH, BATCH = 64, 128
+
+
+@pytest.fixture(autouse=True)
+def small_programs_are_cut(monkeypatch):
+    for name, value in {"_LEAST": 4, "_LONG": 100, "_SHORTER": 1.5, "_STEP": 10_000}.items():
+        monkeypatch.setattr(pieces, name, value)
 
 
 def parameters(layers, width=WIDTH):
@@ -83,7 +89,7 @@ def test_programs_do_not_grow_in_number_with_depth(fun):
 def test_each_layer_is_one_step_of_the_gradient():
     steps, _ = cut_of(step, parameters(12), batch())
     times = sorted([sum(other.jaxpr is each for other in steps) for each in {s.jaxpr: s.jaxpr for s in steps}])
-    assert times == [1, 1, 10, 12]
+    assert times == [1, 1, 11, 12]
 
 
 @pytest.mark.parametrize("fun", [network, xpr.value_and_grad(loss), step])
@@ -123,10 +129,17 @@ def test_numbers_that_differ_are_operands():
     assert_close(xpr.jit(noisy)(*args), noisy(*args), rtol=1e-3, atol=1e-3)
 
 
-def test_what_is_not_cut():
+def test_what_is_cut_and_what_is_not(monkeypatch):
+    monkeypatch.undo()
+    layers, x = parameters(48, 256), jnp.ones((1024, 256))
+    steps, _ = cut_of(step, layers, x)
+    assert distinct(steps) < 6 and 60 < len(steps) < 100
+    assert cut_of(step, layers[:6], x) is None  # too few layers
+    assert cut_of(step, layers, x[:64]) is None  # steps would take hardly longer than their start
+
+
+def test_what_is_never_cut():
     layers, x = parameters(8), batch()
-    assert cut_of(network, parameters(8, 4), x[:2, :4]) is None  # each step would take no longer than its start
-    assert cut_of(network, layers[:3], x) is None  # too few
     assert cut_of(lambda x: jnp.sin(x) @ x.T, x) is None
 
     def printing(layers, x):
@@ -212,6 +225,18 @@ def test_compiler_options_are_for_all_steps():
         xpr.jit(network, compiler_options={"xla_no": 1})(layers, x)
 
 
+def test_a_program_can_be_kept_whole():
+    layers, x = parameters(6), batch()
+    whole = xpr.jit(network, compiler_options={"steps": False})
+    compiled = whole.lower(layers, x).compile()
+    assert not isinstance(compiled.executable, SequenceExecutable)
+    assert_close(whole(layers, x), xpr.jit(network)(layers, x))
+    with pytest.raises(ValueError, match="the compiler option 'steps' must be True or False, and is 0"):
+        xpr.jit(network, compiler_options={"steps": 0})
+    with pytest.raises(ValueError, match="lowered already; give the compiler option 'steps' to jit"):
+        xpr.jit(network).lower(layers, x).compile({"steps": False})
+
+
 def test_nothing_is_kept_alive():
     layers, x = parameters(6), batch()
     f = xpr.jit(lambda layers, x: network(layers, x))
@@ -273,8 +298,8 @@ def test_random_programs_in_random_order(data):
     args = [jnp.asarray(rng.normal(size=(4, 4)), np.float32) for _ in range(2)]
     programs = [f, xpr.grad(lambda *args: sum(each.sum() for each in f(*args)), argnums=(0, 1))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "_STEP", 0)
-        patch.setattr(pieces, "_SAVED", 1)
+        for name, value in {"_LEAST": 4, "_LONG": 1, "_SHORTER": 1, "_STEP": 0}.items():
+            patch.setattr(pieces, name, value)
         for program in programs:
             closed = xpr.make_jaxpr(program)(*args)
             core.check_jaxpr(ordered(closed.jaxpr))

@@ -32,7 +32,6 @@ IMPORTS_IN_FUNCTIONS = {
     "xpr.api.doctor": "importlib.metadata takes 5 ms to import, and only the doctor asks for it",
     "xpr.api.jit": "rerolling takes 30 ms to import, and only the compiler option asks for it",
     "xpr.backend.compiler": "the disk cache takes 10 ms to import, and most processes never use it",
-    "xpr.transforms.stepwise": "concurrent.futures takes 13 ms to import, and only programs cut into steps ask for it",
     "xpr.numpy.einstein": "opt_einsum takes 5 ms to import, and only einsum of three operands or more asks for it",
     "xpr.demo.plot": "matplotlib is an optional extra",
 }

@@ -70,13 +70,14 @@ class Traced:
     { lambda ; a:f32[]. let b:f32[] = add a 1.0 in (b,) }
     """
 
-    __slots__ = ("jaxpr", "in_tree", "out_tree", "name", "donated", "_options")
+    __slots__ = ("jaxpr", "in_tree", "out_tree", "name", "donated", "_options", "_in_steps")
 
     def __init__(
-        self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any
-    ):
+        self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any,
+        in_steps: bool = True,
+    ):  # fmt: skip
         self.jaxpr, self.in_tree, self.out_tree = jaxpr, in_tree, out_tree
-        self.name, self.donated, self._options = name, tuple(donated), options
+        self.name, self.donated, self._options, self._in_steps = name, tuple(donated), options, in_steps
 
     @property
     def out_info(self) -> Any:
@@ -94,8 +95,8 @@ class Traced:
             mesh = mesh_of(jaxpr)
             layout = Layout(mesh, [None] * (shift + len(jaxpr.invars)), [None] * len(jaxpr.outvars)) if mesh else None
         if layout is None:
-            program = stepwise(jaxpr, donated, device) or lower_jaxpr(jaxpr, device.platform, donated)
-            return Lowered(self, program, device)
+            steps = stepwise(jaxpr, donated, device) if self._in_steps else None
+            return Lowered(self, steps or lower_jaxpr(jaxpr, device.platform, donated), device)
         module = lower_partitioned(jaxpr, layout.mesh, layout.inputs, layout.outputs, donated)
         return Lowered(self, module, device, layout)
 
@@ -125,8 +126,8 @@ class Lowered:
         """The program compiled for its device."""
         _check_options("compile", compiler_options)
         options = {**(self.traced._options or {}), **(compiler_options or {})}
-        if "reroll" in options:
-            raise ValueError("compile: the program is lowered already; give the compiler option 'reroll' to jit.")
+        for name in _OWN_OPTIONS & options.keys():
+            raise ValueError(f"compile: the program is lowered already; give the compiler option {name!r} to jit.")
         if isinstance(self._program, Stepwise):
             return Compiled(self.traced, self._program.compile(self.traced.name, options or None))
         if self._layout is not None:
@@ -350,7 +351,7 @@ class JitFunction:
         self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
         self.donate_argnums, self.donate_argnames = donate_argnums, frozenset(donate_argnames)
         self.device, self.backend = device, backend
-        self.reroll, self.options = _own_options(options)
+        self.own_options, self.options = _own_options(options)
         frozen = (
             static_argnums, static_argnames, donate_argnums, donate_argnames, device, backend,
             tuple(sorted(options.items())) if options else None, _frozen(in_shardings), _frozen(out_shardings),
@@ -475,12 +476,13 @@ class JitFunction:
         numbers = [n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)]
         flat = FlatFunction(with_static(fun, numbers, args), in_tree)
         closed = stage(flat, avals, signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs))
-        if self.reroll:
+        if self.own_options.get("reroll"):
             from xpr.control.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
         donated = self.donated_leaves(args, dynamic_kwargs, numbers)
-        made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options)
+        in_steps = self.own_options.get("steps", True)
+        made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps)
         if not any(isinstance(c, Tracer) for c in closed.consts):
             self.caches.traces[key] = made
         elif isinstance(context.trace, StageTrace):
@@ -656,8 +658,9 @@ def jit(
       keep_unused: unused arguments are always kept.
       device, backend: where to run; `backend="reference"` evaluates in NumPy, without XLA.
       inline: has no effect; XLA inlines calls.
-      compiler_options: XLA options by name; and `{"reroll": True}`, which makes layers that Python wrote out one
-        `scan` before XLA sees them, see `xpr.reroll`.
+      compiler_options: XLA options by name, and two of our own: `{"reroll": True}` makes layers that Python wrote out
+        one `scan` before XLA sees them, see `xpr.reroll`; `{"steps": False}` keeps a deep network one program, which
+        takes several times as long to compile and runs some percent faster on CPU.
       in_shardings, out_shardings: how the positional arguments and the results lie on several devices: a
         `NamedSharding`, or a pytree prefix of the tuple of arguments (of the result) of those and None. Arguments that
         lie otherwise are moved; where it is None arguments are taken as they lie, and the compiler chooses for results.
@@ -727,15 +730,16 @@ def _check_options(verb: str, options: Any) -> None:
         raise TypeError(f"{verb}: compiler_options is a dict of XLA options by name, and is {describe(options)}.")
 
 
-def _own_options(options: dict[str, Any] | None) -> tuple[bool, dict[str, Any] | None]:
-    """Whether to reroll, and the options that are XLA's."""
-    if not options or "reroll" not in options:
-        return False, options
-    rest = dict(options)
-    chosen = rest.pop("reroll")
-    if type(chosen) is not bool:
-        raise ValueError(f"jit: the compiler option 'reroll' must be True or False, and is {chosen!r}.")
-    return chosen, rest or None
+_OWN_OPTIONS = frozenset({"reroll", "steps"})
+
+
+def _own_options(options: dict[str, Any] | None) -> tuple[dict[str, bool], dict[str, Any] | None]:
+    """The options that are ours, and those that are XLA's."""
+    own = {name: chosen for name, chosen in (options or {}).items() if name in _OWN_OPTIONS}
+    for name, chosen in own.items():
+        if type(chosen) is not bool:
+            raise ValueError(f"jit: the compiler option {name!r} must be True or False, and is {chosen!r}.")
+    return own, {name: chosen for name, chosen in (options or {}).items() if name not in own} or None
 
 
 def _frozen(shardings: Any) -> Any:

@@ -40,7 +40,7 @@ def kept_apart(jaxpr: Jaxpr) -> set[Any]:
     """The variables of a jaxpr that are to be computed once."""
     if len(jaxpr.eqns) < 2:
         return set()
-    readers, in_memory = readers_of(jaxpr)
+    readers, in_memory = _readers(jaxpr)
     apart: set[Any] = set()
     made_of: dict[Any, frozenset[int]] = {}  # the operations that a reader would compute again, by number; or _MANY
     last_sum: dict[Any, Any] = {}  # the sum of a stream that a value is made of
@@ -79,7 +79,7 @@ def _together(own: range, others: list[frozenset[int]]) -> frozenset[int]:
     return found if len(found) <= _LONG else _MANY
 
 
-def readers_of(jaxpr: Jaxpr) -> tuple[Counter[Any], set[Any]]:
+def _readers(jaxpr: Jaxpr) -> tuple[Counter[Any], set[Any]]:
     """How many equations read each variable; and those that some reader needs in memory."""
     readers: Counter[Any] = Counter()
     in_memory: set[Any] = {v for v in jaxpr.outvars if type(v) is not Literal}

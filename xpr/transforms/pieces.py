@@ -8,31 +8,36 @@ layers is a handful of programs of one layer, each run many times.
     where to cut    into the periods of a stretch that repeats (transforms/periods.py), where least memory is alive
     what to pass    what is in memory anyway, or dear; the rest is computed again, as XLA does when it fuses
 
-A step takes microseconds to start. Programs are cut only where each step of a stretch takes far longer than that.
+To start a step takes some 50 microseconds, and 3 for each array it reads and gives. So steps are of several
+layers where one takes less than some milliseconds, and programs are cut only into many of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from xpr.primitives.dot import dot_general_p
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.work import operations
 from xpr.transforms.dce import has_effect, live_jaxpr
-from xpr.transforms.fences import CHEAP, VIEWS, kept_apart, readers_of
+from xpr.transforms.fences import CHEAP, VIEWS, kept_apart
 from xpr.transforms.inline import inline_jaxpr
 from xpr.transforms.likeness import numbered, operand_key, structure
-from xpr.transforms.order import nbytes, ordered
+from xpr.transforms.order import is_cheap, nbytes, ordered
 from xpr.transforms.periods import stretches
 
-_LEAST = 4  # periods
-_SAVED = 100  # equations that need not be compiled, at least
-_STEP = 100_000  # nanoseconds of work in each step of a stretch, at least
-_PER_NANOSECOND = 32  # operations of matrix products and convolutions; of others one
+_LEAST = 8  # steps that are alike
+_LONG = 500  # equations: no program is shorter that is cut
+_SHORTER = 4  # times as many equations as are compiled, at least
+_STEP = 3_000_000  # nanoseconds of work in each of them, at least
+_PER_NANOSECOND = 4  # operations
+_PRODUCTS_PER_NANOSECOND = 100  # those of matrix products and convolutions
 _AGAIN = 16  # equations that are computed again for one value, at most
 
 
@@ -55,7 +60,7 @@ def cut(jaxpr: Jaxpr) -> tuple[list[Step], list[Atom]] | None:
     if any(map(has_effect, jaxpr.eqns)):
         return None
     flat = inline_jaxpr(jaxpr)
-    if sum(map(_count, flat.eqns)) < _SAVED or sum(map(_nanoseconds, flat.eqns)) < _LEAST * _STEP:
+    if sum(map(_count, flat.eqns)) < _LONG or sum(map(_nanoseconds, flat.eqns)) < _LEAST * _STEP:
         return None
     flat = ordered(live_jaxpr(_with_own_results(flat)))
     places = _repeated(flat)
@@ -89,7 +94,19 @@ def _nanoseconds(eqn: JaxprEqn) -> int:
     """About how long an equation takes."""
     inside = sum(_nanoseconds(each) for jaxpr in subjaxprs(eqn) for each in jaxpr.eqns) if eqn.primitive.call else 0
     is_product = eqn.primitive.name in ("dot_general", "conv_general_dilated")
-    return inside * eqn.params.get("length", 1) + operations(eqn) // (_PER_NANOSECOND if is_product else 1)
+    speed = _PRODUCTS_PER_NANOSECOND if is_product else _PER_NANOSECOND
+    return inside * eqn.params.get("length", 1) + operations(eqn) // speed
+
+
+def _read_as_it_lies(eqn: JaxprEqn) -> list[Atom]:
+    """The operands that an equation, which is not fused, needs in memory.
+
+    Those of a matrix product are copied where their batch axes are not the first ones.
+    """
+    if eqn.primitive is not dot_general_p:
+        return list(eqn.invars)
+    _, batch = eqn.params["dimension_numbers"]
+    return [v for v, axes in zip(eqn.invars, batch) if tuple(axes) == tuple(range(len(axes)))]
 
 
 class _Periods(NamedTuple):
@@ -117,13 +134,14 @@ def _repeated(jaxpr: Jaxpr) -> list[_Periods]:
             continue
         of_one = (work[end] - work[start]) * period / (end - start)
         period *= max(1, int(np.ceil(_STEP / of_one))) if of_one else len(jaxpr.eqns)
-        if (end - start) // period < _LEAST:
+        if end - start < _LEAST * period:
             continue
-        starts = range(start, min(start + period, end - (_LEAST - 1) * period))
-        best = min(starts, key=lambda at: alive[at + period : end : period].mean())
-        found.append(_Periods(best, period, (end - best) // period))
-    saved = sum(_count(eqn) for each in found for eqn in jaxpr.eqns[each.start + each.period : each.end])
-    return sorted(found) if saved >= _SAVED else []
+        times, rest = divmod(end - start, period)
+        best = min(range(start, start + rest + 1), key=lambda at: alive[at : at + times * period : period].sum())
+        found.append(_Periods(best, period, times))
+    counts = np.cumsum([0, *map(_count, jaxpr.eqns)])
+    saved = sum(counts[each.end] - counts[each.start + each.period] for each in found)
+    return sorted(found) if _SHORTER * (counts[-1] - saved) <= counts[-1] else []
 
 
 def _bytes_alive(jaxpr: Jaxpr) -> np.ndarray:
@@ -166,8 +184,8 @@ class _Cutting:
 
     def computed_again(self) -> set[Var]:
         """What takes few cheap equations, and nothing where it is computed needs in memory, or it alone."""
-        _, in_memory = readers_of(self.jaxpr)
-        in_memory |= kept_apart(self.jaxpr)
+        in_memory = {v for eqn in self.eqns if not is_cheap(eqn) for v in _read_as_it_lies(eqn)}
+        in_memory.update(self.jaxpr.outvars, kept_apart(self.jaxpr))
         first: dict[Any, int] = {}
         for index, eqn in enumerate(self.eqns):
             for v in eqn.invars:
@@ -184,7 +202,7 @@ class _Cutting:
 
     def steps(self) -> list[Step]:
         """The pieces as programs of their own, in order."""
-        bodies = [[self.body(piece, self.differing(pieces)) for piece in pieces] for pieces in self.alike]
+        bodies = [list(map(partial(self.body, self.differing(pieces)), pieces)) for pieces in self.alike]
         read = {v for each in bodies for body in each for v in body.operands.values()} | set(self.jaxpr.outvars)
         programs: dict[Any, Jaxpr] = {}
         found = []
@@ -202,16 +220,18 @@ class _Cutting:
                 found.append(Step(programs.setdefault(structure(jaxpr), jaxpr), list(body.operands.values()), results))
         return found
 
-    def differing(self, pieces: Sequence[range]) -> set[tuple[int, int]]:
-        """The operands, by the place of the equation in its piece, that are literals, and not the same in all."""
-        found = set()
-        for index, equations in enumerate(zip(*[[self.eqns[i] for i in piece] for piece in pieces])):
-            for operand, atoms in enumerate(zip(*[eqn.invars for eqn in equations])):
-                if type(atoms[0]) is Literal and len(set(map(operand_key, atoms))) > 1:
-                    found.add((index, operand))
+    def differing(self, pieces: Sequence[range]) -> dict[int, list[int]]:
+        """Of equations, by their place in a piece, the operands that are literals, and not the same in all pieces."""
+        found: dict[int, list[int]] = {}
+        for place, index in enumerate(pieces[0] if pieces else ()):
+            for operand, atom in enumerate(self.eqns[index].invars):
+                if type(atom) is Literal:
+                    others = [self.eqns[piece[place]].invars[operand] for piece in pieces[1:]]
+                    if any(operand_key(other) != operand_key(atom) for other in others):
+                        found.setdefault(place, []).append(operand)
         return found
 
-    def body(self, piece: range, differing: set[tuple[int, int]]) -> _Body:
+    def body(self, differing: dict[int, list[int]], piece: range) -> _Body:
         """The equations of a piece, after those that it computes again."""
         body = _Body(piece, {}, [])
         own: dict[Any, Atom] = {}  # what stands for variables of other pieces
@@ -233,9 +253,9 @@ class _Cutting:
         for place, index in enumerate(piece):
             eqn = self.eqns[index]
             operands = list(map(read, eqn.invars))
-            for operand, atom in enumerate(operands):
-                if (place, operand) in differing:
-                    operands[operand] = Var(atom.aval)
-                    body.operands[operands[operand]] = atom
-            body.eqns.append(eqn.replace(invars=operands))
+            for operand in differing.get(place, ()):
+                variable = Var(operands[operand].aval)
+                body.operands[variable] = operands[operand]
+                operands[operand] = variable
+            body.eqns.append(eqn if operands == eqn.invars else eqn.replace(invars=operands))
         return body

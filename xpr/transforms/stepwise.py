@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,8 +19,8 @@ class Stepwise:
     """A program that is cut into steps, lowered.
 
     Attributes:
-      modules: of each jaxpr that steps share, what it is lowered to. An argument that no step needs after that jaxpr is
-        donated to it.
+      modules: of each jaxpr that steps share, what it is lowered to. It may overwrite those of the program's donated
+        arguments that nothing needs after it. (What steps hand to each other is not donated: XLA then copies more.)
     """
 
     def __init__(
@@ -31,9 +30,10 @@ class Stepwise:
         self.donated = donated
         self.inputs = [*jaxpr.constvars, *jaxpr.invars]
         self.dead = self.dying()
+        given_up = {self.inputs[i] for i in donated}
         donors: dict[Jaxpr, set[int]] = {}
         for step, dead in zip(steps, self.dead):
-            own = {i for i, v in enumerate(step.operands) if v in dead}
+            own = {i for i, v in enumerate(step.operands) if v in dead and v in given_up}
             donors[step.jaxpr] = donors.get(step.jaxpr, own) & own
         self.modules = {each: lower_jaxpr(each, device.platform, sorted(own)) for each, own in donors.items()}
 
@@ -54,17 +54,13 @@ class Stepwise:
 
     def compile(self, name: str, options: dict[str, Any] | None) -> SequenceExecutable:
         """Compiles the steps, as many at the same time as there are cores."""
-        from concurrent.futures import ThreadPoolExecutor  # 13 ms of imports that most programs never need
-
-        def compiled(jaxpr: Jaxpr) -> compiler.Executable:
-            module = self.modules[jaxpr]
-            return compiler.compile(
-                module.text(name), jaxpr.out_avals, self.device, name=name, options=options,
+        programs = {
+            each: compiler.compile(
+                module.text(name), each.out_avals, self.device, name=name, options=options,
                 unrolled=module.has_hot_loops,
-            )  # fmt: skip
-
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            programs = dict(zip(self.modules, pool.map(compiled, self.modules)))
+            )
+            for each, module in self.modules.items()
+        }  # fmt: skip
         numbers = [v for step in self.steps for v in step.operands if type(v) is Literal]
         made = [v for step in self.steps for v in step.results]
         places: dict[Any, int] = {v: i for i, v in enumerate([*self.inputs, *numbers, *made])}
