@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from xpr import tree
-from xpr.api.jit import Lowered, jit
+from xpr.api.jit import jit
 from xpr.api.known_calls import KnownCalls
 from xpr.api.meshes import joined, own_part
+from xpr.api.stages import Lowered
 from xpr.api.vmap import input_dims, mapped_size, vmap
 from xpr.backend import devices as platforms
 from xpr.backend import processes
