@@ -129,6 +129,95 @@ def test_numbers_that_differ_are_operands():
     assert_close(xpr.jit(noisy)(*args), noisy(*args), rtol=1e-3, atol=1e-3)
 
 
+@pytest.fixture
+def any_program_is_cut(monkeypatch):
+    for name, value in {"_LONG": 1, "_SHORTER": 1, "_STEP": 0}.items():
+        monkeypatch.setattr(pieces, name, value)
+
+
+@xpr.jit
+def doubled(x):
+    return jnp.tanh(x @ x * 2.0)
+
+
+@xpr.jit
+def tripled(x):
+    return jnp.tanh(x @ x * 3.0)
+
+
+def numbers_in_shared_functions(x, rate):
+    for i in range(8):
+        x = (doubled, tripled)[i % 2](x)
+    return x
+
+
+def number_first_then_a_value_of_the_layer(x, rate):
+    for i in range(8):
+        total = x.sum()
+        x = jnp.tanh(x @ x.T / 8) * (np.float32(1.0) if i == 0 else total) + total / 16
+    return x
+
+
+def number_first_then_a_value_of_the_layer_before(x, rate):
+    before = np.float32(1.0)
+    for i in range(8):
+        here = rate * i
+        x = jnp.tanh(x @ x / 8) * lax.add(here, before)
+        before = here
+    return x, before
+
+
+def chain_from_layer_to_layer(x, rate):
+    decay = np.float32(1.0)
+    for _ in range(12):
+        x = x + jnp.tanh(x @ x / 8) * decay
+        decay = lax.mul(rate, decay)
+    return x, decay
+
+
+def numbers_that_the_gradient_reads(x, rate):
+    for i in range(8):
+        x = x + jnp.sin(x @ x / (i + 8)) / (i + 8)
+    return x
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        numbers_in_shared_functions,
+        number_first_then_a_value_of_the_layer,
+        number_first_then_a_value_of_the_layer_before,
+        chain_from_layer_to_layer,
+        numbers_that_the_gradient_reads,
+    ],
+)
+def test_numbers_of_layers(any_program_is_cut, fun):
+    def loss(x, rate):
+        return sum(each.sum() for each in xpr.tree.leaves(fun(x, rate)))
+
+    args = jnp.asarray(np.random.default_rng(0).normal(size=(4, 4)) / 2, np.float32), jnp.float32(0.9)
+    for program in fun, xpr.grad(loss):
+        steps, _ = cut_of(program, *args)
+        assert distinct(steps) <= 7 < len(steps)
+        assert_close(xpr.jit(program)(*args), program(*args))
+
+
+def test_programs_that_call_python_stay_whole(any_program_is_cut):
+    @xpr.jit
+    def layer(x):
+        halved = xpr.pure_callback(lambda x: np.asarray(x) / 2, xpr.ShapeDtypeStruct(x.shape, x.dtype), x)
+        return jnp.tanh(halved @ x)
+
+    def f(x):
+        for _ in range(8):
+            x = layer(x)
+        return x
+
+    x = batch()[:4, :4]
+    assert not isinstance(xpr.jit(f).lower(x).compile().executable, SequenceExecutable)
+    assert_close(xpr.jit(f)(x), f(x))
+
+
 def test_what_is_cut_and_what_is_not(monkeypatch):
     monkeypatch.undo()
     layers, x = parameters(48, 256), jnp.ones((1024, 256))

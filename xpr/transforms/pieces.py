@@ -14,8 +14,8 @@ layers where one takes less than some milliseconds, and programs are cut only in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -170,6 +170,7 @@ class _Cutting:
     Attributes:
       producers: of a variable, the place of its equation.
       again: the variables that a piece computes again rather than read them from another.
+      different: the numbers that a piece is given, rather than that they are written into its program.
     """
 
     def __init__(self, jaxpr: Jaxpr, places: Sequence[_Periods]):
@@ -180,10 +181,13 @@ class _Cutting:
         self.alike = [between[0]]  # lists of pieces
         for each, rest in zip(places, between[1:]):
             self.alike += [each.pieces(), rest]
-        self.again = self.computed_again()
+        self.again, self.different = self.computed_again(), self.different_numbers()
 
     def computed_again(self) -> set[Var]:
-        """What takes few cheap equations, and nothing where it is computed needs in memory, or it alone."""
+        """What takes few cheap equations, and nothing where it is computed needs in memory, or it alone.
+
+        The same in pieces that are alike: what each of them makes of the one before is not made again from the start.
+        """
         in_memory = {v for eqn in self.eqns if not is_cheap(eqn) for v in _read_as_it_lies(eqn)}
         in_memory.update(self.jaxpr.outvars, kept_apart(self.jaxpr))
         first: dict[Any, int] = {}
@@ -191,18 +195,28 @@ class _Cutting:
             for v in eqn.invars:
                 first.setdefault(v, index)
         lengths: dict[Any, int] = {}
-        for piece in (piece for pieces in self.alike for piece in pieces):
-            for index in piece:
-                eqn = self.eqns[index]
-                length = 1 + sum(lengths.get(v, 0) for v in eqn.invars)
-                if length <= _AGAIN and (eqn.primitive.name in CHEAP or eqn.primitive.name in VIEWS):
-                    fused = [v for v in eqn.outvars if v not in in_memory and first.get(v, piece.stop) < piece.stop]
-                    lengths.update(dict.fromkeys(fused, length))
+        for pieces in self.alike:
+            times: Counter[tuple[int, int]] = Counter()  # of the result of an equation, by their places in a piece
+            for piece in pieces:
+                for place, index in enumerate(piece):
+                    eqn = self.eqns[index]
+                    again = [v for v in eqn.invars if v in lengths]
+                    length = 1 + sum(lengths[v] for v in again)
+                    is_chain = any(pieces[0].start <= self.producers[v] < piece.start for v in again)
+                    if is_chain or length > _AGAIN or eqn.primitive.name not in CHEAP | VIEWS:
+                        continue
+                    for result, v in enumerate(eqn.outvars):
+                        if v not in in_memory and first.get(v, piece.stop) < piece.stop:
+                            lengths[v] = length
+                            times[place, result] += 1
+            for place, result in (each for each, number in times.items() if number < len(pieces)):
+                for piece in pieces:
+                    lengths.pop(self.eqns[piece[place]].outvars[result], None)
         return set(lengths)
 
     def steps(self) -> list[Step]:
         """The pieces as programs of their own, in order."""
-        bodies = [list(map(partial(self.body, self.differing(pieces)), pieces)) for pieces in self.alike]
+        bodies = [list(map(self.body, pieces)) for pieces in self.alike]
         read = {v for each in bodies for body in each for v in body.operands.values()} | set(self.jaxpr.outvars)
         programs: dict[Any, Jaxpr] = {}
         found = []
@@ -220,18 +234,17 @@ class _Cutting:
                 found.append(Step(programs.setdefault(structure(jaxpr), jaxpr), list(body.operands.values()), results))
         return found
 
-    def differing(self, pieces: Sequence[range]) -> dict[int, list[int]]:
-        """Of equations, by their place in a piece, the operands that are literals, and not the same in all pieces."""
-        found: dict[int, list[int]] = {}
-        for place, index in enumerate(pieces[0] if pieces else ()):
-            for operand, atom in enumerate(self.eqns[index].invars):
-                if type(atom) is Literal:
-                    others = [self.eqns[piece[place]].invars[operand] for piece in pieces[1:]]
-                    if any(operand_key(other) != operand_key(atom) for other in others):
-                        found.setdefault(place, []).append(operand)
+    def different_numbers(self) -> set[tuple[int, int]]:
+        """The operands that are literals in which pieces differ, as places of equations and their numbers there."""
+        found: set[tuple[int, int]] = set()
+        for pieces in self.alike:
+            for alike in zip(*pieces):
+                for operand, atoms in enumerate(zip(*[self.eqns[index].invars for index in alike])):
+                    if any(type(v) is Literal for v in atoms) and len(set(map(operand_key, atoms))) > 1:
+                        found.update((index, operand) for index in alike)
         return found
 
-    def body(self, differing: dict[int, list[int]], piece: range) -> _Body:
+    def body(self, piece: range) -> _Body:
         """The equations of a piece, after those that it computes again."""
         body = _Body(piece, {}, [])
         own: dict[Any, Atom] = {}  # what stands for variables of other pieces
@@ -239,23 +252,27 @@ class _Cutting:
         def read(v: Atom) -> Atom:
             if type(v) is Literal or self.producers.get(v, -1) in piece:
                 return v
-            if v not in own:
-                if v in self.again:
-                    eqn = self.eqns[self.producers[v]]
-                    operands, results = list(map(read, eqn.invars)), [Var(each.aval) for each in eqn.outvars]
-                    own.update(zip(eqn.outvars, results))
-                    body.eqns.append(eqn.replace(invars=operands, outvars=results))
-                else:
-                    own[v] = v
-                    body.operands[v] = v
+            if v not in own and v in self.again:
+                index = self.producers[v]
+                outvars = [Var(each.aval) for each in self.eqns[index].outvars]
+                body.eqns.append(self.eqns[index].replace(invars=operands_of(index), outvars=outvars))
+                own.update(zip(self.eqns[index].outvars, outvars))
+            elif v not in own:
+                own[v] = body.operands[v] = v
             return own[v]
 
-        for place, index in enumerate(piece):
-            eqn = self.eqns[index]
-            operands = list(map(read, eqn.invars))
-            for operand in differing.get(place, ()):
-                variable = Var(operands[operand].aval)
-                body.operands[variable] = operands[operand]
-                operands[operand] = variable
+        def operands_of(index: int) -> list[Atom]:
+            operands: list[Atom] = []
+            for operand, v in enumerate(self.eqns[index].invars):
+                if type(v) is Literal and (index, operand) in self.different:
+                    number = Var(v.aval)
+                    body.operands[number] = v
+                    operands.append(number)
+                else:
+                    operands.append(read(v))
+            return operands
+
+        for index in piece:
+            eqn, operands = self.eqns[index], operands_of(index)
             body.eqns.append(eqn if operands == eqn.invars else eqn.replace(invars=operands))
         return body

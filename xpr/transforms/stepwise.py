@@ -61,7 +61,7 @@ class Stepwise:
             )
             for each, module in self.modules.items()
         }  # fmt: skip
-        numbers = [v for step in self.steps for v in step.operands if type(v) is Literal]
+        numbers = list({v: None for step in self.steps for v in step.operands if type(v) is Literal})
         made = [v for step in self.steps for v in step.results]
         places: dict[Any, int] = {v: i for i, v in enumerate([*self.inputs, *numbers, *made])}
 
@@ -72,7 +72,7 @@ class Stepwise:
             Run(programs[step.jaxpr], at(step.operands), at(step.results), at(dead))
             for step, dead in zip(self.steps, self.dead)
         ]
-        buffers = [compiler.put(np.asarray(v.val, v.aval.dtype), v.aval, self.device) for v in numbers]
+        buffers = [compiler.put(np.asarray(v.val).astype(v.aval.dtype), v.aval, self.device) for v in numbers]
         in_avals = [v.aval for v in self.inputs]
         return SequenceExecutable(
             runs, buffers, len(places), at(self.outvars), in_avals, self.jaxpr.out_avals, self.device, name
@@ -80,6 +80,7 @@ class Stepwise:
 
 
 def stepwise(jaxpr: Jaxpr, donated: Sequence[int], device: Any) -> Stepwise | None:
-    """The program in steps, where it is one that repeats itself."""
+    """The program in steps, where it is one that repeats itself and calls no Python functions."""
     found = cut(jaxpr) if device.platform == "cpu" else None
-    return found and Stepwise(jaxpr, *found, donated, device)
+    made = found and Stepwise(jaxpr, *found, donated, device)
+    return made if made and not any(module.callbacks for module in made.modules.values()) else None
