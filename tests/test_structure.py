@@ -12,7 +12,7 @@ import pytest
 
 import xpr
 from tests.ops import table
-from xpr.core.primitive import SLOTS, Unsupported, all_primitives
+from xpr.core.primitive import SLOTS, Primitive, Unsupported, all_primitives
 
 ROOT = Path(xpr.__file__).parent
 
@@ -147,6 +147,21 @@ def test_every_primitive_has_a_row(primitives):
     with_rows = {row.primitive.name for row in table.ROWS}
     missing = sorted({p.name for p in primitives} - with_rows)
     assert not missing, "primitives without a row"
+
+
+def test_elementwise_primitives_have_one_face():
+    """`elementwise` gathers all primitives of their files, and is where everything else has them from."""
+    face = "xpr.primitives.elementwise"
+    files = {name for name, _ in IMPORTS[face]} - {"xpr.primitives.elementwise_rules"}
+    around = {module for module, imports in IMPORTS.items() if files & {name for name, _ in imports}}
+    assert around <= {face, *files}
+    made = {
+        name
+        for file in files
+        for name, value in vars(importlib.import_module(file)).items()
+        if isinstance(value, Primitive)
+    }
+    assert not made - vars(importlib.import_module(face)).keys()
 
 
 def test_every_slot_holds_a_rule_or_a_reason(primitives):

@@ -1,4 +1,4 @@
-"""Rows of xpr/primitives/elementwise.py."""
+"""Rows of what xpr/primitives/elementwise.py gathers."""
 
 import numpy as np
 

@@ -19,7 +19,7 @@ from xpr.core.primitive import Primitive
 from xpr.dtypes import ANY
 from xpr.primitives.convolution import conv_general_dilated_p
 from xpr.primitives.dot import dot_general_p
-from xpr.primitives.elementwise import elementwise
+from xpr.primitives.elementwise_rules import elementwise
 
 __all__ = [
     "checkpoint_dots", "checkpoint_dots_with_no_batch_dims", "dots_saveable", "dots_with_no_batch_dims_saveable",

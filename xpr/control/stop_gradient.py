@@ -7,7 +7,7 @@ from typing import Any
 from xpr import tree
 from xpr.core.avals import aval_of
 from xpr.dtypes import ANY, INEXACT
-from xpr.primitives.elementwise import ZERO, elementwise
+from xpr.primitives.elementwise_rules import ZERO, elementwise
 
 stop_gradient_p = elementwise(
     "stop_gradient",

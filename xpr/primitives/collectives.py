@@ -19,7 +19,8 @@ from xpr.core.interpreter import axis_size as size_of_axis
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import BOOL, NUMBERS, REAL, short_name
 from xpr.primitives.collective_lowering import NEEDS_AN_AXIS, Groups, lower_axis_index, lower_extreme, lower_reduction
-from xpr.primitives.elementwise import NOT_LINEAR, add, convert_element_type, div, eq, mul
+from xpr.primitives.elementwise import add, convert_element_type, div, eq, mul
+from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.gather_scatter import gather_p
 from xpr.primitives.placing import broadcasted_iota, concatenate, slice_in_dim
 from xpr.primitives.reductions import reduce_max, reduce_min

@@ -17,7 +17,8 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, FLOATS, NUMBERS, REAL, short_name
-from xpr.primitives.elementwise import NOT_LINEAR, eq, exp, gt, is_finite, lt, mul, sub
+from xpr.primitives.elementwise import eq, exp, gt, is_finite, lt, mul, sub
+from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.placing import pad, select, slice_in_dim
 from xpr.primitives.scans import Scan, carried_in, linear_recurrence, lower_scan, shifted
 from xpr.primitives.shapes import full, linear_jvp

@@ -24,7 +24,6 @@ from xpr.primitives.elementwise import (
     div,
     eq,
     exp,
-    function_of,
     ge,
     gt,
     le,
@@ -37,6 +36,7 @@ from xpr.primitives.elementwise import (
     scalar,
     sub,
 )
+from xpr.primitives.elementwise_rules import function_of
 from xpr.primitives.placing import select
 from xpr.primitives.repetition import in_numpy, iterate
 from xpr.primitives.special import (

@@ -21,7 +21,8 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, INEXACT, NUMBERS, REAL, short_name
 from xpr.primitives.cumulative import greatest, least
-from xpr.primitives.elementwise import NOT_LINEAR, ge_p, le_p
+from xpr.primitives.elementwise import ge_p, le_p
+from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.placing import pad, pad_p
 from xpr.primitives.pooling_lowering import (
     WINDOW,

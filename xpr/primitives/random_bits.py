@@ -20,9 +20,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import bfloat16, finfo, float16, float32, float64, uint8, uint16, uint32, uint64
 from xpr.primitives.elementwise import (
-    NOT_LINEAR,
     add,
-    batch_elementwise,
     bitcast_convert_type,
     bitwise_or,
     bitwise_xor,
@@ -33,6 +31,7 @@ from xpr.primitives.elementwise import (
     sub,
 )
 from xpr.primitives.elementwise import max as maximum
+from xpr.primitives.elementwise_rules import NOT_LINEAR, batch_elementwise
 from xpr.primitives.placing import broadcasted_iota, slice_, slice_in_dim
 from xpr.primitives.shapes import reshape, squeeze
 from xpr.primitives.special import erf_inv

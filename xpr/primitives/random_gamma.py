@@ -15,9 +15,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import finfo, short_name, uint32
 from xpr.primitives.elementwise import (
-    NOT_LINEAR,
     add,
-    batch_elementwise,
     bitwise_and,
     bitwise_or,
     div,
@@ -34,6 +32,7 @@ from xpr.primitives.elementwise import (
     sqrt,
     sub,
 )
+from xpr.primitives.elementwise_rules import NOT_LINEAR, batch_elementwise
 from xpr.primitives.incomplete import random_gamma_grad
 from xpr.primitives.placing import select
 from xpr.primitives.random_bits import child, random_floats, random_normals

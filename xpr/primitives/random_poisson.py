@@ -18,7 +18,6 @@ from xpr.core.avals import Shape, ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import float32, float64, int32, uint32
 from xpr.primitives.elementwise import (
-    NOT_LINEAR,
     abs,
     add,
     bitwise_and,
@@ -40,6 +39,7 @@ from xpr.primitives.elementwise import (
     sqrt,
     sub,
 )
+from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.placing import select
 from xpr.primitives.random_bits import child, entry_counts, joined, threefry2x32, unit_floats
 from xpr.primitives.repetition import in_numpy, iterate_blocks

@@ -17,7 +17,8 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, INTEGERS, NUMBERS, REAL, short_name
 from xpr.primitives.cumulative import cumprod, greatest, least
-from xpr.primitives.elementwise import NOT_LINEAR, convert_element_type, div, eq, mul
+from xpr.primitives.elementwise import convert_element_type, div, eq, mul
+from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.reduction_lowering import lower_extreme, lower_reduction
 from xpr.primitives.scans import shifted
 from xpr.primitives.shapes import (

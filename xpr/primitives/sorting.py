@@ -16,7 +16,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, COMPLEX, FLOATS, REAL, int32
 from xpr.primitives import ordering
-from xpr.primitives.elementwise import NOT_LINEAR
+from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.gather_scatter import gather_p
 from xpr.primitives.placing import broadcasted_iota
 from xpr.primitives.shapes import expand_dims, full, mapped_to

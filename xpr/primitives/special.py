@@ -21,10 +21,8 @@ from xpr.primitives.elementwise import (
     add,
     convert_element_type,
     div,
-    elementwise,
     eq,
     exp,
-    function_of,
     le,
     mul,
     neg,
@@ -32,8 +30,8 @@ from xpr.primitives.elementwise import (
     scalar,
     sign,
     sub,
-    unary,
 )
+from xpr.primitives.elementwise_rules import elementwise, function_of, unary
 from xpr.primitives.placing import select
 from xpr.primitives.shapes import broadcast_to, full
 

@@ -19,21 +19,9 @@ from xpr.core.jaxpr import JaxprEqn
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.errors import UnsupportedRule
 from xpr.primitives import library_calls
-from xpr.primitives.elementwise import (
-    NOT_LINEAR,
-    add,
-    complex_,
-    conj,
-    convert_element_type,
-    div,
-    eq,
-    imag,
-    mul,
-    real,
-    scalar,
-    sub,
-)  # fmt: skip
 from xpr.primitives.elementwise import abs as absolute
+from xpr.primitives.elementwise import add, complex_, conj, convert_element_type, div, eq, imag, mul, real, scalar, sub
+from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.factorizations import Factored, lu_p, symmetrized
 from xpr.primitives.matrices import (
     adjoint,

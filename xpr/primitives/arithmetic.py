@@ -1,0 +1,203 @@
+"""Arithmetic: sums, quotients, bounds. The product is in elementwise_rules.py, where the chain rule is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import is_linear
+from xpr.dtypes import ANY, INEXACT, INTEGERS, NUMBERS, REAL
+from xpr.primitives.bitwise import bitwise_and
+from xpr.primitives.comparisons import eq, gt, lt
+from xpr.primitives.elementwise_rules import (
+    PYTHON_SCALARS,
+    elementwise,
+    function_of,
+    gathered,
+    linear_unary,
+    mul,
+    scalar,
+    sum_transpose,
+    typed_like,
+)
+from xpr.primitives.placing import select
+from xpr.primitives.rounding import ceil, floor
+from xpr.primitives.shapes import broadcast_to, full, mapped_to
+
+# -- Sums and quotients
+
+neg_p = linear_unary(
+    "neg", over=NUMBERS, back=lambda ct, aval: neg(ct), lowers_to="stablehlo.negate", reference=np.negative, exact=True
+)
+neg = function_of(neg_p, "The negative of each entry.")
+
+add_p = elementwise(
+    "add", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True, commutative=True,
+    partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=sum_transpose,
+)  # fmt: skip
+add = function_of(
+    add_p,
+    """The sum of two arrays, entry by entry.
+
+    >>> from xpr import lax
+    >>> lax.add(1.0, 2.0)
+    Array(3., dtype=float32, weak_type=True)
+    """,
+    2,
+)
+
+
+def _sub_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    (ct,), (x, y) = cts, operands
+    return [gathered(ct, x.aval) if is_linear(x) else None, gathered(neg(ct), y.aval) if is_linear(y) else None]
+
+
+sub_p = elementwise(
+    "sub", lowers_to="stablehlo.subtract", reference=np.subtract, exact=True,
+    partials=[lambda t, x, y, out: t, lambda t, x, y, out: neg(t)], transpose=_sub_transpose,
+)  # fmt: skip
+sub = function_of(sub_p, "The difference of two arrays, entry by entry.", 2)
+
+
+def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Of y = a / b, (a_dot - y b_dot) / b: one division, which cotangents of both operands share going back."""
+    (a, b), (a_dot, b_dot) = primals, tangents
+    out = div(a, b)
+    aval = aval_of(out)
+    if type(b_dot) is Zero:
+        change = a_dot
+    else:
+        change = neg(mul(out, b_dot)) if type(a_dot) is Zero else sub(a_dot, mul(out, b_dot))
+    if type(change) is Zero:
+        return [out], [Zero(aval.to_tangent_aval())]
+    return [out], [broadcast_to(div(change, b), aval.shape)]
+
+
+def _div_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    (ct,), (x, y) = cts, operands
+    return [gathered(div(ct, y), x.aval), None]
+
+
+def _div_reference(x: Any, y: Any) -> Any:
+    """Integers divide towards zero; a zero divisor gives -1, and the smallest integer divided by -1 itself."""
+    dtype = np.asarray(x).dtype
+    if dtype in INEXACT:
+        return np.divide(x, y).astype(dtype)
+    x, y = np.asarray(x), np.asarray(y)
+    safe = np.where(y == 0, 1, y)
+    quotient = (x - _rem_reference(x, safe)) // safe
+    return np.where(y == 0, np.array(-1).astype(dtype), quotient).astype(dtype)
+
+
+def _rem_reference(x: Any, y: Any) -> Any:
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype in INTEGERS:
+        safe = np.where(y == 0, 1, y).astype(x.dtype)
+        return np.where(y == 0, x, np.fmod(x, safe)).astype(x.dtype)
+    return np.fmod(x, y)
+
+
+div_p = elementwise(
+    "div", lowers_to="stablehlo.divide", reference=_div_reference,
+    partials=[lambda t, x, y, out: div(t, y), lambda t, x, y, out: div(neg(mul(t, out)), y)], transpose=_div_transpose,
+)  # fmt: skip
+div_p.jvp = _div_jvp
+div = function_of(div_p, "The quotient of two arrays, entry by entry; integers divide towards zero.", 2)
+
+rem_p = elementwise(
+    "rem", over=REAL, lowers_to="stablehlo.remainder", reference=_rem_reference,
+    partials=[lambda t, x, y, out: t, lambda t, x, y, out: mul(neg(t), _toward_zero(div(x, y)))],
+)  # fmt: skip
+rem = function_of(rem_p, "The remainder of dividing towards zero: it has the sign of `x`.", 2)
+
+
+def _toward_zero(x: Any) -> Any:
+    return select(lt(x, scalar(0, x)), ceil(x), floor(x))
+
+
+# -- The greater, the lesser, and what lies between
+
+
+def _where_equal_half(chosen: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The partial of max or min: the tangent where this operand is chosen, half of it where both are equal."""
+
+    def partial(t: Any, mine: Any, other: Any) -> Any:
+        half = div(t, scalar(2, t))
+        shape = aval_of(chosen(mine, other)).shape
+        nothing = full(shape, 0, aval_of(t).dtype)
+        t, half = broadcast_to(t, shape), broadcast_to(half, shape)
+        return select(eq(mine, other), half, select(chosen(mine, other), t, nothing))
+
+    return partial
+
+
+_greater = _where_equal_half(lambda x, y: gt(x, y))
+_less = _where_equal_half(lambda x, y: lt(x, y))
+
+max_p = elementwise(
+    "max", over=ANY, lowers_to="stablehlo.maximum", reference=np.maximum, exact=True, commutative=True,
+    partials=[lambda t, x, y, out: _greater(t, x, y), lambda t, x, y, out: _greater(t, y, x)],
+)  # fmt: skip
+max = function_of(max_p, "The greater of two arrays, entry by entry; nan where either is.", 2)
+
+min_p = elementwise(
+    "min", over=ANY, lowers_to="stablehlo.minimum", reference=np.minimum, exact=True, commutative=True,
+    partials=[lambda t, x, y, out: _less(t, x, y), lambda t, x, y, out: _less(t, y, x)],
+)  # fmt: skip
+min = function_of(min_p, "The lesser of two arrays, entry by entry; nan where either is.", 2)
+
+
+def _clamp_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
+    low, x, high = avals
+    if any(a.shape not in ((), x.shape) or a.dtype != x.dtype for a in (low, high)):
+        types = ", ".join(a.str_short() for a in avals)
+        raise TypeError(f"clamp: the bounds must be scalars or of the operand's shape, and of its dtype; got {types}.")
+    return [x.update(weak_type=all(a.weak_type for a in avals))]
+
+
+def _inside(low: Any, x: Any, high: Any) -> Any:
+    return bitwise_and(gt(x, low), lt(x, high))
+
+
+clamp_p = elementwise(
+    "clamp", over=ANY, lowers_to="stablehlo.clamp", exact=True,
+    reference=lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    partials=[
+        lambda t, low, x, high, out: _kept_where(gt(low, x), t, out),
+        lambda t, low, x, high, out: _kept_where(_inside(low, x, high), t, out),
+        lambda t, low, x, high, out: _kept_where(lt(high, x), t, out),
+    ],
+)  # fmt: skip
+clamp_p.abstract = _clamp_abstract
+
+_clamp_elementwise = clamp_p.batch
+
+
+def _clamp_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    """The bounds may be scalars, and the operand then has the shape of the result: so it is always mapped."""
+    low, x, high = values
+    if dims[1] is None:
+        return _clamp_elementwise(size, [low, mapped_to(x, None, size), high], [dims[0], 0, dims[2]])
+    return _clamp_elementwise(size, values, dims)
+
+
+clamp_p.batch = _clamp_batch
+
+
+def _kept_where(condition: Any, t: Any, out: Any) -> Any:
+    shape = aval_of(out).shape
+    return select(condition, broadcast_to(t, shape), full(shape, 0, aval_of(t).dtype))
+
+
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """Each entry, moved to the nearer bound if it lies outside.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.clamp(0, jnp.array([-1, 1, 5]), 3)
+    Array([0, 1, 3], dtype=int32)
+    """
+    low, high = (typed_like(bound, x) if type(bound) in PYTHON_SCALARS else bound for bound in (min, max))
+    return clamp_p.bind(low, x, high)

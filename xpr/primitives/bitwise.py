@@ -1,0 +1,112 @@
+"""The bits of integers, and logic, which is that of the one bit of a boolean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.primitive import Primitive
+from xpr.dtypes import BOOL, INTEGERS
+from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of
+
+_BITS = INTEGERS | BOOL
+_WORDS = frozenset(dtype for dtype in INTEGERS if dtypes.iinfo(dtype).bits >= 8)
+
+
+def _bits(
+    name: str,
+    lowers_to: str,
+    reference: Any,
+    arity: int = 2,
+    over: frozenset[np.dtype] = _BITS,
+    exact: bool = True,
+    commutative: bool = False,
+) -> Primitive:
+    return elementwise(
+        name,
+        over=over,
+        lowers_to=lowers_to,
+        reference=reference,
+        partials=[ZERO] * arity,
+        exact=exact,
+        commutative=commutative,
+    )
+
+
+def _shift_reference(shift: Callable[[Any, Any], Any], overflow: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """Shifts as XLA does them: by the width or more, all bits are gone."""
+
+    def reference(x: Any, y: Any) -> Any:
+        x, y = np.asarray(x), np.asarray(y)
+        width = 8 * x.dtype.itemsize
+        within = (y >= 0) & (y < width)
+        return np.where(within, shift(x, np.where(within, y, 0).astype(x.dtype)), overflow(x)).astype(x.dtype)
+
+    return reference
+
+
+def _arithmetic_right(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Moves the highest bit in, also for unsigned integers."""
+    signed = np.dtype(f"int{8 * x.dtype.itemsize}")
+    return (x.view(signed) >> y.astype(signed)).view(x.dtype)
+
+
+def _sign_bits(x: np.ndarray) -> np.ndarray:
+    return _arithmetic_right(x, np.asarray(8 * x.dtype.itemsize - 1))
+
+
+def _logical_right(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
+    return (x.view(unsigned) >> y.astype(unsigned)).view(x.dtype)
+
+
+and_p = _bits("and", "stablehlo.and", np.bitwise_and, commutative=True)
+bitwise_and = function_of(and_p, "Bitwise and, of integers or booleans.", 2)
+or_p = _bits("or", "stablehlo.or", np.bitwise_or, commutative=True)
+bitwise_or = function_of(or_p, "Bitwise or, of integers or booleans.", 2)
+xor_p = _bits("xor", "stablehlo.xor", np.bitwise_xor, commutative=True)
+bitwise_xor = function_of(xor_p, "Bitwise exclusive or, of integers or booleans.", 2)
+not_p = _bits("not", "stablehlo.not", np.invert, arity=1)
+bitwise_not = function_of(not_p, "The bits of each entry, flipped.")
+shift_left_p = _bits("shift_left", "stablehlo.shift_left", _shift_reference(np.left_shift, np.zeros_like), over=_WORDS)
+shift_left = function_of(shift_left_p, "The bits of `x` moved up by `y` places.", 2)
+shift_right_logical_p = _bits(
+    "shift_right_logical", "stablehlo.shift_right_logical", _shift_reference(_logical_right, np.zeros_like), over=_WORDS
+)
+shift_right_logical = function_of(
+    shift_right_logical_p, "The bits of `x` moved down by `y` places, with zeros moving in.", 2
+)
+shift_right_arithmetic_p = _bits(
+    "shift_right_arithmetic", "stablehlo.shift_right_arithmetic",
+    _shift_reference(_arithmetic_right, _sign_bits), over=_WORDS,
+)  # fmt: skip
+shift_right_arithmetic = function_of(
+    shift_right_arithmetic_p, "The bits of `x` moved down by `y` places, with its sign moving in.", 2
+)
+
+
+def _count_bits(x: Any) -> Any:
+    x = np.asarray(x)
+    return np.bitwise_count(x.view(np.dtype(f"uint{8 * x.dtype.itemsize}"))).astype(x.dtype)
+
+
+population_count_p = _bits("population_count", "stablehlo.popcnt", _count_bits, arity=1, over=_WORDS)
+population_count = function_of(population_count_p, "How many bits of each entry are set.")
+
+
+def _clz_reference(x: Any) -> Any:
+    """Counts the places above the highest set bit."""
+    x = np.asarray(x)
+    width = 8 * x.dtype.itemsize
+    unsigned = x.view(np.dtype(f"uint{width}"))
+    length = np.zeros(x.shape, np.int64)
+    for bit in range(width):
+        length = np.where((unsigned >> bit) & 1, bit + 1, length)
+    return (width - length).astype(x.dtype)
+
+
+clz_p = _bits("clz", "stablehlo.count_leading_zeros", _clz_reference, arity=1, over=_WORDS)
+clz = function_of(clz_p, "How many zero bits stand above the highest set bit of each entry.")

@@ -1,0 +1,196 @@
+"""Conversions: to another dtype, by value or by bits; to fewer bits; to another array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
+from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
+from xpr.primitives.shapes import to_front
+from xpr.primitives.work import per_result
+
+
+def _convert_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype, weak_type: bool) -> list[ShapedArray]:
+    return [ShapedArray(avals[0].shape, new_dtype, weak_type)]
+
+
+def _convert_reference(values: Sequence[Any], *, new_dtype: np.dtype, weak_type: bool) -> list[Any]:
+    """As XLA converts: to booleans by comparing with zero, from floats to integers by saturating, nan to 0."""
+    x = np.asarray(values[0])
+    if x.dtype in COMPLEX and new_dtype not in COMPLEX and new_dtype != dtypes.bool_:
+        x = x.real
+    if new_dtype == dtypes.bool_:
+        return [x != 0]
+    if x.dtype in FLOATS and new_dtype in INTEGERS:
+        bounds = dtypes.iinfo(new_dtype)
+        wide = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        low, high = wide <= float(bounds.min), wide >= float(bounds.max)
+        inside = np.where(low | high, 0, wide).astype(np.int64 if bounds.min < 0 else np.uint64)
+        return [np.where(low, bounds.min, np.where(high, bounds.max, inside)).astype(new_dtype)]
+    return [x.astype(new_dtype)]
+
+
+def _convert_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, new_dtype: np.dtype, weak_type: bool
+) -> list[Value]:
+    (x,) = operands
+    if x.aval.dtype == new_dtype:
+        return [x]
+    if x.aval.dtype in COMPLEX and new_dtype not in COMPLEX and new_dtype != dtypes.bool_:
+        x = b.op("stablehlo.real", [x], x.aval.update(dtype=dtypes.real_part_of(x.aval.dtype)))
+    if new_dtype == dtypes.bool_:
+        zero = b.constant(0 if x.aval.dtype not in COMPLEX else 0j, x.aval)
+        return [
+            b.op("stablehlo.compare", [x, zero], avals[0], "comparison_direction = #stablehlo<comparison_direction NE>")
+        ]
+    return [b.convert(x, new_dtype)]
+
+
+def _convert_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: np.dtype, weak_type: bool) -> Any:
+    out = convert_element_type_p.bind(*primals, new_dtype=new_dtype, weak_type=weak_type)
+    (t,) = tangents
+    if type(t) is Zero or new_dtype not in INEXACT:
+        return [out], [Zero(aval_of(out).to_tangent_aval())]
+    return [out], [convert_element_type_p.bind(t, new_dtype=new_dtype, weak_type=weak_type)]
+
+
+def _convert_transpose(
+    cts: Sequence[Any], operands: Sequence[Any], *, new_dtype: np.dtype, weak_type: bool
+) -> list[Any]:
+    (ct,), (x,) = cts, operands
+    return [convert_element_type_p.bind(ct, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type)]
+
+
+def _convert_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    return [convert_element_type_p.bind(*values, **params)], list(dims)
+
+
+convert_element_type_p = register(
+    Primitive(
+        "convert_element_type",
+        abstract=_convert_abstract,
+        reference=_convert_reference,
+        lower=_convert_lower,
+        jvp=_convert_jvp,
+        transpose=_convert_transpose,
+        batch=_convert_batch,
+        exact=True,
+        flops=per_result,
+    )
+)
+
+
+def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
+    """The array in another dtype; floats become integers towards zero, complex numbers real ones by their real part.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.convert_element_type(jnp.array([1.5, -2.5]), jnp.int32)
+    Array([ 1, -2], dtype=int32)
+    """
+    new_dtype = dtypes.canonical(new_dtype)
+    aval = aval_of(operand)
+    if aval.dtype == new_dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
+        return operand
+    if type(operand) in PYTHON_SCALARS and not weak_type:
+        if not (type(operand) is complex and new_dtype not in COMPLEX):
+            return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=False)
+    return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
+
+
+def _bitcast_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype) -> list[ShapedArray]:
+    (aval,) = avals
+    old, new = aval.dtype.itemsize, new_dtype.itemsize
+    if old == new:
+        return [ShapedArray(aval.shape, new_dtype)]
+    if old > new:
+        return [ShapedArray((*aval.shape, old // new), new_dtype)]
+    if not aval.ndim or aval.shape[-1] * old != new:
+        raise TypeError(
+            f"bitcast_convert_type: {aval.str_short()} to {short_name(new_dtype)}: "
+            f"the last axis must hold {new // old} entries."
+        )
+    return [ShapedArray(aval.shape[:-1], new_dtype)]
+
+
+def _bitcast_reference(values: Sequence[Any], *, new_dtype: np.dtype) -> list[Any]:
+    x = np.ascontiguousarray(values[0])
+    shape = _bitcast_abstract([ShapedArray(np.shape(values[0]), x.dtype)], new_dtype=new_dtype)[0].shape
+    return [np.frombuffer(x.tobytes(), new_dtype).reshape(shape)]
+
+
+def _bitcast_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *, new_dtype: np.dtype) -> Any:
+    return [bitcast_convert_type(to_front(values[0], dims[0] or 0), new_dtype)], [0]
+
+
+bitcast_convert_type_p = register(
+    Primitive(
+        "bitcast_convert_type",
+        abstract=_bitcast_abstract,
+        reference=_bitcast_reference,
+        lower=lambda b, operands, avals, *, new_dtype: [b.op("stablehlo.bitcast_convert", operands, avals[0])],
+        jvp=lambda primals, tangents, **params: (
+            [bitcast_convert_type_p.bind(*primals, **params)],
+            [Zero(bitcast_convert_type_p.type_of((aval_of(primals[0]),), params)[0].to_tangent_aval())],
+        ),
+        transpose=Unsupported(NOT_LINEAR),
+        batch=_bitcast_batch,
+        exact=True,
+    )
+)
+
+
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """The same bits read as another dtype; a narrower one adds a last axis, a wider one takes it away."""
+    return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonical(new_dtype))
+
+
+def _reduce_precision_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, exponent_bits: int, mantissa_bits: int
+) -> list[Value]:
+    return [
+        b.op(
+            "stablehlo.reduce_precision",
+            operands,
+            avals[0],
+            f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32",
+        )
+    ]
+
+
+def _reduce_precision_reference(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Rounds the significand to `mantissa_bits` and sends what overflows to infinity, what underflows to zero."""
+    x = np.asarray(x)
+    wide = x.astype(np.float64)
+    fraction, exponent = np.frexp(wide)
+    rounded = np.ldexp(np.round(np.ldexp(fraction, mantissa_bits + 1)), exponent - mantissa_bits - 1)
+    bias = 2 ** (exponent_bits - 1) - 1
+    size = np.abs(rounded)
+    rounded = np.where(size >= 2.0 ** (bias + 1), np.copysign(np.inf, wide), rounded)
+    rounded = np.where(size < 2.0 ** (1 - bias), np.copysign(0.0, wide), rounded)
+    return np.where(np.isfinite(wide), rounded, wide).astype(x.dtype)
+
+
+reduce_precision_p = linear_unary(
+    "reduce_precision", over=FLOATS, lowers_to=_reduce_precision_lower, reference=_reduce_precision_reference,
+    back=lambda ct, aval, **params: reduce_precision_p.bind(ct, **params),
+)  # fmt: skip
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Rounds each entry to a float format of so many exponent and mantissa bits, keeping the dtype."""
+    return reduce_precision_p.bind(operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
+
+
+copy_p = linear_unary(
+    "copy", over=ANY, back=lambda ct, aval: ct,
+    lowers_to=lambda b, operands, avals: operands, reference=np.array, exact=True,
+)  # fmt: skip
+copy_p.flops = None
+copy = function_of(copy_p, "The array itself, as a new array.")

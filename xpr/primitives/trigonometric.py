@@ -1,0 +1,89 @@
+"""Trigonometric and hyperbolic functions, and their inverses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.dtypes import COMPLEX, INEXACT
+from xpr.primitives.arithmetic import add, div, neg, sub
+from xpr.primitives.elementwise_rules import elementwise, function_of, mul, scalar, unary
+from xpr.primitives.powers import rsqrt
+
+sin_p = unary("sin", lowers_to="stablehlo.sine", reference=np.sin, derivative=lambda x, y: cos(x))
+sin = function_of(
+    sin_p,
+    """The sine of each entry, in radians.
+
+    >>> from xpr import lax
+    >>> lax.sin(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+cos_p = unary("cos", lowers_to="stablehlo.cosine", reference=np.cos, derivative=lambda x, y: neg(sin(x)))
+cos = function_of(cos_p, "The cosine of each entry, in radians.")
+tan_p = unary("tan", lowers_to="stablehlo.tan", reference=np.tan, derivative=lambda x, y: add(mul(y, y), scalar(1, y)))
+tan = function_of(tan_p, "The tangent of each entry, in radians.")
+sinh_p = unary("sinh", lowers_to="chlo.sinh", reference=np.sinh, derivative=lambda x, y: cosh(x))
+sinh = function_of(sinh_p, "The hyperbolic sine of each entry.")
+cosh_p = unary("cosh", lowers_to="chlo.cosh", reference=np.cosh, derivative=lambda x, y: sinh(x))
+cosh = function_of(cosh_p, "The hyperbolic cosine of each entry.")
+tanh_p = unary(
+    "tanh", lowers_to="stablehlo.tanh", reference=np.tanh, derivative=lambda x, y: sub(scalar(1, y), mul(y, y))
+)
+tanh = function_of(tanh_p, "The hyperbolic tangent of each entry.")
+
+
+def _one_minus_square(x: Any) -> Any:
+    """(1 - x)(1 + x), which keeps the digits that 1 - x^2 loses near |x| = 1."""
+    one = scalar(1, x)
+    return mul(sub(one, x), add(one, x))
+
+
+asin_p = unary("asin", lowers_to="chlo.asin", reference=np.arcsin, derivative=lambda x, y: rsqrt(_one_minus_square(x)))
+asin = function_of(asin_p, "The arc sine of each entry.")
+acos_p = unary(
+    "acos", lowers_to="chlo.acos", reference=np.arccos, derivative=lambda x, y: neg(rsqrt(_one_minus_square(x)))
+)
+acos = function_of(acos_p, "The arc cosine of each entry.")
+atan_p = unary(
+    "atan",
+    lowers_to="chlo.atan",
+    reference=np.arctan,
+    derivative=lambda x, y: div(scalar(1, x), add(mul(x, x), scalar(1, x))),
+)
+atan = function_of(atan_p, "The arc tangent of each entry.")
+asinh_p = unary(
+    "asinh", lowers_to="chlo.asinh", reference=np.arcsinh, derivative=lambda x, y: rsqrt(add(mul(x, x), scalar(1, x)))
+)
+asinh = function_of(asinh_p, "The inverse hyperbolic sine of each entry.")
+acosh_p = unary(
+    "acosh", lowers_to="chlo.acosh", reference=np.arccosh,
+    derivative=lambda x, y: mul(rsqrt(sub(x, scalar(1, x))), rsqrt(add(x, scalar(1, x)))),
+)  # fmt: skip
+acosh = function_of(acosh_p, "The inverse hyperbolic cosine of each entry.")
+atanh_p = unary(
+    "atanh",
+    lowers_to="chlo.atanh",
+    reference=np.arctanh,
+    derivative=lambda x, y: div(scalar(1, x), _one_minus_square(x)),
+)
+atanh = function_of(atanh_p, "The inverse hyperbolic tangent of each entry.")
+
+
+def _atan2_reference(x: Any, y: Any) -> Any:
+    """For complex numbers -i log((y + i x) / sqrt(x^2 + y^2))."""
+    if np.asarray(x).dtype in COMPLEX:
+        return (-1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))).astype(np.asarray(x).dtype)
+    return np.arctan2(x, y)
+
+
+atan2_p = elementwise(
+    "atan2", over=INEXACT, lowers_to="stablehlo.atan2", reference=_atan2_reference,
+    partials=[
+        lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
+        lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),
+    ],
+)  # fmt: skip
+atan2 = function_of(atan2_p, "The angle of the point (y, x) from the positive x axis, in radians.", 2)
