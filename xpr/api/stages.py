@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -182,9 +183,10 @@ class Compiled:
                 )
         return tree.unflatten(self.out_tree, self.run(leaves))
 
-    def check_donated(self, buffers: Sequence[Any], i: int) -> None:
+    def check_donated(self, buffers: Sequence[Any]) -> None:
         """Raises ValueError where a buffer that is donated is given twice."""
-        if sum(buffer is buffers[len(self.constants) + i] for buffer in buffers) > 1:
+        times = Counter(map(id, buffers)) if self.traced.donated else {}
+        if any(times[id(buffers[len(self.constants) + i])] > 1 for i in self.traced.donated):
             raise ValueError(
                 f"{self.traced.name}: an array that is donated was given twice, or is one that the function closes "
                 "over. Pass a copy, or don't donate it."
@@ -194,8 +196,8 @@ class Compiled:
         """Runs on flat arguments."""
         executable = self.executable
         buffers = self.constants + [buffer_on(x, aval_of(x), executable.device) for x in leaves]
+        self.check_donated(buffers)
         for i in self.traced.donated:
-            self.check_donated(buffers, i)
             if type(leaves[i]) is Array:
                 leaves[i]._host = None  # a view of the buffer from outside would keep XLA from reusing it
         where = None if executable.device is devices.default_device() else executable.device
@@ -228,8 +230,7 @@ class CompiledForSeveral(Compiled):
         """Runs on flat arguments, which are put in their places first where they lie otherwise."""
         executable, constants = self.executable, self.constants
         buffers = constants + list(map(buffer_at, leaves, executable.in_shardings[len(constants) :]))
-        for i in self.traced.donated:
-            self.check_donated(buffers, i)
+        self.check_donated(buffers)
         results = list(map(array_at, executable.out_avals, executable.run(buffers), executable.out_shardings))
         for i in self.traced.donated:
             if type(leaves[i]) is Array:
