@@ -269,6 +269,19 @@ def test_donated_arguments():
         donated(mine, x)
 
 
+def test_the_memory_of_donated_arguments_is_reused():
+    layers, x = parameters(8), batch()
+    memory, donating = (
+        xpr.jit(step, donate_argnums=donated).lower(layers, x).compile().memory_analysis() for donated in ((), 0)
+    )
+    given = sum(leaf.nbytes for leaf in xpr.tree.leaves(layers))
+    assert memory.alias_size_in_bytes == 0
+    assert donating.alias_size_in_bytes > 0.9 * given
+    for each in memory, donating:
+        new = each.output_size_in_bytes - each.alias_size_in_bytes
+        assert each.peak_memory_in_bytes == each.argument_size_in_bytes + new + each.temp_size_in_bytes
+
+
 def test_arguments_stay():
     """What steps hand to each other may be overwritten; arguments and constants may not."""
     layers, x = parameters(6), batch()

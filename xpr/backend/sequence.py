@@ -104,17 +104,19 @@ class SequenceExecutable:
 
     def memory_analysis(self) -> Memory:
         """The sizes in bytes of arguments, results, temporaries, code, and the peak, as attributes."""
-        temporary = {program: program.memory_analysis().temp_size_in_bytes for program in self.times()}
-        code = sum(program.memory_analysis().generated_code_size_in_bytes for program in temporary)
+        stats = {program: program.memory_analysis() for program in self.times()}
+        code = sum(each.generated_code_size_in_bytes for each in stats.values())
         arguments, outs = sum(map(_nbytes, self.in_avals)), sum(map(_nbytes, self.out_avals))
         sizes: dict[int, int] = {}
-        alive = peak = 0
+        alive = peak = reused = 0
         for run in self.runs:
             sizes.update(zip(run.results, map(_nbytes, run.program.out_avals)))
-            alive += sum(sizes[i] for i in run.results)
-            peak = max(peak, alive + temporary[run.program])
+            donated = stats[run.program].alias_size_in_bytes
+            reused += donated
+            alive += sum(sizes[i] for i in run.results) - donated
+            peak = max(peak, alive + stats[run.program].temp_size_in_bytes)
             alive -= sum(sizes.get(i, 0) for i in run.dead)
-        return Memory(arguments, outs, peak - outs, 0, code, arguments + peak)
+        return Memory(arguments, outs, peak - (outs - reused), reused, code, arguments + peak)
 
 
 def _nbytes(aval: ShapedArray) -> int:
