@@ -194,24 +194,24 @@ class _Cutting:
         for index, eqn in enumerate(self.eqns):
             for v in eqn.invars:
                 first.setdefault(v, index)
+        cheap = CHEAP | VIEWS
         lengths: dict[Any, int] = {}
         for pieces in self.alike:
-            times: Counter[tuple[int, int]] = Counter()  # of the result of an equation, by their places in a piece
-            for piece in pieces:
-                for place, index in enumerate(piece):
-                    eqn = self.eqns[index]
-                    again = [v for v in eqn.invars if v in lengths]
-                    length = 1 + sum(lengths[v] for v in again)
-                    is_chain = any(pieces[0].start <= self.producers[v] < piece.start for v in again)
-                    if is_chain or length > _AGAIN or eqn.primitive.name not in CHEAP | VIEWS:
-                        continue
-                    for result, v in enumerate(eqn.outvars):
-                        if v not in in_memory and first.get(v, piece.stop) < piece.stop:
-                            lengths[v] = length
-                            times[place, result] += 1
-            for place, result in (each for each, number in times.items() if number < len(pieces)):
-                for piece in pieces:
-                    lengths.pop(self.eqns[piece[place]].outvars[result], None)
+            times: Counter[int] = Counter()  # in how many pieces a place has such an equation
+            for piece, index in ((piece, index) for piece in pieces for index in piece):
+                eqn = self.eqns[index]
+                again = [v for v in eqn.invars if v in lengths]
+                length = 1 + sum(lengths[v] for v in again)
+                is_chain = any(pieces[0].start <= self.producers[v] < piece.start for v in again)
+                if is_chain or length > _AGAIN or eqn.primitive.name not in cheap:
+                    continue
+                (v,) = eqn.outvars
+                if v not in in_memory and first.get(v, piece.stop) < piece.stop:
+                    lengths[v] = length
+                    times[index - piece.start] += 1
+            unlike = [place for place, number in times.items() if number < len(pieces)]
+            for index in (piece[place] for piece in pieces for place in unlike):
+                lengths.pop(self.eqns[index].outvars[0], None)
         return set(lengths)
 
     def steps(self) -> list[Step]:
@@ -254,9 +254,8 @@ class _Cutting:
                 return v
             if v not in own and v in self.again:
                 index = self.producers[v]
-                outvars = [Var(each.aval) for each in self.eqns[index].outvars]
-                body.eqns.append(self.eqns[index].replace(invars=operands_of(index), outvars=outvars))
-                own.update(zip(self.eqns[index].outvars, outvars))
+                own[v] = again = Var(v.aval)
+                body.eqns.append(self.eqns[index].replace(invars=operands_of(index), outvars=[again]))
             elif v not in own:
                 own[v] = body.operands[v] = v
             return own[v]
