@@ -198,7 +198,7 @@ class _Cutting:
         lengths: dict[Any, int] = {}
         for pieces in self.alike:
             times: Counter[int] = Counter()  # in how many pieces a place has such an equation
-            for piece, index in ((piece, index) for piece in pieces for index in piece):
+            for piece, index in [(each, index) for each in pieces for index in each]:
                 eqn = self.eqns[index]
                 again = [v for v in eqn.invars if v in lengths]
                 length = 1 + sum(lengths[v] for v in again)
