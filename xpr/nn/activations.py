@@ -16,10 +16,10 @@ from typing import Any
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
-from xpr.numpy import ufuncs
+from xpr.numpy import arithmetic, comparisons, exponentials, trigonometric
 from xpr.numpy.axes import one_axis
 from xpr.numpy.choosing import where
-from xpr.numpy.promotion import as_operand, converter, promote_dtypes, promote_inexact, promote_shapes
+from xpr.numpy.promotion import as_operand, asarray_like, converter, promote_dtypes, promote_inexact, promote_shapes
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import select, slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, zeros_like_aval
@@ -61,7 +61,7 @@ def relu(x: Any) -> Any:
     Array([0., 0., 2.], dtype=float32)
     """
     aval = getattr(x, "aval", None) or aval_of(as_operand(x))
-    return _relu(as_operand(x)) if aval.dtype != dtypes.bool_ else ufuncs.asarray_like(x)
+    return _relu(as_operand(x)) if aval.dtype != dtypes.bool_ else asarray_like(x)
 
 
 @compiled
@@ -98,7 +98,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
 
 @compiled
 def _leaky_relu(x: Any, negative_slope: Any) -> Any:
-    return where(ufuncs.greater_equal(x, 0), x, ufuncs.multiply(negative_slope, x))
+    return where(comparisons.greater_equal(x, 0), x, arithmetic.multiply(negative_slope, x))
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Any:
@@ -115,7 +115,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
 def _elu(x: Any, alpha: Any) -> Any:
     above = e.gt(x, _number(0, x))
     below = e.expm1(select(above, _zeros(x), x))
-    return where(above, x, ufuncs.multiply(alpha, below))
+    return where(above, x, arithmetic.multiply(alpha, below))
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Any:
@@ -131,8 +131,8 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
 @compiled
 def _celu(x: Any, alpha: Any) -> Any:
     above = e.gt(x, _number(0, x))
-    below = ufuncs.expm1(ufuncs.true_divide(select(above, _zeros(x), x), alpha))
-    return where(above, x, ufuncs.multiply(alpha, below))
+    below = exponentials.expm1(arithmetic.true_divide(select(above, _zeros(x), x), alpha))
+    return where(above, x, arithmetic.multiply(alpha, below))
 
 
 SELU_ALPHA = 1.6732632423543772
@@ -166,7 +166,7 @@ def hard_tanh(x: Any) -> Any:
 
 @compiled
 def _hard_tanh(x: Any) -> Any:
-    return where(ufuncs.greater(x, 1), 1, where(ufuncs.less(x, -1), -1, x))
+    return where(comparisons.greater(x, 1), 1, where(comparisons.less(x, -1), -1, x))
 
 
 def hard_sigmoid(x: Any) -> Any:
@@ -221,7 +221,7 @@ def tanh(x: Any, /) -> Any:
     >>> xpr.nn.tanh(jnp.array([0.0, jnp.inf]))
     Array([0., 1.], dtype=float32)
     """
-    return ufuncs.tanh(x)
+    return trigonometric.tanh(x)
 
 
 def silu(x: Any) -> Any:
@@ -434,4 +434,4 @@ def identity(x: Any) -> Any:
     >>> xpr.nn.identity(jnp.array([1, 2]))
     Array([1, 2], dtype=int32)
     """
-    return ufuncs.asarray_like(as_operand(x))
+    return asarray_like(as_operand(x))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from xpr import dtypes, random
-from xpr.numpy import creation, shaping, ufuncs
+from xpr.numpy import arithmetic, creation, exponentials, powers, shaping
 from xpr.numpy.promotion import requested_dtype
 
 Axes = int | Sequence[int]
@@ -79,7 +79,7 @@ def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
         dtype = _dtype(dtype, None)
-        return ufuncs.multiply(random.uniform(key, shape, dtype), creation.array(scale, dtype))
+        return arithmetic.multiply(random.uniform(key, shape, dtype), creation.array(scale, dtype))
 
     return init
 
@@ -94,7 +94,7 @@ def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
         dtype = _dtype(dtype, None)
-        return ufuncs.multiply(random.normal(key, shape, dtype), creation.array(stddev, dtype))
+        return arithmetic.multiply(random.normal(key, shape, dtype), creation.array(stddev, dtype))
 
     return init
 
@@ -109,7 +109,9 @@ def truncated_normal(stddev: float = 1e-2, dtype: Any = None, lower: float = -2.
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
         dtype = _dtype(dtype, None)
-        return ufuncs.multiply(random.truncated_normal(key, lower, upper, shape, dtype), creation.array(stddev, dtype))
+        return arithmetic.multiply(
+            random.truncated_normal(key, lower, upper, shape, dtype), creation.array(stddev, dtype)
+        )
 
     return init
 
@@ -188,20 +190,20 @@ COMPLEX_NORMAL_CUT_AT_TWO = 0.95311164380491208  # the same for complex numbers,
 def _draw_truncated_normal(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
     if dtype in dtypes.COMPLEX:
         deviation = np.sqrt(variance) / dtype.type(COMPLEX_NORMAL_CUT_AT_TWO)
-        return ufuncs.multiply(_complex_truncated_normal(key, 2.0, shape, dtype), deviation)
+        return arithmetic.multiply(_complex_truncated_normal(key, 2.0, shape, dtype), deviation)
     deviation = np.sqrt(variance) / dtype.type(NORMAL_CUT_AT_TWO)
-    return ufuncs.multiply(random.truncated_normal(key, -2, 2, shape, dtype), dtype.type(deviation))
+    return arithmetic.multiply(random.truncated_normal(key, -2, 2, shape, dtype), dtype.type(deviation))
 
 
 def _draw_normal(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
-    return ufuncs.multiply(random.normal(key, shape, dtype), dtype.type(np.sqrt(variance)))
+    return arithmetic.multiply(random.normal(key, shape, dtype), dtype.type(np.sqrt(variance)))
 
 
 def _draw_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
     if dtype in dtypes.COMPLEX:
         # The mean squared size in the unit disk is 1/2; from -1 to 1 it is 1/3.
-        return ufuncs.multiply(_complex_uniform(key, shape, dtype), dtype.type(np.sqrt(dtype.type(2) * variance)))
-    return ufuncs.multiply(random.uniform(key, shape, dtype, -1), dtype.type(np.sqrt(dtype.type(3) * variance)))
+        return arithmetic.multiply(_complex_uniform(key, shape, dtype), dtype.type(np.sqrt(dtype.type(2) * variance)))
+    return arithmetic.multiply(random.uniform(key, shape, dtype, -1), dtype.type(np.sqrt(dtype.type(3) * variance)))
 
 
 _DRAWN = {"truncated_normal": _draw_truncated_normal, "normal": _draw_normal, "uniform": _draw_uniform}
@@ -211,20 +213,22 @@ def _complex_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """Uniform in the unit disk: the square of the size is uniform, and so is the angle."""
     size_key, angle_key = random.split(key)
     real = dtypes.real_part_of(dtype)
-    return _polar(ufuncs.sqrt(random.uniform(size_key, shape, real)), angle_key, shape, dtype)
+    return _polar(powers.sqrt(random.uniform(size_key, shape, real)), angle_key, shape, dtype)
 
 
 def _complex_truncated_normal(key: Any, upper: float, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """A complex normal variable whose size is cut at `upper`: its squared size is exponential, found by inversion."""
     size_key, angle_key = random.split(key)
     real = dtypes.real_part_of(dtype)
-    share = ufuncs.multiply(1 - math.exp(-(upper**2)), random.uniform(size_key, shape, real))
-    return _polar(ufuncs.sqrt(ufuncs.negative(ufuncs.log(ufuncs.subtract(1, share)))), angle_key, shape, dtype)
+    share = arithmetic.multiply(1 - math.exp(-(upper**2)), random.uniform(size_key, shape, real))
+    return _polar(
+        powers.sqrt(arithmetic.negative(exponentials.log(arithmetic.subtract(1, share)))), angle_key, shape, dtype
+    )
 
 
 def _polar(size: Any, angle_key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    angle = ufuncs.multiply(2 * math.pi, random.uniform(angle_key, shape, dtypes.real_part_of(dtype)))
-    return ufuncs.multiply(size, ufuncs.exp(ufuncs.multiply(1j, angle)))
+    angle = arithmetic.multiply(2 * math.pi, random.uniform(angle_key, shape, dtypes.real_part_of(dtype)))
+    return arithmetic.multiply(size, exponentials.exp(arithmetic.multiply(1j, angle)))
 
 
 # -- The usual ones
@@ -313,7 +317,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> 
         columns = shape[column_axis]
         drawn = random.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
         rows = shaping.reshape(drawn, (*np.delete(shape, column_axis).tolist(), columns))
-        return ufuncs.multiply(creation.array(scale, dtype), shaping.moveaxis(rows, -1, column_axis))
+        return arithmetic.multiply(creation.array(scale, dtype), shaping.moveaxis(rows, -1, column_axis))
 
     return init
 

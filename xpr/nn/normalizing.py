@@ -16,9 +16,9 @@ from xpr.backend.array import Array
 from xpr.control.compiled import compiled
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
-from xpr.numpy import reductions, statistics, ufuncs
+from xpr.numpy import arithmetic, exponentials, powers, reductions, statistics
 from xpr.numpy.axes import one_axis, reduced_axes
-from xpr.numpy.promotion import as_operand, convert, promote_inexact, promote_shapes, requested_dtype
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_shapes, requested_dtype
 from xpr.numpy.reductions import boolean_mask, entries_along, spread_back, summed
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import broadcasted_iota, select
@@ -182,9 +182,9 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
     shape = aval_of(as_operand(x)).shape
     axes = reduced_axes(axis, len(shape))
     if where is None:
-        return ufuncs.subtract(total, float(np.log(max(entries_along(shape, axes), 1))))
-    count = reductions.sum(ufuncs.broadcast_to(where, shape), axes, keepdims=keepdims)
-    return ufuncs.subtract(total, ufuncs.log(convert(count, dtypes.real_part_of(aval_of(total).dtype))))
+        return arithmetic.subtract(total, float(np.log(max(entries_along(shape, axes), 1))))
+    count = reductions.sum(broadcast_to(where, shape), axes, keepdims=keepdims)
+    return arithmetic.subtract(total, exponentials.log(convert(count, dtypes.real_part_of(aval_of(total).dtype))))
 
 
 def standardize(
@@ -224,7 +224,7 @@ def _standardized(x: Any, axis: Any, mean: Any, variance: Any, epsilon: Any, whe
         mean = statistics.mean(x, axis, keepdims=True, where=where)
     if variance is None:
         variance = _variance(x, axis, mean, where, algorithm)
-    return ufuncs.multiply(ufuncs.subtract(x, mean), e.rsqrt(ufuncs.asarray_like(ufuncs.add(variance, epsilon))))
+    return arithmetic.multiply(arithmetic.subtract(x, mean), e.rsqrt(asarray_like(arithmetic.add(variance, epsilon))))
 
 
 @compiled
@@ -234,9 +234,9 @@ def _standardize(x: Any, *, axes: tuple[int, ...], epsilon: float, algorithm: st
 
 def _variance(x: Any, axis: Any, mean: Any, where: Any, algorithm: str) -> Any:
     if algorithm == "stable":
-        return statistics.mean(ufuncs.square(ufuncs.subtract(x, mean)), axis, keepdims=True, where=where)
-    of_squares = statistics.mean(ufuncs.square(x), axis, keepdims=True, where=where)
-    return ufuncs.maximum(ufuncs.subtract(of_squares, ufuncs.square(mean)), 0)
+        return statistics.mean(powers.square(arithmetic.subtract(x, mean)), axis, keepdims=True, where=where)
+    of_squares = statistics.mean(powers.square(x), axis, keepdims=True, where=where)
+    return arithmetic.maximum(arithmetic.subtract(of_squares, powers.square(mean)), 0)
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:

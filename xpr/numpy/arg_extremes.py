@@ -11,8 +11,7 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy import reductions
 from xpr.numpy.axes import no_out, one_axis
-from xpr.numpy.promotion import as_operand
-from xpr.numpy.ufuncs import select_scalar
+from xpr.numpy.promotion import as_operand, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives import extremes
 from xpr.primitives.cumulative import greatest, least

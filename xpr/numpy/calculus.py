@@ -11,12 +11,12 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
-from xpr.numpy import reductions, ufuncs
+from xpr.numpy import arithmetic, comparisons, division, reductions
 from xpr.numpy.axes import one_axis, reduced_axes
 from xpr.numpy.choosing import where
 from xpr.numpy.cumulative import cumsum
 from xpr.numpy.places import read
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, promote_inexact, select_scalar
 from xpr.numpy.sorting import argsort, searchsorted
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import concatenate, slice_in_dim
@@ -44,7 +44,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     shape = aval_of(a).shape
     axis = one_axis(axis, len(shape))
     if n == 0:
-        return ufuncs.asarray_like(a)
+        return asarray_like(a)
     parts = [_edge(part, shape, axis) for part in (prepend, a, append) if part is not None]
     a = concatenate(promote_dtypes(*parts), axis)
     unlike = aval_of(a).dtype == dtypes.bool_
@@ -157,8 +157,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         width = convert(as_operand(dx), aval_of(y).dtype)
     y = move_axis(y, one_axis(axis, aval_of(y).ndim), aval_of(y).ndim - 1)
     left, right = neighbours(y, aval_of(y).ndim - 1)
-    areas = ufuncs.multiply(width, e.add(left, right))
-    return ufuncs.multiply(0.5, reductions.sum(areas, -1))
+    areas = arithmetic.multiply(width, e.add(left, right))
+    return arithmetic.multiply(0.5, reductions.sum(areas, -1))
 
 
 def _widths(x: Any, ndim: int, axis: int) -> Any:
@@ -205,7 +205,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 @compiled
 def _interp(x: Any, xp: Any, fp: Any, *given: Any, ways: tuple[str | None, ...]) -> Any:
     values, n, ends = _on_lines(x, xp, fp), aval_of(xp).size, iter(given)
-    for way, place, beyond in zip(ways, (0, n - 1), (ufuncs.less, ufuncs.greater)):
+    for way, place, beyond in zip(ways, (0, n - 1), (comparisons.less, comparisons.greater)):
         if way != "extrapolate":
             at_end = read(fp, np.int32(place)) if way is None else next(ends)
             values = where(beyond(x, read(xp, np.int32(place))), at_end, values)
@@ -223,21 +223,21 @@ def _on_lines(x: Any, xp: Any, fp: Any) -> Any:
     width, rise = e.sub(read(xp, place), x_before), e.sub(read(fp, place), f_before)
     kind = aval_of(width).dtype
     is_step = e.le(e.abs(width), kind.type(np.spacing(dtypes.finfo(kind).eps)))
-    share = e.div(e.sub(x, x_before), ufuncs.select_scalar(is_step, kind.type(1), width))
-    return where(is_step, f_before, ufuncs.add(f_before, ufuncs.multiply(share, rise)))
+    share = e.div(e.sub(x, x_before), select_scalar(is_step, kind.type(1), width))
+    return where(is_step, f_before, arithmetic.add(f_before, arithmetic.multiply(share, rise)))
 
 
 def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
     """Everything moved into one period, and the points on either side of it added."""
     if type(period) in (int, float) and period == 0:
         raise ValueError("interp: the period must not be 0.")
-    period = ufuncs.absolute(period)
-    x, xp = ufuncs.remainder(x, period), ufuncs.remainder(xp, period)
+    period = arithmetic.absolute(period)
+    x, xp = division.remainder(x, period), division.remainder(xp, period)
     order = argsort(xp)
     xp, fp = read(xp, order), read(fp, order)
     n = aval_of(xp).size
     first, last = (slice_in_dim(xp, i, i + 1) for i in (0, n - 1))
-    xp = concatenate(promote_dtypes(ufuncs.subtract(last, period), xp, ufuncs.add(first, period)), 0)
+    xp = concatenate(promote_dtypes(arithmetic.subtract(last, period), xp, arithmetic.add(first, period)), 0)
     return x, xp, concatenate([slice_in_dim(fp, n - 1, n), fp, slice_in_dim(fp, 0, 1)], 0)
 
 
@@ -263,15 +263,15 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
         return p
     steps = diff(p, axis=axis)
     whole = dtype in dtypes.INTEGERS
-    half = ufuncs.floor_divide(period, 2) if whole else ufuncs.true_divide(period, 2)
-    low = ufuncs.negative(half)
-    moved = ufuncs.add(ufuncs.remainder(ufuncs.subtract(steps, low), period), low)
+    half = division.floor_divide(period, 2) if whole else arithmetic.true_divide(period, 2)
+    low = arithmetic.negative(half)
+    moved = arithmetic.add(division.remainder(arithmetic.subtract(steps, low), period), low)
     if not whole or type(period) is not int or period % 2 == 0:
-        at_low = ufuncs.logical_and(ufuncs.equal(moved, low), ufuncs.greater(steps, 0))
+        at_low = comparisons.logical_and(comparisons.equal(moved, low), comparisons.greater(steps, 0))
         moved = where(at_low, half, moved)
-    size = ufuncs.absolute(steps)
-    small = ufuncs.less(size, half if discont is None else ufuncs.maximum(discont, half))
-    correction = where(small, 0, ufuncs.subtract(moved, steps))
+    size = arithmetic.absolute(steps)
+    small = comparisons.less(size, half if discont is None else arithmetic.maximum(discont, half))
+    correction = where(small, 0, arithmetic.subtract(moved, steps))
     rest = slice_in_dim(p, 1, aval_of(p).shape[axis], axis=axis)
     first = slice_in_dim(p, 0, 1, axis=axis)
-    return concatenate(promote_dtypes(first, ufuncs.add(rest, cumsum(correction, axis))), axis)
+    return concatenate(promote_dtypes(first, arithmetic.add(rest, cumsum(correction, axis))), axis)

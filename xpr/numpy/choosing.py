@@ -14,11 +14,12 @@ from xpr.errors import ConcretizationTypeError
 from xpr.numpy.axes import no_out
 from xpr.numpy.concrete import is_known
 from xpr.numpy.creation import asarray, zeros_like
+from xpr.numpy.division import remainder
 from xpr.numpy.entries import moves
 from xpr.numpy.index_places import nonzero
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promoted_pair
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, promoted_pair, select_scalar, truth
+from xpr.numpy.rounding import clip
 from xpr.numpy.shaping import broadcast_arrays
-from xpr.numpy.ufuncs import asarray_like, clip, remainder, select_scalar, truth
 from xpr.primitives.placing import select_n
 from xpr.primitives.shapes import broadcast_to
 

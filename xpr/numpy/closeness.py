@@ -7,7 +7,7 @@ from typing import Any
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
-from xpr.numpy import creation, reductions, ufuncs
+from xpr.numpy import arithmetic, comparisons, creation, predicates, reductions
 from xpr.numpy.promotion import broadcast_shapes, convert, promote_dtypes, promote_shapes
 from xpr.primitives import elementwise as e
 
@@ -22,7 +22,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     a, b = promote_dtypes(a, b)
     dtype = aval_of(a).dtype
     if dtype == dtypes.bool_:
-        return ufuncs.equal(a, b)
+        return comparisons.equal(a, b)
     if dtype not in dtypes.INEXACT:
         dtype = dtypes.to_inexact(dtype)
     a, b = promote_shapes(convert(a, dtype), convert(b, dtype))
@@ -32,9 +32,9 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 @compiled
 def _isclose(a: Any, b: Any, rtol: Any, atol: Any, *, equal_nan: bool) -> Any:
-    bound = ufuncs.add(atol, ufuncs.multiply(rtol, e.abs(b)))
-    near = ufuncs.less_equal(e.abs(e.sub(a, b)), bound)
-    finite = e.bitwise_and(ufuncs.isfinite(a), ufuncs.isfinite(b))
+    bound = arithmetic.add(atol, arithmetic.multiply(rtol, e.abs(b)))
+    near = comparisons.less_equal(e.abs(e.sub(a, b)), bound)
+    finite = e.bitwise_and(predicates.isfinite(a), predicates.isfinite(b))
     result = e.bitwise_or(e.bitwise_and(finite, near), e.eq(a, b))
     if equal_nan:
         result = e.bitwise_or(result, e.bitwise_and(e.ne(a, a), e.ne(b, b)))
@@ -61,9 +61,9 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     a1, a2 = creation.asarray(a1), creation.asarray(a2)
     if aval_of(a1).shape != aval_of(a2).shape:
         return creation.array(False)
-    same = ufuncs.equal(a1, a2)
+    same = comparisons.equal(a1, a2)
     if equal_nan:
-        same = e.bitwise_or(same, e.bitwise_and(ufuncs.isnan(a1), ufuncs.isnan(a2)))
+        same = e.bitwise_or(same, e.bitwise_and(predicates.isnan(a1), predicates.isnan(a2)))
     return reductions.all(same)
 
 
@@ -79,4 +79,4 @@ def array_equiv(a1: Any, a2: Any) -> Any:
         broadcast_shapes(aval_of(a1).shape, aval_of(a2).shape)
     except ValueError:
         return creation.array(False)
-    return reductions.all(ufuncs.equal(a1, a2))
+    return reductions.all(comparisons.equal(a1, a2))

@@ -11,11 +11,11 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
-from xpr.numpy import creation, ranges, reductions, ufuncs
+from xpr.numpy import comparisons, creation, ranges, reductions
 from xpr.numpy.calculus import diff
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.places import added_at
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact, select_scalar
 from xpr.numpy.sorting import searchsorted
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import select, slice_in_dim
@@ -83,8 +83,8 @@ def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any
         low, high = reductions.min(a), reductions.max(a)
     else:
         low, high = (convert(creation.asarray(v), dtype) for v in range)
-    half, empty = dtype.type(0.5), ufuncs.equal(low, high)
-    low, high = (ufuncs.select_scalar(empty, f(v, half), v) for f, v in ((e.sub, low), (e.add, high)))
+    half, empty = dtype.type(0.5), comparisons.equal(low, high)
+    low, high = (select_scalar(empty, f(v, half), v) for f, v in ((e.sub, low), (e.add, high)))
     return ranges.linspace(low, high, operator.index(bins) + 1, dtype=dtype)
 
 

@@ -8,8 +8,7 @@ from xpr import dtypes
 from xpr.config import settings
 from xpr.control.compiled import compiled
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.numpy.promotion import promote_inexact
-from xpr.numpy.ufuncs import asarray_like
+from xpr.numpy.promotion import asarray_like, promote_inexact
 from xpr.primitives import elementwise as e
 from xpr.primitives import factorizations, orthogonal, spectra
 from xpr.primitives.matrices import adjoint, along_rows, check_matrices, conjugated, permuted_rows, transposed

@@ -15,12 +15,13 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.numpy.arithmetic import divide, multiply
 from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.complex_numbers import conj
 from xpr.numpy.creation import asarray, placed
-from xpr.numpy.promotion import convert, requested_dtype
+from xpr.numpy.promotion import asarray_like, convert, requested_dtype
 from xpr.numpy.rearranging import roll
 from xpr.numpy.shaping import moveaxis
-from xpr.numpy.ufuncs import asarray_like, conj, divide, multiply
 from xpr.primitives import fft as primitives
 from xpr.primitives.placing import pad, slice_
 

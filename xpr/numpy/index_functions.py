@@ -11,15 +11,16 @@ from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.numpy.axes import no_out, one_axis
 from xpr.numpy.cumulative import cumsum
+from xpr.numpy.division import remainder
 from xpr.numpy.entries import moves
 from xpr.numpy.index_forms import host_index, host_of
 from xpr.numpy.index_operations import SET
 from xpr.numpy.index_places import nonzero
 from xpr.numpy.index_writing import update
 from xpr.numpy.indexing import getitem, read
-from xpr.numpy.promotion import as_operand, convert
+from xpr.numpy.promotion import as_operand, asarray_like, convert, truth
+from xpr.numpy.rounding import clip
 from xpr.numpy.shaping import ravel
-from xpr.numpy.ufuncs import asarray_like, clip, remainder, truth
 from xpr.primitives.dynamic import wrapped
 from xpr.primitives.elementwise import convert_element_type, sub
 from xpr.primitives.gather_scatter import gather_p

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.numpy import ufuncs
+from xpr.numpy import arithmetic, powers
 from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, depth_of_user
 from xpr.primitives import elementwise as e
 from xpr.primitives.gather_scatter import scatter_add_p, scatter_sub_p
@@ -35,11 +35,11 @@ def _scatter_or(number: Any, logical: Any) -> Callable[[np.dtype], Any]:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    return convert(ufuncs.true_divide(x, y), aval_of(x).dtype)
+    return convert(arithmetic.true_divide(x, y), aval_of(x).dtype)
 
 
 def _power(x: Any, y: Any) -> Any:
-    return convert(ufuncs.power(x, y), aval_of(x).dtype)
+    return convert(powers.power(x, y), aval_of(x).dtype)
 
 
 def _negative_zero(dtype: np.dtype) -> Any:
@@ -52,9 +52,9 @@ def _one(dtype: np.dtype) -> Any:
 
 
 SET = Operation("set", lambda old, new: new, lambda dtype: scatter_p, None, np.positive)
-ADD = Operation("add", ufuncs.add, _scatter_or(scatter_add_p, scatter_max_p), _negative_zero, np.add)
+ADD = Operation("add", arithmetic.add, _scatter_or(scatter_add_p, scatter_max_p), _negative_zero, np.add)
 SUBTRACT = Operation("subtract", e.sub, lambda dtype: scatter_sub_p, lambda dtype: np.zeros((), dtype)[()], np.subtract)
-MULTIPLY = Operation("multiply", ufuncs.multiply, _scatter_or(scatter_mul_p, scatter_min_p), _one, np.multiply)
+MULTIPLY = Operation("multiply", arithmetic.multiply, _scatter_or(scatter_mul_p, scatter_min_p), _one, np.multiply)
 DIVIDE = Operation("divide", _quotient, None, _one)
 POWER = Operation("power", _power, None, _one)
 MIN = Operation("min", e.min, lambda dtype: scatter_min_p, None, np.minimum)

@@ -13,11 +13,20 @@ from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import aval_of
 from xpr.numpy.concrete import concrete_value, is_known
+from xpr.numpy.division import remainder
 from xpr.numpy.joining import stack
 from xpr.numpy.places import true_places
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_shapes, requested_dtype
+from xpr.numpy.promotion import (
+    as_operand,
+    asarray_like,
+    convert,
+    promote_dtypes,
+    promote_shapes,
+    requested_dtype,
+    truth,
+)
+from xpr.numpy.rounding import clip
 from xpr.numpy.shaping import ravel, shape
-from xpr.numpy.ufuncs import asarray_like, clip, remainder, truth
 from xpr.primitives.dynamic import wrapped
 from xpr.primitives.elementwise import add, convert_element_type, div, ge, mul, rem
 from xpr.primitives.placing import select

@@ -13,9 +13,8 @@ from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import no_out, one_axis
 from xpr.numpy.entries import moves
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes, requested_dtype
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype
 from xpr.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, ravel
-from xpr.numpy.ufuncs import asarray_like
 from xpr.primitives import placing
 from xpr.primitives.shapes import expand_dims, squeeze, transpose
 

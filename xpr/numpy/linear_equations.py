@@ -21,9 +21,8 @@ from xpr.core.avals import aval_of
 from xpr.numpy.contractions import matmul
 from xpr.numpy.decompositions import default_tolerance, matrices_of
 from xpr.numpy.einstein import einsum
-from xpr.numpy.promotion import broadcast_shapes, promote_dtypes
+from xpr.numpy.promotion import asarray_like, broadcast_shapes, promote_dtypes
 from xpr.numpy.shaping import moveaxis, reshape
-from xpr.numpy.ufuncs import asarray_like
 from xpr.primitives import elementwise as e
 from xpr.primitives import spectra
 from xpr.primitives.factorizations import Factored, lu_p

@@ -11,10 +11,9 @@ from xpr import tree
 from xpr.core.avals import aval_of
 from xpr.numpy.axes import one_axis
 from xpr.numpy.creation import asarray, shape_of
-from xpr.numpy.promotion import broadcast_shapes
+from xpr.numpy.promotion import asarray_like, broadcast_shapes
 from xpr.numpy.ranges import arange
 from xpr.numpy.shaping import expand_dims
-from xpr.numpy.ufuncs import asarray_like
 from xpr.primitives.shapes import mapped_to, move_axis, squeeze
 from xpr.transforms.batch import batch_flat
 

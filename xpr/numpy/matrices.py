@@ -19,9 +19,8 @@ from xpr.numpy.axes import one_axis
 from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, ones, placed, shape_of, zeros
 from xpr.numpy.index_operations import SET
 from xpr.numpy.index_writing import update
-from xpr.numpy.promotion import convert
+from xpr.numpy.promotion import asarray_like, convert
 from xpr.numpy.rearranging import resize
-from xpr.numpy.ufuncs import asarray_like
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import broadcasted_iota, concatenate, pad, select, slice_
 from xpr.primitives.shapes import broadcast_to, expand_dims, full, reshape, rev, transpose

@@ -19,18 +19,24 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import Tracer
 from xpr.numpy import (
     arg_extremes,
+    arithmetic,
+    bitwise,
     choosing,
+    comparisons,
+    complex_numbers,
     contractions,
     cumulative,
+    division,
     index_functions,
     index_places,
     matrices,
+    powers,
     rearranging,
     reductions,
+    rounding,
     shaping,
     sorting,
     statistics,
-    ufuncs,
 )
 from xpr.numpy.creation import copied, copy, placed
 from xpr.numpy.formatting import array_format, array_repr, array_str
@@ -60,14 +66,14 @@ def _reflected(fun: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": ufuncs.add, "sub": ufuncs.subtract, "mul": ufuncs.multiply, "truediv": ufuncs.true_divide,
-    "floordiv": ufuncs.floor_divide, "mod": ufuncs.remainder, "divmod": ufuncs.divmod, "pow": ufuncs.power,
-    "and": ufuncs.bitwise_and, "or": ufuncs.bitwise_or, "xor": ufuncs.bitwise_xor,
-    "lshift": ufuncs.left_shift, "rshift": ufuncs.right_shift, "matmul": contractions.matmul,
+    "add": arithmetic.add, "sub": arithmetic.subtract, "mul": arithmetic.multiply, "truediv": arithmetic.true_divide,
+    "floordiv": division.floor_divide, "mod": division.remainder, "divmod": division.divmod, "pow": powers.power,
+    "and": bitwise.bitwise_and, "or": bitwise.bitwise_or, "xor": bitwise.bitwise_xor,
+    "lshift": bitwise.left_shift, "rshift": bitwise.right_shift, "matmul": contractions.matmul,
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": ufuncs.equal, "ne": ufuncs.not_equal, "lt": ufuncs.less, "le": ufuncs.less_equal,
-    "gt": ufuncs.greater, "ge": ufuncs.greater_equal,
+    "eq": comparisons.equal, "ne": comparisons.not_equal, "lt": comparisons.less, "le": comparisons.less_equal,
+    "gt": comparisons.greater, "ge": comparisons.greater_equal,
 }  # fmt: skip
 
 # -- As a sequence
@@ -90,7 +96,7 @@ def _iter(self: Any) -> Iterator[Any]:
 
 
 def _contains(self: Any, item: Any) -> bool:
-    return bool(reductions.any(ufuncs.equal(self, item)))
+    return bool(reductions.any(comparisons.equal(self, item)))
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
@@ -124,7 +130,7 @@ def _transpose(self: Any, *args: Any) -> Any:
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
     """`round(x)` gives integers, as Python's does; `round(x, n)` keeps the dtype."""
-    return ufuncs.round(self, ndigits) if ndigits is not None else shaping.astype(ufuncs.round(self), int)
+    return rounding.round(self, ndigits) if ndigits is not None else shaping.astype(rounding.round(self), int)
 
 
 def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
@@ -216,13 +222,13 @@ for _name, _fun in _COMPARISONS.items():
     install(f"__{_name}__", _operator(_fun))
 
 for _name, _fun in {
-    "__neg__": ufuncs.negative, "__pos__": ufuncs.positive, "__abs__": ufuncs.absolute, "__invert__": ufuncs.invert,
-    "__round__": _round, "__len__": _len, "__iter__": _iter, "__contains__": _contains, "__setitem__": _setitem,
-    "__array_namespace__": _namespace, "__getitem__": getitem,
+    "__neg__": arithmetic.negative, "__pos__": arithmetic.positive, "__abs__": arithmetic.absolute,
+    "__invert__": bitwise.invert, "__round__": _round, "__len__": _len, "__iter__": _iter, "__contains__": _contains,
+    "__setitem__": _setitem, "__array_namespace__": _namespace, "__getitem__": getitem,
     "reshape": _reshape, "transpose": _transpose, "ravel": shaping.ravel, "flatten": shaping.ravel,
     "swapaxes": shaping.swapaxes, "squeeze": shaping.squeeze, "astype": shaping.astype, "view": shaping.view,
-    "repeat": rearranging.repeat, "round": ufuncs.round, "clip": ufuncs.clip, "conj": ufuncs.conjugate,
-    "conjugate": ufuncs.conjugate, "copy": copy, "diagonal": matrices.diagonal,
+    "repeat": rearranging.repeat, "round": rounding.round, "clip": rounding.clip, "conj": complex_numbers.conjugate,
+    "conjugate": complex_numbers.conjugate, "copy": copy, "diagonal": matrices.diagonal,
     "sum": reductions.sum, "prod": reductions.prod, "max": reductions.max, "min": reductions.min,
     "any": reductions.any, "all": reductions.all, "mean": statistics.mean, "var": statistics.var,
     "std": statistics.std, "ptp": statistics.ptp, "cumsum": cumulative.cumsum, "cumprod": cumulative.cumprod,
@@ -240,8 +246,8 @@ for _name, _fun, _doc in (
     ("nbytes", lambda self: self.aval.size * self.aval.dtype.itemsize, "Bytes of all entries."),
     ("T", shaping.transpose, "The array with its axes reversed."),
     ("mT", shaping.matrix_transpose, "The array with its last two axes exchanged."),
-    ("real", ufuncs.real, "The real part of each entry."),
-    ("imag", ufuncs.imag, "The imaginary part of each entry."),
+    ("real", complex_numbers.real, "The real part of each entry."),
+    ("imag", complex_numbers.imag, "The imaginary part of each entry."),
     ("at", at, at.__doc__),
 ):
     install(_name, property(_fun, doc=_doc))

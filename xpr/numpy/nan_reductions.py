@@ -8,7 +8,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
-from xpr.numpy import reductions, ufuncs
+from xpr.numpy import comparisons, predicates, reductions
 from xpr.numpy.promotion import as_operand, convert
 from xpr.numpy.statistics import mean, var
 from xpr.primitives import elementwise as e
@@ -107,7 +107,7 @@ def _nan_extreme(
     if not may_be_nan or initial is not None:
         return result
     aval = aval_of(result)
-    nothing = reductions.all(ufuncs.isnan(a), axis, keepdims=keepdims)
+    nothing = reductions.all(predicates.isnan(a), axis, keepdims=keepdims)
     return select(nothing, full(aval.shape, np.nan, aval.dtype), result)
 
 
@@ -176,4 +176,4 @@ def _present(a: Any, where: Any) -> Any:
     if aval_of(a).dtype not in dtypes.INEXACT:
         return where
     present = e.eq(a, a)
-    return present if where is None else ufuncs.logical_and(present, where)
+    return present if where is None else comparisons.logical_and(present, where)

@@ -9,17 +9,19 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.numpy.arithmetic import absolute
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.choosing import where
 from xpr.numpy.decompositions import default_tolerance, matrices_of, svd, svdvals
 from xpr.numpy.linear_equations import inv
-from xpr.numpy.promotion import convert, promote_inexact
+from xpr.numpy.powers import power, sqrt
+from xpr.numpy.predicates import isnan
+from xpr.numpy.promotion import asarray_like, convert, promote_inexact
 from xpr.numpy.reductions import any as any_of
 from xpr.numpy.reductions import max as greatest
 from xpr.numpy.reductions import min as least
 from xpr.numpy.reductions import sum as summed
 from xpr.numpy.shaping import moveaxis, reshape
-from xpr.numpy.ufuncs import absolute, asarray_like, isnan, power, sqrt
 from xpr.primitives import elementwise as e
 
 

@@ -15,12 +15,13 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy import quantiles, reductions, statistics
+from xpr.numpy.arithmetic import multiply, subtract
 from xpr.numpy.mapping import apply_along_axis
-from xpr.numpy.promotion import as_operand, convert
+from xpr.numpy.promotion import as_operand, asarray_like, convert
 from xpr.numpy.ranges import linspace
 from xpr.numpy.rearranging import taken
+from xpr.numpy.rounding import round
 from xpr.numpy.shaping import broadcast_to
-from xpr.numpy.ufuncs import asarray_like, multiply, round, subtract
 from xpr.primitives import placing
 from xpr.primitives.placing import slice_in_dim
 from xpr.primitives.shapes import reshape, rev

@@ -22,6 +22,7 @@ from xpr.core.source import is_internal
 from xpr.errors import NarrowingWarning
 from xpr.primitives.composites import broadcast_shapes as broadcast_shapes
 from xpr.primitives.elementwise import convert_element_type_p
+from xpr.primitives.placing import select
 from xpr.primitives.shapes import broadcast_to
 
 SCALARS = frozenset({bool, int, float, complex})
@@ -150,6 +151,40 @@ def as_operand(x: Any) -> Any:
         return wrapped()
     aval_of(x)
     return x
+
+
+def asarray_like(x: Any) -> Any:
+    """An operand as an array or tracer, keeping its type."""
+    x = as_operand(x)
+    if hasattr(x, "aval"):
+        return x
+    aval = aval_of(x)
+    return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
+
+
+def truth(x: Any) -> Any:
+    """Each entry as a boolean."""
+    x = as_operand(x)
+    return x if aval_of(x).dtype == dtypes.bool_ else convert(x, dtypes.bool_)
+
+
+def arithmetic_operand(x: Any) -> Any:
+    """An operand of arithmetic: booleans are int32 there."""
+    return convert(x, dtypes.int32) if aval_of(x).dtype == dtypes.bool_ else x
+
+
+def arithmetic_operands(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two operands of arithmetic in one dtype and in shapes that elementwise primitives take."""
+    x, y = promoted_pair(x, y)
+    return arithmetic_operand(x), arithmetic_operand(y)
+
+
+def select_scalar(condition: Any, on_true: Any, on_false: Any) -> Any:
+    """`select` whose operands may be scalars beside arrays, or have axes of size 1 that stretch."""
+    own = aval_of(condition).shape
+    shape = broadcast_shapes(own, aval_of(on_true).shape, aval_of(on_false).shape)
+    condition = broadcast_to(condition, shape) if own else condition
+    return select(condition, broadcast_to(on_true, shape), broadcast_to(on_false, shape))
 
 
 def narrowed(x: np.ndarray) -> np.ndarray:

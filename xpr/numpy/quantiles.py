@@ -16,11 +16,11 @@ from xpr.control.compiled import Compiled
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy import creation
+from xpr.numpy.arithmetic import multiply
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.places import read, read_rows
 from xpr.numpy.promotion import as_operand, convert, promote_inexact
 from xpr.numpy.reductions import computed_in, entries_along
-from xpr.numpy.ufuncs import multiply
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumsum
 from xpr.primitives.placing import select, slice_in_dim

@@ -16,10 +16,12 @@ from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
+from xpr.numpy.arithmetic import add, divide, multiply, sign, subtract
 from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, placed
-from xpr.numpy.promotion import SCALARS, convert, requested_dtype
-from xpr.numpy.ufuncs import add, asarray_like, divide, log10, multiply, power, sign, subtract
-from xpr.numpy.ufuncs import floor as round_down
+from xpr.numpy.exponentials import log10
+from xpr.numpy.powers import power
+from xpr.numpy.promotion import SCALARS, asarray_like, convert, requested_dtype
+from xpr.numpy.rounding import floor as round_down
 from xpr.primitives.placing import iota_p
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, move_axis
 

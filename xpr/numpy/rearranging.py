@@ -20,11 +20,11 @@ from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import one_axis, reduced_axes
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.creation import shape_of, zeros
+from xpr.numpy.division import remainder
 from xpr.numpy.entries import moves
 from xpr.numpy.places import added_at, read
-from xpr.numpy.promotion import convert
+from xpr.numpy.promotion import asarray_like, convert
 from xpr.numpy.shaping import broadcast_to, moveaxis, ravel
-from xpr.numpy.ufuncs import asarray_like, remainder
 from xpr.primitives import elementwise as e
 from xpr.primitives import placing
 from xpr.primitives.cumulative import cumsum_p

@@ -16,8 +16,7 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.numpy.axes import no_out, reduced_axes
-from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, requested_dtype
-from xpr.numpy.ufuncs import truth
+from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, requested_dtype, truth
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.placing import select

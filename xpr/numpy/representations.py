@@ -8,10 +8,10 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
-from xpr.numpy import ufuncs
+from xpr.numpy import predicates
 from xpr.numpy.axes import one_axis
 from xpr.numpy.choosing import where
-from xpr.numpy.promotion import as_operand, convert, promote_inexact
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, truth
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import pad, select
 from xpr.primitives.shapes import broadcast_in_dim, full, move_axis, reduce_sum, reshape
@@ -47,7 +47,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     Array([160], dtype=uint8)
     """
     a, axis = _lined_up("packbits", a, axis, dtypes.INTEGERS | dtypes.BOOL)
-    bits = move_axis(convert(ufuncs.truth(a), dtypes.uint8), axis, aval_of(a).ndim - 1)
+    bits = move_axis(convert(truth(a), dtypes.uint8), axis, aval_of(a).ndim - 1)
     *shape, n = aval_of(bits).shape
     count = -(-n // 8)
     bits = pad(bits, np.uint8(0), [(0, 0, 0)] * len(shape) + [(0, 8 * count - n, 0)])
@@ -155,7 +155,7 @@ def _as_float(name: str, x: Any) -> tuple[Any, int, int]:
     if dtype not in _MANTISSA_BITS:
         raise TypeError(f"{name}: takes real floats of 16 bits or more, and got {aval_of(x).str_short()}.")
     bits = _MANTISSA_BITS[dtype]
-    return ufuncs.asarray_like(convert(x, dtype)), bits, 8 * dtype.itemsize - 1 - bits
+    return asarray_like(convert(x, dtype)), bits, 8 * dtype.itemsize - 1 - bits
 
 
 # -- What is not finite
@@ -176,14 +176,14 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     x = as_operand(x)
     dtype = aval_of(x).dtype
     if dtype not in dtypes.INEXACT:
-        return ufuncs.asarray_like(x)
+        return asarray_like(x)
     if dtype in dtypes.COMPLEX:
         return e.complex_(*(nan_to_num(f(x), copy, nan, posinf, neginf) for f in (e.real, e.imag)))
     limits = dtypes.finfo(dtype)
     for is_it, number in (
-        (ufuncs.isnan(x), nan),
-        (ufuncs.isposinf(x), limits.max if posinf is None else posinf),
-        (ufuncs.isneginf(x), limits.min if neginf is None else neginf),
+        (predicates.isnan(x), nan),
+        (predicates.isposinf(x), limits.max if posinf is None else posinf),
+        (predicates.isneginf(x), limits.min if neginf is None else neginf),
     ):
         x = where(is_it, convert(number, dtype), x)
     return x

@@ -13,8 +13,7 @@ from xpr.core.avals import aval_of
 from xpr.numpy.axes import one_axis, reduced_axes
 from xpr.numpy.creation import placed, shape_of
 from xpr.numpy.entries import moves
-from xpr.numpy.promotion import broadcast_shapes, convert, requested_dtype
-from xpr.numpy.ufuncs import asarray_like
+from xpr.numpy.promotion import asarray_like, broadcast_shapes, convert, requested_dtype
 from xpr.primitives import elementwise as e
 from xpr.primitives import shapes
 from xpr.primitives.placing import concatenate, slice_in_dim

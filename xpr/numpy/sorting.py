@@ -16,8 +16,7 @@ from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy.axes import one_axis
 from xpr.numpy.places import read
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes, requested_dtype
-from xpr.numpy.ufuncs import select_scalar
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, requested_dtype, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
 from xpr.primitives.placing import broadcasted_iota, concatenate, select

@@ -12,10 +12,10 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
-from xpr.numpy import creation, reductions, ufuncs
+from xpr.numpy import complex_numbers, creation, reductions, rounding
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.creation import is_eager
-from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype
+from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype, select_scalar
 from xpr.numpy.reductions import computed_in, entries_along, masked, spread_back
 from xpr.primitives import elementwise as e
 from xpr.primitives.dot import dot_general
@@ -171,7 +171,7 @@ def _divided(total: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: A
     count = dtype.type(entries_along(shape, axes)) if where is None else count_where(where, shape, axes, dtype)
     count = e.sub(count, convert(as_operand(ddof), dtype))
     enough = e.gt(count, dtype.type(0))
-    return e.div(total, ufuncs.select_scalar(enough, count, dtype.type(np.nan)))
+    return e.div(total, select_scalar(enough, count, dtype.type(np.nan)))
 
 
 def std(
@@ -303,7 +303,7 @@ def cov(
         scale = total if not ddof else _corrected(total, weights, aweights, ddof, aval.dtype)
     centered = e.sub(observations, broadcast_to(center, aval.shape))
     weighted = centered if weights is None else e.mul(centered, broadcast_to(weights, aval.shape))
-    product = dot_general(weighted, ufuncs.conjugate(centered), (((1,), (1,)), ((), ())))
+    product = dot_general(weighted, complex_numbers.conjugate(centered), (((1,), (1,)), ((), ())))
     size = aval.shape[0]
     return e.div(reshape(product, () if size == 1 else (size, size)), scale)
 
@@ -364,9 +364,9 @@ def _correlations(c: Any) -> Any:
     if not shape:
         return e.div(c, c)
     diagonal = e.eq(*(broadcasted_iota(dtypes.int32, shape, i) for i in (0, 1)))
-    deviations = e.sqrt(ufuncs.real(reductions.sum(select(diagonal, c, full(shape, 0, dtype)), 1)))
+    deviations = e.sqrt(complex_numbers.real(reductions.sum(select(diagonal, c, full(shape, 0, dtype)), 1)))
     deviations = convert(deviations, dtype)
     c = e.div(e.div(c, broadcast_in_dim(deviations, shape, (0,))), broadcast_in_dim(deviations, shape, (1,)))
     if dtype in dtypes.COMPLEX:
-        return e.complex_(ufuncs.clip(e.real(c), -1, 1), ufuncs.clip(e.imag(c), -1, 1))
-    return ufuncs.clip(c, -1, 1)
+        return e.complex_(rounding.clip(e.real(c), -1, 1), rounding.clip(e.imag(c), -1, 1))
+    return rounding.clip(c, -1, 1)

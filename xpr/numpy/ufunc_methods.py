@@ -7,11 +7,28 @@ from typing import Any
 
 from xpr.core.avals import aval_of
 from xpr.core.source import describe_function
-from xpr.numpy import cumulative, reductions, ufuncs
+from xpr.numpy import cumulative, reductions
+from xpr.numpy.arithmetic import add, divide, maximum, minimum, multiply, subtract
 from xpr.numpy.axes import no_out, one_axis
+from xpr.numpy.bitwise import bitwise_and, bitwise_or, bitwise_xor
+from xpr.numpy.comparisons import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    logical_xor,
+    not_equal,
+)
+from xpr.numpy.division import floor_divide, remainder
+from xpr.numpy.exponentials import logaddexp
 from xpr.numpy.index_updates import at as places_of
+from xpr.numpy.powers import hypot, power
+from xpr.numpy.promotion import asarray_like
 from xpr.numpy.shaping import reshape
-from xpr.numpy.ufuncs import asarray_like
+from xpr.numpy.trigonometric import arctan2
 from xpr.primitives.cumulative import cummax, cummin
 
 
@@ -76,36 +93,35 @@ def _at(fun: Callable[..., Any], method: str) -> Callable[..., Any]:
     return at
 
 
-_REDUCTIONS: dict[str, Any] = {
-    "add": reductions.sum, "multiply": reductions.prod, "maximum": reductions.max, "minimum": reductions.min,
-    "logical_and": reductions.all, "logical_or": reductions.any,
+_REDUCTIONS: dict[Any, Any] = {
+    add: reductions.sum, multiply: reductions.prod, maximum: reductions.max, minimum: reductions.min,
+    logical_and: reductions.all, logical_or: reductions.any,
 }  # fmt: skip
-_RUNNING: dict[str, Any] = {
-    "add": cumulative.cumsum, "multiply": cumulative.cumprod, "maximum": _running_extreme(cummax),
-    "minimum": _running_extreme(cummin),
+_RUNNING: dict[Any, Any] = {
+    add: cumulative.cumsum, multiply: cumulative.cumprod, maximum: _running_extreme(cummax),
+    minimum: _running_extreme(cummin),
 }  # fmt: skip
-_AT = {
-    "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "power": "power",
-    "maximum": "max", "minimum": "min",
+_AT: dict[Any, str] = {
+    add: "add", subtract: "subtract", multiply: "multiply", divide: "divide", power: "power", maximum: "max",
+    minimum: "min",
 }  # fmt: skip
-_PAIRS = (
-    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "maximum", "minimum", "equal",
-    "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "arctan2", "hypot", "logaddexp",
+_OF_PAIRS: tuple[Any, ...] = (
+    add, subtract, multiply, divide, floor_divide, remainder, power, maximum, minimum, equal, not_equal, less,
+    less_equal, greater, greater_equal, logical_and, logical_or, logical_xor, bitwise_and, bitwise_or, bitwise_xor,
+    arctan2, hypot, logaddexp,
 )  # fmt: skip
 
 
 def install() -> None:
     """Gives the functions their methods."""
-    for name in _PAIRS:
-        fun = getattr(ufuncs, name)
+    for fun in _OF_PAIRS:
         methods = {"outer": _outer(fun), "nin": 2, "nout": 1, "nargs": 3}
-        if name in _REDUCTIONS:
-            methods["reduce"] = _reduce(_REDUCTIONS[name])
-        if name in _RUNNING:
-            methods["accumulate"] = _accumulate(_RUNNING[name])
-        if name in _AT:
-            methods["at"] = _at(fun, _AT[name])
+        if fun in _REDUCTIONS:
+            methods["reduce"] = _reduce(_REDUCTIONS[fun])
+        if fun in _RUNNING:
+            methods["accumulate"] = _accumulate(_RUNNING[fun])
+        if fun in _AT:
+            methods["at"] = _at(fun, _AT[fun])
         for key, value in methods.items():
             setattr(fun, key, value)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
-from xpr.numpy import creation, ufuncs
+from xpr.numpy import arithmetic, creation
 from xpr.numpy.promotion import promote_inexact
 from xpr.primitives import elementwise as e
 from xpr.primitives.special import bessel_i0e
@@ -73,7 +73,7 @@ def kaiser(M: int, beta: Any) -> Any:
     if M <= 1:
         return creation.ones(max(M, 0), dtype)
     height = np.sqrt(1 - np.linspace(-1, 1, M) ** 2).astype(dtype)
-    return ufuncs.true_divide(i0(ufuncs.multiply(beta, creation.asarray(height))), i0(beta))
+    return arithmetic.true_divide(i0(arithmetic.multiply(beta, creation.asarray(height))), i0(beta))
 
 
 def i0(x: Any) -> Any:

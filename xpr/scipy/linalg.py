@@ -21,8 +21,7 @@ from xpr.core.avals import aval_of
 from xpr.numpy import decompositions, linear_equations
 from xpr.numpy.decompositions import matrices_of
 from xpr.numpy.norms import norm
-from xpr.numpy.promotion import promote_dtypes
-from xpr.numpy.ufuncs import asarray_like
+from xpr.numpy.promotion import asarray_like, promote_dtypes
 from xpr.primitives import orthogonal
 from xpr.primitives.factorizations import (
     Factored,

@@ -1,0 +1,224 @@
+"""Sums, products and quotients; signs and sizes; the greater and the lesser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy.promotion import (
+    as_operand,
+    asarray_like,
+    convert,
+    promote_inexact,
+    promote_shapes,
+    promoted_pair,
+    select_scalar,
+)
+from xpr.numpy.ufunc_builders import binary, float_binary, or_logical
+from xpr.primitives import elementwise as e
+from xpr.primitives.shapes import full
+
+# -- Sums, products and quotients
+
+add = or_logical(
+    "add",
+    e.add_p,
+    e.or_p,
+    """The sum, entry by entry; of booleans, their or.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.add(jnp.array([1, 2]), 10)
+    Array([11, 12], dtype=int32)
+    """,
+)
+multiply = or_logical(
+    "multiply",
+    e.mul_p,
+    e.and_p,
+    """The product, entry by entry; of booleans, their and.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.multiply(jnp.array([1, 2]), 10)
+    Array([10, 20], dtype=int32)
+    """,
+)
+subtract = binary(
+    "subtract",
+    e.sub_p,
+    """The difference, entry by entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.subtract(jnp.array([1, 2]), 10)
+    Array([-9, -8], dtype=int32)
+    """,
+)
+true_divide = float_binary(
+    "true_divide",
+    e.div_p,
+    """The quotient, entry by entry, as floats.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.true_divide(jnp.array([1, 2]), 4)
+    Array([0.25, 0.5 ], dtype=float32)
+    """,
+)
+divide = true_divide
+
+
+def negative(x: Any, /) -> Any:
+    """The negative of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.negative(jnp.array([1, -2]))
+    Array([-1,  2], dtype=int32)
+    """
+    return e.neg_p.bind(as_operand(x))
+
+
+def positive(x: Any, /) -> Any:
+    """The array itself.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.positive(jnp.array([1, -2]))
+    Array([ 1, -2], dtype=int32)
+    """
+    return asarray_like(x)
+
+
+def reciprocal(x: Any, /) -> Any:
+    """One over each entry, as floats.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.reciprocal(jnp.array([2.0, 4.0]))
+    Array([0.5 , 0.25], dtype=float32)
+    """
+    (x,) = promote_inexact(x)
+    return e.div_p.bind(convert(1, aval_of(x).dtype, aval_of(x).weak_type), x)
+
+
+# -- Signs and sizes
+
+
+def absolute(x: Any, /) -> Any:
+    """The absolute value of each entry; real also for complex ones.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.absolute(jnp.array([1, -2]))
+    Array([1, 2], dtype=int32)
+    """
+    x = as_operand(x)
+    dtype = aval_of(x).dtype
+    return asarray_like(x) if dtype == dtypes.bool_ or dtype in dtypes.UNSIGNED else e.abs_p.bind(x)
+
+
+abs = absolute
+
+
+def fabs(x: Any, /) -> Any:
+    """The absolute value of each entry, as floats.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fabs(jnp.array([1, -2]))
+    Array([1., 2.], dtype=float32)
+    """
+    return e.abs_p.bind(*promote_inexact(x))
+
+
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1 by the sign of each entry; x / |x| for complex ones.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sign(jnp.array([-3.0, 0.0, 2.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
+    return e.sign_p.bind(as_operand(x))
+
+
+def signbit(x: Any, /) -> Any:
+    """Whether the sign bit is set: also for -0.0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.signbit(jnp.array([1.0, -0.0]))
+    Array([False,  True], dtype=bool)
+    """
+    x = as_operand(x)
+    dtype = aval_of(x).dtype
+    if dtype in dtypes.FLOATS:
+        bits = np.dtype(f"int{8 * dtype.itemsize}")
+        return e.lt(e.bitcast_convert_type_p.bind(x, new_dtype=bits), bits.type(0))
+    if dtype in dtypes.SIGNED:
+        return e.lt(x, dtype.type(0))
+    return asarray_like(full(aval_of(x).shape, False, dtypes.bool_))
+
+
+def copysign(x: Any, y: Any, /) -> Any:
+    """The size of x with the sign of y.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.copysign(jnp.array([1.0, -2.0]), -1)
+    Array([-1., -2.], dtype=float32)
+    """
+    x, y = promote_shapes(*promote_inexact(x, y))
+    size = e.abs(x)
+    return select_scalar(signbit(y), e.neg(size), size)
+
+
+def heaviside(x: Any, y: Any, /) -> Any:
+    """0 below zero, 1 above it, and y at it.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.heaviside(jnp.array([-1.0, 0.0, 2.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    x, y = promote_shapes(*promote_inexact(x, y))
+    zero, one = e.scalar(0, x), e.scalar(1, x)
+    step = select_scalar(e.gt(x, zero), one, select_scalar(e.ne(x, x), x, zero))
+    return select_scalar(e.eq(x, zero), y, step)
+
+
+# -- The greater and the lesser
+maximum = binary(
+    "maximum",
+    e.max_p,
+    """The greater of two arrays, entry by entry; nan where either is.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.maximum(jnp.array([1, 5]), 3)
+    Array([3, 5], dtype=int32)
+    """,
+)
+minimum = binary(
+    "minimum",
+    e.min_p,
+    """The lesser of two arrays, entry by entry; nan where either is.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.minimum(jnp.array([1, 5]), 3)
+    Array([1, 3], dtype=int32)
+    """,
+)
+
+
+def fmax(x: Any, y: Any, /) -> Any:
+    """The greater of two arrays, entry by entry; the other one where one is nan.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fmax(jnp.array([1.0, jnp.nan]), 0.5)
+    Array([1. , 0.5], dtype=float32)
+    """
+    x, y = promote_shapes(*promoted_pair(x, y))
+    return select_scalar(e.bitwise_or(e.gt(x, y), e.ne(y, y)), x, y)
+
+
+def fmin(x: Any, y: Any, /) -> Any:
+    """The lesser of two arrays, entry by entry; the other one where one is nan.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fmin(jnp.array([1.0, jnp.nan]), 0.5)
+    Array([0.5, 0.5], dtype=float32)
+    """
+    x, y = promote_shapes(*promoted_pair(x, y))
+    return select_scalar(e.bitwise_or(e.lt(x, y), e.ne(y, y)), x, y)

@@ -1,0 +1,150 @@
+"""Division with a remainder, and the divisors of integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.control.compiled import compiled
+from xpr.core.avals import aval_of
+from xpr.numpy.arithmetic import absolute, multiply
+from xpr.numpy.promotion import arithmetic_operands, broadcast_shapes, promoted_pair, select_scalar
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import select
+from xpr.primitives.shapes import broadcast_to
+
+
+def floor_divide(x: Any, y: Any, /) -> Any:
+    """The greatest integer not above the quotient.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.floor_divide(jnp.array([7, -7]), 2)
+    Array([ 3, -4], dtype=int32)
+    """
+    x, y = arithmetic_operands(x, y)
+    dtype = aval_of(x).dtype
+    if dtype in dtypes.UNSIGNED:
+        return e.div_p.bind(x, y)
+    if dtype in dtypes.INTEGERS:
+        return _floor_divide(x, y)
+    if dtype in dtypes.COMPLEX:
+        raise TypeError("floor_divide: complex numbers are not ordered, so they have no floor.")
+    return _divmod(x, y)[0]
+
+
+@compiled
+def _floor_divide(x: Any, y: Any) -> Any:
+    quotient, rest = e.div(x, y), e.rem(x, y)
+    zero = aval_of(x).dtype.type(0)
+    below = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
+    return select(below, e.sub(quotient, zero.dtype.type(1)), quotient)
+
+
+@compiled
+def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    """Quotient and remainder of floats as NumPy gives them: the quotient rounded from (x - rest) / y, x / 0 for 0."""
+    rest = e.rem(x, y)
+    zero = aval_of(x).dtype.type(0)
+    wrong_sign = e.bitwise_and(e.ne(rest, zero), e.ne(e.sign(y), e.sign(rest)))
+    quotient = e.div(e.sub(x, rest), y)
+    quotient = select(wrong_sign, e.sub(quotient, zero.dtype.type(1)), quotient)
+    rest = select(wrong_sign, e.add(rest, y), rest)
+    return select_scalar(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rest
+
+
+def remainder(x: Any, y: Any, /) -> Any:
+    """What is left of x after floor division by y; it has the sign of y.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.remainder(jnp.array([7, -7]), 3)
+    Array([1, 2], dtype=int32)
+    """
+    x, y = arithmetic_operands(x, y)
+    if aval_of(x).dtype in dtypes.UNSIGNED:
+        return e.rem(x, _no_zero(y))
+    return _remainder(x, y)
+
+
+@compiled
+def _remainder(x: Any, y: Any) -> Any:
+    rest = e.rem(x, _no_zero(y))
+    zero = aval_of(x).dtype.type(0)
+    wrong_sign = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
+    return select(wrong_sign, e.add(rest, y), rest)
+
+
+mod = remainder
+
+
+def _no_zero(y: Any) -> Any:
+    """A divisor whose zeros, of integers, are ones: nothing is left of a division by zero, as in NumPy."""
+    if aval_of(y).dtype not in dtypes.INTEGERS or (isinstance(y, (int, np.generic)) and y != 0):
+        return y
+    return select_scalar(e.eq(y, e.scalar(0, y)), e.scalar(1, y), y)
+
+
+def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
+    """Floor division and its remainder.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.divmod(jnp.array([7]), 2)
+    (Array([3], dtype=int32), Array([1], dtype=int32))
+    """
+    x, y = arithmetic_operands(x, y)
+    if aval_of(x).dtype in dtypes.INTEGERS:
+        return floor_divide(x, y), remainder(x, y)
+    quotient, rest = _divmod(x, y)
+    return quotient, rest
+
+
+def fmod(x: Any, y: Any, /) -> Any:
+    """The remainder of dividing towards zero; it has the sign of x.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fmod(jnp.array([7, -7]), 3)
+    Array([ 1, -1], dtype=int32)
+    """
+    x, y = arithmetic_operands(x, y)
+    return e.rem_p.bind(x, _no_zero(y))
+
+
+# -- Divisors
+
+
+def gcd(x1: Any, x2: Any, /) -> Any:
+    """The greatest common divisor of integers, by Euclid's algorithm run as often as the dtype can need.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.gcd(12, jnp.array([8, 9]))
+    Array([4, 3], dtype=int32)
+    """
+    x, y = promoted_pair(x1, x2)
+    dtype = aval_of(x).dtype
+    if dtype not in dtypes.INTEGERS:
+        raise TypeError(f"gcd: takes integers, and got {dtypes.short_name(dtype)}.")
+    shape = broadcast_shapes(aval_of(x).shape, aval_of(y).shape)
+    x, y = broadcast_to(absolute(x), shape), broadcast_to(absolute(y), shape)
+    zero = dtype.type(0)
+    for _ in range(_EUCLID_STEPS[dtype.itemsize]):
+        done = e.eq(y, zero)
+        x, y = select(done, x, y), select(done, y, e.rem(x, select_scalar(done, dtype.type(1), y)))
+    return x
+
+
+_EUCLID_STEPS = {1: 12, 2: 24, 4: 46, 8: 92}  # consecutive Fibonacci numbers below 2^bits take the most steps
+
+
+def lcm(x1: Any, x2: Any, /) -> Any:
+    """The least common multiple of integers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.lcm(4, jnp.array([6, 8]))
+    Array([12,  8], dtype=int32)
+    """
+    x, y = promoted_pair(x1, x2)
+    divisor = gcd(x, y)
+    at_zero = e.eq(divisor, aval_of(divisor).dtype.type(0))
+    safe = select_scalar(at_zero, aval_of(divisor).dtype.type(1), divisor)
+    return absolute(multiply(x, floor_divide(y, safe)))

@@ -1,0 +1,133 @@
+"""Rounding, bounds, and the next float."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy.arithmetic import maximum, minimum
+from xpr.numpy.promotion import as_operand, asarray_like, promote_inexact
+from xpr.numpy.ufunc_builders import float_binary
+from xpr.primitives import elementwise as e
+from xpr.primitives.placing import select
+
+
+def _rounded(x: Any, primitive: Any) -> Any:
+    """Floats rounded; integers and booleans as they are."""
+    x = as_operand(x)
+    return (
+        asarray_like(x)
+        if aval_of(x).dtype in dtypes.INTEGERS or aval_of(x).dtype == dtypes.bool_
+        else primitive.bind(x)
+    )
+
+
+def floor(x: Any, /) -> Any:
+    """The greatest integer not above each entry, in its dtype.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.floor(jnp.array([1.5, -1.5]))
+    Array([ 1., -2.], dtype=float32)
+    """
+    return _rounded(x, e.floor_p)
+
+
+def ceil(x: Any, /) -> Any:
+    """The least integer not below each entry, in its dtype.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ceil(jnp.array([1.5, -1.5]))
+    Array([ 2., -1.], dtype=float32)
+    """
+    return _rounded(x, e.ceil_p)
+
+
+def trunc(x: Any, /) -> Any:
+    """Each entry without its fraction.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.trunc(jnp.array([1.5, -1.5]))
+    Array([ 1., -1.], dtype=float32)
+    """
+    x = as_operand(x)
+    if aval_of(x).dtype not in dtypes.FLOATS:
+        return asarray_like(x)
+    return select(e.lt(x, aval_of(x).dtype.type(0)), e.ceil(x), e.floor(x))
+
+
+fix = trunc
+
+
+def rint(x: Any, /) -> Any:
+    """The nearest integer as a float, halves to even.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.rint(jnp.array([0.5, 1.5]))
+    Array([0., 2.], dtype=float32)
+    """
+    (x,) = promote_inexact(x)
+    if aval_of(x).dtype in dtypes.COMPLEX:
+        return e.complex_(e.round(e.real(x), 1), e.round(e.imag(x), 1))
+    return e.round(x, 1)
+
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """Each entry rounded to so many decimals, halves to even.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.round(jnp.array([1.25, 2.75]), 1)
+    Array([1.2, 2.8], dtype=float32)
+    """
+    a = as_operand(a)
+    dtype = aval_of(a).dtype
+    if dtype in dtypes.INTEGERS:
+        if decimals < 0:
+            raise NotImplementedError("round: integers to a negative number of decimals. Convert to float first.")
+        return asarray_like(a)
+    if decimals == 0 or dtype in dtypes.COMPLEX:
+        return rint(a) if decimals == 0 else e.complex_(round(e.real(a), decimals), round(e.imag(a), decimals))
+    factor = e.scalar(10.0**decimals, a)
+    return e.div(e.round(e.mul(a, factor), 1), factor)
+
+
+around = round
+
+
+def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
+    """The fractional and the whole part of each entry, both with its sign.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.modf(jnp.array([1.5]))
+    (Array([0.5], dtype=float32), Array([1.], dtype=float32))
+    """
+    (x,) = promote_inexact(x)
+    whole = trunc(x)
+    return e.sub(x, whole), whole
+
+
+def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
+    """Each entry, moved to the nearer bound if it lies outside.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.clip(jnp.arange(5), 1, 3)
+    Array([1, 1, 2, 3, 3], dtype=int32)
+    """
+    arr = asarray_like(arr)
+    if aval_of(arr).dtype in dtypes.COMPLEX:
+        raise ValueError("clip: complex numbers are not ordered. Clip the real and imaginary parts.")
+    if min is not None:
+        arr = maximum(arr, min)
+    return arr if max is None else minimum(arr, max)
+
+
+nextafter = float_binary(
+    "nextafter",
+    e.nextafter_p,
+    """The next float after x on the way to y.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nextafter(jnp.float32(0), 1)
+    Array(1.e-45, dtype=float32)
+    """,
+)

@@ -1,0 +1,190 @@
+"""Trigonometric and hyperbolic functions, and their inverses; angles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.numpy.arithmetic import multiply
+from xpr.numpy.promotion import promote_inexact, select_scalar
+from xpr.numpy.ufunc_builders import float_binary, float_unary
+from xpr.primitives import elementwise as e
+
+sin = float_unary(
+    "sin",
+    e.sin_p,
+    """The sine of each entry, in radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sin(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+cos = float_unary(
+    "cos",
+    e.cos_p,
+    """The cosine of each entry, in radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.cos(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+)
+tan = float_unary(
+    "tan",
+    e.tan_p,
+    """The tangent of each entry, in radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tan(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+sinh = float_unary(
+    "sinh",
+    e.sinh_p,
+    """The hyperbolic sine of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sinh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+cosh = float_unary(
+    "cosh",
+    e.cosh_p,
+    """The hyperbolic cosine of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.cosh(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+)
+tanh = float_unary(
+    "tanh",
+    e.tanh_p,
+    """The hyperbolic tangent of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tanh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+arcsin = float_unary(
+    "arcsin",
+    e.asin_p,
+    """The arc sine of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arcsin(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+arccos = float_unary(
+    "arccos",
+    e.acos_p,
+    """The arc cosine of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arccos(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+arctan = float_unary(
+    "arctan",
+    e.atan_p,
+    """The arc tangent of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arctan(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+arctan2 = float_binary(
+    "arctan2",
+    e.atan2_p,
+    """The angle of the point (y, x) from the positive x axis, in radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arctan2(0.0, -1.0)
+    Array(3.1415927, dtype=float32, weak_type=True)
+    """,
+)
+arcsinh = float_unary(
+    "arcsinh",
+    e.asinh_p,
+    """The inverse hyperbolic sine of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arcsinh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+arccosh = float_unary(
+    "arccosh",
+    e.acosh_p,
+    """The inverse hyperbolic cosine of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arccosh(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+arctanh = float_unary(
+    "arctanh",
+    e.atanh_p,
+    """The inverse hyperbolic tangent of each entry.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arctanh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+asin = arcsin
+acos = arccos
+atan = arctan
+asinh = arcsinh
+acosh = arccosh
+atanh = arctanh
+atan2 = arctan2
+
+
+def sinc(x: Any, /) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sinc(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    (x,) = promote_inexact(x)
+    at_zero = e.eq(x, e.scalar(0, x))
+    pi_x = e.mul(x, e.scalar(np.pi, x))
+    safe = select_scalar(at_zero, e.scalar(1, x), pi_x)
+    near = e.sub(e.scalar(1, x), e.div(e.mul(pi_x, pi_x), e.scalar(6, x)))  # the series at 0, for derivatives there
+    return select_scalar(at_zero, near, e.div(e.sin(safe), safe))
+
+
+def deg2rad(x: Any, /) -> Any:
+    """Degrees as radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.deg2rad(180.0)
+    Array(3.1415927, dtype=float32, weak_type=True)
+    """
+    (x,) = promote_inexact(x)
+    return multiply(x, float(np.pi / 180))
+
+
+def rad2deg(x: Any, /) -> Any:
+    """Radians as degrees.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.rad2deg(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    (x,) = promote_inexact(x)
+    return multiply(x, float(180 / np.pi))
+
+
+degrees, radians = rad2deg, deg2rad

@@ -1,0 +1,103 @@
+"""How NumPy's elementwise functions are made: promotion of dtypes, broadcasting of shapes, then one primitive.
+
+A binary function first tries the two cases that nearly all calls are: operands of one dtype and compatible shapes, and
+an array beside a Python scalar.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from xpr.core.avals import aval_of
+from xpr.dtypes import INEXACT, bool_
+from xpr.numpy.promotion import SCALARS, converter, promote_inexact, promote_ranks, promoted_pair, truth
+
+
+def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    function.__module__ = sys._getframe(2).f_globals["__name__"]  # where it stands, for pickles and doctests
+    return function
+
+
+def float_unary(name: str, primitive: Any, doc: str) -> Callable[[Any], Any]:
+    """A function of floats: integers and booleans are converted first."""
+    bind = primitive.bind
+
+    def function(x: Any, /) -> Any:
+        aval = getattr(x, "aval", None)
+        if aval is not None and aval.dtype in INEXACT:
+            return bind(x)
+        return bind(*promote_inexact(x))
+
+    return _named(function, name, doc)
+
+
+def fast_pair(bind: Callable[..., Any], slow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`bind(x, y)` where x and y are ready for it or nearly so; `slow(x, y)` otherwise."""
+
+    def function(x: Any, y: Any, /) -> Any:
+        a = getattr(x, "aval", None)
+        b = getattr(y, "aval", None)
+        if a is not None:
+            if b is not None:
+                if a is b or (
+                    a.dtype is b.dtype
+                    and a.weak_type is b.weak_type
+                    and (a.shape == b.shape or not a.shape or not b.shape)
+                ):
+                    return bind(x, y)
+            elif type(y) in SCALARS:
+                take = converter(a, type(y))
+                if take is not None:
+                    return bind(x, take(y))
+        elif b is not None and type(x) in SCALARS:
+            take = converter(b, type(x))
+            if take is not None:
+                return bind(take(x), y)
+        return slow(x, y)
+
+    return function
+
+
+def binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
+    """A function of two arrays, in the dtype and shape they meet in."""
+    bind = primitive.bind
+    return _named(fast_pair(bind, lambda x, y: bind(*promoted_pair(x, y))), name, doc)
+
+
+def float_binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
+    """A function of two arrays of floats."""
+    bind = primitive.bind
+    slow = lambda x, y: bind(*promote_ranks(*promote_inexact(x, y)))  # noqa: E731  # one expression, used once
+    ready = fast_pair(bind, slow)
+
+    def function(x: Any, y: Any, /) -> Any:
+        aval = getattr(x, "aval", None) or getattr(y, "aval", None)
+        return ready(x, y) if aval is not None and aval.dtype in INEXACT else slow(x, y)
+
+    return _named(function, name, doc)
+
+
+def or_logical(name: str, primitive: Any, logical: Any, doc: str) -> Callable[[Any, Any], Any]:
+    """Arithmetic that on booleans is logic."""
+    bind, bind_logical = primitive.bind, logical.bind
+
+    def slow(x: Any, y: Any) -> Any:
+        x, y = promoted_pair(x, y)
+        return (bind_logical if aval_of(x).dtype == bool_ else bind)(x, y)
+
+    ready = fast_pair(bind, slow)
+
+    def function(x: Any, y: Any, /) -> Any:
+        aval = getattr(x, "aval", None)
+        return slow(x, y) if aval is None or aval.dtype is bool_ else ready(x, y)
+
+    return _named(function, name, doc)
+
+
+def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
+    """Logic on the truth of the entries."""
+    return _named(lambda x, y, /: primitive.bind(*promote_ranks(truth(x), truth(y))), name, doc)
