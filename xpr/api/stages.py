@@ -86,7 +86,7 @@ class Lowered:
     out_info = property(lambda self: self.traced.out_info)
 
     def as_text(self, dialect: str = "stablehlo") -> str:
-        """The StableHLO text."""
+        """The StableHLO text; of a program that runs in steps, that of the whole."""
         if dialect != "stablehlo":
             raise ValueError(
                 f"A lowered program is StableHLO; {dialect!r} can't be had. compile().as_text() gives HLO."
