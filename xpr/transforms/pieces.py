@@ -14,6 +14,7 @@ layers where one takes less than some milliseconds, and programs are cut only in
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -132,16 +133,27 @@ def _repeated(jaxpr: Jaxpr) -> list[_Periods]:
     for start, end, period in stretches(numbered(jaxpr.eqns), _LEAST):
         if any(each.start < end and start < each.end for each in found):
             continue
-        of_one = (work[end] - work[start]) * period / (end - start)
-        period *= max(1, int(np.ceil(_STEP / of_one))) if of_one else len(jaxpr.eqns)
-        if end - start < _LEAST * period:
+        together = _in_a_step((end - start) // period, (work[end] - work[start]) * period / (end - start))
+        if together is None:
             continue
+        period *= together
         times, rest = divmod(end - start, period)
         best = min(range(start, start + rest + 1), key=lambda at: alive[at : at + times * period : period].sum())
         found.append(_Periods(best, period, times))
     counts = np.cumsum([0, *map(_count, jaxpr.eqns)])
     saved = sum(counts[each.end] - counts[each.start + each.period] for each in found)
     return sorted(found) if _SHORTER * (counts[-1] - saved) <= counts[-1] else []
+
+
+def _in_a_step(repeats: int, nanoseconds: float) -> int | None:
+    """How many periods are a step; None where steps would be too short, or too few.
+
+    Few long steps lose less time between them, and periods that are left over are compiled, too.
+    """
+    most = repeats // _LEAST
+    fewest = math.ceil(_STEP / nanoseconds) if nanoseconds else repeats
+    choices = range(max(fewest, math.ceil(most / 2), 1), most + 1)
+    return min(choices, key=lambda number: (repeats % number, -number), default=None)
 
 
 def _bytes_alive(jaxpr: Jaxpr) -> np.ndarray:
