@@ -24,9 +24,8 @@ def small_programs_are_cut(monkeypatch):
     """Also short ones, a layer in each step."""
     for name, value in {"_LEAST": 4, "_LONG": 100, "_SHORTER": 1.5, "_STEP": 10_000}.items():
         monkeypatch.setattr(pieces, name, value)
-    one = lambda repeats, nanoseconds: in_a_step(repeats, nanoseconds) and 1  # noqa: E731
     in_a_step = pieces._in_a_step
-    monkeypatch.setattr(pieces, "_in_a_step", one)
+    monkeypatch.setattr(pieces, "_in_a_step", lambda *given: in_a_step(*given) and 1)
 
 
 def parameters(layers, width=WIDTH):
