@@ -553,3 +553,21 @@ def test_compiler_options_are_a_dict():
         xpr.jit(lambda x: x, compiler_options=3)
     with pytest.raises(TypeError, match="compile: compiler_options is a dict of XLA options by name, and is 3"):
         xpr.jit(lambda x: x).lower(1.0).compile(3)
+
+
+def test_float0_goes_in_and_out():
+    """XLA has no such type; gradients of integers are of it."""
+    zeros = np.zeros(3, xpr.dtypes.float0)
+
+    def check(found):
+        assert isinstance(found, np.ndarray) and found.dtype == xpr.dtypes.float0
+
+    gradients = xpr.jit(xpr.grad(lambda n, x: (x * n).sum(), argnums=(0, 1), allow_int=True))
+    for _ in range(2):
+        of_integer, of_array = gradients(jnp.int32(3), jnp.ones(2))
+        check(of_integer)
+        np.testing.assert_array_equal(of_array, [3, 3])
+    passed = xpr.jit(lambda x, z: (x * 2, z, zeros))
+    _, given, closed_over = passed(jnp.ones(2), zeros)
+    check(given)
+    check(closed_over)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-from xpr import tree
+from xpr import dtypes, tree
 from xpr.backend import devices
 from xpr.backend.array import Array
 from xpr.backend.compiler import Executable
@@ -80,7 +80,13 @@ class KnownCalls:
         run, handlers, constants, avals, places, together = entry
         if constants:
             buffers = constants + buffers
-        outs = run(buffers) if handlers is None else run(buffers).consume_with_handlers(handlers)
+        if handlers is None:
+            outs = run(buffers)
+        else:
+            try:
+                outs = run(buffers).consume_with_handlers(handlers)
+            except RuntimeError:
+                return NotImplemented  # the long road says why, or moves what lies elsewhere
         if places is None:
             if together is None:
                 return Array(avals[0], None, outs[0])
@@ -100,6 +106,8 @@ class KnownCalls:
     ) -> None:
         """Makes a call known that was made just now, where its leaves are arrays that lie as the program wants them."""
         if context.axes or not all(type(x) is Array for x in leaves):
+            return
+        if any(aval.dtype == dtypes.float0 for aval in program.out_avals):  # no arrays: they are made by the long road
             return
         key = [at for x in leaves for at in ((x.aval,) if x._device is None else (x.aval, x._device))]
         if isinstance(program, PartitionedExecutable):

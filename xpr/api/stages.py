@@ -10,7 +10,7 @@ from xpr import tree
 from xpr.api.options import OWN_OPTIONS, check_options
 from xpr.api.staging import ShapeDtypeStruct
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, buffer_on
+from xpr.backend.array import Array, buffer_on, result
 from xpr.backend.communication import Collective, collectives_of
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
@@ -192,8 +192,8 @@ class Compiled:
                 "over. Pass a copy, or don't donate it."
             )
 
-    def run(self, leaves: Sequence[Any]) -> list[Array]:
-        """Runs on flat arguments."""
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Runs on flat arguments; gives arrays, those of float0 in NumPy."""
         executable = self.executable
         buffers = self.constants + [buffer_on(x, aval_of(x), executable.device) for x in leaves]
         self.check_donated(buffers)
@@ -201,7 +201,7 @@ class Compiled:
             if type(leaves[i]) is Array:
                 leaves[i]._host = None  # a view of the buffer from outside would keep XLA from reusing it
         where = None if executable.device is devices.default_device() else executable.device
-        results = [Array(a, None, b, where) for a, b in zip(executable.out_avals, executable.run(buffers))]
+        results = [result(aval, b, where) for aval, b in zip(executable.out_avals, executable.run(buffers))]
         for i in self.traced.donated:
             if type(leaves[i]) is Array:
                 leaves[i].forget()

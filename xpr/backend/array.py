@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
@@ -84,6 +85,8 @@ class Array(metaclass=_OfArrays):
     @property
     def device(self) -> Any:
         """The device the array is on; for one that was put by a sharding, that."""
+        if self._device is None and self._buffer is not None:
+            return compiler.device_of(self._buffer)
         return self._device or devices.default_device()
 
     def devices(self) -> set[Any]:
@@ -235,6 +238,11 @@ def _in_numpy(x: Any) -> np.ndarray:
             "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."
         )
     return np.asarray(x)
+
+
+def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
+    """The array of a program's result; in NumPy for float0, of which a program holds something else."""
+    return np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else Array(aval, None, buffer, device)
 
 
 def buffer_of(x: Any, aval: ShapedArray) -> Any:

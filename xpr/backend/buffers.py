@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.backend import runtime
 from xpr.backend.devices import Device, client_of
 from xpr.backend.runtime import without_jax
@@ -43,7 +44,12 @@ def handler_for(aval: ShapedArray, device: Device) -> Any:
     make = runtime._jax.array_result_handler
     # jaxlib 0.10 checks a handler's arguments unless told not to; 0.11 never does and has no such argument.
     without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
-    return make(aval, sharding_of(device), committed=True, **without_checks)
+    return make(_held_as(aval), sharding_of(device), committed=True, **without_checks)
+
+
+def _held_as(aval: ShapedArray) -> ShapedArray:
+    """The type of what stands for a value in a program: bools for float0, which XLA does not have."""
+    return ShapedArray(aval.shape, np.dtype(bool)) if aval.dtype == dtypes.float0 else aval
 
 
 def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:
@@ -52,6 +58,8 @@ def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) 
     With `copy=False` the buffer may share memory with `host`, which must then never change. It does so only where the
     data is contiguous and aligned to 64 bytes, so nothing can be built on it.
     """
+    if aval.dtype == dtypes.float0:
+        host, aval = np.zeros(aval.shape, bool), _held_as(aval)
     return runtime._jax.batched_device_put(
         aval, sharding_of(device), [host], _devices_of(device), committed=True, force_copy=copy,
         host_buffer_semantics=runtime._jax.HostBufferSemantics.ZERO_COPY, enable_x64=True,
@@ -97,6 +105,20 @@ def to_device(buffer: Buffer, aval: ShapedArray, device: Device) -> Buffer:
     return runtime._jax.batched_copy_array_to_devices_with_sharding(
         [buffer], [sharding._internal_device_list], [sharding], [runtime._jax.ArrayCopySemantics.REUSE_INPUT]
     )[0]
+
+
+def moved(buffers: Sequence[Buffer], device: Device, error: RuntimeError) -> list[Buffer] | None:
+    """The buffers on `device`, where that some are not is the reason of `error`; None if it has another one.
+
+    Arrays that were put nowhere by name go where the default device is now.
+
+    Raises:
+      DeletedArrayError: the reason is that one of them was deleted.
+    """
+    raise_if_deleted(buffers, error)
+    if all(device_of(buffer) is device for buffer in buffers):
+        return None
+    return [to_device(buffer, buffer.aval, device) for buffer in buffers]
 
 
 def is_deleted(buffer: Buffer) -> bool:

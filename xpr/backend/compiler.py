@@ -23,8 +23,8 @@ from xpr.backend.buffers import (
     get,
     handler_for,
     is_deleted,
+    moved,
     put,
-    raise_if_deleted,
     sharding_of,
     to_device,
     to_dlpack,
@@ -38,7 +38,7 @@ from xpr.core.avals import ShapedArray
 
 __all__ = [
     "Buffer", "Device", "Executable", "block", "compile", "delete", "device_of", "dlpack_device", "from_dlpack", "get",
-    "handler_for", "is_deleted", "put", "sharding_of", "to_device", "to_dlpack",
+    "handler_for", "is_deleted", "moved", "put", "sharding_of", "to_device", "to_dlpack",
 ]  # fmt: skip
 
 # XLA:CPU compiles a loop whose state is smaller than this into one kernel, at a few nanoseconds a step; other loops
@@ -84,9 +84,11 @@ class Executable:
         try:
             return self.raw.execute_sharded(buffers).consume_with_handlers(self.handlers)
         except RuntimeError as error:
-            raise_if_deleted(buffers, error)
-            error.add_note(f"In the program {self.name}.")
-            raise
+            here = moved(buffers, self.device, error)
+            if here is None:
+                error.add_note(f"In the program {self.name}.")
+                raise
+        return self.run(here)
 
     def hot_path(self) -> tuple[Callable[[list[Buffer]], Any], list[Any] | None]:
         """What runs it on buffers that are all there, and the handlers of its results; None if it gives buffers."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from xpr.backend.buffers import Buffer, Device, raise_if_deleted
+from xpr.backend.buffers import Buffer, Device, moved
 from xpr.backend.compiler import Executable
 from xpr.core.avals import ShapedArray
 
@@ -78,9 +78,11 @@ class SequenceExecutable:
                 for i in dead:
                     values[i] = None
         except RuntimeError as error:
-            raise_if_deleted(buffers, error)
-            error.add_note(f"In the program {self.name}.")
-            raise
+            here = moved(buffers, self.device, error)
+            if here is None:
+                error.add_note(f"In the program {self.name}.")
+                raise
+            return self.run(here)
         return [values[i] for i in self.outs]
 
     def hot_path(self) -> tuple[Callable[[list[Buffer]], list[Buffer]], None]:

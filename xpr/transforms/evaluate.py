@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, buffer_of, host_value
+from xpr.backend.array import Array, buffer_of, host_value, result
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
@@ -124,7 +124,13 @@ class EvalTrace(Trace):
         for x, aval in zip(args, key[1:]):
             buffer = x._buffer if type(x) is Array else None
             buffers.append(buffer_of(x, aval) if buffer is None else buffer)
-        outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
+        try:
+            outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
+        except RuntimeError as error:
+            here = compiler.moved(buffers, plan.place, error)
+            if here is None:
+                raise
+            outs = plan.execute(here).consume_with_handlers(plan.handlers)
         if plan.where is None:
             return [Array(aval, None, b) for aval, b in zip(plan.out_avals, outs)]
         return [Array(aval, None, b, plan.where) for aval, b in zip(plan.out_avals, outs)]
@@ -228,7 +234,7 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
         executable = jaxpr.memo[key] = _compiled(jaxpr, name, device)
     buffers = [x.buffer if type(x) is Array else buffer_of(x, _aval(x)) for x in args]
     where = None if device is devices.default_device() else device
-    return [Array(v.aval, None, b, where) for v, b in zip(jaxpr.outvars, executable.run(buffers))]
+    return [result(v.aval, b, where) for v, b in zip(jaxpr.outvars, executable.run(buffers))]
 
 
 def _compiled(jaxpr: Jaxpr, name: str, device: Any) -> Any:

@@ -1,0 +1,53 @@
+"""`default_device`: programs run there, and arrays that were put nowhere by name follow."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+
+DOUBLE = xpr.jit(lambda x: x * 2)
+SLOPE = xpr.grad(lambda x: (x * x).sum())
+
+
+def test_arrays_that_were_made_before_follow():
+    small, large = jnp.arange(4.0) + 1, jnp.ones((500, 500)) @ jnp.ones((500, 500))
+    DOUBLE(small), DOUBLE(large)
+    there = xpr.devices()[1]
+    with xpr.default_device(there):
+        assert large.devices() == {xpr.devices()[0]}
+        for f in (
+            lambda x: x + x,
+            lambda x: jnp.sin(x) * x,
+            lambda x: x @ x,
+            DOUBLE,
+            xpr.grad(lambda x: (x * x).sum()),
+        ):
+            for x in small, large:
+                found = f(x)
+                assert found.devices() == {there}
+                np.testing.assert_allclose(found, f(np.asarray(x)), rtol=1e-5)
+        new = jnp.ones((500, 500)) @ large
+    for f in (lambda x: x + x, lambda x: x @ x, DOUBLE, lambda x: x + large):
+        assert f(new).devices() == {xpr.devices()[0]}
+
+
+def test_arrays_that_were_put_somewhere_stay():
+    x = xpr.device_put(jnp.ones(3), xpr.devices()[2])
+    with xpr.default_device(xpr.devices()[1]):
+        assert (x + 1).devices() == DOUBLE(x).devices() == {xpr.devices()[2]}
+
+
+def test_donated_arrays_follow():
+    x = jnp.ones((500, 500)) @ jnp.ones((500, 500))
+    with xpr.default_device(xpr.devices()[1]):
+        found = xpr.jit(lambda x: x + 1, donate_argnums=0)(x)
+    np.testing.assert_array_equal(found, np.full((500, 500), 501.0))
+    assert x.is_deleted()
+
+
+def test_a_deleted_array_is_still_told():
+    x = jnp.ones((500, 500)) @ jnp.ones((500, 500))
+    x.delete()
+    with xpr.default_device(xpr.devices()[1]), pytest.raises(xpr.errors.DeletedArrayError):
+        DOUBLE(x)
