@@ -545,7 +545,7 @@ def test_errors_of_the_command_are_one_line(saved, tmp_path, capsys, arguments, 
     (tmp_path / "bytes").write_bytes(b"{ \xff")
     saved_text = (tmp_path / "sin.json").read_text()
     (tmp_path / "half.json").write_text(saved_text[: len(saved_text) // 2])
-    (tmp_path / "newer.json").write_text(saved_text.replace("[1,0]", "[1,7]"))
+    (tmp_path / "newer.json").write_text(saved_text.replace("[1,1]", "[1,7]"))
     call = "{ lambda ; a:f32[]. let b:f32[] = xla_call[call_jaxpr="
     (tmp_path / "deep.txt").write_text(call * 999 + text + " name=f] a in (b,) }" * 999)
     (tmp_path / "ill.txt").write_text(text.replace("c:f32[]", "c:f32[3]"))
