@@ -162,6 +162,15 @@ def test_linear_loops_with_counters_are_transposed():
     assert float(back) == float(linear(1.0)) == 24.0
 
 
+def test_split_transpose_is_understood():
+    """It changes how JAX goes back through a loop, and nothing here."""
+
+    def slope(**how):
+        return xpr.grad(lambda x: lax.scan(lambda c, x: (jnp.sin(c) * x, c), 1.0, x, **how)[0])(jnp.arange(1.0, 5.0))
+
+    np.testing.assert_array_equal(slope(_split_transpose=True), slope())
+
+
 @pytest.mark.parametrize("unroll", [0, 1, 2, 3, 7, 20, True, False])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_unrolled_rounds_change_nothing(unroll, reverse):

@@ -2,7 +2,7 @@
 
 XLA compiles the 48th layer of a network as if it had not seen the 47 before, which are the same equations on other
 variables. Cut between layers a program is a list of steps, and steps that are alike share a program: the gradient of 48
-layers is a handful of programs of one layer, each run many times.
+layers is a handful of programs of a few layers each, which run many times.
 
     order           first equations move so that each layer's are together (transforms/order.py)
     where to cut    into the periods of a stretch that repeats (transforms/periods.py), where least memory is alive

@@ -26,8 +26,8 @@ class Stepwise:
     def __init__(
         self, jaxpr: Jaxpr, steps: Sequence[Step], outvars: Sequence[Atom], donated: Sequence[int], device: Any
     ):
-        self.jaxpr, self.steps, self.outvars, self.device = jaxpr, steps, outvars, device
-        self.donated = donated
+        self.jaxpr, self.steps, self.outvars = jaxpr, steps, outvars
+        self.donated, self.device = donated, device
         self.inputs = [*jaxpr.constvars, *jaxpr.invars]
         self.dead = self.dying()
         given_up = {self.inputs[i] for i in donated}
@@ -53,7 +53,7 @@ class Stepwise:
         return dead
 
     def compile(self, name: str, options: dict[str, Any] | None) -> SequenceExecutable:
-        """Compiles the steps, as many at the same time as there are cores."""
+        """Compiles each of the programs once."""
         programs = {
             each: compiler.compile(
                 module.text(name), each.out_avals, self.device, name=name, options=options,
