@@ -1,6 +1,8 @@
 """The machine: devices, buffers, programs and the cache of programs, below any tracing."""
 
 import os
+import platform
+import re
 import subprocess
 import sys
 import textwrap
@@ -175,10 +177,21 @@ def test_the_plugin_is_found_where_wheels_put_it(monkeypatch, tmp_path):
 # -- The allocator
 
 
-@pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD"])
-def test_the_users_allocator_settings_win(monkeypatch, name):
-    monkeypatch.setenv(name, "1")
+@pytest.mark.parametrize(
+    "name, value",
+    [("MALLOC_ARENA_MAX", "1"), ("GLIBC_TUNABLES", "glibc.rtld.nns=8:glibc.malloc.top_pad=1"), ("LD_PRELOAD", "x.so")],
+)
+def test_the_users_allocator_settings_win(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
     assert not allocator._is_ours_to_tune()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's allocator is tuned")
+def test_larger_pages_go_with_our_settings(monkeypatch):
+    for name in [*filter(re.compile("MALLOC_|LD_PRELOAD|XPR_TUNE").match, os.environ)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+    assert allocator._is_ours_to_tune()
 
 
 def test_the_allocator_can_be_left_alone(monkeypatch):

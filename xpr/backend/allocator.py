@@ -5,10 +5,10 @@ faults again. Keeping freed memory makes results of 32 to 60 MB 5 times faster, 
 (their many small blocks come and go too), at the price that the process stays at its peak size until
 `release_memory()`.
 
-Results above 60 MB are what they are without these settings: they come from the client's threads, whose heaps are no
+Results above 60 MB take what they take without these settings: they come from the client's threads, whose heaps are no
 larger. With one heap for all threads (M_ARENA_MAX) they would be 3 times faster, and compiling 20 % and training steps
-10 % slower on two cores, for all threads wait for its lock. Who works on large arrays sets
-GLIBC_TUNABLES=glibc.malloc.hugetlb=1 before Python starts: fewer, larger pages.
+10 % slower on two cores, for all threads wait for its lock. Larger pages, which make them twice as fast, can only be
+asked for before Python starts: GLIBC_TUNABLES=glibc.malloc.hugetlb=1, which goes well with these settings.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import sys
 
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # the parameters of mallopt(3)
@@ -26,8 +27,8 @@ _LARGEST_INT = 2**31 - 1
 def tune_allocator() -> bool:
     """Makes the allocator keep freed memory; gives whether it did.
 
-    Nothing is done off Linux with glibc, where the user chose an allocator or its settings (GLIBC_TUNABLES, MALLOC_*,
-    LD_PRELOAD), or with XPR_TUNE_ALLOCATOR=0.
+    Nothing is done off Linux with glibc, where the user chose an allocator (LD_PRELOAD) or settings of it (MALLOC_*,
+    GLIBC_TUNABLES with others of glibc.malloc than hugetlb), or with XPR_TUNE_ALLOCATOR=0.
     """
     if not _is_ours_to_tune():
         return False
@@ -44,8 +45,8 @@ def _is_ours_to_tune() -> bool:
         return False
     if os.environ.get("XPR_TUNE_ALLOCATOR", "1").strip().lower() in ("0", "false", "no", "off"):
         return False
-    chosen = ("GLIBC_TUNABLES", "LD_PRELOAD")
-    return not any(name in chosen or name.startswith("MALLOC_") for name in os.environ)
+    tuned = re.search(r"glibc\.malloc\.(?!hugetlb)", os.environ.get("GLIBC_TUNABLES", ""))
+    return not tuned and not any(name == "LD_PRELOAD" or name.startswith("MALLOC_") for name in os.environ)
 
 
 def release_memory() -> None:

@@ -205,8 +205,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
 
 
 # -- batch: one loop over rows. Where rows end apart it goes on until the last one does, and finished rows stand still.
-# Which rows go on is worked out once a step and carried. If the loop and its step both worked it out, XLA might round it
-# in two ways, and a row that goes on for one and stands still for the other would never end.
+# Which rows go on is worked out once a step and carried. If the loop and its step both worked it out, XLA might round
+# it in two ways, and a row that goes on for one and stands still for the other would never end.
 
 
 class MappedLoop:
