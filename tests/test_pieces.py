@@ -22,7 +22,7 @@ WIDTH, BATCH = 64, 128
 @pytest.fixture(autouse=True)
 def small_programs_are_cut(monkeypatch):
     """Also short ones, a layer in each step."""
-    for name, value in {"_LEAST": 4, "_LONG": 100, "_SHORTER": 1.5, "_STEP": 10_000}.items():
+    for name, value in {"_LEAST": 4, "_LONG": 100, "_SHORTER": 1.5, "_STEP": 10_000, "_HANDED_ON": 0}.items():
         monkeypatch.setattr(pieces, name, value)
     in_a_step = pieces._in_a_step
     monkeypatch.setattr(pieces, "_in_a_step", lambda *given: in_a_step(*given) and 1)
@@ -225,11 +225,14 @@ def test_what_is_cut_and_what_is_not(monkeypatch):
     monkeypatch.undo()
     layers, x = parameters(48, 256), jnp.ones((1024, 256))
     steps, _ = cut_of(step, layers, x)
-    assert distinct(steps) < 6 and 16 < len(steps) < 24
-    in_a_step = {(48, 1e6): 6, (48, 4e6): 6, (48, 1e5): None, (47, 1e6): 5, (8, 3e6): 1, (7, 1e9): None, (48, 0): None}
+    assert distinct(steps) < 6 and 12 < len(steps) < 20
+    in_a_step = {(48, 1e6): 8, (48, 4e6): 8, (48, 1e5): None, (47, 1e6): 5, (8, 3e6): 1, (5, 1e9): None, (48, 0): None}
     assert {case: pieces._in_a_step(*case) for case in in_a_step} == in_a_step
-    assert cut_of(step, layers[:6], x) is None  # too few layers
+    assert cut_of(step, layers[:5], x) is None  # too few layers
     assert cut_of(step, layers, x[:64]) is None  # steps would take hardly longer than their start
+    assert cut_of(step, layers, x[:128]) is None  # they would hand on much for what they work
+    monkeypatch.setattr(pieces, "_HANDED_ON", 0)
+    assert cut_of(step, layers, x[:128])
 
 
 def test_what_is_never_cut():

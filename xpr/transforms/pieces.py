@@ -8,8 +8,9 @@ layers is a handful of programs of a few layers each, which run many times.
     where to cut    into the periods of a stretch that repeats (transforms/periods.py), where least memory is alive
     what to pass    what is in memory anyway, or dear; the rest is computed again, as XLA does when it fuses
 
-To start a step takes some 50 microseconds, and 3 for each array it reads and gives. So steps are of several
-layers where one takes less than some milliseconds, and programs are cut only into many of them.
+To start a step takes some 50 microseconds, so steps are of several layers where one is short; and each array that a
+step hands on takes 25: it is made anew, leaves the caches, and wakes a thread. Programs whose layers hand on much for
+what they work, as those of a narrow network do, stay whole.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ from xpr.transforms.likeness import numbered, operand_key, structure
 from xpr.transforms.order import is_cheap, nbytes, ordered
 from xpr.transforms.periods import stretches
 
-_LEAST = 8  # steps that are alike
+_LEAST = 6  # steps that are alike
 _LONG = 500  # equations: no program is shorter that is cut
 _SHORTER = 4  # times as many equations as are compiled, at least
-_STEP = 3_000_000  # nanoseconds of work in each of them, at least
+_STEP = 2_000_000  # nanoseconds of work in each of them, at least
+_HANDED_ON = 25_000  # nanoseconds for each array that a later step reads
+_SHARE = 1 / 6  # of the work of the whole program: what handing on may take
 _PER_NANOSECOND = 4  # operations
-_PRODUCTS_PER_NANOSECOND = 100  # those of matrix products and convolutions
+_PRODUCTS_PER_NANOSECOND = 200  # those of matrix products and convolutions
 _AGAIN = 16  # equations that are computed again for one value, at most
 
 
@@ -61,11 +64,21 @@ def cut(jaxpr: Jaxpr) -> tuple[list[Step], list[Atom]] | None:
     if any(map(has_effect, jaxpr.eqns)):
         return None
     flat = inline_jaxpr(jaxpr)
-    if sum(map(_count, flat.eqns)) < _LONG or sum(map(_nanoseconds, flat.eqns)) < _LEAST * _STEP:
+    work = sum(map(_nanoseconds, flat.eqns))
+    if sum(map(_count, flat.eqns)) < _LONG or work < _LEAST * _STEP:
         return None
     flat = ordered(live_jaxpr(_with_own_results(flat)))
     places = _repeated(flat)
-    return (_Cutting(flat, places).steps(), flat.outvars) if places else None
+    if not places:
+        return None
+    steps = _Cutting(flat, places).steps()
+    return (steps, flat.outvars) if _handed_on(steps) * _HANDED_ON <= _SHARE * work else None
+
+
+def _handed_on(steps: Sequence[Step]) -> int:
+    """How many arrays of a step another one reads."""
+    read = {v for step in steps for v in step.operands if type(v) is Var}
+    return sum(v in read for step in steps for v in step.results)
 
 
 def _with_own_results(jaxpr: Jaxpr) -> Jaxpr:
