@@ -26,7 +26,7 @@ import xpr
 import xpr.numpy as jnp
 from tests import eight_devices
 from xpr import checkpoint, dtypes, random, tree, tree_util
-from xpr.checkpoint import files, manifest, regions
+from xpr.checkpoint import files, manifest, numbered, regions
 from xpr.errors import CheckpointError, DeletedArrayError, NarrowingWarning, TreeMismatch
 from xpr.sharding import NamedSharding
 from xpr.sharding import PartitionSpec as P
@@ -336,6 +336,24 @@ def test_reading_the_last_step_while_others_go(tmp_path):
         restored = checkpoint.restore(tmp_path)
         assert len({x[0] for x in restored}) == 1
     writer.join()
+
+
+def test_steps_that_go_while_they_are_listed(tmp_path, monkeypatch):
+    checkpoint.save(tmp_path, 0, step=0)
+    begun = numbered.begun
+
+    def slow(folder):
+        monkeypatch.undo()
+        there = begun(folder)
+        checkpoint.save(tmp_path, 1, step=1, keep=1)
+        return there
+
+    monkeypatch.setattr(numbered, "begun", slow)
+    assert checkpoint.steps(tmp_path) == [1]
+    (tmp_path / "step_2").mkdir()  # a save was stopped
+    assert checkpoint.steps(tmp_path) == [1]
+    shutil.rmtree(tmp_path / "step_1")
+    assert checkpoint.steps(tmp_path) == [] and checkpoint.latest(tmp_path) is None
 
 
 def test_a_failed_save_leaves_what_was_there(tmp_path, monkeypatch):

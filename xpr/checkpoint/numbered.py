@@ -56,7 +56,14 @@ def steps(folder: str | os.PathLike[str]) -> list[int]:
     [200, 300, 400]
     """
     check_path("steps", folder)
-    return sorted(step for step, path in begun(folder).items() if manifest.exists(path))
+    there = begun(folder)
+    while True:
+        found = [step for step, path in sorted(there.items()) if manifest.exists(path)]
+        before, there = there, begun(folder)
+        # A checkpoint is removed when a later one is whole, so from the first one on there is one, unless all of them
+        # went while they were looked at: then others have come.
+        if found or there.keys() == before.keys():
+            return found
 
 
 def begun(folder: str | os.PathLike[str]) -> dict[int, Path]:
