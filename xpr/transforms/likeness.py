@@ -7,6 +7,7 @@ operands are themselves and the jaxprs that an equation holds are structures.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -41,9 +42,11 @@ def numbered(eqns: Sequence[JaxprEqn]) -> np.ndarray:
     """
     numbers: dict[Any, int] = {}
     found = []
+    calls = Counter([_signature(eqn) for eqn in eqns if eqn.primitive.call])
     for eqn in eqns:
-        key: Any = (eqn.primitive, *[v.aval for v in eqn.invars])
-        if (eqn.primitive.call or eqn.primitive.effect) and has_effect(eqn):
+        key: Any = _signature(eqn)
+        is_alone = eqn.primitive.call and calls[key] == 1  # whatever it holds
+        if is_alone or ((eqn.primitive.call or eqn.primitive.effect) and has_effect(eqn)):
             key = id(eqn)
         elif eqn.params:
             key = (*key, *parameters_key(eqn))
@@ -52,6 +55,10 @@ def numbered(eqns: Sequence[JaxprEqn]) -> np.ndarray:
         except TypeError:  # a parameter that can't be hashed
             found.append(numbers.setdefault(id(eqn), len(numbers)))
     return np.array(found)
+
+
+def _signature(eqn: JaxprEqn) -> Any:
+    return (eqn.primitive, *[v.aval for v in eqn.invars])
 
 
 class Structure:
