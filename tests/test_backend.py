@@ -186,12 +186,33 @@ def test_the_users_allocator_settings_win(monkeypatch, name, value):
     assert not allocator._is_ours_to_tune()
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's allocator is tuned")
-def test_larger_pages_go_with_our_settings(monkeypatch):
-    for name in [*filter(re.compile("MALLOC_|LD_PRELOAD|XPR_TUNE").match, os.environ)]:
+@pytest.fixture
+def nothing_chosen(monkeypatch):
+    """No settings of the user's; skips where there are none of ours."""
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("only glibc's allocator is tuned")
+    for name in [*filter(re.compile("MALLOC_|GLIBC_TUNABLES|LD_PRELOAD|XPR_TUNE").match, os.environ)]:
         monkeypatch.delenv(name)
+
+
+def test_larger_pages_go_with_our_settings(monkeypatch, nothing_chosen):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
     assert allocator._is_ours_to_tune()
+
+
+def test_freed_results_are_not_paged_in_anew(nothing_chosen):
+    """40 MB are 10,240 pages, which each thread that computes touches once."""
+    source = """
+        import resource, xpr, xpr.numpy as jnp
+        f, x = xpr.jit(lambda x: x + 1.0), jnp.ones(10 << 20)
+        faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        before = faults()
+        for _ in range(60):
+            f(x).block_until_ready()
+        print(faults() - before)
+    """
+    kept, anew = (int(run_python(source, NPROC="2", XPR_TUNE_ALLOCATOR=tuned)) for tuned in "10")
+    assert kept < anew / 2
 
 
 def test_the_allocator_can_be_left_alone(monkeypatch):

@@ -157,6 +157,7 @@ def gradient(f, *args):
         (policies.everything_saveable, 0, 0),
         (policies.dots_saveable, 0, 1),
         (policies.dots_with_no_batch_dims_saveable, 0, 1),
+        (policies.checkpoint_dots_with_no_batch_dims, 0, 1),
         (policies.save_only_these_names("sine"), 1, 0),
         (policies.save_only_these_names("other"), 1, 1),
         (policies.save_any_names_but_these("other"), 1, 0),

@@ -59,11 +59,12 @@ def steps(folder: str | os.PathLike[str]) -> list[int]:
     there = begun(folder)
     while True:
         found = [step for step, path in sorted(there.items()) if manifest.exists(path)]
-        before, there = there, begun(folder)
-        # A checkpoint is removed when a later one is whole, so from the first one on there is one, unless all of them
-        # went while they were looked at: then others have come.
-        if found or there.keys() == before.keys():
+        if found:
             return found
+        # One is removed when a later one is whole: if all of them went while they were looked at, others have come.
+        before, there = there, begun(folder)
+        if there.keys() == before.keys():
+            return []
 
 
 def begun(folder: str | os.PathLike[str]) -> dict[int, Path]:
