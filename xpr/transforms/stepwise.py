@@ -10,6 +10,7 @@ import numpy as np
 from xpr.backend import compiler
 from xpr.backend.sequence import Run, SequenceExecutable
 from xpr.backend.stablehlo import Module
+from xpr.config import same_settings, settings_of_thread
 from xpr.core.jaxpr import Atom, Jaxpr, Literal, Var
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.pieces import Step, cut
@@ -53,14 +54,21 @@ class Stepwise:
         return dead
 
     def compile(self, name: str, options: dict[str, Any] | None) -> SequenceExecutable:
-        """Compiles each of the programs once."""
-        programs = {
-            each: compiler.compile(
-                module.text(name), each.out_avals, self.device, name=name, options=options,
-                unrolled=module.has_hot_loops,
-            )
-            for each, module in self.modules.items()
-        }  # fmt: skip
+        """Compiles each of the programs once, all at the same time."""
+        from concurrent.futures import ThreadPoolExecutor  # 5 ms of imports that most programs never need
+
+        overrides = settings_of_thread()
+
+        def compiled(program: tuple[Jaxpr, Module]) -> compiler.Executable:
+            jaxpr, module = program
+            with same_settings(overrides):
+                return compiler.compile(
+                    module.text(name), jaxpr.out_avals, self.device, name=name, options=options,
+                    unrolled=module.has_hot_loops,
+                )  # fmt: skip
+
+        with ThreadPoolExecutor(len(self.modules)) as threads:
+            programs = dict(zip(self.modules, threads.map(compiled, self.modules.items())))
         numbers = list({v: None for step in self.steps for v in step.operands if type(v) is Literal})
         made = [v for step in self.steps for v in step.results]
         places: dict[Any, int] = {v: i for i, v in enumerate([*self.inputs, *numbers, *made])}
