@@ -430,7 +430,7 @@ def jit(
       inline: has no effect; XLA inlines calls.
       compiler_options: XLA options by name, and two of our own: `{"reroll": True}` makes layers that Python wrote out
         one `scan` before XLA sees them, see `xpr.reroll`; `{"steps": False}` keeps a deep network one program, which
-        takes several times as long to compile and runs 5 to 15 % faster on CPU.
+        takes several times as long to compile and runs some percent faster, or slower, on CPU.
       in_shardings, out_shardings: how the positional arguments and the results lie on several devices: a
         `NamedSharding`, or a pytree prefix of the tuple of arguments (of the result) of those and None. Arguments that
         lie otherwise are moved; where it is None arguments are taken as they lie, and the compiler chooses for results.
