@@ -4,7 +4,7 @@ It reads long rows column by column: for the sum of f32[32,100000] over axis 0 i
 0.3 ms. And its maxima and minima leave out nan. It recognizes one operation in the body of a reduction, so the same
 function spelled otherwise is left to XLA. Where neither matters the library is the faster, up to six times.
 
-A few long rows are added one by one. What is left to XLA is a loop that has to be unrolled (`has_hot_loops`).
+A few long rows are added one by one, and bools are folded. What is left to XLA is a loop that has to be unrolled (`has_hot_loops`).
 
 Reductions that may go across several devices are not spelled otherwise: what the devices found XLA can combine by one
 operation only.
@@ -26,6 +26,7 @@ Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 
 _LONG_ROW, _FEW_ROWS = 8192, 8
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
+_LONG_FOLD, _FOLDED = 128, 32  # bools: how many are folded, and to how many
 
 
 def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
@@ -35,11 +36,35 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
     """
     if operation == "stablehlo.xor" or (operation in _OF_BITS and x.aval.dtype != dtypes.bool_):
         x = b.whole(x, axes)
+    if operation in _OF_BITS and x.aval.dtype == dtypes.bool_ and b.platform == "cpu" and not b.may_be_cut:
+        x, axes = _folded(b, x, axes, operation)
     if not _reduces_long_rows(b, x.aval, axes, operation):
         return _reduction(b, x, aval, axes, operation, start, Builder.op)
     if len(axes) == 1 and x.aval.shape[axes[0]] <= _FEW_ROWS:
         return _row_by_row(b, x, aval, axes[0], operation, start)
     return _reduction(b, x, aval, axes, operation, start, _with_negations)
+
+
+def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[Value, Sequence[int]]:
+    """Bools whose last axes, if those are reduced, are one that is folded until it is short; and the axes to reduce.
+
+    XLA's loop takes one bool after the other. Halves are combined many at a time, up to five times faster, and may
+    overlap: `and` and `or` don't mind taking an entry twice.
+    """
+    kept = x.aval.ndim
+    while kept - 1 in axes:
+        kept -= 1
+    n = math.prod(x.aval.shape[kept:])
+    if n < _LONG_FOLD:
+        return x, axes
+    x = b.reshape(x, (*x.aval.shape[:kept], n))
+    low = [0] * kept
+    while n > _FOLDED:
+        half = -(-n // 2)
+        first = b.slice(x, [*low, 0], [*x.aval.shape[:kept], half])
+        x = b.op(operation, [first, b.slice(x, [*low, n - half], x.aval.shape)], first.aval)
+        n = half
+    return x, [*(axis for axis in axes if axis < kept), kept]
 
 
 def _row_by_row(b: Builder, x: Value, aval: ShapedArray, axis: int, operation: str, start: Any) -> Value:
