@@ -1,6 +1,7 @@
 """Reductions, cumulative functions and sorting: beside jax, in every lowering, and in their messages."""
 
 import importlib
+import itertools
 
 import ml_dtypes
 import numpy as np
@@ -217,6 +218,24 @@ def test_large_reductions(axes):
         close(lowered(primitive, x, axes=axes)[0], in_numpy(x, axes), 1e-3)
     for dtype in (np.float16, ml_dtypes.bfloat16):
         same(lowered(reductions.reduce_max_p, x.astype(dtype), axes=axes)[0], np.max(x, axes).astype(dtype))
+
+
+@pytest.mark.parametrize("shape", [(127,), (128,), (1001,), (12, 13, 14), (3, 1025), (1025, 3), (2, 3, 700), (0, 600)])
+def test_reductions_that_are_halved(shape):
+    """Bools, and long maxima and minima: of odd lengths, over several axes, with a nan anywhere."""
+    rng = np.random.default_rng(0)
+    cases = [axes for n in range(1, len(shape) + 1) for axes in itertools.combinations(range(len(shape)), n)]
+    for axes in cases:
+        for share in (0, 0.001, 0.999, 1):
+            flags = rng.random(shape) < share
+            same(lowered(lax.reduce_or_p, flags, axes=axes)[0], flags.any(axes))
+            same(lowered(lax.reduce_and_p, flags, axes=axes)[0], flags.all(axes))
+        x = floats(*shape)
+        for place in (0, x.size // 3, -1) if x.size else ():
+            x.reshape(-1)[place] = np.nan
+            same(lowered(reductions.reduce_max_p, x, axes=axes)[0], x.max(axes))
+            same(lowered(reductions.reduce_min_p, x, axes=axes)[0], x.min(axes))
+            x = floats(*shape)
 
 
 def test_places_of_extremes_in_large_arrays():

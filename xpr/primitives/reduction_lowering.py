@@ -4,7 +4,8 @@ It reads long rows column by column: for the sum of f32[32,100000] over axis 0 i
 0.3 ms. And its maxima and minima leave out nan. It recognizes one operation in the body of a reduction, so the same
 function spelled otherwise is left to XLA. Where neither matters the library is the faster, up to six times.
 
-A few long rows are added one by one, and bools are folded. What is left to XLA is a loop that has to be unrolled (`has_hot_loops`).
+A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). What
+is left to XLA is a loop that has to be unrolled (`has_hot_loops`).
 
 Reductions that may go across several devices are not spelled otherwise: what the devices found XLA can combine by one
 operation only.
@@ -27,6 +28,7 @@ Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 _LONG_ROW, _FEW_ROWS = 8192, 8
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # bools: how many are folded, and to how many
+_LONG_EXTREME, _HALVED = 512, 64  # numbers side by side whose maximum is sought, likewise
 
 
 def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
@@ -48,8 +50,7 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
 def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[Value, Sequence[int]]:
     """Bools whose last axes, if those are reduced, are one that is folded until it is short; and the axes to reduce.
 
-    XLA's loop takes one bool after the other. Halves are combined many at a time, up to five times faster, and may
-    overlap: `and` and `or` don't mind taking an entry twice.
+    XLA's loop takes one bool after the other; halves are combined many at a time, up to five times faster.
     """
     kept = x.aval.ndim
     while kept - 1 in axes:
@@ -58,13 +59,22 @@ def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[
     if n < _LONG_FOLD:
         return x, axes
     x = b.reshape(x, (*x.aval.shape[:kept], n))
-    low = [0] * kept
-    while n > _FOLDED:
+    return _halved(b, x, operation, _FOLDED), [*(axis for axis in axes if axis < kept), kept]
+
+
+def _halved(b: Builder, x: Value, operation: str, least: int) -> Value:
+    """The halves of the last axis combined, again and again until no more than `least` entries are left.
+
+    Where a length is odd they overlap, so the operation must not mind taking an entry twice.
+    """
+    *rest, n = x.aval.shape
+    low = [0] * len(rest)
+    while n > least:
         half = -(-n // 2)
-        first = b.slice(x, [*low, 0], [*x.aval.shape[:kept], half])
-        x = b.op(operation, [first, b.slice(x, [*low, n - half], x.aval.shape)], first.aval)
+        first = b.slice(x, [*low, 0], [*rest, half])
+        x = b.op(operation, [first, b.slice(x, [*low, n - half], [*rest, n])], first.aval)
         n = half
-    return x, [*(axis for axis in axes if axis < kept), kept]
+    return x
 
 
 def _row_by_row(b: Builder, x: Value, aval: ShapedArray, axis: int, operation: str, start: Any) -> Value:
@@ -130,7 +140,8 @@ def _with_comparisons(b: Builder, operation: str, args: list[Value], scalar: Sha
 def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
     """A maximum or minimum that is nan where there is one.
 
-    XLA's loops over several axes are slow, up to 70 times, so each stretch of neighbouring axes is made a single one.
+    XLA's loops over several axes are slow, up to 70 times, so each stretch of neighbouring axes is made a single one;
+    a long one at the end is halved first, which takes many entries at a time: up to three times faster.
     """
     dtype = x.aval.dtype
     if b.platform != "cpu" or dtype not in dtypes.FLOATS:
@@ -142,6 +153,8 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     for first, end in reversed(_stretches(axes)):
         shape = x.aval.shape
         x = _merged(b, x, first, end)
+        if first == x.aval.ndim - 1 and x.aval.shape[first] >= _LONG_EXTREME:
+            x = _halved(b, b.fence(x), operation, _HALVED)
         spelled = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
         result = x.aval.update(shape=(*shape[:first], *shape[end:]))
         x = _reduction(b, x, result, [first], operation, wide.type(start), spelled)
