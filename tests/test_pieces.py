@@ -1,6 +1,7 @@
 """Programs that are cut where they repeat themselves: what is cut, what the steps share, and that they do the same."""
 
 import gc
+import itertools
 import weakref
 
 import numpy as np
@@ -279,6 +280,38 @@ def test_donated_arguments():
         donated(mine, x)
 
 
+def test_donated_arguments_that_layers_share(monkeypatch):
+    """What the first layer's gradient does for nothing may be done with an array that it donates itself."""
+    monkeypatch.setattr(pieces, "_NOT_READ", 1)
+
+    def shared(weights, x):
+        for first, second in itertools.pairwise(weights):
+            x = x + jnp.tanh(x @ first) @ second
+        return (x**2).mean()
+
+    def trained(weights, x):
+        return [w - 0.1 * g for w, g in zip(weights, xpr.grad(shared)(weights, x))]
+
+    weights, x = [each["in"] / 4 for each in parameters(9)], batch()
+    steps, _ = cut_of(trained, weights, x)
+    assert distinct(steps) < len(steps)
+    wanted = trained(weights, x)
+    donated = xpr.jit(trained, donate_argnums=0)
+    for _ in range(2):
+        assert_close(donated(xpr.tree.map(jnp.copy, weights), x), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_steps_that_call_lapack_compile_at_the_same_time():
+    def f(x):
+        for _ in range(6):
+            x = jnp.linalg.cholesky(x @ x.T + jnp.eye(len(x)))
+        return (x**2).sum()
+
+    x = batch()[:32, :32]
+    assert distinct(cut_of(xpr.grad(f), x)[0]) > 1
+    assert_close(xpr.jit(xpr.grad(f))(x), xpr.grad(f)(x), rtol=1e-2, atol=1e-2)
+
+
 def test_the_memory_of_donated_arguments_is_reused():
     layers, x = parameters(8), batch()
     memory, donating = (
@@ -410,7 +443,8 @@ def test_random_programs_in_random_order(data):
     args = [jnp.asarray(rng.normal(size=(4, 4)), np.float32) for _ in range(2)]
     programs = [f, xpr.grad(lambda *args: sum(each.sum() for each in f(*args)), argnums=(0, 1))]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"_LEAST": 4, "_LONG": 1, "_SHORTER": 1, "_STEP": 0}.items():
+        share = data.draw(st.sampled_from([0, 1]))
+        for name, value in {"_LEAST": 4, "_LONG": 1, "_SHORTER": 1, "_STEP": 0, "_NOT_READ": share}.items():
             patch.setattr(pieces, name, value)
         for program in programs:
             closed = xpr.make_jaxpr(program)(*args)

@@ -7,17 +7,20 @@ left until it is needed.
 from __future__ import annotations
 
 import importlib
+import threading
 from functools import cache
 
 from xpr.backend import runtime
 
 _MARK = '"lapack_'  # every target's name begins so
+_lock = threading.Lock()  # several threads may compile at once, and each routine is registered once
 
 
 def register_for(text: str) -> None:
     """Registers the routines, if the text of a program names one."""
     if _MARK in text:
-        _register()
+        with _lock:
+            _register()
 
 
 @cache

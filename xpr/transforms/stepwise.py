@@ -34,7 +34,8 @@ class Stepwise:
         given_up = {self.inputs[i] for i in donated}
         donors: dict[Jaxpr, set[int]] = {}
         for step, dead in zip(steps, self.dead):
-            own = {i for i, v in enumerate(step.operands) if v in dead and v in given_up}
+            free = {v for v in dead & given_up if step.operands.count(v) == 1}
+            own = {i for i, v in enumerate(step.operands) if v in free}
             donors[step.jaxpr] = donors.get(step.jaxpr, own) & own
         self.modules = {each: lower_jaxpr(each, device.platform, sorted(own)) for each, own in donors.items()}
 
