@@ -41,19 +41,20 @@ class Settings(threading.local):
     compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR")
     num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: what XLA makes
 
-    _keyed = (-1, ())  # the number of process-wide updates there had been, and what `trace_key` was then
+    _keyed = (-1, None)  # the number of process-wide updates there had been, and what `trace_key` was then
 
     @property
-    def trace_key(self) -> tuple[Any, ...]:
-        """Everything that changes what tracing or calling a jitted function gives; every call asks for it."""
+    def trace_key(self) -> Any:
+        """Stands for everything that changes what tracing or calling a jitted function gives; every call asks for it."""
         updates, key = self._keyed
         return key if updates == _updates else self._make_key()
 
-    def _make_key(self) -> tuple[Any, ...]:
-        key = (
+    def _make_key(self) -> Any:
+        values = (
             self.enable_x64, self.default_device, self.disable_jit, self.mesh, self.while_checkpoints,
             self.default_matmul_precision,
         )  # fmt: skip
+        key = _trace_keys.setdefault(values, object())  # which is hashed in a third of the time
         self.__dict__["_keyed"] = _updates, key
         return key
 
@@ -71,6 +72,7 @@ class Settings(threading.local):
 
 
 _updates = 0  # of the whole process
+_trace_keys: dict[tuple[Any, ...], Any] = {}
 settings = Settings()
 
 before_update: dict[str, Callable[[Any], None]] = {}  # refuses a value that a setting can't have, or not any more

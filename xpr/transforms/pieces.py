@@ -45,7 +45,7 @@ _NOT_READ = 1 / 32  # of the work of the whole program: what may be done for not
 _PER_NANOSECOND = 4  # operations
 _PRODUCTS_PER_NANOSECOND = 200  # those of matrix products and convolutions
 _AGAIN = 16  # equations that are computed again for one value, at most
-_QUICK = CHEAP | VIEWS | frozenset("exp exp2 log logistic sqrt rsqrt tanh".split())  # no slower than memory is
+_QUICK = CHEAP | VIEWS | frozenset("exp exp2 log logistic sqrt rsqrt tanh".split())  # no slower than handing on
 
 
 class Step(NamedTuple):
