@@ -45,7 +45,7 @@ class Settings(threading.local):
 
     @property
     def trace_key(self) -> Any:
-        """Stands for everything that changes what tracing or calling a jitted function gives; every call asks for it."""
+        """Stands for all that changes what tracing or calling a jitted function gives; every call asks for it."""
         updates, key = self._keyed
         return key if updates == _updates else self._make_key()
 
