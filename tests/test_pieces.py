@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import threading
 import weakref
 
 import numpy as np
@@ -310,6 +311,30 @@ def test_steps_that_call_lapack_compile_at_the_same_time():
     x = batch()[:32, :32]
     assert distinct(cut_of(xpr.grad(f), x)[0]) > 1
     assert_close(xpr.jit(xpr.grad(f))(x), xpr.grad(f)(x), rtol=1e-2, atol=1e-2)
+
+
+def test_threads_that_cannot_be_had(monkeypatch):
+    """As at the system's limit, and when the process ends."""
+
+    def refused(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    args = parameters(6), batch()
+    assert_close(xpr.jit(network)(*args), network(*args), rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_that_might_go_on_for_ever_is_done_for_nothing():
+    @xpr.jit
+    def halved(x):
+        return lax.while_loop(lambda x: (x > 1).any(), lambda x: x / 2, x)
+
+    loops, ends = (
+        xpr.make_jaxpr(f)(jnp.ones(3)).jaxpr.eqns
+        for f in (halved, lambda x: lax.fori_loop(0, 3, xpr.jit(lambda i, x: x * i), x))
+    )
+    assert list(map(pieces._may_go_on, loops)) == [True]
+    assert not any(map(pieces._may_go_on, ends))
 
 
 def test_the_memory_of_donated_arguments_is_reused():

@@ -34,7 +34,6 @@ IMPORTS_IN_FUNCTIONS = {
     "xpr.backend.compiler": "the disk cache takes 10 ms to import, and most processes never use it",
     "xpr.numpy.einstein": "opt_einsum takes 5 ms to import, and only einsum of three operands or more asks for it",
     "xpr.demo.plot": "matplotlib is an optional extra",
-    "xpr.transforms.stepwise": "thread pools take 5 ms to import, and only deep networks are compiled by them",
 }
 
 

@@ -50,12 +50,13 @@ class Settings(threading.local):
         return key if updates == _updates else self._make_key()
 
     def _make_key(self) -> Any:
+        updates = _updates  # before the values, which another thread may change meanwhile
         values = (
             self.enable_x64, self.default_device, self.disable_jit, self.mesh, self.while_checkpoints,
             self.default_matmul_precision,
         )  # fmt: skip
         key = _trace_keys.setdefault(values, object())  # which is hashed in a third of the time
-        self.__dict__["_keyed"] = _updates, key
+        self.__dict__["_keyed"] = updates, key
         return key
 
     def __setattr__(self, name: str, value: Any) -> None:

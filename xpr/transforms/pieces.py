@@ -44,6 +44,7 @@ _SHARE = 1 / 6  # of the work of the whole program: what handing on may take
 _NOT_READ = 1 / 32  # of the work of the whole program: what may be done for nothing, so as to compile less
 _PER_NANOSECOND = 4  # operations
 _PRODUCTS_PER_NANOSECOND = 200  # those of matrix products and convolutions
+_UNBOUNDED = frozenset("while while_saving while_fold".split())  # loops
 _AGAIN = 16  # equations that are computed again for one value, at most
 _QUICK = CHEAP | VIEWS | frozenset("exp exp2 log logistic sqrt rsqrt tanh".split())  # no slower than handing on
 
@@ -137,6 +138,13 @@ def _nanoseconds(eqn: JaxprEqn) -> int:
     return inside * eqn.params.get("length", 1) + operations(eqn) // speed
 
 
+def _may_go_on(eqn: JaxprEqn) -> bool:
+    """Whether it holds a loop that ends when its values say so."""
+    if not eqn.primitive.call:
+        return False
+    return eqn.primitive.name in _UNBOUNDED or any(_may_go_on(each) for jaxpr in subjaxprs(eqn) for each in jaxpr.eqns)
+
+
 def _read_as_it_lies(eqn: JaxprEqn) -> list[Atom]:
     """The operands that an equation, which is not fused, needs in memory.
 
@@ -171,7 +179,9 @@ def _repeated(jaxpr: Jaxpr) -> list[_Periods]:
         def is_whole(period: int, start: int = start, end: int = end) -> bool:
             """Whether the last period is, or has hardly less work than the others."""
             rest = (end - start) % period
-            return not rest or work[start + period] - work[start + rest] <= _NOT_READ * work[-1]
+            missing = jaxpr.eqns[start + rest : start + period] if rest else []
+            ends = not any(map(_may_go_on, missing))  # what is made of other layers' values might go on for ever
+            return ends and sum(map(_nanoseconds, missing)) <= _NOT_READ * work[-1]
 
         repeats = -(-(end - start) // period) if is_whole(period) else (end - start) // period
         together = _in_a_step(repeats, (work[end] - work[start]) * period / (end - start))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,6 @@ class Stepwise:
 
     def compile(self, name: str, options: dict[str, Any] | None) -> SequenceExecutable:
         """Compiles each of the programs once, all at the same time."""
-        from concurrent.futures import ThreadPoolExecutor  # 5 ms of imports that most programs never need
-
         overrides = settings_of_thread()
 
         def compiled(program: tuple[Jaxpr, Module]) -> compiler.Executable:
@@ -68,8 +67,7 @@ class Stepwise:
                     unrolled=module.has_hot_loops,
                 )  # fmt: skip
 
-        with ThreadPoolExecutor(len(self.modules)) as threads:
-            programs = dict(zip(self.modules, threads.map(compiled, self.modules.items())))
+        programs = dict(zip(self.modules, _at_once(compiled, list(self.modules.items()))))
         numbers = list({v: None for step in self.steps for v in step.operands if type(v) is Literal})
         made = [v for step in self.steps for v in step.results]
         places: dict[Any, int] = {v: i for i, v in enumerate([*self.inputs, *numbers, *made])}
@@ -86,6 +84,37 @@ class Stepwise:
         return SequenceExecutable(
             runs, buffers, len(places), at(self.outvars), in_avals, self.jaxpr.out_avals, self.device, name
         )
+
+
+def _at_once(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    """The results for all values, each in a thread of its own.
+
+    Raises:
+      Exception: the first that the function raised.
+    """
+    results: list[Any] = [None] * len(values)
+    errors: list[BaseException] = []
+
+    def work(i: int) -> None:
+        try:
+            results[i] = function(values[i])
+        except BaseException as error:  # an interrupt, too, belongs to the caller
+            errors.append(error)
+
+    threads = []
+    for i in range(1, len(values)):
+        thread = threading.Thread(target=work, args=(i,), name="xpr compiler")
+        try:
+            thread.start()
+            threads.append(thread)
+        except RuntimeError:  # there are no more threads to be had: at the system's limit, or when the process ends
+            work(i)
+    work(0)
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
 
 
 def stepwise(jaxpr: Jaxpr, donated: Sequence[int], device: Any) -> Stepwise | None:
