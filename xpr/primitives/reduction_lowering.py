@@ -154,8 +154,7 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
         shape = x.aval.shape
         x = _merged(b, x, first, end)
         if first == x.aval.ndim - 1 and x.aval.shape[first] >= _LONG_EXTREME:
-            quarter = _halved(b, x, operation, -(-x.aval.shape[first] // 4))
-            x = _halved(b, b.fence(quarter), operation, _HALVED)  # or what `x` is made of would be written in each half
+            x = _halved(b, b.fence(x), operation, _HALVED)  # each half would compute what `x` is made of
         spelled = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
         result = x.aval.update(shape=(*shape[:first], *shape[end:]))
         x = _reduction(b, x, result, [first], operation, wide.type(start), spelled)
