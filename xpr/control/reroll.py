@@ -15,7 +15,6 @@ out of one array in order. A group with an effect is left alone.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import partial
 from heapq import nsmallest
@@ -30,7 +29,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, given_program,
 from xpr.primitives.placing import slice_p
 from xpr.primitives.shapes import squeeze_p
 from xpr.transforms.dce import live_jaxpr, without_unread_constants
-from xpr.transforms.likeness import numbered
+from xpr.transforms.likeness import Numbers
 from xpr.transforms.periods import Stretch, stretches
 
 LEAST = 4  # repetitions
@@ -77,10 +76,7 @@ def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
     """A jaxpr with its repetitions as loops, at any depth; remembered with it."""
     key = ("rerolled", least)
     if key not in jaxpr.memo:
-        eqns, found = jaxpr.eqns, True
-        refused: set[Any] = set()
-        while found:
-            eqns, found = _Rolling(Equations(jaxpr, _slices_first(jaxpr, eqns)), least, refused).result()
+        eqns = _rolled(jaxpr, least)
         inside = partial(_rerolled, least=least)
         eqns = [with_subjaxprs(eqn, inside) if eqn.primitive.call else eqn for eqn in eqns]
         rolled = live_jaxpr(jaxpr.replace(eqns=eqns))
@@ -88,28 +84,70 @@ def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
     return jaxpr.memo[key]
 
 
-def _slices_first(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
+def _rolled(jaxpr: Jaxpr, least: int) -> Sequence[JaxprEqn]:
+    """The equations of a jaxpr with loops in place of groups.
+
+    Each round looks where the one before put new ones, and where a loop was not worth its stacks: the new loops may
+    make what would be stacked.
+    """
+    eqns = _slices_first(jaxpr, jaxpr.eqns)
+    slices = list(filter(_is_slice, eqns))
+    numbers, look_at = Numbers(), set(eqns)
+    while look_at and len(eqns) >= 2 * least:
+        before = np.cumsum([False, False, *map(look_at.__contains__, eqns), False])  # how many, from one before
+        found = [each for each in stretches(numbers.of(eqns), least) if before[each.start] < before[each.end + 2]]
+        if not found:
+            break
+        eqns, new, look_at = _round(Equations(jaxpr, eqns), found, least)
+        made = {v for eqn in new for v in eqn.outvars}
+        new_slices = list(filter(_is_slice, new))
+        if any(eqn.invars[0] not in made for eqn in new_slices) or any(eqn.invars[0] in made for eqn in slices):
+            eqns = _slices_first(jaxpr, eqns)
+        slices += new_slices
+    return eqns
+
+
+def _round(
+    whole: Equations, found: Sequence[Stretch], least: int
+) -> tuple[Sequence[JaxprEqn], set[JaxprEqn], set[JaxprEqn]]:
+    """The equations with loops in place of groups, those that are new, and those by which to look again."""
+    loops, refused = _loops(whole, found, least)
+    ordered: list[JaxprEqn] = []
+    new: set[JaxprEqn] = set()
+    index = 0
+    for loop in sorted(loops, key=lambda loop: loop.groups.start):
+        ordered += whole.eqns[index : loop.groups.start]
+        written = loop.written()
+        ordered += written
+        new.update(written)
+        index = loop.groups.end
+    ordered += whole.eqns[index:]
+    return ordered, new, new.union(loop.groups.group(0)[0] for loop in refused) if new else new
+
+
+def _slices_first(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Sequence[JaxprEqn]:
     """The equations with slices, which differ in the place they are taken from, right after what they are taken of."""
+    slices = {eqn: None for eqn in eqns if _is_slice(eqn)}
+    if not slices:
+        return eqns
     waiting: dict[Any, list[JaxprEqn]] = {}
-    for eqn in eqns:
-        if _is_slice(eqn):
-            waiting.setdefault(eqn.invars[0], []).append(eqn)
-    if not waiting:
-        return list(eqns)
+    for eqn in slices:
+        waiting.setdefault(eqn.invars[0], []).append(eqn)
     ordered: list[JaxprEqn] = []
 
     def bound(variables: Sequence[Any]) -> None:
-        ready = [eqn for v in variables for eqn in waiting.pop(v, ())][::-1]
+        ready = [eqn for v in variables for eqn in waiting.get(v, ())][::-1]
         while ready:
             eqn = ready.pop()
             ordered.append(eqn)
-            ready += reversed(waiting.pop(eqn.outvars[0], ()))
+            ready += reversed(waiting.get(eqn.outvars[0], ()))
 
     bound([*jaxpr.constvars, *jaxpr.invars])
     for eqn in eqns:
-        if not _is_slice(eqn):
+        if eqn not in slices:
             ordered.append(eqn)
-            bound(eqn.outvars)
+            if not waiting.keys().isdisjoint(eqn.outvars):
+                bound(eqn.outvars)
     return ordered
 
 
@@ -117,68 +155,62 @@ def _is_slice(eqn: JaxprEqn) -> bool:
     return (eqn.primitive is slice_p or eqn.primitive is squeeze_p) and type(eqn.invars[0]) is not Literal
 
 
-class _Rolling:
-    """One round over a list of equations; `refused` are the stretches that are no loops, over all rounds."""
+def _loops(whole: Equations, found: Sequence[Stretch], least: int) -> tuple[list[Loop], list[Loop]]:
+    """The loops that stretches become, as far as they don't overlap, and those that are not worth it."""
+    loops: list[Loop] = []
+    refused: list[Loop] = []
+    taken = np.zeros(len(whole.eqns), bool)
+    for stretch in found:
+        groups = None if taken[stretch.start : stretch.end].any() else _groups(whole, stretch, least)
+        if groups is None:
+            continue
+        loop = Loop(whole, groups)
+        if loop.is_worth_it():
+            loops.append(loop)
+            taken[groups.start : groups.end] = True
+        else:
+            refused.append(loop)
+    return loops, refused
 
-    def __init__(self, whole: Equations, least: int, refused: set[Any]):
-        self.whole, self.least, self.refused = whole, least, refused
 
-    def result(self) -> tuple[list[JaxprEqn], bool]:
-        """The equations with loops in place of groups, and whether there are any."""
-        if len(self.whole.eqns) < 2 * self.least:
-            return self.whole.eqns, False
-        loops: list[Loop] = []
-        taken = np.zeros(len(self.whole.eqns), bool)
-        for stretch in stretches(numbered(self.whole.eqns), self.least):
-            groups = None if taken[stretch.start : stretch.end].any() else self.groups(stretch)
-            loop = groups and Loop(self.whole, groups)
-            if loop and loop.is_worth_it():
-                loops.append(loop)
-                taken[loop.groups.start : loop.groups.end] = True
-        ordered: list[JaxprEqn] = []
-        index = 0
-        for loop in sorted(loops, key=lambda loop: loop.groups.start):
-            ordered += self.whole.eqns[index : loop.groups.start]
-            loop.write(ordered)
-            index = loop.groups.end
-        return ordered + self.whole.eqns[index:], bool(loops)
+def _groups(whole: Equations, stretch: Stretch, least: int) -> Groups | None:
+    """The stretch cut into groups that are wired alike, as many as there can be.
 
-    def groups(self, stretch: Stretch) -> Groups | None:
-        """The stretch cut into groups that are wired alike, as many as there can be.
+    A group may read what was computed two or three periods before; then as many periods are one group.
+    """
+    for periods in (1, 2, 3):
+        longer = stretch._replace(period=periods * stretch.period)
+        if longer.repeats < least:
+            break
+        for start in _cuts(whole, longer, least):
+            groups = Groups(whole, start, longer.period, (longer.end - start) // longer.period)
+            if groups.count >= least:
+                return groups
+    return None
 
-        A group may read what was computed two or three periods before; then as many periods are one group.
-        """
-        first, last = self.whole.eqns[stretch.start], self.whole.eqns[stretch.end - 1]
-        key = first, last, stretch.end - stretch.start, stretch.period
-        if key in self.refused:
-            return None
-        for periods in (1, 2, 3):
-            longer = stretch._replace(period=periods * stretch.period)
-            if longer.repeats < self.least:
-                break
-            for start in self.cuts(longer):
-                groups = Groups(self.whole, start, longer.period, (longer.end - start) // longer.period)
-                if groups.count >= self.least:
-                    return groups
-        self.refused.add(key)
-        return None
 
-    def cuts(self, stretch: Stretch) -> list[int]:
-        """Where the first group may start, best where fewest values go from a group to the next; a chain has some."""
-        _, _, period = stretch
-        middle = stretch.start + (stretch.repeats // 2) * period
-        changes = [0] * (period + 1)  # of the number of values that pass a cut, by place in the middle group
-        for index in range(max(middle - 2 * period, stretch.start), middle + period):
-            limit = min(index + 2 * period, stretch.end)
-            first = max(index + 1 - middle, 0)
-            for v in self.whole.eqns[index].outvars:
-                readers = self.whole.readers.get(v, ())  # in order
-                last = bisect_left(readers, limit)
-                past = min(readers[last - 1] + 1 - middle, period) if last else 0
-                if first < past:
-                    changes[first] += 1
-                    changes[past] -= 1
-        passing = list(accumulate(changes[:period]))
-        if not all(passing):
-            return []
-        return [stretch.start + i for i in nsmallest(_ROTATIONS, range(period), key=passing.__getitem__)]
+def _cuts(whole: Equations, stretch: Stretch, least: int) -> list[int]:
+    """Where the first group may start, best where fewest values go from a group to the next; a chain has some.
+
+    Enough groups must follow.
+    """
+    _, _, period = stretch
+    fitting = range(min(period, stretch.end - stretch.start - least * period + 1))
+    if len(fitting) == 1:
+        return [stretch.start]
+    middle = stretch.start + (stretch.repeats // 2) * period
+    window = range(max(middle - 2 * period, stretch.start), middle + period)
+    eqns = whole.eqns
+    last = {v: index for index in window for v in eqns[index].invars}
+    changes = [0] * (period + 1)  # of the number of values that pass a cut, by place in the middle group
+    for index in window:
+        first = max(index + 1 - middle, 0)
+        for v in eqns[index].outvars:
+            past = last.get(v, -1) + 1 - middle
+            if first < past:
+                changes[first] += 1
+                changes[past] -= 1
+    passing = list(accumulate(changes[:period]))
+    if not all(passing):
+        return []
+    return [stretch.start + i for i in nsmallest(_ROTATIONS, fitting, key=passing.__getitem__)]

@@ -5,37 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Var
 
 
 class Equations:
     """A list of equations, with who makes and who reads each variable.
 
     Attributes:
-      producers: of a variable, the place of its equation in the list, and which result of that it is.
-      readers: of a variable, the places of the equations that read it, and the length of the list for a result.
+      producers: of a variable, the place of its equation in the list.
+      last_readers: of a variable, the place of the last equation that reads it, or the length of the list for a result.
       stacks: the arrays made of values in this round, by those.
     """
 
     def __init__(self, jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]):
-        self.eqns = list(eqns)
-        self.producers: dict[Any, tuple[int, int]] = {}
-        self.readers: dict[Any, list[int]] = {}
+        self.eqns = eqns
+        self.producers: dict[Any, int] = {v: index for index, eqn in enumerate(eqns) for v in eqn.outvars}
+        self.last_readers: dict[Any, int] = {v: index for index, eqn in enumerate(eqns) for v in eqn.invars}
+        self.last_readers.update(dict.fromkeys(jaxpr.outvars, len(eqns)))
         self.stacks: dict[Any, Var] = {}
-        for index, eqn in enumerate(eqns):
-            for v in eqn.invars:
-                if type(v) is not Literal:
-                    self.readers.setdefault(v, []).append(index)
-            for i, v in enumerate(eqn.outvars):
-                self.producers[v] = index, i
-        for v in jaxpr.outvars:
-            self.readers.setdefault(v, []).append(len(eqns))
 
     def made_by(self, atom: Atom, primitive: Any) -> JaxprEqn | None:
         """The equation that makes a value, if it is one of that primitive."""
-        index, _ = self.producers.get(atom, (-1, 0))
-        eqn = self.eqns[index]
-        return eqn if index >= 0 and eqn.primitive is primitive else None
+        index = self.producers.get(atom)
+        return None if index is None or self.eqns[index].primitive is not primitive else self.eqns[index]
 
 
 class Place(NamedTuple):
@@ -57,10 +49,13 @@ class Groups:
     def __init__(self, whole: Equations, start: int, period: int, count: int):
         self.whole, self.start, self.period, self.count = whole, start, period, count
         middle = count // 2
-        self.slots = [[self.place(v, middle, start) for v in eqn.invars] for eqn in self.group(middle)]
-        if any(place is not None and place.back > 1 for slots in self.slots for place in slots):
-            self.count = 0
-            return
+        self.slots: list[list[Place | None]] = []
+        for eqn in self.group(middle):
+            places = [self.place(v, middle) if v in whole.producers else None for v in eqn.invars]
+            if any(place is not None and place.back > 1 for place in places):
+                self.count = 0
+                return
+            self.slots.append(places)
         first = last = middle
         while last + 1 < count and self.agrees(last + 1, False):
             last += 1
@@ -74,30 +69,32 @@ class Groups:
     def end(self) -> int:
         return self.start + self.count * self.period
 
-    def group(self, number: int) -> list[JaxprEqn]:
+    def group(self, number: int) -> Sequence[JaxprEqn]:
         begin = self.start + number * self.period
         return self.whole.eqns[begin : begin + self.period]
 
-    def place(self, atom: Atom, number: int, start: int) -> Place | None:
-        """Where a group finds an operand; None where it comes from before the groups."""
-        producer = None if type(atom) is Literal else self.whole.producers.get(atom)
-        if producer is None or producer[0] < start:
+    def place(self, atom: Any, number: int) -> Place | None:
+        """Where a group finds the result of an equation; None where it comes from before the groups."""
+        index = self.whole.producers[atom]
+        if index < self.start:
             return None
-        back, position = divmod(producer[0] - start, self.period)
-        return Place(number - back, position, producer[1])
+        back, position = divmod(index - self.start, self.period)
+        return Place(number - back, position, list(self.whole.eqns[index].outvars).index(atom))
 
     def agrees(self, number: int, is_first: bool) -> bool:
         """Whether a group is wired like the one in the middle; the first may get its carry from anywhere before it."""
-        producers, begin = self.whole.producers, self.start + number * self.period
+        eqns, producers, begin = self.whole.eqns, self.whole.producers, self.start + number * self.period
         for eqn, slots in zip(self.group(number), self.slots):
             for atom, wanted in zip(eqn.invars, slots):
-                index, result = (-1, 0) if type(atom) is Literal else producers.get(atom, (-1, 0))
+                index = producers.get(atom, -1)
                 if wanted is None:
                     if index >= self.start:
                         return False
-                elif is_first and wanted.back == 1:
+                    continue
+                back, position, result = wanted
+                if is_first and back:
                     if index >= begin:
                         return False
-                elif index != begin + wanted.position - wanted.back * self.period or result != wanted.result:
+                elif index != begin + position - back * self.period or eqns[index].outvars[result] is not atom:
                     return False
         return True

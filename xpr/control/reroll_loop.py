@@ -52,8 +52,9 @@ class Loop:
         groups = self.groups
         return bool(self.carry) and copied * groups.count + taken_out < groups.period * groups.count
 
-    def write(self, ordered: list[JaxprEqn]) -> None:
-        """Adds what makes the stacks, the scan, and what takes its stacked results apart."""
+    def written(self) -> list[JaxprEqn]:
+        """What makes the stacks, the scan, and what takes its stacked results apart."""
+        ordered: list[JaxprEqn] = []
         groups, source = self.groups, self.body[0].source
         stacks = [self.stack(values, ordered) for values, _ in self.rows.values()]
         carried = [self.inside[place.position, place.result] for place, _ in self.carry]
@@ -74,6 +75,7 @@ class Loop:
         for stack, needed in zip(outs, stacked.values()):
             for number, v in needed:
                 ordered += _row(stack, number, v, source)
+        return ordered
 
     def results(self) -> tuple[list[Var], dict[tuple[int, int], list[tuple[int, Var]]]]:
         """The variables of the last carry; and by result of a group, the groups and variables that are read outside."""
@@ -84,7 +86,7 @@ class Loop:
         for number in range(groups.count):
             for position, eqn in enumerate(groups.group(number)):
                 for i, v in enumerate(eqn.outvars):
-                    if all(groups.start <= reader < groups.end for reader in self.whole.readers.get(v, ())):
+                    if self.whole.last_readers.get(v, -1) < groups.end:
                         continue
                     if number == groups.count - 1 and (position, i) in carried:
                         final[position, i] = v

@@ -7,8 +7,8 @@ operands are themselves and the jaxprs that an equation holds are structures.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from xpr.dtypes import INEXACT
 from xpr.transforms.dce import has_effect
 
 _UNIT = "unit"
+_aval = attrgetter("aval")
 
 
 def operand_key(atom: Atom) -> Any:
@@ -35,30 +36,50 @@ def parameters_key(eqn: JaxprEqn) -> Iterable[Any]:
     return [(name, _value(value, True)) for name, value in eqn.params.items()]
 
 
-def numbered(eqns: Sequence[JaxprEqn]) -> np.ndarray:
+class Numbers:
     """A number for each equation, the same for those that differ in variables and literals alone.
 
-    One with an effect is like no other.
+    One with an effect is like no other. Of a call that is the only one of its types nobody asks what it holds.
     """
-    numbers: dict[Any, int] = {}
-    found = []
-    calls = Counter([_signature(eqn) for eqn in eqns if eqn.primitive.call])
-    for eqn in eqns:
-        key: Any = _signature(eqn)
-        is_alone = eqn.primitive.call and calls[key] == 1  # whatever it holds
-        if is_alone or ((eqn.primitive.call or eqn.primitive.effect) and has_effect(eqn)):
-            key = id(eqn)
-        elif eqn.params:
-            key = (*key, *parameters_key(eqn))
+
+    def __init__(self) -> None:
+        self.numbers: dict[JaxprEqn, int] = {}
+        self.keys: dict[Any, int] = {}
+        self.alone: dict[Any, JaxprEqn | None] = {}  # by its signature: a call that was the only one so far
+
+    def of(self, eqns: Sequence[JaxprEqn]) -> np.ndarray:
+        """The numbers of equations, of which some may have been numbered before."""
+        numbers, keys = self.numbers, self.keys
+        for eqn in eqns:
+            if eqn in numbers:
+                continue
+            primitive = eqn.primitive
+            signature = (primitive, *map(_aval, eqn.invars))
+            if primitive.call:
+                numbers[eqn] = self.of_call(eqn, signature)
+            elif eqn.params or primitive.effect:
+                numbers[eqn] = self.by_parameters(eqn, signature)
+            else:
+                numbers[eqn] = keys.setdefault(signature, len(keys))
+        return np.fromiter(map(numbers.__getitem__, eqns), np.int64, len(eqns))
+
+    def of_call(self, eqn: JaxprEqn, signature: Any) -> int:
+        if signature not in self.alone:
+            self.alone[signature] = eqn
+            return self.keys.setdefault(eqn, len(self.keys))
+        other, self.alone[signature] = self.alone[signature], None
+        if other is not None:
+            self.numbers[other] = self.by_parameters(other, signature)
+        return self.by_parameters(eqn, signature)
+
+    def by_parameters(self, eqn: JaxprEqn, signature: Any) -> int:
+        primitive = eqn.primitive
+        acts = (primitive.call or primitive.effect) and has_effect(eqn)
+        key = eqn if acts else (*signature, *parameters_key(eqn))
         try:
-            found.append(numbers.setdefault(key, len(numbers)))
+            return self.keys.setdefault(key, len(self.keys))
         except TypeError:  # a parameter that can't be hashed
-            found.append(numbers.setdefault(id(eqn), len(numbers)))
-    return np.array(found)
-
-
-def _signature(eqn: JaxprEqn) -> Any:
-    return (eqn.primitive, *[v.aval for v in eqn.invars])
+            return self.keys.setdefault(eqn, len(self.keys))
 
 
 class Structure:

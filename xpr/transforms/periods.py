@@ -35,11 +35,12 @@ def stretches(symbols: np.ndarray, least: int) -> list[Stretch]:
     """
     found = []
     for period in _periods(symbols):
-        same = np.concatenate([[False], symbols[:-period] == symbols[period:], [False]])
-        starts, ends = np.flatnonzero(same[1:] & ~same[:-1]), np.flatnonzero(same[:-1] & ~same[1:])
-        for start, end in zip(starts.tolist(), ends.tolist()):
-            if end - start >= (least - 1) * period:
-                found.append(Stretch(start, end + period, period))
+        same = np.zeros(len(symbols) - period + 2, bool)
+        np.equal(symbols[:-period], symbols[period:], out=same[1:-1])
+        starts, ends = np.flatnonzero(same[1:] != same[:-1]).reshape(-1, 2).T
+        long = ends - starts >= (least - 1) * period
+        for start, end in zip(starts[long].tolist(), ends[long].tolist()):
+            found.append(Stretch(start, end + period, period))
     return sorted(found, key=lambda each: (each.period - (each.end - each.start), each.period))
 
 
@@ -48,8 +49,9 @@ def _periods(symbols: np.ndarray) -> list[int]:
     ranks, length = np.unique(symbols, return_inverse=True)[1].astype(np.int64), 1
     counts: dict[int, int] = {}
     while len(ranks) > 1:
-        order = np.argsort(ranks, kind="stable")
-        distances = np.diff(order)[np.diff(ranks[order]) == 0]
+        ordered = np.sort(ranks * len(ranks) + np.arange(len(ranks)))  # many times as fast as a stable argsort
+        rank, place = np.divmod(ordered, len(ranks))
+        distances = np.diff(place)[np.diff(rank) == 0]
         near = distances[(distances <= length) & (distances > length // 2)]
         for distance, times in zip(*np.unique(near, return_counts=True)):
             counts[int(distance)] = counts.get(int(distance), 0) + int(times)

@@ -31,7 +31,7 @@ from xpr.primitives.work import operations
 from xpr.transforms.dce import has_effect, live_jaxpr
 from xpr.transforms.fences import CHEAP, VIEWS, kept_apart
 from xpr.transforms.inline import inline_jaxpr
-from xpr.transforms.likeness import numbered, operand_key, structure
+from xpr.transforms.likeness import Numbers, operand_key, structure
 from xpr.transforms.order import is_cheap, nbytes, ordered
 from xpr.transforms.periods import stretches
 
@@ -172,7 +172,7 @@ def _repeated(jaxpr: Jaxpr) -> list[_Periods]:
     work = np.cumsum([0, *map(_nanoseconds, jaxpr.eqns)])
     alive = _bytes_alive(jaxpr)
     found: list[_Periods] = []
-    for start, end, period in stretches(numbered(jaxpr.eqns), _LEAST):
+    for start, end, period in stretches(Numbers().of(jaxpr.eqns), _LEAST):
         if any(each.start < end and start < each.end for each in found):
             continue
 
