@@ -15,6 +15,7 @@ out of one array in order. A group with an effect is left alone.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import partial
 from heapq import nsmallest
@@ -73,13 +74,14 @@ def reroll(closed: ClosedJaxpr, least: int = LEAST) -> ClosedJaxpr:
 
 
 def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
-    """A jaxpr with its repetitions as loops, at any depth; remembered with it."""
+    """A live jaxpr with its repetitions as loops, at any depth; remembered with it."""
     key = ("rerolled", least)
     if key not in jaxpr.memo:
-        eqns = _rolled(jaxpr, least)
+        eqns = _rolled(jaxpr, least) if len(jaxpr.eqns) >= 2 * least else jaxpr.eqns
         inside = partial(_rerolled, least=least)
         eqns = [with_subjaxprs(eqn, inside) if eqn.primitive.call else eqn for eqn in eqns]
-        rolled = live_jaxpr(jaxpr.replace(eqns=eqns))
+        is_same = len(eqns) == len(jaxpr.eqns) and all(map(operator.is_, eqns, jaxpr.eqns))
+        rolled = jaxpr if is_same else live_jaxpr(jaxpr.replace(eqns=eqns))
         jaxpr.memo[key] = rolled.memo[key] = rolled
     return jaxpr.memo[key]
 
@@ -93,7 +95,7 @@ def _rolled(jaxpr: Jaxpr, least: int) -> Sequence[JaxprEqn]:
     eqns = _slices_first(jaxpr, jaxpr.eqns)
     slices = list(filter(_is_slice, eqns))
     numbers, look_at = Numbers(), set(eqns)
-    while look_at and len(eqns) >= 2 * least:
+    while look_at:
         before = np.cumsum([False, False, *map(look_at.__contains__, eqns), False])  # how many, from one before
         found = [each for each in stretches(numbers.of(eqns), least) if before[each.start] < before[each.end + 2]]
         if not found:

@@ -6,6 +6,7 @@ where it has one, takes the equation and which results are read, and gives a sma
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,6 +58,8 @@ def dce_jaxpr(
 
 def smaller_call(jaxpr: Jaxpr, used: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
     """`dce_jaxpr`, remembered with the jaxpr."""
+    if jaxpr.memo.get("all is read") and all(used):
+        return jaxpr, [True] * len(jaxpr.invars)
     key = ("dce", tuple(used))
     if key not in jaxpr.memo:
         jaxpr.memo[key] = dce_jaxpr(jaxpr, used)
@@ -66,6 +69,8 @@ def smaller_call(jaxpr: Jaxpr, used: Sequence[bool]) -> tuple[Jaxpr, list[bool]]
 def dce_call(parameter: str, eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """The `dce` rule of a call of the jaxpr in `parameter`: a call of the part of it that the used results need."""
     smaller, inputs = smaller_call(eqn.params[parameter], used)
+    if smaller is eqn.params[parameter]:
+        return eqn
     return JaxprEqn(
         [v for v, read in zip(eqn.invars, inputs) if read],
         [v for v, read in zip(eqn.outvars, used) if read],
@@ -114,8 +119,11 @@ def live_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
                     eqn = _live_call(eqn, [v in live for v in eqn.outvars])
                 kept.append(eqn)
                 live.update(eqn.invars)
-        smaller = jaxpr.replace(eqns=kept[::-1])
+        kept.reverse()
+        is_live = len(kept) == len(jaxpr.eqns) and all(map(operator.is_, kept, jaxpr.eqns))
+        smaller = jaxpr if is_live else jaxpr.replace(eqns=kept)
         jaxpr.memo["dce"] = smaller.memo["dce"] = smaller
+        smaller.memo["all is read"] = live.issuperset(jaxpr.invars)
     return jaxpr.memo["dce"]
 
 

@@ -46,6 +46,7 @@ class Numbers:
         self.numbers: dict[JaxprEqn, int] = {}
         self.keys: dict[Any, int] = {}
         self.alone: dict[Any, JaxprEqn | None] = {}  # by its signature: a call that was the only one so far
+        self.of_same: dict[Any, int | None] = {}  # by the identity of parameters; None for those with an effect
 
     def of(self, eqns: Sequence[JaxprEqn]) -> np.ndarray:
         """The numbers of equations, of which some may have been numbered before."""
@@ -70,7 +71,11 @@ class Numbers:
         other, self.alone[signature] = self.alone[signature], None
         if other is not None:
             self.numbers[other] = self.by_parameters(other, signature)
-        return self.by_parameters(eqn, signature)
+        same = (signature, *map(id, eqn.params.values()))  # a function that is called again and again is one object
+        if same not in self.of_same:
+            self.of_same[same] = None if has_effect(eqn) else self.by_parameters(eqn, signature)
+        number = self.of_same[same]
+        return self.keys.setdefault(eqn, len(self.keys)) if number is None else number
 
     def by_parameters(self, eqn: JaxprEqn, signature: Any) -> int:
         primitive = eqn.primitive

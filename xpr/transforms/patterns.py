@@ -106,14 +106,13 @@ def one_result(fun: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 class Matching:
-    """What the arguments of a typed rule stand for at an equation."""
+    """What the arguments of typed rules stand for at equations, whose operands have `makers`, or are the `values`."""
 
-    def __init__(self, typed: TypedRule, makers: dict[Any, JaxprEqn], values: dict[Any, Any]):
-        self.typed, self.makers, self.values = typed, makers, values
+    def __init__(self, makers: dict[Any, JaxprEqn], values: dict[Any, Any]):
+        self.makers, self.values = makers, values
 
-    def at(self, eqn: JaxprEqn) -> list[Atom] | None:
-        typed = self.typed
-        found = self.equation(typed.root, eqn, None, {})
+    def at(self, typed: TypedRule, eqn: JaxprEqn) -> list[Atom] | None:
+        found = self.equation(typed, typed.root, eqn, None, {})
         if found is None:
             return None
         try:
@@ -126,29 +125,30 @@ class Matching:
             ) from None
         return atoms if typed.rule.guard is None or typed.rule.guard(*atoms) else None
 
-    def equation(self, wanted: JaxprEqn, eqn: JaxprEqn, rest: Any, found: dict[Any, Any]) -> dict[Any, Any] | None:
+    def equation(
+        self, typed: TypedRule, wanted: JaxprEqn, eqn: JaxprEqn, rest: Any, found: dict[Any, Any]
+    ) -> dict[Any, Any] | None:
         """What is found if an equation stands for another one, and the `rest` of pairs of operands match.
 
         It is written into `found`, which nobody reads where there is nothing.
         """
         if wanted.primitive is not eqn.primitive or len(wanted.invars) != len(eqn.invars):
             return None
-        if wanted.params and self.typed.parameters[id(wanted)] != list(parameters_key(eqn)):
+        if wanted.params and typed.parameters[id(wanted)] != list(parameters_key(eqn)):
             return None
         found.update(zip(wanted.outvars, eqn.outvars))
         if not wanted.primitive.commutative:
             for pair in zip(wanted.invars, eqn.invars):
                 rest = pair, rest
-            return self.pairs(rest, found)
+            return self.pairs(typed, rest, found)
         (a, b), (x, y) = wanted.invars, eqn.invars
         if x is y:
-            return self.pairs(((a, x), ((b, y), rest)), found)
-        given = self.pairs(((a, x), ((b, y), rest)), dict(found))
-        return self.pairs(((a, y), ((b, x), rest)), found) if given is None else given
+            return self.pairs(typed, ((a, x), ((b, y), rest)), found)
+        given = self.pairs(typed, ((a, x), ((b, y), rest)), dict(found))
+        return self.pairs(typed, ((a, y), ((b, x), rest)), found) if given is None else given
 
-    def pairs(self, todo: Any, found: dict[Any, Any]) -> dict[Any, Any] | None:
+    def pairs(self, typed: TypedRule, todo: Any, found: dict[Any, Any]) -> dict[Any, Any] | None:
         """What is found if each operand of the pattern stands for the one beside it; `todo` is a pair and the rest."""
-        typed = self.typed
         while todo is not None:
             (wanted, atom), todo = todo
             if wanted in found:
@@ -163,14 +163,14 @@ class Matching:
                 maker = typed.makers[wanted]
                 if eqn is None or list(eqn.outvars).index(atom) != list(maker.outvars).index(wanted):
                     return None
-                return self.equation(maker, eqn, todo, found)
-            elif not self.is_constant(wanted, atom):
+                return self.equation(typed, maker, eqn, todo, found)
+            elif not self.is_constant(typed, wanted, atom):
                 return None
         return found
 
-    def is_constant(self, wanted: Any, atom: Atom) -> bool:
+    def is_constant(self, typed: TypedRule, wanted: Any, atom: Atom) -> bool:
         """Whether a literal or constant of the pattern is one of the program."""
-        value = wanted.val if type(wanted) is Literal else self.typed.values[wanted]
+        value = wanted.val if type(wanted) is Literal else typed.values[wanted]
         other = atom.val if type(atom) is Literal else self.values.get(atom)
         if other is None or wanted.aval.strip_weak_type() is not atom.aval.strip_weak_type():
             return False

@@ -3,16 +3,17 @@
 A rule is a pair of Python functions of the same arguments. `(lambda x: jnp.log(jnp.exp(x)), lambda x: x)` turns
 `{ lambda ; a. let b = exp a; c = log b; d = mul c c in (d,) }` into `{ lambda ; a. let b = mul a a in (b,) }`.
 
-The functions are traced to jaxprs for types that operands have close to each other in the program. What they are traced
-to may depend on the types: a sum of arrays of different shapes broadcasts. Equations are looked at in order, and what a
-rule puts in place of one is looked at again, so that one walk leaves nothing to do but where it made operands of new
-types; then there is another.
+The functions are traced to jaxprs for the types that operands have (close to each other, where there are many). What
+they are traced to may depend on the types: a sum of arrays of different shapes broadcasts. Equations are looked at in
+order, and what a rule puts in place of one is looked at again, so that one walk leaves nothing to do but where it made
+operands of new types; then there is another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
+from operator import attrgetter
 from typing import Any
 
 from xpr.core.avals import ShapedArray, describe
@@ -23,9 +24,12 @@ from xpr.transforms.dce import has_effect, live_jaxpr, without_unread_constants
 from xpr.transforms.patterns import Matching, Rule, TypedRule, arity, one_result
 from xpr.transforms.stage import stage
 
-NEAR = 4  # how many equations apart operands of a pattern may be for all their types to be tried together
+FEW_TYPES = 64  # combinations of the types in a program that are all tried
+NEAR = 4  # where they are more: how many equations apart operands of a pattern may be for theirs to be tried together
 MOST_TYPES = 4000  # combinations of types that are tried of a rule, the closest first
 MOST_STEPS = 100  # rewritings of what a rewriting gave
+
+_aval = attrgetter("aval")
 
 
 def rewrite(rules: Iterable[Rule | Sequence[Callable[..., Any]]]) -> Callable[[ClosedJaxpr], ClosedJaxpr]:
@@ -84,16 +88,17 @@ class _Rewriting:
         self.known: dict[Any, list[tuple[int, TypedRule]]] = {}
         self.chosen: dict[Any, list[TypedRule]] = {}  # by what makes the operands, too
         self.number = 0  # how many typed rules there are
+        self.types: dict[ShapedArray, None] = {}  # that operands have
         self.near: set[tuple[ShapedArray, ...]] = set()  # for which types the rules are traced
         self.done: dict[int, tuple[Jaxpr, Jaxpr]] = {}  # by identity: a jaxpr, and what it became
 
     def program(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         closed = ClosedJaxpr(live_jaxpr(closed.jaxpr), closed.consts)
-        self.trace_rules(closed.jaxpr)
+        self.trace_rules(closed.jaxpr, closed.jaxpr.eqns)
         for _ in range(MOST_STEPS):
             walk = _Walk(self, closed)
             closed = walk.result()
-            if not walk.rewritten or not self.trace_rules(closed.jaxpr):
+            if not walk.rewritten or not self.trace_rules(closed.jaxpr, walk.fresh):
                 return closed
         raise _restless(walk.last)
 
@@ -118,9 +123,12 @@ class _Rewriting:
             self.chosen[key] = [typed for _, typed in self.known[signature] if typed.may_match(above)]
         return self.chosen[key]
 
-    def trace_rules(self, jaxpr: Jaxpr) -> bool:
-        """Traces the rules for types of operands that occur close to each other; says whether that gave new ones."""
-        near = [some for some in _nearby(jaxpr) if some not in self.near]
+    def trace_rules(self, jaxpr: Jaxpr, new: Sequence[JaxprEqn]) -> bool:
+        """Traces the rules for types of operands in a program with some new equations; says whether that gave any."""
+        self.types.update(dict.fromkeys([v.aval for eqn in new for v in eqn.invars]))
+        are_few = len(self.types) ** max(self.arities, default=0) <= FEW_TYPES
+        near = [tuple(self.types)] if are_few else _nearby(jaxpr)
+        near = [some for some in near if some not in self.near]
         self.near.update(near)
         before = self.number
         for number, rule in enumerate(self.rules):
@@ -177,6 +185,7 @@ class _Walk:
         self.values = dict(zip(self.constvars, self.consts))
         self.env: dict[Any, Atom] = {}
         self.makers: dict[Any, JaxprEqn] = {}
+        self.matching = Matching(self.makers, self.values)
         self.eqns: list[JaxprEqn] = []
         self.fresh: list[JaxprEqn] = []  # all equations of replacements
         self.used: set[Any] | None = None  # what the program and replacements read, once `is_read` was asked
@@ -185,10 +194,12 @@ class _Walk:
 
     def result(self) -> ClosedJaxpr:
         for eqn in self.jaxpr.eqns:
-            waiting = [(each, 1) for each in reversed(self.visit(eqn, 0))]
+            waiting = [(eqn, 0)]
             while waiting:
                 eqn, steps = waiting.pop()
-                waiting += [(each, steps + 1) for each in reversed(self.visit(eqn, steps))]
+                fresh = self.visit(eqn, steps)
+                if fresh:
+                    waiting += [(each, steps + 1) for each in reversed(fresh)]
         if not self.rewritten and not self.env:
             eqns = self.eqns
             if all(a is b for a, b in zip(eqns, self.jaxpr.eqns)):
@@ -204,22 +215,22 @@ class _Walk:
 
     def visit(self, eqn: JaxprEqn, steps: int) -> Sequence[JaxprEqn]:
         """Writes an equation down, or gives those that are to be looked at in its place."""
-        if any(map(self.env.__contains__, eqn.invars)):
+        if not self.env.keys().isdisjoint(eqn.invars):
             invars = [self.read(v) for v in eqn.invars]
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
         if eqn.primitive.call:
             eqn = with_subjaxprs(eqn, self.rewriting.inside)
-        signature = (eqn.primitive, *[v.aval for v in eqn.invars])
-        known = signature in self.rewriting.known
-        for typed in self.rewriting.candidates(signature, eqn, self.makers) if known else ():
-            if len(eqn.outvars) > 1 and (not self.is_read(eqn.outvars[typed.place]) or has_effect(eqn)):
-                continue
-            atoms = Matching(typed, self.makers, self.values).at(eqn)
-            if atoms is not None:
-                if steps > MOST_STEPS:
-                    raise _restless(typed.rule)
-                self.rewritten, self.last = True, typed.rule
-                return self.replace(eqn, typed, atoms)
+        signature = (eqn.primitive, *map(_aval, eqn.invars))
+        if signature in self.rewriting.known:
+            for typed in self.rewriting.candidates(signature, eqn, self.makers):
+                if len(eqn.outvars) > 1 and (not self.is_read(eqn.outvars[typed.place]) or has_effect(eqn)):
+                    continue
+                atoms = self.matching.at(typed, eqn)
+                if atoms is not None:
+                    if steps > MOST_STEPS:
+                        raise _restless(typed.rule)
+                    self.rewritten, self.last = True, typed.rule
+                    return self.replace(eqn, typed, atoms)
         self.eqns.append(eqn)
         for v in eqn.outvars:
             self.makers[v] = eqn
@@ -242,8 +253,10 @@ class _Walk:
         fresh = []
         for each in closed.jaxpr.eqns:
             invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # a literal is looked up in vain
-            outvars = [Var(v.aval) for v in each.outvars]
-            names.update(zip(each.outvars, outvars))
+            outvars = []
+            for v in each.outvars:
+                names[v] = own = Var(v.aval)
+                outvars.append(own)
             fresh.append(JaxprEqn(invars, outvars, each.primitive, each.params, eqn.source))
         out: Any = closed.jaxpr.outvars[0]
         out = names.get(out, out)
