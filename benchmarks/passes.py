@@ -1,6 +1,6 @@
 """Passes over programs of 100,000 equations, by the equation; and what rerolling saves a compiler.
 
-The programs: a chain that repeats itself; one that nearly does, all the time; and calls within calls.
+The programs: a chain that repeats itself; one that nearly does, all the time; calls within calls; and small functions.
 """
 
 import copy
@@ -71,6 +71,22 @@ def calls(library: Library) -> Any:
     return library.make_jaxpr(outermost)(ONES, ONES)
 
 
+@cache
+def functions(library: Library) -> Any:
+    """Thousands of functions of four equations, each called once, one after another."""
+    lax = library.lax
+
+    def small(number):
+        return library.jit(lambda x, w: lax.mul(lax.sin(lax.sin(x)), lax.mul(w, np.float32(number))))
+
+    def function(x, w):
+        for number in range(EQUATIONS // 5):
+            x = small(number)(x, w)
+        return x
+
+    return library.make_jaxpr(function)(ONES, ONES)
+
+
 def by_equation(
     program: Callable[[Library], Any], make_pass: Callable[[Library], Callable[[Any], Any]]
 ) -> Callable[[Library], Sample]:
@@ -104,6 +120,14 @@ def simplification(library: Library) -> Callable[[Any], Any]:
     return library.jaxpr.rewrite(rules)
 
 
+def everything(library: Library) -> Callable[[Any], Any]:
+    """Rules of which one matches at each equation of `nearly`."""
+    lax = library.lax
+    return library.jaxpr.rewrite(
+        [(lambda x: lax.sin(x), lambda x: lax.cos(x)), (lambda x, y: x * y, lambda x, y: x - y)]
+    )
+
+
 def deep_network(library: Library) -> Call:
     """The gradient of a network of 48 layers, written out by Python and rerolled where the library can."""
     rng = np.random.default_rng(0)
@@ -133,8 +157,9 @@ PASSES: dict[str, Callable[[Library], Callable[[Any], Any]]] = {
 CASES = [
     *(
         Case(f"{name}, by the equation of {what}", by_equation(program, make), with_jax=False)
-        for what, program in {"a chain": chain, "nearly one": nearly, "calls": calls}.items()
+        for what, program in {"a chain": chain, "nearly one": nearly, "calls": calls, "functions": functions}.items()
         for name, make in PASSES.items()
     ),
+    Case("rewrite of each equation of nearly one", by_equation(nearly, everything), with_jax=False),
     Case(f"gradient of {LAYERS} layers, rerolled, first call", cold(deep_network), target=2),
 ]

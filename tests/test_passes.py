@@ -76,6 +76,14 @@ class TestDeadCode:
         first, second = (eqn.params["call_jaxpr"] for eqn in smaller.eqns)
         assert first is second and len(first.outvars) == 1
 
+    def test_what_is_all_read_stays_what_it_is(self):
+        called = xpr.jit(lambda x, y: jnp.sin(x) * y)
+        closed = staged(lambda x: called(called(x, 2.0), x), 1.0)
+        assert xpr.jaxpr.dce(closed).jaxpr is closed.jaxpr
+        ignores = xpr.jit(lambda x, y: jnp.sin(x))
+        (eqn,) = xpr.jaxpr.dce(staged(lambda x: ignores(x, jnp.cos(x)), 1.0)).eqns
+        assert len(eqn.invars) == 1, "what a called function does not read is not computed"
+
     def test_effects_stay(self):
         def f(x):
             xpr.debug.print("{}", jnp.sin(x))

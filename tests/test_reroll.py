@@ -7,6 +7,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.test_passes import assert_same, primitives, random_program, staged
 from xpr import lax
+from xpr.transforms.likeness import Numbers
 from xpr.transforms.periods import stretches
 
 LAYERS = 12
@@ -123,6 +124,55 @@ def test_state_from_two_steps_before(steps):
     assert (loop.params["length"], loop.params["num_carry"]) == (LAYERS // 2, 2)
 
 
+def test_state_that_the_next_layer_alone_reads():
+    """Groups are cut where little passes between them, which what reads it in the next group says."""
+
+    def f(x, ws):
+        r = jnp.cos(ws[0])
+        for i in range(1, LAYERS):
+            x = x + r
+            r = jnp.sin(ws[i])
+        return x * r
+
+    assert len(loops(rolled(f, np.ones(3), np.ones((LAYERS, 3))))) == 1
+
+    def g(x, y):
+        for _ in range(10):
+            x = x + x
+            y = jnp.exp(-y * y)
+        return x, y
+
+    assert primitives(rolled(g, np.ones(3), np.ones(3))) == ["scan", "add", "neg", "mul", "exp"]
+
+
+def test_more_periods_than_are_followed_at_once():
+    def f(x):
+        for period in range(2, 90):
+            for _ in range(6):
+                for _ in range(period - 1):
+                    x = jnp.sin(x)
+                x = jnp.cos(x + 1.0)
+            x = jnp.tanh(jnp.exp(jnp.tanh(jnp.tanh(x))))
+        return x
+
+    closed = staged(f, np.ones(2))
+    smaller = xpr.jaxpr.reroll(closed)
+    assert len(smaller.eqns) == 440
+    assert len(xpr.jaxpr.reroll(smaller.replace(jaxpr=smaller.jaxpr.replace())).eqns) == 440
+
+
+def test_calls_of_many_results():
+    many = xpr.jit(lambda *xs: [jnp.sin(x) for x in (*xs[1:], xs[0])])
+
+    def f(*xs):
+        for _ in range(10):
+            xs = many(*xs)
+        return xs
+
+    (loop,) = loops(rolled(f, *map(float, range(40))))
+    assert loop.params["num_carry"] == 40
+
+
 def test_layers_that_differ_end_a_loop():
     def f(x):
         for i in range(3 * LAYERS):
@@ -222,6 +272,18 @@ def test_random_programs_in_a_row(seed):
 
     smaller = rolled(f, *arrays)
     assert loops(smaller), "it repeats"
+
+
+def test_numbers_of_calls():
+    """Equal functions have one number, whether they are one object or two, and those with an effect are like none."""
+    sine = lambda: xpr.jit(lambda x: jnp.sin(x))
+    same, prints = sine(), xpr.jit(lambda x: (xpr.debug.print("{}", x), x)[1])
+    eqns = staged(lambda x: prints(prints(same(same(sine()(jnp.sin(x)))))), 1.0).eqns
+    numbers = Numbers()
+    first, a, b, c, d, e = numbers.of(eqns)
+    assert a == b == c and len({first, a, d, e}) == 4
+    assert list(numbers.of(eqns[::-1])) == [e, d, c, b, a, first]
+    assert len(set(numbers.of(staged(lambda x: xpr.jit(lambda y: jnp.cos(y))(x), 1.0).eqns)) & {a}) == 0
 
 
 def test_stretches():

@@ -35,6 +35,17 @@ def test_everywhere_and_for_every_type():
     assert primitives(closed) == ["convert_element_type", "add"] or primitives(closed) == ["add"]
 
 
+def test_in_a_program_of_many_types():
+    """Too many for all combinations: those are tried that operands near each other have."""
+
+    def f(xs):
+        return [jnp.log(jnp.exp(x)) * 2.0 + x * x[:1] for x in xs]
+
+    rules = [LOG_EXP, (lambda x, y: x * y, lambda x, y: y / (1 / x))]
+    closed = rewritten(rules, f, [np.arange(1.0, n) for n in range(3, 15)])
+    assert not {"exp", "log", "mul"} & set(primitives(closed))
+
+
 def test_in_either_order():
     rule = (lambda x, y, z: x * y + x * z, lambda x, y, z: x * (y + z))
     for f in (

@@ -89,18 +89,24 @@ def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
 def _rolled(jaxpr: Jaxpr, least: int) -> Sequence[JaxprEqn]:
     """The equations of a jaxpr with loops in place of groups.
 
-    Each round looks where the one before put new ones, and where a loop was not worth its stacks: the new loops may
-    make what would be stacked.
+    Each round looks where the one before put new ones, where a loop was not worth its stacks (the new loops may make
+    what would be stacked), and at periods that were not among the commonest before.
     """
     eqns = _slices_first(jaxpr, jaxpr.eqns)
     slices = list(filter(_is_slice, eqns))
-    numbers, look_at = Numbers(), set(eqns)
-    while look_at:
-        before = np.cumsum([False, False, *map(look_at.__contains__, eqns), False])  # how many, from one before
-        found = [each for each in stretches(numbers.of(eqns), least) if before[each.start] < before[each.end + 2]]
+    numbers = Numbers()
+    look_at: set[JaxprEqn] = set()
+    periods: set[int] = set()
+    while len(eqns) >= 2 * least:
+        every = stretches(numbers.of(eqns), least)
+        earlier = np.cumsum([False, False, *map(look_at.__contains__, eqns), False])  # how many, before the one before
+        found = [s for s in every if s.period not in periods or earlier[s.start] < earlier[s.end + 2]]
+        periods.update(s.period for s in every)
         if not found:
             break
         eqns, new, look_at = _round(Equations(jaxpr, eqns), found, least)
+        if not new:
+            break
         made = {v for eqn in new for v in eqn.outvars}
         new_slices = list(filter(_is_slice, new))
         if any(eqn.invars[0] not in made for eqn in new_slices) or any(eqn.invars[0] in made for eqn in slices):
@@ -124,7 +130,7 @@ def _round(
         new.update(written)
         index = loop.groups.end
     ordered += whole.eqns[index:]
-    return ordered, new, new.union(loop.groups.group(0)[0] for loop in refused) if new else new
+    return ordered, new, new.union(loop.groups.group(0)[0] for loop in refused)
 
 
 def _slices_first(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Sequence[JaxprEqn]:
@@ -192,23 +198,20 @@ def _groups(whole: Equations, stretch: Stretch, least: int) -> Groups | None:
 
 
 def _cuts(whole: Equations, stretch: Stretch, least: int) -> list[int]:
-    """Where the first group may start, best where fewest values go from a group to the next; a chain has some.
-
-    Enough groups must follow.
-    """
+    """Where the first of enough groups may start, best where fewest values go from a group to the next."""
     _, _, period = stretch
     fitting = range(min(period, stretch.end - stretch.start - least * period + 1))
     if len(fitting) == 1:
         return [stretch.start]
     middle = stretch.start + (stretch.repeats // 2) * period
-    window = range(max(middle - 2 * period, stretch.start), middle + period)
-    eqns = whole.eqns
-    last = {v: index for index in window for v in eqns[index].invars}
+    begin, eqns = max(middle - 2 * period, stretch.start), whole.eqns
+    readers = range(begin, min(middle + 3 * period, stretch.end))
+    last = {v: index for index in readers for v in eqns[index].invars}
     changes = [0] * (period + 1)  # of the number of values that pass a cut, by place in the middle group
-    for index in window:
+    for index in range(begin, middle + period):
         first = max(index + 1 - middle, 0)
         for v in eqns[index].outvars:
-            past = last.get(v, -1) + 1 - middle
+            past = min(last.get(v, -1) + 1 - middle, period)
             if first < past:
                 changes[first] += 1
                 changes[past] -= 1

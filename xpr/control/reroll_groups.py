@@ -14,6 +14,7 @@ class Equations:
     Attributes:
       producers: of a variable, the place of its equation in the list.
       last_readers: of a variable, the place of the last equation that reads it, or the length of the list for a result.
+      numbers: of an equation that has been asked about, the numbers of its results.
       stacks: the arrays made of values in this round, by those.
     """
 
@@ -22,7 +23,17 @@ class Equations:
         self.producers: dict[Any, int] = {v: index for index, eqn in enumerate(eqns) for v in eqn.outvars}
         self.last_readers: dict[Any, int] = {v: index for index, eqn in enumerate(eqns) for v in eqn.invars}
         self.last_readers.update(dict.fromkeys(jaxpr.outvars, len(eqns)))
+        self.numbers: dict[int, dict[Any, int]] = {}
         self.stacks: dict[Any, Var] = {}
+
+    def number(self, atom: Atom, index: int) -> int:
+        """Which result of an equation a variable is."""
+        outvars = self.eqns[index].outvars
+        if len(outvars) == 1:
+            return 0
+        if index not in self.numbers:
+            self.numbers[index] = {v: i for i, v in enumerate(outvars)}
+        return self.numbers[index][atom]
 
     def made_by(self, atom: Atom, primitive: Any) -> JaxprEqn | None:
         """The equation that makes a value, if it is one of that primitive."""
@@ -56,6 +67,9 @@ class Groups:
                 self.count = 0
                 return
             self.slots.append(places)
+        if not any(place is not None and place.back for places in self.slots for place in places):
+            self.count = 0  # no chain
+            return
         first = last = middle
         while last + 1 < count and self.agrees(last + 1, False):
             last += 1
@@ -79,7 +93,7 @@ class Groups:
         if index < self.start:
             return None
         back, position = divmod(index - self.start, self.period)
-        return Place(number - back, position, list(self.whole.eqns[index].outvars).index(atom))
+        return Place(number - back, position, self.whole.number(atom, index))
 
     def agrees(self, number: int, is_first: bool) -> bool:
         """Whether a group is wired like the one in the middle; the first may get its carry from anywhere before it."""

@@ -46,11 +46,11 @@ class Loop:
         return first if type(first) is Literal else self.consts.setdefault(first, Var(first.aval))
 
     def is_worth_it(self) -> bool:
-        """Whether it is a chain, and less is done to make stacks and take them apart than in the groups."""
+        """Whether less is done to make stacks and take them apart than in the groups."""
         copied = sum(self.rows_of_one(values) is None for values, _ in self.rows.values())
         taken_out = sum(len(needed) for needed in self.stacked.values())
         groups = self.groups
-        return bool(self.carry) and copied * groups.count + taken_out < groups.period * groups.count
+        return copied * groups.count + taken_out < groups.period * groups.count
 
     def written(self) -> list[JaxprEqn]:
         """What makes the stacks, the scan, and what takes its stacked results apart."""

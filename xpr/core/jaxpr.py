@@ -239,10 +239,11 @@ _printer: dict[str, Callable[..., str]] = {}  # filled by core/printer.py, which
 
 
 def _replaced(record: Any, changes: dict[str, Any], fields: tuple[str, ...]) -> Any:
-    if not changes.keys() <= set(fields):
-        unknown = ", ".join(sorted(set(changes) - set(fields)))
+    values = [changes.pop(name) if name in changes else getattr(record, name) for name in fields]
+    if changes:
+        unknown = ", ".join(sorted(changes))
         raise TypeError(f"{type(record).__name__} has no {unknown}; it has {', '.join(fields)}.")
-    return type(record)(*[changes[name] if name in changes else getattr(record, name) for name in fields])
+    return type(record)(*values)
 
 
 # -- What users hand over

@@ -71,7 +71,7 @@ class Numbers:
         other, self.alone[signature] = self.alone[signature], None
         if other is not None:
             self.numbers[other] = self.by_parameters(other, signature)
-        same = (signature, *map(id, eqn.params.values()))  # a function that is called again and again is one object
+        same = (signature, *eqn.params, *map(id, eqn.params.values()))  # often it is one function that is called
         if same not in self.of_same:
             self.of_same[same] = None if has_effect(eqn) else self.by_parameters(eqn, signature)
         number = self.of_same[same]

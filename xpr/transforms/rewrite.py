@@ -3,10 +3,10 @@
 A rule is a pair of Python functions of the same arguments. `(lambda x: jnp.log(jnp.exp(x)), lambda x: x)` turns
 `{ lambda ; a. let b = exp a; c = log b; d = mul c c in (d,) }` into `{ lambda ; a. let b = mul a a in (b,) }`.
 
-The functions are traced to jaxprs for the types that operands have (close to each other, where there are many). What
-they are traced to may depend on the types: a sum of arrays of different shapes broadcasts. Equations are looked at in
-order, and what a rule puts in place of one is looked at again, so that one walk leaves nothing to do but where it made
-operands of new types; then there is another.
+The functions are traced to jaxprs for types that operands have close to each other in the program. What they are traced
+to may depend on the types: a sum of arrays of different shapes broadcasts. Equations are looked at in order, and what a
+rule puts in place of one is looked at again, so that one walk leaves nothing to do but where it made operands of new
+types; then there is another.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from xpr.transforms.dce import has_effect, live_jaxpr, without_unread_constants
 from xpr.transforms.patterns import Matching, Rule, TypedRule, arity, one_result
 from xpr.transforms.stage import stage
 
-FEW_TYPES = 64  # combinations of the types in a program that are all tried
-NEAR = 4  # where they are more: how many equations apart operands of a pattern may be for theirs to be tried together
+NEAR = 4  # how many equations apart operands of a pattern may be for all their types to be tried together
 MOST_TYPES = 4000  # combinations of types that are tried of a rule, the closest first
 MOST_STEPS = 100  # rewritings of what a rewriting gave
 
@@ -126,8 +125,9 @@ class _Rewriting:
     def trace_rules(self, jaxpr: Jaxpr, new: Sequence[JaxprEqn]) -> bool:
         """Traces the rules for types of operands in a program with some new equations; says whether that gave any."""
         self.types.update(dict.fromkeys([v.aval for eqn in new for v in eqn.invars]))
-        are_few = len(self.types) ** max(self.arities, default=0) <= FEW_TYPES
-        near = [tuple(self.types)] if are_few else _nearby(jaxpr)
+        if all(len(tried) == len(self.types) ** n for tried, n in zip(self.tried, self.arities)):
+            return False
+        near = [tuple(self.types)] if len(self.types) == 1 else _nearby(jaxpr)
         near = [some for some in near if some not in self.near]
         self.near.update(near)
         before = self.number
