@@ -117,7 +117,7 @@ CASES = [
     Case("a batch of 128", warm(series(128, 512)), target=2),
     Case("first call", cold(series(None, 512)), target=2),
     Case("taylor and nested jvp, width 512", warm(against_nested(None, 512)), target=2),
-    Case("a batch of 128, nested", warm(against_nested(128, 512)), target=1),
+    Case("a batch of 128, nested", warm(against_nested(128, 512)), target=2),
     Case("a batch of 128, layers a loop, nested", warm(against_nested(128, 512, scanned=True)), target=2),
     Case("a batch of 128, not compiled, nested", warm(against_nested(128, 512, compiled=False)), target=2),
     Case("first call, nested", cold(against_nested(None, 512)), target=2),

@@ -137,7 +137,7 @@ CASES = [
     Case("with the log-determinant", warm(inverse(True)), target=1),
     Case("first call", cold(inverse(True)), target=1),
     Case("gradient of both", warm(gradient_of_inverse), target=1),
-    Case("order 5 of the inverse, beside nested jvp", warm(series_of_inverse), target=1),
+    Case("order 5 of the inverse, beside nested jvp", warm(series_of_inverse), target=2),
     *(
         Case(f"{name}, {size}", warm(eager(name, size)), target=1, with_numpy=True)
         for size in MATRICES

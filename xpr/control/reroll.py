@@ -108,7 +108,7 @@ def _rolled(jaxpr: Jaxpr, least: int) -> Sequence[JaxprEqn]:
         if not new:
             break
         made = {v for eqn in new for v in eqn.outvars}
-        new_slices = list(filter(_is_slice, new))
+        new_slices = list(filter(_is_slice, new))  # where one is taken of what is as new, it stands right behind that
         if any(eqn.invars[0] not in made for eqn in new_slices) or any(eqn.invars[0] in made for eqn in slices):
             eqns = _slices_first(jaxpr, eqns)
         slices += new_slices

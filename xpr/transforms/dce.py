@@ -109,7 +109,7 @@ def dce(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def live_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr of the same type without what nothing reads, at any depth; remembered with it."""
+    """A jaxpr of the same type without what nothing reads, at any depth, or itself; remembered with it."""
     if "dce" not in jaxpr.memo:
         live: set[Any] = set(jaxpr.outvars)  # and literals, which nothing binds
         kept: list[JaxprEqn] = []

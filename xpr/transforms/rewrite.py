@@ -123,7 +123,10 @@ class _Rewriting:
         return self.chosen[key]
 
     def trace_rules(self, jaxpr: Jaxpr, new: Sequence[JaxprEqn]) -> bool:
-        """Traces the rules for types of operands in a program with some new equations; says whether that gave any."""
+        """Traces the rules for types that operands have close to each other; says whether that gave any.
+
+        Of a program that was seen before, `new` are the equations that it did not have.
+        """
         self.types.update(dict.fromkeys([v.aval for eqn in new for v in eqn.invars]))
         if all(len(tried) == len(self.types) ** n for tried, n in zip(self.tried, self.arities)):
             return False
