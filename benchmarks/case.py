@@ -14,7 +14,7 @@ Library = Any  # a module with `numpy`, `jit`, `block_until_ready` ...
 Call = Callable[[], Any]
 Sample = Callable[[], float]
 
-SAMPLE_SECONDS = 0.02
+SAMPLE_SECONDS = 0.1  # after a pause XLA's threads share a core for some milliseconds: a call alone measures that
 
 
 @dataclass(frozen=True)

@@ -208,3 +208,10 @@ def test_logaddexp_with_zero_is_softplus_to_every_order(order):
         first, second, want = (float(function(point)) for function in both)
         close(first, want)
         close(second, want)
+
+
+def test_gelu_keeps_its_digits_where_tanh_is_near_minus_one():
+    x = np.linspace(-6, -3, 31, dtype=np.float32)
+    wide = x.astype(np.float64)
+    expected = wide / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+    np.testing.assert_allclose(nn.gelu(x), expected, rtol=2e-5)
