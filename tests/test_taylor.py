@@ -10,6 +10,8 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax
 from xpr.core.jaxpr import subjaxprs
+from xpr.extend import Primitive
+from xpr.interpreters.carrying import _operation
 
 ORDER = 3
 X = np.array([0.3, 0.5, 0.7])
@@ -328,3 +330,42 @@ class TestMessages:
     def test_no_function(self):
         with pytest.raises(TypeError, match="taylor expands functions, and got 3"):
             xpr.taylor(3, (1.0,), ([1.0],))
+
+
+def test_the_rules_of_large_arrays_run_as_programs_of_their_own():
+    """What is evaluated at once gives what it gives under jit, in one program for an operation."""
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=(80, 80)), rng.normal(size=(80, 80)) / 9
+    weights = weights.astype(np.float32)
+
+    def fun(x):
+        y, order = lax.sort((jnp.tanh(x @ weights), lax.broadcasted_iota(np.int32, x.shape, 0)), num_keys=1)
+        return jnp.cumsum(y[:, order[0] % 80], 1) * jnp.where(y > 0, jnp.exp(y), 1 / (2 - y))
+
+    series = [jnp.asarray(c, np.float32) for c in series_for(x)]
+    xpr.clear_caches()
+    here = xpr.taylor(fun, (jnp.asarray(x, np.float32),), (series,))
+    assert len(_operation.programs) > 5
+    jitted = xpr.jit(lambda x: xpr.taylor(fun, (x,), (series,)))(jnp.asarray(x, np.float32))
+    for got, want in zip([here[0], *here[1]], [jitted[0], *jitted[1]]):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
+def test_large_arrays_go_through_an_operation_that_python_runs():
+    doubled = Primitive("doubled_by_python")
+    doubled.def_impl(lambda x: 2 * np.asarray(x))
+    doubled.def_abstract_eval(lambda x: x)
+    doubled.def_jvp(lambda primals, tangents: (doubled.bind(*primals), doubled.bind(*tangents)))
+    value, (slope,) = xpr.taylor(lambda x: doubled.bind(x), (jnp.ones(5000),), ([jnp.ones(5000)],))
+    assert float(value[0]) == float(slope[0]) == 2
+
+
+def test_large_arrays_go_through_an_operation_with_a_list_for_a_parameter():
+    scaled = Primitive("scaled_by_a_list")
+    scaled.def_abstract_eval(lambda x, *, factors: x)
+    scaled.def_lowering_as(lambda x, *, factors: x * factors[0])
+    scaled.def_jvp(
+        lambda primals, tangents, **params: (scaled.bind(*primals, **params), scaled.bind(*tangents, **params))
+    )
+    value, (slope,) = xpr.taylor(lambda x: scaled.bind(x, factors=[3.0]), (jnp.ones(5000),), ([jnp.ones(5000)],))
+    assert float(value[0]) == float(slope[0]) == 3

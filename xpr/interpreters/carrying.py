@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from xpr import dtypes
+from xpr.control.compiled import compiled
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import zeros_like_aval
+from xpr.transforms.evaluate import EvalTrace
 from xpr.transforms.stage import stage
 
 Companions = tuple[Any, ...]
 Flags = tuple[bool, ...]
+_LARGE = 4096  # entries; below it the operations of a rule are run by NumPy sooner than a program is compiled
 Given = bool | Flags  # of a value: whether it has companions, or which of them are arrays
 
 
@@ -74,10 +77,13 @@ class CarryTrace(Trace):
         values, companions = self.split(args)
         if all(c is None for c in companions):
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
+        rule = self.control.get(primitive)
+        if rule is None and self.is_better_compiled(primitive, args) and _can_be_hashed(params):
+            outs = _operation(*args, primitive=primitive, params=tuple(params.items()))
+            return outs if primitive.multiple_results else [outs]
         before = context.trace
         context.trace = self.parent  # type: ignore[assignment]
         try:
-            rule = self.control.get(primitive)
             if rule is not None:
                 outs, found = rule(self, values, companions, params)
             else:
@@ -85,6 +91,12 @@ class CarryTrace(Trace):
         finally:
             context.trace = before
         return self.join(outs, found)
+
+    def is_better_compiled(self, primitive: Primitive, args: Sequence[Any]) -> bool:
+        """Whether a rule is to run as one program: it is many operations, each of which would write a large array."""
+        if type(self.parent) is not EvalTrace or primitive.evaluate is not None:  # traced anyway; Python runs it
+            return False
+        return any(type(x) is CarryTracer and x.aval.size > _LARGE for x in args)
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Companions | None]]:
         """Values and companions, None where there are none."""
@@ -98,6 +110,20 @@ class CarryTrace(Trace):
     def zeros(self, aval: ShapedArray) -> Companions:
         """The companions of a constant."""
         return tuple(map(zeros_like_aval, self.types(aval)))
+
+
+@compiled
+def _operation(*args: Any, primitive: Primitive, params: tuple[tuple[str, Any], ...]) -> Any:
+    """An operation as a call, through which companions go as one program."""
+    return primitive.bind(*args, **dict(params))
+
+
+def _can_be_hashed(params: dict[str, Any]) -> bool:
+    try:
+        hash(tuple(params.values()))
+    except TypeError:
+        return False
+    return True
 
 
 def carry_forward(
