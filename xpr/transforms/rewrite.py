@@ -197,12 +197,10 @@ class _Walk:
 
     def result(self) -> ClosedJaxpr:
         for eqn in self.jaxpr.eqns:
-            waiting = [(eqn, 0)]
+            waiting = [(each, 1) for each in reversed(self.visit(eqn, 0))]
             while waiting:
-                eqn, steps = waiting.pop()
-                fresh = self.visit(eqn, steps)
-                if fresh:
-                    waiting += [(each, steps + 1) for each in reversed(fresh)]
+                each, steps = waiting.pop()
+                waiting += [(more, steps + 1) for more in reversed(self.visit(each, steps))]
         if not self.rewritten and not self.env:
             eqns = self.eqns
             if all(a is b for a, b in zip(eqns, self.jaxpr.eqns)):
@@ -245,25 +243,25 @@ class _Walk:
         return var in self.used
 
     def replace(self, eqn: JaxprEqn, typed: TypedRule, atoms: Sequence[Atom]) -> Sequence[JaxprEqn]:
-        """The equations of a replacement; the result of the matched one is read from them."""
+        """The equations of a replacement; the result of the matched one is read from them, or it is theirs."""
         closed = typed.replaced()
         names: dict[Any, Atom] = dict(zip(closed.jaxpr.invars, atoms))
+        old, out = eqn.outvars[typed.place], closed.jaxpr.outvars[0]
         for v, value in zip(closed.jaxpr.constvars, closed.consts):
             names[v] = own = Var(v.aval)
             self.constvars.append(own)
             self.consts.append(value)
             self.values[own] = value
         fresh = []
+        in_its_place = type(out) is Var and out not in names and out.aval is old.aval and len(eqn.outvars) == 1
         for each in closed.jaxpr.eqns:
             invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # a literal is looked up in vain
             outvars = []
             for v in each.outvars:
-                names[v] = own = Var(v.aval)
+                names[v] = own = old if in_its_place and v is out else Var(v.aval)
                 outvars.append(own)
             fresh.append(JaxprEqn(invars, outvars, each.primitive, each.params, eqn.source))
-        out: Any = closed.jaxpr.outvars[0]
         out = names.get(out, out)
-        old = eqn.outvars[typed.place]
         if out.aval is not old.aval:  # they differ in weakness alone
             new = Var(old.aval)
             params = {"new_dtype": old.aval.dtype, "weak_type": old.aval.weak_type}
@@ -276,7 +274,8 @@ class _Walk:
             eqn = eqn.replace(outvars=[Var(v.aval) if v is old else v for v in eqn.outvars])
             self.eqns.append(eqn)
             self.makers.update((v, eqn) for v in eqn.outvars)
-        self.env[old] = out
+        if not in_its_place:
+            self.env[old] = out
         return fresh
 
 
