@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from xpr import dtypes
+from xpr.config import settings
 from xpr.control.compiled import compiled
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
@@ -94,8 +95,8 @@ class CarryTrace(Trace):
 
     def is_better_compiled(self, primitive: Primitive, args: Sequence[Any]) -> bool:
         """Whether a rule is to run as one program: it is many operations, each of which would write a large array."""
-        if type(self.parent) is not EvalTrace or primitive.evaluate is not None:  # traced anyway; Python runs it
-            return False
+        if type(self.parent) is not EvalTrace or primitive.evaluate is not None or settings.disable_jit:
+            return False  # it is traced anyway, or run by Python
         return any(type(x) is CarryTracer and x.aval.size > _LARGE for x in args)
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Companions | None]]:
