@@ -19,7 +19,9 @@ def line():
     return Mesh(xpr.devices()[:1], "x")
 
 
-@pytest.mark.parametrize("cases", ["sharding_cases.py", "nesting_cases.py", "default_device_cases.py"])
+@pytest.mark.parametrize(
+    "cases", ["sharding_cases.py", "shard_map_cases.py", "nesting_cases.py", "default_device_cases.py"]
+)
 def test_on_eight_devices(cases):
     eight_devices.run(cases)
 
