@@ -46,6 +46,7 @@ class CarryTrace(Trace):
 
     __slots__ = ()
     control: ClassVar[dict[Primitive, Callable[..., Any]]] = {}  # filled by carrying_control.py
+    long: ClassVar[frozenset[Primitive]] = frozenset()  # those whose rule is many operations
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -79,7 +80,7 @@ class CarryTrace(Trace):
         if all(c is None for c in companions):
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
         rule = self.control.get(primitive)
-        if rule is None and self.is_better_compiled(primitive, args) and _can_be_hashed(params):
+        if rule is None and self.is_better_compiled(primitive, args, params):
             outs = _operation(*args, primitive=primitive, params=tuple(params.items()))
             return outs if primitive.multiple_results else [outs]
         before = context.trace
@@ -93,11 +94,11 @@ class CarryTrace(Trace):
             context.trace = before
         return self.join(outs, found)
 
-    def is_better_compiled(self, primitive: Primitive, args: Sequence[Any]) -> bool:
+    def is_better_compiled(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> bool:
         """Whether a rule is to run as one program: it is many operations, each of which would write a large array."""
-        if type(self.parent) is not EvalTrace or primitive.evaluate is not None or settings.disable_jit:
-            return False  # it is traced anyway, or run by Python
-        return any(type(x) is CarryTracer and x.aval.size > _LARGE for x in args)
+        if primitive not in self.long or type(self.parent) is not EvalTrace or settings.disable_jit:
+            return False
+        return any(type(x) is CarryTracer and x.aval.size > _LARGE for x in args) and _can_be_hashed(params)
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Companions | None]]:
         """Values and companions, None where there are none."""

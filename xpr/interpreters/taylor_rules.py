@@ -295,3 +295,5 @@ RULES.update(
         by_jvp,
     )
 )  # fmt: skip
+
+LONG = frozenset(p for p, rule in RULES.items() if rule not in (_add, _sub, each_by_itself, by_jvp))
