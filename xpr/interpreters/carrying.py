@@ -24,8 +24,9 @@ from xpr.transforms.stage import stage
 
 Companions = tuple[Any, ...]
 Flags = tuple[bool, ...]
-_LARGE = 4096  # entries; below it the operations of a rule are run by NumPy sooner than a program is compiled
 Given = bool | Flags  # of a value: whether it has companions, or which of them are arrays
+
+_LARGE = 4096  # entries; below it the operations of a rule are run by NumPy sooner than a program is compiled
 
 
 class CarryTracer(Tracer):

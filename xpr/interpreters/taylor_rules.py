@@ -296,4 +296,5 @@ RULES.update(
     )
 )  # fmt: skip
 
-LONG = frozenset(p for p, rule in RULES.items() if rule not in (_add, _sub, each_by_itself, by_jvp))
+_SHORT = (_add, _sub, each_by_itself, by_jvp)
+LONG = frozenset(primitive for primitive, rule in RULES.items() if rule not in _SHORT)  # by rules of many operations
