@@ -79,3 +79,11 @@ def test_messages():
         xpr.laplacian(lambda x: x["a"])({"a": 3.0})
     with pytest.raises(TypeError, match="differentiates functions, and got 3"):
         xpr.laplacian(3)
+
+
+def test_large_arrays_give_what_they_give_under_jit():
+    """Their long rules run as programs of their own."""
+    weights = np.linspace(-1, 1, 3 * 5000, dtype=np.float32).reshape(3, 5000)
+    fun = xpr.laplacian(lambda x: jnp.sum(jnp.tanh(x @ weights) ** 3 / (2 + jnp.cos(x[0]))))
+    x = jnp.asarray(X, np.float32)
+    np.testing.assert_allclose(fun(x), xpr.jit(fun)(x), rtol=1e-4)

@@ -47,7 +47,7 @@ class CarryTrace(Trace):
 
     __slots__ = ()
     control: ClassVar[dict[Primitive, Callable[..., Any]]] = {}  # filled by carrying_control.py
-    long: ClassVar[frozenset[Primitive]] = frozenset()  # those whose rule is many operations
+    worth_compiling: ClassVar[frozenset[Primitive]] = frozenset()  # their rules are many operations
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ class CarryTrace(Trace):
 
     def is_better_compiled(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> bool:
         """Whether a rule is to run as one program: it is many operations, each of which would write a large array."""
-        if primitive not in self.long or type(self.parent) is not EvalTrace or settings.disable_jit:
+        if primitive not in self.worth_compiling or type(self.parent) is not EvalTrace or settings.disable_jit:
             return False
         return any(type(x) is CarryTracer and x.aval.size > _LARGE for x in args) and _can_be_hashed(params)
 

@@ -20,7 +20,7 @@ from xpr.interpreters import carrying_control as carrying_control  # how compani
 from xpr.interpreters.carrying import CarryTrace, Companions, carry_forward
 from xpr.interpreters.series import times, zeros
 from xpr.interpreters.taylor import TaylorTrace
-from xpr.interpreters.taylor_rules import LONG, RULES, by_jvp, each_by_itself, mapped_jvp
+from xpr.interpreters.taylor_rules import RULES, WORTH_COMPILING, by_jvp, each_by_itself, mapped_jvp
 from xpr.numpy.matrices import eye
 from xpr.primitives.convolution import conv_general_dilated_p
 from xpr.primitives.dot import dot_general_p
@@ -37,7 +37,7 @@ class LaplacianTrace(CarryTrace):
 
     __slots__ = ("count",)
     verb = "differentiated twice"
-    long = LONG
+    worth_compiling = WORTH_COMPILING
 
     def __init__(self, parent: Trace, count: int):
         super().__init__(parent)

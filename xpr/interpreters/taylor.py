@@ -21,7 +21,7 @@ from xpr.core.primitive import Primitive
 from xpr.interpreters import carrying_control as carrying_control  # how series go through control flow
 from xpr.interpreters.carrying import CarryTrace, CarryTracer, Companions, carry_forward, may_have_companions
 from xpr.interpreters.series import sub, times, zeros
-from xpr.interpreters.taylor_rules import LONG, RULES, Given, Result, Rows
+from xpr.interpreters.taylor_rules import RULES, WORTH_COMPILING, Given, Result, Rows
 from xpr.primitives.elementwise import convert_element_type
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, as_array
@@ -32,7 +32,7 @@ class TaylorTrace(CarryTrace):
 
     __slots__ = ("order",)
     verb = "expanded in Taylor series"
-    long = LONG
+    worth_compiling = WORTH_COMPILING
 
     def __init__(self, parent: Trace, order: int):
         super().__init__(parent)

@@ -296,5 +296,5 @@ RULES.update(
     )
 )  # fmt: skip
 
-_SHORT = (_add, _sub, each_by_itself, by_jvp)
-LONG = frozenset(primitive for primitive, rule in RULES.items() if rule not in _SHORT)  # by rules of many operations
+_ONE_OPERATION_A_COEFFICIENT = (_add, _sub, each_by_itself, by_jvp)
+WORTH_COMPILING = frozenset(p for p, rule in RULES.items() if rule not in _ONE_OPERATION_A_COEFFICIENT)
