@@ -1,11 +1,15 @@
 """Differentiation: values, structures, kinds of arguments, and messages."""
 
+import math
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import xpr
+import xpr.custom_batching
 import xpr.numpy as jnp
-from xpr import dtypes, lax
+from xpr import dtypes, lax, nn
 from xpr.testing import check_grads
 
 
@@ -83,6 +87,92 @@ def test_linearize_runs_the_function_once():
 def test_linear_transpose():
     transposed = xpr.linear_transpose(lambda x, y: 2 * x - y, 1.0, xpr.ShapeDtypeStruct((), np.float32))
     assert [float(v) for v in transposed(3.0)] == [6, -3]
+
+
+def _of_tangents(fun, x):
+    """The gradient of a function of x, as the transpose of its derivative at x."""
+    return xpr.linear_transpose(lambda t: xpr.jvp(fun, (x,), (t,))[1], x)(1.0)[0]
+
+
+def _stops_early(x):
+    carry, rows = lax.scan(lambda c, _: (jnp.sin(c) * x, jnp.cos(c)), x, None, length=3, until=lambda c: jnp.sum(c) > 5)
+    return jnp.sum(rows**2 * carry * x)
+
+
+@xpr.custom_batching.custom_vmap
+def _with_rows(x):
+    return jnp.sin(x) * x, jnp.cos(x)
+
+
+@_with_rows.def_vmap
+def _with_rows_of(size, batched, x):
+    return (jnp.sin(x) * x, jnp.cos(x)), batched * 2
+
+
+# Their derivatives are calls, branches and loops that give values and tangents together.
+VALUES_BESIDE_TANGENTS = {
+    "minimum": lambda x: jnp.sum(jnp.minimum(x, nn.softplus(x))),
+    "maximum of a call": lambda x: jnp.sum(lax.max(xpr.jit(jnp.cos)(x), x)),
+    "custom_jvp": lambda x: jnp.sum(nn.relu(x) * x),
+    "cond": lambda x: jnp.sum(lax.cond(jnp.sum(x) > 0, jnp.sin, lambda x: x, x) * x),
+    "scan": lambda x: jnp.sum(math.prod(lax.scan(lambda c, _: (jnp.sin(c) * x, jnp.cos(c)), x, None, length=3))),
+    "until": _stops_early,
+    "checkpoint": lambda x: jnp.sum(xpr.checkpoint(lambda x: jnp.sin(x) * x)(x) * x),
+    "custom_vmap": lambda x: jnp.sum(math.prod(_with_rows(x)) * x),
+    "nested": lambda x: jnp.sum(xpr.jit(lambda x: xpr.jit(jnp.sin)(x) * xpr.checkpoint(nn.silu)(x))(x) * x),
+    "optimization_barrier": lambda x: jnp.sum(math.prod(lax.optimization_barrier((x, jnp.sin(x))))),
+}
+
+
+@pytest.mark.parametrize("name", VALUES_BESIDE_TANGENTS)
+def test_transposed_derivatives_of_calls_that_give_values_too(name):
+    fun, x = VALUES_BESIDE_TANGENTS[name], jnp.array([0.6, -0.3, 1.2])
+    want = xpr.grad(fun)(x)
+    assert_allclose(_of_tangents(fun, x), want, rtol=1e-5)
+    assert_allclose(xpr.jit(lambda x: _of_tangents(fun, x))(x), want, rtol=1e-5)
+
+
+def test_transposed_derivatives_of_scalars():
+    smaller = lambda scale: lambda x: jnp.minimum(scale * x, nn.softplus(x))
+    assert_allclose(xpr.jit(lambda x: _of_tangents(smaller(1), x))(0.6), 1.0)
+    assert_allclose(xpr.jit(lambda x: _of_tangents(smaller(2), x))(0.6), 0.64565635, rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [xpr.custom_jvp, xpr.custom_vjp, xpr.custom_batching.custom_vmap])
+def test_linear_functions_with_rules_that_give_known_values_too(wrap):
+    call = wrap(lambda x, t: (jnp.sin(x), jnp.cos(x) * t))
+    x = jnp.array([0.6, -0.3])
+    rules = {"custom_jvp": ["defjvp"], "custom_vjp": ["defvjp"] * 2, "custom_vmap": ["def_vmap"]}[wrap.__name__]
+    getattr(call, rules[0])(*[lambda *args: None] * len(rules))  # never asked
+    (ct,) = xpr.linear_transpose(lambda t: jnp.sum(math.prod(call(x, t))), x)(1.0)
+    assert_allclose(ct, np.sin(x) * np.cos(x), rtol=1e-6)
+
+
+def test_reductions_over_devices_of_known_and_linear_values():
+    x, spec = jnp.array([0.6, -0.3]), xpr.sharding.PartitionSpec("i")
+    sums = lambda x, t: math.prod(lax.psum((jnp.sin(x), t), "i"))
+    mapped = xpr.shard_map(
+        lambda x, t: (jnp.sin(x), sums(x, t)), mesh=xpr.make_mesh((1,), ("i",)), in_specs=(spec, spec), out_specs=spec
+    )
+    (ct,) = xpr.linear_transpose(lambda t: jnp.sum(math.prod(mapped(x, t))), x)(1.0)
+    assert_allclose(ct, np.sin(x) ** 2, rtol=1e-6)
+    rows = xpr.pmap(lambda x, t: (jnp.sin(x), t * jnp.cos(x)))
+    (ct,) = xpr.linear_transpose(lambda t: jnp.sum(math.prod(rows(x[None], t[None]))), x)(1.0)
+    assert_allclose(ct, np.sin(x) * np.cos(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("x", [3.0, np.ones(3, np.float32)], ids=["scalar", "vector"])
+@pytest.mark.parametrize("staged", [False, True], ids=["eager", "jit"])
+def test_functions_that_are_not_linear_have_no_transpose(staged, x):
+    def transpose_of(fun):
+        run = lambda ct: xpr.linear_transpose(fun, x)(ct)[0]
+        return (xpr.jit(run) if staged else run)(x)
+
+    with pytest.raises(NotImplementedError, match=r"mul: it is not .*\(f32\[3?\], f32\[3?\]\)(.|\n)*test_grad.py"):
+        transpose_of(lambda t: t * t)
+    for fun in (lambda t: 1 / t, lambda t: lax.select_n(lax.convert_element_type(t, bool), t, t)):
+        with pytest.raises(NotImplementedError, match="is not linear(.|\n)*xpr.vjp"):
+            transpose_of(fun)
 
 
 def test_jacobians_and_hessian():

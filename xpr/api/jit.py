@@ -29,10 +29,9 @@ from xpr.control.sharding_constraint import constrain, flatten_shardings
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
-from xpr.core.interpreter import Tracer, context, escaped
+from xpr.core.interpreter import Tracer, context
 from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.source import describe_function
-from xpr.errors import UnexpectedTracerError
 from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
@@ -298,7 +297,7 @@ class JitFunction:
             traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
             for constant in traced.jaxpr.consts:
                 if isinstance(constant, Tracer):
-                    raise UnexpectedTracerError(escaped(constant))
+                    raise constant.misused()
             layout = self.layout_of(traced, device, leaves)
             compiled = self.caches.compiled[place] = traced.lower(device, layout).compile()
             if not (self.static_argnums or self.static_argnames or traced.donated):

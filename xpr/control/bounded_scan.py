@@ -24,9 +24,10 @@ from xpr.control.scan import loop_abstract, loop_batch, loop_jvp, loop_threaded
 from xpr.control.scan_layout import Bind, Layout, layout_of
 from xpr.control.scan_linearize import loop_linearize
 from xpr.control.scan_lowering import COUNT, Loop, less, minus, next_count, zeros
+from xpr.control.scan_split import loop_halves
 from xpr.control.scan_transpose import loop_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, effects, eval_jaxpr
+from xpr.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import iota
@@ -106,8 +107,26 @@ def _bounded_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], 
             place = minus(inner, count, following)
         return [following, *loop.step(inner, place, values[1:])]
 
-    start = [b.constant(0, COUNT), *carry, *zeros(b, avals[layout.num_carry :])]
-    return b.while_loop(going, advance, start, ordered="ordered" in effects(body))[1:]
+    outs = [*carry, *zeros(b, avals[layout.num_carry :])]
+    if not params["length"]:  # it has no row to read
+        return outs
+    return b.while_loop(going, advance, [b.constant(0, COUNT), *outs], ordered="ordered" in effects(body))[1:]
+
+
+def _bounded_like(loop: JaxprEqn, count: Any) -> JaxprEqn:
+    """The equation of a loop laid out as a scan, with a bound."""
+    params = {name: loop.params[name] for name in ("jaxpr", "length", "reverse", "num_consts", "num_carry")}
+    return loop.replace(invars=[count, *loop.invars], primitive=bounded_scan_p, params=params)
+
+
+def _bounded_split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
+    """Two loops of as many steps, where that number is known."""
+    if not is_known[0]:
+        return [], [eqn]
+    count, *operands = eqn.invars
+    before, known, unknown = loop_halves(eqn.replace(invars=operands), is_known[1:])
+    halves = [[_bounded_like(half, count)] if half.outvars else [] for half in (known, unknown)]
+    return before + halves[0], halves[1]
 
 
 def _bounded(count: Any) -> Bind:
@@ -154,6 +173,7 @@ bounded_scan_p = register(
         ),
         batch_named=_bounded_batch,
         evaluate=lambda args, params: run_operation(bounded_scan_p, args, params),
+        split=_bounded_split,
         threaded=lambda state, thread, values, **params: loop_threaded(
             _bounded(values[0]), state, thread, values[1:], **params
         ),
@@ -308,6 +328,20 @@ def _all_stop(until: Jaxpr, size: int, dims: tuple[int | None, ...]) -> tuple[li
     return staged.consts, constvars_to_invars(staged)
 
 
+def _until_split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
+    """The loop over what is known, where `until` looks at nothing else, and one of as many steps over the others."""
+    n = eqn.params["until_nconsts"]
+    watched = len(eqn.params["until"].invars) - n
+    loop = eqn.replace(invars=eqn.invars[n:], outvars=eqn.outvars[1:])
+    before, known, unknown = loop_halves(loop, is_known[n:])
+    if not all(is_known[:n]) or not set(loop.outvars[:watched]) <= set(known.outvars):
+        return [], [eqn]
+    count = Var(COUNT) if type(eqn.outvars[0]) is DropVar else eqn.outvars[0]
+    params = {**eqn.params, **{name: known.params[name] for name in ("jaxpr", "num_consts", "num_carry")}}
+    first = eqn.replace(invars=[*eqn.invars[:n], *known.invars], outvars=[count, *known.outvars], params=params)
+    return [*before, first], [_bounded_like(unknown, count)] if unknown.outvars else []
+
+
 def _with_count(body: Jaxpr, layout: Layout) -> Jaxpr:
     """The body of a loop that also counts its steps, in a last carry."""
     count, following = Var(COUNT), Var(COUNT)
@@ -340,6 +374,7 @@ scan_until_p = register(
         linearize=_until_linearize,
         batch_named=_until_batch,
         evaluate=lambda args, params: run_operation(scan_until_p, args, params),
+        split=_until_split,
         threaded=_until_threaded,
         multiple_results=True,
         call=True,

@@ -25,6 +25,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.config import settings
 from xpr.control.checkpoint_policies import Policy
 from xpr.control.checkpoint_split import split_jaxpr
+from xpr.control.split_results import split_results
 from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
@@ -145,6 +146,7 @@ checkpoint_p = register(
         batch_named=_batch_named,
         evaluate=lambda args, params: run_jaxpr(params["jaxpr"], args, "checkpoint"),
         dce=partial(dce_call, "jaxpr"),
+        split=split_results,
         threaded=_threaded,
         multiple_results=True,
         call=True,

@@ -19,6 +19,7 @@ from xpr.control.custom_rules import (
     tangent_for_user,
     zero_from_primal,
 )
+from xpr.control.split_results import split_results
 from xpr.core.avals import Zero, aval_of
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
@@ -119,6 +120,7 @@ custom_jvp_call_p = register(
         batch_named=_batch_named,
         evaluate=custom_rules.evaluate,
         prepare=custom_rules.prepare,
+        split=split_results,
         threaded=custom_rules.threaded(lambda: custom_jvp_call_p),
         multiple_results=True,
         call=True,

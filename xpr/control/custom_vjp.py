@@ -14,6 +14,7 @@ from xpr.control import custom_rules
 from xpr.control.counted_vjp import counting_copies
 from xpr.control.custom_lin import Pull, batched_pull, tangents_of
 from xpr.control.custom_rules import CustomFunction, FlatCall, FlatFun, rows_first, tangent_for_user
+from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
 from xpr.core.primitive import Primitive, Unsupported, register
@@ -105,6 +106,7 @@ custom_vjp_call_p = register(
         linearize=_linearize,
         evaluate=custom_rules.evaluate,
         prepare=custom_rules.prepare,
+        split=split_results,
         threaded=custom_rules.threaded(lambda: custom_vjp_call_p),
         multiple_results=True,
         call=True,

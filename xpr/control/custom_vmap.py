@@ -17,6 +17,7 @@ from xpr import dtypes, tree
 from xpr.control import custom_rules
 from xpr.control.custom_rules import CustomFunction, FlatCall, consts_behind
 from xpr.control.scan_function import scan
+from xpr.control.split_results import split_results
 from xpr.control.tracing import same_types
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
@@ -191,6 +192,7 @@ custom_vmap_call_p = register(
         batch=_batch,
         batch_named=_batch_named,
         evaluate=custom_rules.evaluate,
+        split=split_results,
         threaded=custom_rules.threaded(lambda: custom_vmap_call_p),
         multiple_results=True,
         call=True,

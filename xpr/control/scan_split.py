@@ -16,15 +16,23 @@ from xpr.transforms.partial_eval import Partial, partial_eval_jaxpr
 
 
 def loop_split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
-    """What is known before all steps, the loop over the known carry and rows, and the loop over the others."""
+    """The `split` rule of scan: the equations of `loop_halves`."""
+    before, known, unknown = loop_halves(eqn, is_known)
+    return before + [known] * bool(known.outvars), [unknown] * bool(unknown.outvars)
+
+
+def loop_halves(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], JaxprEqn, JaxprEqn]:
+    """What is known before all steps, the loop over the known carry and rows, and the loop over the others.
+
+    Only the parameters of a scan are looked at, and the operands and results are those of one.
+    """
     before, eqn, is_known = _hoisted(eqn, is_known)
     params = eqn.params
     body, layout = params["jaxpr"], layout_of(params)
     key = ("scan split", layout.num_consts, layout.num_carry, tuple(is_known))
     if key not in body.memo:
         body.memo[key] = _Split(body, layout, is_known)
-    known, unknown = body.memo[key].apply(eqn)
-    return before + known, unknown
+    return before, *body.memo[key].apply(eqn)
 
 
 def _hoisted(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], JaxprEqn, list[bool]]:
@@ -75,7 +83,7 @@ class _Split:
         by_row = [v for v, flag in zip(residuals, of_consts) if not flag]
         self.unknown = half.unknown.replace(invars=[*picked(residuals, of_consts), *others, *by_row])
 
-    def apply(self, eqn: JaxprEqn) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
+    def apply(self, eqn: JaxprEqn) -> tuple[JaxprEqn, JaxprEqn]:
         half, params = self.half, eqn.params
         given = picked(eqn.invars, self.known_operands)
         others = [v for v, flag in zip(eqn.invars, self.known_operands) if not flag]
@@ -92,7 +100,7 @@ class _Split:
         rest = Layout(len(consts) + self.rest.num_consts, self.rest.num_carry)
         known = _loop(eqn, self.known, self.own, given, [*half.known_results(eqn.outvars), *stacks])
         unknown = _loop(eqn, self.unknown, rest, [*consts, *others, *by_row], half.unknown_results(eqn.outvars))
-        return ([known] if known.outvars else []), ([unknown] if unknown.outvars else [])
+        return known, unknown
 
 
 def _settled(body: Jaxpr, layout: Layout, is_known: Sequence[bool]) -> tuple[Partial, Flags]:

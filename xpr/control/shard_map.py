@@ -17,6 +17,7 @@ import numpy as np
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.check_errors import first_failed
+from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, eval_jaxpr
@@ -370,6 +371,7 @@ shard_map_p = register(
         batch_named=_batch_named,
         evaluate=lambda args, params: run_operation(shard_map_p, args, params),
         dce=_dce,
+        split=split_results,
         threaded=_threaded,
         mesh=_mesh,
         multiple_results=True,

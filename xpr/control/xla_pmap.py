@@ -18,6 +18,7 @@ from xpr.backend.sharding import Mesh, PartitionSpec
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.check_errors import first_failed
+from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, Zero
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars
@@ -338,6 +339,7 @@ xla_pmap_p = register(
         batch_named=_batch_named,
         evaluate=_evaluate,
         dce=_dce,
+        split=split_results,
         threaded=_threaded,
         mesh=pmap_mesh,
         multiple_results=True,

@@ -181,6 +181,10 @@ class Tracer:
         text = f"Traced<ShapedArray({self.aval.dtype.name}[{','.join(map(str, self.aval.shape))}]{weak})>"
         return f"{text}with<{type(self._trace).__name__}>"
 
+    def misused(self) -> Exception:
+        """What to raise where an interpreter meets this tracer and can't compute with it."""
+        return UnexpectedTracerError(escaped(self))
+
     # Conversions to Python and NumPy, which need a value.
 
     def _value_for(self, error: type[ConcretizationTypeError], asked: str, way_out: str) -> Any:
@@ -188,7 +192,7 @@ class Tracer:
         if value is not None:
             return value if hasattr(value, "aval") else np.asarray(value)[()]
         if not self._trace.alive:
-            raise UnexpectedTracerError(escaped(self))
+            raise self.misused()
         raise error(
             f"{asked} needs the value of a traced array of type {self.aval.str_short()},\n"
             f"and while a function is {self._trace.verb} only shapes and dtypes are known.\n"

@@ -135,6 +135,16 @@ class JaxprEqn:
         return eqn.replace(invars=copy.deepcopy(self.invars, memo), outvars=copy.deepcopy(self.outvars, memo))
 
 
+def split_each(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
+    """The `split` rule of an operation that does the same to each of its operands apart."""
+
+    def those(flag: bool) -> JaxprEqn:
+        pairs = [pair for pair, known in zip(zip(eqn.invars, eqn.outvars), is_known) if known is flag]
+        return eqn.replace(invars=[v for v, _ in pairs], outvars=[v for _, v in pairs])
+
+    return [those(True)], [those(False)]
+
+
 def _check_pickles(eqn: JaxprEqn, name: str, function: Any) -> None:
     """Raises:
     PicklingError: pickle has no name for a function among the parameters.

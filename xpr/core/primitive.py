@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.avals import ShapedArray
-from xpr.core.interpreter import context
+from xpr.core.interpreter import Trace, Tracer, context
 from xpr.errors import UnsupportedRule
 
 
@@ -60,13 +60,22 @@ class Unsupported:
         return False
 
 
-class Linear:
+class NeedsLinear(UnsupportedRule):
+    """A transposition rule computes with a linear operand, so the operation is not linear in its linear operands."""
+
+
+class Linear(Tracer):
     """Stands for a linear operand in a transposition rule: its type is known, its value is what is solved for."""
 
-    __slots__ = ("aval",)
+    __slots__ = ()
+    _trace = Trace(None)
+    _trace.alive = False
 
     def __init__(self, aval: ShapedArray):
         self.aval = aval
+
+    def misused(self) -> Exception:
+        return NeedsLinear(f"The value of {self} is needed, and it is what a transposition solves for.")
 
     def __repr__(self) -> str:
         return f"Linear({self.aval.str_short()})"

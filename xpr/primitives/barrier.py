@@ -15,6 +15,7 @@ from xpr import tree
 from xpr.backend.array import Array, from_host
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.jaxpr import split_each
 from xpr.core.primitive import Primitive, register
 
 
@@ -54,6 +55,7 @@ optimization_barrier_p = register(
         batch=lambda size, values, dims: (optimization_barrier_p.bind(*values), list(dims)),
         multiple_results=True,
         evaluate=_evaluate,
+        split=split_each,
     )
 )
 

@@ -16,6 +16,7 @@ import numpy as np
 from xpr import dtypes, tree
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import axis_size as size_of_axis
+from xpr.core.jaxpr import split_each
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import BOOL, NUMBERS, REAL, short_name
 from xpr.primitives.collective_lowering import NEEDS_AN_AXIS, Groups, lower_axis_index, lower_extreme, lower_reduction
@@ -181,6 +182,7 @@ def _reduction(
             transpose=transpose,
             batch=Unsupported("it is set below"),
             batch_named=batch_named,
+            split=split_each,
             multiple_results=True,
         )
     )

@@ -23,11 +23,10 @@ from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Trace, Tracer, context, escaped, install_base
+from xpr.core.interpreter import Trace, Tracer, context, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
 from xpr.core.primitive import Primitive, key_of
 from xpr.core.source import here
-from xpr.errors import UnexpectedTracerError
 from xpr.transforms.lower import lower_jaxpr, lower_operation
 from xpr.transforms.partition import forget_moves, mesh_of, run_partitioned
 
@@ -184,7 +183,7 @@ def runs_on_host(
 
 def _aval(x: Any) -> ShapedArray:
     if isinstance(x, Tracer):
-        raise UnexpectedTracerError(escaped(x))
+        raise x.misused()
     return aval_of(x)
 
 

@@ -113,7 +113,9 @@ def partial_eval(closed: ClosedJaxpr, known: Sequence[bool]) -> PartialProgram:
 
     Calls, branches and loops are split inside where that computes nothing that the whole would not: a cond whose
     predicate is known, a scan whose known part does not depend on the rest, and the same for a while loop, which then
-    counts its steps twice. Operations with an effect stay together, in the second half.
+    counts its steps twice. Checkpoints, functions with rules of their own and those mapped over devices give their
+    known results in the first half, and are called again for the others. Operations with an effect stay together, in
+    the second half.
 
     Args:
       closed: the program; its constants are known.

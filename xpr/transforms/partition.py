@@ -19,10 +19,9 @@ from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Tracer, escaped
+from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
 from xpr.core.source import summarize, text_of
-from xpr.errors import UnexpectedTracerError
 from xpr.transforms.lower import lower_jaxpr
 
 
@@ -139,7 +138,7 @@ def buffer_at(x: Any, sharding: NamedSharding) -> Any:
     if type(x) is Array:
         return x.buffer if lies_as(x, sharding) else moved(x, sharding).buffer
     if isinstance(x, Tracer):
-        raise UnexpectedTracerError(escaped(x))
+        raise x.misused()
     aval = aval_of(x)
     return put_shards(np.array(host_value(x, aval), aval.dtype), aval, sharding)
 

@@ -14,11 +14,10 @@ import numpy as np
 
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Trace, Tracer, context, escaped
+from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.primitive import Primitive
 from xpr.core.source import describe_function, here
-from xpr.errors import UnexpectedTracerError
 
 
 class Signature:
@@ -86,7 +85,7 @@ class StageTrace(Trace):
         """A value from outside as an operand: a literal or a constvar."""
         if isinstance(x, Tracer):
             if not x._trace.alive:
-                raise UnexpectedTracerError(escaped(x))
+                raise x.misused()
             return self.constant(x, x)
         aval = aval_of(x)
         if aval.ndim == 0 and aval.dtype.kind in "biufcV" and aval.dtype.names is None:

@@ -13,7 +13,7 @@ from typing import Any
 from xpr.core.avals import Zero
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
-from xpr.core.primitive import Linear
+from xpr.core.primitive import Linear, NeedsLinear
 from xpr.core.source import cotangent_of, summarize
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add_any
@@ -55,16 +55,29 @@ def backward_pass(
 
 
 def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
-    """Runs the equations that touch no linear variable; gives the others."""
-    rest = []
+    """Runs what touches no linear variable, also in equations that have such results beside others; gives the rest."""
+    rest: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
-        if all(type(v) is Literal or v in known for v in eqn.invars):
-            values = [v.val if type(v) is Literal else known[v] for v in eqn.invars]
-            outs = eqn.primitive.bind(*values, **eqn.params)
-            known.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
+        flags = [type(v) is Literal or v in known for v in eqn.invars]
+        if all(flags):
+            _run(eqn, known)
+        elif eqn.primitive.split is not None and any(flags):
+            first, others = eqn.primitive.split(eqn, flags)
+            if {v for each in first for v in each.outvars}.isdisjoint(eqn.outvars):
+                rest.append(eqn)  # whatever is known within it serves the others alone
+                continue
+            for each in first:
+                _run(each, known)
+            rest += others
         else:
             rest.append(eqn)
     return rest
+
+
+def _run(eqn: JaxprEqn, known: dict[Any, Any]) -> None:
+    values = [v.val if type(v) is Literal else known[v] for v in eqn.invars]
+    outs = eqn.primitive.bind(*values, **eqn.params)
+    known.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
 
 
 def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any]) -> None:
@@ -74,6 +87,14 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
     cts = [totals.pop(v) if v in totals else Zero(v.aval) for v in eqn.outvars]
     try:
         given = eqn.primitive.transpose(cts, operands, **eqn.params)
+    except NeedsLinear:
+        types = ", ".join(x.aval.str_short() for x in operands if type(x) is Linear)
+        raise UnsupportedRule(
+            f"{eqn.primitive.name}: it is not linear in all its operands that depend on what is transposed to "
+            f"({types}), and only linear functions have a transpose.\n"
+            f"  at {summarize(eqn.source)}\n"
+            "To transpose the derivative of a function that is not linear, use xpr.vjp."
+        ) from None
     except UnsupportedRule as error:
         error.add_note(f"  at {summarize(eqn.source)}")
         raise
