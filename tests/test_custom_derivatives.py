@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import xpr
 import xpr.numpy as jnp
@@ -812,3 +813,34 @@ def test_inside_loops(fun):
         np.testing.assert_allclose(xpr.vmap(loop)(rows), values, rtol=1e-4)
         np.testing.assert_allclose(xpr.jit(xpr.vmap(xpr.grad(loop)))(rows), slopes, rtol=1e-4)
         assert float(xpr.jacfwd(loop)(0.5)) == pytest.approx(slopes[0], rel=1e-4)
+
+
+WITH_CALLS = {
+    "jit": xpr.jit(jnp.sin),
+    "cond": lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x),
+    "scan": lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, None, length=1)[0],
+    "checkpoint": xpr.checkpoint(jnp.sin),
+}
+
+
+@pytest.mark.parametrize("name", WITH_CALLS)
+def test_rules_that_push_calls_forward(name):
+    """Such a call takes primals and tangents together, and gives values beside tangents."""
+    fun = xpr.custom_jvp(jnp.sin)
+
+    @fun.defjvp
+    def rule(primals, tangents):
+        value, tangent = xpr.jvp(WITH_CALLS[name], primals, tangents)
+        return value, tangent * value
+
+    want = np.sin(0.6) * np.cos(0.6)
+    value, slope = xpr.value_and_grad(fun)(0.6)
+    assert_allclose([value, slope], [np.sin(0.6), want], rtol=1e-6)
+    assert_allclose(xpr.grad(xpr.jit(fun))(0.6), want, rtol=1e-6)
+    assert_allclose(xpr.grad(lambda x: jnp.sum(xpr.vmap(fun)(x * jnp.ones(2))))(0.6), 2 * want, rtol=1e-6)
+    assert_allclose(xpr.grad(xpr.grad(fun))(0.6), np.cos(1.2), rtol=1e-6)
+
+
+def test_stop_gradient_of_linear_values():
+    (ct,) = xpr.linear_transpose(lambda x: 2 * lax.stop_gradient(x), 1.0)(1.0)
+    assert float(ct) == 2

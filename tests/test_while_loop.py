@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import xpr
 import xpr.numpy as jnp
 from tests import peers
-from xpr import core, lax
+from xpr import core, lax, nn
 from xpr.control.while_checkpoints import number_of_slots
 from xpr.errors import CarryMismatch, UnsupportedRule
 from xpr.testing import check_grads
@@ -561,3 +561,16 @@ def test_random_bodies(chosen, n, slots):
     with xpr.while_checkpoints(slots):
         found = xpr.value_and_grad(lambda x: f(x, lax.while_loop))(0.4)
     close(found, xpr.value_and_grad(lambda x: f(x, python_loop))(0.4), 1e-4)
+
+
+@pytest.mark.parametrize("use", [True, False], ids=["used", "unused"])
+def test_gradients_of_rows_that_end_apart_with_calls_in_the_body(use):
+    def loop(w, x):
+        step = lambda c: (nn.relu(c) * w + 1.0) if use else (w * c, nn.relu(c) + 1.0)[1]
+        return lax.while_loop(lambda c: c < 3, step, x)
+
+    def total(w):
+        return jnp.sum(xpr.vmap(lambda x: loop(w, x))(jnp.array([0.5, 1.0])))
+
+    want = sum(float(xpr.grad(loop)(2.0, x)) for x in (0.5, 1.0))
+    assert float(xpr.grad(total)(2.0)) == float(xpr.jit(xpr.grad(total))(2.0)) == want

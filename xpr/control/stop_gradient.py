@@ -15,6 +15,7 @@ stop_gradient_p = elementwise(
     lowers_to=lambda builder, operands, avals: operands,
     reference=lambda x: x,
     partials=[ZERO],
+    transpose=lambda cts, operands: [stop_gradient_p.bind(cts[0])],  # as a map of values it is the identity
     exact=True,
 )
 stop_gradient_p.flops = None

@@ -1,9 +1,10 @@
 """linearize : (a -> b) -> a -> (b, T a -o T b). Computes the primal while writing the tangent program down.
 
 The carried value is a pair of a primal, which is an ordinary value of the trace below, and a tangent, which is a
-variable of a linear jaxpr under construction. The jvp rules do the work: they run with a `TangentTrace` current, which
-stages operations on tangents and passes all others to the trace below. Linearizing sin at 2. gives sin(2.) at once and
-the program `{ lambda a ; b. let c = mul b a in (c,) }` with a = cos(2.), which was computed on the way.
+variable of a linear jaxpr under construction. The jvp rules do the work: they run with a `RuleTrace` current, which
+stages operations on tangents in the linear program and passes all others to the trace below. Linearizing sin at 2.
+gives sin(2.) at once and the program `{ lambda a ; b. let c = mul b a in (c,) }` with a = cos(2.), which was computed
+on the way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import broadcast_in_dim_p
 from xpr.transforms.stage import StageTrace, StageTracer, stage
@@ -46,6 +47,46 @@ class TangentTrace(StageTrace):
         return self.constant(x, x) if type(x) is Array else super().scalar(x, aval)
 
 
+class RuleTrace(Trace):
+    """What jvp rules run under: as a `TangentTrace`, but calls of tangents beside other values are split.
+
+    A rule that calls a function of primals and tangents, as one that uses `jvp` does, gets values from the trace below
+    where they depend on primals alone.
+    """
+
+    __slots__ = ("tangents",)
+
+    def __init__(self, tangents: TangentTrace):
+        super().__init__(tangents.parent)
+        self.tangents = tangents
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        for x in args:
+            if type(x) is StageTracer and x._trace is self.tangents:
+                if primitive.split is not None:
+                    return self._split(primitive, args, params)
+                return StageTrace.process(self.tangents, primitive, args, params)
+        return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
+
+    def _split(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        if primitive.prepare is not None:
+            args, params = primitive.prepare(args, params)
+        is_known = [not (type(x) is StageTracer and x._trace is self.tangents) for x in args]
+        invars = [Var(aval_of(x)) for x in args]
+        outvars = [Var(aval) for aval in primitive.type_of(tuple([v.aval for v in invars]), params)]
+        eqn = JaxprEqn(invars, outvars, primitive, params, context.source)
+        known, rest = primitive.split(eqn, is_known) if any(is_known) else ([], [])  # type: ignore[misc]  # it has one
+        if {v for each in known for v in each.outvars}.isdisjoint(outvars):
+            return StageTrace.process(self.tangents, primitive, args, params)
+        values: dict[Any, Any] = dict(zip(invars, args))
+        for trace, eqns in ((self.parent, known), (self.tangents, rest)):
+            for each in eqns:
+                operands = [v.val if type(v) is Literal else values[v] for v in each.invars]
+                outs = trace.process(each.primitive, operands, each.params)  # type: ignore[union-attr]  # never None
+                values.update(zip(each.outvars, outs))
+        return [values[v] for v in outvars]
+
+
 class LinearizeTracer(Tracer):
     """A value, with its tangent as a variable of the linear program."""
 
@@ -65,12 +106,13 @@ class LinearizeTracer(Tracer):
 class LinearizeTrace(Trace):
     """Runs jvp rules, primal work below and tangent work into the linear program."""
 
-    __slots__ = ("tangents",)
+    __slots__ = ("rules", "tangents")
     verb: ClassVar[str] = "differentiated"
 
     def __init__(self, parent: Trace):
         super().__init__(parent)
         self.tangents = TangentTrace(parent)
+        self.rules = RuleTrace(self.tangents)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         found = False
@@ -88,11 +130,12 @@ class LinearizeTrace(Trace):
             for x in args
         ]
         before = context.trace
-        context.trace = self.tangents
         try:
             if primitive.linearize is not None:
+                context.trace = self.tangents
                 outs, out_tangents = primitive.linearize(self, primals, tangents, params)
             else:
+                context.trace = self.rules
                 outs, out_tangents = primitive.jvp(primals, tangents, **params)
         finally:
             context.trace = before
