@@ -844,3 +844,32 @@ def test_rules_that_push_calls_forward(name):
 def test_stop_gradient_of_linear_values():
     (ct,) = xpr.linear_transpose(lambda x: 2 * lax.stop_gradient(x), 1.0)(1.0)
     assert float(ct) == 2
+
+
+def test_residuals_that_are_numbers_arrive_as_they_are():
+    seen = []
+
+    @xpr.custom_vjp
+    def double(x):
+        return 2.0 * x
+
+    def bwd(residuals, ct):
+        seen.append(residuals)
+        return (2.0 * ct,)
+
+    double.defvjp(lambda x: (double(x), (True, 3, None, 2.5, np.float32(4), x)), bwd)
+    rows = jnp.ones((2, 2))
+    for fun in (
+        double,
+        xpr.vmap(double),
+        xpr.vmap(xpr.vmap(double)),
+        xpr.jit(xpr.vmap(double)),
+        xpr.checkpoint(double),
+    ):
+        (gradient,) = xpr.vjp(fun, rows)[1](rows)
+        assert_allclose(gradient, 2 * rows)
+        flag, integer, nothing, number, scalar, _ = seen[-1]
+        assert flag is True and type(integer) is int and nothing is None and type(number) is float
+        assert not isinstance(scalar, xpr.core.Tracer) and scalar == 4
+    xpr.vmap(xpr.grad(lambda x: jnp.sum(xpr.vmap(double)(x))))(rows)
+    assert seen[-1][0] is True

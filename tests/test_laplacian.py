@@ -87,3 +87,13 @@ def test_large_arrays_give_what_they_give_under_jit():
     fun = xpr.laplacian(lambda x: jnp.sum(jnp.tanh(x @ weights) ** 3 / (2 + jnp.cos(x[0]))))
     x = jnp.asarray(X, np.float32)
     np.testing.assert_allclose(fun(x), xpr.jit(fun)(x), rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0,)])
+def test_arrays_without_entries(shape):
+    x = jnp.ones(shape)
+    assert float(xpr.laplacian(lambda x: jnp.sum(jnp.sin(x) ** 2))(x)) == 0
+    assert xpr.jit(xpr.laplacian(lambda x: jnp.sin(x) * x))(x).shape == shape
+    loop = lambda x: lax.scan(lambda c, row: (c + jnp.sum(row**2), jnp.sin(row)), 1.0, x)
+    total, rows = xpr.laplacian(loop)(x)
+    assert float(total) == 0 and rows.shape == shape

@@ -425,3 +425,19 @@ def test_random_bodies(parts, reverse, unroll):
     for argnum in (0, 1):
         expected = xpr.grad(loss(plain), argnum)(c, xs)
         np.testing.assert_allclose(xpr.grad(looped, argnum)(c, xs), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("staged", [False, True], ids=["eager", "jit"])
+def test_gradients_of_loops_without_rows_that_may_end_early(staged):
+    def total(x, rows):
+        carry, ys = lax.scan(lambda c, row: (c * x + row, c), x, rows, until=lambda c: c > 3)
+        return carry + jnp.sum(ys)
+
+    none = jnp.ones((0,))
+    over = (lambda f: xpr.jit(f)) if staged else (lambda f: f)
+    by_x, by_rows = over(xpr.grad(total, argnums=(0, 1)))(2.0, none)
+    assert float(by_x) == 1 and by_rows.shape == (0,)
+    assert float(over(xpr.grad(xpr.grad(total)))(2.0, none)) == 0
+    assert float(over(lambda x: xpr.jvp(lambda x: total(x, none), (x,), (1.0,))[1])(2.0)) == 1
+    rows_of = over(xpr.vmap(xpr.grad(total), (0, None)))(jnp.array([1.0, 2.0]), none)
+    np.testing.assert_array_equal(rows_of, [1, 1])

@@ -20,6 +20,9 @@ from xpr.core.interpreter import current
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.source import describe_function
 from xpr.dtypes import float0
+from xpr.primitives.elementwise_rules import PYTHON_SCALARS
+from xpr.primitives.shapes import mapped_to
+from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import as_array, check_results
 from xpr.transforms.linearize import LinearizeTrace
@@ -82,10 +85,10 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
             found[:] = [len(outs), pull]
             return [*outs, *residuals]
 
-        results = rows_first(both, size, dims, axis_name)(*constants[:n], *primals)
+        results, found_dims = batch_flat(both, size, [*constants[:n], *primals], dims, axis_name)
         n_outs, pull = found
-        outs, residuals = results[:n_outs], results[n_outs:]
-        return outs, residuals, batched_pull(pull, size, [0] * len(residuals), dims[n:], axis_name)
+        outs = [mapped_to(x, d, size) for x, d in zip(results[:n_outs], found_dims)]
+        return outs, results[n_outs:], batched_pull(pull, size, found_dims[n_outs:], dims[n:], axis_name)
 
     mapped = {"call_jaxpr": rows_first(run, size, dims, axis_name), "fwd": batched_fwd}
     outs = custom_vjp_call_p.bind(*values, **{**params, **mapped})
@@ -225,20 +228,30 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
         elif out_tree != call.out_tree:
             what = f"{describe_function(user_fwd)} must give a result of the function's structure"
             tree.check_same_structure(call.out_tree, out_tree, what)
-        return outs, [*constants[:n], *residuals], _flat_pull(call, out_tree, residual_tree, primals, symbolic_zeros)
+        numbers = [x if type(x) in PYTHON_SCALARS else None for x in residuals]
+        held = [*constants[:n], *(x for x, number in zip(residuals, numbers) if number is None)]
+        return outs, held, _flat_pull(call, out_tree, residual_tree, numbers, primals, symbolic_zeros)
 
     return fwd
 
 
-def _flat_pull(call: FlatCall, out_tree: Any, residual_tree: Any, primals: Sequence[Any], symbolic_zeros: bool) -> Pull:
-    """The second half of the user's rule on flat lists."""
+def _flat_pull(
+    call: FlatCall,
+    out_tree: Any,
+    residual_tree: Any,
+    numbers: Sequence[Any],
+    primals: Sequence[Any],
+    symbolic_zeros: bool,
+) -> Pull:
+    """The second half of the user's rule on flat lists; `numbers` are the residuals that are no arrays."""
     n = len(call.constants)
     avals = [aval_of(x).to_tangent_aval() for x in primals]
 
     def pull(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         _, (_, user_bwd), static = call.around(residuals[:n])
         given = [tangent_for_user(ct, symbolic_zeros) for ct in cts]
-        held = tree.unflatten(residual_tree, residuals[n:])
+        arrays = iter(residuals[n:])
+        held = tree.unflatten(residual_tree, [next(arrays) if x is None else x for x in numbers])
         back = user_bwd(*static.values(), held, tree.unflatten(out_tree, given))
         return _flat_cotangents(back, call.in_tree, avals, user_bwd)
 

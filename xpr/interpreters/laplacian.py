@@ -167,7 +167,8 @@ def laplacian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
         flat = FlatFunction(fun, in_tree)
         directions = reshape(eye(aval.size, dtype=aval.dtype), (aval.size, *aval.shape))
         companions: list[Companions | None] = [None] * len(leaves)
-        companions[before] = (directions, None)
+        if aval.size:  # without an entry there is no direction, and all Laplacians are zero
+            companions[before] = (directions, None)
         outs, found = carry_forward(LaplacianTrace(context.trace, aval.size), flat, leaves, companions)
         values = [zeros(y) if c is None or c[1] is None else c[1] for y, c in zip(outs, found)]
         return tree.unflatten(flat.out_tree, [as_array(v) for v in values])
