@@ -144,6 +144,13 @@ class Inspection:
 
 _DEEP = 8  # products
 
+# XLA:CPU hands sums of 4096 elements and more to a library, YNNPACK, together with the elementwise operations before
+# them. Its maxima and minima leave out a nan in their first operand (jaxlib 0.10.2). It has no clamp, so a maximum
+# written as a clamp whose upper bound is infinite is left to XLA, which has nan in the result where there is one.
+_OTHER_BOUND: dict[str, Callable[[np.dtype], Any]] = {
+    "stablehlo.maximum": dtypes.greatest, "stablehlo.minimum": dtypes.least
+}  # fmt: skip
+
 
 class Module:
     """A module under construction: its functions, and the platform it is for."""
@@ -289,7 +296,11 @@ class Builder:
           result: the type of the result.
           properties: `key = value, ...` as MLIR writes attributes.
           regions: texts made by `region`.
+
+        The greater or lesser of two arrays is written as a clamp for CPU, see `_OTHER_BOUND`.
         """
+        if name in _OTHER_BOUND and result.ndim and result.dtype in dtypes.FLOATS and self.platform == "cpu":
+            name, operands = "stablehlo.clamp", self._bounds(name, operands, result)
         types = ", ".join([tensor_type(v.aval) for v in operands])
         names = ", ".join([v.name for v in operands])
         middle = f" <{{{properties}}}>" if properties else ""
@@ -301,6 +312,12 @@ class Builder:
             value = self._written[text] = Value(self.module.fresh(), result)
             self.lines.append(f"{value.name} = {text}")
         return value
+
+    def _bounds(self, name: str, operands: Sequence[Value], result: ShapedArray) -> list[Value]:
+        """The operands of a clamp that gives the greater, or lesser, of two arrays."""
+        x, y = operands
+        bound = self.constant(_OTHER_BOUND[name](result.dtype), result.update(shape=()))
+        return [y, x, bound] if name == "stablehlo.maximum" else [bound, x, y]
 
     def ops(
         self,
