@@ -21,6 +21,7 @@ from xpr.backend import runtime
 from xpr.backend.callbacks import TARGET, Callback, HostFunction
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
 from xpr.core.avals import ShapedArray
+from xpr.errors import ArrayTooLargeError
 
 _ELEMENT = {
     dtypes.bool_: "i1", dtypes.bfloat16: "bf16", dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64",
@@ -40,14 +41,24 @@ class _Token:
 
 
 TOKEN: Any = _Token()
+_MOST_BYTES = 2**63 - 1
 _type_texts: dict[Any, str] = {TOKEN: "!stablehlo.token"}
 
 
 def tensor_type(aval: ShapedArray) -> str:
-    """`tensor<2x3xf32>`."""
+    """`tensor<2x3xf32>`.
+
+    Raises:
+      ArrayTooLargeError: XLA, which ends the process, can't count its bytes.
+    """
     try:
         return _type_texts[aval]
     except KeyError:
+        if aval.size * aval.dtype.itemsize > _MOST_BYTES:
+            raise ArrayTooLargeError(
+                f"An array of type {aval.str_short()} has {aval.size * aval.dtype.itemsize:.3g} bytes; no array can "
+                f"have more than {_MOST_BYTES:.3g} (2**63 - 1). Is one of its sizes a mistake?"
+            ) from None
         text = f"tensor<{''.join(f'{n}x' for n in aval.shape)}{_ELEMENT[aval.dtype]}>"
         return _type_texts.setdefault(aval, text)
 
