@@ -195,6 +195,20 @@ def test_donation_deletes_the_argument():
     assert "deleted" in repr(x)
 
 
+def test_donated_arrays_that_no_result_can_replace_are_kept():
+    with pytest.warns(UserWarning, match=r"Some donated buffers were not usable: x f32\[4\]\. No result") as caught:
+        kept = jnp.sin(jnp.ones(4))
+        xpr.jit(lambda x: x.sum(), donate_argnums=0)(kept)
+    assert not kept.is_deleted() and caught[0].filename == __file__
+    x, y, unread = (jnp.sin(jnp.ones((3, 3))) for _ in range(3))
+    with pytest.warns(UserWarning, match=r"not usable: state\['b'\] f32\[3,3\]\."):
+        xpr.jit(lambda state, z: state["a"] + state["b"], donate_argnums=(0, 1))({"a": x, "b": y}, unread)
+    assert (x.is_deleted(), y.is_deleted(), unread.is_deleted()) == (True, False, False)
+    reshaped, converted = jnp.sin(jnp.ones((3, 3))), jnp.sin(jnp.ones((3, 3)))
+    xpr.jit(lambda x, y: (x.reshape(9) + 1, y.astype(int)), donate_argnums=(0, 1))(reshaped, converted)
+    assert reshaped.is_deleted() and converted.is_deleted()
+
+
 def test_donation_by_name_inside_pytrees():
     state = {"a": jnp.sin(jnp.ones(3)), "b": jnp.cos(jnp.ones(3))}
     jitted = xpr.jit(lambda k, state: {n: v * k for n, v in state.items()}, donate_argnames="state")
@@ -507,7 +521,7 @@ def test_an_array_donated_twice():
 def test_many_donated_arguments():
     """Each is looked up among the others: in time that grows with their number, not with its square."""
     state = [jnp.float32(i) for i in range(4000)]
-    compiled = xpr.jit(lambda state: state[0], donate_argnums=0).lower(state).compile()
+    compiled = xpr.jit(lambda state: state, donate_argnums=0).lower(state).compile()
     started = time.perf_counter()
     compiled.check_donated(state)
     assert time.perf_counter() - started < 0.1

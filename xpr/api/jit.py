@@ -8,6 +8,7 @@ the call becomes an `xla_call`.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 from xpr import tree
 from xpr.api.known_calls import KnownCalls
 from xpr.api.options import both_ways, check_options, names_of, numbers_of, own_options
-from xpr.api.stages import Compiled, Layout, Lowered, Traced
+from xpr.api.stages import Compiled, Layout, Lowered, Traced, given_to_results
 from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import devices
 from xpr.backend.allocator import release_memory
@@ -31,8 +32,10 @@ from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, context, escaped
 from xpr.core.primitive import all_primitives, told_apart
+from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
+from xpr.numpy.promotion import depth_of_user
 from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
@@ -250,7 +253,7 @@ class JitFunction:
             from xpr.control.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
-        donated = self.donated_leaves(args, dynamic_kwargs, numbers)
+        donated = self.usable(self.donated_leaves(args, dynamic_kwargs, numbers), closed, dynamic, dynamic_kwargs)
         in_steps = self.own_options.get("steps", True)
         made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps)
         if not any(isinstance(c, Tracer) for c in closed.consts):
@@ -279,6 +282,25 @@ class JitFunction:
                 donated.extend(range(at, at + n))
             at += n
         return donated
+
+    def usable(
+        self, donated: Sequence[int], closed: ClosedJaxpr, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[int]:
+        """Those of the donated arguments whose memory a result may take; warns of others that the program reads."""
+        if not donated:
+            return []
+        wanted, others = given_to_results(closed.jaxpr, donated)
+        if others:
+            names = signature_of("jit", self.fun, args, kwargs).arguments()
+            texts = [f"{names[i]} {closed.in_avals[i].str_short()}" for i in others]
+            more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
+            warnings.warn(
+                f"Some donated buffers were not usable: {', '.join(texts[:8])}{more}. No result of "
+                f"{describe_function(self.fun)} is left that takes as many bytes, so these arrays are kept. Donate "
+                "what the results replace.",
+                stacklevel=depth_of_user(),
+            )
+        return wanted
 
     def compiled_for(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +19,36 @@ from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Module
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from xpr.transforms.boundary import boundary
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.partition import array_at, buffer_at, compile_module, lower_partitioned, mesh_of
 from xpr.transforms.stepwise import Stepwise, stepwise
+
+
+def given_to_results(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The donated inputs of which each has a result of its own that can take its memory, and those that have none.
+
+    Results of the same type come first, then those of as many bytes. Inputs that nothing reads are in neither list:
+    they are kept.
+    """
+    read = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal}
+    read.update(v for v in jaxpr.outvars if type(v) is not Literal)
+    free = Counter((aval.shape, aval.dtype) for aval in jaxpr.out_avals)
+    usable, others, unusable = list[int](), list[int](), list[int]()
+    for i in donated:
+        aval = jaxpr.invars[i].aval
+        if jaxpr.invars[i] in read:
+            (usable if free[aval.shape, aval.dtype] else others).append(i)
+            free[aval.shape, aval.dtype] -= bool(free[aval.shape, aval.dtype])
+    bytes_free = Counter[int]()
+    for (shape, dtype), number in free.items():
+        bytes_free[math.prod(shape) * dtype.itemsize] += number
+    for i in others:
+        size = jaxpr.invars[i].aval.size * jaxpr.invars[i].aval.dtype.itemsize
+        (usable if bytes_free[size] else unusable).append(i)
+        bytes_free[size] -= bool(bytes_free[size])
+    return sorted(usable), unusable
 
 
 class Layout:
