@@ -704,7 +704,9 @@ def test_threads_share_a_program(device):
 
 TOO_LARGE = {
     "zeros": lambda n: jnp.zeros((n,)),
-    "two axes": lambda n: jnp.zeros((n >> 31, 1 << 31)) if n > 1 << 60 else jnp.ones((n >> 20, 1)) + jnp.ones((1 << 20,)),
+    "two axes": lambda n: (
+        jnp.zeros((n >> 31, 1 << 31)) if n > 1 << 60 else jnp.ones((n >> 20, 1)) + jnp.ones((1 << 20,))
+    ),
     "arange": lambda n: jnp.arange(n),
     "tile": lambda n: jnp.tile(jnp.ones(2), n // 2),
     "broadcast_to": lambda n: jnp.broadcast_to(jnp.ones(3), (n, 3)) + 1,
@@ -733,3 +735,42 @@ def test_a_program_that_needs_more_than_the_machine_has_can_be_looked_at():
     needs = r"needs 8,192\.0 GiB \(arguments .*, results 8,192\.0 GiB, .*the machine has .* f32\[1099511627776,2\]"
     with pytest.raises(RuntimeError, match=needs):
         compiled(1.0)
+
+
+FORKS = """
+import multiprocessing, os
+import numpy as np
+import xpr, xpr.numpy as jnp
+
+total = xpr.jit(lambda x: (x @ x).sum())
+x = np.ones((600, 600), np.float32)
+
+def work(_):
+    return float(total(x))
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(1) as pool:  # nothing was computed here
+        assert pool.map(work, [0]) == [600.0**3]
+    y, compiled, sine = xpr.device_put(x), total.lower(x).compile(), jnp.sin(x)
+    total(y)
+    ways = [lambda: total(y), lambda: jnp.sin(y), lambda: compiled(y), lambda: xpr.grad(total)(y), lambda: jnp.ones(3) + 1]
+    if os.fork() == 0:
+        for way in ways:
+            try:
+                way()
+            except xpr.errors.ForkedProcessError as error:
+                assert 'get_context("spawn") or "forkserver"' in str(error) and str(os.getpid()) in str(error)
+            else:
+                os._exit(1)
+        os._exit(float(np.asarray(sine)[0, 0]) < 0.8)
+    assert os.wait()[1] == 0 and float(total(y)) == 600.0**3
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a fork")
+def test_computing_in_a_fork_is_an_error_where_the_parent_computed(tmp_path):
+    """It waited forever for threads that a fork has not."""
+    script = tmp_path / "forks.py"
+    script.write_text(FORKS)
+    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
