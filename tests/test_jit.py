@@ -226,9 +226,9 @@ def test_lower_compile_and_analyses():
     assert compiled.memory_analysis().argument_size_in_bytes == 64
     x = np.eye(4, dtype=np.float32)
     np.testing.assert_allclose(compiled(x), np.sin(x) @ x, rtol=1e-6)
-    with pytest.raises(TypeError, match=r"compiled for \(f32\[4,4\]\), called with \(f32\[3\]\)"):
+    with pytest.raises(TypeError, match=r"x   compiled for f32\[4,4\]   called with f32\[3\]"):
         compiled(jnp.ones(3))
-    with pytest.raises(TypeError, match="compiled for arguments of structure"):
+    with pytest.raises(TypeError, match="args   expected tuple of 1, got tuple of 2"):
         compiled(x, x)
 
 
@@ -527,6 +527,26 @@ def test_many_donated_arguments():
     assert time.perf_counter() - started < 0.1
     with pytest.raises(ValueError, match="donated was given twice"):
         compiled.check_donated([*state[:-1], state[0]])
+
+
+def test_compiled_programs_name_the_arguments_that_differ():
+    def loss(n, params, x):
+        return (params["w"] @ x + params["b"]).sum() * n
+
+    params = {"w": np.ones((2, 3), np.float32), "b": np.ones(2, np.float32)}
+    compiled = xpr.jit(loss, static_argnums=0).lower(2, params, np.ones(3, np.float32)).compile()
+    with pytest.raises(TypeError) as caught:
+        compiled(params | {"b": np.ones(3, np.float32)}, np.ones(3, np.int32))
+    assert str(caught.value).splitlines() == [
+        "loss: called with other types of arguments than it was compiled for:",
+        "  params['b']   compiled for f32[2]   called with f32[3]",
+        "  x             compiled for f32[3]   called with i32[3]",
+        "Convert these arguments, compile another program for them, or call the jitted function, which does.",
+    ]
+    with pytest.raises(
+        TypeError, match=r"(?s)arguments than compiled for:.*args\[0\]\['b'\] +expected a leaf.*missing"
+    ):
+        compiled({"w": params["w"]}, np.ones(3, np.float32))
 
 
 def test_compiled_programs_are_not_transformed():

@@ -31,8 +31,8 @@ from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, context, escaped
-from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.source import describe_function
 from xpr.errors import UnexpectedTracerError
 from xpr.numpy.promotion import depth_of_user
@@ -372,7 +372,10 @@ class JitFunction:
         leaves, in_tree = tree.flatten((dynamic, dynamic_kwargs))
         avals = [shaped(x) for x in leaves]
         key = (settings.trace_key, context.axes, in_tree, static, *avals)
-        return self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
+        traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
+        fun = with_static(self.fun, [n for n, _ in static if type(n) is int], args)
+        traced.names = argument_names(fun, dynamic, dynamic_kwargs)
+        return traced
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Traces and lowers without compiling or running.
