@@ -529,6 +529,23 @@ def test_many_donated_arguments():
         compiled.check_donated([*state[:-1], state[0]])
 
 
+def nested(wrap, times):
+    fun = lambda x: x + 1  # noqa: E731
+    for _ in range(times):
+        fun = wrap(fun)
+    return fun
+
+
+def test_functions_that_nest_too_deep_are_named():
+    jits = nested(lambda inner: xpr.jit(lambda x: inner(x) * 1.5), 300)
+    conds = nested(lambda inner: lambda x: lax.cond(x > 0, lambda x: inner(x), lambda x: x, x), 150)
+    for fun, name in ((jits, "jit"), (conds, "cond")):
+        with pytest.raises(RecursionError) as caught:
+            fun(1.0)
+        (note,) = caught.value.__notes__
+        assert re.search(rf"were, inside each other: {name} \d+ times\. .*sys\.setrecursionlimit\(", note)
+
+
 def test_compiled_programs_name_the_arguments_that_differ():
     def loss(n, params, x):
         return (params["w"] @ x + params["b"]).sum() * n
