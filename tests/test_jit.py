@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import threading
 import time
 import traceback
@@ -530,7 +531,7 @@ def test_many_donated_arguments():
 
 
 def nested(wrap, times):
-    fun = lambda x: x + 1  # noqa: E731
+    fun = lambda x: x + 1
     for _ in range(times):
         fun = wrap(fun)
     return fun

@@ -72,7 +72,7 @@ def _too_deep(tree: Any) -> str:
 
 def _start_of(tree: Any) -> str:
     """`list of list of ...`, following the first children."""
-    kinds = []
+    kinds: list[str] = []
     while len(kinds) < 5 and (level := open_tree(tree)) is not None and level.children:
         kinds.append(type(tree).__name__)
         tree = level.children[0]

@@ -162,7 +162,7 @@ class JitFunction:
             return self.fun(*args, **kwargs)
         dynamic, dynamic_kwargs, static = self.split(args, kwargs)
         leaves, in_tree = tree.flatten((dynamic, dynamic_kwargs))
-        avals = self.avals_of(leaves, dynamic, dynamic_kwargs)
+        avals = self.avals_of(leaves, args, kwargs)
         key = (settings.trace_key, context.axes, in_tree, static, *avals)
         if type(context.trace) is not EvalTrace:
             traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
@@ -207,12 +207,17 @@ class JitFunction:
                 "mark it static."
             ) from None
 
+    def names_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+        """A name for each leaf of the arguments that are not static."""
+        dynamic_kwargs, static = self.split(args, kwargs)[1:]
+        numbers = {where for where, _ in static}
+        return argument_names(self.fun, [None if i in numbers else x for i, x in enumerate(args)], dynamic_kwargs)
+
     def avals_of(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ShapedArray]:
         try:
             return [x.aval if type(x) is Array else aval_of(x) for x in leaves]
         except TypeError as error:
-            names = signature_of("jit", self.fun, args, kwargs).arguments()
-            for name, x in zip(names, leaves):
+            for name, x in zip(self.names_of(args, kwargs), leaves):
                 try:
                     aval_of(x)
                 except TypeError:
@@ -253,7 +258,7 @@ class JitFunction:
             from xpr.control.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
-        donated = self.usable(self.donated_leaves(args, dynamic_kwargs, numbers), closed, dynamic, dynamic_kwargs)
+        donated = self.usable(self.donated_leaves(args, dynamic_kwargs, numbers), closed, args, kwargs)
         in_steps = self.own_options.get("steps", True)
         made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps)
         if not any(isinstance(c, Tracer) for c in closed.consts):
@@ -291,7 +296,7 @@ class JitFunction:
             return []
         wanted, others = given_to_results(closed.jaxpr, donated)
         if others:
-            names = signature_of("jit", self.fun, args, kwargs).arguments()
+            names = self.names_of(args, kwargs)
             texts = [f"{names[i]} {closed.in_avals[i].str_short()}" for i in others]
             more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
             warnings.warn(
@@ -373,8 +378,7 @@ class JitFunction:
         avals = [shaped(x) for x in leaves]
         key = (settings.trace_key, context.axes, in_tree, static, *avals)
         traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
-        fun = with_static(self.fun, [n for n, _ in static if type(n) is int], args)
-        traced.names = argument_names(fun, dynamic, dynamic_kwargs)
+        traced.names = self.names_of(args, kwargs)
         return traced
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
