@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 import xpr
+import xpr.numpy as jnp
 from xpr import dtypes
 from xpr.backend import allocator, cache, compiler, devices, gpu_plugin
 from xpr.backend.runtime import _jax, xc
 from xpr.backend.stablehlo import tensor_type
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray
-from xpr.errors import DeletedArrayError, DeviceNotFound
+from xpr.errors import ArrayTooLargeError, DeletedArrayError, DeviceNotFound
 from xpr.transforms.lower import lower_jaxpr
 
 F32_8 = ShapedArray((8,), "float32")
@@ -699,3 +700,78 @@ def test_threads_share_a_program(device):
     for thread in threads:
         thread.join()
     assert found == {number: 2 * number for number in range(4)}
+
+
+TOO_LARGE = {
+    "zeros": lambda n: jnp.zeros((n,)),
+    "two axes": lambda n: (
+        jnp.zeros((n >> 31, 1 << 31)) if n > 1 << 60 else jnp.ones((n >> 20, 1)) + jnp.ones((1 << 20,))
+    ),
+    "arange": lambda n: jnp.arange(n),
+    "tile": lambda n: jnp.tile(jnp.ones(2), n // 2),
+    "broadcast_to": lambda n: jnp.broadcast_to(jnp.ones(3), (n, 3)) + 1,
+    "random numbers": lambda n: xpr.random.normal(xpr.random.key(0), (n,)),
+    "jit": lambda n: xpr.jit(lambda x: jnp.broadcast_to(x, (n,)))(1.0),
+    "compile": lambda n: xpr.jit(lambda x: jnp.broadcast_to(x, (n,))).lower(1.0).compile()(1.0),
+    "vmap": lambda n: xpr.vmap(lambda: jnp.ones(()), axis_size=n)(),
+    "scan": lambda n: xpr.lax.scan(lambda c, _: (c, c), 1.0, None, length=n)[1],
+    "temporaries": lambda n: xpr.jit(lambda x: jnp.sort(jnp.sin(jnp.arange(n) * x))[::2])(1.0),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_arrays_too_large_for_the_machine_are_exceptions(name):
+    """XLA ended the process, or left a result that did when it was read."""
+    with pytest.raises(ArrayTooLargeError, match=r"An array of type .* has .* bytes; no array can have more than"):
+        np.asarray(TOO_LARGE[name](1 << 62))
+    if name != "scan":  # whose counter has 32 bits
+        with pytest.raises(_jax.JaxRuntimeError, match=r"RESOURCE_EXHAUSTED: Out of memory"):
+            np.asarray(TOO_LARGE[name](1 << 40))
+
+
+def test_a_program_that_needs_more_than_the_machine_has_can_be_looked_at():
+    compiled = xpr.jit(lambda x: jnp.broadcast_to(x, (1 << 40, 2))).lower(1.0).compile()
+    assert compiled.memory_analysis().output_size_in_bytes == 1 << 43 and "broadcast" in compiled.as_text()
+    needs = r"needs 8,192\.0 GiB \(arguments .*, results 8,192\.0 GiB, .*the machine has .* f32\[1099511627776,2\]"
+    with pytest.raises(RuntimeError, match=needs):
+        compiled(1.0)
+
+
+FORKS = """
+import multiprocessing, os
+import numpy as np
+import xpr, xpr.numpy as jnp
+
+total = xpr.jit(lambda x: (x @ x).sum())
+x = np.ones((600, 600), np.float32)
+
+def work(_):
+    return float(total(x))
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(1) as pool:  # nothing was computed here
+        assert pool.map(work, [0]) == [600.0**3]
+    y, compiled, sine = xpr.device_put(x), total.lower(x).compile(), jnp.sin(x)
+    total(y)
+    ways = [lambda: total(y), lambda: jnp.sin(y), lambda: compiled(y), lambda: xpr.grad(total)(y)]
+    ways.append(lambda: jnp.ones(3) + 1)
+    if os.fork() == 0:
+        for way in ways:
+            try:
+                way()
+            except xpr.errors.ForkedProcessError as error:
+                assert 'get_context("spawn") or "forkserver"' in str(error) and str(os.getpid()) in str(error)
+            else:
+                os._exit(1)
+        os._exit(float(np.asarray(sine)[0, 0]) < 0.8)
+    assert os.wait()[1] == 0 and float(total(y)) == 600.0**3
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a fork")
+def test_computing_in_a_fork_is_an_error_where_the_parent_computed(tmp_path):
+    """It waited forever for threads that a fork has not."""
+    script = tmp_path / "forks.py"
+    script.write_text(FORKS)
+    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

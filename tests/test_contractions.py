@@ -271,3 +271,25 @@ def test_einsum_path() -> None:
     assert path == [(1, 2), (0, 1)] and "ij,jk,k->i" in str(info)
     if peer() is not None:
         assert path == peer().einsum_path("ij,jk,k->i", a, a, x)[0]
+
+
+def test_sums_of_products_with_a_broadcast_number() -> None:
+    """XLA:CPU's fused sums read beyond a right operand, of a product or a convolution, that is one number broadcast."""
+    x, c = np.random.default_rng(0).standard_normal((5, 60, 64)).astype(np.float32), np.float32(0.375)
+
+    def sums(x: Any, c: Any) -> Any:
+        square, kernel = jnp.full((64, 72), c), jnp.full((3, 3, 32, 32), c)
+        batched, inner = x @ jnp.broadcast_to(square, (5, 64, 72)), xpr.jit(jnp.matmul)(x, square)
+        images = jnp.reshape(x, (5, 30, 4, 32))
+        convolved = lax.conv_general_dilated(
+            images, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        return (x @ square).sum(), (batched * batched).sum(-1), inner.sum(1), convolved.sum(-1)
+
+    rows = x.astype(np.float64).sum(-1)[:, :, None].repeat(72, 2) * 0.375
+    windows = np.lib.stride_tricks.sliding_window_view(
+        x.reshape(5, 30, 4, 32).astype(np.float64).sum(-1), (3, 3), (1, 2)
+    )
+    want = rows.sum(), (rows * rows).sum(-1), rows.sum(1), windows.sum((-2, -1)) * 32 * 0.375
+    for got, exact in zip(xpr.jit(sums)(x, c), want):
+        np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-2)

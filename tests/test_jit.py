@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import threading
 import time
 import traceback
@@ -195,6 +196,20 @@ def test_donation_deletes_the_argument():
     assert "deleted" in repr(x)
 
 
+def test_donated_arrays_that_no_result_can_replace_are_kept():
+    with pytest.warns(UserWarning, match=r"Some donated buffers were not usable: x f32\[4\]\. No result") as caught:
+        kept = jnp.sin(jnp.ones(4))
+        xpr.jit(lambda x: x.sum(), donate_argnums=0)(kept)
+    assert not kept.is_deleted() and caught[0].filename == __file__
+    x, y, unread = (jnp.sin(jnp.ones((3, 3))) for _ in range(3))
+    with pytest.warns(UserWarning, match=r"not usable: state\['b'\] f32\[3,3\]\."):
+        xpr.jit(lambda state, z: state["a"] + state["b"], donate_argnums=(0, 1))({"a": x, "b": y}, unread)
+    assert (x.is_deleted(), y.is_deleted(), unread.is_deleted()) == (True, False, False)
+    reshaped, converted = jnp.sin(jnp.ones((3, 3))), jnp.sin(jnp.ones((3, 3)))
+    xpr.jit(lambda x, y: (x.reshape(9) + 1, y.astype(int)), donate_argnums=(0, 1))(reshaped, converted)
+    assert reshaped.is_deleted() and converted.is_deleted()
+
+
 def test_donation_by_name_inside_pytrees():
     state = {"a": jnp.sin(jnp.ones(3)), "b": jnp.cos(jnp.ones(3))}
     jitted = xpr.jit(lambda k, state: {n: v * k for n, v in state.items()}, donate_argnames="state")
@@ -212,9 +227,9 @@ def test_lower_compile_and_analyses():
     assert compiled.memory_analysis().argument_size_in_bytes == 64
     x = np.eye(4, dtype=np.float32)
     np.testing.assert_allclose(compiled(x), np.sin(x) @ x, rtol=1e-6)
-    with pytest.raises(TypeError, match=r"compiled for \(f32\[4,4\]\), called with \(f32\[3\]\)"):
+    with pytest.raises(TypeError, match=r"x   compiled for f32\[4,4\]   called with f32\[3\]"):
         compiled(jnp.ones(3))
-    with pytest.raises(TypeError, match="compiled for arguments of structure"):
+    with pytest.raises(TypeError, match="args   expected tuple of 1, got tuple of 2"):
         compiled(x, x)
 
 
@@ -507,12 +522,49 @@ def test_an_array_donated_twice():
 def test_many_donated_arguments():
     """Each is looked up among the others: in time that grows with their number, not with its square."""
     state = [jnp.float32(i) for i in range(4000)]
-    compiled = xpr.jit(lambda state: state[0], donate_argnums=0).lower(state).compile()
+    compiled = xpr.jit(lambda state: state, donate_argnums=0).lower(state).compile()
     started = time.perf_counter()
     compiled.check_donated(state)
     assert time.perf_counter() - started < 0.1
     with pytest.raises(ValueError, match="donated was given twice"):
         compiled.check_donated([*state[:-1], state[0]])
+
+
+def nested(wrap, times):
+    fun = lambda x: x + 1
+    for _ in range(times):
+        fun = wrap(fun)
+    return fun
+
+
+def test_functions_that_nest_too_deep_are_named():
+    jits = nested(lambda inner: xpr.jit(lambda x: inner(x) * 1.5), 300)
+    conds = nested(lambda inner: lambda x: lax.cond(x > 0, lambda x: inner(x), lambda x: x, x), 150)
+    for fun, name in ((jits, "jit"), (conds, "cond")):
+        with pytest.raises(RecursionError) as caught:
+            fun(1.0)
+        (note,) = caught.value.__notes__
+        assert re.search(rf"were, inside each other: {name} \d+ times\. .*sys\.setrecursionlimit\(", note)
+
+
+def test_compiled_programs_name_the_arguments_that_differ():
+    def loss(n, params, x):
+        return (params["w"] @ x + params["b"]).sum() * n
+
+    params = {"w": np.ones((2, 3), np.float32), "b": np.ones(2, np.float32)}
+    compiled = xpr.jit(loss, static_argnums=0).lower(2, params, np.ones(3, np.float32)).compile()
+    with pytest.raises(TypeError) as caught:
+        compiled(params | {"b": np.ones(3, np.float32)}, np.ones(3, np.int32))
+    assert str(caught.value).splitlines() == [
+        "loss: called with other types of arguments than it was compiled for:",
+        "  params['b']   compiled for f32[2]   called with f32[3]",
+        "  x             compiled for f32[3]   called with i32[3]",
+        "Convert these arguments, compile another program for them, or call the jitted function, which does.",
+    ]
+    with pytest.raises(
+        TypeError, match=r"(?s)arguments than compiled for:.*args\[0\]\['b'\] +expected a leaf.*missing"
+    ):
+        compiled({"w": params["w"]}, np.ones(3, np.float32))
 
 
 def test_compiled_programs_are_not_transformed():

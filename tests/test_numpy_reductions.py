@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -9,7 +11,7 @@ from ml_dtypes import bfloat16
 import xpr
 import xpr.numpy as jnp
 from tests.numpy_table import check, close, ours
-from xpr import lax
+from xpr import lax, nn
 from xpr.testing import check_grads
 
 X = np.array([[3.0, -1.0, 2.5], [0.0, 4.0, -2.0]], np.float32)
@@ -347,3 +349,52 @@ def test_ties_share_the_derivative():
 def test_jaxprs_hold_strong_results():
     assert not jnp.sum(2.0).weak_type
     assert lax.reduce_sum(jnp.ones(2), (0,)).dtype == jnp.float32
+
+
+# Programs over rows of numbers, in both namespaces.
+SUMS_OF_EXTREMES = {
+    "maximum": lambda np, x: np.maximum(x, 0).sum(),
+    "maximum of two": lambda np, x: np.maximum(x, x[..., ::-1]).sum(),
+    "minimum along rows": lambda np, x: np.minimum(x, 1).sum(-1),
+    "nested, along columns": lambda np, x: np.maximum(np.minimum(x, 2), -2).sum(0),
+    "clip": lambda np, x: np.clip(x, -1, 1).sum(),
+    "scaled": lambda np, x: (3 * np.maximum(-x, 0)).mean(-1),
+    "dot": lambda np, x: np.dot(np.maximum(x, 0), x.T),
+    "dot of a vector": lambda np, x: np.dot(np.minimum(x, 0), x[0]),
+    "max": lambda np, x: x.max(-1).sum(),
+    "min": lambda np, x: x.min(),
+}
+
+
+def nan_rows(n: int, dtype: Any) -> np.ndarray:
+    """8 rows with n small integers in all, and a nan in the fourth."""
+    x = (np.arange(n) % 5 - 2).reshape(8, -1).astype(dtype)
+    x[3, n // 16] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("dtype", [np.float32, bfloat16, np.float16, np.float64])
+def test_sums_of_extremes_keep_nan(dtype):
+    """XLA:CPU's fused sums of 4096 elements and more lost it."""
+
+    def ours(x):
+        sums = [f(jnp, x) for f in SUMS_OF_EXTREMES.values()]
+        pooled = lax.reduce_window(x, -np.inf, lax.max, (1, 4), (1, 4), "VALID").sum(1)
+        return sums, xpr.vmap(lambda row: nn.relu(row).sum())(x), pooled
+
+    for n in (4_096, 5_000, 200_000):
+        x = nan_rows(n, dtype)
+        with xpr.enable_x64(dtype is np.float64):
+            sums, *by_row = xpr.jit(ours)(x)
+        for name, got in zip(SUMS_OF_EXTREMES, sums):
+            want = SUMS_OF_EXTREMES[name](np, x.astype(np.float64))
+            assert (np.isnan(np.asarray(got, np.float64)) == np.isnan(want)).all(), (name, n)
+        for got in by_row:
+            assert np.isnan(np.asarray(got, np.float64)).tolist() == [i == 3 for i in range(8)], n
+
+
+@pytest.mark.parametrize("dtype", [np.float32, bfloat16])
+def test_sums_over_one_of_many_axes(dtype):
+    """XLA:CPU's fused sums ended the process where an operand of seven axes was broadcast."""
+    x, y = np.ones((10, 4, 6, 9, 9, 9, 9), dtype), np.full((10, 4, 6, 1, 1, 1, 1), 2, dtype)
+    assert (np.asarray(xpr.jit(lambda x, y: (x * y).sum(2))(x, y), np.float32) == 12).all()

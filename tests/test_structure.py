@@ -18,7 +18,7 @@ ROOT = Path(xpr.__file__).parent
 
 # From the ground up, as ARCHITECTURE.md draws them; "" is the public face, xpr/__init__.py.
 FLOORS = [
-    ("errors",), ("config",), ("dtypes",), ("tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
+    ("errors",), ("config",), ("dtypes",), ("optree_kept", "tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
     ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("scipy",), ("api",),
     ("interpreters",), ("lax",), ("extend",), ("inspect",), ("jaxpr",), ("checkpoint",),
     ("ad_checkpoint", "flatten_util", "image", "ops", "custom_derivatives", "custom_batching", "debug", "checkify",

@@ -7,6 +7,8 @@ import dataclasses
 import functools
 import operator
 import pickle
+import subprocess
+import sys
 import time
 import types
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import xpr
 from xpr import tree, tree_util
 from xpr.errors import TreeMismatch
 from xpr.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey, keystr
@@ -575,3 +578,28 @@ def test_every_name_of_the_tree_api_is_here(peer):
     assert theirs <= set(tree.__all__)
     not_ours = {"default_registry", "flatten_one_level", "flatten_one_level_with_keys", "is_tree_node"}
     assert {name for name in dir(peer.tree_util) if not name.startswith("_")} - not_ours <= set(tree_util.__all__)
+
+
+def test_pytrees_in_handlers_of_atexit_registered_before_the_library(tmp_path):
+    """optree forgets its containers when Python exits, before such handlers run."""
+    script = """
+import atexit
+
+def last():
+    print(xpr.jit(lambda d: {"b": d["a"] + 1})({"a": 1.0})["b"])
+
+atexit.register(last)
+import xpr
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("2.0\n", "")
+
+
+def test_trees_that_nest_too_deep_are_named():
+    deep = 1.0
+    for _ in range(5000):
+        deep = [deep]
+    for call in (tree.leaves, tree.flatten, tree.structure, lambda t: tree.map(abs, t), xpr.jit(lambda t: 0)):
+        with pytest.raises(RecursionError) as caught:
+            call(deep)
+        assert "list of list of list of ..., has more containers inside each other" in "".join(caught.value.__notes__)

@@ -76,6 +76,14 @@ _updates = 0  # of the whole process
 _trace_keys: dict[tuple[Any, ...], Any] = {}
 settings = Settings()
 
+
+def forget_trace_keys() -> None:
+    """Makes every `trace_key` another one than before, so that nothing remembered under the old ones is found."""
+    global _updates
+    _trace_keys.clear()
+    _updates += 1
+
+
 before_update: dict[str, Callable[[Any], None]] = {}  # refuses a value that a setting can't have, or not any more
 after_update: dict[str, Callable[[], None]] = {}  # what has to happen when a setting is changed for the whole process
 

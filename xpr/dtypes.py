@@ -154,6 +154,26 @@ def iinfo(dtype: Any) -> Any:
     return ml_dtypes.iinfo(canonical(dtype))
 
 
+def least(dtype: np.dtype) -> Any:
+    """The least value of a dtype: what changes no maximum."""
+    if dtype == bool_:
+        return False
+    if dtype in INTEGERS:
+        return iinfo(dtype).min
+    return -greatest(dtype)
+
+
+def greatest(dtype: np.dtype) -> Any:
+    """The greatest value of a dtype, infinity where there is one: what changes no minimum."""
+    if dtype == bool_:
+        return True
+    if dtype in INTEGERS:
+        return iinfo(dtype).max
+    with np.errstate(over="ignore"):
+        infinite = np.asarray(np.inf, dtype)
+    return np.inf if np.isinf(infinite) else finfo(dtype).max
+
+
 # -- Promotion. A node is a dtype, or one of the three weak kinds "i*", "f*", "c*"; an edge leads to the next wider.
 
 _WEAK_NODE = {"i": "i*", "u": "i*", "f": "f*", "c": "c*"}

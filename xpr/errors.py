@@ -25,6 +25,8 @@
     ├── AxisNameError                        (NameError) no mapped axis of that name is in scope
     ├── DeviceNotFound                       (RuntimeError)
     ├── DeletedArrayError                    (RuntimeError) the array was deleted or donated
+    ├── ArrayTooLargeError                   (ValueError, MemoryError) more bytes than can be counted
+    ├── ForkedProcessError                   (RuntimeError) computing in a fork of a process that computed
     ├── NotAddressableError                  (RuntimeError) a value was asked for that is in part with other processes
     ├── MissingProcess                       (TimeoutError) a process that should take part does not come
     ├── ProcessLost                          (RuntimeError) a process that takes part has died, or can't be reached
@@ -62,6 +64,8 @@ __all__ = [
     "AxisNameError",
     "DeviceNotFound",
     "DeletedArrayError",
+    "ArrayTooLargeError",
+    "ForkedProcessError",
     "NotAddressableError",
     "MissingProcess",
     "ProcessLost",
@@ -171,6 +175,14 @@ class DeviceNotFound(XprError, RuntimeError):
 
 class DeletedArrayError(XprError, RuntimeError):
     """The array's buffer was deleted or donated to a jitted call."""
+
+
+class ArrayTooLargeError(XprError, ValueError, MemoryError):
+    """An array in a program has more bytes than a 64-bit number counts."""
+
+
+class ForkedProcessError(XprError, RuntimeError):
+    """A process that was forked from one that had computed has none of the threads that programs run in."""
 
 
 class NotAddressableError(XprError, RuntimeError):

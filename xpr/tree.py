@@ -12,10 +12,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-import optree
-from optree import PyTreeKind
-
 from xpr.errors import TreeMismatch
+from xpr.optree_kept import optree
 from xpr.tree_nodes import NAMESPACE, FlattenedIndexKey, KeyPath, Level, PyTreeDef, keystr, open_def, open_tree, static
 
 __all__ = [
@@ -58,7 +56,27 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
     >>> tree.unflatten(treedef, "xyz")
     {'b': ('y', 'z'), 'a': ['x', None]}
     """
-    return optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+    try:
+        return optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+    except RecursionError as error:
+        error.add_note(_too_deep(tree))
+        raise
+
+
+def _too_deep(tree: Any) -> str:
+    return (
+        f"A pytree, {_start_of(tree)}, has more containers inside each other than can be flattened, some 1000. Keep "
+        "what nests in one list, say, with the number of the parent of each."
+    )
+
+
+def _start_of(tree: Any) -> str:
+    """`list of list of ...`, following the first children."""
+    kinds: list[str] = []
+    while len(kinds) < 5 and (level := open_tree(tree)) is not None and level.children:
+        kinds.append(type(tree).__name__)
+        tree = level.children[0]
+    return " of ".join([*kinds, "..."])
 
 
 def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
@@ -78,7 +96,11 @@ def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     >>> tree.leaves({"b": 1, "a": (2, None)})
     [2, 1]
     """
-    return optree.tree_leaves(tree, is_leaf, namespace=NAMESPACE)
+    try:
+        return optree.tree_leaves(tree, is_leaf, namespace=NAMESPACE)
+    except RecursionError as error:
+        error.add_note(_too_deep(tree))
+        raise
 
 
 def structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
@@ -88,7 +110,11 @@ def structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
     >>> tree.structure((1, [2])) == tree.structure(("x", ["y"])), tree.structure((1, [2])).num_leaves
     (True, 2)
     """
-    return optree.tree_structure(tree, is_leaf, namespace=NAMESPACE)
+    try:
+        return optree.tree_structure(tree, is_leaf, namespace=NAMESPACE)
+    except RecursionError as error:
+        error.add_note(_too_deep(tree))
+        raise
 
 
 def flatten_with_path(
@@ -168,7 +194,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     >>> tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
     {'a': 11, 'b': (22, 33)}
     """
-    flat, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+    flat, treedef = flatten(tree, is_leaf)
     if not rest:
         return treedef.unflatten([f(leaf) for leaf in flat])
     return treedef.unflatten([f(*row) for row in zip(flat, *_flatten_rest("tree.map", treedef, rest), strict=True)])
@@ -437,7 +463,7 @@ def _compare(
 
 def _are_alike_dicts(one: Level, two: Level) -> bool:
     """Two dicts of one class whose keys differ, so that it is the keys that are to blame."""
-    dicts = (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT)
+    dicts = (optree.PyTreeKind.DICT, optree.PyTreeKind.ORDEREDDICT, optree.PyTreeKind.DEFAULTDICT)
     return one.shape.kind in dicts and one.shape.type is two.shape.type and set(one.keys) != set(two.keys)
 
 
@@ -464,14 +490,14 @@ def _describe(node: Any, level: Level | None) -> str:
     if level is None:
         return "a leaf" if isinstance(node, PyTreeDef) else f"a leaf ({type(node).__name__})"
     kind, name, count = level.shape.kind, _class_name(level.shape), level.shape.num_children
-    if kind == PyTreeKind.NONE:
+    if kind == optree.PyTreeKind.NONE:
         return "None"
-    if kind in (PyTreeKind.TUPLE, PyTreeKind.LIST, PyTreeKind.DEQUE):
+    if kind in (optree.PyTreeKind.TUPLE, optree.PyTreeKind.LIST, optree.PyTreeKind.DEQUE):
         return f"{name} of {count}"
-    if kind in (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT):
+    if kind in (optree.PyTreeKind.DICT, optree.PyTreeKind.ORDEREDDICT, optree.PyTreeKind.DEFAULTDICT):
         keys = ", ".join(repr(key.key) for key in level.keys)
         return f"{name} with keys {keys}" if keys else f"empty {name}"
-    if kind in (PyTreeKind.NAMEDTUPLE, PyTreeKind.STRUCTSEQUENCE):
+    if kind in (optree.PyTreeKind.NAMEDTUPLE, optree.PyTreeKind.STRUCTSEQUENCE):
         return f"{name}({', '.join(key.name for key in level.keys)})"
     return f"{name} with {count} {'child' if count == 1 else 'children'}"
 

@@ -18,8 +18,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import optree
-from optree import PyTreeKind
+from xpr.optree_kept import optree
 
 __all__ = [
     "DictKey",
@@ -412,7 +411,7 @@ def open_tree(node: Any, is_leaf: Callable[[Any], bool] | None = None) -> Level 
     if is_leaf is not None and is_leaf(node):
         return None
     children, shape = optree.tree_flatten(node, is_leaf=lambda inner: inner is not node, namespace=NAMESPACE)
-    if shape.kind == PyTreeKind.LEAF:
+    if shape.kind == optree.PyTreeKind.LEAF:
         return None
     registration = _registered.get(type(node))
     if registration is not None and registration.flatten_with_keys is not None:
@@ -430,13 +429,13 @@ def _keys(treedef: PyTreeDef) -> tuple[Any, ...]:
     """The keys of a structure's children."""
     kind, entries = treedef.kind, treedef.entries()
     node_type: Any = treedef.type
-    if kind in (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT):
+    if kind in (optree.PyTreeKind.DICT, optree.PyTreeKind.ORDEREDDICT, optree.PyTreeKind.DEFAULTDICT):
         return tuple(DictKey(key) for key in entries)
-    if kind == PyTreeKind.NAMEDTUPLE:
+    if kind == optree.PyTreeKind.NAMEDTUPLE:
         return tuple(GetAttrKey(name) for name in optree.namedtuple_fields(node_type))
-    if kind == PyTreeKind.STRUCTSEQUENCE:
+    if kind == optree.PyTreeKind.STRUCTSEQUENCE:
         return tuple(GetAttrKey(name) for name in optree.structseq_fields(node_type))
-    if kind != PyTreeKind.CUSTOM:
+    if kind != optree.PyTreeKind.CUSTOM:
         return tuple(SequenceKey(index) for index in entries)
     registration = _registered.get(node_type)
     if registration is not None and registration.names_keys:

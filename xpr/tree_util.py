@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import optree
-
+from xpr.optree_kept import optree
 from xpr.tree import all as tree_all
 from xpr.tree import broadcast as tree_broadcast
 from xpr.tree import flatten as tree_flatten

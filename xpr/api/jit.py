@@ -8,6 +8,7 @@ the call becomes an `xla_call`.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 from xpr import tree
 from xpr.api.known_calls import KnownCalls
 from xpr.api.options import both_ways, check_options, names_of, numbers_of, own_options
-from xpr.api.stages import Compiled, Layout, Lowered, Traced
+from xpr.api.stages import Compiled, Layout, Lowered, Traced, given_to_results
 from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import devices
 from xpr.backend.allocator import release_memory
@@ -30,8 +31,10 @@ from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, context
+from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.source import describe_function
+from xpr.numpy.promotion import depth_of_user
 from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
@@ -158,7 +161,7 @@ class JitFunction:
             return self.fun(*args, **kwargs)
         dynamic, dynamic_kwargs, static = self.split(args, kwargs)
         leaves, in_tree = tree.flatten((dynamic, dynamic_kwargs))
-        avals = self.avals_of(leaves, dynamic, dynamic_kwargs)
+        avals = self.avals_of(leaves, args, kwargs)
         key = (settings.trace_key, context.axes, in_tree, static, *avals)
         if type(context.trace) is not EvalTrace:
             traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
@@ -203,12 +206,17 @@ class JitFunction:
                 "mark it static."
             ) from None
 
+    def names_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+        """A name for each leaf of the arguments that are not static."""
+        dynamic_kwargs, static = self.split(args, kwargs)[1:]
+        numbers = {where for where, _ in static}
+        return argument_names(self.fun, [None if i in numbers else x for i, x in enumerate(args)], dynamic_kwargs)
+
     def avals_of(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ShapedArray]:
         try:
             return [x.aval if type(x) is Array else aval_of(x) for x in leaves]
         except TypeError as error:
-            names = signature_of("jit", self.fun, args, kwargs).arguments()
-            for name, x in zip(names, leaves):
+            for name, x in zip(self.names_of(args, kwargs), leaves):
                 try:
                     aval_of(x)
                 except TypeError:
@@ -249,7 +257,7 @@ class JitFunction:
             from xpr.control.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
-        donated = self.donated_leaves(args, dynamic_kwargs, numbers)
+        donated = self.usable(self.donated_leaves(args, dynamic_kwargs, numbers), closed, args, kwargs)
         in_steps = self.own_options.get("steps", True)
         made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps)
         if not any(isinstance(c, Tracer) for c in closed.consts):
@@ -278,6 +286,25 @@ class JitFunction:
                 donated.extend(range(at, at + n))
             at += n
         return donated
+
+    def usable(
+        self, donated: Sequence[int], closed: ClosedJaxpr, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[int]:
+        """Those of the donated arguments whose memory a result may take; warns of others that the program reads."""
+        if not donated:
+            return []
+        wanted, others = given_to_results(closed.jaxpr, donated)
+        if others:
+            names = self.names_of(args, kwargs)
+            texts = [f"{names[i]} {closed.in_avals[i].str_short()}" for i in others]
+            more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
+            warnings.warn(
+                f"Some donated buffers were not usable: {', '.join(texts[:8])}{more}. No result of "
+                f"{describe_function(self.fun)} is left that takes as many bytes, so these arrays are kept. Donate "
+                "what the results replace.",
+                stacklevel=depth_of_user(),
+            )
+        return wanted
 
     def compiled_for(
         self,
@@ -349,7 +376,9 @@ class JitFunction:
         leaves, in_tree = tree.flatten((dynamic, dynamic_kwargs))
         avals = [shaped(x) for x in leaves]
         key = (settings.trace_key, context.axes, in_tree, static, *avals)
-        return self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
+        traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
+        traced.names = self.names_of(args, kwargs)
+        return traced
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Traces and lowers without compiling or running.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +19,36 @@ from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Module
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from xpr.transforms.boundary import boundary
 from xpr.transforms.lower import lower_jaxpr
 from xpr.transforms.partition import array_at, buffer_at, compile_module, lower_partitioned, mesh_of
 from xpr.transforms.stepwise import Stepwise, stepwise
+
+
+def given_to_results(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The donated inputs of which each has a result of its own that can take its memory, and those that have none.
+
+    Results of the same type come first, then those of as many bytes. Inputs that nothing reads are in neither list:
+    they are kept.
+    """
+    read = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal}
+    read.update(v for v in jaxpr.outvars if type(v) is not Literal)
+    free = Counter((aval.shape, aval.dtype) for aval in jaxpr.out_avals)
+    usable, others, unusable = list[int](), list[int](), list[int]()
+    for i in donated:
+        aval = jaxpr.invars[i].aval
+        if jaxpr.invars[i] in read:
+            (usable if free[aval.shape, aval.dtype] else others).append(i)
+            free[aval.shape, aval.dtype] -= bool(free[aval.shape, aval.dtype])
+    bytes_free = Counter[int]()
+    for (shape, dtype), number in free.items():
+        bytes_free[math.prod(shape) * dtype.itemsize] += number
+    for i in others:
+        size = jaxpr.invars[i].aval.size * jaxpr.invars[i].aval.dtype.itemsize
+        (usable if bytes_free[size] else unusable).append(i)
+        bytes_free[size] -= bool(bytes_free[size])
+    return sorted(usable), unusable
 
 
 class Layout:
@@ -42,13 +68,14 @@ class Traced:
     { lambda ; a:f32[]. let b:f32[] = add a 1.0 in (b,) }
     """
 
-    __slots__ = ("jaxpr", "in_tree", "out_tree", "name", "donated", "_options", "_in_steps")
+    __slots__ = ("jaxpr", "in_tree", "out_tree", "name", "names", "donated", "_options", "_in_steps")
 
     def __init__(
         self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any,
         in_steps: bool = True,
     ):  # fmt: skip
         self.jaxpr, self.in_tree, self.out_tree = jaxpr, in_tree, out_tree
+        self.names: Sequence[str] = [f"argument {i}" for i in range(in_tree.num_leaves)]  # of the arguments, flat
         self.name, self.donated, self._options, self._in_steps = name, tuple(donated), options, in_steps
 
     @property
@@ -172,16 +199,30 @@ class Compiled:
                 "call the jitted function instead."
             )
         if in_tree != self.traced.in_tree:
-            raise TypeError(
-                f"{self.traced.name}: compiled for arguments of structure {self.traced.in_tree}, called with {in_tree}."
-            )
+            expected, got = self.traced.in_tree.unflatten(self.traced.jaxpr.in_avals), (args, kwargs)
+            lines = [
+                line
+                for i, part in enumerate(("args", "kwargs"))
+                for line in tree.differences(expected[i], got[i], name=part)
+            ]
+            raise TypeError("\n".join([f"{self.traced.name}: called with other arguments than compiled for:", *lines]))
         for have, want in zip((aval_of(x) for x in leaves), self.traced.jaxpr.in_avals):
             if have.shape != want.shape or have.dtype != want.dtype:
-                raise TypeError(
-                    f"{self.traced.name}: compiled for ({_types(self.traced.jaxpr.in_avals)}), "
-                    f"called with ({_types(map(aval_of, leaves))})."
-                )
+                raise TypeError(self._other_types(leaves))
         return tree.unflatten(self.out_tree, self.run(leaves))
+
+    def _other_types(self, leaves: Sequence[Any]) -> str:
+        """What is said of a call with arguments of other types: each that differs, by name."""
+        wanted, names = self.traced.jaxpr.in_avals, self.traced.names
+        found = [(name, want, aval_of(x)) for name, want, x in zip(names, wanted, leaves)]
+        wrong = [each for each in found if (each[1].shape, each[1].dtype) != (each[2].shape, each[2].dtype)]
+        width, kinds = max(len(name) for name, _, _ in wrong), max(len(want.str_short()) for _, want, _ in wrong)
+        lines = [
+            f"  {n:{width}}   compiled for {w.str_short():{kinds}}   called with {h.str_short()}" for n, w, h in wrong
+        ]
+        first = f"{self.traced.name}: called with other types of arguments than it was compiled for:"
+        last = "Convert these arguments, compile another program for them, or call the jitted function, which does."
+        return "\n".join([first, *lines, last])
 
     def check_donated(self, buffers: Sequence[Any]) -> None:
         """Raises ValueError where a buffer that is donated is given twice."""
@@ -236,7 +277,3 @@ class CompiledForSeveral(Compiled):
             if type(leaves[i]) is Array:
                 leaves[i].forget()
         return results
-
-
-def _types(avals: Any) -> str:
-    return ", ".join(a.str_short() for a in avals)

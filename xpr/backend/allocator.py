@@ -14,10 +14,12 @@ asked for before Python starts: GLIBC_TUNABLES=glibc.malloc.hugetlb=1, which goe
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import platform
 import re
 import sys
+from pathlib import Path
 
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # the parameters of mallopt(3)
 _HEAP = 64 << 20  # what a thread's heap holds at most
@@ -33,9 +35,8 @@ def tune_allocator() -> bool:
     if not _is_ours_to_tune():
         return False
     libc = ctypes.CDLL(None)
-    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     libc.mallopt(_MMAP_THRESHOLD, 1 << 30)
-    libc.mallopt(_TRIM_THRESHOLD, min(_LARGEST_INT, ram // 8))
+    libc.mallopt(_TRIM_THRESHOLD, min(_LARGEST_INT, _ram() // 8))
     libc.mallopt(_TOP_PAD, _HEAP)  # a thread's heap is kept when it is empty only if this much may stay unused
     return True
 
@@ -47,6 +48,20 @@ def _is_ours_to_tune() -> bool:
         return False
     tuned = re.search(r"glibc\.malloc\.(?!hugetlb)", os.environ.get("GLIBC_TUNABLES", ""))
     return not tuned and not any(name == "LD_PRELOAD" or name.startswith("MALLOC_") for name in os.environ)
+
+
+def _ram() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@functools.cache
+def machine_memory() -> int | None:
+    """The bytes that a process can have at most, what is swapped out included; None where the system does not tell."""
+    try:
+        swap = re.search(r"^SwapTotal: +(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
+        return _ram() + (int(swap[1]) << 10 if swap else 0)
+    except OSError:
+        return None
 
 
 def release_memory() -> None:

@@ -73,15 +73,15 @@ def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
       DeletedArrayError: the buffer was deleted or donated.
       RuntimeError: what the computation of the buffer failed with.
     """
+    block([buffer])  # memoryview ends the process where there was no memory for the buffer
     try:
         view = memoryview(buffer)
-    except BufferError:  # failed, deleted, not on the CPU, or of a dtype that memoryview has no letter for
+    except BufferError:  # not on the CPU, or of a dtype that memoryview has no letter for
         return _get_through_jaxlib(buffer, aval)
     return np.asarray(view)
 
 
 def _get_through_jaxlib(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
-    block([buffer])
     with without_jax():
         host, _ = buffer._single_device_array_to_np_array_did_copy()
     host = host if host.dtype == aval.dtype else host.view(aval.dtype)

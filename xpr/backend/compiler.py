@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import lapack, runtime
+from xpr.backend.allocator import machine_memory
 from xpr.backend.buffers import (
     Buffer,
     Device,
@@ -107,6 +108,49 @@ class Executable:
         return self.raw.get_compiled_memory_stats()
 
 
+class _WithoutMemory:
+    """What stands for a program that needs more memory than the machine has: it can be looked at, and not run.
+
+    Programs run in the background, so the system would end the process while it writes results.
+    """
+
+    __slots__ = ("_needed", "_out_avals", "_raw")
+
+    def __init__(self, raw: Any, needed: int, out_avals: Sequence[ShapedArray]):
+        self._raw, self._needed, self._out_avals = raw, needed, out_avals
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def execute_sharded(self, *_: Any, **__: Any) -> Any:
+        stats = self._raw.get_compiled_memory_stats()
+        sizes = {"arguments": stats.argument_size_in_bytes, "results": stats.output_size_in_bytes,
+                 "temporaries": stats.temp_size_in_bytes}  # fmt: skip
+        largest = sorted(set(self._out_avals), key=lambda aval: -aval.size * aval.dtype.itemsize)[:3]
+        raise runtime._jax.JaxRuntimeError(
+            f"RESOURCE_EXHAUSTED: Out of memory: the program needs {_gibibytes(self._needed)} "
+            f"({', '.join(f'{name} {_gibibytes(n)}' for name, n in sizes.items())}), and the machine has "
+            f"{_gibibytes(machine_memory() or 0)}. Its results are of types "
+            f"{', '.join(aval.str_short() for aval in largest)}{', ...' if len(set(self._out_avals)) > 3 else ''}. "
+            "Make less at a time, in pieces say; for a gradient, see xpr.checkpoint."
+        )
+
+
+def _gibibytes(n: int) -> str:
+    return f"{n / 2**30:,.1f} GiB"
+
+
+def _runnable(raw: Any, out_avals: Sequence[ShapedArray], device: Device) -> Any:
+    """The program, if the machine has the memory that it needs; else what says so when it is run."""
+    most = machine_memory() if device.platform == "cpu" else None
+    if most is None:
+        return raw
+    stats = raw.get_compiled_memory_stats()
+    needed = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
+    needed -= stats.alias_size_in_bytes
+    return _WithoutMemory(raw, needed, out_avals) if needed > most else raw
+
+
 class CallingExecutable(Executable):
     """A program that calls Python functions; it is waited for, see NOTE [programs with callbacks]."""
 
@@ -198,8 +242,10 @@ def compile(
     if settings.compilation_cache_dir:
         from xpr.backend import cache  # 10 ms of imports that most processes never need
 
-        return Executable(cache.load_or_compile(text, device, made_options, _compile_raw), out_avals, device, name)
-    return Executable(_compile_raw(text, device, made_options), out_avals, device, name)
+        raw = cache.load_or_compile(text, device, made_options, _compile_raw)
+    else:
+        raw = _compile_raw(text, device, made_options)
+    return Executable(_runnable(raw, out_avals, device), out_avals, device, name)
 
 
 def compile_partitioned(

@@ -7,14 +7,16 @@ one, else the CPU. An accelerator that was asked for and is not there is an erro
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from xpr.backend import allocator, gpu_plugin, processes, runtime
-from xpr.config import before_update, settings
-from xpr.errors import DeviceNotFound
+from xpr.config import before_update, forget_trace_keys, settings
+from xpr.core.primitive import all_primitives
+from xpr.errors import DeviceNotFound, ForkedProcessError
 
 __all__ = [
     "default_backend", "default_device", "device_count", "devices", "local_device_count", "local_devices",
@@ -27,6 +29,7 @@ _ALIASES = {"cuda": "gpu"}
 _lock = threading.RLock()
 _clients: dict[str, Any] = {}
 _defaults: dict[str | None, Any] = {}  # the first local device for each value of the setting `platforms`
+_left_behind: list[Any] = []  # in a process forked from one that had clients: these, and what was made with them
 
 
 def _make_cpu_client() -> Any:
@@ -63,6 +66,7 @@ def client_of(platform: str | None = None) -> Any:
 
     Raises:
       DeviceNotFound: there is no such platform, or no device of it.
+      ForkedProcessError: this process was forked from one that had computed.
     """
     if platform is None:
         return _default_client()
@@ -77,10 +81,38 @@ def _make_client(name: str) -> Any:
             f"There is no platform {name!r}; xpr runs on {' and '.join(sorted(_MAKERS))}. "
             "Give one of these as `backend`, or set XPR_PLATFORMS to it."
         )
+    if _left_behind:
+        raise ForkedProcessError(
+            f"This process (number {os.getpid()}) was forked from one that had computed with xpr. A fork has none of "
+            "the threads that programs run in, so they would wait forever. Start processes by "
+            'multiprocessing.get_context("spawn") or "forkserver" (Pool, Process, ProcessPoolExecutor(mp_context=...) '
+            "and data loaders take such a context), or fork before anything is computed."
+        )
     with _lock:
         if name not in _clients:
             _clients[name] = _MAKERS[name]()
+            _watch_for_forks()
         return _clients[name]
+
+
+@functools.cache
+def _watch_for_forks() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
+def _leave_to_the_parent() -> None:
+    """Forgets clients and programs, so that the next one is looked for here, where there is none.
+
+    They are kept: to free a client is to wait for its threads.
+    """
+    _left_behind.extend([dict(_clients), dict(_defaults)])
+    _clients.clear()
+    _defaults.clear()
+    for primitive in all_primitives():
+        _left_behind.append(primitive.plans)
+        primitive.plans = {}
+    forget_trace_keys()
 
 
 def _default_client() -> Any:

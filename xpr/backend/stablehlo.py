@@ -21,6 +21,7 @@ from xpr.backend import runtime
 from xpr.backend.callbacks import TARGET, Callback, HostFunction
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
 from xpr.core.avals import ShapedArray
+from xpr.errors import ArrayTooLargeError
 
 _ELEMENT = {
     dtypes.bool_: "i1", dtypes.bfloat16: "bf16", dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64",
@@ -40,14 +41,24 @@ class _Token:
 
 
 TOKEN: Any = _Token()
+_MOST_BYTES = 2**63 - 1
 _type_texts: dict[Any, str] = {TOKEN: "!stablehlo.token"}
 
 
 def tensor_type(aval: ShapedArray) -> str:
-    """`tensor<2x3xf32>`."""
+    """`tensor<2x3xf32>`.
+
+    Raises:
+      ArrayTooLargeError: XLA, which ends the process, can't count its bytes.
+    """
     try:
         return _type_texts[aval]
     except KeyError:
+        if aval.size * aval.dtype.itemsize > _MOST_BYTES:
+            raise ArrayTooLargeError(
+                f"An array of type {aval.str_short()} has {aval.size * aval.dtype.itemsize:.3g} bytes; no array can "
+                f"have more than {_MOST_BYTES:.3g} (2**63 - 1). Is one of its sizes a mistake?"
+            ) from None
         text = f"tensor<{''.join(f'{n}x' for n in aval.shape)}{_ELEMENT[aval.dtype]}>"
         return _type_texts.setdefault(aval, text)
 
@@ -143,6 +154,13 @@ class Inspection:
 
 
 _DEEP = 8  # products
+
+# XLA:CPU hands sums of 4096 elements and more to a library, YNNPACK, together with the elementwise operations before
+# them. Its maxima and minima leave out a nan in their first operand (jaxlib 0.10.2). It has no clamp, so a maximum
+# written as a clamp whose upper bound is infinite is left to XLA, which has nan in the result where there is one.
+_OTHER_BOUND: dict[str, Callable[[np.dtype], Any]] = {
+    "stablehlo.maximum": dtypes.greatest, "stablehlo.minimum": dtypes.least
+}  # fmt: skip
 
 
 class Module:
@@ -289,7 +307,11 @@ class Builder:
           result: the type of the result.
           properties: `key = value, ...` as MLIR writes attributes.
           regions: texts made by `region`.
+
+        The greater or lesser of two arrays is written as a clamp for CPU, see `_OTHER_BOUND`.
         """
+        if name in _OTHER_BOUND and result.ndim and result.dtype in dtypes.FLOATS and self.platform == "cpu":
+            name, operands = "stablehlo.clamp", self._bounds(name, operands, result)
         types = ", ".join([tensor_type(v.aval) for v in operands])
         names = ", ".join([v.name for v in operands])
         middle = f" <{{{properties}}}>" if properties else ""
@@ -301,6 +323,12 @@ class Builder:
             value = self._written[text] = Value(self.module.fresh(), result)
             self.lines.append(f"{value.name} = {text}")
         return value
+
+    def _bounds(self, name: str, operands: Sequence[Value], result: ShapedArray) -> list[Value]:
+        """The operands of a clamp that gives the greater, or lesser, of two arrays."""
+        x, y = operands
+        bound = self.constant(_OTHER_BOUND[name](result.dtype), result.update(shape=()))
+        return [y, x, bound] if name == "stablehlo.maximum" else [bound, x, y]
 
     def ops(
         self,

@@ -18,9 +18,9 @@ from xpr import dtypes, tree
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import describe_function
+from xpr.dtypes import greatest, least
 from xpr.primitives import elementwise as e
 from xpr.primitives import reductions as r
-from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.placing import concatenate, slice_in_dim
 from xpr.primitives.shapes import broadcast_to, reduce_sum, reshape, transpose
 from xpr.transforms.batch import batch_flat

@@ -17,7 +17,7 @@ from xpr import dtypes, tree
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import describe_function
-from xpr.primitives.cumulative import greatest, least
+from xpr.dtypes import greatest, least
 from xpr.primitives.elementwise import add, add_p, and_p, max, max_p, min, min_p, or_p
 from xpr.primitives.placing import pad, slice_
 from xpr.primitives.pooling import canonical_window, reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p

@@ -9,12 +9,12 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.dtypes import greatest, least
 from xpr.numpy import reductions
 from xpr.numpy.axes import no_out, one_axis
 from xpr.numpy.promotion import as_operand, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives import extremes
-from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.placing import select
 from xpr.primitives.shapes import expand_dims, full, reshape
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.dtypes import greatest, least
 from xpr.numpy import comparisons, predicates, reductions
 from xpr.numpy.promotion import as_operand, convert
 from xpr.numpy.statistics import mean, var
 from xpr.primitives import elementwise as e
-from xpr.primitives.cumulative import greatest, least
 from xpr.primitives.placing import select
 from xpr.primitives.shapes import full
 

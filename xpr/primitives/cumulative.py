@@ -16,7 +16,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dtypes import BOOL, FLOATS, NUMBERS, REAL, short_name
+from xpr.dtypes import BOOL, FLOATS, NUMBERS, REAL, greatest, least, short_name
 from xpr.primitives.elementwise import eq, exp, gt, is_finite, lt, mul, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.placing import pad, select, slice_in_dim
@@ -205,26 +205,6 @@ def _extreme_jvp(exceeds: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         return linear_recurrence(kept, mul(taken, t), axis, reverse)
 
     return jvp
-
-
-def least(dtype: np.dtype) -> Any:
-    """The least value of a dtype: what changes no maximum."""
-    if dtype == dtypes.bool_:
-        return False
-    if dtype in dtypes.INTEGERS:
-        return dtypes.iinfo(dtype).min
-    return -greatest(dtype)
-
-
-def greatest(dtype: np.dtype) -> Any:
-    """The greatest value of a dtype, infinity where there is one: what changes no minimum."""
-    if dtype == dtypes.bool_:
-        return True
-    if dtype in dtypes.INTEGERS:
-        return dtypes.iinfo(dtype).max
-    with np.errstate(over="ignore"):
-        infinite = np.asarray(np.inf, dtype)
-    return np.inf if np.isinf(infinite) else dtypes.finfo(dtype).max
 
 
 cummax_p = cumulative(

@@ -2,6 +2,10 @@
 
 On CPU two kinds are written as something else than they are: small matrices as sums of products, and several contracted
 axes as one.
+
+A product of matrices is fenced there: XLA:CPU makes one kernel of a large sum and the product it is taken of, by a
+library that reads beyond a right operand which is one number broadcast (`(x @ full((64, 64), c)).sum(-1)`, jaxlib
+0.10.2). The product is in memory anyway, so the fence takes no time.
 """
 
 from __future__ import annotations
@@ -49,7 +53,10 @@ def lower_dot_general(
     )
     summed = summed_in(lhs.aval.dtype, out)
     properties = f"dot_dimension_numbers = {numbers}, {precision_text(precision)}"
-    return [b.convert(b.op("stablehlo.dot_general", [lhs, rhs], summed, properties), out.dtype)]
+    product = b.op("stablehlo.dot_general", [lhs, rhs], summed, properties)
+    if b.platform == "cpu" and out.ndim - len(lb) > 1:
+        product = b.fence(product)
+    return [b.convert(product, out.dtype)]
 
 
 def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> tuple[Value, Value, Numbers]:

@@ -11,8 +11,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value, int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dtypes import BOOL, FLOATS, INTEGERS, REAL, short_name
-from xpr.primitives.cumulative import greatest, least
+from xpr.dtypes import BOOL, FLOATS, INTEGERS, REAL, greatest, least, short_name
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.shapes import kept_dim, reduced, shifted_axes

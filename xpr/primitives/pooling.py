@@ -19,8 +19,7 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dtypes import BOOL, INEXACT, NUMBERS, REAL, short_name
-from xpr.primitives.cumulative import greatest, least
+from xpr.dtypes import BOOL, INEXACT, NUMBERS, REAL, greatest, least, short_name
 from xpr.primitives.elementwise import ge_p, le_p
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.placing import pad, pad_p

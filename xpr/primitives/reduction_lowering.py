@@ -1,8 +1,11 @@
-"""How reductions are written for XLA, which on CPU hands those of floats to a library that has two faults.
+"""How reductions are written for XLA, which on CPU hands those of floats to a library, YNNPACK, that has faults.
 
 It reads long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop takes
-0.3 ms. And its maxima and minima leave out nan. It recognizes one operation in the body of a reduction, so the same
-function spelled otherwise is left to XLA. Where neither matters the library is the faster, up to six times.
+0.3 ms. Its maxima and minima leave out nan. And it ends the process where arrays of seven axes are broadcast and summed
+(jaxlib 0.10.2 and 0.11). XLA recognizes one operation in the body of a reduction, so the same function spelled
+otherwise does not go to the library. Elsewhere the library is the faster: sums of 1000x1000 numbers take a half to a
+third of the time, over (0, 2) of 64x64x256 a fourteenth. What else it gets wrong is in stablehlo.py (elementwise
+maxima) and dot_lowering.py (products that are summed).
 
 A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). What
 is left to XLA is a loop that has to be unrolled (`has_hot_loops`).
@@ -26,6 +29,7 @@ from xpr.core.avals import ShapedArray
 Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 
 _LONG_ROW, _FEW_ROWS = 8192, 8
+_MOST_AXES = 6
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # bools: how many are folded, and to how many
 _LONG_EXTREME, _HALVED = 512, 64  # numbers side by side whose maximum is sought, likewise
@@ -40,9 +44,9 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
         x = b.whole(x, axes)
     if operation in _OF_BITS and x.aval.dtype == dtypes.bool_ and b.platform == "cpu" and not b.may_be_cut:
         x, axes = _folded(b, x, axes, operation)
-    if not _reduces_long_rows(b, x.aval, axes, operation):
+    if not _left_to_xla(b, x.aval, axes, operation):
         return _reduction(b, x, aval, axes, operation, start, Builder.op)
-    if len(axes) == 1 and x.aval.shape[axes[0]] <= _FEW_ROWS:
+    if len(axes) == 1 and x.aval.shape[axes[0]] <= _FEW_ROWS and x.aval.ndim <= _MOST_AXES:
         return _row_by_row(b, x, aval, axes[0], operation, start)
     return _reduction(b, x, aval, axes, operation, start, _with_negations)
 
@@ -99,10 +103,14 @@ def _reduction(
     return b.op("stablehlo.reduce", [x, b.constant(start, scalar)], aval, f"dimensions = {int_array(axes)}", [body])
 
 
-def _reduces_long_rows(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: str) -> bool:
-    """Whether whole rows are combined, entry by entry: over the leading axes, or a single one, the last being kept."""
+def _left_to_xla(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: str) -> bool:
+    """Whether there are too many axes, or whole rows are combined element by element: over the leading axes, or a
+    single one, the last being kept.
+    """
     if b.platform != "cpu" or b.may_be_cut or operation not in _OPPOSITE or not axes:
         return False
+    if aval.ndim > _MOST_AXES and aval.dtype in dtypes.FLOATS:
+        return True
     leading = sorted(axes) == list(range(len(axes)))
     row = math.prod(aval.shape[max(axes) + 1 :])
     return (leading or len(axes) == 1) and row >= _LONG_ROW and aval.dtype in (dtypes.float32, dtypes.float64)

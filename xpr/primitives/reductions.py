@@ -15,8 +15,8 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dtypes import BOOL, INTEGERS, NUMBERS, REAL, short_name
-from xpr.primitives.cumulative import cumprod, greatest, least
+from xpr.dtypes import BOOL, INTEGERS, NUMBERS, REAL, greatest, least, short_name
+from xpr.primitives.cumulative import cumprod
 from xpr.primitives.elementwise import convert_element_type, div, eq, mul
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.reduction_lowering import lower_extreme, lower_reduction

@@ -6,8 +6,10 @@ environment variable XPR_TRACEBACK_FILTERING=0, shows everything.
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from xpr.config import settings
@@ -28,6 +30,35 @@ def without_library_frames(traceback: TracebackType | None) -> TracebackType | N
     return kept
 
 
+def _say_what_nests(error: RecursionError) -> None:
+    """Adds to the error which functions of the library were called inside each other, where there is room to count."""
+    limit, frame, depth, calls = sys.getrecursionlimit(), sys._getframe(1), 0, Counter[str]()
+    if hasattr(error, "__notes__"):
+        return
+    traceback = error.__traceback__
+    while traceback is not None:
+        calls.update(_called_in(traceback.tb_frame))
+        traceback = traceback.tb_next
+    outer: FrameType | None = frame.f_back
+    while outer is not None:
+        calls.update(_called_in(outer))
+        outer, depth = outer.f_back, depth + 1
+    if depth > limit - 100:
+        return
+    counted = ", ".join(f"{name} {times} times" for name, times in calls.most_common(4))
+    error.add_note(
+        f"Python allows {limit} calls inside each other. Of xpr's functions there were, inside each other: {counted}. "
+        "Where each level does the same, lax.scan or lax.fori_loop does it at any depth; otherwise raise the limit, "
+        f"by sys.setrecursionlimit({20 * limit})."
+    )
+
+
+def _called_in(frame: FrameType) -> list[str]:
+    if frame.f_code is not _ENTRY:
+        return []
+    return [frame.f_locals["fun"].__qualname__.replace("JitFunction.call", "jit")]
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -38,8 +69,13 @@ def boundary(fun: F) -> F:
         try:
             return fun(*args, **kwargs)
         except Exception as error:
+            if isinstance(error, RecursionError):
+                _say_what_nests(error)
             if not settings.traceback_filtering:
                 raise
             raise error.with_traceback(without_library_frames(error.__traceback__))  # noqa: B904  # the same error
 
     return named_like(entry, fun)
+
+
+_ENTRY = boundary(boundary).__code__  # which all functions that it makes share
