@@ -126,10 +126,10 @@ def gcd(x1: Any, x2: Any, /) -> Any:
         raise TypeError(f"gcd: takes integers, and got {dtypes.short_name(dtype)}.")
     shape = broadcast_shapes(aval_of(x).shape, aval_of(y).shape)
     x, y = broadcast_to(absolute(x), shape), broadcast_to(absolute(y), shape)
-    zero = dtype.type(0)
+    zero, one = e.scalar(0, x), e.scalar(1, x)
     for _ in range(_EUCLID_STEPS[dtype.itemsize]):
         done = e.eq(y, zero)
-        x, y = select(done, x, y), select(done, y, e.rem(x, select_scalar(done, dtype.type(1), y)))
+        x, y = select(done, x, y), select(done, y, e.rem(x, select_scalar(done, one, y)))
     return x
 
 
@@ -145,6 +145,6 @@ def lcm(x1: Any, x2: Any, /) -> Any:
     """
     x, y = promoted_pair(x1, x2)
     divisor = gcd(x, y)
-    at_zero = e.eq(divisor, aval_of(divisor).dtype.type(0))
-    safe = select_scalar(at_zero, aval_of(divisor).dtype.type(1), divisor)
-    return absolute(multiply(x, floor_divide(y, safe)))
+    at_zero = e.eq(divisor, e.scalar(0, divisor))
+    safe = select_scalar(at_zero, e.scalar(1, divisor), divisor)
+    return absolute(multiply(x, e.div(y, safe)))
