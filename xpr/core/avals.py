@@ -176,6 +176,11 @@ class HeldArrayError(TypeError):
     """An operand is an object whose `__jax_array__` gives the array: `bind` then takes that in its place."""
 
 
+def array_in(x: Any) -> Any:
+    """What `__jax_array__` of an object gives; anything else as it is."""
+    return x.__jax_array__() if hasattr(type(x), "__jax_array__") else x
+
+
 def refuse_held(x: Any) -> None:
     """Raises HeldArrayError where an operand is an object that gives an array by `__jax_array__`."""
     if hasattr(type(x), "__jax_array__"):

@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import HeldArrayError, ShapedArray
+from xpr.core.avals import HeldArrayError, ShapedArray, array_in
 from xpr.core.interpreter import Tracer, context
 from xpr.errors import UnsupportedRule
 
@@ -117,7 +117,7 @@ def _taken_out(args: Sequence[Any]) -> list[Any]:
     A rule may meet an object with a tracer of the interpreter whose rule it is. To take that out here would make it a
     constant; it is left to the `bind` that called the interpreter.
     """
-    taken = [x.__jax_array__() if hasattr(type(x), "__jax_array__") else x for x in args]
+    taken = list(map(array_in, args))
     below: Any = context.trace
     traces = set()
     while below is not None:

@@ -181,7 +181,8 @@ def hard_tanh(x: Any) -> Any:
 
 @compiled
 def _hard_tanh(x: Any) -> Any:
-    return where(comparisons.greater(x, 1), 1, where(comparisons.less(x, -1), -1, x))
+    low = x if aval_of(x).dtype in dtypes.UNSIGNED else where(comparisons.less(x, -1), -1, x)
+    return where(comparisons.greater(x, 1), 1, low)
 
 
 def hard_sigmoid(x: Any) -> Any:

@@ -37,19 +37,19 @@ def floor_divide(x: Any, y: Any, /) -> Any:
 @compiled
 def _floor_divide(x: Any, y: Any) -> Any:
     quotient, rest = e.div(x, y), e.rem(x, y)
-    zero = aval_of(x).dtype.type(0)
+    zero, one = e.scalar(0, rest), e.scalar(1, quotient)
     below = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
-    return select(below, e.sub(quotient, zero.dtype.type(1)), quotient)
+    return select(below, e.sub(quotient, one), quotient)
 
 
 @compiled
 def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
     """Quotient and remainder of floats as NumPy gives them: the quotient rounded from (x - rest) / y, x / 0 for 0."""
     rest = e.rem(x, y)
-    zero = aval_of(x).dtype.type(0)
+    zero, one = e.scalar(0, rest), e.scalar(1, rest)
     wrong_sign = e.bitwise_and(e.ne(rest, zero), e.ne(e.sign(y), e.sign(rest)))
     quotient = e.div(e.sub(x, rest), y)
-    quotient = select(wrong_sign, e.sub(quotient, zero.dtype.type(1)), quotient)
+    quotient = select(wrong_sign, e.sub(quotient, one), quotient)
     rest = select(wrong_sign, e.add(rest, y), rest)
     return select_scalar(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rest
 
