@@ -29,7 +29,7 @@ from xpr.control.compiled import clear_compiled
 from xpr.control.sharding_constraint import constrain, flatten_shardings
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call
-from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.avals import HeldArrayError, ShapedArray, array_in, aval_of, describe
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives, told_apart
@@ -172,7 +172,11 @@ class JitFunction:
             arrays = [Array(a, x) for a, x in zip(traced.jaxpr.out_avals, outs)]
             return tree.unflatten(traced.out_tree, arrays)
         compiled = self.compiled_for(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals, leaves)
-        return tree.unflatten(compiled.out_tree, compiled.run(leaves))
+        try:
+            outs = compiled.run(leaves)
+        except HeldArrayError:
+            outs = compiled.run(list(map(array_in, leaves)))
+        return tree.unflatten(compiled.out_tree, outs)
 
     def staged_call(self, traced: Traced, leaves: Sequence[Any]) -> list[Any]:
         """A call inside another program, whose arguments and results lie there as was asked for."""

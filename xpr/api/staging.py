@@ -11,6 +11,7 @@ from xpr import dtypes, tree
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.primitives.shapes import zeros_like_aval
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage
@@ -118,11 +119,17 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     Args:
       *args, **kwargs: arrays, or anything with a shape and a dtype.
+    Returns:
+      The structure; a `ShapeDtypeStruct` among the results stands for an array of its type.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.eval_shape(jnp.dot, xpr.ShapeDtypeStruct((2, 3), "float32"), xpr.ShapeDtypeStruct((3,), "float32"))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
-    closed, out_tree = trace_function(fun, args, kwargs, "staged by eval_shape")
+
+    def with_arrays(*args: Any, **kwargs: Any) -> Any:
+        return tree.map(lambda x: zeros_like_aval(x.aval) if type(x) is ShapeDtypeStruct else x, fun(*args, **kwargs))
+
+    closed, out_tree = trace_function(named_like(with_arrays, fun), args, kwargs, "staged by eval_shape")
     structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals]
     return tree.unflatten(out_tree, structs)

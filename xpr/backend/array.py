@@ -15,7 +15,7 @@ from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
-from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of
+from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of, refuse_held
 from xpr.core.interpreter import Tracer
 from xpr.core.words import Words
 from xpr.errors import DeletedArrayError
@@ -232,6 +232,9 @@ def host_value(x: Any, aval: ShapedArray) -> Any:
 
 
 def _in_numpy(x: Any) -> np.ndarray:
+    if type(x) is float:
+        return np.asarray(x)
+    refuse_held(x)
     if hasattr(x, "aval") and not hasattr(x, "__array__"):
         raise TypeError(
             f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "

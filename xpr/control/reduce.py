@@ -62,7 +62,7 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
         raise TypeError(
             f"reduce: dimensions must be different axes of {_types(leaves[:1])}, and are {tuple(dimensions)}."
         )
-    starts = [_start(start, aval_of(x)) for start, x in zip(starts, leaves)]
+    starts = [start_of("reduce", start, aval_of(x)) for start, x in zip(starts, leaves)]
     if not axes:
         return operands
     of_scalars = _on_leaves(computation, structure)
@@ -77,17 +77,27 @@ def _types(values: Sequence[Any]) -> str:
     return ", ".join(aval_of(x).str_short() for x in values)
 
 
-def _start(start: Any, aval: ShapedArray) -> Any:
-    """The initial value in the operand's dtype."""
-    given = aval_of(start)
-    if type(start) in _SCALARS:
-        if dtypes.promote_pair(aval.dtype, False, given.dtype, given.weak_type)[0] == aval.dtype:
-            return aval.dtype.type(start)
-    elif given.ndim == 0 and given.dtype == aval.dtype:
+def start_of(name: str, start: Any, aval: ShapedArray) -> Any:
+    """The initial value in the operand's dtype: an infinity is the bound of an integer dtype.
+
+    Raises:
+      TypeError: it is no scalar of that dtype, and none that converting leaves as it is.
+    """
+    given, number = aval_of(start), start if type(start) in _SCALARS else None
+    if given.ndim == 0 and given.dtype == aval.dtype and number is None:
         return start
+    if number is not None:
+        if dtypes.promote_pair(aval.dtype, False, given.dtype, given.weak_type)[0] == aval.dtype:
+            return aval.dtype.type(number)
+        if aval.dtype in dtypes.INTEGERS and type(number) is float:
+            if math.isinf(number):
+                return (least if number < 0 else greatest)(aval.dtype)
+            if number.is_integer():
+                return aval.dtype.type(int(number))
+    what = f"{start!r}, " if number is not None else ""
     raise TypeError(
-        f"reduce: the initial value for {aval.str_short()} must be a scalar of its dtype, and is {given.str_short()}. "
-        "Convert one of them."
+        f"{name}: the initial value for {aval.str_short()} must be a scalar of its dtype, and is {what}"
+        f"{given.str_short()}. Convert one of them."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.control.reduce import start_of
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import describe_function
@@ -26,8 +27,6 @@ from xpr.primitives.shapes import mapped_to, reshape
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import stage
-
-_SCALARS = frozenset({bool, int, float, complex})
 
 
 @boundary
@@ -74,26 +73,12 @@ def reduce_window(
         "reduce_window", aval_of(operands[0]).shape, window_dimensions, window_strides, padding, base_dilation,
         window_dilation,
     )  # fmt: skip
-    starts = [_start(start, aval_of(x)) for start, x in zip(starts, operands)]
+    starts = [start_of("reduce_window", start, aval_of(x)) for start, x in zip(starts, operands)]
     if len(operands) == 1:
         monoid = _monoid(computation, aval_of(operands[0]), structure)
         if monoid is not None:
             return tree.unflatten(structure, [_reduce_by(monoid, operands[0], starts[0], window)])
     return tree.unflatten(structure, _fold(operands, starts, _flat(computation, structure), window))
-
-
-def _start(start: Any, aval: ShapedArray) -> Any:
-    """The initial value in the operand's dtype."""
-    given = aval_of(start)
-    if type(start) in _SCALARS:
-        if dtypes.promote_pair(aval.dtype, False, given.dtype, given.weak_type)[0] == aval.dtype:
-            return aval.dtype.type(start)
-    elif given.ndim == 0 and given.dtype == aval.dtype:
-        return start
-    raise TypeError(
-        f"reduce_window: the initial value of type {given.str_short()} must be a scalar of the operand's dtype; that "
-        f"is {aval.str_short()}. Convert one of them."
-    )
 
 
 # -- Sums, maxima, minima

@@ -118,6 +118,9 @@ def _row(aval: ShapedArray) -> ShapedArray:
     return aval.update(shape=aval.shape[1:])
 
 
+_MOST_STEPS = 2**31 - 1
+
+
 def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
     """The number of steps, which all arrays agree on."""
     shapes = [x.shape if is_words(x) else aval_of(x).shape for x in rows]
@@ -139,7 +142,15 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
         given = [f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}" for path, x in tree.leaves_with_path(xs)]
         given += [f"  length   {length}"] if length is not None else []
         raise ValueError("\n".join(["scan: the xs must have equally long first axes:", *given]))
-    return lengths.pop()
+    n = lengths.pop()
+    if n < 0:
+        raise ValueError(f"scan: `length` is the number of steps, and can't be {n}.")
+    if n > _MOST_STEPS:
+        raise OverflowError(
+            f"scan: {n} steps were asked for, and steps are counted in 32 bits, up to {_MOST_STEPS}. "
+            "Nest two scans, or use while_loop."
+        )
+    return n
 
 
 def _typed_body(

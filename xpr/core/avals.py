@@ -163,12 +163,31 @@ def aval_of(x: Any) -> ShapedArray:
     for kind in (bool, int, float, complex):
         if isinstance(x, kind):
             return python_scalar_aval(kind)
-    if hasattr(x, "__xpr_array__"):
-        return aval_of(x.__xpr_array__())
+    for method in ("__xpr_array__", "__jax_array__"):
+        if hasattr(type(x), method):
+            return aval_of(getattr(x, method)())
     raise TypeError(
         f"Expected an array or a number, and got {describe(x)}. "
         "Lists and tuples are converted with jnp.array; other objects have to be turned into arrays first."
     )
+
+
+class HeldArrayError(TypeError):
+    """An operand is an object whose `__jax_array__` gives the array: `bind` then takes that in its place."""
+
+
+def array_in(x: Any) -> Any:
+    """What `__jax_array__` of an object gives; anything else as it is."""
+    return x.__jax_array__() if hasattr(type(x), "__jax_array__") else x
+
+
+def refuse_held(x: Any) -> None:
+    """Raises HeldArrayError where an operand is an object that gives an array by `__jax_array__`."""
+    if hasattr(type(x), "__jax_array__"):
+        kind = type(x).__qualname__
+        raise HeldArrayError(
+            f"A {kind} is no array, but can be made one: give jnp.asarray(x), which calls its __jax_array__."
+        )
 
 
 def typeof(x: Any) -> ShapedArray:

@@ -213,8 +213,11 @@ class Tracer:
         return complex(self._value_for(ConcretizationTypeError, "complex()", _FOR_NUMBER))
 
     def __index__(self) -> int:
-        value = self._value_for(TracerIntegerConversionError, "An index, a length or a shape", _FOR_INDEX)
-        return operator.index(value)
+        return self.static_integer("An index, a length or a shape")
+
+    def static_integer(self, what: str) -> int:
+        """The value as a Python integer; `what` it is to be, for the message where it is not known."""
+        return operator.index(self._value_for(TracerIntegerConversionError, what, _FOR_INDEX))
 
     def item(self, *args: Any) -> Any:
         """The value as a Python scalar."""
@@ -246,7 +249,7 @@ Keep it an array (.astype converts dtypes); or mark the argument it depends on s
 jit(f, static_argnums=...) or static_argnames=..."""
 _FOR_INDEX = """\
 To index an array use jnp arrays (x[i] works when x is a jnp array) or lax.dynamic_slice; to loop, lax.fori_loop;
-for shapes and lengths, mark the argument static: jit(f, static_argnums=...) or static_argnames=..."""
+for shapes, axes and lengths, mark the argument static: jit(f, static_argnums=...) or static_argnames=..."""
 _FOR_NUMPY = """\
 Call the function of the same name in xpr.numpy instead of numpy's; to run host code on traced values, use a callback;
 or mark the argument static: jit(f, static_argnums=...) or static_argnames=..."""

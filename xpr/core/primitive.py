@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import ShapedArray
+from xpr.core.avals import HeldArrayError, ShapedArray, array_in
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.errors import UnsupportedRule
 
@@ -120,6 +120,23 @@ def params_of(rule: Any) -> tuple[str, ...] | None:
     return tuple(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
 
 
+def _taken_out(args: Sequence[Any]) -> list[Any]:
+    """The operands, with what `__jax_array__` gives in place of objects that have it.
+
+    A rule may meet an object with a tracer of the interpreter whose rule it is. To take that out here would make it a
+    constant; it is left to the `bind` that called the interpreter.
+    """
+    taken = list(map(array_in, args))
+    below: Any = context.trace
+    traces = set()
+    while below is not None:
+        traces.add(id(below))
+        below = below.parent
+    if any(isinstance(x, Tracer) and x._trace.alive and id(x._trace) not in traces for x in taken):
+        raise
+    return taken
+
+
 class Primitive:
     """One operation of the language."""
 
@@ -191,7 +208,10 @@ class Primitive:
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Applies the primitive, through whatever interpreter is current."""
-        outs = context.trace.process(self, args, params)
+        try:
+            outs = context.trace.process(self, args, params)
+        except HeldArrayError:
+            outs = context.trace.process(self, _taken_out(args), params)
         return outs if self.multiple_results else outs[0]
 
     def key_of(self, params: dict[str, Any]) -> Iterable[Any]:

@@ -4,7 +4,7 @@ from xpr.numpy.entries import moves
 from xpr.primitives import composites, dynamic, dynamic_in_dim, placing, shapes
 
 broadcast = moves("operand")(composites.broadcast)
-broadcast_in_dim = moves("operand")(shapes.broadcast_in_dim)
+broadcast_in_dim = moves("operand")(composites.broadcast_in_dim)
 concatenate = moves("operands")(placing.concatenate)
 dynamic_index_in_dim = moves("operand")(dynamic_in_dim.dynamic_index_in_dim)
 dynamic_slice = moves("operand")(dynamic.dynamic_slice)
@@ -14,7 +14,7 @@ dynamic_update_slice = moves("operand", "update")(dynamic.dynamic_update_slice)
 dynamic_update_slice_in_dim = moves("operand", "update")(dynamic_in_dim.dynamic_update_slice_in_dim)
 expand_dims = moves("x")(shapes.expand_dims)
 index_in_dim = moves("operand")(dynamic_in_dim.index_in_dim)
-reshape = moves("operand")(shapes.reshape)
+reshape = moves("operand")(composites.reshape)
 rev = moves("operand")(shapes.rev)
 select = moves("on_true", "on_false")(placing.select)
 select_n = moves("cases")(placing.select_n)

@@ -19,17 +19,32 @@ from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, comparisons, exponentials, trigonometric
 from xpr.numpy.axes import one_axis
 from xpr.numpy.choosing import where
-from xpr.numpy.promotion import as_operand, asarray_like, converter, promote_dtypes, promote_inexact, promote_shapes
+from xpr.numpy.promotion import (
+    as_operand,
+    asarray_like,
+    convert,
+    converter,
+    promote_dtypes,
+    promote_inexact,
+    promote_shapes,
+)
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import select, slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, zeros_like_aval
 from xpr.primitives.special import erfc
 
 
-def _inexact(x: Any) -> Any:
-    """The operand as floats, weak where it is weak."""
+def _inexact(x: Any, beside: type | None = None) -> Any:
+    """The operand as floats, weak where it is weak; or where it would be so beside a Python number of that type."""
     aval = getattr(x, "aval", None)
-    return x if aval is not None and aval.dtype in dtypes.INEXACT else promote_inexact(x)[0]
+    if aval is not None and aval.dtype in dtypes.INEXACT:
+        return x
+    if beside is None:
+        return promote_inexact(x)[0]
+    x = as_operand(x)
+    aval = aval_of(x)
+    dtype, weak = dtypes.promote_pair(aval.dtype, aval.weak_type, dtypes.of_python(beside), True)
+    return convert(x, dtypes.to_inexact(dtype), weak)
 
 
 def _number(value: float, x: Any) -> Any:
@@ -60,8 +75,8 @@ def relu(x: Any) -> Any:
     >>> xpr.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
     Array([0., 0., 2.], dtype=float32)
     """
-    aval = getattr(x, "aval", None) or aval_of(as_operand(x))
-    return _relu(as_operand(x)) if aval.dtype != dtypes.bool_ else asarray_like(x)
+    x = as_operand(x)
+    return _relu(x) if aval_of(x).dtype != dtypes.bool_ else asarray_like(convert(x, dtypes.of_python(int), True))
 
 
 @compiled
@@ -77,7 +92,7 @@ def relu6(x: Any) -> Any:
     >>> xpr.nn.relu6(jnp.array([-1.0, 2.0, 7.0]))
     Array([0., 2., 6.], dtype=float32)
     """
-    return _relu6(_inexact(x))
+    return _relu6(_inexact(x, float))
 
 
 @compiled
@@ -108,7 +123,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     >>> xpr.nn.elu(jnp.array([-1.0, 0.0, 2.0]))
     Array([-0.63212055,  0.        ,  2.        ], dtype=float32)
     """
-    return _elu(_inexact(x), as_operand(alpha))
+    return _elu(_inexact(x, float), as_operand(alpha))
 
 
 @compiled
@@ -125,7 +140,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     >>> xpr.nn.celu(jnp.array([-1.0, 0.0, 2.0]))
     Array([-0.63212055,  0.        ,  2.        ], dtype=float32)
     """
-    return _celu(_inexact(x), as_operand(alpha))
+    return _celu(_inexact(x, float), as_operand(alpha))
 
 
 @compiled
@@ -146,7 +161,7 @@ def selu(x: Any) -> Any:
     >>> xpr.nn.selu(jnp.array([-1.0, 0.0, 2.0]))
     Array([-1.1113307,  0.       ,  2.101402 ], dtype=float32)
     """
-    return _selu(_inexact(x))
+    return _selu(_inexact(x, float))
 
 
 @compiled
@@ -166,7 +181,8 @@ def hard_tanh(x: Any) -> Any:
 
 @compiled
 def _hard_tanh(x: Any) -> Any:
-    return where(comparisons.greater(x, 1), 1, where(comparisons.less(x, -1), -1, x))
+    low = x if aval_of(x).dtype in dtypes.UNSIGNED else where(comparisons.less(x, -1), -1, x)
+    return where(comparisons.greater(x, 1), 1, low)
 
 
 def hard_sigmoid(x: Any) -> Any:
@@ -176,7 +192,7 @@ def hard_sigmoid(x: Any) -> Any:
     >>> xpr.nn.hard_sigmoid(jnp.array([-3.0, 0.0, 3.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return _hard_sigmoid(_inexact(x))
+    return _hard_sigmoid(_inexact(x, float))
 
 
 @compiled
@@ -191,7 +207,7 @@ def hard_silu(x: Any) -> Any:
     >>> xpr.nn.hard_silu(jnp.array([-3.0, 1.5, 3.0]))
     Array([-0.   ,  1.125,  3.   ], dtype=float32)
     """
-    return _hard_silu(_inexact(x))
+    return _hard_silu(_inexact(x, float))
 
 
 @compiled
@@ -252,7 +268,7 @@ def softplus(x: Any) -> Any:
     >>> xpr.nn.softplus(jnp.array([-100.0, 0.0, 100.0]))
     Array([3.783506e-44, 6.931472e-01, 1.000000e+02], dtype=float32)
     """
-    return _softplus(_inexact(x))
+    return _softplus(_inexact(x, int))
 
 
 @compiled
@@ -285,7 +301,7 @@ def mish(x: Any) -> Any:
     >>> xpr.nn.mish(jnp.array([0.0, 1.0]))
     Array([0.        , 0.86509836], dtype=float32)
     """
-    return _mish(_inexact(x))
+    return _mish(_inexact(x, int))
 
 
 @compiled
@@ -300,7 +316,7 @@ def soft_sign(x: Any) -> Any:
     >>> xpr.nn.soft_sign(jnp.array([-1.0, 0.0, 3.0]))
     Array([-0.5 ,  0.  ,  0.75], dtype=float32)
     """
-    return _soft_sign(_inexact(x))
+    return _soft_sign(_inexact(x, int))
 
 
 @compiled
@@ -315,7 +331,7 @@ def sparse_plus(x: Any) -> Any:
     >>> xpr.nn.sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    return _sparse_plus(_inexact(x))
+    return _sparse_plus(_inexact(x, float))
 
 
 @compiled
@@ -333,7 +349,7 @@ def sparse_sigmoid(x: Any) -> Any:
     >>> xpr.nn.sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return _sparse_sigmoid(_inexact(x))
+    return _sparse_sigmoid(_inexact(x, float))
 
 
 @compiled
@@ -349,7 +365,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
     >>> xpr.nn.squareplus(jnp.array([0.0, 1.5]))
     Array([1., 2.], dtype=float32)
     """
-    return _squareplus(_inexact(x), as_operand(b))
+    return _squareplus(_inexact(x, float), as_operand(b))
 
 
 @compiled

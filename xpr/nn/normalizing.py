@@ -62,6 +62,7 @@ def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: Any) 
     top = _greatest(x, shape, axes)
     if where is not None:
         top = _finite_or_zero(top)  # of a row that is masked everywhere
+    top = convert(top, aval_of(x).dtype)
     return e.sub(x, spread_back(top, shape, axes))
 
 
@@ -108,7 +109,7 @@ def _log_softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
     x, shape = _hidden(x, where), aval_of(x).shape
     shifted = _shifted(x, shape, axes, where)
     total = summed(e.exp(shifted), axes)
-    return e.sub(shifted, spread_back(e.log(total), shape, axes))
+    return _hidden(e.sub(shifted, spread_back(e.log(total), shape, axes)), where)
 
 
 def logsumexp(

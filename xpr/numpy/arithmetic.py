@@ -9,6 +9,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import (
+    SCALARS,
     as_operand,
     asarray_like,
     convert,
@@ -173,7 +174,10 @@ def heaviside(x: Any, y: Any, /) -> Any:
     >>> jnp.heaviside(jnp.array([-1.0, 0.0, 2.0]), 0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
+    x, y = as_operand(x), as_operand(y)
+    weak = type(x) in SCALARS or aval_of(x).weak_type
     x, y = promote_shapes(*promote_inexact(x, y))
+    x, y = (v if weak else convert(v, aval_of(v).dtype) for v in (x, y))
     zero, one = e.scalar(0, x), e.scalar(1, x)
     step = select_scalar(e.gt(x, zero), one, select_scalar(e.ne(x, x), x, zero))
     return select_scalar(e.eq(x, zero), y, step)

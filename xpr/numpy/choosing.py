@@ -115,7 +115,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     Array([2., 1.], dtype=float32)
     """
     x = asarray_like(x)
-    conditions = list(condlist) if isinstance(condlist, (list, tuple)) or condlist.ndim > x.aval.ndim else [condlist]
+    several = isinstance(condlist, (list, tuple)) or np.ndim(condlist) > x.aval.ndim
+    conditions = list(condlist) if several else [condlist]
     if len(funclist) not in (len(conditions), len(conditions) + 1):
         raise ValueError(f"piecewise: {len(conditions)} conditions, and {len(funclist)} pieces: as many, or one more.")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
-from xpr.numpy.promotion import as_operand, asarray_like, promote_inexact
+from xpr.numpy.promotion import as_operand, asarray_like, convert
 from xpr.numpy.trigonometric import arctan2, rad2deg
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import zeros_like_aval
@@ -56,6 +56,9 @@ def angle(z: Any, deg: bool = False) -> Any:
     >>> jnp.angle(1j)
     Array(1.5707964, dtype=float32, weak_type=True)
     """
-    (z,) = promote_inexact(z)
+    z = as_operand(z)
+    aval = aval_of(z)
+    if aval.dtype not in dtypes.INEXACT or (aval.dtype in dtypes.FLOATS and not aval.shape):
+        z = convert(z, dtypes.of_python(float))
     result = arctan2(imag(z), real(z))
     return rad2deg(result) if deg else result

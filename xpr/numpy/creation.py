@@ -7,7 +7,6 @@ host are constants.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from xpr.numpy.promotion import SCALARS, as_operand, convert, narrowed, requeste
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.placing import concatenate as join
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape
+from xpr.primitives.shapes import shape_of as shape_of
 from xpr.transforms.evaluate import EvalTrace
 from xpr.transforms.partition import moved
 
@@ -35,35 +35,6 @@ HOST_LIMIT = 1 << 20  # entries; a larger array is better filled by its device t
 def is_eager() -> bool:
     """Whether operations run at once: no transformation is looking."""
     return type(context.trace) is EvalTrace
-
-
-def shape_of(shape: Any) -> tuple[int, ...]:
-    """A shape as users give it (an integer, a sequence of them, an array) as a tuple of Python integers.
-
-    Raises:
-      TypeError: a size is not an integer, or is a traced one.
-      ValueError: a size is negative.
-    """
-    sizes = (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, (tuple, list)) else _sizes(shape)
-    for n in sizes:
-        if type(n) is not int:
-            sizes = tuple(map(_size, sizes))
-            break
-    for n in sizes:
-        if n < 0:
-            raise ValueError(f"A shape has no negative sizes, and {sizes} was asked for.")
-    return sizes
-
-
-def _sizes(shape: Any) -> tuple[Any, ...]:
-    """What is in a vector, or in anything else that is iterated over; else the one size that it is."""
-    return tuple(shape) if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0 else (shape,)
-
-
-def _size(n: Any) -> int:
-    if isinstance(n, (float, complex)):
-        raise TypeError(f"The sizes of a shape are integers, and {n!r} is none. Convert it with int().")
-    return operator.index(n)
 
 
 def chosen_dtype(dtype: Any, default: type = float) -> np.dtype:
@@ -234,9 +205,10 @@ def _unwrapped(x: Any) -> Any:
         return np.asarray(x)
     if hasattr(x, "__dlpack__"):
         return from_dlpack(x)
-    if isinstance(x, (memoryview, bytearray)):
-        return np.array(x)
-    raise TypeError(_not_numeric(x))
+    try:
+        return np.array(memoryview(x))  # a buffer, as array.array has
+    except (TypeError, ValueError):
+        raise TypeError(_not_numeric(x)) from None
 
 
 # Lists. Those of Python scalars alone, the common case, are left to NumPy; an entry with a dtype of its own makes

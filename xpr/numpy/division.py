@@ -37,19 +37,19 @@ def floor_divide(x: Any, y: Any, /) -> Any:
 @compiled
 def _floor_divide(x: Any, y: Any) -> Any:
     quotient, rest = e.div(x, y), e.rem(x, y)
-    zero = aval_of(x).dtype.type(0)
+    zero, one = e.scalar(0, rest), e.scalar(1, quotient)
     below = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
-    return select(below, e.sub(quotient, zero.dtype.type(1)), quotient)
+    return select(below, e.sub(quotient, one), quotient)
 
 
 @compiled
 def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
     """Quotient and remainder of floats as NumPy gives them: the quotient rounded from (x - rest) / y, x / 0 for 0."""
     rest = e.rem(x, y)
-    zero = aval_of(x).dtype.type(0)
+    zero, one = e.scalar(0, rest), e.scalar(1, rest)
     wrong_sign = e.bitwise_and(e.ne(rest, zero), e.ne(e.sign(y), e.sign(rest)))
     quotient = e.div(e.sub(x, rest), y)
-    quotient = select(wrong_sign, e.sub(quotient, zero.dtype.type(1)), quotient)
+    quotient = select(wrong_sign, e.sub(quotient, one), quotient)
     rest = select(wrong_sign, e.add(rest, y), rest)
     return select_scalar(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rest
 
@@ -126,10 +126,10 @@ def gcd(x1: Any, x2: Any, /) -> Any:
         raise TypeError(f"gcd: takes integers, and got {dtypes.short_name(dtype)}.")
     shape = broadcast_shapes(aval_of(x).shape, aval_of(y).shape)
     x, y = broadcast_to(absolute(x), shape), broadcast_to(absolute(y), shape)
-    zero = dtype.type(0)
+    zero, one = e.scalar(0, x), e.scalar(1, x)
     for _ in range(_EUCLID_STEPS[dtype.itemsize]):
         done = e.eq(y, zero)
-        x, y = select(done, x, y), select(done, y, e.rem(x, select_scalar(done, dtype.type(1), y)))
+        x, y = select(done, x, y), select(done, y, e.rem(x, select_scalar(done, one, y)))
     return x
 
 
@@ -145,6 +145,6 @@ def lcm(x1: Any, x2: Any, /) -> Any:
     """
     x, y = promoted_pair(x1, x2)
     divisor = gcd(x, y)
-    at_zero = e.eq(divisor, aval_of(divisor).dtype.type(0))
-    safe = select_scalar(at_zero, aval_of(divisor).dtype.type(1), divisor)
-    return absolute(multiply(x, floor_divide(y, safe)))
+    at_zero = e.eq(divisor, e.scalar(0, divisor))
+    safe = select_scalar(at_zero, e.scalar(1, divisor), divisor)
+    return absolute(multiply(x, e.div(y, safe)))

@@ -40,10 +40,10 @@ def einsum(
     """Products of arrays summed over indices.
 
     Args:
-      subscripts: a letter for each axis of each operand, and those of the result: "ij,jk->ik". A letter that is not in
-        the result is summed over; one that stands twice in an operand takes its diagonal. Without "->" the result has
-        the letters that stand once, in alphabetical order. "..." stands for any axes, which broadcast. Instead of a
-        string, operands may be followed by lists of integers: einsum(x, [0, 1], y, [1, 2], [0, 2]).
+      subscripts: a letter (or digit) for each axis of each operand, and those of the result: "ij,jk->ik". A letter that
+        is not in the result is summed over; one that stands twice in an operand takes its diagonal. Without "->" the
+        result has the letters that stand once, in alphabetical order. "..." stands for any axes, which broadcast.
+        Instead of a string, operands may be followed by lists of integers: einsum(x, [0, 1], y, [1, 2], [0, 2]).
       operands: arrays.
       optimize: how opt_einsum looks for an order: "auto", "optimal", "greedy", ..., or True; False goes from left to
         right; a list gives the order itself, as `einsum_path` does.
@@ -142,10 +142,10 @@ def _read(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[list[Labels], Lab
 def _term(text: str, shape: Shape, subscripts: str) -> Labels:
     head, dots, tail = text.partition("...")
     extra = len(shape) - len(head) - len(tail)
-    if extra < 0 or (extra and not dots) or not ("a" + head + tail).isalpha():
+    if extra < 0 or (extra and not dots) or not ("a" + head + tail).isalnum():
         raise ValueError(
             f"einsum: in {subscripts!r} the subscripts {text!r} don't fit an operand of shape {shape}: they are a "
-            "letter for each axis, where '...' stands for any number of them."
+            "letter (or digit) for each axis, where '...' stands for any number of them."
         )
     return (*head, *range(extra - 1, -1, -1), *tail)
 

@@ -71,7 +71,7 @@ def log2(x: Any, /) -> Any:
     Array([0., 1.], dtype=float32)
     """
     (x,) = promote_inexact(x)
-    return e.div(e.log(x), e.scalar(np.log(2), x))
+    return e.div(e.log(x), aval_of(x).dtype.type(np.log(2)))
 
 
 def log10(x: Any, /) -> Any:
@@ -82,7 +82,7 @@ def log10(x: Any, /) -> Any:
     Array([0., 1.], dtype=float32)
     """
     (x,) = promote_inexact(x)
-    return e.mul(e.log(x), e.scalar(1 / np.log(10), x))
+    return e.mul(e.log(x), aval_of(x).dtype.type(1 / np.log(10)))
 
 
 def logaddexp(x: Any, y: Any, /) -> Any:

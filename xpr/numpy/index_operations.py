@@ -11,7 +11,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.numpy import arithmetic, powers
-from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, depth_of_user
+from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, depth_of_user, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives.gather_scatter import scatter_add_p, scatter_sub_p
 from xpr.primitives.scatter import scatter_max_p, scatter_min_p, scatter_mul_p, scatter_p
@@ -35,7 +35,14 @@ def _scatter_or(number: Any, logical: Any) -> Callable[[np.dtype], Any]:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    return convert(arithmetic.true_divide(x, y), aval_of(x).dtype)
+    """x / y in the dtype of x; of integers the quotient without its fraction, exact but for zeros among y."""
+    dtype = aval_of(x).dtype
+    real = convert(arithmetic.true_divide(x, y), dtype)
+    if dtype not in dtypes.INTEGERS:
+        return real
+    zero, one = e.scalar(0, y), e.scalar(1, y)
+    by_zero = e.eq(y, zero)
+    return select_scalar(by_zero, real, e.div(x, select_scalar(by_zero, one, y)))
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -64,6 +71,45 @@ MAX = Operation("max", e.max, lambda dtype: scatter_max_p, None, np.maximum)
 def applied(function: Callable[[Any], Any]) -> Operation:
     """The operation that replaces old entries by what `function` makes of them."""
     return Operation("apply", lambda old, new: convert(function(old), aval_of(old).dtype), None, None)
+
+
+# -- Integers combined with floats
+
+
+def whole(values: Any, dtype: np.dtype) -> Any:
+    """Floats without their fractions in an integer dtype: those outside of it are its bounds, nan is 0."""
+    if aval_of(values).dtype in dtypes.COMPLEX:
+        values = e.real(values)
+    own = aval_of(values).dtype.type
+    info = dtypes.iinfo(dtype)
+    low, high = own(info.min), own(info.max)
+    inside = e.bitwise_and(e.gt(values, low), e.lt(values, high))
+    number = convert(select_scalar(inside, values, own(0)), dtype)
+    number = select_scalar(e.ge(values, high), dtype.type(info.max), number)
+    return select_scalar(e.le(values, low), dtype.type(info.min), number)
+
+
+def whole_and_fraction(values: Any, dtype: np.dtype) -> tuple[Any, Any]:
+    """Floats as integers of a dtype, which wrap where it is unsigned, and what is left of them."""
+    if aval_of(values).dtype in dtypes.COMPLEX:
+        values = e.real(values)
+    zero = aval_of(values).dtype.type(0)
+    size = whole(e.abs(values), dtype)
+    signed = select_scalar(e.lt(values, zero), e.sub(dtype.type(0), size), size)
+    towards_zero = select_scalar(e.lt(values, zero), e.ceil(values), e.floor(values))
+    return signed, e.sub(values, towards_zero)
+
+
+def with_fraction(number: Any, fraction: Any) -> Any:
+    """An integer and a float, added and brought back to an integer by leaving out the fraction."""
+    dtype = aval_of(number).dtype
+    more, rest = whole_and_fraction(fraction, dtype)
+    number = e.add(number, more)
+    nothing, zero, one = aval_of(rest).dtype.type(0), dtype.type(0), dtype.type(1)
+    less = e.bitwise_and(e.lt(rest, nothing), e.gt(number, zero))
+    greater = e.bitwise_and(e.gt(rest, nothing), e.lt(number, zero))
+    number = select_scalar(less, e.sub(number, one), number)
+    return select_scalar(greater, e.add(number, one), number)
 
 
 # -- Values

@@ -11,7 +11,7 @@ from xpr.numpy.creation import asarray
 from xpr.numpy.joining import concatenate, stack
 from xpr.numpy.promotion import promote_dtypes
 from xpr.numpy.ranges import arange, linspace, spread
-from xpr.primitives.shapes import expand_dims, transpose
+from xpr.primitives.shapes import expand_dims
 
 s_, index_exp = np.s_, np.index_exp
 
@@ -47,7 +47,7 @@ class _Joined:
     """`r_[0:3, 7, x]`: slices, scalars and arrays joined along an axis.
 
     A leading string of up to three integers says along which axis, how many axes the parts have at least, and where
-    their own axes begin among those; "r" and "c" make a row and a column.
+    their own axes begin among those. "r" and "c" make a matrix of what is joined: a vector becomes a row or a column.
     """
 
     def __init__(self, axis: int, ndmin: int, place: int):
@@ -56,14 +56,17 @@ class _Joined:
     def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
         axis, ndmin, place = self.axis, self.ndmin, self.place
+        directive = ""
         if parts and isinstance(parts[0], str):
             directive, parts = parts[0], parts[1:]
-            if directive in ("r", "c"):
-                return self._matrix([self._part(p, 1, -1) for p in parts], directive)
-            axis, ndmin, place = _directive(directive, axis, ndmin, place)
+            if directive not in ("r", "c"):
+                axis, ndmin, place = _directive(directive, axis, ndmin, place)
         if not parts:
             raise ValueError("r_ and c_ need at least one part to join.")
-        return concatenate([self._part(p, max(ndmin, 1), place) for p in parts], axis)
+        joined = concatenate([self._part(p, max(ndmin, 1), place) for p in parts], axis)
+        if directive in ("r", "c") and aval_of(joined).ndim == 1:
+            return expand_dims(joined, (0,) if directive == "r" else (1,))
+        return joined
 
     def _part(self, part: Any, ndmin: int, place: int) -> Any:
         """One part with at least `ndmin` axes; those it has itself begin at `place` (or end there, if negative)."""
@@ -77,10 +80,6 @@ class _Joined:
         start = place if place >= 0 else missing + place + 1
         axes = [i for i in range(ndmin) if not start <= i < start + own]
         return expand_dims(x, axes)
-
-    def _matrix(self, parts: list[Any], directive: str) -> Any:
-        row = expand_dims(concatenate(parts, -1), (0,)) if aval_of(parts[0]).ndim == 1 else concatenate(parts, -1)
-        return row if directive == "r" else transpose(row, (1, 0))
 
 
 def _directive(text: str, axis: int, ndmin: int, place: int) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ leaves one of the values, and the others combine them all.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,17 @@ from xpr.numpy.index_forms import (
     normal_form,
 )
 from xpr.numpy.index_layouts import Places, places
-from xpr.numpy.index_operations import Operation, filled, ready, spread, warn_unsafe
+from xpr.numpy.index_operations import (
+    SET,
+    Operation,
+    filled,
+    ready,
+    spread,
+    warn_unsafe,
+    whole,
+    whole_and_fraction,
+    with_fraction,
+)
 from xpr.numpy.promotion import SCALARS, as_operand, convert, converter
 from xpr.primitives.dynamic import dynamic_update_slice_p
 from xpr.primitives.gather_scatter import gather_p
@@ -271,11 +281,37 @@ def update(
         warn_unsafe(x, values)
         if operation.name == "set":
             values = convert(values, aval.dtype)
+        elif aval.dtype in dtypes.INTEGERS and aval_of(values).dtype in dtypes.INEXACT:
+            flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode}
+            return _updated_integers(
+                x, values, operation, lambda x, values, by: _updated(x, index, values, by, flags, wrap_negative_indices)
+            )
         else:
             dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, aval_of(values).dtype, aval_of(values).weak_type)
             x, values = convert(x, dtype), convert(values, dtype)
     flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode}
     return convert(_updated(x, index, values, operation, flags, wrap_negative_indices), aval.dtype, aval.weak_type)
+
+
+def _updated_integers(x: Any, values: Any, operation: Operation, updated: Callable[[Any, Any, Operation], Any]) -> Any:
+    """Integers combined with floats; a float can't hold every integer, so none is made of those that aren't named.
+
+    The extremes and sums are taken of integers, sums of fractions apart. The others are computed in floats.
+    """
+    aval = aval_of(x)
+    match operation.name:
+        case "min" | "max":
+            result = updated(x, whole(values, aval.dtype), operation)
+        case "add" | "subtract":
+            number, fraction = whole_and_fraction(values, aval.dtype)
+            rest = updated(full(aval.shape, 0, aval_of(fraction).dtype), fraction, operation)
+            result = with_fraction(updated(x, number, operation), rest)
+        case _:
+            dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, aval_of(values).dtype, aval_of(values).weak_type)
+            named = updated(full(aval.shape, False, dtypes.bool_), np.True_, SET)
+            computed = updated(convert(x, dtype), convert(values, dtype), operation)
+            result = select(named, convert(computed, aval.dtype), convert(x, aval.dtype))
+    return convert(result, aval.dtype, aval.weak_type)
 
 
 def _updated(x: Any, index: Any, values: Any, operation: Operation, flags: dict[str, Any], wraps: bool) -> Any:

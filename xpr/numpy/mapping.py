@@ -88,6 +88,8 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Sequence[int]
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
     """A function of indices at every index: the function is mapped over each axis, and given scalars of `dtype`.
 
+    It may give a pytree, whose leaves then have the axes of the indices in front.
+
     >>> import xpr.numpy as jnp
     >>> jnp.fromfunction(lambda i, j: 10 * i + j, (2, 2), dtype=int)
     Array([[ 0,  1],
@@ -96,7 +98,7 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
     sizes = shape_of(shape)
     stacks = [(n, *(1,) * (len(sizes) - axis - 1)) for axis, n in enumerate(sizes)]
     indices = [arange(n, dtype=dtype).reshape(stack) for n, stack in zip(sizes, stacks)]
-    return mapped(lambda *at: asarray(function(*at, **kwargs)), indices, stacks)
+    return mapped(lambda *at: tree.map(asarray, function(*at, **kwargs)), indices, stacks)
 
 
 # -- vectorize

@@ -72,6 +72,8 @@ def put_at(x: Any, indices: Any, values: Any) -> Any:
 def true_places(mask: Any, size: int, rest: int) -> Any:
     """Where the first `size` true entries of a vector are; `rest` for those that there are not."""
     n = aval_of(mask).size
+    if not size:
+        return full((0,), rest, np.int32)
     ranks = sub(cumsum(convert_element_type(mask, np.int32), 0), np.int32(1))
     targets = select(mask, ranks, full((n,), size, np.int32))
     return put_at(full((size,), rest, np.int32), targets, broadcasted_iota(np.int32, (n,), 0))

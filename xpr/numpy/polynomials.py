@@ -12,7 +12,7 @@ from xpr.core.avals import aval_of
 from xpr.numpy import creation
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.places import added_at
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact
+from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, promote_dtypes, promote_inexact
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import broadcasted_iota, concatenate, slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
@@ -22,31 +22,34 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """The value of a polynomial at each entry of `x`, by Horner's rule.
 
     Args:
-      p: coefficients, the highest power first.
+      p: coefficients, the highest power first; [n, ...] for polynomials that broadcast against `x`.
       unroll: not used: all steps are written out.
     Raises:
-      ValueError: `p` is no vector.
+      ValueError: `p` is no array of coefficients, or doesn't broadcast.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyval(jnp.array([1, 0, 2]), jnp.array([0, 3]))
     Array([ 2, 11], dtype=int32)
     """
-    p, x = promote_dtypes(coefficients("polyval", p), x)
-    dtype, shape = aval_of(p).dtype, aval_of(x).shape
-    p, x = convert(p, dtype), convert(x, dtype)
-    n = aval_of(p).size
+    p, x = promote_dtypes(as_operand(p), x)
+    p = p if aval_of(p).ndim else reshape(p, (1,))
+    dtype, (n, *rows) = aval_of(p).dtype, aval_of(p).shape
+    shape = broadcast_shapes(tuple(rows), aval_of(x).shape)
+    p, x = convert(p, dtype), broadcast_to(convert(x, dtype), shape)
     y = creation.zeros(shape, dtype)
     for i in np.arange(n).tolist():
-        coefficient = reshape(slice_in_dim(p, i, i + 1), ())
-        y = broadcast_to(coefficient, shape) if i == 0 else e.add(e.mul(y, x), coefficient)
+        coefficient = broadcast_to(reshape(slice_in_dim(p, i, i + 1), rows), shape)
+        y = coefficient if i == 0 else e.add(e.mul(y, x), coefficient)
     return y
 
 
 def polyadd(a1: Any, a2: Any) -> Any:
     """The sum of two polynomials.
 
+    Args:
+      a1, a2: coefficients, the highest power first; [n, ...] and [m, ...] for several polynomials.
     Raises:
-      ValueError: an operand is no vector.
+      ValueError: they have not as many axes, or don't broadcast.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([1, 0, 0]))
@@ -58,8 +61,10 @@ def polyadd(a1: Any, a2: Any) -> Any:
 def polysub(a1: Any, a2: Any) -> Any:
     """The difference of two polynomials.
 
+    Args:
+      a1, a2: coefficients, the highest power first; [n, ...] and [m, ...] for several polynomials.
     Raises:
-      ValueError: an operand is no vector.
+      ValueError: they have not as many axes, or don't broadcast.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polysub(jnp.array([1, 2]), jnp.array([1, 0, 0]))
@@ -185,12 +190,19 @@ def _order(name: str, m: Any) -> int:
 
 
 def _one_length(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
-    """Two vectors in one dtype, the shorter one with zeros in front."""
-    a1, a2 = promote_dtypes(coefficients(name, a1), coefficients(name, a2))
-    n = max(aval_of(a1).size, aval_of(a2).size)
-    dtype = aval_of(a1).dtype
-    both = [concatenate([full((n - aval_of(a).size,), 0, dtype), convert(a, dtype)], 0) for a in (a1, a2)]
-    return both[0], both[1]
+    """Coefficients of two polynomials in one dtype, of the lower degree with zeros in front; further axes broadcast."""
+    both = [a if aval_of(a).ndim else reshape(a, (1,)) for a in promote_dtypes(a1, a2)]
+    (n, *rows), (m, *more) = (aval_of(a).shape for a in both)
+    shape, dtype = broadcast_shapes(tuple(rows), tuple(more)), aval_of(both[0]).dtype
+    longer = max(n, m)
+    if len(rows) != len(more):
+        types = " and ".join(aval_of(a).str_short() for a in both)
+        raise ValueError(f"{name}: {types} don't fit: they need as many axes, the first of them for the powers.")
+    padded = [
+        concatenate([full((longer - k, *shape), 0, dtype), broadcast_to(convert(a, dtype), (k, *shape))], 0)
+        for a, k in zip(both, (n, m))
+    ]
+    return padded[0], padded[1]
 
 
 def _trimmed(a: Any, name: str) -> Any:

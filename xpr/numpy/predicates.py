@@ -7,11 +7,23 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.core.avals import aval_of
+from xpr.core.avals import ShapedArray, aval_of
 from xpr.numpy.complex_numbers import imag
 from xpr.numpy.promotion import as_operand, asarray_like
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import full
+
+
+def _everywhere(answer: bool, aval: ShapedArray) -> Any:
+    return asarray_like(full(aval.shape, answer, dtypes.bool_))
+
+
+def _is_infinity(name: str, x: Any, infinity: float) -> Any:
+    x = as_operand(x)
+    aval = aval_of(x)
+    if aval.dtype in dtypes.COMPLEX:
+        raise ValueError(f"{name}: complex numbers have no sign, and got {aval.str_short()}. Take x.real or x.imag.")
+    return e.eq(x, aval.dtype.type(infinity)) if aval.dtype in dtypes.FLOATS else _everywhere(False, aval)
 
 
 def isnan(x: Any, /) -> Any:
@@ -36,7 +48,7 @@ def isfinite(x: Any, /) -> Any:
     aval = aval_of(x)
     if aval.dtype in dtypes.COMPLEX:
         return e.bitwise_and(e.is_finite(e.real(x)), e.is_finite(e.imag(x)))
-    return e.is_finite_p.bind(x) if aval.dtype in dtypes.FLOATS else asarray_like(full(aval.shape, True, dtypes.bool_))
+    return e.is_finite_p.bind(x) if aval.dtype in dtypes.FLOATS else _everywhere(True, aval)
 
 
 def isinf(x: Any, /) -> Any:
@@ -50,11 +62,7 @@ def isinf(x: Any, /) -> Any:
     aval = aval_of(x)
     if aval.dtype in dtypes.COMPLEX:
         return e.bitwise_or(isinf(e.real(x)), isinf(e.imag(x)))
-    return (
-        e.eq(e.abs(x), aval.dtype.type(np.inf))
-        if aval.dtype in dtypes.FLOATS
-        else full(aval.shape, False, dtypes.bool_)
-    )
+    return e.eq(e.abs(x), aval.dtype.type(np.inf)) if aval.dtype in dtypes.FLOATS else _everywhere(False, aval)
 
 
 def isposinf(x: Any, /, out: None = None) -> Any:
@@ -64,9 +72,7 @@ def isposinf(x: Any, /, out: None = None) -> Any:
     >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
     Array([ True, False], dtype=bool)
     """
-    x = as_operand(x)
-    aval = aval_of(x)
-    return e.eq(x, aval.dtype.type(np.inf)) if aval.dtype in dtypes.FLOATS else full(aval.shape, False, dtypes.bool_)
+    return _is_infinity("isposinf", x, np.inf)
 
 
 def isneginf(x: Any, /, out: None = None) -> Any:
@@ -76,9 +82,7 @@ def isneginf(x: Any, /, out: None = None) -> Any:
     >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
     Array([False,  True], dtype=bool)
     """
-    x = as_operand(x)
-    aval = aval_of(x)
-    return e.eq(x, aval.dtype.type(-np.inf)) if aval.dtype in dtypes.FLOATS else full(aval.shape, False, dtypes.bool_)
+    return _is_infinity("isneginf", x, -np.inf)
 
 
 def isreal(x: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array, from_host
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.arithmetic import add, divide, multiply, sign, subtract
 from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, placed
@@ -165,7 +165,7 @@ def linspace(
     >>> jnp.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    num = _count("linspace", num)
+    num, start, stop = _count("linspace", num), array_in(start), array_in(stop)
     computed, target = _sample_dtypes(dtype, start, stop)
     distance: Any
     if _known(start, stop):

@@ -132,20 +132,37 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 
 
 def spacing(x: Any, /) -> Any:
-    """The distance from each entry to the next float away from zero, with its sign; nan where it is not finite.
+    """The distance from each element to the next float away from zero, with its sign; nan where it is not finite.
+
+    As in NumPy the next float is the next greater one for float16, and the distance positive. It is put together of
+    bits, so that subnormal distances are not flushed to zero.
 
     Raises:
-      TypeError: entries are complex.
+      TypeError: elements are complex.
 
     >>> import xpr.numpy as jnp
     >>> jnp.spacing(jnp.float32(1))
     Array(1.1920929e-07, dtype=float32)
     """
-    x, _, _ = _as_float("spacing", x)
-    dtype = aval_of(x).dtype
-    away = select(e.lt(x, dtype.type(0)), full(aval_of(x).shape, -np.inf, dtype), full(aval_of(x).shape, np.inf, dtype))
-    distance = e.sub(e.nextafter(x, away), x)
-    return select(e.is_finite(x), distance, full(aval_of(x).shape, np.nan, dtype))
+    x, mantissa_bits, exponent_bits = _as_float("spacing", x)
+    dtype, shape = aval_of(x).dtype, aval_of(x).shape
+    bits = e.bitcast_convert_type(x, f"uint{8 * dtype.itemsize}")
+    kind = aval_of(bits).dtype.type
+    sign = kind(1 << (mantissa_bits + exponent_bits))
+    size = e.bitwise_and(bits, kind(int(sign) - 1))
+    if dtype == dtypes.float16:
+        inwards = e.bitwise_and(e.ne(e.bitwise_and(bits, sign), kind(0)), e.ne(size, kind(0)))
+        size = e.sub(size, convert(inwards, aval_of(bits).dtype))
+    exponent = e.max(e.shift_right_logical(size, kind(mantissa_bits)), kind(1))
+    normal = e.gt(exponent, kind(mantissa_bits))
+    shifted = e.shift_left(e.sub(exponent, kind(mantissa_bits)), kind(mantissa_bits))
+    subnormal = e.shift_left(full(shape, 1, kind), e.sub(exponent, kind(1)))
+    infinite = ((1 << exponent_bits) - 1) << mantissa_bits
+    last = e.eq(size, kind(infinite - 1))
+    distance = select(last, full(shape, infinite, kind), select(normal, shifted, subnormal))
+    if dtype != dtypes.float16:
+        distance = e.bitwise_or(distance, e.bitwise_and(bits, sign))
+    return select(e.is_finite(x), e.bitcast_convert_type(distance, dtype), full(shape, np.nan, dtype))
 
 
 def _as_float(name: str, x: Any) -> tuple[Any, int, int]:

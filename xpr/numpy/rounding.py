@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import maximum, minimum
-from xpr.numpy.promotion import as_operand, asarray_like, promote_inexact
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact
 from xpr.numpy.ufunc_builders import float_binary
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import select
@@ -85,10 +87,16 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
         if decimals < 0:
             raise NotImplementedError("round: integers to a negative number of decimals. Convert to float first.")
         return asarray_like(a)
-    if decimals == 0 or dtype in dtypes.COMPLEX:
-        return rint(a) if decimals == 0 else e.complex_(round(e.real(a), decimals), round(e.imag(a), decimals))
-    factor = e.scalar(10.0**decimals, a)
-    return e.div(e.round(e.mul(a, factor), 1), factor)
+    if decimals == 0:
+        return rint(a)
+    if decimals > np.log10(float(dtypes.finfo(dtypes.to_inexact(dtype)).max)):
+        return asarray_like(a)  # no float has so many decimals
+    if dtype in dtypes.COMPLEX:
+        return e.complex_(round(e.real(a), decimals), round(e.imag(a), decimals))
+    wide = convert(a, dtypes.float32) if dtype == dtypes.float16 else a  # whose products overflow soon
+    factor = e.scalar(10.0**decimals, wide)
+    rounded = e.div(e.round(e.mul(wide, factor), 1), factor)
+    return convert(rounded, dtype, aval_of(a).weak_type)
 
 
 around = round

@@ -312,7 +312,7 @@ def setxor1d(
     Args:
       assume_unique: a promise that in each array all entries differ.
       size: how many to give; needed under jit.
-      fill_value: what to fill up with where there are fewer, by default 0.
+      fill_value: what to fill up with where there are fewer, by default the first of them, or 0 where there is none.
     Raises:
       ConcretizationTypeError: an array is traced and there is no `size`.
 
@@ -325,7 +325,7 @@ def setxor1d(
     in_one = e.bitwise_not(e.bitwise_and(isin(together, x), isin(together, y)))
     mask = e.bitwise_and(_starts([together], aval_of(together).size, True), in_one)
     place, real = _chosen("setxor1d", mask, size)
-    return _read_or_fill(together, place, real, 0 if fill_value is None else fill_value)
+    return _read_or_fill(together, place, real, fill_value, first=True)
 
 
 def isin(
@@ -377,7 +377,7 @@ def _chosen(name: str, mask: Any, size: int | None) -> tuple[Any, Any]:
 
 
 def _read_or_fill(x: Any, place: Any, real: Any, fill_value: Any, first: bool = False) -> Any:
-    """The entries at the places, and the fill value (by default the first of them) where there is none."""
+    """The entries at the places, and the fill value where there is none: with `first` the first entry by default."""
     aval, shape = aval_of(x), aval_of(place).shape
     if aval.size == 0:
         return creation.full(shape, 0 if fill_value is None else fill_value, aval.dtype)
@@ -385,6 +385,7 @@ def _read_or_fill(x: Any, place: Any, real: Any, fill_value: Any, first: bool = 
     if first and fill_value is None:
         if shape == (0,):
             return values
-        fill = slice_in_dim(values, 0, 1)
+        zero = full((1,), 0, aval.dtype)
+        fill = select(slice_in_dim(real, 0, 1), slice_in_dim(values, 0, 1), zero)
         return select(real, values, broadcast_in_dim(fill, shape, (0,)))
     return select(real, values, broadcast_to(convert(as_operand(fill_value), aval.dtype), shape))

@@ -16,7 +16,7 @@ from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy.axes import one_axis
 from xpr.numpy.places import read
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes, requested_dtype, select_scalar
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
 from xpr.primitives.placing import broadcasted_iota, concatenate, select
@@ -109,7 +109,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
         shapes = ", ".join(str(aval_of(row).shape) for row in rows)
         raise ValueError(f"lexsort: keys must have one shape, and have {shapes}.")
     if not shape:
-        return convert(np.int32(0), dtypes.of_python(int))
+        return asarray_like(convert(np.int32(0), dtypes.of_python(int)))
     axis = one_axis(axis, len(shape))
     places = broadcasted_iota(dtypes.of_python(int), shape, axis)
     return primitive.sort((*rows[::-1], places), axis, num_keys=len(rows))[-1]

@@ -53,6 +53,10 @@ class ScalarType:
     def __hash__(self) -> int:
         return hash(self.dtype.type)
 
+    def __instancecheck__(self, instance: object) -> bool:
+        """Whether it is a NumPy scalar of this dtype; arrays are not."""
+        return isinstance(instance, self.dtype.type)
+
     def __reduce__(self) -> Any:
         return ScalarType, (self.dtype,)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import is_linear
-from xpr.dtypes import ANY, INEXACT, INTEGERS, NUMBERS, REAL
+from xpr.dtypes import ANY, COMPLEX, INEXACT, INTEGERS, NUMBERS, REAL
 from xpr.primitives.bitwise import bitwise_and
-from xpr.primitives.comparisons import eq, gt, lt
+from xpr.primitives.comparisons import compared, eq, gt, lt
 from xpr.primitives.elementwise_rules import (
     PYTHON_SCALARS,
     elementwise,
@@ -19,6 +20,7 @@ from xpr.primitives.elementwise_rules import (
     gathered,
     linear_unary,
     mul,
+    repeated,
     scalar,
     sum_transpose,
     typed_like,
@@ -137,14 +139,31 @@ def _where_equal_half(chosen: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 _greater = _where_equal_half(lambda x, y: gt(x, y))
 _less = _where_equal_half(lambda x, y: lt(x, y))
 
+
+def _extreme_lower(operation: str, direction: str) -> Callable[..., list[Value]]:
+    """XLA ends the process over extremes of complex numbers, so one of the two is chosen; nan where either is."""
+
+    def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+        (aval,), (x, y) = avals, repeated(b, operands, avals[0].shape)
+        if aval.dtype not in COMPLEX:
+            return [b.op(operation, [x, y], aval)]
+        ahead, is_nan = compared(b, x, y, direction), compared(b, x, x, "NE")
+        first = b.op("stablehlo.or", [ahead, is_nan], ahead.aval)
+        return [b.op("stablehlo.select", [first, x, y], aval)]
+
+    return lower
+
+
 max_p = elementwise(
-    "max", over=ANY, lowers_to="stablehlo.maximum", reference=np.maximum, exact=True, commutative=True,
+    "max", over=ANY, lowers_to=_extreme_lower("stablehlo.maximum", "GE"), reference=np.maximum, exact=True,
+    commutative=True,
     partials=[lambda t, x, y, out: _greater(t, x, y), lambda t, x, y, out: _greater(t, y, x)],
 )  # fmt: skip
 max = function_of(max_p, "The greater of two arrays, entry by entry; nan where either is.", 2)
 
 min_p = elementwise(
-    "min", over=ANY, lowers_to="stablehlo.minimum", reference=np.minimum, exact=True, commutative=True,
+    "min", over=ANY, lowers_to=_extreme_lower("stablehlo.minimum", "LE"), reference=np.minimum, exact=True,
+    commutative=True,
     partials=[lambda t, x, y, out: _less(t, x, y), lambda t, x, y, out: _less(t, y, x)],
 )  # fmt: skip
 min = function_of(min_p, "The lesser of two arrays, entry by entry; nan where either is.", 2)

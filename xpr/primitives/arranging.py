@@ -8,7 +8,16 @@ from typing import Any
 from xpr.core.avals import aval_of
 from xpr.primitives.elementwise import neg
 from xpr.primitives.placing import concatenate, slice_in_dim
-from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, move_axis, reshape, squeeze
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    broadcast_to,
+    expand_dims,
+    full,
+    move_axis,
+    reshape,
+    shape_of,
+    squeeze,
+)
 from xpr.primitives.sorting import top_k
 
 
@@ -39,7 +48,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     >>> lax.stack([jnp.arange(2), jnp.arange(2)], 1).shape
     (2, 2)
     """
-    if not operands:
+    if not len(operands):
         raise ValueError("stack: needs at least one array.")
     axis %= aval_of(operands[0]).ndim + 1
     return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
@@ -84,14 +93,14 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     return broadcast_to(arr, aval_of(like_arr).shape)
 
 
-def empty(shape: Sequence[int], dtype: Any) -> Any:
+def empty(shape: int | Sequence[int], dtype: Any) -> Any:
     """An array whose entries are of no interest: zeros.
 
     >>> from xpr import lax
     >>> lax.empty((2,), "float32")
     Array([0., 0.], dtype=float32)
     """
-    return full(tuple(shape), 0, dtype)
+    return full(shape_of(shape), 0, dtype)
 
 
 def approx_max_k(

@@ -1,4 +1,7 @@
-"""Comparisons of two arrays, entry by entry: they give booleans, which have no slope."""
+"""Comparisons of two arrays, element by element: they give booleans, which have no slope.
+
+Complex numbers are ordered as NumPy does it, by their real parts, and by their imaginary parts where those are equal.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,43 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.core.primitive import Primitive
-from xpr.dtypes import ANY, BOOL, REAL
+from xpr.dtypes import ANY, COMPLEX
 from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of, repeated
 
 
-def _compare(name: str, direction: str, reference: Any, over: frozenset[np.dtype]) -> Primitive:
+def compared(b: Builder, x: Value, y: Value, direction: str) -> Value:
+    """Two values of one type, compared in the text of a program."""
+    aval = x.aval.update(dtype=dtypes.bool_)
+    if x.aval.dtype not in COMPLEX or direction in ("EQ", "NE"):
+        how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
+        return b.op("stablehlo.compare", [x, y], aval, how)
+    part = x.aval.update(dtype=dtypes.real_part_of(x.aval.dtype))
+    (a, c), (d, f) = ([b.op(f"stablehlo.{name}", [v], part) for v in (x, y)] for name in ("real", "imag"))
+    return b.op(
+        "stablehlo.select", [compared(b, a, c, "EQ"), compared(b, d, f, direction), compared(b, a, c, direction)], aval
+    )
+
+
+def _by_parts(compare: Any) -> Any:
+    """An order of real numbers as one of complex numbers, in NumPy."""
+
+    def reference(x: Any, y: Any) -> Any:
+        if not np.iscomplexobj(x):
+            return compare(x, y)
+        return np.where(
+            np.equal(np.real(x), np.real(y)), compare(np.imag(x), np.imag(y)), compare(np.real(x), np.real(y))
+        )
+
+    return reference
+
+
+def _compare(name: str, direction: str, reference: Any) -> Primitive:
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-        return [
-            b.op(
-                "stablehlo.compare",
-                repeated(b, operands, avals[0].shape),
-                avals[0],
-                f"comparison_direction = #stablehlo<comparison_direction {direction}>",
-            )
-        ]
+        return [compared(b, *repeated(b, operands, avals[0].shape), direction)]
 
     return elementwise(
         name,
-        over=over,
+        over=ANY,
         gives=lambda d: dtypes.bool_,
         lowers_to=lower,
         reference=reference,
@@ -37,16 +59,15 @@ def _compare(name: str, direction: str, reference: Any, over: frozenset[np.dtype
     )
 
 
-_ORDERED = REAL | BOOL
-eq_p = _compare("eq", "EQ", np.equal, ANY)
+eq_p = _compare("eq", "EQ", np.equal)
 eq = function_of(eq_p, "Whether entries are equal.", 2)
-ne_p = _compare("ne", "NE", np.not_equal, ANY)
+ne_p = _compare("ne", "NE", np.not_equal)
 ne = function_of(ne_p, "Whether entries differ.", 2)
-lt_p = _compare("lt", "LT", np.less, _ORDERED)
+lt_p = _compare("lt", "LT", _by_parts(np.less))
 lt = function_of(lt_p, "Whether entries of `x` are less than those of `y`.", 2)
-le_p = _compare("le", "LE", np.less_equal, _ORDERED)
+le_p = _compare("le", "LE", _by_parts(np.less_equal))
 le = function_of(le_p, "Whether entries of `x` are at most those of `y`.", 2)
-gt_p = _compare("gt", "GT", np.greater, _ORDERED)
+gt_p = _compare("gt", "GT", _by_parts(np.greater))
 gt = function_of(gt_p, "Whether entries of `x` are greater than those of `y`.", 2)
-ge_p = _compare("ge", "GE", np.greater_equal, _ORDERED)
+ge_p = _compare("ge", "GE", _by_parts(np.greater_equal))
 ge = function_of(ge_p, "Whether entries of `x` are at least those of `y`.", 2)

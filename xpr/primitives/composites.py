@@ -11,11 +11,11 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.primitives import shapes
-from xpr.primitives.elementwise import convert_element_type, div
+from xpr.primitives.elementwise import convert_element_type, convert_element_type_p, div, scalar
 from xpr.primitives.placing import broadcasted_iota
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: int | Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     """An array of one scalar repeated.
 
     Args:
@@ -33,11 +33,11 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     if aval.shape:
         raise TypeError(f"full: the value to repeat must be a scalar, and is {aval.str_short()}. Use broadcast_in_dim.")
     weak = dtype is None and aval.weak_type
-    scalar = fill_value if weak else convert_element_type(fill_value, aval.dtype if dtype is None else dtype)
-    return shapes.broadcast_in_dim(scalar, shape, ())
+    number = fill_value if weak else convert_element_type(fill_value, aval.dtype if dtype is None else dtype)
+    return shapes.broadcast_in_dim(number, shapes.shape_of(shape), ())
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None) -> Any:
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: int | Sequence[int] | None = None) -> Any:
     """An array of one scalar repeated, with the shape and dtype of `x` where no others are given.
 
     >>> from xpr import lax, numpy as jnp
@@ -45,7 +45,29 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
     Array([3., 3.], dtype=float32)
     """
     aval = aval_of(x)
-    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    if dtype is None and aval.weak_type:
+        fill_value = convert_element_type_p.bind(fill_value, new_dtype=aval.dtype, weak_type=True)
+    elif dtype is None:
+        dtype = aval.dtype
+    return full(aval.shape if shape is None else shape, fill_value, dtype)
+
+
+def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+    """Repeats an array along new or size-1 axes: axis i of `operand` becomes axis `broadcast_dimensions[i]`.
+
+    Raises:
+      TypeError: sizes are neither 1 nor those of the shape, or an axis is named twice or is not there.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.broadcast_in_dim(jnp.arange(2), (2, 2), (0,))
+    Array([[0, 0],
+           [1, 1]], dtype=int32)
+    """
+    shape, places = shapes.shape_of(shape), shapes.shape_of(broadcast_dimensions)
+    order = sorted(range(len(places)), key=places.__getitem__)
+    if len(places) == aval_of(operand).ndim and order != list(range(len(places))):
+        operand, places = shapes.transpose(operand, order), tuple(sorted(places))
+    return shapes.broadcast_in_dim(operand, shape, places)
 
 
 def iota(dtype: Any, size: int) -> Any:
@@ -56,6 +78,20 @@ def iota(dtype: Any, size: int) -> Any:
     Array([0, 1, 2], dtype=int32)
     """
     return broadcasted_iota(dtypes.canonical(dtype), (size,), 0)
+
+
+def reshape(operand: Any, new_sizes: int | Sequence[int]) -> Any:
+    """The same elements, in row-major order, in another shape.
+
+    Raises:
+      TypeError: the shape has another number of elements, or is none.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.reshape(jnp.arange(4), (2, 2))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    return shapes.reshape(operand, shapes.shape_of(new_sizes))
 
 
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
@@ -118,7 +154,7 @@ def reciprocal(x: Any) -> Any:
     >>> lax.reciprocal(4.0)
     Array(0.25, dtype=float32, weak_type=True)
     """
-    return div(1, x) if aval_of(x).weak_type is False else div(1.0, x)
+    return div(scalar(1, x), x)
 
 
 def dtype(x: Any) -> np.dtype:

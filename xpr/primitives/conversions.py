@@ -107,6 +107,12 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
 def _bitcast_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype) -> list[ShapedArray]:
     (aval,) = avals
     old, new = aval.dtype.itemsize, new_dtype.itemsize
+    unordered = COMPLEX | {dtypes.bool_}
+    if aval.dtype != new_dtype and (aval.dtype in unordered or new_dtype in unordered):
+        raise TypeError(
+            f"bitcast_convert_type: {aval.str_short()} to {short_name(new_dtype)}: the bits of booleans and complex "
+            "numbers can't be read as another type. Use x.view(), or take the parts of complex numbers."
+        )
     if old == new:
         return [ShapedArray(aval.shape, new_dtype)]
     if old > new:

@@ -14,6 +14,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.dtypes import NUMBERS, short_name
 from xpr.primitives.shapes import broadcast_in_dim, full, instantiate, mapped_to, reduce_sum, structural, to_front
 from xpr.primitives.work import per_result
 
@@ -384,6 +385,16 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
 # -- iota
 
 
+def _iota_abstract(
+    avals: Sequence[ShapedArray], *, dtype: np.dtype, shape: tuple[int, ...], dimension: int
+) -> list[ShapedArray]:
+    if dtype not in NUMBERS:
+        raise TypeError(f"iota: counts numbers, and was asked for {short_name(dtype)}. Count in int32 and convert.")
+    if not 0 <= dimension < len(shape):
+        raise ValueError(f"iota: it counts along an axis of the shape {shape}, and there is no axis {dimension}.")
+    return [ShapedArray(shape, dtype)]
+
+
 def _iota_reference(values: Any, *, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> list[Any]:
     spread = [1] * len(shape)
     spread[dimension] = shape[dimension]
@@ -393,7 +404,7 @@ def _iota_reference(values: Any, *, dtype: np.dtype, shape: tuple[int, ...], dim
 iota_p = register(
     Primitive(
         "iota",
-        abstract=lambda avals, *, dtype, shape, dimension: [ShapedArray(shape, dtype)],
+        abstract=_iota_abstract,
         reference=_iota_reference,
         lower=lambda b, operands, avals, *, dtype, shape, dimension: [
             b.op("stablehlo.iota", [], avals[0], f"iota_dimension = {dimension} : i64")
@@ -411,6 +422,10 @@ iota_p = register(
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
     """Counts 0, 1, 2, ... along one axis.
+
+    Raises:
+      TypeError: the dtype is bool.
+      ValueError: the shape has no such axis.
 
     >>> from xpr import lax
     >>> lax.broadcasted_iota("int32", (2, 2), 1)

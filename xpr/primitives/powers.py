@@ -79,7 +79,7 @@ def integer_pow(x: Any, y: int) -> Any:
         raise TypeError(
             f"integer_pow: a negative power ({y}) of integers is not an integer. Convert to a float dtype first."
         )
-    return x if y == 1 else integer_pow_p.bind(x, y=y)
+    return x if y == 1 and hasattr(x, "aval") else integer_pow_p.bind(x, y=y)
 
 
 def _pow_partial_base(t: Any, x: Any, y: Any, out: Any) -> Any:

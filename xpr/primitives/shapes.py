@@ -7,6 +7,7 @@ puts each entry of the cotangent back where it came from. All but the sum are ex
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -149,6 +150,39 @@ broadcast_in_dim_p = structural(
     transpose=_broadcast_transpose,
     batch=_broadcast_batch,
 )
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape as users give it (an integer, a sequence of them, an array) as a tuple of Python integers.
+
+    Raises:
+      TypeError: a size is not an integer, or is a traced one.
+      NegativeSizeError: a size is negative.
+    """
+    sizes = (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, (tuple, list)) else _sizes(shape)
+    for n in sizes:
+        if type(n) is not int:
+            sizes = tuple(map(_size, sizes))
+            break
+    for n in sizes:
+        if n < 0:
+            raise NegativeSizeError(f"A shape has no negative sizes, and {sizes} was asked for.")
+    return sizes
+
+
+class NegativeSizeError(ValueError, TypeError):
+    """A shape was asked for that has a negative size: NumPy raises ValueError there, and JAX TypeError."""
+
+
+def _sizes(shape: Any) -> tuple[Any, ...]:
+    """What is in a vector, or in anything else that is iterated over; else the one size that it is."""
+    return tuple(shape) if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0 else (shape,)
+
+
+def _size(n: Any) -> int:
+    if isinstance(n, (float, complex)):
+        raise TypeError(f"The sizes of a shape are integers, and {n!r} is none. Convert it with int().")
+    return operator.index(n)
 
 
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:

@@ -84,7 +84,7 @@ def solve_triangular(
 
     Args:
       a: [..., n, n]; one triangle is read.
-      b: [n], or [..., n, m].
+      b: [n], or [..., n, m]; with one axis less than the matrices, [..., n], a vector for each of them.
       trans: 0 or "N" for a itself, 1 or "T" for its transpose, 2 or "C" for its adjoint.
       lower: whether the lower triangle is read.
       unit_diagonal: the diagonal is taken to be ones.
@@ -101,6 +101,7 @@ def solve_triangular(
     a, b = matrices_of("solve_triangular", a, b, square=True)
     operation = _OPERATIONS[trans]
     return _with_columns(
+        "solve_triangular",
         lambda a, b: triangular_solve_p.bind(
             a, b, left_side=True, lower=bool(lower), transpose_a=operation != "N", conjugate_a=operation == "C",
             unit_diagonal=bool(unit_diagonal),
@@ -110,11 +111,15 @@ def solve_triangular(
     )  # fmt: skip
 
 
-def _with_columns(solve_stacks: Any, a: Any, b: Any) -> Any:
-    """A solution for vectors and for stacks that broadcast."""
-    is_vector = aval_of(b).ndim == 1
+def _with_columns(name: str, solve_stacks: Any, a: Any, b: Any) -> Any:
+    """A solution for vectors and stacks that broadcast; `b` with one axis less than `a` may be a stack of vectors."""
+    n, own = aval_of(a).shape[-1], aval_of(b).shape
+    is_vector = len(own) == 1 or (len(own) == aval_of(a).ndim - 1 and own[-1] == n)
     columns = expand_dims(b, (-1,)) if is_vector else b
     x, y = aval_of(a).shape, aval_of(columns).shape
+    if y[-2] != n:
+        types = f"a {aval_of(a).str_short()} and b {aval_of(b).str_short()}"
+        raise ValueError(f"{name}: {types} don't fit: b needs {n} elements or rows, and has {y[-2]}.")
     stack = jnp.broadcast_shapes(x[:-2], y[:-2])
     found = solve_stacks(broadcast_to(a, (*stack, *x[-2:])), broadcast_to(columns, (*stack, *y[-2:])))
     return squeeze(found, (-1,)) if is_vector else found
@@ -151,7 +156,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, 
 
     Args:
       c_and_lower: what `cho_factor` gives.
-      b: [n], or [..., n, m].
+      b: [n], or [..., n, m]; with one axis less than the matrices, [..., n], a vector for each of them.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import linalg
@@ -185,7 +190,7 @@ def lu_solve(
 
     Args:
       lu_and_piv: what `lu_factor` gives.
-      b: [n], or [..., n, m].
+      b: [n], or [..., n, m]; with one axis less than the matrices, [..., n], a vector for each of them.
       trans: 1 for the transpose of a, 2 for its adjoint.
     Raises:
       ValueError: `trans` is something else.
@@ -209,7 +214,7 @@ def lu_solve(
             return factored.solve_transposed(b)
         return conjugated(factored.solve_transposed(conjugated(b)))
 
-    return _with_columns(solve_stacks, factors, b)
+    return _with_columns("lu_solve", solve_stacks, factors, b)
 
 
 def lu(
@@ -251,7 +256,7 @@ def solve(
 
     Args:
       a: [..., n, n].
-      b: [n], or [..., n, m].
+      b: [n], or [..., n, m]; with one axis less than the matrices, [..., n], a vector for each of them.
       lower: of a positive definite matrix, which triangle is read.
       assume_a: "gen", "sym", "her", or "pos": positive definite matrices are solved by Cholesky's factors.
     Raises:
@@ -446,6 +451,12 @@ def block_diag(*arrs: Any) -> Any:
 def toeplitz(c: Any, r: Any = None) -> Any:
     """The matrix with constant diagonals: its first column is c, and its first row r, by default c conjugated.
 
+    Args:
+      c: [..., m], or a number, which counts as [1].
+      r: [..., n]; its first element is not used.
+    Returns:
+      [..., m, n], where the leading axes of both broadcast.
+
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import linalg
     >>> linalg.toeplitz(jnp.array([1, 2, 3]), jnp.array([1, 5, 6]))
@@ -453,11 +464,13 @@ def toeplitz(c: Any, r: Any = None) -> Any:
            [2, 1, 5],
            [3, 2, 1]], dtype=int32)
     """
-    c = jnp.ravel(c)
-    c, r = _promoted([c, conjugated(c) if r is None else jnp.ravel(r)])
-    m, n = c.shape[0], r.shape[0]
-    along = jnp.concatenate([c[::-1], r[1:]])
-    return along[np.arange(m)[::-1, None] + np.arange(n)]
+    c = jnp.atleast_1d(c)
+    c, r = _promoted([c, conjugated(c) if r is None else jnp.atleast_1d(r)])
+    m, n = c.shape[-1], r.shape[-1]
+    stack = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    c, r = broadcast_to(c, (*stack, m)), broadcast_to(r, (*stack, n))
+    along = jnp.concatenate([c[..., ::-1], r[..., 1:]], -1)
+    return along[..., np.arange(m)[::-1, None] + np.arange(n)]
 
 
 def _promoted(xs: Sequence[Any]) -> list[Any]:

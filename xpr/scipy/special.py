@@ -15,10 +15,9 @@ from xpr import dtypes
 from xpr import numpy as jnp
 from xpr.control.custom_jvp import custom_jvp
 from xpr.core.avals import aval_of
-from xpr.nn.normalizing import log_softmax as log_softmax
+from xpr.nn import normalizing
 from xpr.nn.normalizing import logsumexp as logsumexp
-from xpr.nn.normalizing import softmax as softmax
-from xpr.numpy.promotion import promote_inexact, promote_shapes
+from xpr.numpy.promotion import convert, promote_inexact, promote_shapes
 from xpr.primitives import elementwise as e
 from xpr.primitives import incomplete
 from xpr.primitives import special as s
@@ -42,6 +41,11 @@ def _reals(name: str, *xs: Any) -> tuple[Any, ...]:
         types = ", ".join(aval_of(x).str_short() for x in xs)
         raise TypeError(f"{name}: takes real numbers, and was given {types}.")
     return tuple(found)
+
+
+def _strong_reals(name: str, *xs: Any) -> tuple[Any, ...]:
+    """`_reals`, none of them weakly typed."""
+    return tuple([convert(x, aval_of(x).dtype) for x in _reals(name, *xs)])
 
 
 def _dtype(x: Any) -> np.dtype:
@@ -207,7 +211,7 @@ def multigammaln(a: Any, d: int) -> Any:
     """
     if not isinstance(d, (int, np.integer)):
         raise TypeError(f"multigammaln: the number of dimensions must be an integer, and is {d!r}.")
-    (a,) = _reals("multigammaln", a)
+    (a,) = _strong_reals("multigammaln", a)
     terms = [s.lgamma(jnp.subtract(a, i / 2)) for i in range(d)]
     return sum(terms, jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi)))
 
@@ -279,9 +283,9 @@ def ndtr(x: Any) -> Any:
 
     >>> from xpr.scipy import special
     >>> special.ndtr(0.0)
-    Array(0.5, dtype=float32, weak_type=True)
+    Array(0.5, dtype=float32)
     """
-    (x,) = _reals("ndtr", x)
+    (x,) = _strong_reals("ndtr", x)
     return jnp.multiply(s.erfc(jnp.multiply(x, -math.sqrt(0.5))), 0.5)
 
 
@@ -297,13 +301,13 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 
     >>> from xpr.scipy import special
     >>> special.log_ndtr(-20.0)
-    Array(-203.91716, dtype=float32, weak_type=True)
+    Array(-203.91716, dtype=float32)
     """
     if not isinstance(series_order, int):
         raise TypeError(f"log_ndtr: series_order must be an integer, and is {series_order!r}.")
     if not 0 <= series_order <= 30:
         raise ValueError(f"log_ndtr: series_order must be from 0 to 30, and is {series_order}.")
-    (x,) = _reals("log_ndtr", x)
+    (x,) = _strong_reals("log_ndtr", x)
     if _dtype(x) not in (dtypes.float32, dtypes.float64):
         raise TypeError(f"log_ndtr: takes f32 or f64, and was given {aval_of(x).str_short()}. Convert it.")
     return _log_ndtr(x, series_order)
@@ -402,15 +406,48 @@ def _ndtri_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return out, jnp.multiply(tangents[0], slope)
 
 
+# -- Softmax
+
+
+def softmax(x: Any, /, *, axis: Any = None) -> Any:
+    """exp(x) over its sum along some axes, over all elements where none is said.
+
+    Raises:
+      ValueError: there is no such axis.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.softmax(jnp.zeros((2, 2)))
+    Array([[0.25, 0.25],
+           [0.25, 0.25]], dtype=float32)
+    """
+    return normalizing.softmax(x, axis)
+
+
+def log_softmax(x: Any, /, *, axis: Any = None) -> Any:
+    """The logarithm of `softmax`.
+
+    Raises:
+      ValueError: there is no such axis.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.log_softmax(jnp.zeros((2, 2)))
+    Array([[-1.3862944, -1.3862944],
+           [-1.3862944, -1.3862944]], dtype=float32)
+    """
+    return normalizing.log_softmax(x, axis)
+
+
 # -- Entropies, and products with logarithms that are 0 where their first factor is
 
 
 def _times_log(name: str, log: Callable[[Any], Any], slope: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """x log(y), 0 where x is, with derivatives log(y) and x / y wherever those exist."""
+    """x log(y), 0 where x is and y is not nan, with derivatives log(y) and x / y wherever those exist."""
 
     @custom_jvp
     def product(x: Any, y: Any) -> Any:
-        is_zero = jnp.equal(x, 0)
+        is_zero = jnp.logical_and(jnp.equal(x, 0), jnp.equal(y, y))
         return jnp.where(is_zero, 0.0, jnp.multiply(x, log(jnp.where(is_zero, 1.0, y))))
 
     @product.defjvp
@@ -429,7 +466,7 @@ _xlog1py = _times_log("xlog1py", jnp.log1p, lambda x, y: jnp.divide(x, jnp.add(1
 
 
 def xlogy(x: Any, y: Any) -> Any:
-    """x log(y), 0 where x is 0.
+    """x log(y), 0 where x is 0 and y is a number.
 
     >>> from xpr.scipy import special
     >>> special.xlogy(0.0, 0.0)
@@ -439,7 +476,7 @@ def xlogy(x: Any, y: Any) -> Any:
 
 
 def xlog1py(x: Any, y: Any) -> Any:
-    """x log(1 + y), 0 where x is 0.
+    """x log(1 + y), 0 where x is 0 and y is a number.
 
     >>> from xpr.scipy import special
     >>> special.xlog1py(0.0, -1.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from xpr import tree
 from xpr.backend.array import Array, from_host
-from xpr.core.avals import aval_of
+from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.source import describe_function
 from xpr.dtypes import float0
@@ -95,7 +95,7 @@ class FlatFunction:
             return [out]
         out_leaves, self.out_tree = tree.flatten(out)
         check_results(self.fun, out_leaves, self.out_tree)
-        return out_leaves
+        return list(map(array_in, out_leaves))
 
 
 def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any) -> None:

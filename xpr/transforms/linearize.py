@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xpr.backend.array import Array, from_host
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, array_in, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive
@@ -180,7 +180,7 @@ def linearize_flat(
     before = context.trace
     context.trace = trace
     try:
-        results = fun(*arguments)
+        results = list(map(array_in, fun(*arguments)))
     finally:
         context.trace = before
         trace.alive = False

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.array import Array, from_host
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, refuse_held
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.primitive import Primitive
 from xpr.core.source import describe_function, here
+
+_HELD_ITSELF = frozenset({Array, bool, int, float, complex})  # the types that nearly all operands from outside have
 
 
 class Signature:
@@ -87,6 +89,8 @@ class StageTrace(Trace):
             if not x._trace.alive:
                 raise x.misused()
             return self.constant(x, x)
+        if type(x) not in _HELD_ITSELF:
+            refuse_held(x)
         aval = aval_of(x)
         if aval.ndim == 0 and aval.dtype.kind in "biufcV" and aval.dtype.names is None:
             return self.scalar(x, aval)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.avals import Zero
+from xpr.core.avals import Zero, aval_of
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Linear, NeedsLinear
 from xpr.core.source import cotangent_of, summarize
 from xpr.errors import UnsupportedRule
-from xpr.primitives.elementwise import add_any
+from xpr.primitives.elementwise import add_any, convert_element_type_p
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.stage import stage
 
@@ -51,7 +51,15 @@ def backward_pass(
                 _transpose_eqn(eqn, known, totals)
     finally:
         context.source = before
-    return [totals.get(v, Zero(v.aval)) for v in linear_invars]
+    return [_weak_as(v, totals[v]) if v in totals else Zero(v.aval) for v in linear_invars]
+
+
+def _weak_as(var: Var, ct: Any) -> Any:
+    """A cotangent that is weakly typed just where its variable is: products with strong factors are not."""
+    weak = var.aval.weak_type
+    if aval_of(ct).weak_type == weak:
+        return ct
+    return convert_element_type_p.bind(ct, new_dtype=var.aval.dtype, weak_type=weak)
 
 
 def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:

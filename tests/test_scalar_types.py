@@ -1,0 +1,108 @@
+"""Results of functions of Python numbers and weakly typed arrays: dtype and weak type are jax's, derivatives included.
+
+Booleans are an exception: jax marks those weak that come of Python numbers alone. They promote as all others do, and
+here they are never weak.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.numpy_table import jax
+
+ARRAYS = {
+    "I": np.array([2, 1], np.int32), "U": np.array([2, 1], np.uint8), "B": np.array([True, False]),
+    "F": np.array([0.5, 0.25], np.float32), "H": np.array([0.5, 0.25], np.float16),
+}  # fmt: skip
+ONE = ("True", "2", "0.5", "0.5+0.25j", "jnp.asarray(0.5)", "I", "B")
+TWO = ("2", "0.5", "jnp.asarray(0.5)", "I", "B", "H")
+UNARY = (
+    "abs", "negative", "square", "sqrt", "exp", "log", "log2", "log10", "sin", "sinc", "floor", "sign", "reciprocal",
+    "angle", "real", "isposinf", "isneginf", "isfinite", "isinf", "isnan", "spacing", "cumulative_sum",
+)  # fmt: skip
+BINARY = (
+    "add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "maximum", "minimum", "arctan2",
+    "copysign", "heaviside", "where", "less", "equal", "nextafter", "logaddexp",
+)  # fmt: skip
+NN = ("relu", "relu6", "elu", "celu", "selu", "hard_sigmoid", "hard_silu", "softplus", "mish", "soft_sign",
+      "sparse_plus", "sigmoid", "silu", "gelu", "hard_tanh", "leaky_relu")  # fmt: skip
+SPECIAL = ("ndtr", "log_ndtr", "gammaln", "erf", "expit", "entr", "xlogy", "xlog1py", "log_softmax", "softmax")
+COMPLEX_TOO = {"abs", "angle", "negative", "square", "exp", "log", "log2", "log10", "sin", "real"}
+
+
+def calls():
+    for name in UNARY:
+        for x in ONE:
+            if "j" not in x.replace("jnp", "") or name in COMPLEX_TOO:
+                yield f"jnp.{name}({x})"
+    for name in BINARY:
+        for x in TWO:
+            for y in TWO:
+                given = f"B, {x}, {y}" if name == "where" else f"{x}, {y}"
+                yield f"jnp.{name}({given})"
+    for name in NN:
+        yield from (f"nn.{name}({x})" for x in ONE if x != "0.5+0.25j")
+    for name in SPECIAL:
+        for x in ("2", "0.5", "jnp.asarray(0.5)", "I", "F"):
+            yield f"special.{name}({x}{', 0.5' * name.startswith('xlo')})"
+
+
+MORE = [
+    "special.multigammaln(0.5, 1)", "special.multigammaln(F, 1)",
+    "grad(jnp.sinc)(0.3)", "grad(jnp.sinc)(np.float32(0.3))", "grad(lambda x: x * F.sum())(0.3)",
+    "grad(jnp.sin, holomorphic=True)(0.3 + 1j)", "grad(lambda x: x**2, holomorphic=True)(0.3 + 1j)",
+    "grad(grad(lambda x: x * x * F.sum()))(0.3)", "jit(grad(lambda x: jnp.sin(x) * F.sum()))(0.3)",
+    "jvp(jnp.sinc, (0.3,), (1.0,))", "grad(lambda x, y: (x * y).sum(), argnums=(0, 1))(2.0, F)",
+    "jnp.polyfit(jnp.arange(4.0), jnp.arange(4.0), 1)", "jnp.polyfit(jnp.full(4, 1.0), jnp.arange(4.0), 0)",
+    *(f"jnp.{f}({xs})" for f in ("gcd", "lcm") for xs in ("4, 6", "4, jnp.asarray(6)", "4, I", "I, U", "U, 4")),
+    "jnp.setdiff1d(F, F)", "jnp.setxor1d(I, I)", "jnp.intersect1d(I, I)", "lax.full_like(2, 1)", "lax.full_like(F, 1)",
+    "lax.reciprocal(0.5 + 1j)", "lax.reciprocal(F)", "lax.integer_pow(0.5, 1)", "jnp.lexsort(I)",
+    "lax.reshape(I, 2)", "lax.stack(jnp.asarray(F))",
+]  # fmt: skip
+
+
+def kind(x):
+    weak = getattr(x, "weak_type", False) and x.dtype != bool
+    return f"{type(x).__name__ if not hasattr(x, 'aval') else ''}{x.dtype}{list(x.shape)}{'*' * weak}"
+
+
+def kinds_of(library, call, arrays):
+    """The types of the results; None where the call is refused. Jax is asked without computing."""
+    names = {
+        "jnp": library.numpy, "lax": library.lax, "nn": library.nn, "special": library.scipy.special, "np": np,
+        "grad": library.grad, "jit": library.jit, "jvp": library.jvp, **arrays,
+    }  # fmt: skip
+    code = compile(call, "<call>", "eval")
+    try:
+        result = eval(code, names) if library is xpr or "1d" in call else library.eval_shape(lambda: eval(code, names))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if library is xpr:
+        assert all(isinstance(x, xpr.Array) for x in xpr.tree.leaves(result)), call
+    return [kind(x) if hasattr(x, "dtype") else type(x).__name__ for x in xpr.tree.leaves(result)]
+
+
+@pytest.mark.skipif(jax is None, reason="jax tells the types")
+def test_dtypes_and_weak_types_are_those_of_jax():
+    import jax.scipy.special
+
+    with np.errstate(all="ignore"):
+        mine, peers = ({k: m.asarray(v) for k, v in ARRAYS.items()} for m in (jnp, jax.numpy))
+        differ = []
+        for call in [*calls(), *MORE]:
+            have, want = kinds_of(xpr, call, mine), kinds_of(jax, call, peers)
+            if have != [k.replace("ArrayImpl", "").replace("ShapeDtypeStruct", "") for k in want or []] and want:
+                differ.append(f"{call}: {have} here, {want} in jax")
+    assert not differ, "\n".join(differ)
+
+
+def test_types_of_scalars_without_a_peer():
+    """Some of the above, written down."""
+    assert jnp.gcd(4, 6).weak_type and jnp.lcm(4, 6).weak_type
+    assert not jnp.heaviside(jnp.arange(3), 0.5).weak_type
+    assert isinstance(jnp.isposinf(5), xpr.Array) and isinstance(jnp.isneginf(True), xpr.Array)
+    assert xpr.grad(jnp.sinc)(0.3).weak_type and not xpr.grad(jnp.sinc)(np.float32(0.3)).weak_type
+    assert xpr.grad(jnp.sin, holomorphic=True)(1j).weak_type
