@@ -1,6 +1,8 @@
 """xpr.checkpoint.save and restore: trees of arrays on disk. (Rematerialization is in test_checkpoint.py.)"""
 
 import collections
+import contextlib
+import copy
 import dataclasses
 import enum
 import fcntl
@@ -8,11 +10,13 @@ import inspect
 import json
 import math
 import os
+import random as random_numbers
 import re
 import shutil
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +30,7 @@ import xpr
 import xpr.numpy as jnp
 from tests import eight_devices
 from xpr import checkpoint, dtypes, random, tree, tree_util
-from xpr.checkpoint import files, manifest, numbered, regions
+from xpr.checkpoint import files, manifest, numbered, regions, restoring
 from xpr.errors import CheckpointError, DeletedArrayError, NarrowingWarning, TreeMismatch
 from xpr.sharding import NamedSharding
 from xpr.sharding import PartitionSpec as P
@@ -513,6 +517,253 @@ def test_missing_pieces(tmp_path):
     manifest.write(folder, content)
     with pytest.raises(CheckpointError, match=r"is damaged: pieces of \['w'\] are missing"):
         checkpoint.restore(folder)
+
+
+# -- Folders from strangers
+
+
+def changed(tmp_path, change):
+    """A checkpoint whose content was changed by someone who also gives the hash."""
+    folder, data = damaged(tmp_path)
+    content = content_of(folder)
+    change(content)
+    (folder / "checkpoint.json").unlink()
+    manifest.write(folder, content)
+    return folder, data
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.update(data="/etc"),
+        lambda c: c.update(data=".."),
+        lambda c: c.update(data="../outside"),
+        lambda c: c.update(data="."),
+        lambda c: c.update(data=""),
+        lambda c: c.update(data="checkpoint.lock"),
+        lambda c: c.update(data=c["data"] + "/../../outside"),
+        lambda c: c.update(data=c["data"] + "\0"),
+        lambda c: c.update(data=None),
+        lambda c: c.update(files={"/dev/zero": 0}),
+        lambda c: c.update(files={"../../outside/0-0.safetensors": 8, **c["files"]}),
+        lambda c: c.update(files={"0-0.safetensors\0": 8, **c["files"]}),
+        lambda c: c["leaves"][0]["pieces"][0].__setitem__(0, "/etc/passwd"),
+        lambda c: c["leaves"][0]["pieces"][0].__setitem__(0, "1-0.safetensors"),
+    ],
+)  # fmt: skip
+def test_names_that_lead_out_of_the_folder(change, tmp_path, monkeypatch):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "0-0.safetensors").write_bytes(b"12345678")
+    folder, _ = changed(tmp_path, change)
+    monkeypatch.setattr(restoring, "Files", None)  # nothing is even looked at
+    with pytest.raises(CheckpointError, match=r"checkpoint.json is damaged: .* is "):
+        checkpoint.restore(folder)
+
+
+@pytest.mark.parametrize("what", ["checkpoint.json", "data", "file"])
+@pytest.mark.parametrize("by", ["link", "absolute link", "device", "pipe", "folder"])
+def test_links_and_devices(what, by, tmp_path):
+    folder, data = damaged(tmp_path)
+    path = {"checkpoint.json": folder / "checkpoint.json", "data": data.parent, "file": data}[what]
+    outside = tmp_path / "outside"
+    path.rename(outside)
+    if by == "pipe":
+        os.mkfifo(path)
+    elif by == "folder":
+        path.mkdir()
+    else:
+        target = {"link": os.path.relpath(outside, path.parent), "absolute link": outside, "device": "/dev/zero"}[by]
+        path.symlink_to(target)
+    if what == "checkpoint.json" and by in ("device", "pipe", "folder"):
+        with pytest.raises(FileNotFoundError, match="it has no checkpoint.json"):
+            checkpoint.restore(folder)
+        return
+    wanted = r"is damaged: it is .*, where save wrote a|is damaged: .* is missing"
+    with pytest.raises(CheckpointError, match=wanted):
+        checkpoint.restore(folder)
+
+
+def test_a_folder_that_is_itself_a_link(tmp_path):
+    """What the caller names is followed, and links in it are not: also where they are called step_3."""
+    folder, _ = damaged(tmp_path)
+    (tmp_path / "best").symlink_to(folder)
+    same(checkpoint.restore(tmp_path / "best"), checkpoint.restore(folder))
+    steps = tmp_path / "steps"
+    checkpoint.save(steps, 1, step=1)
+    (steps / "step_3").symlink_to(folder)
+    (steps / "step_007").mkdir()
+    assert checkpoint.steps(steps) == [1] and checkpoint.restore(steps) == 1
+    with pytest.raises(CheckpointError, match=rf"step_3 is a link, .* Give the folder it leads to: .*{folder}"):
+        checkpoint.restore(steps, step=3)
+    checkpoint.save(steps, 4, step=4, keep=1)
+    assert checkpoint.restore(folder)["n"] == 3
+
+
+def test_saving_writes_to_no_link(tmp_path):
+    folder, outside = tmp_path / "folder", tmp_path / "mine"
+    for name in ("checkpoint.lock", "checkpoint.json.new"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        outside.write_text("mine")
+        (folder / name).symlink_to(outside)
+        with contextlib.suppress(OSError):
+            checkpoint.save(folder, {"x": 1})
+        assert outside.read_text() == "mine"
+
+
+@contextlib.contextmanager
+def small_memory():
+    """Less than 16 MB are asked for."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda leaf: leaf.update(dtype="object"), r"the dtype of \['w'\] is 'object'"),
+        (lambda leaf: leaf.update(dtype=["float32"]), r"dtype is \['float32'\]"),
+        (lambda leaf: leaf.update(shape=[1 << 40]), r"pieces of \['w'\] are missing"),
+        (lambda leaf: leaf.update(shape=[1 << 62, 0]), r"the shape of \['w'\] is \[4611686018427387904, 0\]"),
+        (lambda leaf: leaf.update(shape=[-6]), r"the shape of \['w'\] is \[-6\]"),
+        (lambda leaf: leaf.update(shape=[1] * 70), r"the shape of \['w'\] is "),
+        (lambda leaf: leaf.update(shape=[True]), r"the shape of \['w'\] is "),
+        (lambda leaf: leaf.update(shape=[1 << 40], pieces=[[leaf["pieces"][0][0], [0], [1 << 40], 0]]),
+         r"pieces of 4,398,046,511,108 bytes are in 0-0.safetensors, which has"),
+        (lambda leaf: leaf.update(pieces=leaf["pieces"] * 2), r"pieces of \['w'\] are missing, or overlap"),
+        (lambda leaf: leaf.update(pieces=[[leaf["pieces"][0][0], [start], [3], 0] for start in (0, 2)]),
+         r"pieces of \['w'\] are missing, or overlap"),
+        (lambda leaf: leaf.update(pieces=[[leaf["pieces"][0][0], [3], [3], 0]]), r"pieces of \['w'\] are missing"),
+        (lambda leaf: leaf["pieces"][0].__setitem__(3, "crc"), r"the checksum of a piece of \['w'\] is 'crc'"),
+        (lambda leaf: leaf["pieces"][0].__setitem__(1, [0, 0]), r"the region of a piece of \['w'\] is "),
+        (lambda leaf: leaf.update(array="object"), r"the kind of \['w'\] is 'object'"),
+        (lambda leaf: leaf.update(weak=1), r"weak of \['w'\] is 1"),
+    ],
+)  # fmt: skip
+def test_arrays_that_no_save_wrote(change, message, tmp_path):
+    """They are refused before anything is read or made."""
+    folder, _ = changed(tmp_path, lambda content: change(content["leaves"][2]))
+    with small_memory(), pytest.raises(CheckpointError, match=f"damaged: {message}"):
+        checkpoint.restore(folder)
+
+
+@pytest.mark.parametrize("header", [
+    {"dtype": "F32", "shape": [3]}, {"dtype": "I32", "shape": [6]}, {"dtype": "F32", "shape": [2, 3]},
+    {"dtype": "F32", "shape": [1 << 40]}, {"dtype": "F8_E8M0", "shape": [24]}, {"dtype": "F4", "shape": [48]},
+    {"dtype": "F32", "shape": [6], "data_offsets": [0, 1 << 40]}, {"dtype": "object", "shape": [6]}, {},
+])  # fmt: skip
+def test_headers_of_files_that_lie(header, tmp_path):
+    """The bytes are those that were saved, and the file says that they are something else."""
+    folder, data = damaged(tmp_path)
+    right = data.read_bytes()
+    length = int.from_bytes(right[:8], "little")
+    saved = json.loads(right[8 : 8 + length])
+    saved["2@0"] = {**saved["2@0"], **header} if header else None
+    text = json.dumps(saved).encode()
+    data.write_bytes(len(text).to_bytes(8, "little") + text + right[8 + length :])
+    content = content_of(folder)
+    content["files"][data.name] = data.stat().st_size
+    manifest.write(folder, content)
+    with pytest.raises(CheckpointError, match=r"0-0.safetensors is damaged"):
+        checkpoint.restore(folder)
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["[" * 100_000, '{"kind":"list","children":[' * 300 + "]}" * 300, "NaN", "1e400", "9" * 5000, '"\\ud800"'],
+    ids=lambda node: node[:12],
+)
+def test_what_json_can_be(node, tmp_path):
+    folder, _ = damaged(tmp_path)
+    head, _, tail = (folder / "checkpoint.json").read_text().partition('"tree":')
+    (folder / "checkpoint.json").write_text(f'{head}"tree":{node},"leaves"' + tail.partition(',"leaves"')[2])
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.restore(folder)
+
+
+def test_what_can_be_written_can_be_read(tmp_path):
+    """A tree that is nested too deeply is so already when it is written."""
+    checkpoint.save(tmp_path, 3)
+    node, content = 0, content_of(tmp_path)
+    with pytest.raises(RecursionError):
+        for depth in range(1000):
+            node = {"kind": "list", "children": [node]}
+            if depth % 20 == 0:
+                manifest.write(tmp_path, {**content, "tree": node})
+                assert tree.leaves(checkpoint.restore(tmp_path)) == [3]
+
+
+def test_keys_that_are_written_alike(tmp_path):
+    one = {Color.RED: 1, repr(Color.RED): 2}
+    checkpoint.save(tmp_path, collections.OrderedDict(one))
+    with pytest.raises(
+        CheckpointError, match="Keys of a dict are written alike .* Give a `like` with the keys themselv"
+    ):
+        checkpoint.restore(tmp_path)
+
+
+HOSTILE = [
+    None, True, False, -1, 0, 1, 2, 7, 1 << 31, 1 << 62, 1 << 64, 10**30, 0.5, "", "\0", "/", "..", "/dev/zero", "w",
+    "nan", "object", "float64", "int4", "deque", "class", "dict", [], {}, [[]], [0], [-1], [1 << 62, 1 << 62],
+    {"kind": "list", "children": [0]}, {"int": 1}, {"float": "1e9"}, {"tuple": [{}]}, {"str": 1}, {"array": "ndarray"},
+]  # fmt: skip
+
+
+def spoil(rng, value):
+    """Changes, doubles or removes something in a value of JSON."""
+    while True:
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        if not keys:
+            return
+        key = rng.choice(keys)
+        if isinstance(value[key], (dict, list)) and rng.random() < 0.85:
+            value = value[key]
+            continue
+        action = rng.randrange(4)
+        if action == 0:
+            del value[key]
+        elif action == 1 and isinstance(value, list):
+            value.insert(rng.randrange(len(value) + 1), copy.deepcopy(value[key]))
+        else:
+            value[key] = copy.deepcopy(rng.choice(HOSTILE))
+        return
+
+
+def test_spoiled_checkpoints(tmp_path, monkeypatch):
+    """Whatever is changed in a manifest, whose hash is right, or in the files, it is read or said to be damaged."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    rng, times = random_numbers.Random(0), 400
+    one = {
+        "layers": [Layer(jnp.ones((2, 3)), np.int8(4)), Moments(np.zeros((0, 2)), None)], "key": random.key(3),
+        "deque": collections.deque([1.5, True, 1j], 3), "last": collections.OrderedDict(b="a", a=jnp.zeros(2, "int4")),
+    }  # fmt: skip
+    checkpoint.save(tmp_path, one)
+    right, refused, (data,) = content_of(tmp_path), 0, tmp_path.glob("xpr-data-*/*")
+    whole_file = data.read_bytes()
+    for number in range(times):
+        content, file = copy.deepcopy(right), bytearray(whole_file)
+        if number % 3:
+            for _ in range(rng.randint(1, 3)):
+                spoil(rng, content)
+        else:
+            for _ in range(rng.randint(1, 4)):
+                file[rng.randrange(8 if rng.random() < 0.2 else len(file))] = rng.randrange(256)
+            del file[rng.choice([len(file), rng.randrange(len(file))]) :]
+            content["files"] = {data.name: len(file)}
+        data.write_bytes(file)
+        manifest.write(tmp_path, content)
+        for like in (None, one):
+            try:
+                checkpoint.restore(tmp_path, like=like)
+            except TreeMismatch:
+                assert like is not None
+            except CheckpointError:
+                refused += 1
+    assert refused > times
 
 
 # -- Messages

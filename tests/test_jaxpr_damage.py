@@ -20,6 +20,11 @@ SAVED = [text for text in map(dumps, PROGRAMS) if len(text) < 5000]
 WORDS = sorted({word for text in TEXTS for word in re.findall(r"\w+|\S", text)} | set("\\\"'\0\n∞é"))
 VALUES = [
     None, True, -1, 0, 10**30, 1.5, "", "*", "f32[2]", "f32[-1]", "sin", [], {}, [[]], {"list": 1}, {"jaxpr": 0},
+    {"enum": "Window", "name": "x"}, {"enum": "checkpoint_policies", "name": "x"}, {"enum": "Mesh", "name": "mro"},
+    {"structure": "checkpoint_policies", "fields": {}}, {"structure": "Precision", "fields": {}},
+    {"structure": "PolicyByName", "fields": {"names": 1}}, {"scalar": 1e300, "dtype": "f32"}, "f32[1000000000000]",
+    {"scalar": "nan", "dtype": "i32"}, {"literal": 1e300, "type": 0}, {"type": 0, "data": "AgIC"}, "pred[3]", "bool[3]",
+    {"array": {"type": 0, "data": "////"}}, {"hole": ["function", "eval"]}, {"primitive": "__import__"}, 1e400,
     {"float": "x"}, {"enum": "x", "name": 1}, {"structure": "X", "fields": {}}, {"scalar": 300, "dtype": "u8"},
 ]  # fmt: skip
 OFTEN = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

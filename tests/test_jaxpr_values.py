@@ -15,6 +15,7 @@ import xpr.numpy as jnp
 from tests.jaxpr_rows import ROWS, jaxprs_of, with_holes
 from tests.test_jaxpr_text import PARAMETERS, free, one_of_three  # noqa: F401  # free is a fixture
 from xpr import core, lax
+from xpr.ad_checkpoint import checkpoint_name
 from xpr.core.literals import DTYPES
 from xpr.core.parameters import parameter_text
 from xpr.core.source import summarize, text_of
@@ -236,6 +237,82 @@ def test_another_process_reads_a_file(tmp_path):
     files = [str(tmp_path / "saved.json"), str(tmp_path / "text")]
     done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True)
     assert done.stdout.strip() == "True", done.stderr
+
+
+def policies():
+    given = xpr.checkpoint_policies
+    yield from (given.everything_saveable, given.nothing_saveable, given.dots_saveable, given.checkpoint_dots)
+    yield from (given.dots_with_no_batch_dims_saveable, given.checkpoint_dots_with_no_batch_dims)
+    names = given.save_only_these_names("b", "a"), given.save_any_names_but_these("a")
+    yield from (*names, given.save_anything_except_these_names("a"), given.save_from_both_policies(*names))
+    yield given.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a"], names_which_can_be_offloaded=[], offload_src="device", offload_dst="pinned_host"
+    )
+
+
+def test_policies_of_the_library_are_saved():
+    """In text, files and pickles; the gradient of what is read back saves what the policy says."""
+    x, saved = jnp.ones((2, 2)), set()
+
+    def pulled_back(closed):
+        return str(make(lambda x: xpr.vjp(core.jaxpr_as_fun(closed), x)[1]([x]), x))
+
+    for policy in policies():
+        closed = make(xpr.checkpoint(lambda x: jnp.sin(checkpoint_name(jnp.sin(x @ x), "a")), policy=policy), x)
+        saved.add(str(closed))
+        for again in (loads(dumps(closed)), parse(str(closed)), pickle.loads(pickle.dumps(closed))):
+            assert equal(again, closed) and str(again) == str(closed)
+            assert pulled_back(again) == pulled_back(closed) and not xpr.jaxpr.functions(again)
+    assert len(saved) == 9
+
+
+def test_policies_differ_by_what_they_say():
+    given = xpr.checkpoint_policies
+    assert given.save_only_these_names("a", "b") == given.save_only_these_names("b", "a")
+    assert given.save_only_these_names("a") != given.save_any_names_but_these("a")
+
+
+ROWS_OF_LOOPS = {
+    "while": lambda x: lax.while_loop(lambda c: c < 10, lambda c: c + jnp.sin(c) ** 2 + 1, x),
+    "until": lambda x: lax.scan(lambda c, y: (c + y, c), x, jnp.ones(4), until=lambda c: c > 3),
+    "fori": lambda x: lax.fori_loop(0, x.astype(int), lambda i, c: c * x, x),
+    "cond": lambda x: lax.cond(x > 1, jnp.sin, jnp.cos, x),
+}
+
+
+@pytest.mark.parametrize("name", ROWS_OF_LOOPS)
+def test_mapped_loops_are_saved_with_their_rules(name):
+    mapped = lambda x: sum(jnp.sum(y) for y in xpr.tree.leaves(xpr.vmap(ROWS_OF_LOOPS[name])(x)))
+    x = jnp.array([0.5, 1.0, 2.0])
+    for fun in (mapped, xpr.jit(mapped), lambda x: xpr.vmap(mapped)(x[None]).sum()):
+        closed = make(fun, x)
+        for again in (loads(dumps(closed)), parse(str(closed)), pickle.loads(pickle.dumps(closed))):
+            assert equal(again, closed) and not xpr.jaxpr.functions(again)
+            _, tangent = xpr.jvp(core.jaxpr_as_fun(again), (x,), (jnp.ones(3),))
+            np.testing.assert_allclose(tangent[0], xpr.jvp(fun, (x,), (jnp.ones(3),))[1], rtol=1e-6)
+
+
+def test_saved_lines_name_no_folders_outside_of_the_project(tmp_path, monkeypatch):
+    """Files are named relative to the project; those elsewhere by their names alone; or no lines are saved."""
+    folder = tmp_path / "home" / "project" / "models"
+    folder.mkdir(parents=True)
+    names = {"inside": folder / "net.py", "outside": tmp_path / "home" / "other.py", "none": "<stdin>"}
+    closed = {}
+    for name, file in names.items():
+        space = {}
+        exec(compile("def f(x):\n    return x * 2.0", str(file), "exec"), space)
+        closed[name] = xpr.make_jaxpr(space["f"])(1.0)
+    files = {name: json.loads(dumps(c, project=folder.parent))["sources"][0][0] for name, c in closed.items()}
+    assert files == {"inside": "models/net.py", "outside": "other.py", "none": "<stdin>"}
+    monkeypatch.chdir(folder)
+    assert json.loads(dumps(closed["inside"]))["sources"] == [["net.py", 2, "f"]]
+    assert json.loads(dumps(closed["inside"], project=tmp_path / "elsewhere"))["sources"] == [["net.py", 2, "f"]]
+    assert json.loads(dumps(closed["inside"], project=None))["sources"] == []
+    assert loads(dumps(closed["inside"], project=None)).eqns[0].source is None
+    again = loads(dumps(closed["inside"], project=folder.parent))
+    assert json.loads(dumps(again))["sources"] == [["models/net.py", 2, "f"]]
+    with pytest.raises(TypeError, match="dumps: project is the path of a folder or None, and is 3 of type"):
+        dumps(closed["inside"], project=3)
 
 
 def test_functions_and_constants_are_holes():

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 
 from xpr import dtypes
 from xpr.checkpoint.leaves import DTYPES
-from xpr.checkpoint.manifest import sync
+from xpr.checkpoint.manifest import check_no_link, sync
 from xpr.checkpoint.regions import Region
 from xpr.errors import CheckpointError
 
@@ -106,19 +106,28 @@ def _stored(block: Part) -> tuple[np.ndarray, int]:
 # -- Reading
 
 
+def _header(dtype: np.dtype, shape: Sequence[int]) -> tuple[str, list[int]]:
+    """How the header of a file gives the type of a piece."""
+    if dtype in _AS_BYTES:
+        return "U8", [*shape, dtype.itemsize]
+    names = {dtypes.bool_: "BOOL", dtypes.bfloat16: "BF16"}
+    return names.get(dtype) or f"{dtype.kind.upper()}{8 * dtype.itemsize}", list(shape)
+
+
 class Files:
     """The files of a checkpoint, for reading.
 
     Raises:
       FileNotFoundError: a file is missing.
-      CheckpointError: a file has another size than it had.
+      CheckpointError: a file has another size than it had, or is something else.
     """
 
     def __init__(self, folder: Path, sizes: dict[str, int]):
         self.folder = folder
         self.opened: dict[str, Any] = {}
+        check_no_link(folder, folder=True)
         for name, size in sizes.items():
-            found = (folder / name).stat().st_size
+            found = check_no_link(folder / name).st_size
             if found != size:
                 raise CheckpointError(
                     f"{folder / name} is damaged: it was saved with {size:,} bytes, and has {found:,}."
@@ -139,12 +148,6 @@ class Files:
             piece: [(region, both) for region in regions if (both := piece.shared_with(region)).size or piece == region]
             for piece in pieces
         }
-        sizes = dict.fromkeys(regions, 0)
-        for users in shared.values():
-            for region, both in users:
-                sizes[region] += both.size
-        if any(region.size != size for region, size in sizes.items()):
-            raise CheckpointError(f"{self.folder} is damaged: pieces of {path or 'the array'} are missing.")
 
         def fill(piece: Region) -> None:
             found = self._piece(leaf, dtype, path, piece, *pieces[piece])
@@ -163,11 +166,13 @@ class Files:
         try:
             if file not in self.opened:
                 self.opened[file] = safe_open(where, "np")
-            found = np.asarray(self.opened[file].get_tensor(name_of(leaf, piece)), order="C")
+            stored = self.opened[file].get_slice(name_of(leaf, piece))
+            is_that = (stored.get_dtype(), stored.get_shape()) == _header(dtype, piece.shape)
+            found = np.asarray(self.opened[file].get_tensor(name_of(leaf, piece)), order="C") if is_that else None
         except SafetensorError as error:
             raise CheckpointError(f"{where} is damaged, and {path or 'the array'} can't be read: {error}") from None
-        as_bytes = found.reshape(*found.shape, 1).view(np.uint8)
-        if as_bytes.size != piece.size * dtype.itemsize or zlib.crc32(as_bytes.data) != crc32:
+        as_bytes = None if found is None else found.reshape(*found.shape, 1).view(np.uint8)
+        if as_bytes is None or zlib.crc32(as_bytes.data) != crc32:
             raise CheckpointError(
                 f"{where} is damaged: in {path or 'the array'}, the entries from {list(piece.start)} on, of shape "
                 f"{list(piece.shape)}, are not those that were saved."

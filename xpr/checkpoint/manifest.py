@@ -22,17 +22,21 @@ The manifest is JSON:
              {"array": kind, "dtype": name, "shape": [...], "pieces": [piece...]}, with kind "Array", "ndarray" or
              "scalar" (NumPy's), and "weak": true where the dtype is weak
     number   0.5, "nan", "inf", "-inf"
-    piece    [file, [start...], [shape...], crc32 of its bytes]; in the file it is called "leaf@start"
+    piece    [file, [start...], [shape...], crc32 of its bytes]; in the file it is called "leaf@start". The pieces of an
+             array are the cells of a grid
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
+from xpr.checkpoint import contents
 from xpr.errors import CheckpointError
 
 FORMAT = "xpr.checkpoint"
@@ -40,14 +44,19 @@ VERSION = (1, 0)  # a reader of 1.n reads every 1.m with m <= n
 MANIFEST = "checkpoint.json"
 NEW = "checkpoint.json.new"
 LOCK = "checkpoint.lock"
-DATA = "xpr-data-"
+LARGEST = 1 << 30  # bytes of a manifest, which is that of some 50 TB of arrays
 
 
 def write(folder: Path, content: dict[str, Any]) -> None:
     """Makes the content what the folder holds, see NOTE [one step]."""
-    whole = {"format": FORMAT, "version": list(VERSION), "sha256": _hash(content), "content": content}
-    with open(folder / NEW, "w") as file:
-        file.write(_text(whole))
+    text = _text({"format": FORMAT, "version": list(VERSION), "sha256": _hash(content), "content": content})
+    if len(text) > LARGEST:
+        raise CheckpointError(
+            f"save: the manifest of {folder} would have {len(text):,} bytes, and {LARGEST:,} at most are read. "
+            "Save parts of the tree to folders of their own."
+        )
+    with open(folder / NEW, "x") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(folder / NEW, folder / MANIFEST)
@@ -61,13 +70,13 @@ def read(folder: Path) -> dict[str, Any]:
       FileNotFoundError: there is no folder, or no manifest in it.
       CheckpointError: it is damaged, or of a newer format.
     """
-    text = (folder / MANIFEST).read_bytes()
+    text = _bytes(folder / MANIFEST)
     try:
         whole = json.loads(text)
         if whole["format"] != FORMAT:
             raise ValueError
-        major, minor = whole["version"]
-    except (ValueError, KeyError, TypeError):  # text or JSON of another kind
+        major, minor = map(operator.index, whole["version"])
+    except (ValueError, KeyError, TypeError, RecursionError):  # text or JSON of another kind
         raise CheckpointError(
             f"{folder / MANIFEST} is damaged, or was not written by xpr.checkpoint.save: its format is not {FORMAT!r}."
         ) from None
@@ -76,9 +85,39 @@ def read(folder: Path) -> dict[str, Any]:
             f"{folder} is of format {major}.{minor}, and this xpr reads {VERSION[0]}.0 to {VERSION[0]}.{VERSION[1]}. "
             "Install the version of xpr that wrote it, or a later one."
         )
-    if _hash(whole.get("content")) != whole.get("sha256"):
-        raise CheckpointError(f"{folder / MANIFEST} is damaged: its content does not have the hash that it gives.")
+    try:
+        if _hash(whole.get("content")) != whole.get("sha256"):
+            raise contents.Damage("its content does not have the hash that it gives")
+        contents.check(whole["content"])
+    except (ValueError, RecursionError) as error:  # of which the first is also that of a number that JSON can't hold
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise CheckpointError(f"{folder / MANIFEST} is damaged: {why}.") from None
     return whole["content"]
+
+
+def _bytes(path: Path) -> bytes:
+    """What a file holds that is no link, and nothing else than a file."""
+    check_no_link(path)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            raise CheckpointError(f"{path} is damaged: it has {size:,} bytes, and {LARGEST:,} at most are read.")
+        return file.read(size)
+
+
+def check_no_link(path: Path, folder: bool = False) -> os.stat_result:
+    """What is known of a file of a checkpoint, or of a folder in it.
+
+    Raises:
+      FileNotFoundError: it is missing.
+      CheckpointError: it is something else, such as a link, which may lead anywhere.
+    """
+    found = path.lstat()
+    wanted, is_that = ("folder", stat.S_ISDIR) if folder else ("file", stat.S_ISREG)
+    if not is_that(found.st_mode):
+        kind = "a link" if stat.S_ISLNK(found.st_mode) else "something else"
+        raise CheckpointError(f"{path} is damaged: it is {kind}, where save wrote a {wanted}.")
+    return found
 
 
 def exists(folder: Path) -> bool:

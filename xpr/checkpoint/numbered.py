@@ -10,7 +10,7 @@ from typing import Any
 from xpr.checkpoint import manifest
 from xpr.core.avals import describe
 
-_NAME = re.compile(r"step_(\d+)")
+_NAME = re.compile("step_(0|[1-9][0-9]*)")
 
 
 def check_path(verb: str, path: Any) -> None:
@@ -68,10 +68,14 @@ def steps(folder: str | os.PathLike[str]) -> list[int]:
 
 
 def begun(folder: str | os.PathLike[str]) -> dict[int, Path]:
-    """The folders by step, those included of which a save was stopped, or which were being removed."""
+    """The folders by step, those included of which a save was stopped, or which were being removed.
+
+    Links are left out, since they may lead anywhere.
+    """
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
         return {}
     found = {name: match for name in names if (match := _NAME.fullmatch(name))}
-    return {int(match[1]): Path(folder) / name for name, match in found.items()}
+    paths = {int(match[1]): Path(folder) / name for name, match in found.items()}
+    return {step: path for step, path in paths.items() if not path.is_symlink()}

@@ -35,9 +35,10 @@ def restore(path: str | os.PathLike[str], like: Any = None, shardings: Any = Non
     """The pytree that `save` wrote to a folder.
 
     Of each array only the parts are read that go to devices of this process, from however many devices or processes
-    they were saved. Nothing in a checkpoint is run, or looked up by name: without `like` the containers are dicts,
-    lists, tuples and deques (and random keys), and namedtuples and registered classes come back as dicts of their
-    fields, or lists where these have no names; a defaultdict as a dict.
+    they were saved. Nothing in a checkpoint is run, or looked up by name, and nothing is opened outside of its folder:
+    a link in it is an error. Without `like` the containers are dicts, lists, tuples and deques (and random keys), and
+    namedtuples and registered classes come back as dicts of their fields, or lists where these have no names; a
+    defaultdict as a dict.
 
     Args:
       path: the folder of a checkpoint, or one with checkpoints by step.
@@ -67,6 +68,8 @@ def restore(path: str | os.PathLike[str], like: Any = None, shardings: Any = Non
         try:
             content = manifest.read(folder)
             return _restored(folder, content, like, shardings)
+        except RecursionError:
+            raise CheckpointError(f"restore: the tree in {folder} is nested too deeply to be read.") from None
         except FileNotFoundError as error:
             if content is not None and manifest.exists(folder) and manifest.read(folder)["data"] == content["data"]:
                 raise CheckpointError(f"{folder} is damaged: {error.filename} is missing.") from None
@@ -83,6 +86,11 @@ def _folder(path: Path, step: int | None) -> Path:
     if last is not None:
         return folder_of(path, last)
     if step is not None and manifest.exists(folder_of(path, step)):
+        if folder_of(path, step).is_symlink():
+            raise CheckpointError(
+                f"restore: {folder_of(path, step)} is a link, and nothing is opened that lies outside of {path}. "
+                f"Give the folder it leads to: restore({str(folder_of(path, step).resolve())!r})."
+            )
         return folder_of(path, step)
     if not path.exists():
         raise FileNotFoundError(f"restore: there is no folder {path}.")

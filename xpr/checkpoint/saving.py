@@ -7,7 +7,6 @@ import fcntl
 import math
 import operator
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
 from xpr.checkpoint import files, manifest
+from xpr.checkpoint.contents import DATA, DATA_NAME
 from xpr.checkpoint.files import Part
 from xpr.checkpoint.leaves import record_of, text_of, why_not
 from xpr.checkpoint.numbered import begun, check_path, folder_of, steps
@@ -27,8 +27,6 @@ from xpr.checkpoint.structure import leaves_of, node_of
 from xpr.checkpoint.together import on_all, on_first, process_index
 from xpr.errors import CheckpointError, DeletedArrayError, TreeMismatch
 from xpr.transforms.boundary import boundary
-
-_OURS = re.compile(re.escape(manifest.DATA) + "[0-9a-f]{16}")
 
 
 @boundary
@@ -190,7 +188,7 @@ def _new_data(folder: Path) -> Iterator[str]:
         manifest.sync(path.parent)
     with _locked(folder):
         _remove_leftovers(folder)
-        data = manifest.DATA + secrets.token_hex(8)
+        data = DATA + secrets.token_hex(8)
         (folder / data).mkdir()
         try:
             yield data
@@ -201,7 +199,7 @@ def _new_data(folder: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Keeps other processes from saving to the folder; the lock of one that is killed is gone with it."""
-    with open(folder / manifest.LOCK, "w") as file:
+    with os.fdopen(os.open(folder / manifest.LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -216,7 +214,7 @@ def _remove_leftovers(folder: Path) -> None:
     named = manifest.read(folder)["data"] if manifest.exists(folder) else None
     (folder / manifest.NEW).unlink(missing_ok=True)
     for path in folder.iterdir():
-        if _OURS.fullmatch(path.name) and path.name != named:
+        if DATA_NAME.fullmatch(path.name) and path.name != named:
             shutil.rmtree(path)
 
 

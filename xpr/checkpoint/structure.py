@@ -14,6 +14,7 @@ from typing import Any
 
 from optree import PyTreeKind
 
+from xpr.errors import CheckpointError
 from xpr.random.typed import PRNGKeyArray
 from xpr.tree_nodes import open_tree
 
@@ -73,15 +74,21 @@ def tree_of(node: Any, leaf: Callable[[int], Any]) -> Any:
     children = [tree_of(child, leaf) for child in node["children"]]
     match node["kind"]:
         case "dict" | "OrderedDict" as kind:
-            pairs = zip([_key_of(key) for key in node["keys"]], children)
-            return OrderedDict(pairs) if kind == "OrderedDict" else dict(pairs)
+            pairs = dict(zip([_key_of(key) for key in node["keys"]], children))
+            if len(pairs) < len(children):
+                keys = ", ".join(str(_key_of(key)) for key in node["keys"])
+                raise CheckpointError(
+                    f"Keys of a dict are written alike in the checkpoint: {keys}. "
+                    "Give a `like` with the keys themselves."
+                )
+            return OrderedDict(pairs) if kind == "OrderedDict" else pairs
         case "tuple":
             return tuple(children)
         case "deque":
             return deque(children, node["maxlen"])
         case "random keys":
             return PRNGKeyArray(*children)
-        case "class" if all(step.startswith(".") for step in node["steps"]):
+        case "class" if all(step.startswith(".") for step in node["steps"]) and _differ(node["steps"]):
             return {step[1:]: child for step, child in zip(node["steps"], children)}
     return children
 
@@ -154,7 +161,11 @@ def _agree(saved: Any, like: Any) -> bool:
 def _identities(node: Any) -> list[str]:
     """What tells the children of a node apart."""
     found = [json.dumps(key) for key in node["keys"]] if "keys" in node else _steps(node)
-    return found if len(set(found)) == len(found) else [str(i) for i in range(len(found))]
+    return found if _differ(found) else [str(i) for i in range(len(found))]
+
+
+def _differ(names: list[str]) -> bool:
+    return len(set(names)) == len(names)
 
 
 def _described(node: Any) -> Any:

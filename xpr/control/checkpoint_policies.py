@@ -10,11 +10,13 @@ needs them. False says that they are computed again. The arguments of the checkp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from xpr import tree
 from xpr.core.avals import ShapedArray
+from xpr.core.parameters import register_functions, register_parameter
 from xpr.core.primitive import Primitive
 from xpr.dtypes import ANY
 from xpr.primitives.convolution import conv_general_dilated_p
@@ -130,8 +132,39 @@ def dots_with_no_batch_dims_saveable(primitive: Primitive, *avals: ShapedArray, 
     return primitive is dot_general_p and not any(params["dimension_numbers"][1])
 
 
+register_functions(
+    "checkpoint_policies", everything_saveable, nothing_saveable, dots_saveable, dots_with_no_batch_dims_saveable
+)
 checkpoint_dots = dots_saveable
 checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+
+@register_parameter
+@dataclass(frozen=True)
+class PolicyByName:
+    """Whether values may be saved that `checkpoint_name` gave one of these names, or another one, or that have none."""
+
+    names: tuple[str, ...]
+    these: bool
+    others: bool
+    unnamed: bool
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        if primitive is not name_p:
+            return self.unnamed
+        return self.these if params["name"] in self.names else self.others
+
+
+@register_parameter
+@dataclass(frozen=True)
+class EitherPolicy:
+    """What one or the other policy lets be saved may be."""
+
+    policy_1: Policy
+    policy_2: Policy
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> Any:
+        return self.policy_1(primitive, *avals, **params) or self.policy_2(primitive, *avals, **params)
 
 
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
@@ -141,11 +174,7 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     >>> policy = xpr.checkpoint_policies.save_only_these_names("attention")
     """
     names = _checked(names_which_can_be_saved, "save_only_these_names")
-
-    def save_only_these_names(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-        return primitive is name_p and params["name"] in names
-
-    return save_only_these_names
+    return PolicyByName(names, these=True, others=False, unnamed=False)
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
@@ -155,11 +184,7 @@ def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     >>> policy = xpr.checkpoint_policies.save_any_names_but_these("attention")
     """
     names = _checked(names_not_to_save, "save_any_names_but_these")
-
-    def save_any_names_but_these(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-        return primitive is name_p and params["name"] not in names
-
-    return save_any_names_but_these
+    return PolicyByName(names, these=False, others=True, unnamed=False)
 
 
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
@@ -171,11 +196,7 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     >>> policy = xpr.checkpoint_policies.save_anything_except_these_names("attention")
     """
     names = _checked(names_not_to_save, "save_anything_except_these_names")
-
-    def save_anything_except_these_names(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-        return not (primitive is name_p and params["name"] in names)
-
-    return save_anything_except_these_names
+    return PolicyByName(names, these=False, others=True, unnamed=True)
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
@@ -186,18 +207,14 @@ def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     >>> policy(lax.dot_general_p), policy(lax.sin_p)
     (True, False)
     """
-
-    def save_from_both_policies(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-        return policy_1(primitive, *avals, **params) or policy_2(primitive, *avals, **params)
-
-    return save_from_both_policies
+    return EitherPolicy(policy_1, policy_2)
 
 
-def _checked(names: tuple[str, ...], what: str) -> frozenset[str]:
+def _checked(names: tuple[str, ...], what: str) -> tuple[str, ...]:
     wrong = [name for name in names if not isinstance(name, str)]
     if wrong:
         raise TypeError(f"{what}: names are strings, each an argument of its own; {wrong[0]!r} is none.")
-    return frozenset(names)
+    return tuple(sorted(set(names)))
 
 
 # -- Offloading

@@ -7,6 +7,7 @@ in which zeros are symbolic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xpr import tree
@@ -22,6 +23,7 @@ from xpr.control.custom_rules import (
 from xpr.control.split_results import split_results
 from xpr.core.avals import Zero, aval_of
 from xpr.core.jaxpr import Jaxpr
+from xpr.core.parameters import register_parameter
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.source import describe_function
 from xpr.dtypes import float0
@@ -76,18 +78,29 @@ def _batch_named(
     outs = custom_jvp_call_p.bind(
         *values,
         call_jaxpr=rows_first(run, size, dims, axis_name),
-        jvp=_batched_rule(jvp, num_consts, size, dims, axis_name),
+        jvp=BatchedRule(jvp, num_consts, size, tuple(dims), axis_name),
         name=name,
         num_consts=num_consts,
     )
     return outs, [0] * len(outs)
 
 
-def _batched_rule(jvp: FlatFun, n: int, size: int, dims: Sequence[int | None], axis_name: Any) -> FlatFun:
-    def batched(constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+@register_parameter
+@dataclass(frozen=True)
+class BatchedRule:
+    """A jvp rule mapped over rows: over `dims` of the operands, of which the first `num_consts` are constants."""
+
+    jvp: FlatFun
+    num_consts: int
+    size: int
+    dims: tuple[int | None, ...]
+    axis_name: Any
+
+    def __call__(self, constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        n = self.num_consts
         is_active = [type(t) is not Zero for t in tangents]
         given = [t for t in tangents if type(t) is not Zero]
-        given_dims = [d for d, active in zip(dims[n:], is_active) if active]
+        given_dims = [d for d, active in zip(self.dims[n:], is_active) if active]
         zeros: list[Zero | None] = []
 
         def rule(*args: Any) -> list[Any]:
@@ -95,16 +108,14 @@ def _batched_rule(jvp: FlatFun, n: int, size: int, dims: Sequence[int | None], a
             row_tangents = [
                 next(rest) if active else Zero(aval_of(x).to_tangent_aval()) for x, active in zip(rows, is_active)
             ]
-            outs, out_tangents = jvp(args[:n], rows, row_tangents)
+            outs, out_tangents = self.jvp(args[:n], rows, row_tangents)
             zeros[:] = [t if type(t) is Zero else None for t in out_tangents]
             return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
 
-        mapped = rows_first(rule, size, [*dims, *given_dims], axis_name)
+        mapped = rows_first(rule, self.size, [*self.dims, *given_dims], self.axis_name)
         results = mapped(*constants[:n], *primals, *given)
         outs, found = results[: len(zeros)], iter(results[len(zeros) :])
         return outs, [next(found) if z is None else Zero(aval_of(x).to_tangent_aval()) for z, x in zip(zeros, outs)]
-
-    return batched
 
 
 custom_jvp_call_p = register(

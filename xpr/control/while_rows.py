@@ -8,6 +8,7 @@ finished row takes it where a row that is still going stands.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from xpr.control.custom_jvp import custom_jvp_call_p
 from xpr.core.avals import Zero, aval_of
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
+from xpr.core.parameters import register_parameter
 from xpr.primitives.dynamic_in_dim import dynamic_slice_in_dim
 from xpr.primitives.extremes import argmax
 from xpr.primitives.placing import select
@@ -44,20 +46,31 @@ def step_rows(
     if all(at is None for at in olds):
         return eval_jaxpr(body, (), *args)
 
-    def run(going: Any, *args: Any) -> list[Any]:
-        return kept(going, eval_jaxpr(body, (), *args), args)
+    step = RowStep(body, tuple(rows), tuple(olds))
+    return custom_jvp_call_p.bind(going, *args, call_jaxpr=step.run, jvp=step, name="step", num_consts=0)
 
-    def kept(going: Any, news: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        return [new if at is None else where_rows(going, new, args[at]) for new, at in zip(news, olds)]
 
-    def jvp(constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+@register_parameter
+@dataclass(frozen=True)
+class RowStep:
+    """The jvp rule of a step on those rows that are going; `run` is the step. See `step_rows` for the fields."""
+
+    body: Jaxpr
+    rows: tuple[bool, ...]
+    olds: tuple[int | None, ...]
+
+    def run(self, going: Any, *args: Any) -> list[Any]:
+        return self.kept(going, eval_jaxpr(self.body, (), *args), args)
+
+    def kept(self, going: Any, news: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        return [new if at is None else where_rows(going, new, args[at]) for new, at in zip(news, self.olds)]
+
+    def __call__(self, constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         going, *args = primals
-        places = _moved_to_going_rows(going, args, rows)
-        news, new_tangents = push_forward(lambda *xs: eval_jaxpr(body, (), *xs), places, tangents[1:])
-        pairs = [(t, None if at is None else tangents[1 + at]) for t, at in zip(new_tangents, olds)]
-        return kept(going, news, args), [_kept_tangent(going, new, old) for new, old in pairs]
-
-    return custom_jvp_call_p.bind(going, *args, call_jaxpr=run, jvp=jvp, name="step", num_consts=0)
+        places = _moved_to_going_rows(going, args, self.rows)
+        news, new_tangents = push_forward(lambda *xs: eval_jaxpr(self.body, (), *xs), places, tangents[1:])
+        pairs = [(t, None if at is None else tangents[1 + at]) for t, at in zip(new_tangents, self.olds)]
+        return self.kept(going, news, args), [_kept_tangent(going, new, old) for new, old in pairs]
 
 
 def _kept_tangent(going: Any, new: Any, old: Any) -> Any:

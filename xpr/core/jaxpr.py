@@ -9,6 +9,7 @@ transformations keep what they derived from it (its jvp, its compiled form), so 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -152,6 +153,9 @@ def _check_pickles(eqn: JaxprEqn, name: str, function: Any) -> None:
     try:
         pickle.dumps(function)
     except (AttributeError, TypeError, pickle.PicklingError) as error:
+        for field in dataclasses.fields(function) if dataclasses.is_dataclass(function) else ():
+            if callable(getattr(function, field.name)):
+                _check_pickles(eqn, name, getattr(function, field.name))
         called = getattr(function, "__name__", type(function).__name__)
         raise pickle.PicklingError(
             f"This jaxpr holds a Python function that can't be pickled ({error}).\n"

@@ -5,21 +5,25 @@ int32  f32[2,3]                 a dtype; the type of an array
 inner  'two words'              a string: quoted where it is no plain word, or where the word means something else
 (1, 2)  [1, 2]                  tuples and lists, in which all strings are quoted
 Precision.HIGHEST               a member of an enumeration, by the name of its class
-Window(strides=(1,))            a named tuple, by the name of its class
+Window(strides=(1,))            a named tuple, or a registered dataclass, by the name of its class
+policies.everything_saveable    a function of the library, or another one that is known by name
 <primitive ge>                  a primitive
 <function relu>                 a Python function, or another object that text can't hold: it is read as a `Hole`
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr
 from xpr.core.literals import KINDS, scalar_text
 from xpr.core.primitive import Primitive
 from xpr.dtypes import float0, short_name
@@ -27,7 +31,9 @@ from xpr.errors import HoleError
 
 Class = TypeVar("Class", bound=type)
 
-STRUCTURES: dict[str, Any] = {}  # the classes of enumerations and structures that parameters may be, by name
+STRUCTURES: dict[str, Any] = {}  # the classes of enumerations and structures that parameters may be, by name;
+# and by the name of a group of functions the dict of those
+_GROUPS: dict[FunctionType, str] = {}
 _PARTS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[..., Any]]] = {}
 DTYPE_NAMES: dict[str, np.dtype] = {dtype.name: dtype for dtype in KINDS if dtype != float0} | {"float0": float0}
 RESERVED = frozenset({"None", "True", "False", "nan", "inf"})
@@ -42,8 +48,8 @@ def register_parameter(
 ) -> Class:
     """Makes a class whose objects are parameters known to those who read jaxprs, by its name.
 
-    An `Enum` or a `NamedTuple` needs no more. For objects of any other class `parts(value)` gives a dict of values that
-    text can hold, and `build(**parts)`, the class itself if not given, makes the object again.
+    An `Enum`, a `NamedTuple` or a dataclass needs no more. For objects of any other class `parts(value)` gives a dict
+    of values that text can hold, and `build(**parts)`, the class itself if not given, makes the object again.
 
     Raises:
       ValueError: another class of that name is known.
@@ -58,9 +64,38 @@ def register_parameter(
     if known is not cls and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(f"{cls.__name__} is the name of {known.__module__}.{known.__qualname__}; choose another one.")
     STRUCTURES[cls.__name__] = cls
-    if parts is not None:
+    if parts is None and dataclasses.is_dataclass(cls):
+        names = [field.name for field in dataclasses.fields(cls)]
+        _PARTS[cls] = (lambda value: {name: getattr(value, name) for name in names}), cls
+    elif parts is not None:
         _PARTS[cls] = parts, build or cls
     return cls
+
+
+def register_functions(group: str, *functions: Callable[..., Any]) -> None:
+    """Makes functions parameters known to those who read jaxprs, by the name of their group and their own."""
+    STRUCTURES[group] = {function.__name__: function for function in functions}
+    _GROUPS.update((function, group) for function in functions)  # type: ignore[misc]  # all are functions
+
+
+def member(name: str, member: str) -> Any:
+    """The member of an enumeration or of a group of functions.
+
+    Raises:
+      KeyError: there is none of that name, or the first name is that of something else.
+    """
+    known = STRUCTURES[name]
+    if not isinstance(known, (dict, enum.EnumMeta)):
+        raise KeyError(member)
+    return known[member]  # type: ignore[index, return-value]
+
+
+def member_of(value: Any) -> tuple[str, str] | None:
+    """The names by which a member of an enumeration, or a function of a group, is read back; None for all else."""
+    if isinstance(value, enum.Enum):
+        return type(value).__name__, value.name
+    group = _GROUPS.get(value) if type(value) is FunctionType else None
+    return group and (group, value.__name__)
 
 
 def parts_of(value: Any) -> dict[str, Any] | None:
@@ -76,6 +111,8 @@ def build_structure(cls: Any, parts: dict[str, Any]) -> Any:
     Raises:
       TypeError: it has others.
     """
+    if isinstance(cls, (dict, enum.EnumMeta)):
+        raise TypeError("it has members, and is no structure")
     if cls in _PARTS:
         return _PARTS[cls][1](**parts)
     fields = getattr(cls, "_fields", ())
@@ -142,6 +179,18 @@ class ConstantHole:
         )
 
 
+def jaxprs_in(value: Any) -> Iterator[Jaxpr]:
+    """The jaxprs that a parameter is or holds, in the order they are printed.
+
+    `subjaxprs` gives those that its equation runs; derivative rules may hold others.
+    """
+    if isinstance(value, (Jaxpr, ClosedJaxpr)):
+        yield value.jaxpr if isinstance(value, ClosedJaxpr) else value
+    elif isinstance(value, (tuple, list)) or type(value) in _PARTS:
+        for item in parts_of(value).values() if type(value) in _PARTS else value:  # type: ignore[union-attr]
+            yield from jaxprs_in(item)
+
+
 def is_named_tuple(value: Any) -> bool:
     """Whether a parameter is a named tuple."""
     return isinstance(value, tuple) and hasattr(type(value), "_fields")
@@ -177,8 +226,9 @@ def _item_text(value: Any) -> str:
         return _dtype_text(value)
     if isinstance(value, Primitive):
         return f"<primitive {value.name if _INTERNAL_NAME.fullmatch(value.name) else repr(value.name)}>"
-    if isinstance(value, enum.Enum):
-        return f"{kind.__name__}.{value.name}"
+    member = member_of(value)
+    if member is not None:
+        return ".".join(member)
     parts = parts_of(value)
     if parts is not None:
         return f"{kind.__name__}({', '.join(f'{name}={_item_text(item)}' for name, item in parts.items())})"

@@ -10,7 +10,7 @@ from xpr.core.avals import describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, given_jaxpr
 from xpr.core.layout import Break, Comment, Group, Nest, Styled, layout, separated
 from xpr.core.literals import literal_text
-from xpr.core.parameters import is_named_tuple, parameter_text, primitive_text
+from xpr.core.parameters import jaxprs_in, parameter_text, parts_of, primitive_text
 from xpr.core.source import summarize, text_of
 from xpr.core.untyped import untyped_text
 
@@ -125,11 +125,13 @@ class _Writer:
             value = value.jaxpr
         if isinstance(value, Jaxpr):
             return self.jaxpr(value)
-        if isinstance(value, (tuple, list)) and any(isinstance(item, (Jaxpr, ClosedJaxpr)) for item in value):
-            opening, items = "(", [self.value(item) for item in value]
-            if is_named_tuple(value):
+        if any(jaxprs_in(value)):
+            parts = parts_of(value)
+            if parts is None:
+                opening, items = "(", [self.value(item) for item in value]  # type: ignore[union-attr]
+            else:
                 opening = f"{type(value).__name__}("
-                items = [[f"{field}=", item] for field, item in zip(value._fields, items)]  # type: ignore[union-attr]
+                items = [[f"{name}=", self.value(item)] for name, item in parts.items()]
             return Group([opening, Nest(2, [Break(), *separated(Break(), items)]), Break(), ")"])
         return parameter_text(value)
 
@@ -145,8 +147,9 @@ def _line(eqn: JaxprEqn) -> str:
 def _all_used(jaxpr: Jaxpr, used: set[Var]) -> set[Var]:
     used |= language.used_vars(jaxpr)
     for eqn in jaxpr.eqns:
-        for inner in language.subjaxprs(eqn):
-            _all_used(inner, used)
+        for param in eqn.params.values():
+            for inner in jaxprs_in(param):
+                _all_used(inner, used)
     return used
 
 

@@ -5,12 +5,14 @@ While tracing, only a code object and an instruction offset are kept; the line i
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
 from types import CodeType
 
 import numpy as np
+import optree
 
 
 class SavedLine:
@@ -32,13 +34,10 @@ class SavedLine:
 Code = CodeType | SavedLine
 Source = tuple[Code, int] | tuple[Code, int, str]  # see `cotangent_of` for the third
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LIBRARIES = (
-    os.path.dirname(os.__file__) + os.sep + "functools.py",
-    os.path.dirname(np.__file__) + os.sep,
-    os.sep + "optree" + os.sep,
-)
-_OWN_PARTS = (os.sep + "demo" + os.sep,)  # parts of the package that are users of it
+# Folders are told by where the packages lie, whatever folders above them are called.
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_DEMO = _PACKAGE + "demo" + os.sep  # a part of the package that is a user of it
+_LIBRARIES = (_PACKAGE, functools.__file__, *(os.path.dirname(library.__file__) + os.sep for library in (np, optree)))
 _is_internal: dict[str, bool] = {}
 
 
@@ -47,8 +46,8 @@ def is_internal(filename: str) -> bool:
     try:
         return _is_internal[filename]
     except KeyError:
-        inside = filename.startswith(_PACKAGE) and not any(part in filename for part in _OWN_PARTS)
-        return _is_internal.setdefault(filename, inside or any(name in filename for name in _LIBRARIES))
+        inside = filename.startswith(_LIBRARIES) and not filename.startswith(_DEMO)
+        return _is_internal.setdefault(filename, inside)
 
 
 def here(depth: int = 1) -> Source | None:

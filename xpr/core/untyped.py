@@ -15,7 +15,7 @@ from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, used_vars
 from xpr.core.literals import literal_text
-from xpr.core.parameters import is_named_tuple, parameter_text, primitive_text
+from xpr.core.parameters import jaxprs_in, parameter_text, parts_of, primitive_text
 
 Block = list[str]  # lines
 _MARK = "\0"  # stands between a line and its comment until all lines are known
@@ -68,10 +68,11 @@ class _Untyped:
             value = value.jaxpr
         if isinstance(value, Jaxpr):
             return self.jaxpr(value)
-        if isinstance(value, (tuple, list)) and any(isinstance(item, (Jaxpr, ClosedJaxpr)) for item in value):
-            labels = [f"{field}=" for field in value._fields] if is_named_tuple(value) else [""] * len(value)  # type: ignore[union-attr]
-            items = [line for label, item in zip(labels, value) for line in _beside(label, self.value(item))]
-            return _closed(f"{type(value).__name__ if is_named_tuple(value) else ''}( ", items, " )")
+        if any(jaxprs_in(value)):
+            parts = parts_of(value)
+            labelled = [("", item) for item in value] if parts is None else [(f"{k}=", x) for k, x in parts.items()]  # type: ignore[union-attr]
+            items = [line for label, item in labelled for line in _beside(label, self.value(item))]
+            return _closed(f"{'' if parts is None else type(value).__name__}( ", items, " )")
         return [parameter_text(value)]
 
 

@@ -14,14 +14,14 @@ from xpr.backend.array import from_host
 from xpr.core.avals import ShapedArray, describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
 from xpr.core.literals import DTYPES
-from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure
+from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
-from xpr.dtypes import float0, is_narrowed
+from xpr.dtypes import bool_, float0, is_narrowed
 from xpr.errors import JaxprSyntaxError
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import did_you_mean
-from xpr.jaxpr.saving import FORMAT, VERSION
+from xpr.jaxpr.saving import FORMAT, VERSION, number_in_json
 
 
 def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> ClosedJaxpr:
@@ -140,6 +140,8 @@ class _Loader:
         if aval.dtype == float0:
             return np.zeros(aval.shape, float0)
         array: np.ndarray = np.frombuffer(base64.b64decode(saved["data"], validate=True), aval.dtype)
+        if aval.dtype == bool_ and (array.view(np.uint8) > 1).any():
+            raise ValueError("an array of booleans holds something else")
         return (array if sys.byteorder == "little" else array.byteswap()).reshape(aval.shape)
 
     def hole(self, kind: str, name: str, place: int = 0) -> Any:
@@ -155,7 +157,7 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "complex": lambda self, complex: _complex(complex),
     "dtype": lambda self, dtype: _known("dtype", DTYPE_NAMES, dtype),
     "type": lambda self, type: _at(self.types, type),
-    "enum": lambda self, enum, name: _known("class", STRUCTURES, enum)[name],
+    "enum": lambda self, enum, name: _known("class", STRUCTURES, enum) and member(enum, name),
     "structure": lambda self, structure, fields: build_structure(
         _known("class", STRUCTURES, structure), {key: self.value(value) for key, value in fields.items()}
     ),
@@ -201,4 +203,8 @@ def _scalar(saved: Any, dtype: np.dtype) -> Any:
     if dtype == float0:
         return np.zeros((), float0)
     value = _complex(saved) if isinstance(saved, list) else _real(saved) if isinstance(saved, str) else saved
-    return np.asarray(value).astype(dtype)[()]
+    with np.errstate(all="ignore"):
+        scalar = np.asarray(value).astype(dtype)[()]
+    if number_in_json(scalar, dtype) != saved:
+        raise ValueError(f"{saved!r} is no {dtype.name}")
+    return scalar

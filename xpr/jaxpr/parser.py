@@ -17,7 +17,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
 from xpr.core.literals import DTYPES, expected_dtype, kind_of_text, literal, number
-from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure
+from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 from xpr.core.primitive import Primitive, registered
 from xpr.errors import AxisNameError, HoleError, UnsupportedRule
 from xpr.jaxpr.functions import Filling
@@ -337,15 +337,15 @@ class _Reader(Transformer):
             return _CONSTANTS[text]
         if text in DTYPE_NAMES:
             return DTYPE_NAMES[text]
-        name, dot, member = text.partition(".")
+        name, dot, of_it = text.partition(".")
         if not dot:
             return text
         cls = self.known_class(token, name)
         try:
-            return cls[member]
-        except (KeyError, TypeError):
+            return member(name, of_it)
+        except KeyError:
             raise Fault(
-                _start(token), f"`{name}` has no member `{member}`{did_you_mean(member, _members(cls))}"
+                _start(token), f"`{name}` has no member `{of_it}`{did_you_mean(of_it, _members(cls))}"
             ) from None
 
     def NUMBER(self, token: Token) -> Any:
@@ -394,7 +394,7 @@ class _Reader(Transformer):
 
 
 def _members(cls: Any) -> list[str]:
-    return list(getattr(cls, "__members__", ()))
+    return list(cls if isinstance(cls, dict) else getattr(cls, "__members__", ()))
 
 
 def _unquoted(text: str, position: int) -> str:

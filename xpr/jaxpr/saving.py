@@ -4,7 +4,8 @@
      "main": 0, "constants": [...]}
 
 `types` are texts such as "f32[2,3]", with "~" before a weak one; elsewhere a type is a place in this list. `sources`
-are [file, line, function]. `jaxprs` are the programs, each after those that it holds; `main` is the place of the whole.
+are [file, line, function], the file relative to a project. `jaxprs` are the programs, each after those that it holds;
+`main` is the place of the whole.
 
     jaxpr     {"constvars": [binder...], "invars": [binder...], "eqns": [equation...], "outvars": [atom...]}
     binder    a type; [type, "_"] where nothing may read it, [type, "m_"] for a filler; "*" for unitvar
@@ -14,7 +15,8 @@ are [file, line, function]. `jaxprs` are the programs, each after those that it 
     number    true, 3, 0.5, "nan", "inf", "-inf"; [real, imaginary]; integers and floats exactly
     value     null, true, 3, "text" as themselves; [...] a tuple;
               {"list": [...]}  {"float": number}  {"complex": number}  {"dtype": "float32"}  {"type": type}
-              {"enum": class, "name": member}  {"structure": class, "fields": {...}}  {"primitive": name}
+              {"enum": class, or group of functions, "name": member}  {"structure": class, "fields": {...}}
+              {"primitive": name}
               {"jaxpr": place}  {"closed": place, "constants": [...]}
               {"scalar": number, "dtype": name}  {"array": array}
               {"hole": [kind, name]}, with its first place in the text behind these, from 1 on, where other objects of
@@ -26,14 +28,15 @@ are [file, line, function]. `jaxprs` are the programs, each after those that it 
 from __future__ import annotations
 
 import base64
-import enum
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import (
     ClosedJaxpr,
@@ -49,7 +52,7 @@ from xpr.core.jaxpr import (
     subjaxprs,
 )
 from xpr.core.literals import KINDS
-from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, parts_of
+from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, member_of, parts_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import saved
 from xpr.dtypes import short_name
@@ -61,14 +64,18 @@ VERSION = (1, 1)  # a reader of 1.n reads every 1.m with m <= n
 _NAME_OF = {dtype: name for name, dtype in DTYPE_NAMES.items()}
 
 
-def dumps(jaxpr: ClosedJaxpr | Jaxpr) -> str:
+def dumps(jaxpr: ClosedJaxpr | Jaxpr, *, project: str | os.PathLike[str] | None = ".") -> str:
     """A jaxpr as JSON, with its constants and source lines, for `loads` to read in any process.
 
     Python functions among the parameters, such as the rules of a custom_jvp, are saved as holes: the program can be
     loaded, and `loads(..., functions=...)` fills them. What a constant that is being traced holds can't be saved.
 
+    Args:
+      jaxpr: the program.
+      project: the folder relative to which the files of source lines are named; of files outside of it the name alone
+        is saved, without folders. None: no source lines are saved.
     Raises:
-      TypeError: a constant has no value.
+      TypeError: a constant has no value, or `project` is no path.
 
     >>> import xpr
     >>> text = xpr.jaxpr.dumps(xpr.make_jaxpr(lambda x: 2.0 * x)(1.0))
@@ -76,7 +83,9 @@ def dumps(jaxpr: ClosedJaxpr | Jaxpr) -> str:
     { lambda ; a:f32[]. let b:f32[] = mul 2.0 a in (b,) }
     """
     inner = given_jaxpr("dumps", jaxpr)
-    saver = _Saver(places(inner))
+    if not (project is None or isinstance(project, (str, os.PathLike))):
+        raise TypeError(f"dumps: project is the path of a folder or None, and is {describe(project)}.")
+    saver = _Saver(places(inner), project)
     main = saver.place_of(inner)
     consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else [ConstantHole(v.aval) for v in inner.constvars]
     constants = [saver.constant(x) for x in consts]
@@ -93,8 +102,10 @@ def dumps(jaxpr: ClosedJaxpr | Jaxpr) -> str:
 
 
 class _Saver:
-    def __init__(self, holes: dict[int, int]) -> None:
+    def __init__(self, holes: dict[int, int], project: str | os.PathLike[str] | None) -> None:
         self.holes = holes
+        self.project = None if project is None else os.path.realpath(project)
+        self.files: dict[str, str] = {}  # what they are called in the project
         self.types: dict[str, int] = {}
         self.sources: dict[tuple[str, int, str], int] = {}
         self.jaxprs: list[Any] = []
@@ -125,14 +136,14 @@ class _Saver:
             if isinstance(x, UnitVar) or (isinstance(x, Literal) and isinstance(x.val, Unit)):
                 return "*"
             if isinstance(x, Literal):
-                return {"literal": _number(x.val, x.aval.dtype), "type": self.type(x.aval)}
+                return {"literal": number_in_json(x.val, x.aval.dtype), "type": self.type(x.aval)}
             return numbers[x]
 
         def equation(eqn: JaxprEqn) -> list[Any]:
             params = {key: self.value(value) for key, value in sorted(eqn.params.items())}
             operands = [atom(x) for x in eqn.invars]
             whole = [eqn.primitive.name, operands, [bind(v) for v in eqn.outvars], params]
-            return [*whole, self.source(eqn)] if eqn.source else whole
+            return [*whole, self.source(eqn)] if eqn.source and self.project is not None else whole
 
         binders = {
             "constvars": [bind(v) for v in jaxpr.constvars],
@@ -150,14 +161,17 @@ class _Saver:
 
     def source(self, eqn: JaxprEqn) -> int:
         code = saved(eqn.source)[0]  # type: ignore[index]
-        return self.sources.setdefault((code.co_filename, code.co_firstlineno, code.co_name), len(self.sources))
+        file = self.files.get(code.co_filename)
+        if file is None:
+            file = self.files[code.co_filename] = _in_project(code.co_filename, self.project)  # type: ignore[arg-type]
+        return self.sources.setdefault((file, code.co_firstlineno, code.co_name), len(self.sources))
 
     def value(self, value: Any) -> Any:
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
         if kind is float or kind is complex:
-            return {kind.__name__: _number(value, np.dtype(kind))}
+            return {kind.__name__: number_in_json(value, np.dtype(kind))}
         if isinstance(value, ClosedJaxpr) and value.consts:
             return {"closed": self.place_of(value.jaxpr), "constants": [self.constant(x) for x in value.consts]}
         if isinstance(value, (Jaxpr, ClosedJaxpr)):
@@ -173,8 +187,9 @@ class _Saver:
         return self.leaf(value)
 
     def leaf(self, value: Any) -> Any:
-        if isinstance(value, enum.Enum):
-            return {"enum": type(value).__name__, "name": value.name}
+        member = member_of(value)
+        if member is not None:
+            return {"enum": member[0], "name": member[1]}
         if isinstance(value, ShapedArray):
             return {"type": self.type(value)}
         if isinstance(value, Primitive):
@@ -184,7 +199,7 @@ class _Saver:
             if dtype in _NAME_OF:
                 return {"dtype": _NAME_OF[dtype]}
         if isinstance(value, np.generic) and value.dtype in KINDS:
-            return {"scalar": _number(value, value.dtype), "dtype": short_name(value.dtype)}
+            return {"scalar": number_in_json(value, value.dtype), "dtype": short_name(value.dtype)}
         if isinstance(value, np.ndarray) and value.dtype in KINDS:
             return {"array": self.constant(value)}
         hole = hole_of(value)
@@ -205,15 +220,24 @@ class _Saver:
         return {"type": self.type(aval.update(dtype=array.dtype)), "data": data}
 
 
+def _in_project(file: str, project: str) -> str:
+    """What a file is called in a folder, with slashes between folders; its last name if it lies elsewhere."""
+    if not os.path.isabs(file):  # it was read from a saved jaxpr, or is none: "<stdin>"
+        return file
+    path = os.path.realpath(file)
+    inside = path.startswith(os.path.join(project, ""))
+    return Path(path).relative_to(project).as_posix() if inside else os.path.basename(file)
+
+
 def _little_endian(array: np.ndarray) -> bytes:
     return array.tobytes() if sys.byteorder == "little" else array.byteswap().tobytes()
 
 
-def _number(value: Any, dtype: np.dtype) -> Any:
+def number_in_json(value: Any, dtype: np.dtype) -> Any:
     kind = KINDS[dtype]
     scalar: Any = np.asarray(value)
     if kind == "c":
-        return [_number(scalar.real, np.dtype(float)), _number(scalar.imag, np.dtype(float))]
+        return [number_in_json(scalar.real, np.dtype(float)), number_in_json(scalar.imag, np.dtype(float))]
     if kind == "f":
         number = float(scalar)
         return number if np.isfinite(number) else str(number)

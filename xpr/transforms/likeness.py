@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Unit, UnitVar, Var, unitvar
-from xpr.core.parameters import ConstantHole
+from xpr.core.parameters import ConstantHole, parts_of
 from xpr.core.primitive import told_apart
 from xpr.dtypes import INEXACT
 from xpr.transforms.dce import has_effect
@@ -167,6 +167,9 @@ def _value(value: Any, weak: bool) -> Hashable:
         return np.dtype(value)
     if isinstance(value, (np.generic, np.ndarray)):
         return _constant(value)
+    parts = parts_of(value)
+    if parts is not None:
+        return kind, tuple([(name, _value(each, weak)) for name, each in parts.items()])
     try:
         hash(value)
     except TypeError:
