@@ -31,7 +31,7 @@ from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, context, escaped
 from xpr.core.primitive import all_primitives, told_apart
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, function_name
 from xpr.errors import UnexpectedTracerError
 from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
@@ -117,7 +117,7 @@ class JitFunction:
     ):
         self.fun = fun
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
-        self.name = getattr(fun, "__name__", type(fun).__name__)
+        self.name = function_name(fun)
         self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
         self.donate_argnums, self.donate_argnames = donate_argnums, frozenset(donate_argnames)
         self.device, self.backend = device, backend
@@ -380,7 +380,7 @@ class _Bound:
 
     def __init__(self, jitted: JitFunction, instance: Any):
         self.jitted, self.__self__ = jitted, instance
-        named_like(self, jitted.fun)
+        self.__doc__, self.__module__ = jitted.__doc__, jitted.__module__  # what its class would answer itself
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.jitted(self.__self__, *args, **kwargs)

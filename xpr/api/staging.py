@@ -97,7 +97,7 @@ def make_jaxpr(
         return closed, tree.unflatten(out_tree, structs)
 
     made = named_like(boundary(make), fun)
-    made.__name__ = f"make_jaxpr({getattr(fun, '__name__', 'function')})"
+    made.__name__, made.__qualname__ = f"make_jaxpr({made.__name__})", f"make_jaxpr({made.__qualname__})"
     return made
 
 
