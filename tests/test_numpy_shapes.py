@@ -171,8 +171,6 @@ def test_as_numpy(call: str) -> None:
 def test_delete_of_traced_indices_that_may_be_the_same():
     error = xpr.errors.ConcretizationTypeError
     with pytest.raises(error, match="Say assume_unique_indices=True of different integers"):
-        xpr.errors.ConcretizationTypeError, match="Say assume_unique_indices=True of different integers"
-    ):
         xpr.jit(jnp.delete)(jnp.arange(4), jnp.arange(2))
     assert xpr.jit(jnp.delete)(jnp.arange(3), -1).tolist() == [0, 1]
     with pytest.raises(error, match="Give integers, or make the mask in NumPy"):
