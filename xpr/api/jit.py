@@ -33,6 +33,7 @@ from xpr.core.interpreter import Tracer, context, escaped
 from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.source import describe_function, function_name
 from xpr.errors import UnexpectedTracerError
+from xpr.transforms.argument_shardings import ArgumentShardings
 from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
@@ -237,7 +238,10 @@ class JitFunction:
             if isinstance(outer, StageTrace):
                 found = outer.calls.get((self.caches, key))
             outer = outer.parent
-        if found is not None:
+        if found is not None and found.in_shardings is None:
+            return found
+        shardings = ArgumentShardings(tree.leaves((dynamic, dynamic_kwargs)))
+        if found is not None and found.in_shardings == shardings.all():
             return found
         static_kwargs = {k: v for k, v in kwargs.items() if k not in dynamic_kwargs}
         fun = self.fun
@@ -245,14 +249,16 @@ class JitFunction:
             fun = _with_keywords(fun, static_kwargs)
         numbers = [n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)]
         flat = FlatFunction(with_static(fun, numbers, args), in_tree)
-        closed = stage(flat, avals, signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs))
+        signature = signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs)
+        closed = stage(flat, avals, signature, shardings if self.in_shardings is None else None)
         if self.own_options.get("reroll"):
             from xpr.control.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
         donated = self.donated_leaves(args, dynamic_kwargs, numbers)
         in_steps = self.own_options.get("steps", True)
-        made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps)
+        traced_for = shardings.all() if shardings.asked else None
+        made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps, traced_for)
         if not any(isinstance(c, Tracer) for c in closed.consts):
             self.caches.traces[key] = made
         elif isinstance(context.trace, StageTrace):

@@ -11,6 +11,7 @@ from xpr import dtypes, tree
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.transforms.argument_shardings import ArgumentShardings
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage
@@ -108,7 +109,8 @@ def trace_function(
     dynamic = [x for i, x in enumerate(args) if i not in static]
     leaves, in_tree = tree.flatten((tuple(dynamic), kwargs))
     flat = FlatFunction(with_static(fun, static, args), in_tree)
-    closed = stage(flat, [shaped(x) for x in leaves], signature_of(verb, flat.fun, dynamic, kwargs))
+    signature = signature_of(verb, flat.fun, dynamic, kwargs)
+    closed = stage(flat, [shaped(x) for x in leaves], signature, ArgumentShardings(leaves))
     return closed, flat.out_tree
 
 

@@ -297,7 +297,7 @@ def _known_index(name: str, obj: Any, instead: str) -> Any:
 
 def _inside(obj: Any, n: int) -> Any:
     """Traced positions in an axis as a vector, counted from its start and clipped to 0 .. n."""
-    index = convert(ravel(obj), np.int32)
+    index = convert(ravel(obj), np.dtype(np.int32))
     return clip(where(e.lt(index, np.int32(0)), e.add(index, np.int32(n)), index), 0, n)
 
 
