@@ -1,6 +1,7 @@
 """jit: how often it traces, what it takes, what it keeps, and what it says when it can't."""
 
 import gc
+import inspect
 import os
 import re
 import subprocess
@@ -297,6 +298,58 @@ def test_wraps_does_not_hand_on_what_was_traced():
     wrapped = wraps(fun)(lambda x: fun(x) * 10)
     assert float(xpr.jit(wrapped)(1.0)) == 20
     assert float(xpr.jit(fun)(1.0)) == 2
+
+
+class Cube:
+    """Has no name, and an attribute."""
+
+    def __init__(self):
+        self.tag, self.name = [1], "own"
+
+    def __call__(self, x: float) -> float:
+        return x**3.0
+
+
+WRAPPERS = [
+    xpr.jit, xpr.grad, xpr.value_and_grad, xpr.jacfwd, xpr.jacrev, xpr.hessian, xpr.vmap, xpr.pmap, xpr.checkpoint,
+    xpr.custom_jvp, xpr.custom_vjp, xpr.custom_batching.custom_vmap, xpr.named_call, jnp.vectorize,
+    xpr.shard_map(mesh=xpr.make_mesh((1,), "x"), in_specs=xpr.P(), out_specs=xpr.P()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda wrapper: getattr(wrapper, "__name__", "shard_map"))
+def test_a_wrapper_has_what_its_function_has(wrapper):
+    def named(x: float) -> float:
+        """Says what it does."""
+        return x * 2.0
+
+    cube = Cube()
+    named.tag = cube.tag
+    for fun, name in ((cube, "Cube"), (named, "named"), (partial(named), "named"), (cube.__call__, "__call__")):
+        made = wrapper(fun)
+        assert inspect.unwrap(made) is fun and made.__name__ == name and made.__doc__ == fun.__doc__
+        assert inspect.signature(made) == inspect.signature(fun)
+        assert made.__annotations__ == getattr(fun, "__annotations__", {})
+        assert made.__module__ == fun.__module__ and made.__qualname__.endswith(name)
+        assert vars(made).get("tag") is vars(fun).get("tag") if hasattr(fun, "__dict__") else True
+    for kind in (abs, np.sin, Cube):
+        assert wrapper(kind).__name__ == kind.__name__ and not hasattr(wrapper(kind), "tag")
+
+
+def test_attributes_of_a_function_do_not_stand_before_those_of_its_wrapper():
+    cube = Cube()
+    cube.fun = cube.caches = cube.lower = cube.jvp = None
+    assert xpr.jit(cube).fun is cube and float(xpr.jit(cube)(2.0)) == 8 and xpr.jit(cube).lower(2.0).compile()(2.0) == 8
+    with pytest.raises(AttributeError, match="Cube has no rule yet"):
+        xpr.grad(xpr.custom_jvp(xpr.jit(cube)))(2.0)
+
+
+def test_messages_name_the_function_of_a_partial():
+    def f(rate, x):
+        return x
+
+    with pytest.raises(ValueError, match=r"argument x of f at test_jit.py:\d+ has type f32\[\]"):
+        xpr.vmap(partial(f, 1.0))(2.0)
 
 
 def test_clear_caches_forgets_traces():

@@ -11,7 +11,6 @@ import xpr
 import xpr.numpy as jnp
 from tests.peers import agree, agree_with_numpy
 from tests.test_numpy_creation import calls
-from xpr.errors import ConcretizationTypeError
 
 ARRAYS = {
     "i": np.arange(5, dtype=np.int32),
@@ -152,6 +151,9 @@ f.view("int32") | f.view("int8") | f.view("int16") | i.astype("int8").repeat(4).
 f.astype("bfloat16").view("uint16")
 m.sum(dtype=int) | i.astype("bfloat16") | jnp.insert(i, 2, 9.5) | (m + 1j).real | (m + 1j).view("float32")
 f[:4].view("complex64")
+jnp.delete(f, jnp.arange(3) - 2, assume_unique_indices=True)
+jnp.delete(m, i[1] * 0 + 1, 1, assume_unique_indices=True)
+jnp.insert(f, i[1] * 0 + 2, 9) | jnp.insert(m, jnp.array([1, 3, -1]), 7, axis=1) | jnp.insert(m, i[1:2] * 0, m, axis=0)
 """
 
 
@@ -164,6 +166,15 @@ def test_as_jax(call: str) -> None:
 @pytest.mark.parametrize("call", [call for call in calls(BOTH) + calls(NUMPY_ONLY) if ".ptp()" not in call])
 def test_as_numpy(call: str) -> None:
     agree_with_numpy(call, ARRAYS, 1e-6)
+
+
+def test_delete_of_traced_indices_that_may_be_the_same():
+    error = xpr.errors.ConcretizationTypeError
+    with pytest.raises(error, match="Say assume_unique_indices=True of different integers"):
+        xpr.jit(jnp.delete)(jnp.arange(4), jnp.arange(2))
+    assert xpr.jit(jnp.delete)(jnp.arange(3), -1).tolist() == [0, 1]
+    with pytest.raises(error, match="Give integers, or make the mask in NumPy"):
+        xpr.jit(jnp.insert)(jnp.arange(2), jnp.array([True, False]), 5)
 
 
 # -- Transformations
@@ -298,7 +309,7 @@ def test_errors(call: str, error: type[Exception], message: str) -> None:
     lambda x: jnp.choose(x, [x]), lambda x: jnp.insert(x, x[0], 1),
 ])  # fmt: skip
 def test_values_that_decide_a_shape_must_be_known(f: Any) -> None:
-    with pytest.raises(ConcretizationTypeError):
+    with pytest.raises(xpr.errors.ConcretizationTypeError):
         xpr.jit(f)(jnp.arange(3))
 
 

@@ -36,6 +36,26 @@ def test_one_device():
     assert jnp.ones(2).addressable_data(0).shape == (2,)
 
 
+def test_an_array_is_made_again_of_its_own_sharding_and_parts():
+    for x in (jnp.arange(3.0), xpr.device_put(jnp.arange(3.0), NamedSharding(line(), P("x")))):
+        parts = [shard.data for shard in x.addressable_shards]
+        again = xpr.make_array_from_single_device_arrays(x.shape, x.sharding, parts)
+        local = xpr.make_array_from_process_local_data(x.sharding, np.asarray(x))
+        assert again.sharding == local.sharding == x.sharding
+        np.testing.assert_array_equal(again + local, 2 * np.arange(3.0))
+    single = SingleDeviceSharding(xpr.devices()[0])
+    with pytest.raises(ValueError, match=r"global_shape=\(4,\), of which .* is to have all, and local_data has shape"):
+        xpr.make_array_from_process_local_data(single, np.ones(3), (4,))
+    with pytest.raises(ValueError, match="1 parts of shape"):
+        xpr.make_array_from_single_device_arrays((3,), single, [np.ones(3)] * 2)
+
+
+def test_one_axis_name_may_stand_alone():
+    assert xpr.make_mesh((1,), "batch") == xpr.make_mesh((1,), ("batch",))
+    with pytest.raises(ValueError, match=r"needs 2 axis names, not \('xy',\)"):
+        xpr.make_mesh((1, 1), "xy")
+
+
 def test_the_mesh_of_each_thread():
     mesh = line()
     with mesh, ThreadPoolExecutor(1) as pool:

@@ -303,6 +303,36 @@ class TestInSpecs:
             close(xpr.shard_map(parts, out_specs=P())(x, {"a": W}), X.sum())
         assert seen == [((2, 4), (8, 6))] * 3
 
+    def test_left_out_of_arguments_of_jit(self, mesh):
+        def parts(x):
+            seen.append(x.shape)
+            return lax.psum(x.sum(), ("x", "y"))
+
+        seen: list = []
+        mapped = xpr.shard_map(parts, mesh=mesh, out_specs=P())
+        jitted = xpr.jit(mapped)
+        nested = xpr.jit(lambda y: xpr.jit(mapped)(y))
+        for spec, copies in ((P("x", "y"), 1), (P("y"), 4), (P(), 8)):
+            x = xpr.device_put(X, NamedSharding(mesh, spec))
+            part = x.sharding.shard_shape(X.shape)
+            for call in (mapped, jitted, nested, jitted, nested):
+                close(call(x), X.sum() * copies)
+            for call in (xpr.grad(mapped), xpr.grad(jitted), xpr.jit(xpr.grad(mapped)), xpr.jit(xpr.grad(nested))):
+                close(call(x), np.full_like(X, copies))
+            assert xpr.make_jaxpr(mapped)(x).eqns[0].params["in_specs"] == (tuple(spec),)
+            like = xpr.ShapeDtypeStruct(X.shape, X.dtype, sharding=x.sharding)
+            close(jitted.lower(like).compile()(x), X.sum() * copies)
+            assert set(seen) == {part}
+            seen.clear()
+        close(jitted(X), X.sum() * 8)
+
+    def test_left_out_where_parts_have_one_shape(self, mesh):
+        same = xpr.shard_map(lambda x: x, mesh=mesh, out_specs=P())
+        whole, rows = np.ones((2, 6), np.float32), np.ones((8, 6), np.float32)
+        close(same(xpr.device_put(whole, NamedSharding(mesh, P()))), whole)
+        with pytest.raises(ValueError, match="may differ between the devices along 'x'"):
+            same(xpr.device_put(rows, NamedSharding(mesh, P("x"))))
+
     def test_left_out_of_some_axes(self, mesh):
         x = xpr.device_put(X, NamedSharding(mesh, P("y", "x")))
         y = xpr.shard_map(lambda x: x + lax.axis_index("x"), mesh=mesh, out_specs=P(None, "x"), axis_names={"x"})(x)
@@ -311,7 +341,7 @@ class TestInSpecs:
     def test_unknown(self, mesh):
         call = xpr.shard_map(jnp.sin, mesh=mesh, out_specs=P("x"))
         with pytest.raises(ValueError) as error:
-            xpr.jit(call)(X)
+            xpr.jit(lambda x: call(x + 1))(X)
         assert str(error.value) == (
             "shard_map: in_specs was left out, and argument x of sin is traced, so that it is not known how it lies. "
             "Say how arguments are to be cut over Mesh('x': 4, 'y': 2): shard_map(..., in_specs=...), with a "

@@ -33,8 +33,9 @@ from xpr.core.avals import HeldArrayError, ShapedArray, array_in, aval_of, descr
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives, told_apart
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, function_name
 from xpr.numpy.promotion import depth_of_user
+from xpr.transforms.argument_shardings import ArgumentShardings
 from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
@@ -119,7 +120,7 @@ class JitFunction:
     ):
         self.fun = fun
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
-        self.name = getattr(fun, "__name__", type(fun).__name__)
+        self.name = function_name(fun)
         self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
         self.donate_argnums, self.donate_argnames = donate_argnums, frozenset(donate_argnames)
         self.device, self.backend = device, backend
@@ -248,7 +249,10 @@ class JitFunction:
             if isinstance(outer, StageTrace):
                 found = outer.calls.get((self.caches, key))
             outer = outer.parent
-        if found is not None:
+        if found is not None and found.in_shardings is None:
+            return found
+        shardings = ArgumentShardings(tree.leaves((dynamic, dynamic_kwargs)))
+        if found is not None and found.in_shardings == shardings.all():
             return found
         static_kwargs = {k: v for k, v in kwargs.items() if k not in dynamic_kwargs}
         fun = self.fun
@@ -256,14 +260,16 @@ class JitFunction:
             fun = _with_keywords(fun, static_kwargs)
         numbers = [n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)]
         flat = FlatFunction(with_static(fun, numbers, args), in_tree)
-        closed = stage(flat, avals, signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs))
+        signature = signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs)
+        closed = stage(flat, avals, signature, shardings if self.in_shardings is None else None)
         if self.own_options.get("reroll"):
             from xpr.control.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
         donated = self.usable(self.donated_leaves(args, dynamic_kwargs, numbers), closed, args, kwargs)
         in_steps = self.own_options.get("steps", True)
-        made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps)
+        traced_for = shardings.all() if shardings.asked else None
+        made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps, traced_for)
         if not any(isinstance(c, Tracer) for c in closed.consts):
             self.caches.traces[key] = made
         elif isinstance(context.trace, StageTrace):
@@ -412,7 +418,7 @@ class _Bound:
 
     def __init__(self, jitted: JitFunction, instance: Any):
         self.jitted, self.__self__ = jitted, instance
-        named_like(self, jitted.fun)
+        self.__doc__, self.__module__ = jitted.__doc__, jitted.__module__  # what its class would answer itself
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.jitted(self.__self__, *args, **kwargs)

@@ -18,7 +18,7 @@ from xpr.numpy.creation import asarray, requested_dtype
 
 def make_mesh(
     axis_shapes: Sequence[int],
-    axis_names: Sequence[Any],
+    axis_names: Any,
     axis_types: Any = None,
     *,
     devices: Sequence[Any] | None = None,
@@ -27,7 +27,7 @@ def make_mesh(
 
     Args:
       axis_shapes: the size of each axis.
-      axis_names: the name of each axis.
+      axis_names: the name of each axis; one name for a single axis.
       axis_types: an `AxisType` for each axis; all are `Auto` in what they do.
       devices: those to use, in order; all of the default platform if not given, of which the first ones are taken.
     Raises:
@@ -52,7 +52,7 @@ def make_mesh(
         )
     grid = np.empty(number, object)
     grid[:] = found[:number]
-    return Mesh(grid.reshape(tuple(axis_shapes)), tuple(axis_names), axis_types)
+    return Mesh(grid.reshape(tuple(axis_shapes)), axis_names, axis_types)
 
 
 def make_array_from_callback(
@@ -90,6 +90,10 @@ def make_array_from_callback(
             made[str(index)] = _part(data_callback(index), index, wanted, dtype)
     parts = [made[str(index)] for index in indices]
     aval = ShapedArray(whole, parts[0].dtype)
+    return _of_parts(aval, parts, sharding)
+
+
+def _of_parts(aval: ShapedArray, parts: Sequence[np.ndarray], sharding: NamedSharding | SingleDeviceSharding) -> Array:
     if isinstance(sharding, SingleDeviceSharding):
         return Array(aval, parts[0], None, sharding.device)
     return Array(aval, None, assemble(parts, aval, sharding), sharding)
@@ -103,9 +107,13 @@ def _part(value: Any, index: tuple[slice, ...], wanted: tuple[int, ...], dtype: 
 
 
 def make_array_from_single_device_arrays(
-    shape: Sequence[int], sharding: NamedSharding, arrays: Sequence[Any], *, dtype: Any = None
+    shape: Sequence[int],
+    sharding: NamedSharding | SingleDeviceSharding,
+    arrays: Sequence[Any],
+    *,
+    dtype: Any = None,
 ) -> Array:
-    """An array on several devices of the parts that lie on each.
+    """An array on several devices, or on one, of the parts that lie on each.
 
     Args:
       shape: of the whole array.
@@ -129,12 +137,11 @@ def make_array_from_single_device_arrays(
             f"the shapes given are {shapes}."
         )
     parts = [np.asarray(asarray(x, dtype)) for x in arrays]
-    aval = ShapedArray(whole, parts[0].dtype)
-    return Array(aval, None, assemble(parts, aval, sharding), sharding)
+    return _of_parts(ShapedArray(whole, parts[0].dtype), parts, sharding)
 
 
 def make_array_from_process_local_data(
-    sharding: NamedSharding, local_data: Any, global_shape: Sequence[int | None] | None = None
+    sharding: NamedSharding | SingleDeviceSharding, local_data: Any, global_shape: Sequence[int | None] | None = None
 ) -> Array:
     """An array on the devices of several processes, of the part that each has: a batch of which each loads some.
 
@@ -152,8 +159,15 @@ def make_array_from_process_local_data(
     >>> xpr.make_array_from_process_local_data(rows, np.arange(3.0))
     Array([0., 1., 2.], dtype=float32)
     """
-    check_here(sharding)
     data = np.array(asarray(local_data))
+    if isinstance(sharding, SingleDeviceSharding):
+        if global_shape is not None and tuple(global_shape) != data.shape:
+            raise ValueError(
+                f"make_array_from_process_local_data: global_shape={tuple(global_shape)}, of which {sharding.device} "
+                f"is to have all, and local_data has shape {data.shape}."
+            )
+        return _of_parts(ShapedArray(data.shape, data.dtype), [data], sharding)
+    check_here(sharding)
     ndim, cuts = data.ndim, sharding.cuts(data.ndim)
     here = sharding.places(ndim)[list(sharding.local)]
     mine = [np.unique(here[:, axis]).tolist() for axis in range(ndim)]  # which parts, along each axis

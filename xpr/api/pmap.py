@@ -24,7 +24,7 @@ from xpr.core.interpreter import NamedAxis, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
 from xpr.core.parameters import register_parameter
 from xpr.core.primitive import told_apart
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, function_name
 from xpr.transforms.batch import row_aval
 from xpr.transforms.boundary import boundary
 from xpr.transforms.evaluate import EvalTrace
@@ -195,7 +195,7 @@ def _pmap(
         params = pmap_params(
             constvars_to_invars(closed), [*[None] * n, *dims], staged.out_axes, donated, n, axis_name=name,
             axis_size=size, backend=backend, devices=None if asked is None else names_of_devices(asked),
-            name=getattr(fun, "__name__", type(fun).__name__),
+            name=function_name(fun),
         )  # fmt: skip
         outs = xla_pmap_p.bind(*operands, **params)
         if type(context.trace) is EvalTrace and not static and not any(donated):

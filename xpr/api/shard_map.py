@@ -19,6 +19,7 @@ from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import told_apart
 from xpr.core.source import describe_function, summarize, text_of
+from xpr.transforms.argument_shardings import lying
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.stage import stage
@@ -54,8 +55,8 @@ def shard_map(
       mesh: the devices; the current mesh if not given, see `set_mesh`.
       in_specs: how arguments are cut: a `PartitionSpec`, or a pytree prefix of the tuple of arguments of those. What a
         spec does not cut along an axis of the mesh every device along it gets. Where an argument has None the function
-        gets it as it is, plain Python values too. If not given, arguments are cut as they lie, which is not known of
-        those that are traced.
+        gets it as it is, plain Python values too. If not given, arguments are cut as they lie: arrays, and arguments of
+        `jit` and derivatives that are passed on; it is not known of values that are computed while tracing.
       out_specs: how results are put together of their parts, a pytree prefix of the result. What a spec does not cut
         must be the same on all devices along that axis; one of them is taken.
       axis_names: the axes along which the function tells devices apart, all if none is named. Along the others the
@@ -127,7 +128,7 @@ def shard_map(
                 name = f"argument {argument_names(fun, args, {})[i]} of {describe_function(fun)}"
                 NamedSharding(mesh, spec).check(aval.shape, "shard_map", name)
         parts = list(map(place.part, avals, specs))
-        key = (settings.trace_key, context.axes, structure, *parts)
+        key = (settings.trace_key, context.axes, structure, *parts, *specs)
         staged = known.get(key)
         if staged is None:
             flat = FlatFunction(fun, tree.structure((args, {})))
@@ -184,15 +185,15 @@ def _as_they_lie(
     """How arguments lie along the axes on which the function tells devices apart.
 
     Raises:
-      ValueError: one of them is traced, or lies on another mesh.
+      ValueError: one of them is computed while tracing, or lies on another mesh.
     """
     found = []
     for i, x in enumerate(leaves):
-        sharding = x._device if type(x) is Array else None
-        if type(sharding) is not NamedSharding or sharding.is_fully_replicated:
+        is_known, sharding = lying(x)
+        if sharding is None or sharding.is_fully_replicated:
             sharding = NamedSharding(place.mesh, PartitionSpec())
-        if isinstance(x, Tracer) or sharding.mesh != place.mesh:
-            why = "is traced, so that it is not known how it lies" if isinstance(x, Tracer) else f"lies as {sharding}"
+        if not is_known or sharding.mesh != place.mesh:
+            why = f"lies as {sharding}" if is_known else "is traced, so that it is not known how it lies"
             raise ValueError(
                 f"shard_map: in_specs was left out, and argument {argument_names(fun, args, {})[i]} of "
                 f"{describe_function(fun)} {why}. Say how arguments are to be cut over {place.mesh!r}: "

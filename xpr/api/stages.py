@@ -68,14 +68,17 @@ class Traced:
     { lambda ; a:f32[]. let b:f32[] = add a 1.0 in (b,) }
     """
 
-    __slots__ = ("jaxpr", "in_tree", "out_tree", "name", "names", "donated", "_options", "_in_steps")
+    __slots__ = (
+        "jaxpr", "in_tree", "out_tree", "name", "names", "donated", "in_shardings", "_options", "_in_steps",
+    )  # fmt: skip
 
     def __init__(
         self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any,
-        in_steps: bool = True,
+        in_steps: bool = True, in_shardings: tuple[Any, ...] | None = None,
     ):  # fmt: skip
         self.jaxpr, self.in_tree, self.out_tree = jaxpr, in_tree, out_tree
         self.names: Sequence[str] = [f"argument {i}" for i in range(in_tree.num_leaves)]  # of the arguments, flat
+        self.in_shardings = in_shardings  # how arguments lie for which it was traced, None if that makes no difference
         self.name, self.donated, self._options, self._in_steps = name, tuple(donated), options, in_steps
 
     @property

@@ -12,6 +12,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.primitives.shapes import zeros_like_aval
+from xpr.transforms.argument_shardings import ArgumentShardings
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage
@@ -98,7 +99,7 @@ def make_jaxpr(
         return closed, tree.unflatten(out_tree, structs)
 
     made = named_like(boundary(make), fun)
-    made.__name__ = f"make_jaxpr({getattr(fun, '__name__', 'function')})"
+    made.__name__, made.__qualname__ = f"make_jaxpr({made.__name__})", f"make_jaxpr({made.__qualname__})"
     return made
 
 
@@ -109,7 +110,8 @@ def trace_function(
     dynamic = [x for i, x in enumerate(args) if i not in static]
     leaves, in_tree = tree.flatten((tuple(dynamic), kwargs))
     flat = FlatFunction(with_static(fun, static, args), in_tree)
-    closed = stage(flat, [shaped(x) for x in leaves], signature_of(verb, flat.fun, dynamic, kwargs))
+    signature = signature_of(verb, flat.fun, dynamic, kwargs)
+    closed = stage(flat, [shaped(x) for x in leaves], signature, ArgumentShardings(leaves))
     return closed, flat.out_tree
 
 

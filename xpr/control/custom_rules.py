@@ -25,7 +25,7 @@ from xpr.control.xla_call import call_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, used_vars
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
 from xpr.errors import UnsupportedRule
 from xpr.primitives.shapes import instantiate, mapped_to
@@ -219,7 +219,7 @@ class CustomFunction:
 
     @property
     def name(self) -> str:
-        return getattr(self.fun, "__name__", "f")
+        return function_name(self.fun)
 
     def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Positional arguments for a call, keyword arguments and defaults put in their places.

@@ -18,7 +18,7 @@ from xpr.control.tracing import same_types, type_differences
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, at_the_bottom
 from xpr.core.parameters import Hole
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, function_name
 from xpr.errors import TreeMismatch
 
 FlatCallback = Callable[[Sequence[np.ndarray], Sequence[ShapedArray]], list[np.ndarray]]
@@ -38,7 +38,7 @@ class HostCall:
             raise TypeError(f"{verb} calls a function, and got {describe(function)}.")
         self.verb, self.function, self.in_tree, self.out_tree = verb, function, in_tree, out_tree
         self.leaves = leaves
-        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.__name__ = function_name(function)
 
     def __call__(self, values: Sequence[np.ndarray], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
         arrays = iter([from_host(x) for x in values])

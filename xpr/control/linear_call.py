@@ -19,7 +19,7 @@ from xpr.control.tracing import same_types, trace_body, type_differences, where_
 from xpr.core.avals import Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, function_name
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add_any
 from xpr.primitives.shapes import instantiate, mapped_to
@@ -178,7 +178,7 @@ def linear_call(
 
     jaxpr = _leading_unused(body.closed, closures.tracers)
     operands = [*closures.tracers, *residuals, *linear]
-    outs = _bind(jaxpr, operands, num_res, transpose, getattr(fun, "__name__", "f"))
+    outs = _bind(jaxpr, operands, num_res, transpose, function_name(fun))
     return tree.unflatten(body.out_tree, outs)
 
 

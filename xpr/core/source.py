@@ -9,6 +9,7 @@ import functools
 import linecache
 import os
 import sys
+from functools import partial
 from types import CodeType
 
 import numpy as np
@@ -99,12 +100,20 @@ def text_of(source: Source | None) -> str:
     return linecache.getline(source[0].co_filename, line_number(source)).strip() if source else ""
 
 
+def function_name(fun: object) -> str:
+    """The name of a callable: its own, that of what a `functools.partial` calls, or that of its class."""
+    while isinstance(fun, partial):
+        fun = fun.func
+    name = getattr(fun, "__name__", None)
+    return name if isinstance(name, str) else type(fun).__name__
+
+
 def describe_function(fun: object) -> str:
     """`loss at train.py:12`, or the best that can be said of a callable."""
-    while hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
-    name = getattr(fun, "__name__", None) or type(fun).__name__
+    while hasattr(fun, "__wrapped__") or isinstance(fun, partial):
+        fun = fun.func if isinstance(fun, partial) else fun.__wrapped__
+    name = function_name(fun)
     code = getattr(fun, "__code__", None)
     if code is not None and is_internal(code.co_filename):
-        return str(name)
-    return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else str(name)
+        return name
+    return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else name

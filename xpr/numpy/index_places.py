@@ -26,7 +26,7 @@ from xpr.numpy.promotion import (
     truth,
 )
 from xpr.numpy.rounding import clip
-from xpr.numpy.shaping import ravel, shape
+from xpr.numpy.shaping import broadcast_to, ravel, shape
 from xpr.primitives.dynamic import wrapped
 from xpr.primitives.elementwise import add, convert_element_type, div, ge, mul, rem
 from xpr.primitives.placing import select
@@ -75,17 +75,18 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     count = as_integer(size)
     fills = _fills(fill_value, len(sizes))
     if not count or not math.prod(sizes):
-        return tuple([full((count,), fill, dtypes.of_python(int)) for fill in fills])
-    if is_known(a):
+        return tuple([_repeated(fill, count) for fill in fills])
+    if is_known(a) and all(map(is_known, fills)):
         return _padded(np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE)), count, fills)
     return _computed(a, sizes, count, fills)
 
 
-def _fills(fill_value: Any, ndim: int) -> list[int]:
+def _fills(fill_value: Any, ndim: int) -> list[Any]:
+    """What stands for missing indices along each axis: integers, or traced scalars."""
     values = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * ndim
     if len(values) != ndim:
         raise ValueError(f"nonzero: fill_value has {len(values)} entries, and the array has {ndim} axes.")
-    return [as_integer(v) for v in values]
+    return [as_integer(v) if is_known(v) else v for v in values]
 
 
 def _padded(found: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
@@ -93,20 +94,21 @@ def _padded(found: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tu
     return tuple([_indices(np.append(places[:count], [fill] * missing)) for places, fill in zip(found, fills)])
 
 
-def _computed(a: Any, sizes: Shape, count: int, fills: Sequence[int]) -> tuple[Any, ...]:
+def _repeated(fill: Any, count: int) -> Any:
+    return broadcast_to(convert(asarray_like(fill), dtypes.of_python(int)), (count,))
+
+
+def _computed(a: Any, sizes: Shape, count: int, fills: Sequence[Any]) -> tuple[Any, ...]:
     """Places found on the device: each true entry writes its flat place at its rank among them."""
     total = math.prod(sizes)
-    flat = true_places(ravel(truth(a)), count, total if any(fills) else 0)
-    if not any(fills):
+    are_zero = all(is_known(fill) and fill == 0 for fill in fills)
+    flat = true_places(ravel(truth(a)), count, 0 if are_zero else total)
+    if are_zero:
         return tuple([convert(x, dtypes.of_python(int)) for x in _apart(flat, sizes)])
     missing = ge(flat, np.int32(total))
     places = _apart(select(missing, full((count,), 0, np.int32), flat), sizes)
-    return tuple(
-        [
-            convert(select(missing, full((count,), fill, np.int32), x), dtypes.of_python(int))
-            for x, fill in zip(places, fills)
-        ]
-    )
+    indices = [convert(x, dtypes.of_python(int)) for x in places]
+    return tuple([select(missing, _repeated(fill, count), x) for x, fill in zip(indices, fills)])
 
 
 def _apart(flat: Any, sizes: Shape) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from xpr.numpy.ranges import arange
 from xpr.numpy.shaping import expand_dims
 from xpr.primitives.shapes import mapped_to, move_axis, squeeze
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.flat import named_like
 
 
 def mapped(function: Callable[..., Any], args: Sequence[Any], stacks: Sequence[tuple[int, ...]]) -> Any:
@@ -131,7 +131,6 @@ def vectorize(
     """
     takes, gives = _parsed(signature) if signature is not None else (None, None)
 
-    @functools.wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         places = [i for i, x in enumerate(args) if i not in excluded and x is not None]
         arrays = [asarray_like(args[i]) for i in places]
@@ -150,7 +149,7 @@ def vectorize(
 
         return mapped(on_rows, arrays, stacks)
 
-    return vectorized
+    return named_like(vectorized, pyfunc)
 
 
 def _parsed(signature: str) -> tuple[list[Core], list[Core]]:

@@ -18,13 +18,16 @@ from xpr.backend.array import from_host
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import one_axis, reduced_axes
-from xpr.numpy.concrete import concrete_value
+from xpr.numpy.choosing import where
+from xpr.numpy.concrete import concrete_value, is_known
 from xpr.numpy.creation import shape_of, zeros
 from xpr.numpy.division import remainder
 from xpr.numpy.entries import moves
-from xpr.numpy.places import added_at, read
+from xpr.numpy.places import added_at, read, true_places
 from xpr.numpy.promotion import asarray_like, convert
+from xpr.numpy.rounding import clip
 from xpr.numpy.shaping import broadcast_to, moveaxis, ravel
+from xpr.numpy.sorting import argsort
 from xpr.primitives import elementwise as e
 from xpr.primitives import placing
 from xpr.primitives.cumulative import cumsum_p
@@ -282,9 +285,20 @@ def resize(a: Any, new_shape: Any) -> Any:
 # -- insert, delete
 
 
-def _static_index(name: str, obj: Any) -> Any:
+def _is_integers(obj: Any) -> bool:
+    """Whether an index is traced integers, of which the number is known alone."""
+    return not isinstance(obj, slice) and not is_known(obj) and aval_of(obj).dtype in dtypes.INTEGERS
+
+
+def _known_index(name: str, obj: Any, instead: str) -> Any:
     """An index that says which entries there are, so it has to be known while tracing."""
-    return obj if isinstance(obj, slice) else concrete_value(obj, name, "Mark the index static, or build it in NumPy.")
+    return obj if isinstance(obj, slice) else concrete_value(obj, name, instead)
+
+
+def _inside(obj: Any, n: int) -> Any:
+    """Traced positions in an axis as a vector, counted from its start and clipped to 0 .. n."""
+    index = convert(ravel(obj), np.dtype(np.int32))
+    return clip(where(e.lt(index, np.int32(0)), e.add(index, np.int32(n)), index), 0, n)
 
 
 @moves("arr", "values")
@@ -293,7 +307,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
     Args:
       arr: an array.
-      obj: an integer, a slice or integers, known while tracing.
+      obj: an integer, a slice or integers; those that are traced are clipped to the axis.
       values: what to put in; broadcasts along the axis, and is converted to the array's dtype.
       axis: the axis; None for all entries in one axis.
     Raises:
@@ -308,15 +322,20 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         arr, axis = ravel(arr), 0
     ndim, shape = arr.aval.ndim, arr.aval.shape
     axis = one_axis(axis, ndim)
-    index = _static_index("insert", obj)
+    index = obj if _is_integers(obj) else _known_index("insert", obj, "Give integers, or make the mask in NumPy.")
     index = np.arange(shape[axis])[index] if isinstance(index, slice) or index.dtype == bool else index
     values = convert(values, arr.aval.dtype)
     values = expand_dims(values, range(ndim - values.aval.ndim)) if values.aval.ndim < ndim else values
     values = values if index.ndim else moveaxis(values, 0, axis)
     count = aval_of(values).shape[axis] if index.size == 1 else index.size
     values = broadcast_to(values, (*shape[:axis], count, *shape[axis + 1 :]))
+    joined = placing.concatenate([arr, values], axis)
+    if not isinstance(index, np.ndarray):
+        before = broadcast_to(_inside(index, shape[axis]), (count,))
+        ranks = placing.concatenate([2 * np.arange(shape[axis], dtype=np.int32) + 1, e.mul(before, np.int32(2))], 0)
+        return read(joined, argsort(ranks), axis)
     order = np.insert(np.arange(shape[axis]), index, shape[axis] + np.arange(count))
-    return taken(placing.concatenate([arr, values], axis), order, axis)
+    return taken(joined, order, axis)
 
 
 @moves("arr")
@@ -327,9 +346,11 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
       arr: an array.
       obj: an integer, a slice, integers or a boolean mask, known while tracing.
       axis: the axis; None for all entries in one axis.
-      assume_unique_indices: no index is given twice; makes no difference here.
+      assume_unique_indices: no index is given twice, which allows integers that are traced; a single one always may be.
+        They are clipped to the axis.
     Raises:
       IndexError: an index is out of range.
+      ConcretizationTypeError: an index is traced, and how many entries it names depends on its values.
 
     >>> import xpr.numpy as jnp
     >>> jnp.delete(jnp.arange(4), 1)
@@ -339,7 +360,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     if axis is None:
         arr, axis = ravel(arr), 0
     axis = one_axis(axis, arr.aval.ndim)
-    return taken(arr, np.delete(np.arange(arr.aval.shape[axis]), _static_index("delete", obj)), axis)
+    n = arr.aval.shape[axis]
+    if _is_integers(obj) and (assume_unique_indices or aval_of(obj).size == 1):
+        gone = _inside(obj, n)
+        kept = e.eq(added_at(n, gone, full((aval_of(gone).size,), 1, np.int32)), np.int32(0))
+        return read(arr, true_places(kept, n - aval_of(gone).size, 0), axis, indices_are_sorted=True)
+    index = _known_index("delete", obj, "Say assume_unique_indices=True of different integers, or make it in NumPy.")
+    return taken(arr, np.delete(np.arange(n), index), axis)
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:

@@ -13,7 +13,7 @@ from xpr import tree
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
 from xpr.transforms.stage import Signature
 
@@ -127,11 +127,25 @@ def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int
 
 
 def named_like(wrapper: Any, fun: Callable[..., Any]) -> Any:
-    """`functools.wraps`, for callables that may lack a name."""
-    for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+    """`functools.wraps`, for callables of every kind: the wrapper has the name, the documentation, the annotations and
+    the attributes of the function.
+
+    A callable object without a name has that of its class, a `functools.partial` that of its function. Attributes that
+    the wrapper has already, by itself or by its class, stay its own.
+    """
+    wrapper.__name__ = wrapper.__qualname__ = function_name(fun)
+    for attribute in ("__qualname__", "__module__"):
         value = getattr(fun, attribute, None)
         if value is not None:
             setattr(wrapper, attribute, value)
+    wrapper.__doc__ = getattr(fun, "__doc__", None)
+    wrapper.__annotations__ = getattr(fun, "__annotations__", {})
+    attributes = getattr(fun, "__dict__", None)
+    if attributes and not isinstance(fun, type):
+        kind = type(wrapper)
+        for key, value in attributes.items():
+            if key not in wrapper.__dict__ and not hasattr(kind, key):
+                wrapper.__dict__[key] = value
     wrapper.__wrapped__ = fun
     return wrapper
 

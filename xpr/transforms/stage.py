@@ -53,14 +53,15 @@ class StageTracer(Tracer):
 class StageTrace(Trace):
     """Writes every operation down as an equation."""
 
-    __slots__ = ("arguments", "eqns", "constants", "signature", "calls")
+    __slots__ = ("arguments", "eqns", "constants", "signature", "calls", "shardings")
 
-    def __init__(self, parent: Trace | None, signature: Signature | None = None):
+    def __init__(self, parent: Trace | None, signature: Signature | None = None, shardings: Any = None):
         super().__init__(parent)
         self.arguments: list[StageTracer] = []
         self.eqns: list[JaxprEqn] = []
         self.constants: dict[int, tuple[Var, Any, Any]] = {}  # by id: its variable, its value, and the object itself
         self.signature = signature
+        self.shardings = shardings  # how the arguments lie, an ArgumentShardings, where that is known
         self.calls: dict[Any, Any] = {}  # traced functions that close over tracers, valid while this trace is
 
     @property
@@ -128,13 +129,16 @@ class StageTrace(Trace):
 
 
 def stage(
-    fun: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray], signature: Signature | None = None
+    fun: Callable[..., Sequence[Any]],
+    in_avals: Sequence[ShapedArray],
+    signature: Signature | None = None,
+    shardings: Any = None,
 ) -> ClosedJaxpr:
     """The jaxpr of a function of flat arguments that gives a list.
 
     Tracers of outer traces that the function closes over are among the constants of the result.
     """
-    trace = StageTrace(context.trace, signature)
+    trace = StageTrace(context.trace, signature, shardings)
     arguments = [trace.argument(aval) for aval in in_avals]
     before = context.trace
     context.trace = trace
