@@ -57,7 +57,7 @@ class Generator:
         table = LARGE if self.large else SMALL
         self.shapes, self.weights = [s for s, _ in table], [w for _, w in table]
         self.palette = self.dtypes()
-        self.budget = self.random.randint(2, 5) if self.large else self.random.choice([3, 5, 8, 12, 16])
+        self.budget = self.random.randint(2, 5) if self.large else self.random.choice([2, 3, 4, 6, 9])
         self.limit = 400_000 if self.large else 64
 
     def dtypes(self) -> list[str]:
@@ -250,7 +250,7 @@ class Generator:
         names = [self.named(of, "a") for of in parameters]
         visible = outer.visible if self.random.random() < 0.5 else []
         block = Block([*visible, *names], [], list(names))
-        self.fill(block, count or self.random.randint(1, 4), depth)
+        self.fill(block, count or self.random.choice([1, 2, 2, 3]), depth)
         return block
 
     def operation(self, block: Block) -> None:
