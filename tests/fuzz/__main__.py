@@ -26,10 +26,10 @@ LIFE = 1500  # programs of a process: compiled programs stay in memory
 def main() -> int:
     options = arguments()
     if options.worker:
-        from tests.fuzz.worker import work
+        from tests.fuzz.worker import Work
 
         start, step, until, last = json.loads(options.worker)
-        work(options.seed, start, step, until, last, options.check, options.fast)
+        Work(options.fast).run(options.seed, range(start, last, step), until, options.check)
         return 0
     if options.alone:
         from tests.fuzz import checks
@@ -176,7 +176,8 @@ class Run:
     def figures(self) -> str:
         minutes = (time.time() - self.began) / 60
         found = sum(not group[0]["known"] for group in self.groups.values())
-        return f"{minutes:.1f} min: {self.programs} programs, {self.compared} comparisons, {found} causes, {self.slow} too slow"
+        done = f"{self.programs} programs, {self.compared} comparisons, {self.slow} too slow"
+        return f"{minutes:.1f} min: {done}, {found} causes"
 
     def summary(self) -> int:
         print("\n== " + self.figures())
@@ -206,9 +207,10 @@ def replay(seed: str, only: list[str]) -> int:
         small = shrink(program, lambda candidate: worker.alone(candidate, ",".join(only) or "all"), 600.0)
         print(f"# The process ends or hangs.\n{small.source()}")
         return 1
-    _, found, _ = worker.examined(seed, only or list(worker.checks.CHECKS) + ["refused"])
-    for program, hit in worker.first_of_each(found):
-        made = worker.described(seed, worker.shrunk(program, hit), hit, program)
+    examiner = worker.Examiner(only or [*worker.checks.CHECKS, "refused"])
+    found = [*examiner.examine(seed), *examiner.rest()]
+    for each in worker.first_of_each(found):
+        made = worker.described(seed, worker.shrunk(each.program, each.hit), each.hit, each.program)
         print(f"# {made['check']}: {made['kind']}\n# " + made["text"].replace("\n", "\n# "))
         print(f"# known: {made['known']}\n{made['source']}" if made["known"] else made["source"])
     if not found:

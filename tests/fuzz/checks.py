@@ -6,6 +6,7 @@ NumPy often, those that compile seldom, since compiling takes longer than all el
 
 from __future__ import annotations
 
+import contextlib
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -78,22 +79,27 @@ def honest(program: Program, check: str, error: Exception) -> bool:
     """Whether the program is refused for a reason: the peer refuses it, too, or a rule is said to be missing."""
     if JAX is None:
         return isinstance(error, NotImplementedError)
-    wanted = check in ("derivatives", "gradients", "peer_gradients")
     if check != "trace" and not isinstance(error, NotImplementedError):
         return False
+    function, args = program.function(JAX), program.values()
     try:
-        function = program.function(JAX)
-        if not wanted:
-            JAX.eval_shape(function, *program.values())
-            return False
-        active = active_arguments(program.values())
-        JAX.eval_shape(
-            lambda *xs: JAX.vjp(lambda *ys: function(*with_arguments(xs, active, ys)), *(xs[i] for i in active))[0],
-            *program.values(),
-        )
+        JAX.eval_shape(function, *args)
+        if check in ("derivatives", "gradients", "peer_gradients"):
+            JAX.eval_shape(lambda *xs: differentiated(function, active_arguments(args), xs), *args)
     except Exception:
         return True
     return False
+
+
+def differentiated(function: Callable[..., Any], active: Sequence[int], args: Sequence[Any]) -> Any:
+    """The peer's derivatives of a function, both ways."""
+    points = tuple(args[i] for i in active)
+
+    def of_active(*xs: Any) -> Any:
+        return [y for y in function(*with_arguments(args, active, xs)) if is_inexact(np.dtype(y.dtype))]
+
+    outs, back = JAX.vjp(of_active, *points)
+    return back(outs), JAX.jvp(of_active, points, points)
 
 
 def active_arguments(args: Sequence[Any]) -> list[int]:
@@ -413,10 +419,48 @@ if JAX is not None:
     CHECKS |= {"peer_types": (peer_types, 0.2), "peer": (peer, 0.15), "peer_gradients": (peer_gradients, 0.05)}
 
 
+def together(library: Any, cases: Sequence[Case], **options: Any) -> list[list[np.ndarray] | None]:
+    """The results of several programs, compiled as one, which takes half the time; None for those that are refused."""
+    refused = set()
+
+    def all_of(arguments: Sequence[Any]) -> list[list[Any]]:
+        outs: list[list[Any]] = []
+        for i, (case, args) in enumerate(zip(cases, arguments)):
+            try:
+                outs.append(list(case.program.function(library)(*args)))
+            except Exception:
+                refused.add(i)
+                outs.append([])
+        return outs
+
+    with settings(cases[0].program):
+        found = library.jit(all_of, **options)([case.args for case in cases])
+        return [None if i in refused else [np.asarray(y) for y in outs] for i, outs in enumerate(found)]
+
+
+def suspects(name: str, cases: Sequence[Case]) -> list[int]:
+    """Which of several programs should be given a check of `TOGETHER` alone."""
+    library, options, factor = TOGETHER[name]
+    try:
+        found = together(library, cases, **options)
+    except Exception:
+        return list(range(len(cases)))
+    ours = name == "jit"
+    with settings(cases[0].program):
+        return [
+            i
+            for i, (case, outs) in enumerate(zip(cases, found))
+            if (outs is None and ours) or (outs is not None and any(case.against(name, outs, (), factor)))
+        ]
+
+
+TOGETHER: dict[str, tuple[Any, dict[str, Any], float]] = {"jit": (xpr, {}, 32.0)}
+if JAX is not None:
+    TOGETHER["peer"] = (JAX, {"compiler_options": _PEER_OPTIONS}, 128.0)
+
+
 def settings(program: Program) -> Any:
     """The contexts in which both libraries run a program."""
-    import contextlib
-
     stack = contextlib.ExitStack()
     stack.enter_context(warnings.catch_warnings())
     warnings.simplefilter("ignore")
@@ -433,11 +477,11 @@ def run(program: Program, names: Sequence[str], case: Case | None = None) -> lis
     hits: list[Hit] = []
     with settings(program):
         try:
-            case.closed
+            _ = case.closed
         except Exception as error:
             return [] if honest(program, "trace", error) else [wrong("trace")(error)]
         try:
-            case.spread
+            _ = case.spread
         except Exception as error:
             return [wrong("reference")(error)]
         for name in names:

@@ -41,7 +41,7 @@ class Refusal:
 
 
 class Generator:
-    """The choices of one program. `large`: of arrays of over 200,000 elements. `smooth`: float64 alone, for differences."""
+    """The choices of one program. `large`: arrays of over 200,000 elements. `smooth`: all float64."""
 
     def __init__(self, seed: Any):
         self.random = random.Random(f"fuzz {seed}")
@@ -144,7 +144,7 @@ class Generator:
     def typed(self, statement: Statement) -> list[Type]:
         reads = sorted(statement.reads)
         body = Function(
-            "typed", tuple(reads), (statement,), statement.results, closing="[%s]" % ", ".join(statement.results)
+            "typed", tuple(reads), (statement,), statement.results, closing=f"[{', '.join(statement.results)}]"
         )
         fun = compiled("\n".join(body.lines()), xpr)["typed"]
         types = [self.types[name] for name in reads]
@@ -162,8 +162,7 @@ class Generator:
         n: int = 1,
     ) -> list[str] | None:
         """Adds a statement of `n` results, unless it is refused; gives their names."""
-        for i in range(n):
-            self.names += 1
+        self.names += n
         names = tuple(f"v{self.names - n + 1 + i}" for i in range(n))
         statement = Statement(names, text, tuple(operands), tuple(functions), target)
         try:

@@ -22,7 +22,9 @@ class Known:
     def explains(self, program: Program, hit: Hit) -> bool:
         if not any(hit.check.startswith(check) for check in self.checks):
             return False
-        return bool(re.search(self.pattern, program.source()) and re.search(self.message, f"{hit.kind}\n{hit.text}"))
+        return bool(
+            re.search(self.pattern, program.source()) and re.search(self.message, f"{hit.kind}\n{hit.text}", re.M)
+        )
 
 
 PEER = ("peer", "peer_types", "peer_gradients")
@@ -30,6 +32,14 @@ KNOWN: Sequence[Known] = (
     Known(
         "Of 0.0 and -0.0 either may be the greater one (ARCHITECTURE.md): its reciprocal and sign bit differ.",
         ("eager", "jit", "peer", "passes", "mapped", "rows"), r"-0\.0", "-?inf|True|False",
+    ),
+    Known(
+        "clamp has derivative 0 where its operand is one of its limits; a difference sees the limits move, too.",
+        ("derivatives",), r"lax\.clamp", "^difference$",
+    ),
+    Known(
+        "A comparison of weakly typed numbers gives a strong bool: a bool takes part in no promotion that asks for it.",
+        ("peer_types",), "", r"^bool(\[.*\]), and bool\1 weak by the peer$",
     ),
 )  # fmt: skip
 

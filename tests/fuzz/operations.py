@@ -43,11 +43,14 @@ def expressions(kinds: str, texts: list[str], shapes: str = "broadcast", **more:
     return [Row(text, tuple(kinds.split()), shapes, **more) for text in texts]
 
 
-NUMBER, REAL, ANY = "fciu", "fiu", "fciub"
+ANY = "fciub"
+ROWS = dict(rank=1, largest=64)
 
 ELEMENTWISE = [
-    *rows("fc", "sin cos tan tanh sinh cosh exp expm1 log log1p sqrt arctan arcsinh exp2 reciprocal sinc", prefix="jnp."),
-    *rows("f", "arcsin arccos arctanh arccosh cbrt log2 log10 floor ceil rint trunc fabs spacing deg2rad", prefix="jnp."),
+    *rows("fc", "sin cos tan tanh sinh cosh exp expm1 log log1p sqrt arctan", prefix="jnp."),
+    *rows("fc", "arcsinh exp2 reciprocal sinc", prefix="jnp."),
+    *rows("f", "arcsin arccos arctanh arccosh cbrt log2 log10", prefix="jnp."),
+    *rows("f", "floor ceil rint trunc fabs spacing deg2rad", prefix="jnp."),
     *rows("fciu", "square negative positive abs sign", prefix="jnp."),
     *rows("fiub", "nan_to_num isnan isfinite isinf isposinf signbit", prefix="jnp."),
     *rows("fc", "real imag conj angle", prefix="jnp."),
@@ -130,44 +133,50 @@ SHAPES = [
                        "jnp.expand_dims({0}, {axis})", "jnp.repeat({0}, 2, axis={axis})", "jnp.tile({0}, 2)",
                        "jnp.moveaxis({0}, 0, -1)", "jnp.pad({0}, 1)[{slice}]", "lax.rev({0}, ({positive},))",
                        "jnp.pad({0}, (1, 0), mode='edge')", "{0}[{slice}]", "{0}[::-1]", "{0}[..., 1:]", "{0}[:0]",
-                       "jnp.broadcast_to({0}[None], (2, *{0}.shape))"], "one", rank=1, largest=64),
+                       "jnp.broadcast_to({0}[None], (2, *{0}.shape))"], "one", **ROWS),
     *expressions("fciu", ["jnp.diff({0}, axis={axis})", "jnp.append({0}, 1)", "jnp.diag({0}.ravel()[:3])",
-                          "jnp.trace(jnp.outer({0}, {0}))"], "one", rank=1, largest=64),
+                          "jnp.trace(jnp.outer({0}, {0}))"], "one", **ROWS),
     *expressions("fciu", ["jnp.tril({0})", "jnp.triu({0}, 1)", "jnp.swapaxes({0}, 0, 1)", "{0} @ {0}.T",
                           "jnp.rot90({0})"], "one", rank=2, largest=64),
 ]  # fmt: skip
 
 PRODUCTS = [
-    *expressions("fc fc", ["jnp.vdot({0}, {1})", "jnp.tensordot({0}, {1}, axes={0}.ndim)", "jnp.inner({0}, {1})"], "same",
+    *expressions("fc fc", ["jnp.vdot({0}, {1})", "jnp.tensordot({0}, {1}, axes={0}.ndim)", "jnp.inner({0}, {1})"],
+                 "same",
                  largest=64),
     *expressions("fciu fciu", ["jnp.outer({0}, {1})", "jnp.kron({0}, {1})"], "broadcast", largest=64),
     *expressions("f f", ["jnp.einsum('...i,...i->...', {0}, {1})", "jnp.dot({0}, {1}.T)", "{0} @ {1}.T",
-                         "jnp.convolve({0}.ravel(), {1}.ravel(), mode='same')"], "same", rank=1, largest=64),
+                         "jnp.convolve({0}.ravel(), {1}.ravel(), mode='same')"], "same", **ROWS),
     *expressions("f", ["jnp.linalg.det({0} @ {0}.T)", "jnp.einsum('ij,kj->ik', {0}, {0})",
                        "jnp.einsum('ij->j', {0})"], "one", rank=2, largest=64),
 ]  # fmt: skip
 
 INDEXING = [
     *expressions("fciub i", ["{0}[{1}]", "jnp.take({0}, {1}, axis={axis})", "jnp.take({0}, {1}, mode='wrap')",
-                             "{0}.at[{1}].get(mode='fill', fill_value=0)"], "index", rank=1, largest=64),
+                             "{0}.at[{1}].get(mode='fill', fill_value=0)"], "index", **ROWS),
     *expressions("fciu i", ["{0}.at[{1}].set(1)", "{0}.at[{1}].add(2)", "{0}.at[{1}].multiply(2)",
                             "{0}.at[{1}].add({0}[{1}])", "{0}.at[{1}].set({0}[0])",
-                            "lib.ops.segment_sum({0}, jnp.broadcast_to({1}, {0}.shape[:1]), 3)"], "index", rank=1, largest=64),
-    *expressions("f i", ["{0}.at[{1}].max(0.5)", "{0}.at[{1}].min({0}[0])", "{0}.at[{1}].power(2)", "{0}.at[{1}].divide(2)",
-                         "{0}.at[{1}].apply(jnp.sin)"], "index", rank=1, largest=64),
+                            "lib.ops.segment_sum({0}, jnp.broadcast_to({1}, {0}.shape[:1]), 3)"], "index", **ROWS),
+    *expressions("f i", ["{0}.at[{1}].max(0.5)", "{0}.at[{1}].min({0}[0])", "{0}.at[{1}].power(2)",
+                         "{0}.at[{1}].divide(2)",
+                         "{0}.at[{1}].apply(jnp.sin)"], "index", **ROWS),
     *expressions("fciub i", ["lax.dynamic_index_in_dim({0}, jnp.sum({1}), {positive})",
                              "lax.dynamic_slice_in_dim({0}, jnp.sum({1}), 2, {positive})",
-                             "lax.dynamic_update_index_in_dim({0}, {0}[0], jnp.sum({1}), 0)"], "index", rank=1, largest=64),
-    *expressions("fciub", ["{0}[0]", "{0}[-1]", "{0}[np.array([1, 0, 1])]", "{0}[np.array([True, False, True])[:{0}.shape[0]]]",
+                             "lax.dynamic_update_index_in_dim({0}, {0}[0], jnp.sum({1}), 0)"], "index", **ROWS),
+    *expressions("fciub", ["{0}[0]", "{0}[-1]", "{0}[np.array([1, 0, 1])]",
+                           "{0}[np.array([True, False, True])[:{0}.shape[0]]]",
                            "{0}.at[0].set(0)", "{0}.at[::2].set({0}[::2])", "{0}.at[-1].set({0}[0])",
-                           "{0}.at[np.array([0, 0])].set(1)", "jnp.take_along_axis({0}, jnp.argsort({0}.real, axis=0), axis=0)"],
-                 "one", rank=1, largest=64),
+                           "{0}.at[np.array([0, 0])].set(1)",
+                           "jnp.take_along_axis({0}, jnp.argsort({0}.real, axis=0), axis=0)"],
+                 "one", **ROWS),
     *expressions("fciu", ["{0}.at[0].add(1.5)", "{0}.at[np.array([0, 1, 0])].add({0}[0])", "{0}.at[..., 0].multiply(3)",
-                          "{0}.at[1:].add({0}[:-1])", "{0}.at[{0}.real > 0].set(0)", "jnp.where({0}.real > 0, {0}, 0)[::-1]"],
-                 "one", rank=1, largest=64),
-    *expressions("fiu", ["jnp.searchsorted(jnp.sort({0}.ravel()), {0})", "jnp.bincount(jnp.abs({0}.ravel()).astype('int32') % 4, length=4)",
+                          "{0}.at[1:].add({0}[:-1])", "{0}.at[{0}.real > 0].set(0)",
+                          "jnp.where({0}.real > 0, {0}, 0)[::-1]"],
+                 "one", **ROWS),
+    *expressions("fiu", ["jnp.searchsorted(jnp.sort({0}.ravel()), {0})",
+                         "jnp.bincount(jnp.abs({0}.ravel()).astype('int32') % 4, length=4)",
                          "jnp.unique({0}, size=3, fill_value=0)", "jnp.nonzero({0}, size=2, fill_value=0)[0]",
-                         "jnp.interp({0}, jnp.arange(3.0), jnp.array([0.5, -1.0, 2.0]))"], "one", rank=1, largest=64),
+                         "jnp.interp({0}, jnp.arange(3.0), jnp.array([0.5, -1.0, 2.0]))"], "one", **ROWS),
 ]  # fmt: skip
 
 DTYPES = ["float32", "bfloat16", "float16", "int32", "int8", "uint8", "bool", "complex64"]
@@ -177,12 +186,12 @@ def converted(g: Generator, of: Type) -> str | None:
     to = g.random.choice(g.palette)
     if of.kind == "c" and not to.startswith("complex"):
         return None
-    return "{0}.astype('%s')" % to if g.random.random() < 0.7 else "lax.convert_element_type({0}, '%s')" % to
+    return f"{{0}}.astype('{to}')" if g.random.random() < 0.7 else f"lax.convert_element_type({{0}}, '{to}')"
 
 
 def reshaped(g: Generator, of: Type) -> str | None:
     fitting = [shape for shape in g.shapes if Type(shape, "bool").size == of.size and shape != of.shape]
-    return "jnp.reshape({0}, %s)" % (g.random.choice(fitting),) if fitting else None
+    return f"jnp.reshape({{0}}, {g.random.choice(fitting)})" if fitting else None
 
 
 def broadcasted(g: Generator, of: Type) -> str | None:

@@ -64,8 +64,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Statement:
-    """`target = text`: the operands are {0}, {1} ... of the text and the functions {f0}, {f1} ...; all of its lines but the
-    last one stand before the assignment."""
+    """`target = text`: the operands are {0}, {1} ... of the text and the functions {f0}, {f1} ...; all of its lines but
+    the last one stand before the assignment."""
 
     results: tuple[str, ...]
     text: str
@@ -129,10 +129,11 @@ class Program:
     def source(self, library: str = "xpr") -> str:
         """The program as a file that runs."""
         inputs = "\n".join(f"{name} = {text}" for name, text in self.inputs.items())
+        call = f"print(f(*map(jnp.asarray, [{', '.join(self.inputs)}])))"
         x64 = "with lib.enable_x64(True):\n    " if self.x64 else ""
         return (
             f"import numpy as np\nimport {library} as lib\nimport {library}.numpy as jnp\n"
-            f"from {library} import lax\n\n\n{self.function_text}\n\n\n{inputs}\n{x64}print(f({', '.join(self.inputs)}))\n"
+            f"from {library} import lax\n\n\n{self.function_text}\n\n\n{inputs}\n{x64}{call}\n"
         )
 
     def with_results(self, *results: str) -> Program:

@@ -58,7 +58,7 @@ def replaced(program: Program) -> Iterator[Program]:
                 changes = []
                 break
             near = [name for name in (*statement.reads, *visible) if program.types.get(name) == of and name in visible]
-            choices = [*dict.fromkeys(near)][:3] + [of.constant()]
+            choices = [*list(dict.fromkeys(near))[:3], of.constant()]
             changes = [{**change, result: choice} for change in changes for choice in choices][:6]
         for change in changes:
             yield substituted(program, change)
@@ -149,7 +149,9 @@ def substituted(program: Program, change: Mapping[str, str]) -> Program:
 def renamed(statement: Statement, change: Mapping[str, str]) -> Statement:
     functions = tuple(
         replace(
-            f, statements=tuple(renamed(s, change) for s in f.statements), results=tuple(_renamed(x, change) for x in f.results)
+            f,
+            statements=tuple(renamed(s, change) for s in f.statements),
+            results=tuple(_renamed(x, change) for x in f.results),
         )
         for f in statement.functions
     )  # fmt: skip

@@ -18,7 +18,7 @@ SMALL = 400_000
 
 def propose(g: Generator, block: Block, depth: int) -> None:
     """Adds a statement with functions, where operands for it are found."""
-    kind = g.random.choices(list(STRUCTURES), [weight for weight in STRUCTURES.values()])[0]
+    kind = g.random.choices(list(STRUCTURES), list(STRUCTURES.values()))[0]
     kind(g, block, depth)
 
 
@@ -148,7 +148,8 @@ def scan(g: Generator, block: Block, depth: int) -> None:
     stacked = inner.own[-1]
     body = function(
         g, inner, n + len(row), [*outs, stacked],
-        signature=f"carry, {{{n}}}" if loops else "carry, _", opening=f"{tupled(n)} = carry", closing=f"{tupled(n)}, {{{n}}}",
+        signature=f"carry, {{{n}}}" if loops else "carry, _", opening=f"{tupled(n)} = carry",
+        closing=f"{tupled(n)}, {{{n}}}",
     )  # fmt: skip
     options = g.random.choice(["", "", ", reverse=True", ", unroll=2"])
     if loops:
@@ -182,7 +183,7 @@ def fori_loop(g: Generator, block: Block, depth: int) -> None:
     if carry is None:
         return
     n = len(carry)
-    count = g.random.choice(["3", "3", "0", "{%d}" % n])
+    count = g.random.choice(["3", "3", "0", f"{{{n}}}"])
     bound = strong(g, block, "i") if "{" in count else None
     bound = bound and g.fitted(block, bound, Type((), "int32"))
     if "{" in count and not bound:
@@ -389,6 +390,6 @@ def vjp(g: Generator, block: Block, depth: int) -> None:
 
 
 STRUCTURES = {
-    cond: 5, switch: 2, scan: 6, while_loop: 3, fori_loop: 3, over_rows: 2, associative_scan: 1.5, jit: 4, custom_jvp: 2,
-    custom_vjp: 2, vmap: 7, grad: 6, second_order: 2, jvp: 4, vjp: 4,
+    cond: 5, switch: 2, scan: 6, while_loop: 3, fori_loop: 3, over_rows: 2, associative_scan: 1.5, jit: 4, 
+    custom_jvp: 2, custom_vjp: 2, vmap: 7, grad: 6, second_order: 2, jvp: 4, vjp: 4,
 }  # fmt: skip

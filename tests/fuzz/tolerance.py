@@ -20,14 +20,15 @@ from xpr.transforms.evaluate import jaxprs_run_by
 
 # What moves or chooses values, and rounds none; and what holds jaxprs, whose equations are changed themselves.
 EXACT = frozenset(
-    """broadcast_in_dim reshape squeeze transpose rev select_n slice pad concatenate iota floor ceil round neg max min clamp
-    real imag conj complex sign abs bitcast_convert_type copy cummax cummin reduce_max reduce_max_of_numbers reduce_min
-    gather scatter scatter-min scatter-max dynamic_slice dynamic_update_slice sort top_k stop_gradient xla_call cond scan
-    while custom_jvp_call custom_vjp_call custom_lin checkpoint linear_call optimization_barrier is_finite argmax argmin
-    """.split()
+    """broadcast_in_dim reshape squeeze transpose rev select_n slice pad concatenate iota floor ceil round neg max min
+    clamp real imag conj complex sign abs bitcast_convert_type copy cummax cummin reduce_max reduce_max_of_numbers
+    reduce_min gather scatter scatter-min scatter-max dynamic_slice dynamic_update_slice sort top_k stop_gradient
+    xla_call cond scan while custom_jvp_call custom_vjp_call custom_lin checkpoint linear_call optimization_barrier
+    is_finite argmax argmin""".split()
 )
 SUMS = frozenset(
-    "reduce_sum cumsum dot_general conv_general_dilated scatter-add linear_recurrence cumlogsumexp reduce_window fft".split()
+    """reduce_sum cumsum dot_general conv_general_dilated scatter-add linear_recurrence cumlogsumexp reduce_window fft
+    """.split()
 )
 
 
@@ -96,8 +97,8 @@ class Spread:
         self.samples = [Noisy(seed + 1, amount)(jaxpr, args) for seed in range(runs)]
 
     def differences(self, index: int, value: Any, others: Sequence[Spread] = (), factor: float = 32.0) -> str | None:
-        """How a result differs from the center by more than it may; None where it doesn't. `others` are spreads of other
-        programs of the same results."""
+        """How a result differs from the center by more than it may; None where it doesn't. `others` are spreads of
+        other programs of the same results."""
         center = self.center[index]
         found = np.asarray(value)
         if found.shape != center.shape:
@@ -130,4 +131,5 @@ def compare(found: np.ndarray, center: np.ndarray, samples: Sequence[np.ndarray]
     if not np.any(wrong):
         return None
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return f"{found[at]} instead of {center[at]} at {at} of {found.dtype}{list(found.shape)}, {int(wrong.sum())} elements in all"
+    where = f"at {at} of {found.dtype}{list(found.shape)}, {int(wrong.sum())} elements in all"
+    return f"{found[at]} instead of {center[at]} {where}"

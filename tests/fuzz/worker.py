@@ -1,7 +1,7 @@
 """What one process does: it makes programs, checks them, shrinks what fails, and tells the process that watches it.
 
-Lines of JSON on standard output: `{"at": 5}` before the program of number 5, `{"hit": ...}` for what is found, `{"counts":
-...}` now and then.
+Lines of JSON on standard output: `{"at": 5}` before the program of number 5, `{"done": 5 ...}` after it, and
+`{"hit": ...}` for what is found.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tests.fuzz import checks, known
@@ -23,6 +25,18 @@ from tests.fuzz.shrink import shrink
 
 LIMIT = 120  # seconds of a program
 SHRINKING = 25.0  # seconds at most
+
+
+GROUP = 8  # programs that are compiled as one
+
+
+@dataclass(frozen=True)
+class Found:
+    """A hit, the program that has it, and the seed of what it was found in."""
+
+    seed: str
+    program: Program
+    hit: Hit
 
 
 class TooSlow(BaseException):
@@ -77,58 +91,98 @@ def fails_alike(hit: Hit) -> Any:
     return fails
 
 
-def examined(seed: str, only: Sequence[str] = ()) -> tuple[Program, list[tuple[Program, Hit]], int]:
-    """The program of a seed, its hits, each with the program that has it, and how many results were compared."""
-    generator = Generator(seed)
-    program = generator.program()
-    found: list[tuple[Program, Hit]] = []
-    for refusal in generator.refusals[:2] if not only or "refused" in only else ():
-        hit = refused(refusal)
-        if hit is not None:
-            found.append((refusal.program, hit))
-    case = Case(program)
-    names = [name for name in only if name in checks.CHECKS] if only else checks.turns(seed)
-    found.extend((program, hit) for hit in checks.run(program, names, case))
-    return program, found, case.compared
+class Examiner:
+    """Makes the programs of seeds and checks them. What is to be compiled waits until there are `GROUP` of it."""
+
+    def __init__(self, only: Sequence[str] = ()):
+        self.only, self.compared = only, 0
+        self.waiting: dict[tuple[str, bool], list[tuple[str, Case]]] = {}
+
+    def examine(self, seed: str) -> list[Found]:
+        """What is found in the program of a seed, and in those that waited."""
+        generator = Generator(seed)
+        program = generator.program()
+        found: list[Found] = []
+        for refusal in generator.refusals[:2] if not self.only or "refused" in self.only else ():
+            hit = refused(refusal)
+            if hit is not None:
+                found.append(Found(seed, refusal.program, hit))
+        case = Case(program)
+        names = [name for name in self.only if name in checks.CHECKS] if self.only else checks.turns(seed)
+        now = [name for name in names if name not in checks.TOGETHER]
+        hits = checks.run(program, now, case)
+        found.extend(Found(seed, program, hit) for hit in hits)
+        self.compared += case.compared
+        if not any(hit.check in ("trace", "reference") for hit in hits) and "spread" in case.__dict__:
+            for name in names:
+                if name in checks.TOGETHER:
+                    found.extend(self.wait(name, seed, case))
+        return found
+
+    def wait(self, name: str, seed: str, case: Case) -> list[Found]:
+        group = self.waiting.setdefault((name, case.program.x64), [])
+        group.append((seed, case))
+        return self.compile(name, case.program.x64) if len(group) >= GROUP else []
+
+    def compile(self, name: str, x64: bool) -> list[Found]:
+        """Checks a group: each program alone that differs when all are compiled as one."""
+        group = self.waiting.pop((name, x64))
+        cases = [case for _, case in group]
+        before = sum(case.compared for case in cases)
+        found: list[Found] = []
+        for i in checks.suspects(name, cases):
+            seed, case = group[i]
+            found.extend(Found(seed, case.program, hit) for hit in checks.run(case.program, [name]))
+        self.compared += sum(case.compared for case in cases) - before
+        return found
+
+    def rest(self) -> list[Found]:
+        return [found for name, x64 in list(self.waiting) for found in self.compile(name, x64)]
 
 
-def first_of_each(found: Sequence[tuple[Program, Hit]]) -> list[tuple[Program, Hit]]:
-    return list({(hit.check.split(" ")[0], hit.kind): (program, hit) for program, hit in reversed(found)}.values())
+def first_of_each(found: Sequence[Found]) -> list[Found]:
+    return list({(each.seed, each.hit.check.split(" ")[0], each.hit.kind): each for each in reversed(found)}.values())
 
 
-def work(seed: str, start: int, step: int, until: float, last: int, only: Sequence[str], fewer: bool) -> None:
+class Work:
     """Programs number start, start + step ... until the time is over."""
-    signal.signal(signal.SIGALRM, _too_slow)
-    seen: dict[tuple[str, str], int] = {}
-    shrinking, began = 0.0, time.monotonic()
-    for number in range(start, last, step):
-        if time.time() > until:
-            break
-        tell(at=number)
-        name = f"{seed}-{number}"
-        try:
-            signal.alarm(LIMIT)
-            program, found, compared = examined(name, only)
-            signal.alarm(0)
-        except TooSlow:
-            tell(slow=name)
-            continue
-        tell(done=number, compared=compared)
-        for program, hit in first_of_each(found):
-            key = (hit.check, hit.kind)
-            seen[key] = seen.get(key, 0) + 1
-            many = seen[key] > (3 if hit.kind not in ("value", "type") else 10_000)
-            if many or (shrinking > 60 and shrinking > 0.4 * (time.monotonic() - began)):
-                if many:
-                    tell(again=[hit.check, hit.kind])
-                else:
-                    tell(hit=described(name, program, hit, program))
+
+    def __init__(self, fewer: bool):
+        self.fewer, self.seen, self.shrinking, self.began = fewer, Counter[Any](), 0.0, time.monotonic()
+
+    def run(self, seed: str, numbers: range, until: float, only: Sequence[str]) -> None:
+        signal.signal(signal.SIGALRM, _too_slow)
+        examiner = Examiner(only)
+        for number in numbers:
+            if time.time() > until:
+                break
+            tell(at=number)
+            before = examiner.compared
+            try:
+                signal.alarm(LIMIT)
+                found = examiner.examine(f"{seed}-{number}")
+                signal.alarm(0)
+            except TooSlow:
+                tell(slow=number)
                 continue
+            tell(done=number, compared=examiner.compared - before)
+            self.report(found)
+        self.report(examiner.rest())
+        tell(finished=True)
+
+    def report(self, found: Sequence[Found]) -> None:
+        for each in first_of_each(found):
+            hit = each.hit
+            key = (hit.check, hit.kind)
+            self.seen[key] += 1
+            if hit.kind not in ("value", "type") and self.seen[key] > 3:
+                tell(again=key)
+                continue
+            busy = self.shrinking > 60 and self.shrinking > 0.4 * (time.monotonic() - self.began)
             before = time.monotonic()
-            small = program if fewer else shrunk(program, hit)
-            shrinking += time.monotonic() - before
-            tell(hit=described(name, small, hit, program))
-    tell(finished=True)
+            small = each.program if self.fewer or busy else shrunk(each.program, hit)
+            self.shrinking += time.monotonic() - before
+            tell(hit=described(each.seed, small, hit, each.program))
 
 
 def shrunk(program: Program, hit: Hit, seconds: float = SHRINKING) -> Program:
