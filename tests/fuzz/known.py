@@ -38,6 +38,14 @@ KNOWN: Sequence[Known] = (
         ("derivatives",), r"lax\.clamp", "^difference$",
     ),
     Known(
+        "An index that is known to be out of bounds is an IndexError (docs/errors.md).",
+        ("refused",), "", "^IndexError: index .* is out of bounds for axis",
+    ),
+    Known(
+        "An integer to a negative power is no integer: NumPy refuses it, the peer gives what repeated squaring leaves.",
+        ("peer",), r"power|\*\*", r"of u?int\d",
+    ),
+    Known(
         "A comparison of weakly typed numbers gives a strong bool: a bool takes part in no promotion that asks for it.",
         ("peer_types",), "", r"^bool(\[.*\]), and bool\1 weak by the peer$",
     ),
