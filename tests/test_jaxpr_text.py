@@ -42,22 +42,6 @@ def _has_holes(closed):
     return not equal(closed, with_holes(closed))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_random_programs_are_read_back(seed):
-    pytest.importorskip("jax")
-    from tests.test_compositions import SHAPES, XPR, Program
-
-    generator = np.random.default_rng(seed)
-    arrays = [np.asarray(generator.normal(size=shape)) for shape in SHAPES]
-    with xpr.enable_x64(True):
-        closed = xpr.make_jaxpr(Program(seed, XPR))(*arrays)
-        again = read_back(closed)
-        assert equal(again, closed)
-        core.check_jaxpr(again)
-        for ours, theirs in zip(core.jaxpr_as_fun(again)(*arrays), core.jaxpr_as_fun(closed)(*arrays), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
-
-
 def changed(closed, at, params):
     """The program with other parameters of one of its equations."""
     eqns = [eqn.replace(params=params) if eqn is at else eqn for eqn in closed.eqns]

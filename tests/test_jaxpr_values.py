@@ -51,22 +51,6 @@ def _types(closed):
     return [v.aval for v in variables], [type(v) for v in variables]
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_random_programs_are_saved(seed):
-    pytest.importorskip("jax")
-    from tests.test_compositions import SHAPES, XPR, Program
-
-    generator = np.random.default_rng(seed)
-    arrays = [np.asarray(generator.normal(size=shape)) for shape in SHAPES]
-    with xpr.enable_x64(True):
-        closed = make(Program(seed, XPR), *arrays)
-        again = loads(dumps(closed))
-        assert equal(again, closed)
-        core.check_jaxpr(again)
-        for ours, theirs in zip(core.jaxpr_as_fun(again)(*arrays), core.jaxpr_as_fun(closed)(*arrays), strict=True):
-            np.testing.assert_array_equal(ours, theirs)
-
-
 # -- Equality
 
 

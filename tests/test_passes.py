@@ -341,37 +341,6 @@ PASSES = {
 }  # fmt: skip
 
 
-def random_program(seed):
-    """A program of tests/test_compositions.py, and arguments for it."""
-    pytest.importorskip("jax")
-    from tests.test_compositions import SHAPES, XPR, Program
-
-    generator = np.random.default_rng(seed)
-    arrays = [np.asarray(generator.normal(size=shape)) for shape in SHAPES]
-    return staged(Program(seed, XPR), *arrays), arrays
-
-
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("name", PASSES)
-def test_a_pass_keeps_the_meaning(name, seed):
-    with xpr.enable_x64(True):
-        closed, arrays = random_program(seed)
-        once = PASSES[name](closed)
-        assert_same(closed, once, *arrays)
-        fresh = once.replace(jaxpr=once.jaxpr.replace())  # without what is remembered of it
-        assert str(PASSES[name](fresh)) == str(once)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_halves_of_random_programs(seed):
-    with xpr.enable_x64(True):
-        closed, arrays = random_program(seed)
-        for known in ([True, False, True], [False, True, False]):
-            halves = xpr.jaxpr.partial_eval(closed, known)
-            for x, y in zip(value(closed, *arrays), joined(halves, known, arrays), strict=True):
-                np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
-
-
 # -- Laws over the op table
 
 SAMPLES = table.cases(table.ROWS)
