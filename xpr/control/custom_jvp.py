@@ -121,6 +121,7 @@ custom_jvp_call_p = register(
         prepare=custom_rules.prepare,
         threaded=custom_rules.threaded(lambda: custom_jvp_call_p),
         multiple_results=True,
+        regions=custom_rules.regions,
         call=True,
     )
 )

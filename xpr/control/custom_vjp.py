@@ -107,6 +107,7 @@ custom_vjp_call_p = register(
         prepare=custom_rules.prepare,
         threaded=custom_rules.threaded(lambda: custom_vjp_call_p),
         multiple_results=True,
+        regions=custom_rules.regions,
         call=True,
     )
 )

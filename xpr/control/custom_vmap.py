@@ -193,6 +193,7 @@ custom_vmap_call_p = register(
         evaluate=custom_rules.evaluate,
         threaded=custom_rules.threaded(lambda: custom_vmap_call_p),
         multiple_results=True,
+        regions=custom_rules.regions,
         call=True,
     )
 )

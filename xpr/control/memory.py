@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xpr.control.checkpoint import checkpoint_p
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
+from xpr.core.regions import regions_of
 from xpr.transforms.cse import without_repetitions
 from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.fences import DEAR, FUSED, VIEWS, kept_apart
-from xpr.transforms.inline import called_jaxpr, inline_jaxpr
+from xpr.transforms.inline import inline_jaxpr
 
 
 class PredictedMemory(NamedTuple):
@@ -65,10 +65,8 @@ def _bytes(aval: ShapedArray) -> int:
 
 
 def _inlined(eqn: JaxprEqn) -> Jaxpr | None:
-    if eqn.primitive is checkpoint_p:
-        kept_apart = eqn.params["differentiated"] and eqn.params["prevent_cse"]
-        return None if kept_apart else eqn.params["jaxpr"]
-    return called_jaxpr(eqn)
+    regions = regions_of(eqn)
+    return regions[0].jaxpr if regions and regions[0].inlined != "never" else None
 
 
 # -- Which values have memory
@@ -147,9 +145,8 @@ def _peak(program: _Program) -> int:
 
 def _inner(eqn: JaxprEqn) -> int:
     """What an equation that holds jaxprs needs while it runs, beside its operands and results."""
-    if not eqn.primitive.call:
-        return 0
-    held = list(subjaxprs(eqn))
-    if eqn.primitive is checkpoint_p:
-        return _temporaries(held[0])
-    return max((_temporaries(inner) + sum(_bytes(v.aval) for v in inner.outvars) for inner in held), default=0)
+    sizes = [0]
+    for region in regions_of(eqn):
+        results = 0 if region.kind == "call" else sum(_bytes(v.aval) for v in region.jaxpr.outvars)
+        sizes.append(_temporaries(region.jaxpr) + results)
+    return max(sizes)

@@ -26,6 +26,7 @@ transforms/partial_eval.py. `commutative` says that two operands may be swapped.
 `flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/work.py.
 `effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
 `mesh(**params)` is the mesh of devices that an operation spreads its operands over.
+`regions(**params)` lists the jaxprs that an operation holds and how they run, see core/regions.py.
 
 `params` are the names of the parameters: those that the typing rule takes, unless they are given. A typing rule that
 takes any, as those do that users give, leaves them open.
@@ -117,7 +118,7 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "params", "optional", "typed", "plans", "__weakref__",
+        "mesh", "regions", "params", "optional", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -148,6 +149,7 @@ class Primitive:
         commutative: bool = False,
         flops: Callable[..., int] | None = None,
         mesh: Callable[..., Any] | None = None,
+        regions: Callable[..., Any] | None = None,
         params: Iterable[str] | None = None,
         optional: Iterable[str] = (),
     ):
@@ -161,6 +163,7 @@ class Primitive:
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
         self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
+        self.regions = regions
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         names = params_of(abstract) if params is None else params

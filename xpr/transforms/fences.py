@@ -16,7 +16,7 @@ from collections import Counter
 from typing import Any
 
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
-from xpr.transforms.inline import called_jaxpr
+from xpr.core.regions import called_jaxpr
 
 # How XLA fuses, by the names of primitives (its InstructionFusion, and that of the CPU backend).
 VIEWS = frozenset("reshape squeeze transpose name stop_gradient copy".split())
