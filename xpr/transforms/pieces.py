@@ -31,10 +31,10 @@ from xpr.primitives.dot import dot_general_p
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.work import operations
 from xpr.transforms.dce import has_effect, live_jaxpr
-from xpr.transforms.fences import CHEAP, VIEWS, kept_apart
+from xpr.transforms.fences import is_fused, kept_apart
 from xpr.transforms.inline import inline_jaxpr
 from xpr.transforms.likeness import Numbers, operand_key, structure
-from xpr.transforms.order import is_cheap, nbytes, ordered
+from xpr.transforms.order import nbytes, ordered
 from xpr.transforms.periods import stretches
 
 _LEAST = 4  # steps that are alike
@@ -48,7 +48,7 @@ _PER_NANOSECOND = 4  # operations
 _PRODUCTS_PER_NANOSECOND = 200  # those of matrix products and convolutions
 _PRODUCTS = (dot_general_p, conv_general_dilated_p)
 _AGAIN = 16  # equations that are computed again for one value, at most
-_QUICK = CHEAP | VIEWS | frozenset("exp exp2 log logistic sqrt rsqrt tanh".split())  # no slower than handing on
+_QUICK = ("view", "cheap", "vectorized")  # fusion classes that are no slower computed again than read from memory
 
 
 class Step(NamedTuple):
@@ -257,7 +257,7 @@ class _Cutting:
 
         The same in pieces that are alike: what each of them makes of the one before is not made again from the start.
         """
-        in_memory = {v for eqn in self.eqns if not is_cheap(eqn) for v in _read_as_it_lies(eqn)}
+        in_memory = {v for eqn in self.eqns if not is_fused(eqn) for v in _read_as_it_lies(eqn)}
         in_memory.update(self.jaxpr.outvars, kept_apart(self.jaxpr))
         first: dict[Any, int] = {}
         for index, eqn in enumerate(self.eqns):
@@ -271,7 +271,7 @@ class _Cutting:
                 again = [v for v in eqn.invars if v in lengths]
                 length = 1 + sum(lengths[v] for v in again)
                 is_chain = any(pieces[0].start <= self.producers[v] < piece.start for v in again)
-                if is_chain or length > _AGAIN or eqn.primitive.name not in _QUICK:
+                if is_chain or length > _AGAIN or eqn.primitive.fusion not in _QUICK:
                     continue
                 (v,) = eqn.outvars
                 if v not in in_memory and first.get(v, piece.stop) < piece.stop:
