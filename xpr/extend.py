@@ -18,7 +18,7 @@ that it has a rule for; where a rule is missing, the error says which and how to
 A transformation of your own is added in one of two ways, both of which compose with all others:
 
 * Walk a jaxpr. `xpr.make_jaxpr(fun)(*args)` gives the program; go through its equations with an environment of values,
-  binding `eqn.primitive` to do operations, and into the programs that equations hold by `subjaxprs(eqn)`.
+  binding `eqn.primitive` to do operations, and into the jaxprs that equations hold by `regions_of(eqn)`.
 * Subclass `Trace` and `Tracer`. `process(primitive, args, params)` sees each operation as it happens; `context.trace`
   is the trace to stand on, and `with current(trace): ...` makes yours the one that operations go to.
 
@@ -45,16 +45,18 @@ from xpr.core.interpreter import current as current
 from xpr.core.jaxpr import eval_jaxpr as eval_jaxpr
 from xpr.core.jaxpr import subjaxprs as subjaxprs
 from xpr.core.parameters import register_parameter as register_parameter
+from xpr.core.primitive import Fusion, Unsupported, is_linear, register
 from xpr.core.primitive import Linear as Linear
 from xpr.core.primitive import Primitive as _CorePrimitive
-from xpr.core.primitive import Unsupported, is_linear, register
+from xpr.core.regions import Region as Region
+from xpr.core.regions import regions_of as regions_of
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.evaluate import reference_eval
 from xpr.transforms.stage import stage
 
 __all__ = [
-    "Builder", "Linear", "Primitive", "ShapedArray", "Trace", "Tracer", "Value", "Zero", "aval_of", "context",
-    "current", "eval_jaxpr", "is_linear", "register_parameter", "subjaxprs",
+    "Builder", "Linear", "Primitive", "Region", "ShapedArray", "Trace", "Tracer", "Value", "Zero", "aval_of", "context",
+    "current", "eval_jaxpr", "is_linear", "regions_of", "register_parameter", "subjaxprs",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]
@@ -66,6 +68,7 @@ class Primitive(_CorePrimitive):
     Args:
       name: as jaxprs print it.
       multiple_results: whether it gives a list of results rather than one.
+      fusion: how XLA fuses it, if it is elementwise: "cheap" (a few instructions for each element) or "expensive".
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.extend import Primitive
@@ -80,7 +83,7 @@ class Primitive(_CorePrimitive):
 
     __slots__ = ()
 
-    def __init__(self, name: str, multiple_results: bool = False):
+    def __init__(self, name: str, multiple_results: bool = False, *, fusion: Fusion = None):
         def missing(method: str) -> Unsupported:
             return Unsupported(f"Give {name} one with {name}_p.{method}(...).")
 
@@ -94,6 +97,7 @@ class Primitive(_CorePrimitive):
             batch=missing("def_batching"),
             multiple_results=multiple_results,
             any_params=True,
+            fusion=fusion,
         )
         register(self)
 
@@ -161,6 +165,27 @@ class Primitive(_CorePrimitive):
             return self._listed(outs), self._listed(out_dims)
 
         self.batch = batch
+        return rule
+
+    def def_regions(self, rule: Rule) -> Rule:
+        """The jaxprs among its parameters: `rule(**params)` gives a `Region` for each.
+
+        Analyses of programs (costs, dependence, dead code, `debug_nans`, the page) then look into it as they do into
+        the loops and calls of the library.
+
+        >>> import xpr
+        >>> from xpr.extend import Primitive, Region
+        >>> thrice_p = Primitive("thrice")
+        >>> _ = thrice_p.def_regions(
+        ...     lambda *, body: [Region(body, "loop", operands=(0,), results=((0,),), carry=(0,), times=3)]
+        ... )
+        >>> run = lambda x, *, body: [x := xpr.core.eval_jaxpr(body, (), x)[0] for _ in range(3)][-1]
+        >>> _ = thrice_p.def_lowering_as(run)
+        >>> body = xpr.make_jaxpr(lambda x: x * x)(1.0).jaxpr
+        >>> xpr.jaxpr.cost(lambda x: thrice_p.bind(x, body=body))(2.0).flops
+        3
+        """
+        self.regions, self.call = rule, True
         return rule
 
     def def_lowering(self, rule: Rule) -> Rule:

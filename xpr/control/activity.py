@@ -7,11 +7,13 @@ of the body then says exactly.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xpr import dtypes
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
+from xpr.core.regions import propagate, regions_of
 
 Flags = tuple[bool, ...]
 T = TypeVar("T")
@@ -41,54 +43,14 @@ def _may_carry(var: Any, differentiable: bool) -> bool:
 
 
 def _reached_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
-    params = eqn.params
-    if "policy" in params:  # of a checkpoint, which says what is kept and not what is computed
-        return reached_outputs(params["jaxpr"], flags, differentiable)
-    if any(callable(value) for value in params.values()):  # rules of users, which do as they like
+    regions = regions_of(eqn)
+    if not regions or not all(region.follows for region in regions):
         return [True] * len(eqn.outvars)
-    if isinstance(params.get("call_jaxpr"), Jaxpr):
-        return reached_outputs(params["call_jaxpr"], flags, differentiable)
-    if "branches" in params and not flags[0]:
-        found = [reached_outputs(branch, flags[1:], differentiable) for branch in params["branches"]]
-        return [any(some) for some in zip(*found)]
-    if "num_carry" in params and isinstance(params.get("jaxpr"), Jaxpr):
-        body, n, k = params["jaxpr"], params["num_consts"], params["num_carry"]
-        first = len(flags) - len(body.invars)  # of what a loop that ends early has in front
-        if any(flags[:first]) or len(eqn.outvars) > len(body.outvars):
-            return [True] * len(eqn.outvars)
-        flags = flags[first:]
-        consts, carry, xs = flags[:n], tuple(flags[n : n + k]), flags[n + k :]
-        carry = spread(carry, lambda c: reached_outputs(body, [*consts, *c, *xs], differentiable)[:k])
-        return [*carry, *reached_outputs(body, [*consts, *carry, *xs], differentiable)[k:]]
-    if "body_jaxpr" in params:
-        return _reached_of_while(eqn, flags, differentiable)
-    if "forward" in params and not any(flags[:2]):
-        return _reached_of_fold(eqn, flags[2:], differentiable)
-    return [True] * len(eqn.outvars)
 
+    def through(jaxpr: Jaxpr, touched: Sequence[bool]) -> list[bool]:
+        return reached_outputs(jaxpr, touched, differentiable)
 
-def _reached_of_while(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
-    """Of `while`, and of `while_saving`, which adds two counts and the stores of what is saved."""
-    params = eqn.params
-    n, k = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-    first, consts = flags[:n], flags[n:k]
-    carry = spread(tuple(flags[k:]), lambda c: reached_outputs(params["body_jaxpr"], [*consts, *c], differentiable))
-    if any(reached_outputs(params["cond_jaxpr"], [*first, *carry], differentiable)):
-        return [True] * len(eqn.outvars)
-    stores = [reached for reached, is_saved in zip(carry, params.get("saved", ())) if is_saved]
-    counts = [False] * (len(eqn.outvars) - len(carry) - len(stores))
-    return [*carry, *counts, *stores]
-
-
-def _reached_of_fold(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
-    """Of `while_fold`, after its two counts."""
-    params = eqn.params
-    n, k = params["num_consts"], params["num_consts"] + len(params["forward"].outvars)
-    consts = [*flags[:n], False]
-    carry = spread(tuple(flags[n:k]), lambda c: reached_outputs(params["forward"], [*consts, *c], differentiable))
-    return list(
-        spread(tuple(flags[k:]), lambda s: reached_outputs(params["step"], [*consts, *carry, *s], differentiable))
-    )
+    return propagate(regions, flags, len(eqn.outvars), through, operator.or_, False)
 
 
 def reached_inputs(jaxpr: Jaxpr, touched: Sequence[bool], linear: Sequence[bool]) -> list[bool]:

@@ -20,7 +20,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.activity import Flags, reached_outputs, spread
-from xpr.control.scan import loop_abstract, loop_batch, loop_jvp, loop_threaded
+from xpr.control.scan import loop_abstract, loop_batch, loop_jvp, loop_regions, loop_threaded
 from xpr.control.scan_layout import Bind, Layout, layout_of
 from xpr.control.scan_linearize import loop_linearize
 from xpr.control.scan_lowering import COUNT, Loop, less, minus, next_count, zeros
@@ -29,6 +29,7 @@ from xpr.control.scan_transpose import loop_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.core.regions import Region
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import iota
 from xpr.primitives.placing import select
@@ -154,6 +155,11 @@ def _bounded_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Seque
     return loop_batch(_bounded(reduce_max(counts, (0,))), axis_name, size, operands, operand_dims, **changed)
 
 
+def _bounded_regions(**params: Any) -> list[Region]:
+    """Of `count | consts | carry | xs`, where the count says how often the body runs."""
+    return [region._replace(chosen_by=(0,)) for region in loop_regions(**params, first=1)]
+
+
 bounded_scan_p = register(
     Primitive(
         "bounded_scan",
@@ -178,6 +184,7 @@ bounded_scan_p = register(
             _bounded(values[0]), state, thread, values[1:], **params
         ),
         multiple_results=True,
+        regions=_bounded_regions,
         call=True,
     )
 )  # fmt: skip
@@ -359,6 +366,14 @@ def _mapped_carry(dims: Sequence[Any], body: Jaxpr, layout: Layout) -> Flags:
     return spread(tuple(start), lambda c: reached_outputs(body, (*consts, *c, *xs), False)[: layout.num_carry])
 
 
+def _until_regions(*, until: Jaxpr, until_nconsts: int, **params: Any) -> list[Region]:
+    """Of `until_consts | consts | carry | xs`; the results are `count | carry | ys`."""
+    carry = until_nconsts + params["num_consts"]
+    operands = (*range(until_nconsts), *range(carry, carry + len(until.invars) - until_nconsts))
+    stop = Region(until, "predicate", operands, ((),), (None,), params["length"])
+    return [stop, *loop_regions(**params, first=until_nconsts, counts=1)]
+
+
 scan_until_p = register(
     Primitive(
         "scan_until",
@@ -377,6 +392,7 @@ scan_until_p = register(
         split=_until_split,
         threaded=_until_threaded,
         multiple_results=True,
+        regions=_until_regions,
         call=True,
     )
 )

@@ -31,6 +31,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
+from xpr.core.regions import Region, whole_call
 from xpr.core.source import describe_function
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.boundary import boundary
@@ -132,6 +133,11 @@ def _threaded(state: Any, thread: Any, values: Sequence[Any], **params: Any) -> 
     return outs[: len(state)], outs[len(state) :]
 
 
+def _regions(*, jaxpr: Jaxpr, prevent_cse: bool, differentiated: bool, **params: Any) -> list[Region]:
+    """What is to be computed again, and not to be found equal to what was computed before, stays apart."""
+    return whole_call(jaxpr, inlined="never" if differentiated and prevent_cse else "compiled")
+
+
 checkpoint_p = register(
     Primitive(
         "checkpoint",
@@ -149,6 +155,7 @@ checkpoint_p = register(
         split=split_results,
         threaded=_threaded,
         multiple_results=True,
+        regions=_regions,
         call=True,
     )
 )

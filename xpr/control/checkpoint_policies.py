@@ -59,6 +59,7 @@ def _name_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, name: str) -> 
 
 name_p = elementwise(
     "name",
+    fusion="view",
     over=ANY,
     lowers_to=lambda builder, operands, avals, name: operands,
     reference=lambda x, *, name: x,

@@ -30,6 +30,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context, current
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, Var, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
+from xpr.core.regions import Region
 from xpr.dtypes import bool_
 from xpr.primitives.elementwise import convert_element_type, convert_element_type_p, eq, ge
 from xpr.primitives.placing import select_n_p
@@ -355,6 +356,13 @@ def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], *, branc
     return outs[: len(state)], outs[len(state) :]
 
 
+def _regions(*, branches: Sequence[Jaxpr], **params: Any) -> list[Region]:
+    """Of `index | operands`, the branches take the operands."""
+    operands = tuple(range(1, 1 + len(branches[0].invars)))
+    results = tuple([(i,) for i in range(len(branches[0].outvars))])
+    return [Region(branch, "branch", operands, results, chosen_by=(0,)) for branch in branches]
+
+
 cond_p = register(
     Primitive(
         "cond",
@@ -373,6 +381,7 @@ cond_p = register(
         split=cond_split,
         threaded=_threaded,
         multiple_results=True,
+        regions=_regions,
         call=True,
     )
 )

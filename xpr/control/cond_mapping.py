@@ -22,7 +22,7 @@ passes, and a branch that may not end isn't run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ import numpy as np
 from xpr.backend import devices
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, effects, subjaxprs
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, effects
+from xpr.core.regions import regions_of
 from xpr.dtypes import INEXACT
 from xpr.primitives.dynamic_in_dim import dynamic_index_in_dim
 from xpr.primitives.extremes import argmax
@@ -86,28 +87,14 @@ def work(jaxpr: Jaxpr) -> float:
 
 
 def _work_of(eqn: JaxprEqn) -> float:
-    special = _SPECIAL.get(eqn.primitive.name)
-    if special is not None:
-        return special(eqn)
-    if "cond_jaxpr" in eqn.params:
-        return math.inf
-    inner = list(subjaxprs(eqn))
-    if inner:
-        return eqn.params.get("length", 1) * sum(map(work, inner))
-    return sum(v.aval.size for v in (*eqn.invars, *eqn.outvars))
-
-
-def _multiplications(eqn: JaxprEqn) -> float:
-    """A product or a convolution multiplies as often as it adds."""
-    return operations(eqn) / 2
-
-
-_SPECIAL: dict[str, Callable[[JaxprEqn], float]] = {
-    "dot_general": _multiplications,
-    "conv_general_dilated": _multiplications,
-    "cond": lambda eqn: max(map(work, eqn.params["branches"])),
-    "while_fold": lambda eqn: math.inf,
-}
+    regions = regions_of(eqn)
+    if not regions:  # a product multiplies as often as it adds
+        return max(operations(eqn) / 2, sum(v.aval.size for v in (*eqn.invars, *eqn.outvars)))
+    branches = [work(region.jaxpr) for region in regions if region.kind == "branch"]
+    others = [region for region in regions if region.kind != "branch"]
+    return max(branches, default=0.0) + sum(
+        math.inf if region.times is None else region.times * work(region.jaxpr) for region in others
+    )
 
 
 def guarded(mine: Any, x: Any, dim: int | None, stand_in: bool) -> Any:

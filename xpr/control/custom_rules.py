@@ -25,6 +25,7 @@ from xpr.control.xla_call import call_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, used_vars
+from xpr.core.regions import Region, whole_call
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
 from xpr.errors import UnsupportedRule
@@ -82,6 +83,11 @@ def evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
 def transpose(cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr, name: str, **params: Any) -> list[Any]:
     """Calls the transposed function: a rule for derivatives says nothing of it."""
     return call_transpose(cts, operands, call_jaxpr=call_jaxpr, name=name)
+
+
+def regions(*, call_jaxpr: Jaxpr, **params: Any) -> list[Region]:
+    """The function itself, beside which the operation has rules of the user's."""
+    return whole_call(call_jaxpr, inlined="lowered", follows=False)
 
 
 def threaded(primitive: Callable[[], Any]) -> Callable[..., Any]:

@@ -112,6 +112,7 @@ custom_vjp_call_p = register(
         split=split_results,
         threaded=custom_rules.threaded(lambda: custom_vjp_call_p),
         multiple_results=True,
+        regions=custom_rules.regions,
         call=True,
     )
 )

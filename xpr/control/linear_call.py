@@ -123,6 +123,7 @@ linear_call_p = register(
         evaluate=custom_rules.evaluate,
         threaded=custom_rules.threaded(lambda: linear_call_p),
         multiple_results=True,
+        regions=custom_rules.regions,
         call=True,
     )
 )

@@ -22,6 +22,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.parameters import register_parameter
 from xpr.core.primitive import Primitive, is_linear, register
+from xpr.core.regions import Region
 from xpr.core.source import describe_function
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import neg, sub
@@ -155,6 +156,21 @@ def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], *, jaxpr
     return eval_jaxpr(thread(jaxprs.solve), (), *state, *stopped)[: len(state)], outs
 
 
+def _regions(*, jaxprs: Four, const_lengths: Four) -> list[Region]:
+    """`solve`, which runs, and the others, which derivatives need."""
+    found = []
+    total = sum(const_lengths)
+    first = 0
+    for name, jaxpr, length in zip(Four._fields, jaxprs, const_lengths):
+        if jaxpr is not None:
+            runs = name == "solve"
+            own = (*range(first, first + length), *range(total, total + len(jaxpr.invars) - length))
+            results = tuple([(i,) if runs else () for i in range(len(jaxpr.outvars))])
+            found.append(Region(jaxpr, "call", own, results, times=int(runs), follows=False))
+        first += length
+    return found
+
+
 custom_linear_solve_p = register(
     Primitive(
         "custom_linear_solve",
@@ -168,6 +184,7 @@ custom_linear_solve_p = register(
         evaluate=_evaluate,
         threaded=_threaded,
         multiple_results=True,
+        regions=_regions,
         call=True,
     )
 )

@@ -5,9 +5,9 @@ makes it to the last one that reads it. Which values get memory at all is XLA's 
 
 * A call that may be inlined is; equal operations on equal operands are done once; what nothing reads isn't done.
 * An elementwise operation is *fused* into those that read it: it is computed inside them, entry by entry, and has no
-  memory, but keeps alive what it reads. A cheap one is done again in each reader, a dear one (`exp`) only in one.
+  memory, but keeps alive what it reads. A cheap one is done again in each reader, an expensive one (`exp`) only in one.
 * What a product, a convolution or a call reads is in memory, and so is what it gives. A reshape is its operand.
-* A dear operation that is in memory is done when it is first needed.
+* An expensive operation that is in memory is done when it is first needed.
 * An elementwise operation may write where a dying operand of its type was.
 
 Loops and branches need what their bodies need, once. Rematerialized calls need theirs while they run.
@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xpr.control.checkpoint import checkpoint_p
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
+from xpr.core.primitive import FUSED
+from xpr.core.regions import regions_of
 from xpr.transforms.cse import without_repetitions
 from xpr.transforms.dce import dce_jaxpr
-from xpr.transforms.fences import DEAR, FUSED, VIEWS, kept_apart
-from xpr.transforms.inline import called_jaxpr, inline_jaxpr
+from xpr.transforms.fences import is_expensive, kept_apart
+from xpr.transforms.inline import inline_jaxpr
 
 
 class PredictedMemory(NamedTuple):
@@ -47,10 +48,6 @@ def _megabytes(n: int) -> str:
     return f"{n / 1e6:.3g} MB"
 
 
-_READ_IN_PLACE = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor".split())
-_FUSE_OPERANDS = FUSED | _READ_IN_PLACE
-
-
 def predict_memory(jaxpr: Jaxpr) -> PredictedMemory:
     """What the compiled program of a jaxpr will need, in bytes."""
     arguments = sum(_bytes(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars))
@@ -65,10 +62,8 @@ def _bytes(aval: ShapedArray) -> int:
 
 
 def _inlined(eqn: JaxprEqn) -> Jaxpr | None:
-    if eqn.primitive is checkpoint_p:
-        kept_apart = eqn.params["differentiated"] and eqn.params["prevent_cse"]
-        return None if kept_apart else eqn.params["jaxpr"]
-    return called_jaxpr(eqn)
+    regions = regions_of(eqn)
+    return regions[0].jaxpr if regions and regions[0].inlined != "never" else None
 
 
 # -- Which values have memory
@@ -88,29 +83,29 @@ class _Program:
     def _visit(self, position: int) -> None:
         """Decides about an equation, all that read its results being decided."""
         eqn = self.eqns[position]
-        name = eqn.primitive.name
+        fusion = eqn.primitive.fusion
         operands = {v for v in eqn.invars if type(v) is not Literal}
-        if name in VIEWS:
+        if fusion == "view":
             for v in operands:
                 self.readers.setdefault(v, set()).update(self.readers.get(eqn.outvars[0], ()))
                 for group in (self.in_memory, self.outvars):
                     if eqn.outvars[0] in group:
                         group.add(v)
             return
-        if name in FUSED and not self._has_memory(eqn):
+        if fusion in FUSED and not self._has_memory(eqn):
             by = self.readers.get(eqn.outvars[0], set())
         else:
             by = {position}
             self.in_memory.update(eqn.outvars)
         for v in operands:
             self.readers.setdefault(v, set()).update(by)
-        if name not in _FUSE_OPERANDS:
+        if fusion not in FUSED and fusion != "reduction":
             self.in_memory.update(operands)
 
     def _has_memory(self, eqn: JaxprEqn) -> bool:
         var = eqn.outvars[0]
         several = len(self.readers.get(var, ())) > 1
-        return var in self.in_memory or var in self.apart or (several and eqn.primitive.name in DEAR)
+        return var in self.in_memory or var in self.apart or (several and is_expensive(eqn))
 
 
 def _temporaries(jaxpr: Jaxpr) -> int:
@@ -126,20 +121,20 @@ def _peak(program: _Program) -> int:
     ends: dict[int, list[int]] = {}  # by position, the sizes of the values that are last read there
     starts: dict[int, int] = {}
     for position, eqn in enumerate(program.eqns):
-        if eqn.primitive.name in VIEWS:
+        if eqn.primitive.fusion == "view":
             continue
         for v in eqn.outvars:
             if v not in program.in_memory or v in program.outvars:
                 continue
             readers = program.readers.get(v) or {position}
-            start = min(readers) if eqn.primitive.name in FUSED else position
+            start = min(readers) if eqn.primitive.fusion in FUSED else position
             starts[start] = starts.get(start, 0) + _bytes(v.aval)
             ends.setdefault(max(readers), []).append(_bytes(v.aval))
     live = peak = 0
     for position, eqn in enumerate(program.eqns):
         live += starts.get(position, 0)
         ending = ends.get(position, [])
-        reused = _bytes(eqn.outvars[0].aval) if eqn.primitive.name in FUSED else -1
+        reused = _bytes(eqn.outvars[0].aval) if eqn.primitive.fusion in FUSED else -1
         peak = max(peak, live + _inner(eqn) - (reused if reused in ending else 0))
         live -= sum(ending)
     return peak
@@ -147,9 +142,8 @@ def _peak(program: _Program) -> int:
 
 def _inner(eqn: JaxprEqn) -> int:
     """What an equation that holds jaxprs needs while it runs, beside its operands and results."""
-    if not eqn.primitive.call:
-        return 0
-    held = list(subjaxprs(eqn))
-    if eqn.primitive is checkpoint_p:
-        return _temporaries(held[0])
-    return max((_temporaries(inner) + sum(_bytes(v.aval) for v in inner.outvars) for inner in held), default=0)
+    sizes = [0]
+    for region in regions_of(eqn):
+        results = 0 if region.kind == "call" else sum(_bytes(v.aval) for v in region.jaxpr.outvars)
+        sizes.append(_temporaries(region.jaxpr) + results)
+    return max(sizes)

@@ -6,7 +6,7 @@ and whatever else gives all devices the same, does not differ along it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xpr.control.copies import of_copies_p
@@ -14,6 +14,7 @@ from xpr.control.counted_vjp import CountedRule
 from xpr.control.custom_vjp import custom_vjp_call_p
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
+from xpr.core.regions import propagate, regions_of
 from xpr.primitives.collectives import pmax_p, pmin_p, psum_p
 from xpr.primitives.elementwise import div_p, mul_p
 from xpr.primitives.exchanges import all_gather_p, all_to_all_p, ppermute_p, reduce_scatter_p
@@ -124,7 +125,11 @@ class _Following:
             changed[jaxpr], found = self.through(jaxpr, axes)
             return found
 
-        found = _inside(eqn, given, visit)
+        regions = regions_of(eqn)
+        if regions:
+            found = propagate(regions, given, len(eqn.outvars), visit, frozenset.union, _NONE)
+        else:
+            found = [together] * len(eqn.outvars)
         eqn = with_subjaxprs(eqn, lambda jaxpr: changed.get(jaxpr, jaxpr))
         if eqn.primitive is custom_vjp_call_p and self.sizes:
             eqn = eqn.replace(params={**eqn.params, "fwd": self.counted_rule(given, found, **eqn.params)})
@@ -156,12 +161,13 @@ class _Parting(_Following):
 
     def decided(self, eqn: JaxprEqn, given: list[Axes], found: list[Axes]) -> Axes:
         """The axes along which devices may take different branches, or numbers of steps."""
-        params = eqn.params
-        if "branches" in params:
-            return given[0]
-        if "body_jaxpr" in params and "saved" not in params:
-            return self.through(params["cond_jaxpr"], [*given[: params["cond_nconsts"]], *found])[1][0]
-        return found[0] if "until" in params else _NONE
+        regions = regions_of(eqn)
+        decisions = [region._replace(results=((),) * len(region.results)) for region in regions]
+
+        def visit(jaxpr: Jaxpr, axes: Sequence[Axes]) -> list[Axes]:
+            return self.through(jaxpr, axes)[1]
+
+        return propagate(decisions, given, 1, visit, frozenset.union, _NONE)[0] if regions else _NONE
 
 
 def parting(jaxpr: Jaxpr, given: Sequence[Axes]) -> tuple[JaxprEqn, Any] | None:
@@ -193,53 +199,3 @@ def _replaced(atoms: Sequence[Any], instead: Mapping[Any, Any]) -> list[Any]:
 def _number(n: int, aval: ShapedArray) -> Literal:
     scalar = aval.update(shape=())
     return make_literal(scalar.dtype.type(n), scalar)
-
-
-def _inside(eqn: JaxprEqn, given: list[Axes], visit: Callable[[Jaxpr, Sequence[Axes]], list[Axes]]) -> list[Axes]:
-    """What is known of the results of an equation that holds jaxprs, of which `visit` follows one."""
-    params = eqn.params
-    if isinstance(params.get("call_jaxpr"), Jaxpr):
-        return visit(params["call_jaxpr"], given)
-    if "policy" in params or "in_specs" in params:
-        return visit(params["jaxpr"], given)
-    if "branches" in params:
-        found = [visit(branch, given[1:]) for branch in params["branches"]]
-        return [given[0].union(*some) for some in zip(*found)]
-    if "num_carry" in params and isinstance(params.get("jaxpr"), Jaxpr):
-        return _of_scan(eqn, given, visit)
-    if "body_jaxpr" in params and "saved" not in params:
-        n, k = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-        carry = _spread(given[k:], lambda c: visit(params["body_jaxpr"], [*given[n:k], *c]))
-        going = visit(params["cond_jaxpr"], [*given[:n], *carry])[0]
-        return [each | going for each in carry]
-    together = _spread([_NONE.union(*given)], lambda c: [
-        _NONE.union(*c, *[axes for jaxpr in subjaxprs(eqn) for axes in visit(jaxpr, c * len(jaxpr.invars))])
-    ])  # fmt: skip
-    return together * len(eqn.outvars)
-
-
-def _of_scan(eqn: JaxprEqn, given: list[Axes], visit: Callable[[Jaxpr, Sequence[Axes]], list[Axes]]) -> list[Axes]:
-    """Of a loop over rows; one that ends early has operands in front, and may have a count before its results."""
-    params, body = eqn.params, eqn.params["jaxpr"]
-    first = len(given) - len(body.invars)
-    ends, given = _NONE.union(*given[:first]), given[first:]
-    n, k = params["num_consts"], params["num_consts"] + params["num_carry"]
-    carry = _spread(given[n:k], lambda c: visit(body, [*given[:n], *c, *given[k:]])[: k - n])
-    found = [*carry, *visit(body, [*given[:n], *carry, *given[k:]])[k - n :]]
-    counts = len(eqn.outvars) - len(found)
-    if counts:  # it ends when its carry says so
-        ends = ends.union(*carry)
-        for until in subjaxprs(eqn):
-            if until is not body:
-                visit(until, [ends] * len(until.invars))
-    return [ends] * counts + [axes | ends for axes in found]
-
-
-def _spread(start: Sequence[Axes], step: Callable[[list[Axes]], Sequence[Axes]]) -> list[Axes]:
-    """The least that holds `start` and that `step` adds nothing to."""
-    found = list(start)
-    while True:
-        grown = [a | b for a, b in zip(found, step(found))]
-        if grown == found:
-            return found
-        found = grown

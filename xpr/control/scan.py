@@ -22,6 +22,7 @@ from xpr.control.scan_transpose import loop_transpose
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from xpr.core.primitive import Primitive, register
+from xpr.core.regions import Region
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.dce import dce_jaxpr
@@ -232,6 +233,16 @@ def loop_threaded(bind: Bind, state: Sequence[Any], thread: Any, values: Sequenc
     return outs[c : c + n], [*outs[:c], *outs[c + n :]]
 
 
+def loop_regions(
+    *, jaxpr: Jaxpr, length: int, num_consts: int, num_carry: int, first: int = 0, counts: int = 0, **params: Any
+) -> list[Region]:
+    """The body of a loop that has `first` operands and `counts` results in front of those of a scan."""
+    operands = tuple(range(first, first + len(jaxpr.invars)))
+    results = tuple([(counts + i,) for i in range(len(jaxpr.outvars))])
+    carry = tuple([num_consts + i if i < num_carry else None for i in range(len(jaxpr.outvars))])
+    return [Region(jaxpr, "loop", operands, results, carry, length)]
+
+
 scan_p = register(
     Primitive(
         "scan",
@@ -249,6 +260,7 @@ scan_p = register(
         split=loop_split,
         threaded=partial(loop_threaded, bind_scan),
         multiple_results=True,
+        regions=loop_regions,
         call=True,
     )
 )

@@ -6,6 +6,7 @@ scalars. Where no place is named twice it is the function between a gather and a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +17,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.core.regions import Region
 from xpr.primitives import windows
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.gather_scatter import gather_p, scatter_batch
@@ -107,6 +109,12 @@ _NOT_DIFFERENTIABLE = (
     "is named twice: then it can be differentiated."
 )
 
+
+def _regions(*, update_jaxpr: Jaxpr, update_shape: tuple[int, ...], **params: Any) -> list[Region]:
+    """The function, which runs again on an element that is named again."""
+    return [Region(update_jaxpr, "loop", (0,), ((0,),), (0,), math.prod(update_shape), (1,))]
+
+
 scatter_apply_p = register(
     Primitive(
         "scatter_apply",
@@ -118,6 +126,7 @@ scatter_apply_p = register(
         transpose=Unsupported(_NOT_DIFFERENTIABLE),
         batch=_batch,
         evaluate=_evaluate,
+        regions=_regions,
         call=True,
     )
 )

@@ -22,6 +22,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
+from xpr.core.regions import whole_call
 from xpr.primitives.collectives import psum_p
 from xpr.primitives.elementwise import div
 from xpr.primitives.shapes import reshape
@@ -375,6 +376,7 @@ shard_map_p = register(
         threaded=_threaded,
         mesh=_mesh,
         multiple_results=True,
+        regions=lambda jaxpr, **params: whole_call(jaxpr),
         call=True,
     )
 )

@@ -11,6 +11,7 @@ from xpr.primitives.elementwise_rules import ZERO, elementwise
 
 stop_gradient_p = elementwise(
     "stop_gradient",
+    fusion="view",
     over=ANY,
     lowers_to=lambda builder, operands, avals: operands,
     reference=lambda x: x,

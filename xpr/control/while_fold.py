@@ -29,6 +29,7 @@ from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
+from xpr.core.regions import Region
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import convert_element_type, lt
 from xpr.primitives.reductions import reduce_max
@@ -336,6 +337,17 @@ def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params
     return state, while_fold_p.bind(*values, **{**params, **without})
 
 
+def _regions(*, forward: Jaxpr, step: Jaxpr, num_consts: int, **params: Any) -> list[Region]:
+    """The body, which starts from the stores, and the step, of `total, count | consts | stores | state`."""
+    consts, n, k = range(2, 2 + num_consts), len(forward.outvars), len(step.outvars)
+    stores = range(consts.stop, consts.stop + n)
+    state = range(stores.stop, stores.stop + k)
+    first = num_consts + 1  # after the number of steps taken
+    moved = Region(forward, "loop", (*consts, None, *stores), ((),) * n, tuple(range(first, first + n)), None, (0, 1))
+    operands, results = (*consts, None, *stores, *state), tuple([(i,) for i in range(k)])
+    return [moved, Region(step, "loop", operands, results, tuple(range(first + n, first + n + k)), None)]
+
+
 while_fold_p = register(
     Primitive(
         "while_fold",
@@ -351,6 +363,7 @@ while_fold_p = register(
         evaluate=lambda args, params: run_operation(while_fold_p, args, params),
         threaded=_threaded,
         multiple_results=True,
+        regions=_regions,
         call=True,
     )
 )

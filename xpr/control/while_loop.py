@@ -19,6 +19,7 @@ from xpr.control.while_rows import step_rows, where_rows
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.core.regions import Region
 from xpr.primitives.elementwise import bitwise_and
 from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import instantiate, mapped_to
@@ -359,6 +360,18 @@ def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params
     return outs[: len(state)], outs[len(state) :]
 
 
+def loop_regions(
+    *, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jaxpr: Jaxpr, body_nconsts: int, **params: Any
+) -> list[Region]:
+    """The predicate and the body, of `cond_consts | body_consts | carry`."""
+    n, k = cond_nconsts, cond_nconsts + body_nconsts
+    carry = range(k, k + len(body_jaxpr.outvars))
+    going = Region(cond_jaxpr, "predicate", (*range(n), *carry), ((),), (None,), None)
+    results = tuple([(i,) for i in range(len(carry))])
+    again = tuple(range(body_nconsts, body_nconsts + len(carry)))
+    return [going, Region(body_jaxpr, "loop", (*range(n, k), *carry), results, again, None)]
+
+
 while_p = register(
     Primitive(
         "while",
@@ -378,6 +391,7 @@ while_p = register(
         split=_split,
         threaded=_threaded,
         multiple_results=True,
+        regions=loop_regions,
         call=True,
     )
 )

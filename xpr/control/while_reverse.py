@@ -16,11 +16,21 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.control.activity import Flags, picked, settle, spread
 from xpr.control.while_checkpoints import ONE, ZERO, exponent_at, number_of_slots, run_and_save, slot_for, write
 from xpr.control.while_fold import COUNT, Fold, bind_fold
-from xpr.control.while_loop import Loop, bind_while, loop_abstract, map_loop, while_p, with_state, with_tangents
+from xpr.control.while_loop import (
+    Loop,
+    bind_while,
+    loop_abstract,
+    loop_regions,
+    map_loop,
+    while_p,
+    with_state,
+    with_tangents,
+)
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.core.regions import Region
 from xpr.primitives.elementwise import add_p, sub
 from xpr.transforms.dce import dce_jaxpr, has_effect
 from xpr.transforms.evaluate import reference_eval, run_operation
@@ -358,6 +368,14 @@ def _saving_threaded(
     return outs[:n], outs[n:]
 
 
+def _saving_regions(*, saved: Flags, slots: int, **params: Any) -> list[Region]:
+    """Those of the loop, of whose carry a part is saved, too."""
+    going, body = loop_regions(**params)
+    stores = iter(range(len(saved) + 2, len(saved) + 2 + sum(saved)))
+    results = tuple([(i, next(stores)) if flag else (i,) for i, flag in enumerate(saved)])
+    return [going, body._replace(results=results)]
+
+
 while_saving_p = register(
     Primitive(
         "while_saving",
@@ -373,6 +391,7 @@ while_saving_p = register(
         evaluate=lambda args, params: run_operation(while_saving_p, args, params),
         threaded=_saving_threaded,
         multiple_results=True,
+        regions=_saving_regions,
         call=True,
     )
 )

@@ -14,6 +14,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, Unsupported, register
+from xpr.core.regions import whole_call
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.dce import dce_call
 from xpr.transforms.evaluate import run_jaxpr
@@ -134,6 +135,7 @@ xla_call_p = register(
         threaded=_threaded,
         evaluate=lambda args, params: run_jaxpr(params["call_jaxpr"], args, params["name"]),
         multiple_results=True,
+        regions=lambda call_jaxpr, **params: whole_call(call_jaxpr, inlined="always"),
         call=True,
     )
 )

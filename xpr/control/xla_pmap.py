@@ -23,6 +23,7 @@ from xpr.core.avals import ShapedArray, Zero
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, register
+from xpr.core.regions import whole_call
 from xpr.primitives.elementwise import div
 from xpr.primitives.shapes import reduce_sum
 from xpr.transforms.batch import batch_jaxpr, row_aval
@@ -343,6 +344,7 @@ xla_pmap_p = register(
         threaded=_threaded,
         mesh=pmap_mesh,
         multiple_results=True,
+        regions=lambda call_jaxpr, axis_size, **params: whole_call(call_jaxpr, times=axis_size),
         call=True,
     )
 )

@@ -26,6 +26,10 @@ transforms/partial_eval.py. `commutative` says that two operands may be swapped.
 `flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/work.py.
 `effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
 `mesh(**params)` is the mesh of devices that an operation spreads its operands over.
+`fusion` is how XLA:CPU fuses an operation into those that read it: a "view" is its operand, in another shape; a "cheap"
+one is computed again in each reader, also a "vectorized" one where several read it that are no slower for it, and an
+"expensive" one once; a "reduction" has its operands computed inside it. Where it is None nothing is fused.
+`regions(**params)` lists the jaxprs that an operation holds and how they run, see core/regions.py.
 
 `params` are the names of the parameters: those that the typing rule takes, unless they are given. A typing rule that
 takes any, as those do that users give, leaves them open.
@@ -35,7 +39,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -108,6 +112,8 @@ def key_of(params: dict[str, Any]) -> list[Any]:
     return [(name, told_apart(value)) for name, value in params.items()]
 
 
+Fusion = Literal["view", "cheap", "vectorized", "expensive", "reduction"] | None
+FUSED = frozenset({"cheap", "vectorized", "expensive"})  # what XLA computes inside its readers
 SLOTS = ("abstract", "reference", "lower", "jvp", "transpose", "batch")
 Rule = Callable[..., Any]
 
@@ -143,7 +149,7 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "params", "optional", "typed", "plans", "__weakref__",
+        "mesh", "regions", "fusion", "params", "optional", "typed", "plans", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -174,6 +180,8 @@ class Primitive:
         commutative: bool = False,
         flops: Callable[..., int] | None = None,
         mesh: Callable[..., Any] | None = None,
+        regions: Callable[..., Any] | None = None,
+        fusion: Fusion = None,
         params: Iterable[str] | None = None,
         optional: Iterable[str] = (),
     ):
@@ -187,6 +195,7 @@ class Primitive:
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
         self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
+        self.regions, self.fusion = regions, fusion
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         names = params_of(abstract) if params is None else params

@@ -6,7 +6,8 @@ An equation that holds jaxprs takes what these take, as often as it runs them.
 from __future__ import annotations
 
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.regions import regions_of
 from xpr.primitives.work import operations
 
 
@@ -29,21 +30,22 @@ def all_operations(eqn: JaxprEqn) -> int:
 
 def is_holder(eqn: JaxprEqn) -> bool:
     """Whether an equation does nothing but run jaxprs that it holds."""
-    return eqn.primitive.call and next(subjaxprs(eqn), None) is not None
+    return eqn.primitive.regions is not None
 
 
 def held_runs(eqn: JaxprEqn) -> list[tuple[Jaxpr, int]]:
-    """The jaxprs that one run of an equation runs, and how often; of branches the one that takes most operations."""
-    params = eqn.params
-    held = list(subjaxprs(eqn))
-    if "branches" in params:
-        return [(max(held, key=_total), 1)]
-    if "jaxprs" in params:  # of a linear equation: how to solve it, among what transformations need
-        return [(params["jaxprs"].solve, 1)]
-    if "update_jaxpr" in params:
-        return [(params["update_jaxpr"], eqn.invars[-1].aval.size)]
-    often = params.get("length", params.get("axis_size", 1))
-    return [(inner, often) for inner in held]
+    """The jaxprs that one run of an equation runs, and how often; of branches the one that takes most operations.
+
+    A loop of unknown length counts as one step.
+    """
+    regions = regions_of(eqn)
+    branches = [region.jaxpr for region in regions if region.kind == "branch"]
+    runs = [(max(branches, key=_total), 1)] if branches else []
+    for region in regions:
+        times = 1 if region.times is None else region.times
+        if region.kind != "branch" and times:
+            runs.append((region.jaxpr, times))
+    return runs
 
 
 def _total(jaxpr: Jaxpr) -> int:

@@ -14,6 +14,7 @@ from xpr.api.staging import trace_function
 from xpr.control.memory import predict_memory
 from xpr.core.avals import describe
 from xpr.core.jaxpr import Jaxpr, JaxprEqn
+from xpr.core.regions import regions_of
 from xpr.core.source import Source, describe_function, summarize, text_of
 from xpr.inspect.weights import held_runs, is_holder, weigh
 
@@ -63,7 +64,7 @@ class Cost:
                 if not is_holder(eqn):
                     flops, moved = weigh(eqn)
                     self.by_equation.append(EquationCost(eqn, times, times * flops, times * moved, lines(eqn.source)))
-                elif "cond_jaxpr" in eqn.params:
+                elif any(region.times is None for region in regions_of(eqn)):
                     self.endless += 1
         self.flops = sum(each.flops for each in self.by_equation)
         self.bytes = sum(each.bytes for each in self.by_equation)
@@ -146,7 +147,7 @@ def _runs(jaxpr: Jaxpr) -> Iterator[tuple[Jaxpr, int]]:
     def visit(inner: Jaxpr) -> None:
         seen.add(id(inner))
         for eqn in inner.eqns:
-            if eqn.primitive.call:
+            if is_holder(eqn):
                 for held, _ in held_runs(eqn):
                     if id(held) not in seen:
                         visit(held)
@@ -158,6 +159,6 @@ def _runs(jaxpr: Jaxpr) -> Iterator[tuple[Jaxpr, int]]:
         own = times[id(inner)]
         yield inner, own
         for eqn in inner.eqns:
-            if eqn.primitive.call:
+            if is_holder(eqn):
                 for held, often in held_runs(eqn):
                     times[id(held)] = times.get(id(held), 0) + own * often

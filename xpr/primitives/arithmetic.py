@@ -110,7 +110,7 @@ div_p.jvp = _div_jvp
 div = function_of(div_p, "The quotient of two arrays, entry by entry; integers divide towards zero.", 2)
 
 rem_p = elementwise(
-    "rem", over=REAL, lowers_to="stablehlo.remainder", reference=_rem_reference,
+    "rem", fusion="expensive", over=REAL, lowers_to="stablehlo.remainder", reference=_rem_reference,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: mul(neg(t), _toward_zero(div(x, y)))],
 )  # fmt: skip
 rem = function_of(rem_p, "The remainder of dividing towards zero: it has the sign of `x`.", 2)

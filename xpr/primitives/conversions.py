@@ -75,6 +75,7 @@ def _convert_batch(size: int, values: Sequence[Any], dims: Sequence[int | None],
 convert_element_type_p = register(
     Primitive(
         "convert_element_type",
+        fusion="cheap",
         abstract=_convert_abstract,
         reference=_convert_reference,
         lower=_convert_lower,
@@ -138,6 +139,7 @@ def _bitcast_batch(size: int, values: Sequence[Any], dims: Sequence[int | None],
 bitcast_convert_type_p = register(
     Primitive(
         "bitcast_convert_type",
+        fusion="cheap",
         abstract=_bitcast_abstract,
         reference=_bitcast_reference,
         lower=lambda b, operands, avals, *, new_dtype: [b.op("stablehlo.bitcast_convert", operands, avals[0])],
@@ -195,7 +197,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
 
 
 copy_p = linear_unary(
-    "copy", over=ANY, back=lambda ct, aval: ct,
+    "copy", fusion="view", over=ANY, back=lambda ct, aval: ct,
     lowers_to=lambda b, operands, avals: operands, reference=np.array, exact=True,
 )  # fmt: skip
 copy_p.flops = None

@@ -131,6 +131,7 @@ def _hazard(operand: Any, sizes: Sequence[int], starts: Sequence[Any]) -> tuple[
 dynamic_slice_p = register(
     Primitive(
         "dynamic_slice",
+        fusion="cheap",
         abstract=_slice_abstract,
         reference=_slice_reference,
         lower=lambda b, operands, avals, *, slice_sizes: [
@@ -208,6 +209,7 @@ def _update_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) 
 dynamic_update_slice_p = register(
     Primitive(
         "dynamic_update_slice",
+        fusion="cheap",
         abstract=_update_abstract,
         reference=_update_reference,
         lower=lambda b, operands, avals: [b.op("stablehlo.dynamic_update_slice", operands, avals[0])],

@@ -16,7 +16,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import Shape, ShapedArray, Zero, aval_of
-from xpr.core.primitive import Primitive, Unsupported, is_linear, params_of, register
+from xpr.core.primitive import Fusion, Primitive, Unsupported, is_linear, params_of, register
 from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, short_name
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
 from xpr.primitives.work import per_result
@@ -173,6 +173,7 @@ def elementwise(
     transpose: Any = None,
     exact: bool = False,
     commutative: bool = False,
+    fusion: Fusion = "cheap",
 ) -> Primitive:
     """An elementwise primitive of any number of operands.
 
@@ -185,6 +186,7 @@ def elementwise(
       transpose: the rule where it is linear in some operand.
       exact: NumPy gives the same bits as XLA.
       commutative: its two operands may be swapped.
+      fusion: how XLA fuses it; "cheap", unless it is a function that takes many instructions.
     """
 
     def abstract(avals: Sequence[ShapedArray], **_: Any) -> list[ShapedArray]:
@@ -209,6 +211,7 @@ def elementwise(
             batch=Unsupported("it is set below"),
             exact=exact,
             commutative=commutative,
+            fusion=fusion,
             flops=per_result,
         )
     )

@@ -189,6 +189,7 @@ def _gather_hazard(
 gather_p = register(
     Primitive(
         "gather",
+        fusion="expensive",
         abstract=_gather_abstract,
         params=("dimension_numbers", "slice_sizes", "indices_are_sorted", "unique_indices", "mode", "fill_value"),
         reference=_gather_reference,

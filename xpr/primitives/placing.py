@@ -100,6 +100,7 @@ def _select_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) 
 select_n_p = register(
     Primitive(
         "select_n",
+        fusion="cheap",
         abstract=_select_abstract,
         reference=_select_reference,
         lower=_select_lower,
@@ -176,6 +177,7 @@ def _slice_batch(size: int, x: Any, dim: int, *, start_indices: Any, limit_indic
 
 slice_p = structural(
     "slice",
+    fusion="cheap",
     abstract=_slice_abstract,
     reference=lambda x, *, start_indices, limit_indices, strides: x[_slices(start_indices, limit_indices, strides)],
     lower=_slice_lower,
@@ -291,6 +293,7 @@ def _pad_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *, 
 pad_p = register(
     Primitive(
         "pad",
+        fusion="cheap",
         abstract=_pad_abstract,
         reference=_pad_reference,
         lower=_pad_lower,
@@ -357,6 +360,7 @@ def _concatenate_batch(size: int, values: Sequence[Any], dims: Sequence[int | No
 concatenate_p = register(
     Primitive(
         "concatenate",
+        fusion="cheap",
         abstract=_concatenate_abstract,
         reference=lambda values, *, dimension: [np.concatenate(values, dimension)],
         lower=lambda b, operands, avals, *, dimension: [
@@ -404,6 +408,7 @@ def _iota_reference(values: Any, *, dtype: np.dtype, shape: tuple[int, ...], dim
 iota_p = register(
     Primitive(
         "iota",
+        fusion="cheap",
         abstract=_iota_abstract,
         reference=_iota_reference,
         lower=lambda b, operands, avals, *, dtype, shape, dimension: [

@@ -99,7 +99,7 @@ def _pow_partial_exponent(t: Any, x: Any, y: Any, out: Any) -> Any:
 
 
 pow_p = elementwise(
-    "pow", over=INEXACT, lowers_to="stablehlo.power", reference=np.power,
+    "pow", fusion="expensive", over=INEXACT, lowers_to="stablehlo.power", reference=np.power,
     partials=[_pow_partial_base, _pow_partial_exponent],
 )  # fmt: skip
 pow = function_of(pow_p, "`x` to the power `y`, entry by entry.", 2)
@@ -107,17 +107,19 @@ pow = function_of(pow_p, "`x` to the power `y`, entry by entry.", 2)
 # -- Roots
 
 sqrt_p = elementwise(
-    "sqrt", over=INEXACT, lowers_to="stablehlo.sqrt", reference=np.sqrt,
+    "sqrt", fusion="vectorized", over=INEXACT, lowers_to="stablehlo.sqrt", reference=np.sqrt,
     partials=[lambda t, x, y: div(mul(t, scalar(0.5, y)), y)],
 )  # fmt: skip
 sqrt = function_of(sqrt_p, "The square root of each entry.")
 rsqrt_p = unary(
-    "rsqrt", lowers_to="stablehlo.rsqrt", reference=lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
+    "rsqrt", fusion="vectorized",
+    lowers_to="stablehlo.rsqrt", reference=lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
     derivative=lambda x, y: mul(scalar(-0.5, x), div(y, x)),
 )  # fmt: skip
 rsqrt = function_of(rsqrt_p, "1 over the square root of each entry.")
 cbrt_p = unary(
     "cbrt",
+    fusion="expensive",
     over=FLOATS,
     lowers_to="stablehlo.cbrt",
     reference=np.cbrt,

@@ -94,6 +94,7 @@ def reduction(
     primitive = register(
         Primitive(
             name,
+            fusion="reduction",
             abstract=abstract,
             reference=reference,
             lower=lower,

@@ -16,7 +16,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.primitive import Primitive, Unsupported, params_of, register
+from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.work import per_operand
 
@@ -45,6 +45,7 @@ def structural(
     transpose: Any,
     batch: Any,
     exact: bool = True,
+    fusion: Fusion = None,
     flops: Callable[..., int] | None = None,
 ) -> Primitive:
     """A primitive linear in its one operand.
@@ -63,6 +64,7 @@ def structural(
             transpose=lambda cts, operands, **params: [transpose(cts[0], operands[0].aval, **params)],
             batch=lambda size, values, dims, **params: _one(batch(size, values[0], dims[0], **params)),
             exact=exact,
+            fusion=fusion,
             flops=flops,
             params=params_of(abstract),
         )
@@ -142,6 +144,7 @@ def _broadcast_batch(
 
 broadcast_in_dim_p = structural(
     "broadcast_in_dim",
+    fusion="cheap",
     abstract=_broadcast_abstract,
     reference=_broadcast_reference,
     lower=lambda b, x, aval, *, shape, broadcast_dimensions: b.op(
@@ -236,6 +239,7 @@ def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Shape
 
 reshape_p = structural(
     "reshape",
+    fusion="view",
     abstract=_reshape_abstract,
     reference=lambda x, *, new_sizes: np.reshape(x, new_sizes),
     lower=lambda b, x, aval, *, new_sizes: b.reshape(x, new_sizes),
@@ -285,6 +289,7 @@ def _squeeze_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) 
 
 squeeze_p = structural(
     "squeeze",
+    fusion="view",
     abstract=_squeeze_abstract,
     reference=lambda x, *, dimensions: np.squeeze(x, dimensions),
     lower=lambda b, x, aval, *, dimensions: b.reshape(x, aval.shape),
@@ -320,6 +325,7 @@ def _transpose_batch(size: int, x: Any, dim: int, *, permutation: tuple[int, ...
 
 transpose_p = structural(
     "transpose",
+    fusion="view",
     abstract=_transpose_abstract,
     reference=lambda x, *, permutation: np.transpose(x, permutation),
     lower=lambda b, x, aval, *, permutation: b.transpose(x, permutation),
@@ -356,6 +362,7 @@ def _rev_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) -> A
 
 rev_p = structural(
     "rev",
+    fusion="cheap",
     abstract=_rev_abstract,
     reference=lambda x, *, dimensions: np.flip(x, dimensions),
     lower=lambda b, x, aval, *, dimensions: b.op(
@@ -410,6 +417,7 @@ def kept_dim(axes: Sequence[int], dim: int) -> int:
 
 reduce_sum_p = structural(
     "reduce_sum",
+    fusion="reduction",
     abstract=_sum_abstract,
     reference=lambda x, *, axes: np.sum(x, axes, dtype=np.asarray(x).dtype),
     lower=lambda b, x, aval, *, axes: lower_reduction(b, x, aval, axes, "stablehlo.add", np.zeros((), aval.dtype)[()]),

@@ -116,7 +116,12 @@ def _rough_erf_inv(x: float) -> float:
 
 
 erf_p = unary(
-    "erf", over=OVER, lowers_to="chlo.erf", reference=pointwise(math.erf), derivative=lambda x, y: _erf_slope(x)
+    "erf",
+    fusion="expensive",
+    over=OVER,
+    lowers_to="chlo.erf",
+    reference=pointwise(math.erf),
+    derivative=lambda x, y: _erf_slope(x),
 )
 erf = function_of(
     erf_p,
@@ -124,7 +129,12 @@ erf = function_of(
     ">>> from xpr import lax\n>>> lax.erf(0.0)\nArray(0., dtype=float32, weak_type=True)",
 )
 erfc_p = unary(
-    "erfc", over=OVER, lowers_to="chlo.erfc", reference=pointwise(math.erfc), derivative=lambda x, y: neg(_erf_slope(x))
+    "erfc",
+    fusion="expensive",
+    over=OVER,
+    lowers_to="chlo.erfc",
+    reference=pointwise(math.erfc),
+    derivative=lambda x, y: neg(_erf_slope(x)),
 )
 erfc = function_of(
     erfc_p,
@@ -132,7 +142,7 @@ erfc = function_of(
     ">>> from xpr import lax\n>>> lax.erfc(0.0)\nArray(1., dtype=float32, weak_type=True)",
 )
 erf_inv_p = unary(
-    "erf_inv", over=OVER, lowers_to="chlo.erf_inv", reference=pointwise(_erf_inv_of),
+    "erf_inv", fusion="expensive", over=OVER, lowers_to="chlo.erf_inv", reference=pointwise(_erf_inv_of),
     derivative=lambda x, y: mul(scalar(1 / _TWO_OVER_ROOT_PI, x), exp(mul(y, y))),
 )  # fmt: skip
 erf_inv = function_of(
@@ -202,7 +212,12 @@ def _polygamma_of(m: float, x: float) -> float:
 
 
 lgamma_p = unary(
-    "lgamma", over=OVER, lowers_to="chlo.lgamma", reference=pointwise(_lgamma_of), derivative=lambda x, y: digamma(x)
+    "lgamma",
+    fusion="expensive",
+    over=OVER,
+    lowers_to="chlo.lgamma",
+    reference=pointwise(_lgamma_of),
+    derivative=lambda x, y: digamma(x),
 )
 lgamma = function_of(
     lgamma_p,
@@ -210,7 +225,7 @@ lgamma = function_of(
     ">>> from xpr import lax\n>>> lax.lgamma(1.0)\nArray(0., dtype=float32, weak_type=True)",
 )
 digamma_p = unary(
-    "digamma", over=OVER, lowers_to="chlo.digamma", reference=pointwise(_digamma_of),
+    "digamma", fusion="expensive", over=OVER, lowers_to="chlo.digamma", reference=pointwise(_digamma_of),
     derivative=lambda x, y: polygamma(scalar(1, x), x),
 )  # fmt: skip
 digamma = function_of(
@@ -219,7 +234,7 @@ digamma = function_of(
     ">>> from xpr import lax\n>>> lax.digamma(1.0)\nArray(-0.5772154, dtype=float32, weak_type=True)",
 )
 polygamma_p = elementwise(
-    "polygamma", over=OVER, lowers_to="chlo.polygamma", reference=pointwise(_polygamma_of),
+    "polygamma", fusion="expensive", over=OVER, lowers_to="chlo.polygamma", reference=pointwise(_polygamma_of),
     partials=[
         no_derivative("polygamma", "the order"),
         lambda t, m, x, out: mul(t, polygamma(add(m, scalar(1, m)), x)),
@@ -232,7 +247,7 @@ polygamma = function_of(
     2,
 )
 zeta_p = elementwise(
-    "zeta", over=OVER, lowers_to="chlo.zeta", reference=pointwise(_zeta_of),
+    "zeta", fusion="expensive", over=OVER, lowers_to="chlo.zeta", reference=pointwise(_zeta_of),
     partials=[
         no_derivative("zeta", "the exponent"),
         lambda t, s, q, out: mul(t, mul(neg(s), zeta(add(s, scalar(1, s)), q))),
@@ -320,7 +335,9 @@ def _i1e_slope(x: Any, y: Any) -> Any:
 def made_of_others(name: str, fun: Callable[..., Any], *, partials: Sequence[Any], reference: Any) -> Primitive:
     """An elementwise primitive lowered as a function of other primitives."""
     elsewhere = Unsupported("It is lowered as a function of others.")
-    primitive = elementwise(name, over=OVER, lowers_to=elsewhere, reference=reference, partials=partials)
+    primitive = elementwise(
+        name, fusion="expensive", over=OVER, lowers_to=elsewhere, reference=reference, partials=partials
+    )
     primitive.lower_as = lambda *xs: [fun(*xs)]
     return primitive
 
@@ -335,7 +352,12 @@ bessel_i0e = function_of(
     ">>> from xpr import lax\n>>> lax.bessel_i0e(0.0)\nArray(1., dtype=float32, weak_type=True)",
 )
 bessel_i1e_p = unary(
-    "bessel_i1e", over=OVER, lowers_to="chlo.bessel_i1e", reference=pointwise(_scaled_bessel(1)), derivative=_i1e_slope
+    "bessel_i1e",
+    fusion="expensive",
+    over=OVER,
+    lowers_to="chlo.bessel_i1e",
+    reference=pointwise(_scaled_bessel(1)),
+    derivative=_i1e_slope,
 )
 bessel_i1e = function_of(
     bessel_i1e_p,

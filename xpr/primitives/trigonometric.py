@@ -23,14 +23,24 @@ sin = function_of(
 )
 cos_p = unary("cos", lowers_to="stablehlo.cosine", reference=np.cos, derivative=lambda x, y: neg(sin(x)))
 cos = function_of(cos_p, "The cosine of each entry, in radians.")
-tan_p = unary("tan", lowers_to="stablehlo.tan", reference=np.tan, derivative=lambda x, y: add(mul(y, y), scalar(1, y)))
+tan_p = unary(
+    "tan",
+    fusion="expensive",
+    lowers_to="stablehlo.tan",
+    reference=np.tan,
+    derivative=lambda x, y: add(mul(y, y), scalar(1, y)),
+)
 tan = function_of(tan_p, "The tangent of each entry, in radians.")
-sinh_p = unary("sinh", lowers_to="chlo.sinh", reference=np.sinh, derivative=lambda x, y: cosh(x))
+sinh_p = unary("sinh", fusion="expensive", lowers_to="chlo.sinh", reference=np.sinh, derivative=lambda x, y: cosh(x))
 sinh = function_of(sinh_p, "The hyperbolic sine of each entry.")
-cosh_p = unary("cosh", lowers_to="chlo.cosh", reference=np.cosh, derivative=lambda x, y: sinh(x))
+cosh_p = unary("cosh", fusion="expensive", lowers_to="chlo.cosh", reference=np.cosh, derivative=lambda x, y: sinh(x))
 cosh = function_of(cosh_p, "The hyperbolic cosine of each entry.")
 tanh_p = unary(
-    "tanh", lowers_to="stablehlo.tanh", reference=np.tanh, derivative=lambda x, y: sub(scalar(1, y), mul(y, y))
+    "tanh",
+    fusion="vectorized",
+    lowers_to="stablehlo.tanh",
+    reference=np.tanh,
+    derivative=lambda x, y: sub(scalar(1, y), mul(y, y)),
 )
 tanh = function_of(tanh_p, "The hyperbolic tangent of each entry.")
 
@@ -41,30 +51,46 @@ def _one_minus_square(x: Any) -> Any:
     return mul(sub(one, x), add(one, x))
 
 
-asin_p = unary("asin", lowers_to="chlo.asin", reference=np.arcsin, derivative=lambda x, y: rsqrt(_one_minus_square(x)))
+asin_p = unary(
+    "asin",
+    fusion="expensive",
+    lowers_to="chlo.asin",
+    reference=np.arcsin,
+    derivative=lambda x, y: rsqrt(_one_minus_square(x)),
+)
 asin = function_of(asin_p, "The arc sine of each entry.")
 acos_p = unary(
-    "acos", lowers_to="chlo.acos", reference=np.arccos, derivative=lambda x, y: neg(rsqrt(_one_minus_square(x)))
+    "acos",
+    fusion="expensive",
+    lowers_to="chlo.acos",
+    reference=np.arccos,
+    derivative=lambda x, y: neg(rsqrt(_one_minus_square(x))),
 )
 acos = function_of(acos_p, "The arc cosine of each entry.")
 atan_p = unary(
     "atan",
+    fusion="expensive",
     lowers_to="chlo.atan",
     reference=np.arctan,
     derivative=lambda x, y: div(scalar(1, x), add(mul(x, x), scalar(1, x))),
 )
 atan = function_of(atan_p, "The arc tangent of each entry.")
 asinh_p = unary(
-    "asinh", lowers_to="chlo.asinh", reference=np.arcsinh, derivative=lambda x, y: rsqrt(add(mul(x, x), scalar(1, x)))
+    "asinh",
+    fusion="expensive",
+    lowers_to="chlo.asinh",
+    reference=np.arcsinh,
+    derivative=lambda x, y: rsqrt(add(mul(x, x), scalar(1, x))),
 )
 asinh = function_of(asinh_p, "The inverse hyperbolic sine of each entry.")
 acosh_p = unary(
-    "acosh", lowers_to="chlo.acosh", reference=np.arccosh,
+    "acosh", fusion="expensive", lowers_to="chlo.acosh", reference=np.arccosh,
     derivative=lambda x, y: mul(rsqrt(sub(x, scalar(1, x))), rsqrt(add(x, scalar(1, x)))),
 )  # fmt: skip
 acosh = function_of(acosh_p, "The inverse hyperbolic cosine of each entry.")
 atanh_p = unary(
     "atanh",
+    fusion="expensive",
     lowers_to="chlo.atanh",
     reference=np.arctanh,
     derivative=lambda x, y: div(scalar(1, x), _one_minus_square(x)),
@@ -80,7 +106,7 @@ def _atan2_reference(x: Any, y: Any) -> Any:
 
 
 atan2_p = elementwise(
-    "atan2", over=INEXACT, lowers_to="stablehlo.atan2", reference=_atan2_reference,
+    "atan2", fusion="expensive", over=INEXACT, lowers_to="stablehlo.atan2", reference=_atan2_reference,
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),

@@ -22,6 +22,7 @@ from xpr.core.interpreter import context, current, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.printer import format_eqn, letters
+from xpr.core.regions import called_jaxpr, regions_of
 from xpr.core.source import here, summarize, text_of
 from xpr.transforms.evaluate import EvalTrace, jaxprs_run_by, run_jaxpr
 
@@ -64,9 +65,10 @@ class _Search:
     ) -> None:
         """Raises for an operation that is known to have such a result, or for the equation inside that is to blame."""
         where = f"{summarize(source)}"
-        if isinstance(params.get("call_jaxpr"), Jaxpr) and primitive.mesh is None:
+        called = called_jaxpr(JaxprEqn((), (), primitive, params))
+        if called is not None:
             inside = _Search(self.trace, (f"in {params.get('name', primitive)}, called at {where}", *self.places))
-            inside.equations(params["call_jaxpr"], args)
+            inside.equations(called, args)
         elif _holds_jaxprs(primitive, params) and not isinstance(primitive.reference, Unsupported):
             runner = _Runner(self, primitive, params, where)
             with jaxprs_run_by(runner.run):
@@ -129,9 +131,9 @@ class _Runner:
 
     def place(self, jaxpr: Jaxpr, count: int) -> str:
         """Which of several branches, or which round of a loop."""
-        for value in self.params.values():
-            if isinstance(value, tuple) and any(item is jaxpr for item in value):
-                return f"branch {next(i for i, item in enumerate(value) if item is jaxpr)}"
+        for index, region in enumerate(regions_of(JaxprEqn((), (), self.name, self.params))):
+            if region.kind == "branch" and region.jaxpr is jaxpr:
+                return f"branch {index}"
         return f"iteration {count}"
 
 

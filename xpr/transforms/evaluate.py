@@ -26,6 +26,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, context, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
 from xpr.core.primitive import Primitive, key_of
+from xpr.core.regions import called_jaxpr
 from xpr.core.source import here
 from xpr.transforms.lower import lower_jaxpr, lower_operation
 from xpr.transforms.partition import forget_moves, mesh_of, run_partitioned
@@ -333,8 +334,9 @@ def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]
         for eqn in jaxpr.eqns:
             values = [read(v) for v in eqn.invars]
             rule: Callable[..., Any] = eqn.primitive.reference
-            if "call_jaxpr" in eqn.params and eqn.primitive.mesh is None:
-                outs = reference_eval(eqn.params["call_jaxpr"], (), *values)
+            called = called_jaxpr(eqn)
+            if called is not None:
+                outs = reference_eval(called, (), *values)
             else:
                 outs = rule(values, **eqn.params)
             env.update((v, np.asarray(out, v.aval.dtype)) for v, out in zip(eqn.outvars, outs))

@@ -16,24 +16,22 @@ from collections import Counter
 from typing import Any
 
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
-from xpr.transforms.inline import called_jaxpr
-
-# How XLA fuses, by the names of primitives (its InstructionFusion, and that of the CPU backend).
-VIEWS = frozenset("reshape squeeze transpose name stop_gradient copy".split())
-CHEAP = frozenset(
-    """broadcast_in_dim rev select_n slice pad concatenate iota neg add add_any sub mul div max min sign abs square
-    integer_pow floor ceil round is_finite nextafter eq ne lt le gt ge and or xor not shift_left shift_right_logical
-    shift_right_arithmetic population_count clz real imag conj complex clamp convert_element_type bitcast_convert_type
-    reduce_precision dynamic_slice dynamic_update_slice sin cos""".split()
-)
-DEAR = frozenset(
-    """rem pow exp exp2 log expm1 log1p logistic sqrt rsqrt cbrt tan sinh cosh tanh asin acos atan asinh acosh
-    atanh atan2 erf erfc erf_inv lgamma digamma gather""".split()
-)  # computed once where several read them
-FUSED = CHEAP | DEAR
+from xpr.core.primitive import FUSED
+from xpr.core.regions import called_jaxpr
+from xpr.primitives.elementwise import add_any_p, add_p, sub_p
 
 _LONG = 48  # operations
 _MANY = frozenset(range(-1, -2 - _LONG, -1))  # stands for more than `_LONG` operations
+
+
+def is_fused(eqn: JaxprEqn) -> bool:
+    """Whether XLA computes it inside what reads it, or it is a view."""
+    return eqn.primitive.fusion == "view" or eqn.primitive.fusion in FUSED
+
+
+def is_expensive(eqn: JaxprEqn) -> bool:
+    """Whether XLA computes it once where several equations read it."""
+    return eqn.primitive.fusion in ("vectorized", "expensive")
 
 
 def kept_apart(jaxpr: Jaxpr) -> set[Any]:
@@ -52,16 +50,16 @@ def kept_apart(jaxpr: Jaxpr) -> set[Any]:
         operations = _together(range(number, number + weight), [made_of[v] for v in eqn.invars if v in made_of])
         number += weight
         before = next((last_sum[v] for v in reversed(eqn.invars) if v in last_sum), None)
-        name = eqn.primitive.name
+        primitive = eqn.primitive
         for v in eqn.outvars:
             several = readers[v] > 1
-            if several and name in DEAR:
+            if several and is_expensive(eqn):
                 continue
-            is_sum = several and name in ("add", "sub") and v in in_memory and v.aval.ndim > 1
+            is_sum = several and primitive in (add_p, sub_p) and v in in_memory and v.aval.ndim > 1
             if is_sum and before is not None:
                 apart |= {v, before}
                 made_of.pop(before, None)
-            elif several and v.aval.ndim > 1 and (name == "add_any" or operations is _MANY):
+            elif several and v.aval.ndim > 1 and (primitive is add_any_p or operations is _MANY):
                 apart.add(v)
             else:
                 made_of[v] = operations
@@ -93,8 +91,7 @@ def _readers(jaxpr: Jaxpr) -> tuple[Counter[Any], set[Any]]:
 
 def _weight(eqn: JaxprEqn) -> int:
     """How many operations an equation is that XLA fuses; 0 if it does not."""
-    name = eqn.primitive.name
-    if name in FUSED or name in VIEWS:
+    if is_fused(eqn):
         return 1
     called = called_jaxpr(eqn)
     return 0 if called is None else min(len(called.eqns), _LONG + 1)

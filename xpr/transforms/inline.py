@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, given_program, with_subjaxprs
+from xpr.core.regions import called_jaxpr, plainly_called_jaxpr
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -30,18 +31,6 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
         flat = flat.replace(eqns=eqns)
         jaxpr.memo["inlined"] = flat.memo["inlined"] = flat
     return jaxpr.memo["inlined"]
-
-
-def called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
-    """The jaxpr that an equation calls on its operands as they are; None where it does something else."""
-    called = eqn.params.get("call_jaxpr")
-    return called if isinstance(called, Jaxpr) and eqn.primitive.mesh is None else None
-
-
-def plainly_called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
-    """The jaxpr of a call that is nothing more than one: it has no rules of its own beside."""
-    called = called_jaxpr(eqn)
-    return None if called is None or any(map(callable, eqn.params.values())) else called
 
 
 def inline_jaxpr(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = called_jaxpr) -> Jaxpr:

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Any
 
 from xpr.core.jaxpr import Jaxpr, JaxprEqn
-from xpr.transforms.fences import FUSED, VIEWS
+from xpr.transforms.fences import is_fused
 
 
 class _Way(IntEnum):
@@ -45,7 +45,7 @@ def _down(
     first_reader: list[int | None] = [None] * len(eqns)  # where the first stands of those that do not move up
     for index in reversed(range(len(eqns))):
         eqn, first = eqns[index], first_reader[index]
-        if is_cheap(eqn):
+        if is_fused(eqn):
             if first is None:
                 ways[index] = _Way.UP
                 continue
@@ -56,11 +56,6 @@ def _down(
             known = first_reader[maker]
             first_reader[maker] = places[index] if known is None else min(known, places[index])
     return ways, places
-
-
-def is_cheap(eqn: JaxprEqn) -> bool:
-    """Whether XLA fuses it into what reads it."""
-    return eqn.primitive.name in FUSED or eqn.primitive.name in VIEWS
 
 
 def nbytes(atom: Any) -> int:

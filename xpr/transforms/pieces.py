@@ -25,14 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
+from xpr.core.regions import Region, regions_of
+from xpr.primitives.convolution import conv_general_dilated_p
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.work import operations
 from xpr.transforms.dce import has_effect, live_jaxpr
-from xpr.transforms.fences import CHEAP, VIEWS, kept_apart
+from xpr.transforms.fences import is_fused, kept_apart
 from xpr.transforms.inline import inline_jaxpr
 from xpr.transforms.likeness import Numbers, operand_key, structure
-from xpr.transforms.order import is_cheap, nbytes, ordered
+from xpr.transforms.order import nbytes, ordered
 from xpr.transforms.periods import stretches
 
 _LEAST = 4  # steps that are alike
@@ -44,9 +46,9 @@ _SHARE = 1 / 6  # of the work of the whole program: what handing on may take
 _NOT_READ = 1 / 32  # of the work of the whole program: what may be done for nothing, so as to compile less
 _PER_NANOSECOND = 4  # operations
 _PRODUCTS_PER_NANOSECOND = 200  # those of matrix products and convolutions
-_UNBOUNDED = frozenset("while while_saving while_fold".split())  # loops
+_PRODUCTS = (dot_general_p, conv_general_dilated_p)
 _AGAIN = 16  # equations that are computed again for one value, at most
-_QUICK = CHEAP | VIEWS | frozenset("exp exp2 log logistic sqrt rsqrt tanh".split())  # no slower than handing on
+_QUICK = ("view", "cheap", "vectorized")  # fusion classes that are no slower computed again than read from memory
 
 
 class Step(NamedTuple):
@@ -132,17 +134,19 @@ def _count(eqn: JaxprEqn) -> int:
 
 def _nanoseconds(eqn: JaxprEqn) -> int:
     """About how long an equation takes."""
-    inside = sum(_nanoseconds(each) for jaxpr in subjaxprs(eqn) for each in jaxpr.eqns) if eqn.primitive.call else 0
-    is_product = eqn.primitive.name in ("dot_general", "conv_general_dilated")
-    speed = _PRODUCTS_PER_NANOSECOND if is_product else _PER_NANOSECOND
-    return inside * eqn.params.get("length", 1) + operations(eqn) // speed
+    inside = sum(_times(region) * _nanoseconds(each) for region in regions_of(eqn) for each in region.jaxpr.eqns)
+    speed = _PRODUCTS_PER_NANOSECOND if eqn.primitive in _PRODUCTS else _PER_NANOSECOND
+    return inside + operations(eqn) // speed
+
+
+def _times(region: Region) -> int:
+    """How often a region runs, at least."""
+    return 1 if region.times is None else region.times
 
 
 def _may_go_on(eqn: JaxprEqn) -> bool:
     """Whether it holds a loop that ends when its values say so."""
-    if not eqn.primitive.call:
-        return False
-    return eqn.primitive.name in _UNBOUNDED or any(_may_go_on(each) for jaxpr in subjaxprs(eqn) for each in jaxpr.eqns)
+    return any(region.times is None or any(map(_may_go_on, region.jaxpr.eqns)) for region in regions_of(eqn))
 
 
 def _read_as_it_lies(eqn: JaxprEqn) -> list[Atom]:
@@ -253,7 +257,7 @@ class _Cutting:
 
         The same in pieces that are alike: what each of them makes of the one before is not made again from the start.
         """
-        in_memory = {v for eqn in self.eqns if not is_cheap(eqn) for v in _read_as_it_lies(eqn)}
+        in_memory = {v for eqn in self.eqns if not is_fused(eqn) for v in _read_as_it_lies(eqn)}
         in_memory.update(self.jaxpr.outvars, kept_apart(self.jaxpr))
         first: dict[Any, int] = {}
         for index, eqn in enumerate(self.eqns):
@@ -267,7 +271,7 @@ class _Cutting:
                 again = [v for v in eqn.invars if v in lengths]
                 length = 1 + sum(lengths[v] for v in again)
                 is_chain = any(pieces[0].start <= self.producers[v] < piece.start for v in again)
-                if is_chain or length > _AGAIN or eqn.primitive.name not in _QUICK:
+                if is_chain or length > _AGAIN or eqn.primitive.fusion not in _QUICK:
                     continue
                 (v,) = eqn.outvars
                 if v not in in_memory and first.get(v, piece.stop) < piece.stop:

@@ -1,0 +1,119 @@
+"""Regions: the jaxprs that an equation holds, how its operands and results are theirs, and how often they run.
+
+A primitive that holds jaxprs lists them by its rule `regions(**params)`. Whatever is asked of a program at every depth
+(what a result depends on, what it costs, what differs between devices) is then asked of regions, and no analysis knows
+primitives by their names or parameters.
+
+    scan[jaxpr=body, length=10, num_consts=1, num_carry=1] c s xs      loop, body of (c, s, x)
+      operands (0, 1, 2)    results ((0,), (1,))    carry (1, None)    times 10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from xpr.core.jaxpr import Jaxpr, JaxprEqn
+
+T = TypeVar("T")
+Kind = Literal["call", "branch", "loop", "predicate"]
+
+
+class Region(NamedTuple):
+    """One jaxpr of an equation.
+
+    Attributes:
+      jaxpr: the program; its constvars, if it has any, are none of the equation's operands.
+      kind: "call" runs once; of all "branch"es one runs; a "loop" runs again on its own results; a "predicate" gives a
+        boolean that decides whether the others go on.
+      operands: for each argument of the jaxpr the index of the equation's operand that it is, or is a part of; None
+        for what is neither, such as a loop's counter.
+      results: for each result of the jaxpr the indices of the equation's results that it becomes, or a part of.
+      carry: for each result of a loop's jaxpr the argument that it is in the next run, or None.
+      times: how often one run of the equation runs it; None where that is known only when it has run.
+      chosen_by: the operands of the equation that decide which region runs, or how often.
+      inlined: whether its equations may stand in place of the equation: "always"; "lowered" once no transformation is
+        to come, since the equation has rules of its own; "compiled" only by the compiler; or "never".
+      follows: whether transformations of the equation do to operands and results what they do in the jaxpr. Not where
+        a rule of the user's says something else.
+    """
+
+    jaxpr: Jaxpr
+    kind: Kind
+    operands: tuple[int | None, ...]
+    results: tuple[tuple[int, ...], ...]
+    carry: tuple[int | None, ...] = ()
+    times: int | None = 1
+    chosen_by: tuple[int, ...] = ()
+    inlined: Literal["always", "lowered", "compiled", "never"] = "never"
+    follows: bool = True
+
+
+def regions_of(eqn: JaxprEqn) -> Sequence[Region]:
+    """The regions of an equation; none where its primitive holds no jaxprs, or does not say so."""
+    rule = eqn.primitive.regions
+    return () if rule is None else rule(**eqn.params)
+
+
+def whole_call(jaxpr: Jaxpr, **changes: Any) -> list[Region]:
+    """The region of a call: the operands and results of the jaxpr are those of the equation."""
+    results = tuple([(i,) for i in range(len(jaxpr.outvars))])
+    return [Region(jaxpr, "call", tuple(range(len(jaxpr.invars))), results, **changes)]
+
+
+def called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
+    """The jaxpr whose equations may stand in place of the equation when it is lowered; None where there is none."""
+    if eqn.primitive.regions is None:
+        return None
+    region = eqn.primitive.regions(**eqn.params)[0]
+    return region.jaxpr if region.inlined in ("always", "lowered") else None
+
+
+def plainly_called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
+    """The jaxpr of an equation that is nothing more than a call of it; None where it has rules of its own beside."""
+    if eqn.primitive.regions is None:
+        return None
+    region = eqn.primitive.regions(**eqn.params)[0]
+    return region.jaxpr if region.inlined == "always" else None
+
+
+def propagate(
+    regions: Sequence[Region],
+    operands: Sequence[T],
+    n_results: int,
+    through: Callable[[Jaxpr, list[T]], Sequence[T]],
+    join: Callable[[T, T], T],
+    bottom: T,
+) -> list[T]:
+    """What is known of an equation's results from what is known of its operands, as the least fixed point.
+
+    Args:
+      regions: those of the equation.
+      operands: an element of a lattice for each of its operands.
+      n_results: how many results it has.
+      through: from elements for a jaxpr's arguments to those for its results; monotone.
+      join: the least upper bound of two elements.
+      bottom: the least element.
+    """
+    known = list(operands)  # of carried operands: of all the runs
+    results = [bottom] * n_results
+    while True:
+        decided = bottom
+        before = list(known)
+        for region in regions:
+            for index in region.chosen_by:
+                decided = join(decided, known[index])
+            outs = through(region.jaxpr, [bottom if i is None else known[i] for i in region.operands])
+            for position, out in enumerate(outs):
+                if region.kind == "predicate":
+                    decided = join(decided, out)
+                for index in region.results[position]:
+                    results[index] = join(results[index], out)
+                argument = region.carry[position] if region.carry else None
+                carried = None if argument is None else region.operands[argument]
+                if carried is not None:
+                    known[carried] = join(known[carried], out)
+                    for index in region.results[position]:  # after no run at all
+                        results[index] = join(results[index], known[carried])
+        if known == before:
+            return [join(each, decided) for each in results]
