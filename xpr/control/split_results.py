@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from xpr.control.activity import reached_outputs
 from xpr.control.cond_residuals import zeros_in
 from xpr.core.jaxpr import DropVar, JaxprEqn, Literal
+from xpr.core.regions import regions_of
 from xpr.transforms.dce import has_effect
 
 
 def split_results(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
     """The equation for its known results, which does not look at operands that are not known, and for the others."""
-    jaxpr = eqn.params["jaxpr"] if "jaxpr" in eqn.params else eqn.params["call_jaxpr"]
-    others = reached_outputs(jaxpr, [not flag for flag in is_known], False)
+    (region,) = regions_of(eqn)
+    others = reached_outputs(region.jaxpr, [not flag for flag in is_known], False)
     known = [not reached for reached in others]
     if not any(known) or has_effect(eqn):
         return [], [eqn]
