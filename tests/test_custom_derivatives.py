@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import xpr
+import xpr.custom_batching
 import xpr.numpy as jnp
 from tests.peer_library import agree
 from xpr import lax
@@ -873,3 +874,40 @@ def test_residuals_that_are_numbers_arrive_as_they_are():
         assert not isinstance(scalar, xpr.core.Tracer) and scalar == 4
     xpr.vmap(xpr.grad(lambda x: jnp.sum(xpr.vmap(double)(x))))(rows)
     assert seen[-1][0] is True
+
+
+def test_zeros_of_pytrees():
+    primal = {"x": jnp.ones(3), "n": (1, None)}
+    zeros = zero_from_primal(primal)
+    assert_allclose(zeros["x"], np.zeros(3))
+    assert zeros["n"][0].dtype == xpr.dtypes.float0 and zeros["n"][1] is None
+    assert repr(zero_from_primal(primal, symbolic_zeros=True)["x"]) == "Zero(f32[3])"
+
+
+def test_rules_of_functions_that_have_other_rules():
+    """A rule for derivatives of a function with a rule for vmap, and the reverse: each is found, and used."""
+
+    @xpr.custom_vjp
+    @xpr.custom_batching.custom_vmap
+    def inner(x):
+        return jnp.sin(x)
+
+    inner.defvjp(lambda x: (inner(x), x), lambda x, ct: (100.0 * ct,))
+    inner.def_vmap(lambda size, batched, x: (10 * jnp.sin(x), batched[0]))
+
+    @xpr.custom_batching.custom_vmap
+    @xpr.custom_vjp
+    def outer(x):
+        return jnp.sin(x)
+
+    outer.def_vmap(lambda size, batched, x: (10 * outer(x), batched[0]))
+    outer.defvjp(lambda x: (outer(x), x), lambda x, ct: (100.0 * ct,))
+    x = jnp.array([1.0, 2.0])
+    for fun, slope in ((inner, 100), (outer, 1000)):
+        assert_allclose(xpr.vmap(fun)(x), 10 * np.sin(x), rtol=1e-6)
+        assert_allclose(xpr.jit(xpr.vmap(xpr.grad(fun)))(x), [slope] * 2)
+        (by_rows,) = xpr.vjp(xpr.vmap(fun), x)[1](jnp.ones(2))
+        assert_allclose(by_rows, [slope] * 2)
+        assert float(xpr.grad(fun)(1.0)) == 100
+    assert not hasattr(xpr.custom_vjp(jnp.sin), "def_vmap")
+    assert not hasattr(inner, "no_such_rule")

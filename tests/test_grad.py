@@ -277,3 +277,22 @@ def test_what_vjp_and_linearize_give_are_pytrees_of_residuals():
     assert float(f_vjp(3.0)[0]) == pytest.approx(3 * np.cos(2.0)) and len(xpr.tree.leaves(f_vjp)) == 1
     value, f_jvp = xpr.vmap(lambda x: xpr.linearize(jnp.sin, x))(jnp.arange(3.0))
     np.testing.assert_allclose(xpr.vmap(lambda f: f(2.0))(f_jvp), 2 * np.cos(np.arange(3)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("aux", ["text", None, print, ("text", 1, None), {"key": object()}], ids=repr)
+def test_auxiliary_data_may_be_any_objects(aux):
+    fun = lambda x: (jnp.sin(x), (aux, 2 * x))
+    value, pull, found = xpr.vjp(fun, 0.5, has_aux=True)
+    assert found[0] is aux or (found[0] == aux and float(found[1]) == 1)
+    assert_allclose(pull(1.0)[0], np.cos(0.5), rtol=1e-6)
+    for found in (
+        xpr.jvp(fun, (0.5,), (1.0,), has_aux=True)[2],
+        xpr.linearize(fun, 0.5, has_aux=True)[2],
+        xpr.grad(fun, has_aux=True)(0.5)[1],
+        xpr.jacrev(fun, has_aux=True)(0.5)[1],
+    ):
+        assert found[0] == aux and float(found[1]) == 1
+    assert_allclose(xpr.jit(lambda x: xpr.jvp(fun, (x,), (1.0,), has_aux=True)[2][1])(0.5), 1)
+    with pytest.raises(TypeError, match=r"test_grad.py:\d+ returned something that is no array, at result\[0"):
+        xpr.vjp(lambda x: ("text", x), 0.5, has_aux=True)
+    assert float(xpr.grad(lambda x: xpr.jvp(fun, (x,), (1.0,), has_aux=True)[2][1])(0.5)) == 2

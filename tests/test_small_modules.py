@@ -11,7 +11,7 @@ import xpr.numpy as jnp
 from tests.peers import leaves
 from xpr import checkify, lax, ops
 from xpr.ad_checkpoint import Recompute, Saveable
-from xpr.errors import ConcretizationTypeError, UnexpectedTracerError
+from xpr.errors import ConcretizationTypeError
 from xpr.flatten_util import ravel_pytree
 
 CALLS = """
@@ -116,12 +116,21 @@ def test_evaluation_while_tracing():
     f(1.0)
     assert seen == [3]
 
-    def wrong(x):
+    def mixed(x):
         with xpr.ensure_compile_time_eval():
-            return x + 1
+            assert not isinstance(jnp.sin(jnp.ones(3)), xpr.core.Tracer)
+            scale = float(xpr.jit(jnp.sum)(jnp.arange(3.0)))
+            return jnp.where(x > 0, x, 2.0) * lax.cond(jnp.sum(x) > 9, jnp.sin, lambda x: x, x) * scale
 
-    with pytest.raises(UnexpectedTracerError, match="still being"):
-        xpr.jit(wrong)(1.0)
+    x = jnp.array([1.0, -2.0])
+    np.testing.assert_array_equal(mixed(x), [3, -12])
+    total = lambda fun: lambda x: jnp.sum(fun(x))
+    for way in (xpr.jit(mixed), xpr.vmap(mixed), xpr.jit(xpr.vmap(mixed)), lambda x: xpr.jvp(mixed, (x,), (x,))[0]):
+        np.testing.assert_array_equal(way(x), [3, -12])
+    for way in (xpr.grad(total(mixed)), xpr.vmap(xpr.grad(mixed)), xpr.jit(xpr.grad(total(xpr.checkpoint(mixed))))):
+        np.testing.assert_array_equal(way(x), [6, 6])
+    closing = lambda x: xpr.jit(lambda y: mixed(x) + y)(x)
+    np.testing.assert_array_equal(xpr.jit(closing)(x), [4, -14])
 
 
 def test_names_under_experimental():

@@ -84,3 +84,18 @@ def test_messages(call, error, part):
     with pytest.raises(error) as caught:
         call()
     assert part in str(caught.value)
+
+
+def test_arguments_that_are_not_mapped_may_be_any_objects():
+    x = jnp.array([1.0, 2.0])
+    apply = lambda fun, x, options: fun(x) * options["scale"] if options["name"] else x
+    options = {"scale": 2.0, "name": "sin"}
+    mapped = xpr.vmap(apply, in_axes=(None, 0, None))
+    np.testing.assert_allclose(mapped(jnp.sin, x, options), 2 * np.sin(x), rtol=1e-6)
+    np.testing.assert_allclose(xpr.jit(lambda x: mapped(jnp.sin, x, options))(x), 2 * np.sin(x), rtol=1e-6)
+    by_leaf = xpr.vmap(lambda d: d["x"] * len(d["name"]), in_axes=({"x": 0, "name": None},))
+    np.testing.assert_array_equal(by_leaf({"x": x, "name": "abc"}), 3 * x)
+    same = xpr.vmap(lambda x, name, y: (x, len(name) * y), in_axes=(0, None, None), out_axes=(0, None))
+    assert float(same(x, "abc", 2.0)[1]) == 6
+    with pytest.raises(TypeError, match=r"argument name of <lambda> .* has no rows(.|\n)*'abc'(.|\n)*in_axes=None"):
+        xpr.vmap(lambda x, name: x)(x, "abc")

@@ -18,8 +18,8 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.source import describe_function
 from xpr.primitives.shapes import instantiate, reshape
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import LEAF, FlatFunction, as_array, flatten_arguments, named_like, positions
-from xpr.transforms.jvp import push_forward
+from xpr.transforms.flat import LEAF, FlatFunction, FunctionWithAux, as_array, flatten_arguments, named_like, positions
+from xpr.transforms.jvp import push_forward, without_tangents
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import backward_pass
@@ -38,7 +38,7 @@ def jvp(
       fun: takes and gives pytrees of arrays.
       primals: the arguments.
       tangents: a direction for each, of the same structure, shapes and dtypes (float0 where those are integers).
-      has_aux: `fun` gives a pair of what is differentiated and auxiliary data.
+      has_aux: `fun` gives a pair of what is differentiated and auxiliary data, a pytree of any objects.
     Returns:
       (value, tangent), and the auxiliary data where there are any.
     Raises:
@@ -55,39 +55,29 @@ def jvp(
     if in_tree is not tangent_tree and in_tree != tangent_tree:
         tree.check_same_structure(tuple(primals), tuple(tangents), "jvp: the tangents must have the primals' structure")
     _check_tangents(leaves, tangent_leaves, "jvp", "tangent")
-    flat = FlatFunction(_aux_apart(fun) if has_aux else fun, in_tree)
-    outs, out_tangents = push_forward(flat, leaves, [_symbolic(t) for t in tangent_leaves])
-    if has_aux:
-        n = flat.out_tree.children()[0].num_leaves
-        out_tree, aux_tree = flat.out_tree.children()
-        value, tangent = (
-            _unflatten(out_tree, map(as_array, outs[:n])),
-            _unflatten(out_tree, map(_tangent_out, out_tangents[:n])),
-        )
-        return value, tangent, _unflatten(aux_tree, outs[n:])
+    flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
+    directions = [_symbolic(t) for t in tangent_leaves]
+    if isinstance(flat, FunctionWithAux):
+        return _jvp_with_aux(flat, leaves, directions)
+    outs, out_tangents = push_forward(flat, leaves, directions)
     if flat.out_tree is LEAF:
         return as_array(outs[0]), _tangent_out(out_tangents[0])
     values, directions = list(map(as_array, outs)), list(map(_tangent_out, out_tangents))
     return tree.unflatten(flat.out_tree, values), tree.unflatten(flat.out_tree, directions)
 
 
-def _unflatten(treedef: Any, leaves: Any) -> Any:
-    return next(iter(leaves)) if treedef is LEAF else tree.unflatten(treedef, list(leaves))
+def _jvp_with_aux(flat: FunctionWithAux, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
+    aux: list[Any] = []
 
+    def differentiated(*xs: Any) -> list[Any]:
+        outs = flat(*xs)
+        aux[:] = without_tangents(outs[flat.count :])
+        return outs[: flat.count]
 
-def _aux_apart(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives (result, aux), checked to be a pair."""
-
-    def pair(*args: Any, **kwargs: Any) -> Any:
-        out = fun(*args, **kwargs)
-        if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise TypeError(
-                f"has_aux=True: {describe_function(fun)} must return a pair (result, auxiliary data); "
-                f"it returned {out!r}."
-            )
-        return tuple(out)
-
-    return named_like(pair, fun)
+    outs, out_tangents = push_forward(differentiated, primals, tangents)
+    out_tree, aux_tree = flat.out_tree.children()
+    values, directions = list(map(as_array, outs)), list(map(_tangent_out, out_tangents))
+    return tree.unflatten(out_tree, values), tree.unflatten(out_tree, directions), tree.unflatten(aux_tree, aux)
 
 
 def _symbolic(tangent: Any) -> Any:
@@ -136,10 +126,10 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     Array(6., dtype=float32, weak_type=True)
     """
     leaves, in_tree = flatten_arguments(primals)
-    flat = FlatFunction(_aux_apart(fun) if has_aux else fun, in_tree)
+    flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
     is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
-    out_tree, n_outs, aux = _split_aux(flat, outs, has_aux)
+    out_tree, n_outs, aux = _split_aux(flat, outs)
     out_avals = [aval_of(x).to_tangent_aval() for x in outs[:n_outs]]
     active_outs, program = active_outs[:n_outs], linear.jaxpr
 
@@ -157,13 +147,12 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (value, Partial(f_jvp, linear.consts), *aux)
 
 
-def _split_aux(flat: FlatFunction, outs: Sequence[Any], has_aux: bool) -> tuple[Any, int, list[Any]]:
+def _split_aux(flat: FlatFunction, outs: Sequence[Any]) -> tuple[Any, int, list[Any]]:
     """The structure of the differentiated result, its number of leaves, and the auxiliary data in a list."""
-    if not has_aux:
+    if not isinstance(flat, FunctionWithAux):
         return flat.out_tree, len(outs), []
     out_tree, aux_tree = flat.out_tree.children()
-    n = out_tree.num_leaves
-    return out_tree, n, [tree.unflatten(aux_tree, outs[n:])]
+    return out_tree, flat.count, [tree.unflatten(aux_tree, outs[flat.count :])]
 
 
 # -- Reverse mode
@@ -183,10 +172,10 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     (Array(2., dtype=float32, weak_type=True),)
     """
     leaves, in_tree = flatten_arguments(primals)
-    flat = FlatFunction(_aux_apart(fun) if has_aux else fun, in_tree)
+    flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
     is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
-    out_tree, n_outs, aux = _split_aux(flat, outs, has_aux)
+    out_tree, n_outs, aux = _split_aux(flat, outs)
     out_avals = [aval_of(x) for x in outs[:n_outs]]
     in_avals, program = [aval_of(x) for x in leaves], linear.jaxpr
     active_leaves = [x for x, active in zip(leaves, is_active) if active]
@@ -431,7 +420,7 @@ def jacfwd(
             return jvp(of_active, tuple(point), directions, has_aux=has_aux)
 
         axes = (None, -1, None) if has_aux else (None, -1)
-        value, columns, *aux = vmap(push, out_axes=axes)(*_standard_basis(point))
+        value, columns, *aux = vmap(named_like(push, fun), out_axes=axes)(*_standard_basis(point))
         jac = tree.map(lambda out, column: _split_columns(column, out, point, point_tree, argnums), value, columns)
         return (jac, *aux) if has_aux else jac
 

@@ -34,7 +34,8 @@ def vmap(
 
     Args:
       fun: takes and gives pytrees of arrays.
-      in_axes: for each positional argument the axis to map over, None where it is the same for all rows; a
+      in_axes: for each positional argument the axis to map over, None where it is the same for all rows (such an
+        argument may hold any objects, which `fun` gets as they are); a
         sequence (or one integer for all) whose entries may be pytree prefixes of the arguments. Negative axes count
         from the end. Keyword arguments are mapped over axis 0.
       out_axes: where the mapped axis goes in the results; a pytree prefix of them.
@@ -93,7 +94,12 @@ def input_dims(
             )
         own = tree.flatten_prefix(in_axes, tuple(args), f"{what} in_axes")
         axes = [*own, *[0] * (len(leaves) - len(own))]
-    ndims = ndims_of_users(lambda: (args, kwargs), leaves)
+    blanks = [0 if axis is None else x for x, axis in zip(leaves, axes)]  # what isn't mapped may be any object
+    try:
+        ndims = ndims_of_users(lambda: (args, kwargs), blanks)
+    except TypeError:
+        _check_arrays(what, fun, argument_names(fun, args, kwargs), blanks)
+        raise
     for i, (x, ndim, axis) in enumerate(zip(leaves, ndims, axes)):
         if axis is None:
             continue
@@ -109,6 +115,18 @@ def input_dims(
         if axis < 0:
             axes[i] = axis + ndim
     return axes
+
+
+def _check_arrays(what: str, fun: Callable[..., Any], names: Sequence[str], leaves: Sequence[Any]) -> None:
+    """Raises TypeError where a leaf is no array, naming it."""
+    for name, x in zip(names, leaves):
+        try:
+            aval_of(x)
+        except TypeError as error:
+            raise TypeError(
+                f"{what}: argument {name} of {describe_function(fun)} has no rows to map over: {error}\n"
+                "Use in_axes=None for what is the same in all rows."
+            ) from None
 
 
 def mapped_size(
@@ -189,14 +207,19 @@ def _same_in_all_rows(
     A function with a derivative rule of its own gives rows for all of its results: the rule may give a tangent that
     differs from row to row where the result doesn't.
     """
-    avals = [aval_of(x) if d is None else row_aval(aval_of(x), d) for x, d in zip(leaves, dims)]
+    avals = [row_aval(aval_of(x), d) for x, d in zip(leaves, dims) if d is not None]
+
+    def of_rows(*rows: Any) -> list[Any]:
+        given = iter(rows)
+        return flat(*(x if d is None else next(given) for x, d in zip(leaves, dims)))
+
     try:
         with axes_in_scope(*([] if axis_name is None else [NamedAxis(axis_name, size)])):
-            closed = stage(flat, avals)
+            closed = stage(of_rows, avals)
     except ConcretizationTypeError:  # it looks at values
         return set()
     jaxpr = inline_jaxpr(closed.jaxpr)
     if effects(jaxpr) or (axis_name is not None and axis_name in names_in(jaxpr)):
         return set()
-    reached = reached_outputs(jaxpr, [d is not None for d in dims], differentiable=False)
+    reached = reached_outputs(jaxpr, [True] * len(avals), differentiable=False)
     return {i for i, is_reached in enumerate(reached) if not is_reached}

@@ -201,7 +201,7 @@ class custom_jvp(CustomFunction):
             for rule, t in zip(jvps, tangents):
                 if rule is not None and any(type(x) is not Zero for x in tree.leaves(t)):
                     terms.append(rule(tree.map(lambda x: tangent_for_user(x, False), t), out, *primals))
-            return out, tree.map(_sum, *terms) if terms else tree.map(lambda x: zero_from_primal(x, True), out)
+            return out, tree.map(_sum, *terms) if terms else zero_from_primal(out, True)
 
         self.defjvp(jvp, symbolic_zeros=True)
 

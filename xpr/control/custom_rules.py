@@ -142,13 +142,13 @@ def tangent_for_user(tangent: Any, symbolic_zeros: bool) -> Any:
 
 
 def zero_from_primal(primal: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of a value: symbolic, or an array of zeros.
+    """The zero tangent of each array of a pytree: symbolic, or an array of zeros.
 
     >>> from xpr import custom_derivatives
-    >>> custom_derivatives.zero_from_primal(1.0, symbolic_zeros=True)
-    Zero(f32[])
+    >>> custom_derivatives.zero_from_primal({"x": 1.0}, symbolic_zeros=True)
+    {'x': Zero(f32[])}
     """
-    return tangent_for_user(Zero(aval_of(primal).to_tangent_aval()), symbolic_zeros)
+    return tree.map(lambda x: tangent_for_user(Zero(aval_of(x).to_tangent_aval()), symbolic_zeros), primal)
 
 
 def zeros_for(outs: Sequence[Any]) -> list[Zero]:
@@ -219,6 +219,13 @@ class CustomFunction:
         kinds = [p.kind for p in self.signature.parameters.values()] if self.signature else []
         self.arity = len(kinds) if all(kind in _POSITIONAL for kind in kinds) else -1
         named_like(self, fun)
+
+    def __getattr__(self, name: str) -> Any:
+        """What a function with another kind of rule has, where this is a rule for it: its `def_vmap`, say."""
+        fun = self.__dict__.get("fun")
+        if isinstance(fun, CustomFunction) and not name.startswith("_"):
+            return getattr(fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else lambda *args, **kwargs: self(instance, *args, **kwargs)

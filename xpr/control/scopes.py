@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
 from typing import Any, TypeVar
 
 from xpr.backend.devices import default_backend
 from xpr.core.avals import describe
-from xpr.core.interpreter import at_the_bottom
+from xpr.core.interpreter import Trace, Tracer, context, current
+from xpr.core.primitive import Primitive
 from xpr.transforms.flat import named_like
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,12 +56,9 @@ def named_call(fun: F, *, name: str | None = None) -> F:
 
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """A context manager in which operations are evaluated, also while a function is traced.
+    """A context manager in which operations on known values are evaluated, also while a function is traced.
 
-    What is computed there must not depend on traced values.
-
-    Raises:
-      UnexpectedTracerError: it does.
+    Those that depend on traced values are traced as anywhere else.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit
@@ -71,8 +69,25 @@ def ensure_compile_time_eval() -> Iterator[None]:
     >>> f(2)
     Array(6, dtype=int32, weak_type=True)
     """
-    with at_the_bottom():
+    with current(_KnownTrace(context.trace)):
         yield
+
+
+class _KnownTrace(Trace):
+    """Evaluates what no tracer is an operand of; the rest is for the trace below."""
+
+    __slots__ = ("evaluator",)
+
+    def __init__(self, parent: Trace):
+        super().__init__(parent)
+        while parent.parent is not None:
+            parent = parent.parent
+        self.evaluator = parent
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        is_traced = any(isinstance(x, Tracer) for x in args)
+        below = self.parent if is_traced else self.evaluator
+        return below.process(primitive, args, params)  # type: ignore[union-attr]  # it has a parent
 
 
 def platform_dependent(

@@ -98,6 +98,28 @@ class FlatFunction:
         return list(map(array_in, out_leaves))
 
 
+class FunctionWithAux(FlatFunction):
+    """A function that gives a pair, of pytrees of arrays and of anything, as one of flat leaves giving one list.
+
+    `out_tree` is the structure of the pair; `count` is how many of the last results belong to its first half.
+    """
+
+    __slots__ = ("count",)
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        args, kwargs = tree.unflatten(self.in_tree, leaves)
+        out = self.fun(*args, **kwargs)
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            raise TypeError(
+                f"has_aux=True: {describe_function(self.fun)} must return a pair (result, auxiliary data); "
+                f"it returned {out!r}."
+            )
+        out_leaves, self.out_tree = tree.flatten(tuple(out))
+        self.count = self.out_tree.children()[0].num_leaves
+        check_results(self.fun, out_leaves[: self.count], self.out_tree)
+        return out_leaves
+
+
 def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any) -> None:
     """Raises TypeError where a result is no array, naming its path."""
     for index, leaf in enumerate(leaves):

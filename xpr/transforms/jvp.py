@@ -94,6 +94,12 @@ def push_forward(
     return out_primals, out_tangents
 
 
+def without_tangents(values: Sequence[Any]) -> list[Any]:
+    """The primals of what the function that is being pushed forward has computed; called within it."""
+    trace = context.trace
+    return [x.primal if type(x) is JVPTracer and x._trace is trace else x for x in values]
+
+
 def jvp_jaxpr(
     jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...] = ()
 ) -> tuple[ClosedJaxpr, list[bool]]:
