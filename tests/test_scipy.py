@@ -91,7 +91,7 @@ def test_derivatives_at_edges():
     assert xpr.grad(special.entr)(0.0) == np.inf and xpr.grad(special.logit)(1.0) == np.inf
     density = xpr.vmap(xpr.grad(special.betainc, 2))
     found = density(jnp.array([1.0, 2.0, 2.5, 1.0]), jnp.array([3.0, 1.0, 1.5, 0.5]), jnp.array([0.0, 1.0, 0.0, 1.0]))
-    assert found.tolist() == [3, 2, 0, np.inf]
+    np.testing.assert_allclose(found, [3, 2, 0, np.inf], rtol=3e-7)
 
 
 CONTINUOUS = {

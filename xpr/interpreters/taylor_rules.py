@@ -8,12 +8,15 @@ What has no rule here goes by its derivative (`TaylorTrace.by_derivative`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr.core.avals import Zero, aval_of
 from xpr.core.primitive import Primitive
-from xpr.dtypes import INEXACT
+from xpr.dtypes import FLOATS, INEXACT
 from xpr.interpreters import series as s
 from xpr.primitives import cumulative, dynamic, gather_scatter, placing, pooling, reductions, scatter, shapes
 from xpr.primitives import elementwise as e
@@ -161,12 +164,21 @@ def _div(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[
 
 
 def _pow(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
-    """The recurrence of powers where the exponent is constant, else exp(exponent log(base))."""
+    """The recurrence of powers where the exponent is constant, else exp(exponent log(base)).
+
+    A constant base of 0 has the logarithm 0, as in the jvp rule: 0^y does not change where y is positive.
+    """
     y = primitive.bind(*values)
     series = _spread(values, rows, aval_of(y).shape)
     if rows[1] is None:
+        exponent = values[1]
+        if isinstance(exponent, (float, np.floating)) and not float(exponent).is_integer() and exponent < _order(rows):
+            return [y], [s.power(series[0], y, float(exponent))[1:]]
         return [y], [_to_the(values[1], series[0], y)[1:]]
-    logarithm = e.log(values[0])
+    base = values[0]
+    if rows[0] is None:
+        base = _select(e.eq(base, e.scalar(0, base)), e.scalar(1, base), base)
+    logarithm = e.log(base)
     if len(series) == 1:
         inner = [s.mul(c, logarithm) for c in series[0]]
     else:
@@ -176,15 +188,47 @@ def _pow(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[
 
 
 def _to_the(exponent: Any, u: s.Series, y: Any) -> s.Series:
-    """`series.power` with an array as the exponent."""
+    """`series.power` with an array as the exponent, which divides by the base; where that is 0, `_to_the_of_zero`."""
+    order = len(u) - 1
+    smooth = functools.reduce(e.bitwise_or, (e.eq(exponent, e.scalar(n, exponent)) for n in range(order + 1)))
+    if aval_of(exponent).dtype in FLOATS:
+        smooth = e.bitwise_or(smooth, e.gt(exponent, e.scalar(order, exponent)))
+    corner = e.bitwise_and(e.eq(u[0], e.scalar(0, u[0])), smooth)
+    safe = _select(corner, e.scalar(1, u[0]), u[0])
     out = [y]
-    for m in range(1, len(u)):
+    for m in range(1, order + 1):
         terms = []
         for j in range(1, m + 1):
             weight = e.sub(s.times(exponent, j / m), e.scalar((m - j) / m, exponent))
             terms.append(s.mul(s.mul(u[j], out[m - j]), weight))
-        out.append(s.div(s.total(terms), u[0]))
-    return out
+        out.append(s.div(s.total(terms), safe))
+    others = _to_the_of_zero(exponent, u, order)
+    return [y, *(_chosen(corner, a, b) for a, b in zip(others, out[1:]))]
+
+
+def _to_the_of_zero(exponent: Any, u: s.Series, order: int) -> Rows:
+    """The coefficients of u^n where u starts with 0 and n is whole: those of u, u^2, ... up to the order."""
+    found: Rows = [None] * order
+    power = u = [None, *u[1:]]
+    for n in range(1, order + 1):
+        is_n = e.eq(exponent, e.scalar(n, exponent))
+        for m in range(n, order + 1):
+            if power[m] is not None:
+                found[m - 1] = s.add(found[m - 1], _select(is_n, power[m], e.scalar(0, power[m])))
+        power = s.product(power, u)
+    return found
+
+
+def _chosen(condition: Any, on_true: Any, on_false: Any) -> Any:
+    if on_false is None:
+        return None  # nothing of this order varies, wherever the base is
+    return _select(condition, s.zeros(on_false) if on_true is None else on_true, on_false)
+
+
+def _select(condition: Any, on_true: Any, on_false: Any) -> Any:
+    """`select` of operands that broadcast."""
+    shape = np.broadcast_shapes(*[aval_of(x).shape for x in (condition, on_true, on_false)])
+    return placing.select(*[broadcast_to(x, shape) for x in (condition, on_true, on_false)])
 
 
 def _integer_pow(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:

@@ -151,16 +151,24 @@ def _logsumexp(a: Any, where: Any = None, *, axes: tuple[int, ...], return_sign:
 @compiled
 def _logsumexp_with_factors(a: Any, b: Any, where: Any = None, *, axes: tuple[int, ...], return_sign: bool) -> Any:
     zero = e.eq(b, e.scalar(0, b))
-    silenced = zero if where is None else e.bitwise_or(zero, e.bitwise_not(where))  # also where inf meets a factor of 0
-    return _log_of_sum(_hidden(a, e.bitwise_not(silenced)), b, axes, return_sign)
+    return _log_of_sum(_hidden(a, where), b, axes, return_sign, zero)
 
 
-def _log_of_sum(a: Any, b: Any, axes: tuple[int, ...], return_sign: bool) -> list[Any]:
-    """The logarithm of the sum, or of its size and, besides, its sign."""
+def _log_of_sum(a: Any, b: Any, axes: tuple[int, ...], return_sign: bool, zero: Any = None) -> list[Any]:
+    """The logarithm of the sum, or of its size and, besides, its sign.
+
+    Entries whose factor is `zero` have no part in the greatest one. Their exponentials are the slopes of the sum in
+    those factors, and are left out where they overflow, since infinity times 0 is nan.
+    """
     shape, dtype = aval_of(a).shape, aval_of(a).dtype
-    top = _finite_or_zero(_greatest(a, shape, axes))
+    top = _finite_or_zero(_greatest(a if zero is None else _hidden(a, e.bitwise_not(zero)), shape, axes))
     shift = convert(top, dtype)
-    weights = e.exp(e.sub(a, spread_back(shift, shape, axes)))
+    exponents = e.sub(a, spread_back(shift, shape, axes))
+    if b is not None:
+        size = e.real(exponents) if dtype in dtypes.COMPLEX else exponents
+        limit = e.scalar(np.log(float(dtypes.finfo(dtype).max)), size)
+        exponents = _hidden(exponents, e.bitwise_not(e.bitwise_and(zero, e.bitwise_not(e.lt(size, limit)))))
+    weights = e.exp(exponents)
     if b is not None:
         weights = e.mul(weights, b)
     total = summed(weights, axes)

@@ -122,7 +122,6 @@ from xpr.numpy.einstein import einsum_path as einsum_path
 from xpr.numpy.exponentials import exp as exp
 from xpr.numpy.exponentials import exp2 as exp2
 from xpr.numpy.exponentials import expm1 as expm1
-from xpr.numpy.exponentials import ldexp as ldexp
 from xpr.numpy.exponentials import log as log
 from xpr.numpy.exponentials import log1p as log1p
 from xpr.numpy.exponentials import log2 as log2
@@ -258,6 +257,7 @@ from xpr.numpy.reductions import min as min
 from xpr.numpy.reductions import prod as prod
 from xpr.numpy.reductions import sum as sum
 from xpr.numpy.representations import frexp as frexp
+from xpr.numpy.representations import ldexp as ldexp
 from xpr.numpy.representations import nan_to_num as nan_to_num
 from xpr.numpy.representations import packbits as packbits
 from xpr.numpy.representations import spacing as spacing

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.avals import aval_of
-from xpr.numpy.promotion import as_operand, convert, promote_inexact, promote_ranks, promote_shapes, select_scalar
+from xpr.numpy.promotion import promote_inexact, promote_shapes, select_scalar
 from xpr.numpy.ufunc_builders import float_unary
 from xpr.primitives import elementwise as e
 
@@ -119,16 +119,3 @@ def logaddexp2(x: Any, y: Any, /) -> Any:
     x, y = promote_shapes(*promote_inexact(x, y))
     ln2 = e.scalar(np.log(2), x)
     return e.div(_logaddexp(e.mul(x, ln2), e.mul(y, ln2)), ln2)
-
-
-def ldexp(x: Any, y: Any, /) -> Any:
-    """x times 2 to the integer power y.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.ldexp(3.0, 2)
-    Array(12., dtype=float32, weak_type=True)
-    """
-    (x,) = promote_inexact(x)
-    exponent = convert(as_operand(y), aval_of(x).dtype, aval_of(x).weak_type)
-    x, exponent = promote_ranks(x, exponent)
-    return e.mul(x, e.exp2(exponent))

@@ -11,7 +11,7 @@ from xpr.core.avals import aval_of
 from xpr.dtypes import greatest, least
 from xpr.numpy import comparisons, predicates, reductions
 from xpr.numpy.promotion import as_operand, convert
-from xpr.numpy.statistics import mean, var
+from xpr.numpy.statistics import mean, std, var
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import select
 from xpr.primitives.shapes import full
@@ -167,7 +167,7 @@ def nanstd(
     >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0]))
     Array(1., dtype=float32)
     """
-    return e.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
+    return std(a, axis, dtype, out, ddof, keepdims, where=_present(a, where), mean=mean)
 
 
 def _present(a: Any, where: Any) -> Any:

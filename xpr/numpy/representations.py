@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.custom_jvp import custom_jvp
+from xpr.control.custom_rules import zero_from_primal
 from xpr.core.avals import aval_of
 from xpr.numpy import predicates
 from xpr.numpy.axes import one_axis
 from xpr.numpy.choosing import where
-from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, truth
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_ranks, truth
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import pad, select
 from xpr.primitives.shapes import broadcast_in_dim, full, move_axis, reduce_sum, reshape
@@ -98,7 +100,30 @@ def _lined_up(name: str, a: Any, axis: int | None, over: frozenset[np.dtype]) ->
 
 # -- Mantissas and exponents
 
-_MANTISSA_BITS = {dtypes.float16: 10, dtypes.bfloat16: 7, dtypes.float32: 23, dtypes.float64: 52}
+
+class _Parts(NamedTuple):
+    """Of what the bits of a float consist: its sign, its exponent plus a bias, its fraction."""
+
+    dtype: np.dtype
+    integer: Any  # the unsigned integer of as many bits
+    fraction_bits: int
+    bias: int  # and the greatest exponent of a power of two
+    least: int  # the exponent of the least normal number
+
+    @property
+    def sign_mask(self) -> int:
+        return 1 << (8 * self.dtype.itemsize - 1)
+
+
+def _parts_of(dtype: np.dtype, integer: Any, fraction_bits: int) -> _Parts:
+    bias = (1 << (8 * dtype.itemsize - 2 - fraction_bits)) - 1
+    return _Parts(dtype, integer, fraction_bits, bias, 1 - bias)
+
+
+_PARTS = {
+    dtypes.float16: _parts_of(dtypes.float16, np.uint16, 10), dtypes.bfloat16: _parts_of(dtypes.bfloat16, np.uint16, 7),
+    dtypes.float32: _parts_of(dtypes.float32, np.uint32, 23), dtypes.float64: _parts_of(dtypes.float64, np.uint64, 52),
+}  # fmt: skip
 
 
 def frexp(x: Any, /) -> tuple[Any, Any]:
@@ -111,24 +136,94 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     >>> jnp.frexp(jnp.array([3.0]))
     (Array([0.75], dtype=float32), Array([2], dtype=int32))
     """
-    x, mantissa_bits, exponent_bits = _as_float("frexp", x)
-    dtype = aval_of(x).dtype
-    scale = 2.0 ** (mantissa_bits + 1)
-    size = e.abs(x)
-    tiny = e.lt(size, dtype.type(dtypes.finfo(dtype).smallest_normal))
-    normal = select(tiny, e.mul(x, dtype.type(scale)), x)
-    bits = e.bitcast_convert_type(normal, f"uint{8 * dtype.itemsize}")
-    kind = aval_of(bits).dtype.type
-    mask = ((1 << exponent_bits) - 1) << mantissa_bits
-    middle = (1 << (exponent_bits - 1)) - 2  # the exponent field of 0.5
-    field = e.shift_right_logical(e.bitwise_and(bits, kind(mask)), kind(mantissa_bits))
+    return _frexp(_as_float("frexp", x))
+
+
+def _frexp_of(x: Any) -> tuple[Any, Any]:
+    """By integers, so that subnormal numbers are seen on machines that take them for zeros.
+
+    The fraction of a subnormal number, as a float, has the same mantissa, and an exponent that is too large by a
+    constant.
+    """
+    parts = _PARTS[aval_of(x).dtype]
+    bits = e.bitcast_convert_type(x, parts.integer)
+    size = e.bitwise_and(bits, parts.integer(parts.sign_mask - 1))
+    subnormal = e.lt(size, parts.integer(1 << parts.fraction_bits))
+    lifted = e.bitcast_convert_type(convert(size, parts.dtype), parts.integer)
+    normal = select(subnormal, lifted, size)
+    field = convert(e.shift_right_logical(normal, parts.integer(parts.fraction_bits)), dtypes.int32)
+    lowest = full(aval_of(x).shape, parts.least - parts.fraction_bits, dtypes.int32)
     none = full(aval_of(x).shape, 0, dtypes.int32)
-    shift = select(tiny, full(aval_of(x).shape, mantissa_bits + 1, dtypes.int32), none)
-    exponent = e.sub(e.sub(convert(field, dtypes.int32), np.int32(middle)), shift)
-    whole = e.bitwise_or(e.bitwise_and(bits, kind(~mask & int(np.iinfo(kind).max))), kind(middle << mantissa_bits))
-    mantissa = e.bitcast_convert_type(whole, dtype)
-    special = e.bitwise_or(e.eq(x, dtype.type(0)), e.bitwise_not(e.is_finite(x)))
+    exponent = e.add(e.sub(field, np.int32(parts.bias - 1)), select(subnormal, lowest, none))
+    sign = e.bitwise_and(bits, parts.integer(parts.sign_mask))
+    fraction = e.bitwise_and(normal, parts.integer((1 << parts.fraction_bits) - 1))
+    half = parts.integer((parts.bias - 1) << parts.fraction_bits)
+    mantissa = e.bitcast_convert_type(e.bitwise_or(sign, e.bitwise_or(fraction, half)), parts.dtype)
+    special = e.bitwise_or(e.eq(size, parts.integer(0)), e.bitwise_not(e.is_finite(x)))
     return select(special, x, mantissa), select(special, none, exponent)
+
+
+_frexp = custom_jvp(_frexp_of)
+
+
+@_frexp.defjvp
+def _frexp_jvp(primals: Any, tangents: Any) -> Any:
+    """The mantissa is x times 2^-exponent, and the exponent is constant between its jumps."""
+    mantissa, exponent = _frexp(*primals)
+    return (mantissa, exponent), (_scaled(tangents[0], e.neg(exponent)), zero_from_primal(exponent, True))
+
+
+def ldexp(x: Any, y: Any, /) -> Any:
+    """x times 2^y, rounded once; infinite or 0 only where the result is too large or too small for its dtype.
+
+    Args:
+      x: real numbers.
+      y: integers.
+    Raises:
+      ValueError: `x` is complex, or `y` is of floats.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ldexp(3.0, 2)
+    Array(12., dtype=float32)
+    """
+    x, y = as_operand(x), as_operand(y)
+    if aval_of(x).dtype in dtypes.COMPLEX or aval_of(y).dtype in dtypes.INEXACT:
+        raise ValueError(
+            f"ldexp: takes real numbers and integer exponents, and got {aval_of(x).str_short()} and "
+            f"{aval_of(y).str_short()}. Multiply by jnp.exp2 of an exponent that is no integer."
+        )
+    return _scaled(*promote_ranks(_as_float("ldexp", x), _as_exponent(y)))
+
+
+def _as_exponent(y: Any) -> Any:
+    """Integers of any dtype as int32; those that don't fit are beyond the range of every float anyway."""
+    dtype = aval_of(y).dtype
+    if dtype.itemsize >= 4 and dtype != dtypes.int32:
+        y = e.min(y, e.scalar(1 << 16, y))
+        y = y if dtype in dtypes.UNSIGNED else e.max(y, e.scalar(-(1 << 16), y))
+    return convert(y, dtypes.int32)
+
+
+def _scaled(x: Any, exponent: Any) -> Any:
+    """x times 2^exponent, by three powers of two that are normal numbers; computed in 32 bits at least.
+
+    Downwards, the first two steps are so short that what they round to a subnormal number becomes 0 in the next.
+    """
+    dtype = aval_of(x).dtype
+    parts = _PARTS[dtypes.float32 if dtype.itemsize == 2 else dtype]
+    x, rest = convert(x, parts.dtype), exponent
+    down = full(aval_of(rest).shape, parts.least + parts.fraction_bits + 1, dtypes.int32)
+    for _ in range(2):
+        step = select(e.lt(rest, np.int32(parts.least)), down, e.min(rest, np.int32(parts.bias)))
+        x, rest = e.mul(x, _power_of_two(step, parts)), e.sub(rest, step)
+    last = e.clamp(np.int32(parts.least), rest, np.int32(parts.bias))
+    return convert(e.mul(x, _power_of_two(last, parts)), dtype)
+
+
+def _power_of_two(exponent: Any, parts: _Parts) -> Any:
+    """Exactly, for exponents of normal numbers."""
+    field = convert(e.add(exponent, np.int32(parts.bias)), np.dtype(parts.integer))
+    return e.bitcast_convert_type(e.shift_left(field, parts.integer(parts.fraction_bits)), parts.dtype)
 
 
 def spacing(x: Any, /) -> Any:
@@ -144,35 +239,33 @@ def spacing(x: Any, /) -> Any:
     >>> jnp.spacing(jnp.float32(1))
     Array(1.1920929e-07, dtype=float32)
     """
-    x, mantissa_bits, exponent_bits = _as_float("spacing", x)
-    dtype, shape = aval_of(x).dtype, aval_of(x).shape
-    bits = e.bitcast_convert_type(x, f"uint{8 * dtype.itemsize}")
-    kind = aval_of(bits).dtype.type
-    sign = kind(1 << (mantissa_bits + exponent_bits))
-    size = e.bitwise_and(bits, kind(int(sign) - 1))
-    if dtype == dtypes.float16:
+    x = _as_float("spacing", x)
+    parts, shape = _PARTS[aval_of(x).dtype], aval_of(x).shape
+    kind, infinite = parts.integer, (2 * parts.bias + 1) << parts.fraction_bits
+    bits = e.bitcast_convert_type(x, kind)
+    sign = kind(parts.sign_mask)
+    size = e.bitwise_and(bits, kind(parts.sign_mask - 1))
+    if parts.dtype == dtypes.float16:
         inwards = e.bitwise_and(e.ne(e.bitwise_and(bits, sign), kind(0)), e.ne(size, kind(0)))
         size = e.sub(size, convert(inwards, aval_of(bits).dtype))
-    exponent = e.max(e.shift_right_logical(size, kind(mantissa_bits)), kind(1))
-    normal = e.gt(exponent, kind(mantissa_bits))
-    shifted = e.shift_left(e.sub(exponent, kind(mantissa_bits)), kind(mantissa_bits))
+    exponent = e.max(e.shift_right_logical(size, kind(parts.fraction_bits)), kind(1))
+    normal = e.gt(exponent, kind(parts.fraction_bits))
+    shifted = e.shift_left(e.sub(exponent, kind(parts.fraction_bits)), kind(parts.fraction_bits))
     subnormal = e.shift_left(full(shape, 1, kind), e.sub(exponent, kind(1)))
-    infinite = ((1 << exponent_bits) - 1) << mantissa_bits
     last = e.eq(size, kind(infinite - 1))
     distance = select(last, full(shape, infinite, kind), select(normal, shifted, subnormal))
-    if dtype != dtypes.float16:
+    if parts.dtype != dtypes.float16:
         distance = e.bitwise_or(distance, e.bitwise_and(bits, sign))
-    return select(e.is_finite(x), e.bitcast_convert_type(distance, dtype), full(shape, np.nan, dtype))
+    return select(e.is_finite(x), e.bitcast_convert_type(distance, parts.dtype), full(shape, np.nan, parts.dtype))
 
 
-def _as_float(name: str, x: Any) -> tuple[Any, int, int]:
-    """The operand as a strong float, and how many bits its mantissa and its exponent have."""
+def _as_float(name: str, x: Any) -> Any:
+    """The operand as a strong float."""
     (x,) = promote_inexact(x)
     dtype = aval_of(x).dtype
-    if dtype not in _MANTISSA_BITS:
+    if dtype not in _PARTS:
         raise TypeError(f"{name}: takes real floats of 16 bits or more, and got {aval_of(x).str_short()}.")
-    bits = _MANTISSA_BITS[dtype]
-    return asarray_like(convert(x, dtype)), bits, 8 * dtype.itemsize - 1 - bits
+    return asarray_like(convert(x, dtype))
 
 
 # -- What is not finite

@@ -143,8 +143,26 @@ def _variance(
     total = reduce_sum_p.bind(_squared_size(deviations), axes=axes)
     result = convert(_divided(total, shape, axes, where, ddof), given)
     if root:
-        result = e.sqrt(result)
+        result = _root_of_variance(result, mean is None and _is_single(shape, axes, where))
     return expand_dims(result, axes) if keepdims else result
+
+
+def _is_single(shape: tuple[int, ...], axes: tuple[int, ...], where: Any) -> Any:
+    """Whether one entry is left in each row."""
+    if where is None:
+        return entries_along(shape, axes) == 1
+    return e.eq(reductions.sum(broadcast_to(where, shape), axes, dtypes.int32), np.int32(1))
+
+
+def _root_of_variance(variance: Any, single: Any) -> Any:
+    """The square root. The variance of a single entry is 0 whatever that is, and is its own root, so derivatives are 0.
+
+    Elsewhere a root of 0 has infinite derivatives.
+    """
+    if isinstance(single, bool):
+        return variance if single else e.sqrt(variance)
+    safe = select(single, full(aval_of(variance).shape, 1, aval_of(variance).dtype), variance)
+    return select(single, variance, e.sqrt(safe))
 
 
 def _dtypes_of_variance(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from xpr.numpy.arithmetic import multiply
-from xpr.numpy.promotion import promote_inexact, select_scalar
+from xpr.numpy.entire import sin_over
+from xpr.numpy.promotion import promote_inexact
 from xpr.numpy.ufunc_builders import float_binary, float_unary
 from xpr.primitives import elementwise as e
 
@@ -158,11 +159,7 @@ def sinc(x: Any, /) -> Any:
     Array(1., dtype=float32, weak_type=True)
     """
     (x,) = promote_inexact(x)
-    at_zero = e.eq(x, e.scalar(0, x))
-    pi_x = e.mul(x, e.scalar(np.pi, x))
-    safe = select_scalar(at_zero, e.scalar(1, x), pi_x)
-    near = e.sub(e.scalar(1, x), e.div(e.mul(pi_x, pi_x), e.scalar(6, x)))  # the series at 0, for derivatives there
-    return select_scalar(at_zero, near, e.div(e.sin(safe), safe))
+    return sin_over(e.mul(x, e.scalar(np.pi, x)))
 
 
 def deg2rad(x: Any, /) -> Any:

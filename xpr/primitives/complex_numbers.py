@@ -13,7 +13,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import is_linear
 from xpr.dtypes import COMPLEX, UNSIGNED
 from xpr.primitives.arithmetic import div, neg
-from xpr.primitives.comparisons import ge
+from xpr.primitives.comparisons import eq, ge
 from xpr.primitives.elementwise_rules import (
     ZERO,
     chain_rule,
@@ -84,8 +84,10 @@ def _sign_reference(x: Any) -> Any:
 
 
 def _sign_partial(t: Any, x: Any, y: Any) -> Any:
-    """Zero for real x. For complex, the part of t / |x| that turns: i y Im(conj(y) t) / |x|."""
-    turned = div(imag(mul(conj(y), t)), abs(x))
+    """Zero for real x. For complex, the part of t / |x| that turns: i y Im(conj(y) t) / |x|, and zero where y is."""
+    size = abs(x)
+    safe = select(eq(size, scalar(0, size)), full(aval_of(size).shape, 1, aval_of(size).dtype), size)
+    turned = div(imag(mul(conj(y), t)), safe)
     return mul(complex_(full(aval_of(turned).shape, 0, aval_of(turned).dtype), turned), y)
 
 

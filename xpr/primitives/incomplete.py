@@ -33,6 +33,7 @@ from xpr.primitives.elementwise import (
     max,
     mul,
     neg,
+    pow,
     scalar,
     sub,
 )
@@ -264,8 +265,13 @@ def _random_gamma_grad(a: Any, x: Any) -> Any:
 
 
 def _gamma_density(a: Any, x: Any) -> Any:
-    """x^(a-1) exp(-x) / Gamma(a)."""
-    return exp(sub(_log_gamma_factor(*one_shape(a, x)), log(x)))
+    """x^(a-1) exp(-x) / Gamma(a), by logarithms where x is not 0."""
+    a, x = one_shape(a, x)
+    at_zero = eq(x, scalar(0, x))
+    inside = select(at_zero, constant_like(1, x), x)
+    density = exp(sub(_log_gamma_factor(a, inside), log(inside)))
+    edge = select(at_zero, x, constant_like(0, x))
+    return select(at_zero, mul(pow(edge, sub(a, scalar(1, a))), exp(sub(neg(edge), lgamma(a)))), density)
 
 
 igamma_p = made_of_others(
@@ -375,15 +381,16 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
 
 
 def _beta_density(a: Any, b: Any, x: Any) -> Any:
-    """x^(a-1) (1-x)^(b-1) / B(a, b), at 0 and 1 what it tends to."""
+    """x^(a-1) (1-x)^(b-1) / B(a, b), by logarithms where x is neither 0 nor 1."""
     a, b, x = one_shape(a, b, x)
-    y = sub(scalar(1, x), x)
-    density = exp(sub(_log_beta_factor(a, b, x, y), log(mul(x, y))))
-    zero, infinity = constant_like(0.0, x), constant_like(math.inf, x)
-    for place, shape, other in ((x, a, b), (y, b, a)):
-        tends_to = select(lt(shape, scalar(1, x)), infinity, select(eq(shape, scalar(1, x)), other, zero))
-        density = select(eq(place, scalar(0, x)), tends_to, density)
-    return density
+    one = scalar(1, x)
+    at_edge = bitwise_or(eq(x, scalar(0, x)), eq(x, one))
+    inside = select(at_edge, constant_like(0.5, x), x)
+    y = sub(one, inside)
+    density = exp(sub(_log_beta_factor(a, b, inside, y), log(mul(inside, y))))
+    edge = select(at_edge, x, constant_like(0, x))
+    powers = mul(pow(edge, sub(a, one)), pow(sub(one, edge), sub(b, one)))
+    return select(at_edge, mul(powers, exp(sub(lgamma(add(a, b)), add(lgamma(a), lgamma(b))))), density)
 
 
 regularized_incomplete_beta_p = made_of_others(

@@ -123,6 +123,6 @@ cbrt_p = unary(
     over=FLOATS,
     lowers_to="stablehlo.cbrt",
     reference=np.cbrt,
-    derivative=lambda x, y: div(scalar(1 / 3, x), mul(y, y)),
+    derivative=lambda x, y: mul(scalar(1 / 3, x), integer_pow(y, -2)),
 )
 cbrt = function_of(cbrt_p, "The cube root of each entry.")

@@ -21,9 +21,9 @@ from xpr.primitives.elementwise import (
     add,
     convert_element_type,
     div,
-    eq,
     exp,
     le,
+    lt,
     mul,
     neg,
     rsqrt,
@@ -260,6 +260,43 @@ zeta = function_of(
     2,
 )
 
+# -- Power series
+
+
+def taylor_coefficients(of: Callable[[int], float], order: int, bound: float, dtype: Any) -> list[float]:
+    """The coefficients of x^0, x^1, ... of the derivative of some order, as many as count where |x| < `bound`.
+
+    Six more derivatives of the polynomial have the precision of the dtype, too.
+
+    Args:
+      of: the coefficient of x^k of the function itself, times k!, which is at most 1.
+    """
+    least, k, coefficients = float(finfo(dtype).eps), 0, []
+    while k < order + 8 or bound ** (k - 6) / math.factorial(k - 6) > least / 8:
+        coefficients.append(of(k + order) / math.factorial(k))
+        k += 1
+    return coefficients
+
+
+def power_series(x: Any, coefficients: Sequence[float]) -> Any:
+    """The polynomial at `x` with the coefficients of x^0, x^1, ..., which are all of even or all of odd powers, or not.
+
+    Horner's rule, in the square of `x` where every second coefficient is 0.
+    """
+    odd, even = coefficients[1::2], coefficients[::2]
+    if any(odd) and any(even):
+        return _horner(x, coefficients)
+    square = mul(x, x)
+    return mul(x, _horner(square, odd)) if any(odd) else _horner(square, even)
+
+
+def _horner(x: Any, coefficients: Sequence[float]) -> Any:
+    *rest, total = [scalar(c, x) for c in coefficients]
+    for c in reversed(rest):
+        total = add(mul(total, x), c)
+    return total
+
+
 # -- Bessel functions. With u = x / 4 - 1, exp(-x) I0(x) on [0, 8] is the Chebyshev series of the first table; with
 # u = 16 / x - 1, sqrt(x) exp(-x) I0(x) on [8, inf) is that of the second. Computed with mpmath to 30 digits.
 
@@ -324,12 +361,23 @@ def _scaled_bessel(order: int) -> Callable[[float], float]:
     return value
 
 
+_I1_SLOPE_NEAR = 2.0
+
+
+def i0_coefficient(k: int) -> float:
+    """That of x^k in the series of I0 (DLMF 10.25.2), times k!."""
+    return 0.0 if k % 2 else math.comb(k, k // 2) / 2.0**k
+
+
 def _i1e_slope(x: Any, y: Any) -> Any:
-    """I0e - I1e (sign x + 1/x), and its limit 1/2 at 0."""
-    at_zero = eq(x, scalar(0, x))
-    safe = select(at_zero, constant_like(1, x), x)
-    slope = sub(bessel_i0e(safe), mul(y, add(sign(safe), div(scalar(1, x), safe))))
-    return select(at_zero, constant_like(0.5, x), slope)
+    """exp(-|x|) I1'(x) - sign(x) I1e(x), with I1' = I0 - I1 / x (DLMF 10.29.2), near 0 its series."""
+    side = sign(x)
+    near = lt(abs(x), scalar(_I1_SLOPE_NEAR, x))
+    inner, outer = select(near, x, constant_like(0, x)), select(near, constant_like(1, x), x)
+    coefficients = taylor_coefficients(i0_coefficient, 2, _I1_SLOPE_NEAR, aval_of(x).dtype)
+    series = mul(exp(neg(mul(side, inner))), power_series(inner, coefficients))
+    far = sub(bessel_i0e(outer), div(bessel_i1e(outer), outer))
+    return sub(select(near, series, far), mul(side, y))
 
 
 def made_of_others(name: str, fun: Callable[..., Any], *, partials: Sequence[Any], reference: Any) -> Primitive:

@@ -17,6 +17,7 @@ from xpr.control.custom_jvp import custom_jvp
 from xpr.core.avals import aval_of
 from xpr.nn import normalizing
 from xpr.nn.normalizing import logsumexp as logsumexp
+from xpr.numpy.entire import bessel_i0, bessel_i1, expm1_over
 from xpr.numpy.promotion import convert, promote_inexact, promote_shapes
 from xpr.primitives import elementwise as e
 from xpr.primitives import incomplete
@@ -224,9 +225,12 @@ def poch(z: Any, m: Any) -> Any:
     24.0
     """
     z, m = _reals("poch", z, m)
+    infinite = jnp.logical_not(jnp.isfinite(s.lgamma(z)))
+    one = jnp.logical_and(jnp.equal(m, 0), infinite)  # elsewhere the ratio is 1 by itself, with its derivatives
+    z = jnp.where(one, 1.0, z)
     above = jnp.add(z, m)
     ratio = jnp.exp(jnp.subtract(s.lgamma(above), s.lgamma(z)))
-    return jnp.where(jnp.equal(m, 0), 1.0, jnp.multiply(jnp.multiply(gammasgn(above), gammasgn(z)), ratio))
+    return jnp.where(one, 1.0, jnp.multiply(jnp.multiply(gammasgn(above), gammasgn(z)), ratio))
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
@@ -333,11 +337,21 @@ _log_ndtr = custom_jvp(_log_ndtr_of, nondiff_argnums=(1,))
 
 @_log_ndtr.defjvp
 def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The density over the probability."""
+    """The density over the probability. Far out on the left it is a continued fraction (DLMF 7.9.1): there the
+    logarithm has lost the digits that further derivatives are made of.
+    """
     (x,), (t,) = primals, tangents
     out = _log_ndtr(x, series_order)
-    log_density = jnp.subtract(jnp.multiply(jnp.multiply(x, x), -0.5), 0.5 * math.log(2 * math.pi))
-    return out, jnp.multiply(t, jnp.exp(jnp.subtract(log_density, out)))
+    bound = -4.0
+    far = jnp.less(x, bound)
+    near = jnp.where(far, bound, x)
+    log_density = jnp.subtract(jnp.multiply(jnp.multiply(near, near), -0.5), 0.5 * math.log(2 * math.pi))
+    ratio = jnp.exp(jnp.subtract(log_density, jnp.where(far, 0.0, out)))
+    size = jnp.negative(jnp.where(far, x, bound))
+    fraction = size
+    for k in range(24 if _dtype(x) == dtypes.float64 else 8, 0, -1):
+        fraction = jnp.add(size, jnp.divide(float(k), fraction))
+    return out, jnp.multiply(t, jnp.where(far, fraction, ratio))
 
 
 def ndtri(p: Any) -> Any:
@@ -461,8 +475,14 @@ def _times_log(name: str, log: Callable[[Any], Any], slope: Callable[[Any, Any],
     return function
 
 
-_xlogy = _times_log("xlogy", jnp.log, jnp.divide)
-_xlog1py = _times_log("xlog1py", jnp.log1p, lambda x, y: jnp.divide(x, jnp.add(1, y)))
+def _quotient(x: Any, y: Any) -> Any:
+    """x / y, and 0 where both are 0: 0 log(y) does not change."""
+    corner = jnp.logical_and(jnp.equal(x, 0), jnp.equal(y, 0))
+    return jnp.divide(x, jnp.where(corner, 1.0, y))
+
+
+_xlogy = _times_log("xlogy", jnp.log, _quotient)
+_xlog1py = _times_log("xlog1py", jnp.log1p, lambda x, y: _quotient(x, jnp.add(1, y)))
 
 
 def xlogy(x: Any, y: Any) -> Any:
@@ -583,9 +603,13 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
 
 def _power_transform(log: Any, lmbda: Any) -> Any:
     """expm1(lmbda log) / lmbda, whose limit at lmbda = 0 is the logarithm."""
+    finite = jnp.isfinite(log)
+    inner, outer = jnp.where(finite, log, 0.0), jnp.where(finite, 0.0, log)
+    inside = jnp.multiply(inner, expm1_over(jnp.multiply(inner, lmbda)))
     is_zero = jnp.equal(lmbda, 0)
     divisor = jnp.where(is_zero, 1.0, lmbda)
-    return jnp.where(is_zero, log, jnp.divide(jnp.expm1(jnp.multiply(divisor, log)), divisor))
+    outside = jnp.where(is_zero, outer, jnp.divide(jnp.expm1(jnp.multiply(divisor, outer)), divisor))
+    return jnp.where(finite, inside, outside)
 
 
 def i0(x: Any) -> Any:
@@ -595,8 +619,7 @@ def i0(x: Any) -> Any:
     >>> special.i0(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    (x,) = _reals("i0", x)
-    return jnp.multiply(jnp.exp(jnp.abs(x)), s.bessel_i0e(x))
+    return bessel_i0(*_reals("i0", x))
 
 
 def i0e(x: Any) -> Any:
@@ -616,8 +639,7 @@ def i1(x: Any) -> Any:
     >>> special.i1(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    (x,) = _reals("i1", x)
-    return jnp.multiply(jnp.exp(jnp.abs(x)), s.bessel_i1e(x))
+    return bessel_i1(*_reals("i1", x))
 
 
 def i1e(x: Any) -> Any:

@@ -32,7 +32,8 @@ class uniform:
     @staticmethod
     def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
         """The probability up to x."""
-        return jnp.clip(moved(x, loc, scale)[0], 0, 1)
+        z, _ = moved(x, loc, scale)
+        return jnp.where(jnp.less(z, 0), 0.0, jnp.where(jnp.greater(z, 1), 1.0, z))
 
     @staticmethod
     def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
