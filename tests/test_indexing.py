@@ -527,3 +527,42 @@ def test_a_function_from_outside_can_use_no_arrays_where_places_may_repeat():
 def test_the_helpers_show_what_they_hold():
     assert repr(at(jnp.arange(2))) == "IndexUpdateHelper(Array([0, 1], dtype=int32))"
     assert repr(jnp.arange(2).at[0]) == "IndexUpdateRef(Array([0, 1], dtype=int32), 0)"
+
+
+# -- Integers and floats
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int8", "uint32"])
+@pytest.mark.parametrize("index", [1, slice(None, None, 2), [1, 1], [True, False, True]], ids=str)
+def test_integers_that_are_not_named_stay_as_they_are(dtype, index):
+    """A float can't hold every integer; jax converts the whole array to floats and back."""
+    large = {"int32": 16777217, "uint8": 201, "int8": -101, "uint32": 4000000001}[dtype]
+    x = np.array([large, 7, large], dtype)
+    index = np.array(index) if type(index) is list else index
+    named, times = np.zeros(3, bool), np.zeros(3, int)
+    named[index] = True
+    np.add.at(times, index, 1)
+    for name in ("add", "subtract", "multiply", "divide", "power", "min", "max", "set"):
+        for value in (0.5, -1.75, np.float32(1.0)):
+            with pytest.warns(FutureWarning, match="can't hold in general"):
+                update = lambda x, name=name, value=value: getattr(x.at[index], name)(value)
+                found = np.asarray(update(jnp.asarray(x)))
+                if dtype == "int32" and value == -1.75:
+                    np.testing.assert_array_equal(found, xpr.jit(update)(x))
+            np.testing.assert_array_equal(found[~named], x[~named])
+            if name in ("add", "subtract"):  # exact, in what the dtype can hold, without the fraction
+                signed = value if name == "add" else -value
+                want = [int(int(n) + float(signed) * int(k)) for n, k in zip(x, times)]
+                np.testing.assert_array_equal(found, np.array(want, object).astype(np.int64).astype(dtype))
+            if name in ("min", "max"):
+                bound = max(int(value), np.iinfo(dtype).min)
+                want = np.where(named, (np.minimum if name == "min" else np.maximum)(x, np.array(bound, dtype)), x)
+                np.testing.assert_array_equal(found, want)
+
+
+def test_integers_beyond_floats_divide_and_multiply_exactly():
+    with xpr.enable_x64(True):
+        x = jnp.array([9007199254740993, 7], "int64")
+        assert x.at[0].divide(1).tolist() == x.tolist() and x.at[1].divide(2).tolist() == [9007199254740993, 3]
+        assert x.at[1].multiply(2).tolist() == [9007199254740993, 14] and x.at[1].power(2).tolist()[1] == 49
+    assert jnp.array([16777217, -7]).at[:].divide(2).tolist() == [8388608, -3]

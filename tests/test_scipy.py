@@ -167,3 +167,19 @@ def test_distributions_of_vectors():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_products_with_logarithms_of_nan():
+    """0 log(0) is 0, and 0 log(nan) is nan, as in SciPy and jax."""
+    for function in (special.xlogy, special.xlog1py):
+        assert np.isnan(function(0, np.nan)) and np.isnan(xpr.jit(function)(0.0, np.nan))
+        assert function(0.0, 0.0) == 0
+    assert special.xlogy(0.0, -1.0) == 0 and special.xlog1py(0.0, -1.0) == 0
+
+
+def test_softmax_is_over_all_elements_by_default():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for name in ("softmax", "log_softmax"):
+        mine, want = getattr(special, name), getattr(scipy_special, name)
+        np.testing.assert_allclose(mine(x), want(x), rtol=1e-5)
+        np.testing.assert_allclose(mine(x, axis=0), want(x, axis=0), rtol=1e-5)

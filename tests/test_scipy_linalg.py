@@ -93,3 +93,31 @@ def test_exponentials() -> None:
 def test_errors(call: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         evaluated(call, jnp, linalg)
+
+
+def test_stacks_of_vectors_beside_stacks_of_matrices():
+    """With one axis less than the matrices and as many columns as they have, a row is a vector, as in jax."""
+    factors = jnp.stack([2 * jnp.eye(2), 4 * jnp.eye(2), jnp.array([[1.0, 0.0], [1.0, 2.0]])])
+    rows = jnp.arange(6.0).reshape(3, 2)
+    each = [(factor, row) for factor, row in zip(factors, rows)]
+    for solve in (
+        lambda a, b: linalg.cho_solve((a, True), b),
+        lambda a, b: linalg.solve_triangular(a, b, lower=True),
+        lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b),
+    ):
+        np.testing.assert_allclose(solve(factors, rows), [solve(a, b) for a, b in each], rtol=1e-5)
+        np.testing.assert_allclose(solve(factors, rows[0]), [solve(a, rows[0]) for a, _ in each], rtol=1e-5)
+        assert solve(factors, jnp.ones((2, 4))).shape == (3, 2, 4) and solve(factors, rows[..., None]).shape == (
+            3,
+            2,
+            1,
+        )
+        with pytest.raises(ValueError, match="b needs 2 elements or rows, and has 3"):
+            solve(factors[0], jnp.ones((3, 2)))
+
+
+def test_toeplitz_of_stacks():
+    c, r = jnp.arange(6.0).reshape(2, 3), jnp.arange(8.0).reshape(2, 4)
+    np.testing.assert_array_equal(linalg.toeplitz(c, r), [linalg.toeplitz(x, y) for x, y in zip(c, r)])
+    np.testing.assert_array_equal(linalg.toeplitz(c), [linalg.toeplitz(x) for x in c])
+    assert linalg.toeplitz(c, r[0]).shape == (2, 3, 4) and linalg.toeplitz(3.0).shape == (1, 1)

@@ -1,0 +1,202 @@
+"""Calls that jax takes, with batches, scalars, complex numbers and buffers: values and types are jax's."""
+
+from __future__ import annotations
+
+import array
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.nn
+import xpr.numpy as jnp
+from tests.numpy_table import check
+from tests.peer_library import agree
+from xpr import dtypes, lax
+
+ARRAYS = {
+    "x": np.arange(6, dtype=np.float32).reshape(2, 3) + 1,
+    "n": np.arange(6, dtype=np.int32),
+    "u": np.arange(6, dtype=np.uint8),
+    "z": np.array([1 + 1j, 2, 1, -3 + 1j], np.complex64),
+    "w": np.array([1 + 2j, 2, 5j, -3], np.complex64),
+    "a": np.array([1.5, 2.0, -0.25], np.float32),
+    "none": np.zeros(3, bool),
+}
+CALLS = [
+    "jnp.c_['r', [1, 2, 3], [4, 5, 6]]", "jnp.c_['c', [1, 2, 3], [4, 5, 6]]", "jnp.r_['r', x, x]", "jnp.r_['c', x, x]",
+    "jnp.r_['c', [1, 2], [3, 4]]", "jnp.c_['c', x, x]",
+    "jnp.fromfunction(lambda i, j: (i, j * 2), (2, 3))",
+    "jnp.setxor1d(jnp.array([3, 1, 2]), jnp.array([2, 4]), size=5)",
+    "jnp.setxor1d(jnp.array([1]), jnp.array([1]), size=2)",
+    "jnp.cumulative_sum(n, dtype=bool)", "jnp.cumulative_sum(n, dtype=bool, include_initial=True)",
+    "nn.log_softmax(a, where=none)", "nn.log_softmax(a, where=a > 0)", "nn.softmax(a, where=none)",
+    "jnp.round(a, 500)", "jnp.round(a, 40)", "jnp.round(a, -50)", "jnp.round(1.5, 500)",
+    "jnp.round(jnp.array([1000.0], jnp.float16), 3)", "jnp.round(z, 500)",
+    *(f"jnp.{f}(z, w)" for f in ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")),
+    "z < 2", "2.0 >= z", "jnp.minimum(jnp.maximum(z, 0), 2)", "jnp.where(z > w, z, w)",
+    "jnp.polyval(x, jnp.ones(3))", "jnp.polyval(x, 2.0)", "jnp.polyval(x, jnp.ones((4, 3)))", "jnp.polyval(x, x)",
+    "jnp.polyadd(x, x[:1])", "jnp.polysub(x[:1], x)", "jnp.polyadd(x[..., None], x[..., None])",
+    "lax.reduce_window(n, -inf, lax.max, (2,), (1,), 'VALID')",
+    "lax.reduce_window(u, inf, lax.min, (2,), (1,), 'VALID')",
+    "lax.reduce_window(n, 0.0, lax.add, (2,), (1,), 'VALID')", "lax.reduce(n, -inf, lax.max, (0,))",
+    "jnp.einsum('a1->1a', x)", "jnp.einsum('a1,1b->ab', x, x.T)",
+    "jnp.piecewise(jnp.array(2.0), [True, False], [1.0, 2.0])",
+    "jnp.piecewise(a, [True, False], [lambda v: v + 1, 2.0])",
+    "jnp.piecewise(a, [jnp.array(False), False], [1, 2, 3])",
+    "lax.broadcast_in_dim(x, (3, 2), (1, 0))",
+    "lax.broadcast_in_dim(x[:, :1], (4, 2), (1, 0))",
+    "lax.full(3, 1.0)", "lax.full(3, 1)", "lax.full((2, 1), 7.0)", "lax.full_like(a, 1, shape=2)", "lax.reshape(x, 6)",
+    "lax.empty(3, 'float32') * 0", "jnp.setdiff1d(a, a)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_call_is_as_in_jax(call):
+    concrete = any(name in call for name in ("setdiff1d", "_['"))
+    check(call, ARRAYS, jit=not concrete)
+
+
+def test_broadcast_in_dim_transposes_squares_too():
+    """Where jax gives the operand as it is."""
+    x = jnp.array([[1, 2], [3, 4]])
+    np.testing.assert_array_equal(lax.broadcast_in_dim(x, (2, 2), (1, 0)), x.T)
+
+
+def test_piecewise_takes_a_condition_alone():
+    np.testing.assert_array_equal(jnp.piecewise(jnp.arange(3.0), True, [lambda x: x + 1]), [1, 2, 3])
+    assert jnp.piecewise(2.0, 2.0 > 1, [5, 6]) == 5
+
+
+def test_fromfunction_of_a_function_that_gives_a_tree():
+    found = agree(lambda jax: jax.numpy.fromfunction(lambda i, j: {"sum": i + j, "both": (i, j)}, (2, 3)))
+    assert found["sum"].shape == (2, 3) and found["both"][1].shape == (2, 3)
+
+
+def test_extremes_and_orders_of_complex_numbers_have_derivatives_and_rows():
+    """XLA ends the process over a maximum of complex numbers."""
+    z, w = jnp.asarray(ARRAYS["z"]), jnp.asarray(ARRAYS["w"])
+    np.testing.assert_array_equal(xpr.jit(jnp.maximum)(z, w), np.maximum(z, w))
+    assert np.isnan(xpr.jit(jnp.minimum)(jnp.array([1j]), jnp.array([complex(0, np.nan)]))).all()
+    np.testing.assert_array_equal(xpr.vmap(jnp.less, in_axes=(0, None))(z, w[0]), np.less(z, w[0]))
+    slope = xpr.grad(lambda z: jnp.maximum(z, w).real.sum(), holomorphic=False)(z)
+    np.testing.assert_array_equal(slope, [0, 0.5, 1, 1])
+    np.testing.assert_array_equal(jnp.searchsorted(jnp.array([1j, 1, 1 + 1j]), jnp.array([0.5, 1])), [1, 1])
+
+
+def test_arrays_of_buffers():
+    numbers = array.array("i", [1, 2, 3])
+    assert jnp.array(numbers).dtype == jnp.int32 and jnp.asarray(array.array("d", [0.5])).dtype == jnp.float32
+    np.testing.assert_array_equal(jnp.array([numbers, numbers]), [[1, 2, 3]] * 2)
+    with pytest.raises(TypeError, match="not numeric"):
+        jnp.array(object())
+
+
+def test_eval_shape_of_a_function_that_gives_types():
+    given = xpr.ShapeDtypeStruct((2,), jnp.float32)
+    assert xpr.eval_shape(lambda: given) == given
+    found = xpr.eval_shape(lambda x: {"x": x, "given": given}, 1.0)
+    assert found["given"] == given and found["x"].weak_type
+
+
+def test_isinstance_of_dtypes():
+    """As in jax, where `jnp.float32` stands for NumPy's scalar type."""
+    assert isinstance(np.float32(1), jnp.float32) and not isinstance(np.float64(1), jnp.float32)
+    assert not isinstance(jnp.float32(1), jnp.float32) and not isinstance(1.0, jnp.float32)
+    assert isinstance(jnp.bfloat16(1).item(), float) and not isinstance(3, jnp.int_)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
+def test_spacing_of_negative_and_subnormal_numbers(dtype):
+    """By bits, since XLA flushes subnormal numbers to zero on CPU; NumPy and jax count float16 towards infinity."""
+    info = jnp.finfo(dtype)
+    tiny, small = info.smallest_subnormal, info.smallest_normal
+    x = jnp.array([1, -1, 0, tiny, -tiny, small, -3, info.max, np.inf, np.nan], dtype)
+    found = np.asarray(xpr.jit(jnp.spacing)(x))
+    np.testing.assert_array_equal(found.astype(float), np.asarray(jnp.spacing(x)).astype(float))
+    if dtype != "bfloat16":
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(found, np.spacing(np.asarray(x)))
+
+
+# -- Objects that hold an array
+
+
+class Held:
+    """Gives its array by `__jax_array__`, and hands on all else to it, as parameters of networks are made."""
+
+    def __init__(self, value):
+        self.__dict__["value"] = value
+
+    def __jax_array__(self):
+        return self.value
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.value, name)
+
+
+USES = [
+    lambda p, x: jnp.sin(p) * x, lambda p, x: x + p, lambda p, x: x @ p, lambda p, x: jnp.add(1, p), lambda p, x: x < p,
+    lambda p, x: jnp.sum(p), lambda p, x: lax.mul(p, x), lambda p, x: lax.sin(p), lambda p, x: jnp.where(x > 1, p, x),
+    lambda p, x: x.at[0].set(jnp.max(p)), lambda p, x: x.at[:].add(p), lambda p, x: jnp.array([p, x]),
+    lambda p, x: jnp.concatenate([p, x]), lambda p, x: lax.scan(lambda c, v: (c + v, v), 0.0, p),
+    lambda p, x: lax.cond(True, lambda v: v + 1, lambda v: v, p), lambda p, x: xpr.jit(lambda v: v * 2)(p),
+    lambda p, x: xpr.grad(lambda v: (v * p).sum())(x), lambda p, x: xpr.vmap(lambda v: v * 2)(p),
+    lambda p, x: jnp.linspace(jnp.max(p), Held(x[0]), 3), lambda p, x: Held(x * 2) if isinstance(p, Held) else x * 2,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(USES)))
+def test_objects_with_an_array(number):
+    """In every entry point, under every transformation: nothing of them is taken for a constant."""
+    use, x = USES[number], jnp.array([1.0, 2.0, 3.0])
+
+    def run(hold):
+        fun = lambda w: xpr.tree.map(jnp.asarray, use(hold(w), x * w))
+        return [fun(x), xpr.jit(fun)(x), xpr.jvp(fun, (x,), (x,)), xpr.vmap(fun)(x[None]), xpr.linearize(fun, x)[1](x),
+                xpr.jit(lambda x: xpr.jvp(fun, (x,), (x,)))(x)]  # fmt: skip
+
+    for held, plain in zip(xpr.tree.leaves(run(Held)), xpr.tree.leaves(run(lambda w: w)), strict=True):
+        if held.dtype != dtypes.float0:
+            np.testing.assert_allclose(held, plain, rtol=1e-6)
+
+
+def test_objects_with_an_array_index_and_are_results():
+    x = jnp.array([1.0, 2.0, 3.0])
+    places = Held(jnp.array([0, 2]))
+    np.testing.assert_array_equal(x[places], [1, 3])
+    np.testing.assert_array_equal(xpr.jit(lambda i: x.at[Held(i)].set(0.0))(jnp.array([1])), [1, 0, 3])
+    assert xpr.grad(lambda x: Held(x * x))(3.0) == 6
+    assert xpr.jit(lambda x: Held(x + 1))(Held(jnp.float32(1))) == 2
+
+
+# -- Messages
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: lax.scan(lambda c, _: (c, c), 0.0, None, length=-1), ValueError, "scan: `length` is the number"),
+        (lambda: lax.scan(lambda c, _: (c, None), 0.0, None, length=1 << 40), OverflowError, "counted in 32 bits"),
+        (lambda: lax.broadcasted_iota(bool, (2,), 0), TypeError, "iota: counts numbers, and was asked for bool"),
+        (lambda: lax.broadcasted_iota("int32", (2,), 3), ValueError, "there is no axis 3"),
+        (lambda: lax.bitcast_convert_type(jnp.ones(2, "complex64"), "int32"), TypeError, "c64.2. to i32: the bits of"),
+        (lambda: lax.bitcast_convert_type(jnp.ones(2, bool), "int8"), TypeError, "booleans and complex"),
+        (lambda: lax.full(2.5, 1.0), TypeError, "sizes of a shape are integers, and 2.5"),
+        (lambda: lax.full(-1, 1.0), TypeError, "no negative sizes"),
+        (lambda: jnp.zeros(-1), ValueError, "no negative sizes"),
+        (lambda: lax.reduce_window(jnp.arange(3), 0.5, lax.add, (2,), (1,)), TypeError, "initial value for i32.3."),
+        (lambda: jnp.sum(jnp.ones(2), axis=1.5), TypeError, "number of an axis is an integer, and 1.5"),
+        (lambda: xpr.jit(lambda a: jnp.sum(jnp.ones((2, 3)), a))(0), xpr.errors.TracerIntegerConversionError,
+         "The number of an axis needs the value"),
+        (lambda: jnp.polyadd(jnp.ones((2, 2)), jnp.ones(2)), ValueError, "polyadd: .* as many axes"),
+        (lambda: jnp.isposinf(1j), ValueError, "isposinf: complex numbers have no sign"),
+        (lambda: lax.broadcast_in_dim(jnp.ones((2, 3)), (3, 2), (0, 0)), TypeError, "does not broadcast"),
+    ],
+)  # fmt: skip
+def test_message(call, error, message):
+    with pytest.raises(error, match=message) as raised:
+        call()
+    assert "stablehlo" not in str(raised.value).lower()
