@@ -12,27 +12,22 @@ from tests.fuzz import checks, known
 from tests.fuzz.generate import Generator
 from tests.fuzz.programs import Program, Statement, Type
 from tests.fuzz.tolerance import compare
-from tests.fuzz.worker import Examiner, Found, described, first_of_each, shrunk
+from tests.fuzz.worker import Examiner, described, first_of_each, shrunk
 from xpr.core.avals import Zero
 from xpr.core.primitive import Primitive
 from xpr.primitives import elementwise
 
-PARTS, PROGRAMS = 8, 60
+PARTS, PROGRAMS = 8, 40
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nothing_is_found(part):
     examiner = Examiner()
     found = [each for n in range(PROGRAMS) for each in examiner.examine(f"fixed {part}-{n}")] + examiner.rest()
-    hits = [text_of(each) for each in first_of_each(found)]
-    assert not any(hits), "\n\n".join(filter(None, hits))
+    hits = [described(x.seed, shrunk(x.program, x.hit, 20.0), x.hit, x.program) for x in first_of_each(found)[:4]]
+    hits = [hit for hit in hits if not hit["known"]]
+    assert not hits, "\n\n".join(f"{h['seed']} {h['check']}: {h['kind']}\n{h['text']}\n{h['source']}" for h in hits)
     assert examiner.compared > 10 * PROGRAMS
-
-
-def text_of(found: Found) -> str:
-    """The hit with its program made smaller; nothing where it is meant."""
-    made = described(found.seed, shrunk(found.program, found.hit, 20.0), found.hit, found.program)
-    return "" if made["known"] else f"{made['seed']} {made['check']}: {made['kind']}\n{made['text']}\n{made['source']}"
 
 
 # -- Programs

@@ -291,7 +291,9 @@ def of_differences(case: Case, forward: Spread, points: Any, tangents: Any, acti
         differences = np.array([f[i] for f in found])
         with np.errstate(all="ignore"):
             spread = np.ptp(differences, 0) * 20 + 1e-5 * (1 + np.abs(differences[1]))
-            bad = np.abs(differences[1] - tangent) > spread
+            bend = np.abs(ends[0][i] - 2 * case.spread.center[outs[i]] + ends[1][i]) / (2 * step)
+            bad = bend < 1e-3 * (1 + np.abs(differences[1]))  # it would not be so at a corner
+            bad &= np.abs(differences[1] - tangent) > spread
             bad &= (
                 np.isfinite(differences).all(0) & np.isfinite(tangent) & (spread < 1e-2 * (1 + np.abs(differences[1])))
             )

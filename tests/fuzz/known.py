@@ -38,6 +38,10 @@ KNOWN: Sequence[Known] = (
         ("derivatives",), r"lax\.clamp", "^difference$",
     ),
     Known(
+        "The sign bit of a nan that was computed is left open, by IEEE 754 as well.",
+        ("eager", "jit", "peer", "mapped", "rows"), r"signbit|copysign", "True|False|instead of",
+    ),
+    Known(
         "An index that is known to be out of bounds is an IndexError (docs/errors.md).",
         ("refused",), "", "^IndexError: index .* is out of bounds for axis",
     ),

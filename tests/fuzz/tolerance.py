@@ -57,6 +57,8 @@ class Noisy:
             else:
                 if self.amount and name in SUMS:  # whose order is open
                     values = [self.changed(x, max(1.0, x.size**0.5)) for x in values]
+                if self.amount and name in ("reduce_sum", "reduce_prod"):
+                    values = [self.shuffled(values[0], eqn.params["axes"])]
                 outs = eqn.primitive.reference(values, **eqn.params)
             outs = [np.asarray(out, v.aval.dtype) for v, out in zip(eqn.outvars, outs, strict=True)]
             if self.amount and name not in EXACT:
@@ -66,6 +68,12 @@ class Noisy:
                 ]
             env.update(zip(eqn.outvars, outs))
         return [read(v) for v in jaxpr.outvars]
+
+    def shuffled(self, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+        """The elements in another order along some axes: whether they overflow on the way depends on it."""
+        for axis in axes:
+            x = np.take(x, self.random.permutation(x.shape[axis]), axis)
+        return x
 
     def changed(self, x: np.ndarray, factor: float) -> np.ndarray:
         if not is_inexact(x.dtype) or not x.size:
