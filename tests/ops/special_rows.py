@@ -5,6 +5,7 @@ import numpy as np
 from tests.ops.table import FLOATS, Row, Sample, floats, integers, positive
 from xpr.primitives import elementwise as e
 from xpr.primitives import incomplete as i
+from xpr.primitives import smooth as w
 from xpr.primitives import special as s
 from xpr.primitives.random_bits import threefry2x32_p
 from xpr.primitives.random_gamma import random_gamma_p
@@ -26,6 +27,7 @@ ORDERS = F32([1.0, 2.0, 3.0])
 CHANCES = floats(2, 3, low=0.1, high=0.9)
 BETA_CORNER = F32([0.0, 0.5, 3.0, INF, -1.0]), F32([0.0, 2.0, INF]), F32([0.0, 0.3, 1.0, 2.0, NAN])
 BETA_CORNERS = Sample(*(x.ravel() for x in np.meshgrid(*BETA_CORNER)), edges=True)
+LENGTHS = F32([0.0, 3.0, -4.0, 1e30, INF, -INF, NAN])
 WORDS = [integers(3, below=2**31, dtype=np.uint32, salt=n) for n in range(4)]
 KEY = [np.uint32(7), np.uint32(11)]
 
@@ -46,6 +48,13 @@ special = [
         dtypes=FLOATS, skip=NOT_BOTH, tolerance=64),
     Row(s.bessel_i0e_p, NEAR_AND_FAR, dtypes=FLOATS, tolerance=64),
     Row(s.bessel_i1e_p, NEAR_AND_FAR, dtypes=FLOATS, tolerance=64),
+]  # fmt: skip
+
+smooth = [
+    Row(w.hypot_p, [*TWO, Sample(*(v.ravel() for v in np.meshgrid(LENGTHS, LENGTHS)), edges=True)], dtypes=FLOATS),
+    *(Row(p, [*(Sample(floats(2, 3), order=n) for n in (0, 1, 4)), Sample(floats(3, low=2.5, high=9.0), order=1),
+              Sample(F32([0.0, 1e-4, 1.5, -1.5, 12.0, NAN]), order=2, edges=True)], dtypes=FLOATS, tolerance=256)
+      for p in (w.sine_quotient_p, w.expm1_quotient_p, w.bessel_i0_p)),
 ]  # fmt: skip
 
 incomplete = [
@@ -81,4 +90,4 @@ drawn = [
         differentiable=False, skip={"vmap": ONLY_LOWERED, "commute": ONLY_LOWERED}),
 ]  # fmt: skip
 
-ROWS = [*special, *incomplete, *drawn]
+ROWS = [*special, *smooth, *incomplete, *drawn]

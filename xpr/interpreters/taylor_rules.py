@@ -9,6 +9,7 @@ What has no rule here goes by its derivative (`TaylorTrace.by_derivative`).
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from xpr.primitives.dot import dot_general_p
 from xpr.primitives.fft import fft_p
 from xpr.primitives.placing import concatenate, slice_in_dim
 from xpr.primitives.shapes import broadcast_to, expand_dims, mapped_to, squeeze
+from xpr.primitives.smooth import bessel_i0_p, expm1_quotient_p, sine_quotient_p
 from xpr.primitives.sorting import sort_p
 from xpr.primitives.special import erf_p, erfc_p
 from xpr.transforms.batch import batch_flat
@@ -239,6 +241,18 @@ def _integer_pow(primitive: Primitive, values: Sequence[Any], rows: Given, param
     return [y], [s.integer_power(u, params["y"])[1:]]
 
 
+def _by_orders(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+    """For a function whose derivatives are given by its parameter `order`: its Taylor polynomial at u + w, w(0) = 0."""
+    (x,), order = values, params["order"]
+    y = primitive.bind(x, **params)
+    change = [None, *(rows[0] or [])]
+    series: s.Series = [None] * len(change)
+    for k in range(len(change) - 1, 0, -1):
+        series[0] = s.times(primitive.bind(x, order=order + k), 1 / math.factorial(k))
+        series = s.product(series, change)
+    return [y], [series[1:]]
+
+
 # -- Products of matrices, and convolutions
 
 
@@ -310,6 +324,9 @@ RULES: dict[Primitive, Callable[..., Result]] = {
     e.atanh_p: _function(s.atanh),
     erf_p: _function(s.erf),
     erfc_p: _function(s.erfc),
+    sine_quotient_p: _by_orders,
+    expm1_quotient_p: _by_orders,
+    bessel_i0_p: _by_orders,
     dot_general_p: _bilinear,
     conv_general_dilated_p: _bilinear,
 }

@@ -323,6 +323,14 @@ from xpr.primitives.shapes import rev_p as rev_p
 from xpr.primitives.shapes import squeeze_p as squeeze_p
 from xpr.primitives.shapes import transpose_p as transpose_p
 from xpr.primitives.sliding import padtype_to_pads as padtype_to_pads
+from xpr.primitives.smooth import bessel_i0 as bessel_i0
+from xpr.primitives.smooth import bessel_i0_p as bessel_i0_p
+from xpr.primitives.smooth import expm1_quotient as expm1_quotient
+from xpr.primitives.smooth import expm1_quotient_p as expm1_quotient_p
+from xpr.primitives.smooth import hypot as hypot
+from xpr.primitives.smooth import hypot_p as hypot_p
+from xpr.primitives.smooth import sine_quotient as sine_quotient
+from xpr.primitives.smooth import sine_quotient_p as sine_quotient_p
 from xpr.primitives.sorting import sort as sort
 from xpr.primitives.sorting import sort_key_val as sort_key_val
 from xpr.primitives.sorting import sort_p as sort_p

@@ -251,6 +251,8 @@ def _are_distinct(found: Places, shape: Shape) -> bool:
         return False
     if found.sizes and any(n > 1 for n in found.sizes) and not found.inside:
         return False
+    if not indices.size or not math.prod(shape):
+        return True
     extents = [shape[axis] for axis in found.numbers.start_index_map]
     flat = (
         np.ravel_multi_index(tuple(np.moveaxis(indices, -1, 0)), extents, mode="wrap") if extents else indices[..., 0]

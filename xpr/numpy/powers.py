@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.control.custom_jvp import custom_jvp
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import (
     arithmetic_operand,
     arithmetic_operands,
     as_operand,
     asarray_like,
-    broadcast_shapes,
     convert,
     promote_inexact,
     promote_ranks,
@@ -23,7 +21,8 @@ from xpr.numpy.promotion import (
 )
 from xpr.numpy.ufunc_builders import float_unary
 from xpr.primitives import elementwise as e
-from xpr.primitives.shapes import broadcast_to, full
+from xpr.primitives.shapes import full
+from xpr.primitives.smooth import hypot_p
 
 
 def square(x: Any, /) -> Any:
@@ -112,32 +111,7 @@ def hypot(x: Any, y: Any, /) -> Any:
     >>> jnp.hypot(3.0, 4.0)
     Array(5., dtype=float32, weak_type=True)
     """
-    x, y = promote_inexact(x, y)
-    shape = broadcast_shapes(aval_of(x).shape, aval_of(y).shape)
-    x, y = (broadcast_to(v, shape) for v in (x, y))
-    return _hypot(e.abs(x), e.abs(y)) if aval_of(x).dtype in dtypes.COMPLEX else _hypot(x, y)
-
-
-@custom_jvp
-def _hypot(x: Any, y: Any) -> Any:
-    x, y = e.abs(x), e.abs(y)
-    large, small = e.max(x, y), e.min(x, y)
-    one, infinity = e.scalar(1, large), e.scalar(np.inf, large)
-    tiny = e.lt(large, e.scalar(dtypes.finfo(aval_of(large).dtype).smallest_normal, large))
-    ratio = e.div(small, select_scalar(tiny, one, large))
-    root = e.mul(large, e.sqrt(e.add(one, e.square(ratio))))
-    infinite = e.bitwise_or(e.eq(x, infinity), e.eq(y, infinity))
-    return select_scalar(infinite, infinity, root)
-
-
-def _share(x: Any, length: Any) -> Any:
-    """The slope of the length of (x, y) in x; at the origin a half, since the larger of two equal numbers has that."""
-    at_origin = e.eq(length, e.scalar(0, x))
-    ratio = e.div(x, select_scalar(at_origin, e.scalar(1, x), length))
-    return select_scalar(at_origin, e.scalar(0.5, x), ratio)
-
-
-_hypot.defjvps(
-    lambda t, out, x, y: e.mul(t, _share(x, out)),
-    lambda t, out, x, y: e.mul(t, _share(y, out)),
-)
+    x, y = promote_ranks(*promote_inexact(x, y))
+    if aval_of(x).dtype in dtypes.COMPLEX:
+        x, y = e.abs(x), e.abs(y)
+    return hypot_p.bind(x, y)

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
-from xpr.control.custom_jvp import custom_jvp
-from xpr.control.custom_rules import zero_from_primal
+from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy import predicates
 from xpr.numpy.axes import one_axis
@@ -136,11 +135,15 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     >>> jnp.frexp(jnp.array([3.0]))
     (Array([0.75], dtype=float32), Array([2], dtype=int32))
     """
-    return _frexp(_as_float("frexp", x))
+    x = _as_float("frexp", x)
+    mantissa, exponent, special = _mantissa_and_exponent(x)
+    # Integers have no derivatives: that of x times 2^-exponent comes with a difference that is 0.
+    change = _scaled(e.sub(x, stop_gradient(x)), e.neg(exponent))
+    return select(special, x, e.add(mantissa, change)), exponent
 
 
-def _frexp_of(x: Any) -> tuple[Any, Any]:
-    """By integers, so that subnormal numbers are seen on machines that take them for zeros.
+def _mantissa_and_exponent(x: Any) -> tuple[Any, Any, Any]:
+    """By integers, so that subnormal numbers are seen on machines that take them for zeros; and what has no mantissa.
 
     The fraction of a subnormal number, as a float, has the same mantissa, and an exponent that is too large by a
     constant.
@@ -160,17 +163,7 @@ def _frexp_of(x: Any) -> tuple[Any, Any]:
     half = parts.integer((parts.bias - 1) << parts.fraction_bits)
     mantissa = e.bitcast_convert_type(e.bitwise_or(sign, e.bitwise_or(fraction, half)), parts.dtype)
     special = e.bitwise_or(e.eq(size, parts.integer(0)), e.bitwise_not(e.is_finite(x)))
-    return select(special, x, mantissa), select(special, none, exponent)
-
-
-_frexp = custom_jvp(_frexp_of)
-
-
-@_frexp.defjvp
-def _frexp_jvp(primals: Any, tangents: Any) -> Any:
-    """The mantissa is x times 2^-exponent, and the exponent is constant between its jumps."""
-    mantissa, exponent = _frexp(*primals)
-    return (mantissa, exponent), (_scaled(tangents[0], e.neg(exponent)), zero_from_primal(exponent, True))
+    return mantissa, select(special, none, exponent), special
 
 
 def ldexp(x: Any, y: Any, /) -> Any:

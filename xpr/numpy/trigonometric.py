@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from xpr.numpy.arithmetic import multiply
-from xpr.numpy.entire import sin_over
 from xpr.numpy.promotion import promote_inexact
 from xpr.numpy.ufunc_builders import float_binary, float_unary
 from xpr.primitives import elementwise as e
+from xpr.primitives.smooth import sine_quotient
 
 sin = float_unary(
     "sin",
@@ -159,7 +159,7 @@ def sinc(x: Any, /) -> Any:
     Array(1., dtype=float32, weak_type=True)
     """
     (x,) = promote_inexact(x)
-    return sin_over(e.mul(x, e.scalar(np.pi, x)))
+    return sine_quotient(e.mul(x, e.scalar(np.pi, x)))
 
 
 def deg2rad(x: Any, /) -> Any:

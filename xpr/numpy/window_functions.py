@@ -11,8 +11,8 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, creation
-from xpr.numpy.entire import bessel_i0
 from xpr.numpy.promotion import promote_inexact
+from xpr.primitives.smooth import bessel_i0
 
 
 def _window(function: Callable[[int], np.ndarray], M: int) -> Any:

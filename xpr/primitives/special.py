@@ -380,13 +380,20 @@ def _i1e_slope(x: Any, y: Any) -> Any:
     return sub(select(near, series, far), mul(side, y))
 
 
-def made_of_others(name: str, fun: Callable[..., Any], *, partials: Sequence[Any], reference: Any) -> Primitive:
+def made_of_others(
+    name: str,
+    fun: Callable[..., Any],
+    *,
+    partials: Sequence[Any],
+    reference: Any,
+    over: frozenset[np.dtype] = OVER,
+) -> Primitive:
     """An elementwise primitive lowered as a function of other primitives."""
     elsewhere = Unsupported("It is lowered as a function of others.")
     primitive = elementwise(
-        name, fusion="expensive", over=OVER, lowers_to=elsewhere, reference=reference, partials=partials
+        name, fusion="expensive", over=over, lowers_to=elsewhere, reference=reference, partials=partials
     )
-    primitive.lower_as = lambda *xs: [fun(*xs)]
+    primitive.lower_as = lambda *xs, **params: [fun(*xs, **params)]
     return primitive
 
 

@@ -17,11 +17,11 @@ from xpr.control.custom_jvp import custom_jvp
 from xpr.core.avals import aval_of
 from xpr.nn import normalizing
 from xpr.nn.normalizing import logsumexp as logsumexp
-from xpr.numpy.entire import bessel_i0, bessel_i1, expm1_over
 from xpr.numpy.promotion import convert, promote_inexact, promote_shapes
 from xpr.primitives import elementwise as e
 from xpr.primitives import incomplete
 from xpr.primitives import special as s
+from xpr.primitives.smooth import bessel_i0, expm1_quotient
 
 __all__ = [
     "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "digamma", "entr", "erf", "erfc", "erfinv", "expit",
@@ -605,7 +605,7 @@ def _power_transform(log: Any, lmbda: Any) -> Any:
     """expm1(lmbda log) / lmbda, whose limit at lmbda = 0 is the logarithm."""
     finite = jnp.isfinite(log)
     inner, outer = jnp.where(finite, log, 0.0), jnp.where(finite, 0.0, log)
-    inside = jnp.multiply(inner, expm1_over(jnp.multiply(inner, lmbda)))
+    inside = jnp.multiply(inner, expm1_quotient(jnp.multiply(inner, lmbda)))
     is_zero = jnp.equal(lmbda, 0)
     divisor = jnp.where(is_zero, 1.0, lmbda)
     outside = jnp.where(is_zero, outer, jnp.divide(jnp.expm1(jnp.multiply(divisor, outer)), divisor))
@@ -639,7 +639,8 @@ def i1(x: Any) -> Any:
     >>> special.i1(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return bessel_i1(*_reals("i1", x))
+    (x,) = _reals("i1", x)
+    return bessel_i0(x, order=1)
 
 
 def i1e(x: Any) -> Any:
