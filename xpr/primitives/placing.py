@@ -15,7 +15,16 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import NUMBERS, short_name
-from xpr.primitives.shapes import broadcast_in_dim, full, instantiate, mapped_to, reduce_sum, structural, to_front
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    full,
+    instantiate,
+    mapped_to,
+    one_axis,
+    reduce_sum,
+    structural,
+    to_front,
+)
 from xpr.primitives.work import per_result
 
 # -- select_n: entry by entry, the `which`-th of the cases. `which` is boolean for two cases, int32 for more, and of the
@@ -200,7 +209,7 @@ def slice_(
 def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
     """`lax.slice` along one axis."""
     shape = aval_of(operand).shape
-    axis = axis % len(shape)
+    axis = one_axis(axis, len(shape))
     start, limit, step = slice(start_index, limit_index, stride).indices(shape[axis])
     starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], limits[axis], steps[axis] = start, max(start, limit), step
