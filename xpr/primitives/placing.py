@@ -33,6 +33,8 @@ from xpr.primitives.work import per_result
 
 def _select_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
     which, *cases = avals
+    if not cases:
+        raise TypeError(f"select_n: it needs at least one case beside the selector, which is {which.str_short()}.")
     first = cases[0]
     types = ", ".join(a.str_short() for a in avals)
     if any(c.shape != first.shape or c.dtype != first.dtype for c in cases):
@@ -227,6 +229,8 @@ def _pad_abstract(
     avals: Sequence[ShapedArray], *, padding_config: tuple[tuple[int, int, int], ...]
 ) -> list[ShapedArray]:
     aval, value = avals
+    if any(len(config) != 3 or config[2] < 0 for config in padding_config):
+        raise TypeError(f"pad: {padding_config} needs (low, high, interior) for each axis, interior not negative.")
     sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]
     if len(padding_config) != aval.ndim or value.ndim or value.dtype != aval.dtype or min(sizes, default=0) < 0:
         raise TypeError(
