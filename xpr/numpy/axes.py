@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
-from xpr.core.interpreter import Tracer
+from xpr.primitives.shapes import one_axis as one_axis
 
 _ALL_AXES = tuple(tuple(range(n)) for n in range(33))
-
-
-def one_axis(axis: Any, ndim: int) -> int:
-    """An axis counted from the front.
-
-    Raises:
-      ValueError: the array has no such axis.
-      TypeError: `axis` is not an integer.
-    """
-    index = axis if type(axis) is int else _integer(axis)
-    if not -ndim <= index < ndim:
-        raise ValueError(f"axis {index} is out of bounds for an array of {ndim} axes.")
-    return index % ndim
-
-
-def _integer(axis: Any) -> int:
-    if isinstance(axis, Tracer):
-        return axis.static_integer("The number of an axis")
-    try:
-        return operator.index(axis)
-    except TypeError:
-        raise TypeError(f"The number of an axis is an integer, and {axis!r} is none.") from None
 
 
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:

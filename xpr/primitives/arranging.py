@@ -14,6 +14,7 @@ from xpr.primitives.shapes import (
     expand_dims,
     full,
     move_axis,
+    one_axis,
     reshape,
     shape_of,
     squeeze,
@@ -50,7 +51,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """
     if not len(operands):
         raise ValueError("stack: needs at least one array.")
-    axis %= aval_of(operands[0]).ndim + 1
+    axis = one_axis(axis, aval_of(operands[0]).ndim + 1)
     return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
 
 
@@ -62,9 +63,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     (Array(0, dtype=int32), Array(1, dtype=int32))
     """
     aval = aval_of(x)
-    if not -aval.ndim <= axis < aval.ndim:
-        raise ValueError(f"unstack: {aval.str_short()} has no axis {axis}.")
-    axis %= aval.ndim
+    axis = one_axis(axis, aval.ndim)
     return tuple(squeeze(slice_in_dim(x, i, i + 1, axis=axis), (axis,)) for i in range(aval.shape[axis]))
 
 
@@ -118,7 +117,7 @@ def approx_max_k(
     (Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32))
     """
     last = aval_of(operand).ndim - 1
-    axis = reduction_dimension % (last + 1)
+    axis = one_axis(reduction_dimension, last + 1)
     values, places = top_k(move_axis(operand, axis, last), k)
     return move_axis(values, last, axis), move_axis(places, last, axis)
 

@@ -94,6 +94,20 @@ def reshape(operand: Any, new_sizes: int | Sequence[int]) -> Any:
     return shapes.reshape(operand, shapes.shape_of(new_sizes))
 
 
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+    """Axes of size 1 inserted where `dimensions` says that they are in the result.
+
+    Raises:
+      ValueError: the result has no such axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.expand_dims(jnp.zeros(3), (0, 2)).shape
+    (1, 3, 1)
+    """
+    count = aval_of(array).ndim + len(dimensions)
+    return shapes.expand_dims(array, [shapes.one_axis(axis, count) for axis in dimensions])
+
+
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     """The array repeated along new leading axes of the given sizes.
 

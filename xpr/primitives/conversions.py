@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -192,7 +193,18 @@ reduce_precision_p = linear_unary(
 
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
-    """Rounds each entry to a float format of so many exponent and mantissa bits, keeping the dtype."""
+    """Rounds each element to a float format of so many exponent and mantissa bits, keeping the dtype.
+
+    Raises:
+      ValueError: there is not at least one exponent bit, or the number of mantissa bits is negative.
+      TypeError: a number of bits is no integer.
+    """
+    exponent_bits, mantissa_bits = operator.index(exponent_bits), operator.index(mantissa_bits)
+    if exponent_bits < 1 or mantissa_bits < 0:
+        raise ValueError(
+            f"reduce_precision: a float has at least 1 exponent bit and 0 mantissa bits, and {exponent_bits} and "
+            f"{mantissa_bits} were asked for."
+        )
     return reduce_precision_p.bind(operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
 
 

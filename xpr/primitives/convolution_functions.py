@@ -280,6 +280,11 @@ def conv_general_dilated_patches(
     """
     aval = aval_of(lhs)
     window = tuple(map(int, filter_shape))
+    if aval.ndim != len(window) + 2:
+        raise ValueError(
+            f"conv_general_dilated_patches: a window of shape {window} slides over {len(window)} axes beside those of "
+            f"batch and features, and the images are {aval.str_short()}."
+        )
     numbers = conv_dimension_numbers(aval.shape, (1,) * aval.ndim, dimension_numbers)
     channels, size = aval.shape[numbers.lhs_spec[1]], int(np.prod(window))
     # Output k of each channel is entry k of its window.

@@ -11,15 +11,13 @@ from xpr.core.avals import aval_of
 from xpr.primitives.dynamic import dynamic_slice, dynamic_update_slice, one_dtype, wrapped
 from xpr.primitives.gather_scatter import gather_p
 from xpr.primitives.placing import concatenate, slice_
-from xpr.primitives.shapes import reshape, squeeze
+from xpr.primitives.shapes import one_axis, reshape, squeeze
 from xpr.primitives.windows import FILL_OR_DROP, GatherDimensionNumbers
 
 
 def _axis_of(operand: Any, axis: int) -> tuple[tuple[int, ...], int]:
     shape = aval_of(operand).shape
-    if not -len(shape) <= axis < len(shape):
-        raise ValueError(f"Axis {axis} is out of bounds for an array of {len(shape)} axes.")
-    return shape, axis % len(shape)
+    return shape, one_axis(axis, len(shape))
 
 
 def dynamic_slice_in_dim(

@@ -15,7 +15,16 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import NUMBERS, short_name
-from xpr.primitives.shapes import broadcast_in_dim, full, instantiate, mapped_to, reduce_sum, structural, to_front
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    full,
+    instantiate,
+    mapped_to,
+    one_axis,
+    reduce_sum,
+    structural,
+    to_front,
+)
 from xpr.primitives.work import per_result
 
 # -- select_n: entry by entry, the `which`-th of the cases. `which` is boolean for two cases, int32 for more, and of the
@@ -24,6 +33,8 @@ from xpr.primitives.work import per_result
 
 def _select_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
     which, *cases = avals
+    if not cases:
+        raise TypeError(f"select_n: it needs at least one case beside the selector, which is {which.str_short()}.")
     first = cases[0]
     types = ", ".join(a.str_short() for a in avals)
     if any(c.shape != first.shape or c.dtype != first.dtype for c in cases):
@@ -202,7 +213,7 @@ def slice_(
 def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
     """`lax.slice` along one axis."""
     shape = aval_of(operand).shape
-    axis = axis % len(shape)
+    axis = one_axis(axis, len(shape))
     start, limit, step = slice(start_index, limit_index, stride).indices(shape[axis])
     starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], limits[axis], steps[axis] = start, max(start, limit), step
@@ -220,6 +231,8 @@ def _pad_abstract(
     avals: Sequence[ShapedArray], *, padding_config: tuple[tuple[int, int, int], ...]
 ) -> list[ShapedArray]:
     aval, value = avals
+    if any(len(config) != 3 or config[2] < 0 for config in padding_config):
+        raise TypeError(f"pad: {padding_config} needs (low, high, interior) for each axis, interior not negative.")
     sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]
     if len(padding_config) != aval.ndim or value.ndim or value.dtype != aval.dtype or min(sizes, default=0) < 0:
         raise TypeError(

@@ -16,6 +16,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.work import per_operand
@@ -173,6 +174,28 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
+def one_axis(axis: Any, ndim: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+      ValueError: the array has no such axis.
+      TypeError: `axis` is not an integer.
+    """
+    index = axis if type(axis) is int else _integer(axis)
+    if not -ndim <= index < ndim:
+        raise ValueError(f"axis {index} is out of bounds for an array of {ndim} axes.")
+    return index % ndim
+
+
+def _integer(axis: Any) -> int:
+    if isinstance(axis, Tracer):
+        return axis.static_integer("The number of an axis")
+    try:
+        return operator.index(axis)
+    except TypeError:
+        raise TypeError(f"The number of an axis is an integer, and {axis!r} is none.") from None
+
+
 class NegativeSizeError(ValueError, TypeError):
     """A shape was asked for that has a negative size: NumPy raises ValueError there, and JAX TypeError."""
 
@@ -302,10 +325,10 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     """The array without some of its axes of size 1.
 
     Raises:
-      ValueError: an axis to be removed has another size.
+      ValueError: an axis to be removed has another size, or is not there.
     """
     ndim = aval_of(array).ndim
-    dimensions = tuple(sorted(d % ndim if ndim else d for d in dimensions))
+    dimensions = tuple(sorted(one_axis(d, ndim) for d in dimensions))
     return squeeze_p.bind(array, dimensions=dimensions) if dimensions else array
 
 

@@ -105,7 +105,15 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 def tupled(numbers: Any) -> Any:
-    """Dimension numbers, whose fields may be lists, with hashable fields."""
+    """Dimension numbers, whose fields may be lists, with hashable fields.
+
+    Raises:
+      TypeError: they are none.
+    """
+    if not isinstance(numbers, tuple):
+        raise TypeError(
+            f"dimension_numbers are a GatherDimensionNumbers or ScatterDimensionNumbers, and not {numbers!r}."
+        )
     if any(type(field) is not tuple for field in numbers):
         return type(numbers)(*(tuple(map(int, field)) for field in numbers))
     return numbers
