@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import builtins
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import optree
 from optree import PyTreeKind
+from optree.utils import total_order_sorted
 
 from xpr.errors import TreeMismatch
 from xpr.tree_nodes import NAMESPACE, FlattenedIndexKey, KeyPath, Level, PyTreeDef, keystr, open_def, open_tree, static
@@ -38,6 +40,7 @@ __all__ = [
     "structure",
     "transpose",
     "unflatten",
+    "unflatten_sorted",
 ]
 
 IsLeaf = Callable[[Any], bool] | None
@@ -69,6 +72,34 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     (1, [2])
     """
     return treedef.unflatten(leaves)
+
+
+def unflatten_sorted(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of a structure with the given leaves, its dicts in the order of their sorted keys, that of the leaves.
+
+    What a transformed function is called with: structures that differ in the order of keys are equal, so a function
+    that was traced with one of them also stands for the others.
+
+    >>> from xpr import tree
+    >>> tree.unflatten_sorted(tree.structure({"b": 0, "a": 0}), [1, 2])
+    {'a': 1, 'b': 2}
+    """
+    return treedef.traverse(leaves, _with_sorted_keys)
+
+
+def _with_sorted_keys(node: Any) -> Any:
+    kind = type(node)
+    if kind is not dict and kind is not defaultdict:
+        return node
+    keys = list(node)
+    try:
+        ordered = sorted(keys)
+    except TypeError:
+        ordered = total_order_sorted(keys)
+    if ordered == keys:
+        return node
+    in_order = {key: node[key] for key in ordered}
+    return in_order if kind is dict else defaultdict(node.default_factory, in_order)
 
 
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
