@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpr
-from xpr import tree, tree_util
+import xpr.numpy as jnp
+from xpr import lax, tree, tree_util
 from xpr.errors import TreeMismatch
 from xpr.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey, keystr
 
@@ -603,3 +604,83 @@ def test_trees_that_nest_too_deep_are_named():
         with pytest.raises(RecursionError) as caught:
             call(deep)
         assert "list of list of list of ..., has more containers inside each other" in "".join(caught.value.__notes__)
+
+
+# -- The order of dicts
+
+
+def places(d):
+    """Looks at the order of keys, as functions should not."""
+    return {key: value * 10 + place for place, (key, value) in enumerate(d.items())}
+
+
+def with_rules(d):
+    rule = xpr.custom_jvp(places)
+    rule.defjvp(lambda primals, tangents: (places(*primals), places(*tangents)))
+    return xpr.jvp(rule, (d,), (d,))[1]
+
+
+ORDERED = {
+    "jit": xpr.jit(places),
+    "vmap": lambda d: xpr.vmap(places)({key: jnp.array([x]) for key, x in d.items()}),
+    "grad": xpr.grad(lambda d: sum(x * place for place, x in enumerate(d.values(), start=1))),
+    "jvp": lambda d: xpr.jvp(places, (d,), (d,))[0],
+    "checkpoint": xpr.checkpoint(places),
+    "cond": lambda d: lax.cond(True, places, places, d),
+    "scan": lambda d: lax.scan(lambda c, _: (places(c), None), d, None, 1)[0],
+    "scan over": lambda d: lax.scan(lambda c, x: (c, places(x)), 0, {key: jnp.array([x]) for key, x in d.items()})[1],
+    "fori": lambda d: lax.fori_loop(0, 1, lambda i, c: places(c), d),
+    "while": lambda d: lax.while_loop(lambda c: c["a"] < 5, places, d),
+    "callback": lambda d: xpr.pure_callback(places, d, d),
+    "keywords": lambda d: xpr.jit(lambda **given: places(given))(**d),
+    "custom rule": with_rules,
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_functions_see_dicts_with_sorted_keys(name):
+    """Whatever the order of the keys, and of what was called before: structures that differ in it are equal."""
+    results = []
+    for keys in ("ab", "ba", "ab", "ba"):
+        given = {key: jnp.float32(number) for key, number in zip(keys, {"ab": (1, 2), "ba": (2, 1)}[keys])}
+        results.append(ORDERED[name](given))
+    assert [{key: float(jnp.sum(x)) for key, x in sorted(d.items())} for d in results] == [
+        {"a": 1.0, "b": 2.0} if name == "grad" else {"a": 10.0, "b": 21.0}
+    ] * 4
+
+
+def test_dicts_of_every_kind_are_sorted_for_functions():
+    given = {"b": 1.0, "a": {"d": 2.0, "c": 3.0}, 3: 4.0}
+    kinds = dict, functools.partial(collections.defaultdict, list), collections.OrderedDict
+    seen = []
+    xpr.jit(lambda *ds: seen.extend(list(d) for d in (*ds, ds[0]["a"])) or 0)(*[kind(given) for kind in kinds])
+    assert seen == [[3, "a", "b"], [3, "a", "b"], ["b", "a", 3], ["c", "d"]]
+
+
+class Key:
+    """A key that can't be compared with another."""
+
+
+def test_keys_that_do_not_compare():
+    """Leaves are in the order of types, then of keys; keys of one type that have no order stand as they were put in,
+    which then makes another structure. (In JAX such dicts are an error.)
+    """
+    one, other = Key(), Key()
+    assert tree.leaves({"b": 1, 3: 2, "a": 3, 1: 4, None: 5}) == [5, 4, 2, 3, 1]
+    assert tree.map(lambda x, y: (x, y), {one: 1, other: 2}, {other: 20, one: 10}) == {one: (1, 10), other: (2, 20)}
+    assert tree.structure({one: 1, other: 2}) != tree.structure({other: 1, one: 2})
+    f = xpr.jit(lambda d: d[one] - d[other])
+    assert f({one: 1.0, other: 5.0}) == f({other: 5.0, one: 1.0}) == -4
+    assert xpr.grad(lambda d: d[one] * d["a"])({"a": 2.0, one: 3.0}) == {"a": 3.0, one: 2.0}
+
+
+def test_the_order_of_keys_beside_the_peer():
+    """Functions see the same order, and leaves come in it; trees that are mapped keep the order they had."""
+    jax = pytest.importorskip("jax")
+    for one in ({"b": 1.0, "a": (2.0, None)}, {2: 1.0, 1: 2.0}, collections.OrderedDict(b=1.0, a=2.0)):
+        assert tree.leaves(one) == jax.tree.leaves(one)
+        orders = []
+        for library in (xpr, jax):
+            library.jit(lambda d: orders.append([*d]) or 0)(one)  # noqa: B023
+        assert orders[0] == orders[1]
+        assert list(tree.map(lambda x: x, one)) == list(one)

@@ -21,5 +21,7 @@ def _unless_built_in(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
 atexit.register = _unless_built_in  # type: ignore[assignment]
 try:
     import optree as optree
+    from optree import PyTreeKind as PyTreeKind
+    from optree.utils import total_order_sorted as total_order_sorted
 finally:
     atexit.register = _register

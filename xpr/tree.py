@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import builtins
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from xpr.errors import TreeMismatch
-from xpr.optree_kept import optree
+from xpr.optree_kept import PyTreeKind, optree, total_order_sorted
 from xpr.tree_nodes import NAMESPACE, FlattenedIndexKey, KeyPath, Level, PyTreeDef, keystr, open_def, open_tree, static
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "structure",
     "transpose",
     "unflatten",
+    "unflatten_sorted",
 ]
 
 IsLeaf = Callable[[Any], bool] | None
@@ -87,6 +89,34 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     (1, [2])
     """
     return treedef.unflatten(leaves)
+
+
+def unflatten_sorted(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of a structure with the given leaves, its dicts in the order of their sorted keys, that of the leaves.
+
+    What a transformed function is called with: structures that differ in the order of keys are equal, so a function
+    that was traced with one of them also stands for the others.
+
+    >>> from xpr import tree
+    >>> tree.unflatten_sorted(tree.structure({"b": 0, "a": 0}), [1, 2])
+    {'a': 1, 'b': 2}
+    """
+    return treedef.traverse(leaves, _with_sorted_keys)
+
+
+def _with_sorted_keys(node: Any) -> Any:
+    kind = type(node)
+    if kind is not dict and kind is not defaultdict:
+        return node
+    keys = list(node)
+    try:
+        ordered = sorted(keys)
+    except TypeError:
+        ordered = total_order_sorted(keys)
+    if ordered == keys:
+        return node
+    in_order = {key: node[key] for key in ordered}
+    return in_order if kind is dict else defaultdict(node.default_factory, in_order)
 
 
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
@@ -463,7 +493,7 @@ def _compare(
 
 def _are_alike_dicts(one: Level, two: Level) -> bool:
     """Two dicts of one class whose keys differ, so that it is the keys that are to blame."""
-    dicts = (optree.PyTreeKind.DICT, optree.PyTreeKind.ORDEREDDICT, optree.PyTreeKind.DEFAULTDICT)
+    dicts = (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT)
     return one.shape.kind in dicts and one.shape.type is two.shape.type and set(one.keys) != set(two.keys)
 
 
@@ -490,14 +520,14 @@ def _describe(node: Any, level: Level | None) -> str:
     if level is None:
         return "a leaf" if isinstance(node, PyTreeDef) else f"a leaf ({type(node).__name__})"
     kind, name, count = level.shape.kind, _class_name(level.shape), level.shape.num_children
-    if kind == optree.PyTreeKind.NONE:
+    if kind == PyTreeKind.NONE:
         return "None"
-    if kind in (optree.PyTreeKind.TUPLE, optree.PyTreeKind.LIST, optree.PyTreeKind.DEQUE):
+    if kind in (PyTreeKind.TUPLE, PyTreeKind.LIST, PyTreeKind.DEQUE):
         return f"{name} of {count}"
-    if kind in (optree.PyTreeKind.DICT, optree.PyTreeKind.ORDEREDDICT, optree.PyTreeKind.DEFAULTDICT):
+    if kind in (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT):
         keys = ", ".join(repr(key.key) for key in level.keys)
         return f"{name} with keys {keys}" if keys else f"empty {name}"
-    if kind in (optree.PyTreeKind.NAMEDTUPLE, optree.PyTreeKind.STRUCTSEQUENCE):
+    if kind in (PyTreeKind.NAMEDTUPLE, PyTreeKind.STRUCTSEQUENCE):
         return f"{name}({', '.join(key.name for key in level.keys)})"
     return f"{name} with {count} {'child' if count == 1 else 'children'}"
 

@@ -275,7 +275,7 @@ def value_and_grad(
         def of_active(*xs: Any) -> list[Any]:
             nonlocal aux
             full = list(args)
-            for i, x in zip(active, tree.unflatten(in_tree, xs)):
+            for i, x in zip(active, tree.unflatten_sorted(in_tree, xs)):
                 full[i] = x
             out = fun(*full, **kwargs)
             if not has_aux:
@@ -489,7 +489,7 @@ def _active(
 
     def of_active(*xs: Any) -> Any:
         full = list(args)
-        for i, x in zip(active, tree.unflatten(in_tree, xs)):
+        for i, x in zip(active, tree.unflatten_sorted(in_tree, xs)):
             full[i] = x
         return fun(*full, **kwargs)
 

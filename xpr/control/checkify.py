@@ -126,7 +126,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
 
     def message(payload: Sequence[Any]) -> str:
         values = iter(payload)
-        args, kwargs = tree.unflatten(in_tree, [next(values) if flag else x for x, flag in zip(leaves, flags)])
+        args, kwargs = tree.unflatten_sorted(in_tree, [next(values) if flag else x for x, flag in zip(leaves, flags)])
         return f"{msg.format(*args, **kwargs)} (`check` failed)"
 
     slot = tuple([aval_of(x).strip_weak_type() for x in operands])

@@ -242,7 +242,7 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
         _, rule, static = call.around(constants[: len(call.constants)])
         given = [tangent_for_user(t, symbolic_zeros) for t in tangents]
         values = map(as_array, primals)
-        primal_tree, tangent_tree = (tree.unflatten(call.in_tree, xs)[0] for xs in (values, given))
+        primal_tree, tangent_tree = (tree.unflatten_sorted(call.in_tree, xs)[0] for xs in (values, given))
         pair = rule(*static.values(), primal_tree, tangent_tree)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(

@@ -304,7 +304,7 @@ class FlatCall:
 
     def arguments(self, static: dict[int, Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as the user's function takes them."""
-        return self.with_static(static, tree.unflatten(self.in_tree, leaves)[0])
+        return self.with_static(static, tree.unflatten_sorted(self.in_tree, leaves)[0])
 
     def __call__(self, *operands: Any) -> list[Any]:
         n = len(self.constants)

@@ -273,7 +273,7 @@ def _flat_rule(call: FlatCall) -> Rule:
                 f"{call.name}: a custom_vmap function closes over a value that is mapped ({types}, all rows), and its "
                 "rule speaks of its arguments alone. Pass the value as an argument."
             )
-        args, flags = (tree.unflatten(call.in_tree, xs[first:])[0] for xs in (rows, list(batched)))
+        args, flags = (tree.unflatten_sorted(call.in_tree, xs[first:])[0] for xs in (rows, list(batched)))
         pair = user_rule(size, list(flags), *args)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(

@@ -43,7 +43,7 @@ class HostCall:
     def __call__(self, values: Sequence[np.ndarray], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
         arrays = iter([from_host(x) for x in values])
         leaves = [next(arrays) if leaf is OPEN else leaf for leaf in self.leaves]
-        args, kwargs = tree.unflatten(self.in_tree, leaves)
+        args, kwargs = tree.unflatten_sorted(self.in_tree, leaves)
         result = self.function(*args, **kwargs)
         return [] if self.out_tree is None else self.checked(result, avals)
 

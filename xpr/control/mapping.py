@@ -108,7 +108,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         raise ValueError(f"associative_scan: arrays must be equally long along axis {axis}, and are {_types(leaves)}.")
 
     def combine(left: list[Any], right: list[Any]) -> list[Any]:
-        outs, found = tree.flatten(fn(tree.unflatten(structure, left), tree.unflatten(structure, right)))
+        outs, found = tree.flatten(fn(tree.unflatten_sorted(structure, left), tree.unflatten_sorted(structure, right)))
         if found != structure:
             raise TypeError(
                 f"associative_scan: {describe_function(fn)} must give the structure that it takes twice, {structure}; "

@@ -106,7 +106,7 @@ def _on_leaves(computation: Callable[..., Any], structure: Any) -> Callable[...,
 
     def on_leaves(*scalars: Any) -> list[Any]:
         half = len(scalars) // 2
-        left, right = (tree.unflatten(structure, list(part)) for part in (scalars[:half], scalars[half:]))
+        left, right = (tree.unflatten_sorted(structure, list(part)) for part in (scalars[:half], scalars[half:]))
         outs, found = tree.flatten(computation(left, right))
         same = [aval_of(x).str_short() == aval_of(y).str_short() for x, y in zip(outs, scalars)]
         if found != structure or not all(same):

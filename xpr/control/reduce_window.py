@@ -125,7 +125,7 @@ def _flat(computation: Callable[..., Any], structure: Any) -> Callable[..., list
 
     def flat(*scalars: Any) -> list[Any]:
         half = len(scalars) // 2
-        left, right = (tree.unflatten(structure, list(part)) for part in (scalars[:half], scalars[half:]))
+        left, right = (tree.unflatten_sorted(structure, list(part)) for part in (scalars[:half], scalars[half:]))
         out, found = tree.flatten(computation(left, right))
         if found != structure or any(aval_of(x).str_short() != aval_of(y).str_short() for x, y in zip(out, scalars)):
             given, wanted = (", ".join(aval_of(x).str_short() for x in part) for part in (out, scalars[:half]))

@@ -95,7 +95,7 @@ def member_of(value: Any) -> tuple[str, str] | None:
     if isinstance(value, enum.Enum):
         return type(value).__name__, value.name
     group = _GROUPS.get(value) if type(value) is FunctionType else None
-    return group and (group, value.__name__)
+    return (group, value.__name__) if group else None
 
 
 def parts_of(value: Any) -> dict[str, Any] | None:

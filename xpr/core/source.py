@@ -38,7 +38,8 @@ Source = tuple[Code, int] | tuple[Code, int, str]  # see `cotangent_of` for the 
 # Folders are told by where the packages lie, whatever folders above them are called.
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _DEMO = _PACKAGE + "demo" + os.sep  # a part of the package that is a user of it
-_LIBRARIES = (_PACKAGE, functools.__file__, *(os.path.dirname(library.__file__) + os.sep for library in (np, optree)))
+_FOLDERS = [os.path.dirname(str(library.__file__)) + os.sep for library in (np, optree)]
+_LIBRARIES = (_PACKAGE, functools.__file__, *_FOLDERS)
 _is_internal: dict[str, bool] = {}
 
 

@@ -87,4 +87,5 @@ def bitwise_count(x: Any, /) -> Any:
     Array([0, 3], dtype=uint8)
     """
     x = absolute(x)
-    return convert(e.population_count(x), dtypes.uint8)
+    bits = convert(x, dtypes.uint8) if aval_of(x).dtype == dtypes.bool_ else x
+    return convert(e.population_count(bits), dtypes.uint8)

@@ -88,7 +88,7 @@ class FlatFunction:
         if self.in_tree is _of_arrays(len(leaves)):
             out = self.fun(*leaves)
         else:
-            args, kwargs = tree.unflatten(self.in_tree, leaves)
+            args, kwargs = tree.unflatten_sorted(self.in_tree, leaves)
             out = self.fun(*args, **kwargs)
         if type(out) is Array or isinstance(out, Tracer):
             self.out_tree = LEAF
