@@ -7,6 +7,7 @@ left out of the program and remembered: where the peer accepts it, that is a hit
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -148,7 +149,8 @@ class Generator:
         )
         fun = compiled("\n".join(body.lines()), xpr)["typed"]
         types = [self.types[name] for name in reads]
-        with xpr.enable_x64(self.x64):
+        with xpr.enable_x64(self.x64), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             avals = [xpr.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak) for t in types]
             return [Type(tuple(y.shape), str(y.dtype), y.weak_type) for y in xpr.eval_shape(fun, *avals)]
 

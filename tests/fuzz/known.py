@@ -42,6 +42,14 @@ KNOWN: Sequence[Known] = (
         ("eager", "jit", "peer", "mapped", "rows"), r"signbit|copysign", "True|False|instead of",
     ),
     Known(
+        "Forward mode of a function with a custom_vjp rule asks for a bwd that is linear; the peer has none.",
+        ("derivatives",), "custom_vjp", "^UnsupportedRule: .*forward mode of a function with a custom_vjp rule",
+    ),
+    Known(
+        "A computed index out of bounds reads the last element, whose cotangent is dropped; the peer does the same.",
+        ("derivatives",), r"\w\[(np\.array\(\[|jnp\.array\(\[|[avn]\d)|jnp\.take\(", "^reverse$",
+    ),
+    Known(
         "An index that is known to be out of bounds is an IndexError (docs/errors.md).",
         ("refused",), "", "^IndexError: index .* is out of bounds for axis",
     ),
