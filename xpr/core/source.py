@@ -13,7 +13,8 @@ from functools import partial
 from types import CodeType
 
 import numpy as np
-import optree
+
+from xpr.optree_kept import optree
 
 
 class SavedLine:

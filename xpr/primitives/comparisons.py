@@ -45,7 +45,8 @@ def _by_parts(compare: Any) -> Any:
 
 def _compare(name: str, direction: str, reference: Any) -> Primitive:
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-        return [compared(b, *repeated(b, operands, avals[0].shape), direction)]
+        x, y = repeated(b, operands, avals[0].shape)
+        return [compared(b, x, y, direction)]
 
     return elementwise(
         name,
