@@ -17,7 +17,7 @@ from xpr.core.literals import DTYPES
 from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
-from xpr.dtypes import bool_, float0, is_narrowed
+from xpr.dtypes import INEXACT, bool_, float0, is_narrowed
 from xpr.errors import JaxprSyntaxError
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import did_you_mean
@@ -205,6 +205,14 @@ def _scalar(saved: Any, dtype: np.dtype) -> Any:
     value = _complex(saved) if isinstance(saved, list) else _real(saved) if isinstance(saved, str) else saved
     with np.errstate(all="ignore"):
         scalar = np.asarray(value).astype(dtype)[()]
-    if number_in_json(scalar, dtype) != saved:
+    if not _is_rounded(scalar, value, saved):
         raise ValueError(f"{saved!r} is no {dtype.name}")
     return scalar
+
+
+def _is_rounded(scalar: Any, value: Any, saved: Any) -> bool:
+    """Whether a number of a dtype is the saved one; floats are rounded to it, since weak literals have 64 bits."""
+    if scalar.dtype in INEXACT:
+        written = isinstance(saved, list) == (scalar.dtype.kind == "c") and not isinstance(saved, bool)
+        return written and bool(np.isfinite(scalar) == np.isfinite(value))
+    return bool(number_in_json(scalar, scalar.dtype) == saved)
