@@ -5,7 +5,8 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.test_passes import assert_same, primitives, random_program, staged
+from tests.jaxpr_rows import random_program
+from tests.test_passes import assert_same, primitives, staged
 from xpr import lax
 from xpr.transforms.likeness import Numbers
 from xpr.transforms.periods import stretches

@@ -9,7 +9,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.test_passes import random_program
+from tests.jaxpr_rows import random_program
 from xpr import lax
 from xpr.interpreters.colouring import colours
 from xpr.interpreters.index_sets import components, from_pairs, grouped, identity, taken, union, widened
