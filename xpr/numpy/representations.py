@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy import predicates
@@ -137,9 +138,10 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     """
     x = _as_float("frexp", x)
     mantissa, exponent, special = _mantissa_and_exponent(x)
-    # Integers have no derivatives: that of x times 2^-exponent comes with a difference that is 0.
-    change = _scaled(e.sub(x, stop_gradient(x)), e.neg(exponent))
-    return select(special, x, e.add(mantissa, change)), exponent
+    if type(x) is not Array:
+        # Integers have no derivatives: that of x times 2^-exponent comes with a difference that is 0.
+        mantissa = e.add(mantissa, _scaled(e.sub(x, stop_gradient(x)), e.neg(exponent)))
+    return select(special, x, mantissa), exponent
 
 
 def _mantissa_and_exponent(x: Any) -> tuple[Any, Any, Any]:

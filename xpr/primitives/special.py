@@ -263,16 +263,17 @@ zeta = function_of(
 # -- Power series
 
 
-def taylor_coefficients(of: Callable[[int], float], order: int, bound: float, dtype: Any) -> list[float]:
+def taylor_coefficients(
+    of: Callable[[int], float], order: int, bound: float, dtype: Any, derivatives: int = 0
+) -> list[float]:
     """The coefficients of x^0, x^1, ... of the derivative of some order, as many as count where |x| < `bound`.
-
-    Six more derivatives of the polynomial have the precision of the dtype, too.
 
     Args:
       of: the coefficient of x^k of the function itself, times k!, which is at most 1.
+      derivatives: how many derivatives of the polynomial have the precision of the dtype, too.
     """
     least, k, coefficients = float(finfo(dtype).eps), 0, []
-    while k < order + 8 or bound ** (k - 6) / math.factorial(k - 6) > least / 8:
+    while k < derivatives + 2 or bound ** (k - derivatives) / math.factorial(k - derivatives) > least / 8:
         coefficients.append(of(k + order) / math.factorial(k))
         k += 1
     return coefficients
@@ -374,7 +375,7 @@ def _i1e_slope(x: Any, y: Any) -> Any:
     side = sign(x)
     near = lt(abs(x), scalar(_I1_SLOPE_NEAR, x))
     inner, outer = select(near, x, constant_like(0, x)), select(near, constant_like(1, x), x)
-    coefficients = taylor_coefficients(i0_coefficient, 2, _I1_SLOPE_NEAR, aval_of(x).dtype)
+    coefficients = taylor_coefficients(i0_coefficient, 2, _I1_SLOPE_NEAR, aval_of(x).dtype, 6)
     series = mul(exp(neg(mul(side, inner))), power_series(inner, coefficients))
     far = sub(bessel_i0e(outer), div(bessel_i1e(outer), outer))
     return sub(select(near, series, far), mul(side, y))
