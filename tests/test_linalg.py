@@ -263,7 +263,7 @@ def test_on_eight_devices() -> None:
     ("jnp.linalg.inv(bf)", TypeError, r"inv: computes in .* 32 or 64 bits a part, and got f16\[3,2\].*Convert it"),
     ("jnp.linalg.solve(a, u)", ValueError, r"solve: a and b are f32\[3,3\] and f32\[4\]: b must be a vector \[3\]"),
     ("jnp.linalg.solve(b, u[None])", ValueError, r"A stack of vectors is b\[..., None\]"),
-    ("jnp.linalg.qr(t, 'raw')", ValueError, "qr: mode must be 'reduced', 'complete' or 'r', and is 'raw'"),
+    ("jnp.linalg.qr(t, 'odd')", ValueError, "qr: mode must be 'reduced', 'complete', 'r' or 'raw', and is 'odd'"),
     ("jnp.linalg.eigh(p, 'X')", ValueError, "UPLO must be 'L', 'U' or None, and is 'X'"),
     ("jnp.linalg.norm(n, 2)", ValueError, r"of order 2 .*axis=None of f32\[2,4,3\] names 3"),
     ("jnp.linalg.norm(t, 7)", ValueError, "the orders of norms of matrices are .* not 7"),
@@ -298,3 +298,14 @@ def test_errors(call: str, error: type[Exception], message: str) -> None:
     names = {name: jnp.asarray(value) for name, value in ARRAYS.items()}
     with pytest.raises(error, match=message):
         eval(call, {"jnp": jnp, "lax": lax, "grad": xpr.grad, **names})
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3), (3, 3), (2, 4, 3), (3, 1), (1, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_raw_qr_is_lapacks(shape, dtype):
+    """What NumPy gives: R, and the vectors and factors of the reflections."""
+    rng = np.random.default_rng(0)
+    a = (rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype == "complex64" else 0)).astype(dtype)
+    for have, want in zip(jnp.linalg.qr(jnp.asarray(a), mode="raw"), np.linalg.qr(a, mode="raw"), strict=True):
+        assert have.dtype == dtype
+        np.testing.assert_allclose(have, want, rtol=2e-5, atol=2e-5)

@@ -56,7 +56,7 @@ arithmetic = [
         dtypes=NUMBERS),
     Row(e.rem_p, [Sample(floats(2, 3), positive(2, 3)), Sample(floats(3), F32(-0.7)),
                   Sample(floats(2, 1), positive(1, 3)), PAIRS, INTS, Sample(*CORNERS, edges=True)], dtypes=REALS),
-    *(Row(p, [*TWO, PAIRS, INTS, Sample(booleans(4), booleans(4, salt=1))], dtypes=BOOLS + REALS, signed_zeros=False)
+    *(Row(p, [*TWO, TWO_COMPLEX, PAIRS, INTS, Sample(booleans(4), booleans(4, salt=1))], dtypes=ANY, signed_zeros=False)
       for p in (e.max_p, e.min_p)),
     unary(e.sign_p, BOTH, NUMBERS),
     unary(e.abs_p, BOTH, NUMBERS),
@@ -104,7 +104,7 @@ trigonometry = [
 
 comparisons = [
     *(Row(p, [*TWO, TWO_COMPLEX, PAIRS, INTS, Sample(SPECKLED, SPOTTED)], dtypes=ANY) for p in (e.eq_p, e.ne_p)),
-    *(Row(p, [*TWO, PAIRS, INTS, Sample(SPECKLED, SPOTTED, edges=True)], dtypes=BOOLS + REALS)
+    *(Row(p, [*TWO, TWO_COMPLEX, PAIRS, INTS, Sample(SPECKLED, SPOTTED, edges=True)], dtypes=ANY)
       for p in (e.lt_p, e.le_p, e.gt_p, e.ge_p)),
 ]  # fmt: skip
 

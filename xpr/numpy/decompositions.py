@@ -7,13 +7,24 @@ from typing import Any, NamedTuple
 from xpr import dtypes
 from xpr.config import settings
 from xpr.control.compiled import compiled
+from xpr.control.fori_loop import fori_loop
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.numpy.matrices import diagonal
 from xpr.numpy.promotion import asarray_like, promote_inexact
 from xpr.primitives import elementwise as e
 from xpr.primitives import factorizations, orthogonal, spectra
-from xpr.primitives.matrices import adjoint, along_rows, check_matrices, conjugated, permuted_rows, transposed
-from xpr.primitives.placing import broadcasted_iota
-from xpr.primitives.shapes import rev
+from xpr.primitives.dynamic_in_dim import dynamic_index_in_dim
+from xpr.primitives.matrices import (
+    adjoint,
+    along_rows,
+    check_matrices,
+    conjugated,
+    lower_triangle,
+    permuted_rows,
+    transposed,
+)
+from xpr.primitives.placing import broadcasted_iota, select
+from xpr.primitives.shapes import broadcast_to, full, rev
 from xpr.primitives.sorting import sort_key_val
 
 
@@ -101,9 +112,10 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Args:
       a: [..., m, n].
-      mode: "reduced" (k columns in Q, the lesser of m and n), "complete" (m columns), or "r" (R alone).
+      mode: "reduced" (k columns in Q, the lesser of m and n), "complete" (m columns), "r" (R alone), or "raw".
     Returns:
-      `(Q, R)`, or R.
+      `(Q, R)`, or R; for "raw" as LAPACK leaves it, transposed: (h [..., n, m], tau [..., k]), where h holds R and,
+      beyond its diagonal, the vectors v of the reflections 1 - tau v v^H whose product is Q.
     Raises:
       ValueError: there is no such mode here.
 
@@ -112,10 +124,40 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     Array([[2., 0.],
            [0., 1.]], dtype=float32)
     """
-    if mode not in ("reduced", "complete", "r", "full"):
-        raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', and is {mode!r}.")
+    if mode not in ("reduced", "complete", "r", "raw", "full"):
+        raise ValueError(f"qr: mode must be 'reduced', 'complete', 'r' or 'raw', and is {mode!r}.")
     q, r = orthogonal.qr(matrices_of("qr", a), full_matrices=mode == "complete")
+    if mode == "raw":
+        return _reflections(q, r)
     return r if mode == "r" else QRResult(q, r)
+
+
+@compiled
+def _reflections(q: Any, r: Any) -> tuple[Any, Any]:
+    """LAPACK's reflections, transposed, and their factors, from Q and R.
+
+    Q = 1 - V T V^H with a unit lower V and an upper T, so 1 - Q = V (T V^H) is an LU factorization without exchanges
+    of rows. Its pivots are the factors tau, in size 0 or at least 1 (Ballard et al., "Reconstructing Householder
+    vectors from TSQR", 2014).
+    """
+    *stack, m, k = aval_of(q).shape
+    shape, n = (*stack, m, k), aval_of(r).shape[-1]
+    rows, columns = (broadcasted_iota(dtypes.int32, shape, len(stack) + i) for i in range(2))
+    nothing = full(shape, 0, aval_of(q).dtype)
+
+    def eliminate(j: Any, x: Any) -> Any:
+        column, row = dynamic_index_in_dim(x, j, -1), dynamic_index_in_dim(x, j, -2)
+        pivot = dynamic_index_in_dim(row, j, -1)
+        whole = select(e.eq(pivot, e.scalar(0, pivot)), full(aval_of(pivot).shape, 1, aval_of(q).dtype), pivot)
+        below = e.gt(rows, j)
+        vector = select(below, broadcast_to(e.div(column, whole), shape), nothing)
+        x = e.sub(x, e.mul(vector, select(e.gt(columns, j), broadcast_to(row, shape), nothing)))
+        return select(e.bitwise_and(below, e.eq(columns, j)), vector, x)
+
+    unit = select(e.eq(rows, columns), full(shape, 1, aval_of(q).dtype), nothing)
+    factors = fori_loop(0, k, eliminate, e.sub(unit, q))
+    packed = e.add(factorizations.grown(lower_triangle(factors, -1), m, n), factorizations.grown(r, m, n))
+    return transposed(packed), diagonal(factors, axis1=-2, axis2=-1)
 
 
 # -- Eigenvalues

@@ -147,7 +147,7 @@ def _extreme_lower(operation: str, direction: str) -> Callable[..., list[Value]]
         (aval,), (x, y) = avals, repeated(b, operands, avals[0].shape)
         if aval.dtype not in COMPLEX:
             return [b.op(operation, [x, y], aval)]
-        ahead, is_nan = compared(b, x, y, direction), compared(b, x, x, "NE")
+        ahead, is_nan = compared(b, [x, y], direction), compared(b, [x, x], "NE")
         first = b.op("stablehlo.or", [ahead, is_nan], ahead.aval)
         return [b.op("stablehlo.select", [first, x, y], aval)]
 

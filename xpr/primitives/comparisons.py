@@ -5,6 +5,7 @@ Complex numbers are ordered as NumPy does it, by their real parts, and by their 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,19 @@ from xpr.dtypes import ANY, COMPLEX
 from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of, repeated
 
 
-def compared(b: Builder, x: Value, y: Value, direction: str) -> Value:
+def compared(b: Builder, operands: Sequence[Value], direction: str) -> Value:
     """Two values of one type, compared in the text of a program."""
-    aval = x.aval.update(dtype=dtypes.bool_)
-    if x.aval.dtype not in COMPLEX or direction in ("EQ", "NE"):
+    own = operands[0].aval
+    aval = own.update(dtype=dtypes.bool_)
+    if own.dtype not in COMPLEX or direction in ("EQ", "NE"):
         how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-        return b.op("stablehlo.compare", [x, y], aval, how)
-    part = x.aval.update(dtype=dtypes.real_part_of(x.aval.dtype))
-    (a, c), (d, f) = ([b.op(f"stablehlo.{name}", [v], part) for v in (x, y)] for name in ("real", "imag"))
+        return b.op("stablehlo.compare", operands, aval, how)
+    part = own.update(dtype=dtypes.real_part_of(own.dtype))
+    reals, imags = ([b.op(f"stablehlo.{name}", [v], part) for v in operands] for name in ("real", "imag"))
     return b.op(
-        "stablehlo.select", [compared(b, a, c, "EQ"), compared(b, d, f, direction), compared(b, a, c, direction)], aval
+        "stablehlo.select",
+        [compared(b, reals, "EQ"), compared(b, imags, direction), compared(b, reals, direction)],
+        aval,
     )
 
 
@@ -45,8 +49,7 @@ def _by_parts(compare: Any) -> Any:
 
 def _compare(name: str, direction: str, reference: Any) -> Primitive:
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-        x, y = repeated(b, operands, avals[0].shape)
-        return [compared(b, x, y, direction)]
+        return [compared(b, repeated(b, operands, avals[0].shape), direction)]
 
     return elementwise(
         name,

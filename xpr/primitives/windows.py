@@ -111,9 +111,7 @@ def tupled(numbers: Any) -> Any:
       TypeError: they are none.
     """
     if not isinstance(numbers, tuple):
-        raise TypeError(
-            f"dimension_numbers are a GatherDimensionNumbers or ScatterDimensionNumbers, and not {numbers!r}."
-        )
+        raise TypeError(f"dimension_numbers are Gather- or ScatterDimensionNumbers, and {numbers!r} was given.")
     if any(type(field) is not tuple for field in numbers):
         return type(numbers)(*(tuple(map(int, field)) for field in numbers))
     return numbers
