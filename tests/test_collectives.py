@@ -283,3 +283,10 @@ def test_arguments_are_checked():
         mapped(lambda v: lax.all_gather(v, "i", axis=7))
     with pytest.raises(ValueError, match="runs along one named axis"):
         mapped(lambda v: mapped_fun(lambda w: lax.ppermute(w, ("i", "i"), [(0, 1)]))(v))
+
+
+def test_the_sum_of_a_number_that_is_the_same_in_all_rows():
+    jaxpr = xpr.make_jaxpr(lambda x: lax.psum(x, "i"), axis_env=[("i", 4)])(2.0).jaxpr
+    for number in (2.0, np.float32(2), jnp.asarray(2.0)):
+        total = xpr.vmap(lambda x, n=number: xpr.core.eval_jaxpr(jaxpr, [], n)[0], axis_name="i", out_axes=None)
+        assert float(total(jnp.arange(4.0))) == 8

@@ -53,6 +53,36 @@ def test_has_aux():
     assert float(push(2.0)) == 12
 
 
+def test_lax_conj_of_real_numbers():
+    out, slope = xpr.value_and_grad(lambda x: jnp.real(lax.conj(x) * 2j + lax.conj(x)))(3.0)
+    assert float(out) == 3 and float(slope) == 1 and lax.conj(jnp.ones(2)).dtype == np.complex64
+
+
+def test_float0_takes_part_in_no_operation():
+    nothing = xpr.grad(lambda x: x + 0.0, allow_int=True)(1)
+    for call in (lambda: nothing + jnp.zeros(()), lambda: jnp.sin(nothing), lambda: xpr.jit(lambda x: x * 2)(nothing)):
+        with pytest.raises(TypeError, match="An array of dtype float0 takes part in no operation"):
+            call()
+
+
+def test_linear_transpose_of_integers():
+    assert xpr.linear_transpose(lambda x: 2 * x, 1)(3)[0] == 6
+    (sums,) = xpr.linear_transpose(jnp.sum, jnp.arange(3))(jnp.int32(3))
+    assert sums.tolist() == [3, 3, 3] and sums.dtype == np.int32
+    with pytest.raises(
+        TypeError, match=r"linear_transpose: the cotangent of a result of type i32\[\] must have that type"
+    ):
+        xpr.linear_transpose(lambda x: 2 * x, 1)(3.0)
+
+
+def test_a_transposed_function_passes_through_jit():
+    def transposed(x, y):
+        return xpr.linear_transpose(lambda x: y * x, x)
+
+    made = xpr.jit(transposed)(1.0, 2.0)
+    assert float(xpr.jit(lambda f, ct: f(ct))(made, 3.0)[0]) == float(made(3.0)[0]) == 6
+
+
 def test_integers_have_float0_tangents():
     gradient = xpr.grad(lambda n, x: n * x, argnums=0, allow_int=True)(2, 3.0)
     assert gradient.dtype == dtypes.float0 and gradient.shape == ()

@@ -18,7 +18,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr import checkify, lax, tree, tree_util
+from xpr import checkify, core, lax, tree, tree_util
 from xpr.config import settings
 
 
@@ -80,6 +80,28 @@ def test_a_static_name_counts_however_it_is_passed():
 
     jitted = xpr.jit(fun, static_argnames="n")
     assert float(jitted(2.0, 3)) == float(jitted(2.0, n=3)) == 6
+
+
+def test_static_numbers_and_names_given_together_stay_apart():
+    traced = []
+
+    def fun(x, y):
+        traced.append(tuple(isinstance(each, core.Tracer) for each in (x, y)))
+        return 1
+
+    mixed = xpr.jit(fun, static_argnums=1, static_argnames="x")
+    mixed(2, "up"), mixed(2, y=3), mixed(x="up", y=3)
+    xpr.jit(fun, static_argnums=1, static_argnames=())(3, y=2)
+    xpr.jit(fun, static_argnums=(), static_argnames="y")(4, 2)
+    assert traced == [(True, False), (True, True), (False, True), (True, True), (True, True)]
+
+
+def test_a_tracer_that_escaped_is_no_argument():
+    escaped = []
+    xpr.jit(lambda x: escaped.append(x))(1.0)
+    for call in (xpr.jit(jnp.sin), np.asarray):
+        with pytest.raises(xpr.errors.UnexpectedTracerError, match="it has escaped"):
+            call(escaped[0])
 
 
 def test_static_arguments_of_equal_value_and_other_type_differ():

@@ -46,6 +46,19 @@ def test_known_draws():
     assert random.permutation(key, 5).tolist() == [0, 1, 4, 3, 2]
 
 
+@pytest.mark.parametrize("dim", [None, 0])
+def test_gammas_of_one_shape_for_many_keys_and_of_many_shapes_for_one_key(dim):
+    keys = random.split(random.key(0), 3)
+    shapes = 2.0 if dim is None else jnp.array([0.5, 1.0, 4.0])
+    own = [2.0] * 3 if dim is None else shapes
+    for draw in (random.gamma, random.loggamma, lambda key, a, shape: random.beta(key, a, a, shape)):
+        rows = xpr.vmap(lambda k, a, draw=draw: draw(k, a, ()), in_axes=(0, dim))(keys, shapes)
+        np.testing.assert_allclose(rows, [draw(k, a, ()) for k, a in zip(keys, own)], rtol=1e-5)
+        if dim == 0:
+            rows = xpr.jit(xpr.vmap(lambda a, draw=draw: draw(keys[0], a, ())))(shapes)
+            np.testing.assert_allclose(rows, [draw(keys[0], a, ()) for a in own], rtol=1e-5)
+
+
 def test_counts_beyond_32_bits():
     """Entries are counted in 64 bits; so many can't be drawn here, but typed."""
     aval = xpr.eval_shape(lambda: random_bits(u32(0), u32(1), 8, (1 << 17, 1 << 16)))

@@ -193,9 +193,17 @@ _WIDER: dict[Any, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+NO_OPERATIONS = (
+    "An array of dtype float0 takes part in no operation: it stands for the derivative of integers or booleans, which "
+    "is zero, and holds nothing. Zeros of its shape are jnp.zeros(x.shape)."
+)
+
+
 @cache
 def _above(node: Any) -> frozenset[Any]:
     """The nodes that `node` promotes to, itself included."""
+    if node == float0:
+        raise TypeError(NO_OPERATIONS)
     return frozenset({node}).union(*(_above(wider) for wider in _WIDER[node]))
 
 

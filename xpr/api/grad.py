@@ -187,7 +187,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
         if ct_tree != out_tree:
             blank = tree.unflatten(out_tree, [0] * n_outs)
             tree.check_same_structure(blank, ct, "vjp: the cotangent must have the structure of the function's result")
-        _check_cotangents(out_avals, ct_leaves)
+        _check_cotangents([a.to_tangent_aval() for a in out_avals], ct_leaves, "vjp")
         residuals, copied = residuals[: len(linear.consts)], residuals[len(linear.consts) :]
         cts = [_symbolic(c) for c, active in zip(ct_leaves, active_outs) if active]
         cts = shares(cts, copied[: len(cts)])
@@ -201,12 +201,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     return (tree.unflatten(out_tree, map(as_array, outs[:n_outs])), Partial(f_vjp, kept), *aux)
 
 
-def _check_cotangents(out_avals: Sequence[ShapedArray], cts: Sequence[Any]) -> None:
-    for want, ct in zip((a.to_tangent_aval() for a in out_avals), cts):
+def _check_cotangents(wanted: Sequence[ShapedArray], cts: Sequence[Any], what: str) -> None:
+    for want, ct in zip(wanted, cts):
         have = aval_of(ct)
         if want.shape != have.shape or want.dtype != have.dtype:
             raise TypeError(
-                f"vjp: the cotangent of a result of type {want.str_short()} must have that type, "
+                f"{what}: the cotangent of a result of type {want.str_short()} must have that type, "
                 f"and {have.str_short()} was given."
             )
 
@@ -362,10 +362,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     """The transpose of a function that is linear.
 
     Args:
-      fun: linear in its arguments.
+      fun: linear in its arguments, of floats or complex numbers, or of integers and to integers.
       *primals: arrays, or anything with a shape and a dtype, to say the arguments' types.
     Returns:
-      A function of a cotangent of the result giving a tuple with a cotangent for each argument.
+      A function of a cotangent of the result giving a tuple with a cotangent for each argument; it is a pytree.
 
     >>> import xpr
     >>> xpr.linear_transpose(lambda x: 3 * x, 1.0)(2.0)
@@ -377,20 +377,23 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     closed = stage(flat, avals)
     out_tree = flat.out_tree
 
-    def transposed(ct: Any) -> tuple[Any, ...]:
+    are_integers = all(a.dtype in dtypes.INTEGERS for a in (*avals, *closed.out_avals))
+    ct_avals = closed.out_avals if are_integers else [a.to_tangent_aval() for a in closed.out_avals]
+
+    def transposed(consts: Sequence[Any], copied: Sequence[Any], ct: Any) -> tuple[Any, ...]:
         ct_leaves, ct_tree = tree.flatten(ct)
         if ct_tree != out_tree:
             blank = tree.unflatten(out_tree, [0] * out_tree.num_leaves)
             tree.check_same_structure(
                 blank, ct, "linear_transpose: the cotangent must have the structure of the result"
             )
-        _check_cotangents(closed.out_avals, ct_leaves)
-        pulled = backward_pass(closed.jaxpr, closed.consts, shares(ct_leaves, ct_leaves), [True] * len(avals))
-        found = sums(pulled, [x if isinstance(x, (Array, Tracer)) else np.zeros(()) for x in leaves])
-        args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in found])
+        _check_cotangents(ct_avals, ct_leaves, "linear_transpose")
+        pulled = backward_pass(closed.jaxpr, consts, shares(ct_leaves, ct_leaves), [True] * len(avals))
+        args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in sums(pulled, copied)])
         return args
 
-    return transposed
+    copied = [x if isinstance(x, (Array, Tracer)) else np.zeros(()) for x in leaves]
+    return Partial(transposed, closed.consts, copied)
 
 
 # -- Jacobians

@@ -17,7 +17,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.api.known_calls import KnownCalls
-from xpr.api.options import both_ways, check_options, names_of, numbers_of, own_options
+from xpr.api.options import both_ways, check_options, own_options
 from xpr.api.stages import Compiled, Layout, Lowered, Traced, given_to_results
 from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import devices
@@ -461,7 +461,8 @@ def jit(
     Args:
       fun: takes and gives pytrees of arrays, without side effects. Without it, `jit` is a decorator with options.
       static_argnums, static_argnames: arguments that are plain Python values, by number and by name; the function
-        is compiled anew for each new value. They must be hashable.
+        is compiled anew for each new value. They must be hashable. Where one of the two is given it is for arguments
+        however they are passed; where both are, numbers are for those passed by position and names for the others.
       donate_argnums, donate_argnames: arguments whose memory the results may use; they are deleted by the call.
       keep_unused: unused arguments are always kept.
       device, backend: where to run; `backend="reference"` evaluates in NumPy, without XLA.
@@ -498,8 +499,8 @@ def jit(
     named = _single_device(in_shardings, out_shardings)
     if named is not None:
         device, in_shardings, out_shardings = named, None, None
-    numbers, names = both_ways(fun, numbers_of(static_argnums), names_of(static_argnames))
-    donate_numbers, donate_names = both_ways(fun, numbers_of(donate_argnums), names_of(donate_argnames))
+    numbers, names = both_ways(fun, static_argnums, static_argnames)
+    donate_numbers, donate_names = both_ways(fun, donate_argnums, donate_argnames)
     donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
     return JitFunction(
         fun,

@@ -42,13 +42,16 @@ def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def both_ways(
-    fun: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...]
+    fun: Callable[..., Any], argnums: int | Sequence[int] | None, argnames: str | Sequence[str] | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Numbers and names of the same parameters, so that an argument counts however it is passed.
+
+    Where both are given they stay as they are.
 
     Raises:
       ValueError: the function has no such parameter.
     """
+    numbers, names = numbers_of(argnums), names_of(argnames)
     if not numbers and not names:
         return numbers, names
     try:
@@ -71,6 +74,8 @@ def both_ways(
                 f"jit: static_argnames or donate_argnames has {name!r}, and the parameters of {describe_function(fun)} "
                 f"are {', '.join(p.name for p in parameters)}."
             )
+    if argnums is not None and argnames is not None:
+        return numbers, names
     in_range = [n for n in numbers if -len(positional) <= n < len(positional)]
     all_names = dict.fromkeys([*names, *(positional[n] for n in in_range)])
     all_numbers = dict.fromkeys([*numbers, *(positional.index(name) for name in names if name in positional)])

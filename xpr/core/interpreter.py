@@ -228,6 +228,8 @@ class Tracer:
         return self._value_for(ConcretizationTypeError, ".tolist()", _FOR_NUMBER).tolist()
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._trace.alive:
+            raise UnexpectedTracerError(escaped(self))
         raise TracerArrayConversionError(
             f"NumPy was given a traced array of type {self.aval.str_short()}, which has no value while a function is "
             f"{self._trace.verb}.\n{self._trace.explain(self)}"

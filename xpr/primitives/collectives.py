@@ -21,7 +21,7 @@ from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import BOOL, NUMBERS, REAL, short_name
 from xpr.primitives.collective_lowering import NEEDS_AN_AXIS, Groups, lower_axis_index, lower_extreme, lower_reduction
 from xpr.primitives.elementwise import add, convert_element_type, div, eq, mul
-from xpr.primitives.elementwise_rules import NOT_LINEAR
+from xpr.primitives.elementwise_rules import NOT_LINEAR, scalar
 from xpr.primitives.gather_scatter import gather_p
 from xpr.primitives.placing import broadcasted_iota, concatenate, slice_in_dim
 from xpr.primitives.reductions import reduce_max, reduce_min
@@ -221,8 +221,8 @@ def _extreme_jvp(primals: Sequence[Any], tangents: Sequence[Any], name: str, **p
 
 
 psum_p = _reduction(
-    "psum", over=NUMBERS, reduce=reduce_sum, repeated=mul, jvp=_sum_jvp, transpose=_sum_transpose,
-    lower=lower_reduction("psum", "stablehlo.add"),
+    "psum", over=NUMBERS, reduce=reduce_sum, repeated=lambda x, size: mul(x, scalar(size, x)),
+    jvp=_sum_jvp, transpose=_sum_transpose, lower=lower_reduction("psum", "stablehlo.add"),
 )  # fmt: skip
 pmax_p = _reduction(
     "pmax", over=REAL | BOOL, reduce=reduce_max, repeated=lambda x, size: x, transpose=Unsupported(NOT_LINEAR),

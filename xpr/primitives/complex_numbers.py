@@ -44,7 +44,16 @@ imag = function_of(imag_p, "The imaginary part of each entry.")
 conj_p = linear_unary(
     "conj", over=COMPLEX, back=lambda ct, aval: conj(ct), lowers_to="chlo.conj", reference=np.conj, exact=True,
 )  # fmt: skip
-conj = function_of(conj_p, "The complex conjugate of each entry.")
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate of each element; of real numbers, the same as complex ones.
+
+    >>> from xpr import lax
+    >>> lax.conj(1 + 2j), lax.conj(3.0)
+    (Array(1.-2.j, dtype=complex64, weak_type=True), Array(3.+0.j, dtype=complex64, weak_type=True))
+    """
+    return complex_(x, scalar(0, x)) if aval_of(x).dtype in dtypes.FLOATS else conj_p.bind(x)
 
 
 def _complex_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:

@@ -19,6 +19,8 @@ from xpr.primitives.work import per_result
 
 
 def _convert_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype, weak_type: bool) -> list[ShapedArray]:
+    if avals[0].dtype == dtypes.float0 != new_dtype:
+        raise TypeError(dtypes.NO_OPERATIONS)
     return [ShapedArray(avals[0].shape, new_dtype, weak_type)]
 
 

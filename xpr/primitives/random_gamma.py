@@ -32,11 +32,12 @@ from xpr.primitives.elementwise import (
     sqrt,
     sub,
 )
-from xpr.primitives.elementwise_rules import NOT_LINEAR, batch_elementwise
+from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.incomplete import random_gamma_grad
 from xpr.primitives.placing import select
 from xpr.primitives.random_bits import child, random_floats, random_normals
 from xpr.primitives.repetition import in_numpy, iterate
+from xpr.primitives.shapes import mapped_to
 from xpr.primitives.special import OVER, constant_like
 
 
@@ -113,6 +114,13 @@ def _random_gamma_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, log_sp
     return [out], [mul(t, div(random_gamma_grad(a, sample), sample))]
 
 
+def _random_gamma_batch(
+    size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[list[Any], list[int]]:
+    """All operands are mapped: they have one shape."""
+    return [random_gamma_p.bind(*[mapped_to(x, d, size) for x, d in zip(values, dims)], **params)], [0]
+
+
 random_gamma_p = register(
     Primitive(
         "random_gamma",
@@ -122,10 +130,9 @@ random_gamma_p = register(
         lower_as=lambda *operands, **params: [_random_gamma(*operands, **params)],
         jvp=_random_gamma_jvp,
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=_random_gamma_batch,
     )
 )
-random_gamma_p.batch = batch_elementwise(random_gamma_p)
 
 
 def random_gamma(k0: Any, k1: Any, a: Any, log_space: bool = False) -> Any:
