@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from xpr.errors import ArgumentError
+
 _ALL_AXES = tuple(tuple(range(n)) for n in range(33))
 
 
@@ -36,7 +38,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         return (one_axis(axis, ndim),)
     axes = tuple(one_axis(a, ndim) for a in axis)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"axis {tuple(axis)} names an axis twice; the array has {ndim}.")
+        raise ArgumentError(f"axis {tuple(axis)} names an axis twice; the array has {ndim}.")
     return axes
 
 

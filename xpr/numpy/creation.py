@@ -19,6 +19,7 @@ from xpr.backend.array import Array, from_host
 from xpr.backend.sharding import NamedSharding
 from xpr.core.avals import ShapedArray, aval_of, describe, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
+from xpr.errors import ArgumentError
 from xpr.numpy.entries import moves
 from xpr.numpy.promotion import SCALARS, as_operand, convert, narrowed, requested_dtype
 from xpr.primitives.elementwise import copy_p
@@ -51,7 +52,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
             break
     for n in sizes:
         if n < 0:
-            raise ValueError(f"A shape has no negative sizes, and {sizes} was asked for.")
+            raise ArgumentError(f"A shape has no negative sizes, and {sizes} was asked for.")
     return sizes
 
 
