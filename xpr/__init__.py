@@ -99,13 +99,26 @@ _FUNCTIONS = {
 }
 
 
+_REPLACED = {
+    "device_put_replicated": "xpr.device_put(x, sharding) with a sharding that cuts no axis",
+    "device_put_sharded": "xpr.device_put(xpr.numpy.stack(shards), sharding) with a sharding that cuts axis 0",
+    "tree_flatten": "xpr.tree.flatten",
+    "tree_leaves": "xpr.tree.leaves",
+    "tree_map": "xpr.tree.map",
+    "tree_structure": "xpr.tree.structure",
+    "tree_unflatten": "xpr.tree.unflatten",
+    "xla_computation": "xpr.jit(f).lower(...)",
+}
+
+
 def __getattr__(name: str) -> Any:
     if name in _LOADED_WHEN_ASKED_FOR:
         return importlib.import_module(f"xpr.{name}")
     if name in _FUNCTIONS:
         found = globals()[name] = getattr(importlib.import_module(f"xpr.{_FUNCTIONS[name]}"), name)
         return found
-    raise AttributeError(f"module 'xpr' has no attribute {name!r}")
+    instead = f": use {_REPLACED[name]}." if name in _REPLACED else ""
+    raise AttributeError(f"module 'xpr' has no attribute {name!r}{instead}")
 
 
 def __dir__() -> list[str]:

@@ -1,20 +1,22 @@
 """Every exception xpr raises of its own, drawn as a tree.
 
     XprError
-    ├── TracerError                          a traced value was used where only a concrete one will do
-    │   ├── ConcretizationTypeError          (TypeError)
+    ├── TracerError                          (TypeError) a traced value was used where only a concrete one will do
+    │   ├── ConcretizationTypeError
     │   │   ├── TracerBoolConversionError
     │   │   ├── TracerIntegerConversionError
     │   │   ├── TracerArrayConversionError
     │   │   └── NonConcreteBooleanIndexError (IndexError)
     │   └── UnexpectedTracerError            a tracer that outlived the function it was made for
+    ├── ArgumentError                        (TypeError, ValueError) arguments that don't fit each other
     ├── JaxprTypeError                       (TypeError) a jaxpr that is not well formed or well typed
     ├── JaxprSyntaxError                     (ValueError) text or a file that can't be read as a jaxpr
     ├── HoleError                            (RuntimeError) what a text or a file could not hold was asked for
     ├── UnsupportedRule                      (NotImplementedError) a primitive has no rule for a transformation
+    │   └── CallbackDerivativeError          (ValueError) the derivative of a program that calls Python was asked for
     ├── CarryMismatch                        (TypeError) a loop's body gives a carry of other types than it takes
     ├── BranchMismatch                       (TypeError) the branches of a conditional give different types
-    ├── TreeMismatch                         (ValueError) two pytrees differ
+    ├── TreeMismatch                         (TypeError, ValueError) two pytrees differ
     ├── CheckpointError                      (ValueError) a folder that is no checkpoint, or a damaged one
     ├── NotInvertible                        (ValueError) a function that `inverse` can't invert
     ├── CheckError                           (ValueError) what checkify found; checkify calls it JaxRuntimeError, too
@@ -33,10 +35,14 @@
     ├── ProgramMismatch                      (RuntimeError) processes run different programs, or in another order
     └── NarrowingWarning                     (UserWarning) a 64-bit value lost precision on the way in
 
-Each is also the builtin exception named beside it, so `except TypeError` works as it does in NumPy.
+Each is also the builtin exception named beside it, so `except TypeError` works as it does in NumPy; where NumPy and JAX
+have different ones, each is both.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __all__ = [
     "XprError",
@@ -47,10 +53,12 @@ __all__ = [
     "TracerArrayConversionError",
     "NonConcreteBooleanIndexError",
     "UnexpectedTracerError",
+    "ArgumentError",
     "JaxprTypeError",
     "JaxprSyntaxError",
     "HoleError",
     "UnsupportedRule",
+    "CallbackDerivativeError",
     "CarryMismatch",
     "BranchMismatch",
     "TreeMismatch",
@@ -78,11 +86,11 @@ class XprError(Exception):
     """The root of xpr's own exceptions."""
 
 
-class TracerError(XprError):
+class TracerError(XprError, TypeError):
     """A traced value was used where only a concrete one will do."""
 
 
-class ConcretizationTypeError(TracerError, TypeError):
+class ConcretizationTypeError(TracerError):
     """The value of a traced array was asked for while only its shape and dtype are known."""
 
 
@@ -106,6 +114,10 @@ class UnexpectedTracerError(TracerError):
     """A tracer was used after the function it was made for had returned."""
 
 
+class ArgumentError(XprError, TypeError, ValueError):
+    """Arguments that don't fit each other or the array: shapes, axes, types of tangents, their number."""
+
+
 class JaxprTypeError(XprError, TypeError):
     """A jaxpr that is not well formed or not well typed."""
 
@@ -125,6 +137,10 @@ class UnsupportedRule(XprError, NotImplementedError):
     """A primitive has no rule for the transformation asked for."""
 
 
+class CallbackDerivativeError(UnsupportedRule, ValueError):
+    """The derivative of a program was asked for that calls a Python function."""
+
+
 class CarryMismatch(XprError, TypeError):
     """The body of a loop gives a carry of other types, or of another structure, than it takes."""
 
@@ -133,7 +149,7 @@ class BranchMismatch(XprError, TypeError):
     """The branches of a conditional give results of different types or structures."""
 
 
-class TreeMismatch(XprError, ValueError):
+class TreeMismatch(XprError, TypeError, ValueError):
     """Two pytrees that should have the same structure differ."""
 
 
@@ -203,3 +219,12 @@ class ProgramMismatch(XprError, RuntimeError):
 
 class NarrowingWarning(UserWarning):
     """A 64-bit value lost precision because 64-bit types are off."""
+
+
+JAXTypeError, JAXIndexError = TracerError, NonConcreteBooleanIndexError  # what JAX calls them
+
+
+def __getattr__(name: str) -> Any:
+    if name == "JaxRuntimeError":  # jaxlib's: what XLA raises when a program can't be compiled or run
+        return importlib.import_module("xpr.backend.runtime")._jax.JaxRuntimeError
+    raise AttributeError(f"module 'xpr.errors' has no attribute {name!r}")

@@ -16,6 +16,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.source import describe_function
+from xpr.errors import ArgumentError
 from xpr.primitives.shapes import instantiate, reshape
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF, FlatFunction, FunctionWithAux, as_array, flatten_arguments, named_like, positions
@@ -104,7 +105,7 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], who: str, w
         want, have = aval_of(p).to_tangent_aval(), aval_of(t)
         if want.shape != have.shape or want.dtype != have.dtype:
             hint = " Tangents of integers have dtype float0." if want.dtype == dtypes.float0 else ""
-            raise TypeError(
+            raise ArgumentError(
                 f"{who}: the {what} of a value of type {aval_of(p).str_short()} has type {want.str_short()}, "
                 f"and {have.str_short()} was given.{hint}"
             )
@@ -205,7 +206,7 @@ def _check_cotangents(wanted: Sequence[ShapedArray], cts: Sequence[Any], what: s
     for want, ct in zip(wanted, cts):
         have = aval_of(ct)
         if want.shape != have.shape or want.dtype != have.dtype:
-            raise TypeError(
+            raise ArgumentError(
                 f"{what}: the cotangent of a result of type {want.str_short()} must have that type, "
                 f"and {have.str_short()} was given."
             )

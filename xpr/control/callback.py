@@ -19,7 +19,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.control.host_call import EachRow, anything, call_now, flat_callback, flatten_call, is_array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.errors import UnsupportedRule
+from xpr.errors import CallbackDerivativeError, UnsupportedRule
 from xpr.primitives.collective_lowering import lower_axis_index, lower_sum_of_one
 from xpr.primitives.composites import broadcast
 from xpr.primitives.shapes import mapped_to
@@ -151,7 +151,7 @@ pure_callback_p = register(
         params=("callback", "result_avals", "vmap_method"),
         reference=_reference,
         lower=_pure_lower,
-        jvp=Unsupported(_NO_DERIVATIVE),
+        jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
         transpose=Unsupported("A Python function is not known to be linear."),
         batch=_pure_batch,
         evaluate=_evaluate,
@@ -246,7 +246,7 @@ io_callback_p = register(
         params=("callback", "result_avals", "ordered"),
         reference=_reference,
         lower=_io_lower,
-        jvp=Unsupported(_NO_DERIVATIVE),
+        jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
         transpose=Unsupported("A Python function is not known to be linear."),
         batch=_io_batch,
         evaluate=_evaluate,

@@ -51,14 +51,14 @@ from xpr.errors import UnsupportedRule
 class Unsupported:
     """A slot that holds no rule, and says why and what to do instead."""
 
-    __slots__ = ("why", "name", "slot")
+    __slots__ = ("why", "error", "name", "slot")
 
-    def __init__(self, why: str):
-        self.why = why
+    def __init__(self, why: str, error: type[UnsupportedRule] = UnsupportedRule):
+        self.why, self.error = why, error
         self.name = self.slot = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedRule(f"{self.name}: no {self.slot} rule. {self.why}")
+        raise self.error(f"{self.name}: no {self.slot} rule. {self.why}")
 
     def __bool__(self) -> bool:
         return False

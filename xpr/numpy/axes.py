@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xpr.errors import ArgumentError
 from xpr.primitives.shapes import one_axis as one_axis
 
 _ALL_AXES = tuple(tuple(range(n)) for n in range(33))
@@ -24,7 +25,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         return (one_axis(axis, ndim),)
     axes = tuple(one_axis(a, ndim) for a in axis)
     if len(set(axes)) != len(axes):
-        raise ValueError(f"axis {tuple(axis)} names an axis twice; the array has {ndim}.")
+        raise ArgumentError(f"axis {tuple(axis)} names an axis twice; the array has {ndim}.")
     return axes
 
 

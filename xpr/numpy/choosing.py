@@ -10,7 +10,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.errors import ConcretizationTypeError
+from xpr.errors import ArgumentError, ConcretizationTypeError
 from xpr.numpy.axes import no_out
 from xpr.numpy.concrete import is_known
 from xpr.numpy.creation import asarray, zeros_like
@@ -35,7 +35,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise ValueError("where: takes either the condition alone, or both x and y.")
+        raise ArgumentError("where: takes either the condition alone, or both x and y.")
     return select_scalar(truth(condition), *promoted_pair(x, y))
 
 

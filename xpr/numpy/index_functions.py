@@ -9,6 +9,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.errors import ArgumentError
 from xpr.numpy.axes import no_out, one_axis
 from xpr.numpy.cumulative import cumsum
 from xpr.numpy.division import remainder
@@ -44,7 +45,7 @@ def _integers(name: str, indices: Any) -> Any:
     if aval.dtype not in dtypes.INTEGERS:
         if not aval.size:  # an empty list is of floats
             return np.zeros(aval.shape, np.int32)
-        raise TypeError(
+        raise ArgumentError(
             f"{name}: indices must be integers, and are {aval.str_short()}. Convert them with .astype(int)."
         )
     return indices

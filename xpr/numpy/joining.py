@@ -11,6 +11,7 @@ import numpy as np
 from xpr.backend.array import Array
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
+from xpr.errors import ArgumentError
 from xpr.numpy.axes import no_out, one_axis
 from xpr.numpy.entries import moves
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype
@@ -61,7 +62,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     for shape in shapes:
         if shape != first and (shape[:axis], shape[axis + 1 :]) != (first[:axis], first[axis + 1 :]):
             listed = ", ".join(map(str, shapes[:8])) + (" ..." if len(shapes) > 8 else "")
-            raise ValueError(f"concatenate: shapes {listed} can't be joined along axis {axis}: other sizes must agree.")
+            raise ArgumentError(
+                f"concatenate: shapes {listed} can't be joined along axis {axis}: other sizes must agree."
+            )
     return placing.concatenate(operands, axis)
 
 

@@ -223,13 +223,20 @@ def depth_of_user() -> int:
     return depth
 
 
+_HELD = dtypes.ANY | {dtypes.float0}
+
+
 def requested_dtype(dtype: Any) -> np.dtype:
     """A dtype that the user asked for by name, in canonical form.
 
+    Raises:
+      TypeError: arrays have no such dtype.
     Warns:
       NarrowingWarning: it is a 64-bit type and those are off.
     """
     canonical = dtypes.canonical(dtype)
+    if canonical not in _HELD:
+        raise TypeError(f"dtype {canonical} was asked for. Arrays hold booleans, integers, floats and complex numbers.")
     if canonical in dtypes.NARROWED and dtype not in (int, float, complex):
         wide = np.dtype(dtype)
         if wide != canonical:

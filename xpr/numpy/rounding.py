@@ -122,7 +122,7 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
     Array([1, 1, 2, 3, 3], dtype=int32)
     """
     arr = asarray_like(arr)
-    if aval_of(arr).dtype in dtypes.COMPLEX:
+    if any(x is not None and aval_of(x).dtype in dtypes.COMPLEX for x in (arr, min, max)):
         raise ValueError("clip: complex numbers are not ordered. Clip the real and imaginary parts.")
     if min is not None:
         arr = maximum(arr, min)

@@ -10,6 +10,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.errors import ArgumentError
 from xpr.primitives import shapes
 from xpr.primitives.elementwise import convert_element_type, convert_element_type_p, div, scalar
 from xpr.primitives.placing import broadcasted_iota
@@ -143,7 +144,7 @@ def broadcast_shapes(*args: Sequence[int]) -> tuple[int, ...]:
         return tuple(map(int, np.broadcast_shapes(*map(tuple, args))))
     except ValueError:
         listed = ", ".join(str(tuple(s)) for s in args)
-        raise ValueError(
+        raise ArgumentError(
             f"Shapes {listed} do not broadcast: aligned at their last axes, sizes must be equal or 1. "
             "Insert axes with x[:, None], or reshape."
         ) from None

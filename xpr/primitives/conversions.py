@@ -21,6 +21,8 @@ from xpr.primitives.work import per_result
 def _convert_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype, weak_type: bool) -> list[ShapedArray]:
     if avals[0].dtype == dtypes.float0 != new_dtype:
         raise TypeError(dtypes.NO_OPERATIONS)
+    if new_dtype not in dtypes.ANY and new_dtype != dtypes.float0:
+        raise TypeError(f"dtype {new_dtype} was asked for. Arrays hold booleans, integers, floats and complex numbers.")
     return [ShapedArray(avals[0].shape, new_dtype, weak_type)]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.errors import ArgumentError
 from xpr.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p
 from xpr.primitives.precision import PrecisionLike, canonical_precision
 from xpr.primitives.shapes import rev, transpose
@@ -37,7 +38,7 @@ def conv_dimension_numbers(
     """
     ndim = len(lhs_shape)
     if len(rhs_shape) != ndim:
-        raise ValueError(
+        raise ArgumentError(
             f"Images and kernel must have the same number of axes; their shapes are {tuple(lhs_shape)} and "
             f"{tuple(rhs_shape)}."
         )

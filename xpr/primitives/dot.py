@@ -20,6 +20,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.errors import ArgumentError
 from xpr.primitives.dot_lowering import Axes, Numbers, free_axes, lower_dot_general
 from xpr.primitives.elementwise import add_any, convert_element_type
 from xpr.primitives.precision import PrecisionLike, canonical_precision, result_dtype, wider
@@ -289,7 +290,7 @@ def dot(
     if dimension_numbers is None:
         left, right = aval_of(lhs), aval_of(rhs)
         if left.ndim not in (1, 2) or right.ndim not in (1, 2) or left.shape[-1] != right.shape[0]:
-            raise TypeError(
+            raise ArgumentError(
                 f"dot: {left.str_short()} and {right.str_short()} are not vectors or matrices whose sizes match. For "
                 "other products give dimension_numbers, as for dot_general."
             )

@@ -10,6 +10,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive
+from xpr.errors import ArgumentError
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.elementwise import add, conj, eq, ge, mul, scalar
 from xpr.primitives.gather_scatter import gather_p
@@ -29,7 +30,7 @@ def check_matrices(name: str, aval: ShapedArray, square: bool = False) -> None:
             "Convert it first."
         )
     if aval.ndim < 2:
-        raise ValueError(f"{name}: takes matrices, or stacks of them, and got {aval.str_short()}.")
+        raise ArgumentError(f"{name}: takes matrices, or stacks of them, and got {aval.str_short()}.")
     if square and aval.shape[-1] != aval.shape[-2]:
         raise ValueError(f"{name}: takes square matrices, and got {aval.str_short()}.")
 

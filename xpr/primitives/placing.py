@@ -326,6 +326,10 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     Array([7, 0, 7, 1], dtype=int32)
     """
     config = tuple(tuple(map(int, c)) for c in padding_config)
+    if any(len(each) != 3 or each[2] < 0 for each in config):
+        raise ValueError(
+            f"pad: padding_config is (low, high, interior) for each axis, interior from 0 on; not {config}."
+        )
     if type(padding_value) in (bool, int, float, complex):
         padding_value = np.asarray(padding_value, aval_of(operand).dtype)[()]
     return pad_p.bind(operand, padding_value, padding_config=config)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xpr.errors import ArgumentError
+
 Pads = tuple[tuple[int, int], ...]
 
 PADDINGS = ("SAME", "SAME_LOWER", "VALID")
@@ -94,7 +96,7 @@ def canonical_steps(who: str, what: str, steps: Sequence[int] | None, count: int
         return (1,) * count
     found = tuple(map(int, steps))
     if len(found) != count or min(found, default=1) < 1:
-        raise ValueError(
+        raise ArgumentError(
             f"{who}: {what}={steps} must be {count} positive integers, one for each axis that the window slides along."
         )
     return found

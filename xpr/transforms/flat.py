@@ -15,6 +15,7 @@ from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
+from xpr.errors import ArgumentError
 from xpr.transforms.stage import Signature
 
 
@@ -144,7 +145,9 @@ def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int
     if any(not isinstance(n, int) for n in numbers):
         raise TypeError(f"{what} must be an integer or a sequence of integers, and is {argnums!r}.")
     if any(not -n_args <= n < n_args for n in numbers):
-        raise ValueError(f"{what}={argnums} is out of range for a function called with {n_args} positional arguments.")
+        raise ArgumentError(
+            f"{what}={argnums} is out of range for a function called with {n_args} positional arguments."
+        )
     return tuple(n % n_args for n in numbers)
 
 

@@ -1,0 +1,275 @@
+"""The types of errors: where JAX raises a TypeError or a ValueError for a mistake, xpr does, or a subclass of it."""
+
+import importlib.util
+import warnings
+
+import numpy as np
+import pytest
+
+import xpr
+from xpr import errors
+
+
+def sine(lib):
+    return lambda x: lib.pure_callback(np.sin, lib.ShapeDtypeStruct((), "float32"), x)
+
+
+def io_sine(lib):
+    io_callback = importlib.import_module(f"{lib.__name__}.experimental").io_callback
+    return lambda x: io_callback(np.sin, lib.ShapeDtypeStruct((), "float32"), x)
+
+
+MISTAKES = {
+    TypeError: [
+        'lib.jit(lambda x: 1 if x else 2)(1.0)',
+        'lib.jit(lambda x: x if x>0 else -x)(1.0)',
+        'lib.jit(lambda x: int(x))(1.0)',
+        'lib.jit(lambda x: float(x))(1.0)',
+        'lib.jit(lambda x: list(range(x)))(3)',
+        'lib.jit(lambda i: [1,2,3][i])(1)',
+        'lib.jit(lambda x: np.asarray(x))(1.0)',
+        'lib.jit(lambda x: np.sin(x))(1.0)',
+        'lib.jit(lambda x: jnp.nonzero(x))(jnp.ones(3))',
+        'lib.jit(lambda x: x.item())(1.0)',
+        'lib.jit(lambda x: x.tolist())(jnp.ones(3))',
+        'lib.jit(lambda k: jnp.zeros(k))(3)',
+        'lib.jit(lambda k: jnp.ones(6).reshape(k,-1))(3)',
+        'lib.jit(lambda k: jnp.arange(k))(3)',
+        'lib.jit(lambda k: jnp.sum(jnp.ones((2,3)),axis=k))(1)',
+        'lib.jit(lambda x: x)("a")',
+        'lib.jit(lambda x: "a")(1.0)',
+        'lib.jit(3)',
+        'lib.grad(lambda x: x*2)(3)',
+        'lib.grad(lambda x: x*2)(jnp.ones(3))',
+        'lib.grad(lambda x: jnp.int32(3))(1.0)',
+        'lib.grad(lambda x: x)("a")',
+        'lib.grad(lambda x: x*2)(1j)',
+        'lib.grad(lambda x: x, argnums=3)(1.0)',
+        'lib.vmap(lambda x: x, in_axes="a")(jnp.ones(3))',
+        'jnp.ones(3)+jnp.ones(4)',
+        'jnp.ones(3)+"a"',
+        'jnp.ones((2,3))@jnp.ones((2,3))',
+        'jnp.dot(jnp.ones(3),jnp.ones(4))',
+        'jnp.ones(6).reshape(4)',
+        'jnp.ones(6).reshape(-1,-1)',
+        'jnp.transpose(jnp.ones((2,3)),(0,0))',
+        'jnp.concatenate([jnp.ones(3),jnp.ones((2,2))])',
+        'jnp.concatenate(3.0)',
+        'jnp.ones(3).__setitem__(0,1)',
+        'jnp.ones(3)[1.5]',
+        'jnp.ones(3)["a"]',
+        'jnp.ones(3)[[0,1]]',
+        'jnp.array(object())',
+        'jnp.array(np.array([object()]))',
+        'jnp.array("abc")',
+        'jnp.array({})',
+        'jnp.array(1,dtype="nope")',
+        'jnp.sin("a")',
+        'jnp.sum([1,2])',
+        'jnp.zeros(-1)',
+        'jnp.zeros(1.5)',
+        'jnp.zeros("a")',
+        'int(jnp.ones(3))',
+        'float(jnp.ones(3))',
+        'range(jnp.float32(1.0))',
+        'lib.lax.scan(lambda c,x: (jnp.ones(3),x), 0.0, jnp.ones(3))',
+        'lib.lax.scan(lambda c,x: ((c,c),x), 0.0, jnp.ones(3))',
+        'lib.lax.scan(lambda c,x: c, 0.0, jnp.ones(3))',
+        'lib.lax.while_loop(lambda c: c, lambda c: c, 1.0)',
+        'lib.lax.while_loop(lambda c: c<3, lambda c: jnp.ones(3), 1.0)',
+        'lib.lax.cond(True, lambda x: x, lambda x: jnp.ones(3), 1.0)',
+        'lib.lax.cond(True, lambda x: x, lambda x: (x,x), 1.0)',
+        'lib.lax.cond(jnp.ones(3), lambda x: x, lambda x: x, 1.0)',
+        'lib.lax.cond(True, 1, 2, 1.0)',
+        'lib.lax.switch(0.5, [lambda x:x]*2, 1.0)',
+        'lib.lax.fori_loop(0.5, 3, lambda i,c:c, 1.0)',
+        'lib.jvp(lambda x: x,(1.0,),((1.0,),))',
+        'lib.jvp(lambda x: x,(1.0,),(1,))',
+        'lib.jvp(lambda x: x,1.0,1.0)',
+        'lib.lax.add(jnp.float32(1), jnp.int32(1))',
+        'lib.lax.add(jnp.ones(3), jnp.ones(4))',
+        'lib.lax.conv(jnp.ones((1,2,3)), jnp.ones((1,2)), (1,), "SAME")',
+        'lib.lax.slice(jnp.ones(3),(0,),(5,))',
+        'lib.lax.dynamic_slice(jnp.ones(3),(0,),(5,))',
+        'lib.lax.sin(1)',
+        'lib.lax.sqrt("a")',
+        'lib.lax.full((2,), "a")',
+        'lib.lax.concatenate([jnp.ones(3),jnp.ones((3,2))],0)',
+        'lib.lax.reduce_window(jnp.ones(3),0.,lib.lax.add,(2,2),(1,1),"VALID")',
+        'lib.random.normal(3)',
+        'lib.random.normal(None)',
+        'lib.random.normal(jnp.ones(3))',
+        'lib.random.bernoulli(lib.random.key(0), 1)',
+        'lib.tree.reduce(lambda a,b:a, ())',
+        'jnp.where(jnp.ones(3)>0, 1)',
+        'jnp.arange()',
+        'jnp.eye(2.5)',
+        'jnp.bitwise_and(1.0,2)',
+        'jnp.ones(3)<<1',
+        '-jnp.array(True)',
+        'lib.eval_shape(lambda x: x, "a")',
+        'lib.make_jaxpr(lambda x: "a")(1.0)',
+        'jnp.array([2])**-1',
+        'lib.lax.integer_pow(2.0, 0.5)',
+        'lib.nn.one_hot(jnp.ones(3), 1.5)',
+        'jnp.ones(3).at[1.5].set(1)',
+        'lib.flatten_util.ravel_pytree("a")',
+        'lib.jit(lambda x: x).lower(1.0).compile()(jnp.ones(3))',
+        'lib.jit(lambda x: x).lower(1.0).compile()((1.0,))',
+        'lib.hessian(lambda x: x)("a")',
+        'lib.jacfwd(lambda x: x)(1)',
+        'lib.ShapeDtypeStruct(3,"float32")',
+    ],
+    IndexError: [
+        'lib.jit(lambda x: x[x>0])(jnp.ones(3))',
+        'jnp.ones(3)[0,0]',
+        'jnp.ones(3)[...,...]',
+        'jnp.ones(3)[jnp.array([True,False])]',
+    ],
+    ValueError: [
+        'lib.jit(lambda x: x, static_argnums=0)([1])',
+        'lib.vmap(lambda x,y: x)(jnp.ones(3),jnp.ones(4))',
+        'lib.vmap(lambda x: x)(1.0)',
+        'lib.vmap(lambda x: x, in_axes=(0,0))(jnp.ones(3))',
+        'lib.vmap(lambda x: x, in_axes=3)(jnp.ones(3))',
+        'lib.vmap(lambda: 1)()',
+        'lib.vmap(lambda x: x, out_axes=None)(jnp.ones(3))',
+        'jnp.matmul(jnp.ones(3),2.0)',
+        'jnp.sum(jnp.ones(3),axis=2)',
+        'jnp.concatenate([])',
+        'jnp.stack([jnp.ones(3),jnp.ones(4)])',
+        'jnp.stack([])',
+        'jnp.split(jnp.ones(5),2)',
+        'jnp.squeeze(jnp.ones(3),axis=0)',
+        'jnp.expand_dims(jnp.ones(3),5)',
+        'jnp.broadcast_to(jnp.ones(3),(2,4))',
+        'jnp.array([[1,2],[3]])',
+        'jnp.array(None)',
+        'lib.grad(sine(lib))(1.0)',
+        'lib.jvp(sine(lib),(1.0,),(1.0,))',
+        'lib.grad(io_sine(lib))(1.0)',
+        'lib.jit(lib.grad(sine(lib)))(1.0)',
+        'lib.lax.scan(lambda c,x: (c,x), 0.0, (jnp.ones(3),jnp.ones(4)))',
+        'lib.lax.scan(lambda c,x: (c,x), 0.0, jnp.ones(3), length=4)',
+        'lib.lax.scan(lambda c,x: (c,x), 0.0, None)',
+        'lib.lax.scan(lambda c,x: (c,x), 0.0, 1.0)',
+        'lib.lax.switch(0, [], 1.0)',
+        'lib.jvp(lambda x: x,(1.0,),(jnp.ones(3),))',
+        'lib.vjp(lambda x: (x,x),1.0)[1](1.0)',
+        'lib.vjp(lambda x: x,1.0)[1](jnp.ones(3))',
+        'lib.lax.dot(jnp.ones(3), jnp.ones(4))',
+        'lib.lax.pad(jnp.ones(3),0.0,[(0,0,-1)])',
+        'lib.lax.top_k(jnp.ones(3),5)',
+        'lib.random.normal(lib.random.key(0), (1,), dtype=int)',
+        'lib.random.choice(lib.random.key(0), jnp.ones(3), (5,), replace=False)',
+        'jnp.linalg.inv(jnp.ones((2,3)))',
+        'jnp.linalg.solve(jnp.ones((2,2)),jnp.ones(3))',
+        'jnp.linalg.norm(jnp.ones((2,2)),ord="x")',
+        'jnp.einsum("ij,jk",jnp.ones((2,3)),jnp.ones((2,3)))',
+        'jnp.einsum("i->j",jnp.ones(3))',
+        'lib.tree.map(lambda x,y: x, (1,2), (1,2,3))',
+        'lib.tree.unflatten(lib.tree.structure((1,2)), [1])',
+        'jnp.apply_along_axis(lambda x: x, 5, jnp.ones(3))',
+        'jnp.vectorize(lambda x: x, signature="(n)->(n)")(1.0)',
+        'jnp.clip(jnp.ones(3), 1j)',
+        'jnp.take(jnp.ones(3), 1.5)',
+        'jnp.cross(jnp.ones(4), jnp.ones(4))',
+        'jnp.linspace(0,1,-1)',
+        'lib.make_mesh((1000,),("x",))',
+        'lib.nn.softmax(jnp.ones(3), axis=4)',
+        'jnp.ones(3).at[0].set(jnp.ones(2))',
+        'jnp.ones(3).at[0].set(1, mode="nope")',
+        'lib.jit(lambda x: x, donate_argnums=5)(1.0)',
+        'lib.jit(lambda x: x, static_argnums=5)(1.0)',
+        'lib.jit(lambda x: x, static_argnames="y")(1.0)',
+        'jnp.ones(3).item()',
+    ],
+    AttributeError: [
+        'jnp.ones(3).nope',
+        'lib.custom_jvp(lambda x: x)(1.0)',
+        'lib.custom_vjp(lambda x: x)(1.0)',
+    ],
+    NameError: [
+        'lib.lax.psum(1.0,"i")',
+        'lib.lax.axis_index("i")',
+    ],
+    NotImplementedError: [
+        'lib.linear_transpose(lambda x: jnp.sin(x), 1.0)(1.0)',
+    ],
+}  # fmt: skip
+
+
+def raised(mistake, name):
+    lib, jnp, *_ = [
+        importlib.import_module(f"{name}{part}") for part in ("", ".numpy", ".flatten_util", ".scipy.linalg")
+    ]
+    with warnings.catch_warnings(), pytest.raises(Exception) as caught:
+        if name == "jax":
+            warnings.simplefilter("ignore")
+        eval(mistake, {"lib": lib, "jnp": jnp, "np": np, "sine": sine, "io_sine": io_sine})
+    return caught.value
+
+
+ROWS = [(mistake, kind) for kind, mistakes in MISTAKES.items() for mistake in mistakes]
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_mistakes(kind):
+    for mistake in MISTAKES[kind]:
+        error = raised(mistake, "xpr")
+        assert isinstance(error, kind), (mistake, error)
+        assert str(error), mistake
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="it compares with jax")
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_the_peer_raises_those(kind):
+    own = dict.fromkeys(name for name in dir(errors) if isinstance(getattr(errors, name), type))
+    for mistake in MISTAKES[kind]:
+        error = raised(mistake, "jax")
+        assert isinstance(error, kind), (mistake, error)
+        if type(error).__name__ in own:  # the very names of its own exceptions are caught, too
+            assert isinstance(raised(mistake, "xpr"), getattr(errors, type(error).__name__)), mistake
+
+
+def test_names_of_the_peer():
+    assert errors.JAXTypeError is errors.TracerError and issubclass(errors.UnexpectedTracerError, TypeError)
+    assert issubclass(errors.NonConcreteBooleanIndexError, errors.JAXIndexError)
+    assert issubclass(errors.JaxRuntimeError, RuntimeError)
+    with pytest.raises(AttributeError, match="module 'xpr.errors' has no attribute 'KeyReuse'"):
+        _ = errors.KeyReuse
+
+
+@pytest.mark.parametrize("name, part", [
+    ("device_put_sharded", "use xpr.device_put(xpr.numpy.stack(shards), sharding) with a sharding that cuts axis 0."),
+    ("device_put_replicated", "use xpr.device_put(x, sharding) with a sharding that cuts no axis."),
+    ("tree_map", "use xpr.tree.map."),
+    ("nonsense", "module 'xpr' has no attribute 'nonsense'"),
+])  # fmt: skip
+def test_names_that_were_replaced(name, part):
+    with pytest.raises(AttributeError) as caught:
+        getattr(xpr, name)
+    assert str(caught.value).endswith(part)
+
+
+def test_what_replaces_device_put_sharded():
+    devices = xpr.devices()
+    mesh = xpr.sharding.Mesh(np.array(devices), ("x",))
+    shards = [xpr.numpy.full(3, i) for i in range(len(devices))]
+    placed = xpr.device_put(xpr.numpy.stack(shards), xpr.sharding.NamedSharding(mesh, xpr.sharding.PartitionSpec("x")))
+    assert placed.shape == (len(devices), 3) and len(placed.addressable_shards) == len(devices)
+
+
+@pytest.mark.parametrize("call", [
+    lambda jnp: jnp.zeros(3, "U3"), lambda jnp: jnp.array([1], object), lambda jnp: jnp.ones(2).astype("S2"),
+    lambda jnp: xpr.lax.convert_element_type(jnp.ones(2), object), lambda jnp: jnp.ones(3).view("U1"),
+])  # fmt: skip
+def test_dtypes_that_arrays_do_not_have(call):
+    with pytest.raises(TypeError, match=r"was asked for. Arrays hold booleans, integers, floats and complex numbers"):
+        call(xpr.numpy)
+
+
+def test_the_derivative_of_a_callback_is_of_both_types():
+    with pytest.raises(errors.CallbackDerivativeError, match="pure_callback: no jvp rule.* with defjvp") as caught:
+        xpr.grad(sine(xpr))(1.0)
+    assert isinstance(caught.value, errors.UnsupportedRule) and isinstance(caught.value, ValueError)
