@@ -18,6 +18,7 @@ from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
+from xpr.errors import ArgumentError
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.work import per_operand
 
@@ -161,7 +162,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
     Raises:
       TypeError: a size is not an integer, or is a traced one.
-      NegativeSizeError: a size is negative.
+      ArgumentError: a size is negative.
     """
     sizes = (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, (tuple, list)) else _sizes(shape)
     for n in sizes:
@@ -170,7 +171,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
             break
     for n in sizes:
         if n < 0:
-            raise NegativeSizeError(f"A shape has no negative sizes, and {sizes} was asked for.")
+            raise ArgumentError(f"A shape has no negative sizes, and {sizes} was asked for.")
     return sizes
 
 
@@ -194,10 +195,6 @@ def _integer(axis: Any) -> int:
         return operator.index(axis)
     except TypeError:
         raise TypeError(f"The number of an axis is an integer, and {axis!r} is none.") from None
-
-
-class NegativeSizeError(ValueError, TypeError):
-    """A shape was asked for that has a negative size: NumPy raises ValueError there, and JAX TypeError."""
 
 
 def _sizes(shape: Any) -> tuple[Any, ...]:
