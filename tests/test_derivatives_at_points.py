@@ -340,6 +340,8 @@ def test_derivatives_of_single_precision():
                 fun = xpr.grad(fun)
             assert float(fun(x)) == pytest.approx(want, rel=2e-3)
         assert xpr.grad(jnp.sinc)(jnp.bfloat16(0.3)).dtype == jnp.bfloat16
+        for slope in (xpr.grad(jnp.sinc)(0.3), xpr.grad(jnp.hypot)(0.3, 1.0), xpr.grad(jnp.i0)(0.3)):
+            assert slope.weak_type
 
 
 def test_sinc_of_complex_numbers_has_derivatives():

@@ -64,10 +64,9 @@ def _hypot(x: Any, y: Any) -> Any:
 
 def _share(x: Any, length: Any) -> Any:
     """The slope of the length of (x, y) in x; at the origin a half, which the larger of two equal numbers has."""
-    (x, length) = one_shape(x, length)
-    at_origin = eq(length, scalar(0, length))
-    ratio = div(x, select(at_origin, constant_like(1, length), length))
-    return select(at_origin, constant_like(0.5, length), ratio)
+    zero, half, one, x, length = one_shape(*(scalar(v, x) for v in (0, 0.5, 1)), x, length)
+    at_origin = eq(length, zero)
+    return select(at_origin, half, div(x, select(at_origin, one, length)))
 
 
 hypot_p = made_of_others(
