@@ -9,7 +9,7 @@ from tests.ops import table
 from tests.ops.case import Case
 from xpr import lax
 from xpr.core import ClosedJaxpr, Jaxpr
-from xpr.core.parameters import Hole, build_structure, hole_of, parts_of
+from xpr.text.parameters import Hole, build_structure, hole_of, parts_of
 
 ROWS = [row for row in table.ROWS if row.samples]
 
@@ -47,7 +47,7 @@ def _holes(value):
         return tuple(map(_holes, value))
     if (parts := parts_of(value)) is not None:
         return build_structure(type(value), _holes(parts))
-    is_object = "<" in repr(hole_of(value)) and xpr.core.printer.parameter_text(value) == repr(hole_of(value))
+    is_object = "<" in repr(hole_of(value)) and xpr.text.printer.parameter_text(value) == repr(hole_of(value))
     return hole_of(value) if is_object and not isinstance(value, Hole) else value
 
 

@@ -19,10 +19,10 @@ from xpr import dtypes
 from xpr.backend import allocator, cache, compiler, devices, gpu_plugin
 from xpr.backend.runtime import _jax, xc
 from xpr.backend.stablehlo import tensor_type
+from xpr.compile.lower import lower_jaxpr
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray
 from xpr.errors import ArrayTooLargeError, DeletedArrayError, DeviceNotFound
-from xpr.transforms.lower import lower_jaxpr
 
 F32_8 = ShapedArray((8,), "float32")
 ALL_DTYPES = sorted(dtypes.ANY, key=lambda dtype: dtype.name)

@@ -156,7 +156,7 @@ class TestErrors:
     def test_other_platforms(self):
         jaxpr = xpr.make_jaxpr(sine)(X).jaxpr
         with pytest.raises(UnsupportedRule, match="work on CPU"):
-            xpr.transforms.lower.lower_jaxpr(jaxpr, "gpu")
+            xpr.compile.lower.lower_jaxpr(jaxpr, "gpu")
 
 
 class TestXprInCallbacks:

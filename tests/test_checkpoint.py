@@ -11,8 +11,8 @@ import xpr.numpy as jnp
 from tests.peers import peer
 from xpr import ad_checkpoint, lax
 from xpr import checkpoint_policies as policies
+from xpr.compile.lower import lower_jaxpr
 from xpr.core.jaxpr import subjaxprs
-from xpr.transforms.lower import lower_jaxpr
 
 X = np.linspace(-1, 1, 4, dtype=np.float32)
 W = np.linspace(0.5, 2, 12, dtype=np.float32).reshape(3, 4)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import xpr
 import xpr.numpy as jnp
 from xpr import core, lax
-from xpr.control import cond_mapping
+from xpr.compile.evaluate import reference_eval
+from xpr.control.cond import batching
 from xpr.errors import BranchMismatch
-from xpr.transforms.dce import dce_jaxpr
-from xpr.transforms.evaluate import reference_eval
+from xpr.passes.dce import dce_jaxpr
 
 try:
     import jax
@@ -372,7 +372,7 @@ def test_an_unmapped_result_of_a_mapped_choice():
 
 def test_work():
     def of(f, *args):
-        return cond_mapping.work(xpr.make_jaxpr(f)(*args).jaxpr)
+        return batching.work(xpr.make_jaxpr(f)(*args).jaxpr)
 
     assert of(jnp.sin, X) == 6
     assert of(lambda a: a @ a, np.ones((10, 10))) == 1000

@@ -13,7 +13,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax
 from xpr.backend.stablehlo import Module
-from xpr.primitives.convolution import conv_general_dilated_p
+from xpr.primitives.windows.convolution import conv_general_dilated_p
 
 SEEDS = range(8)
 

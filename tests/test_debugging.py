@@ -8,8 +8,8 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import lax
+from xpr.compile.evaluate import EvalTrace
 from xpr.core.interpreter import context
-from xpr.transforms.evaluate import EvalTrace
 
 MIXED = jnp.array([1.0, -1.0, 4.0])
 

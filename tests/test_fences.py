@@ -7,8 +7,8 @@ import xpr
 import xpr.numpy as jnp
 from tests.ops.table import floats
 from xpr import nn
-from xpr.transforms.fences import kept_apart
-from xpr.transforms.lower import lower_jaxpr
+from xpr.compile.fusion import kept_apart
+from xpr.compile.lower import lower_jaxpr
 
 
 def normalize(x):
@@ -123,7 +123,7 @@ def test_the_same_numbers_with_and_without(monkeypatch):
         return (x**2).mean()
 
     fenced = xpr.jit(xpr.grad(loss))(layers, x)
-    monkeypatch.setattr("xpr.transforms.lower.kept_apart", lambda jaxpr: set())
+    monkeypatch.setattr("xpr.compile.lower.kept_apart", lambda jaxpr: set())
     plain = xpr.jit(xpr.grad(lambda layers, x: loss(layers, x)))(layers, x)
     for a, b in zip(xpr.tree.leaves(fenced), xpr.tree.leaves(plain)):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)

@@ -12,8 +12,8 @@ import xpr.numpy as jnp
 from tests.peers import agree
 from xpr import lax
 from xpr.errors import ConcretizationTypeError, NonConcreteBooleanIndexError, TracerIntegerConversionError
-from xpr.numpy.index_updates import at
-from xpr.numpy.indexing import read
+from xpr.numpy.indexing.at import at
+from xpr.numpy.indexing.read import read
 from xpr.testing import check_grads
 
 # -- Any array, any index

@@ -10,13 +10,13 @@ import xpr
 import xpr.numpy as jnp
 from tests.jaxpr_rows import ROWS, jaxprs_of, with_holes
 from xpr import core, lax
-from xpr.core.literals import DTYPES
-from xpr.core.parameters import parameter_text
 from xpr.core.primitive import SLOTS, Unsupported, registered
-from xpr.core.printer import letters
 from xpr.errors import HoleError, JaxprSyntaxError, JaxprTypeError
 from xpr.extend import Primitive, register_parameter
 from xpr.jaxpr import equal, parse, pformat
+from xpr.text.literals import DTYPES
+from xpr.text.parameters import parameter_text
+from xpr.text.printer import letters
 
 F32 = np.float32
 

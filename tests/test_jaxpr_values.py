@@ -16,11 +16,11 @@ from tests.jaxpr_rows import ROWS, jaxprs_of, with_holes
 from tests.test_jaxpr_text import PARAMETERS, free, one_of_three  # noqa: F401  # free is a fixture
 from xpr import core, lax
 from xpr.ad_checkpoint import checkpoint_name
-from xpr.core.literals import DTYPES
-from xpr.core.parameters import parameter_text
 from xpr.core.source import summarize, text_of
 from xpr.errors import HoleError, JaxprSyntaxError
 from xpr.jaxpr import dumps, effects, equal, loads, parse, substitute, unused_variables, used_variables
+from xpr.text.literals import DTYPES
+from xpr.text.parameters import parameter_text
 
 F32 = np.float32
 

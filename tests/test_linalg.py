@@ -14,9 +14,9 @@ from tests.peers import agree, agree_with_numpy
 from tests.test_numpy_creation import calls
 from xpr import lax
 from xpr.backend.callbacks import parse
+from xpr.compile.lower import lower_jaxpr
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.testing import check_grads
-from xpr.transforms.lower import lower_jaxpr
 
 RNG = np.random.default_rng(0)
 

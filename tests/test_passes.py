@@ -8,7 +8,7 @@ import xpr.numpy as jnp
 from tests.ops import table
 from tests.ops.case import Case, in_numpy
 from xpr import core, lax
-from xpr.transforms.evaluate import reference_eval
+from xpr.compile.evaluate import reference_eval
 
 
 def text(closed):

@@ -14,9 +14,9 @@ import xpr
 import xpr.numpy as jnp
 from xpr import core, lax, nn, random
 from xpr.backend.sequence import SequenceExecutable
+from xpr.compile import segments
+from xpr.compile.order import ordered
 from xpr.core.jaxpr import Literal
-from xpr.transforms import pieces
-from xpr.transforms.order import ordered
 
 WIDTH, BATCH = 64, 128
 
@@ -25,9 +25,9 @@ WIDTH, BATCH = 64, 128
 def small_programs_are_cut(monkeypatch):
     """Also short ones, a layer in each step."""
     for name, value in {"_LEAST": 4, "_LONG": 100, "_SHORTER": 1.5, "_STEP": 10_000, "_HANDED_ON": 0}.items():
-        monkeypatch.setattr(pieces, name, value)
-    in_a_step = pieces._in_a_step
-    monkeypatch.setattr(pieces, "_in_a_step", lambda *given: in_a_step(*given) and 1)
+        monkeypatch.setattr(segments, name, value)
+    in_a_step = segments._in_a_step
+    monkeypatch.setattr(segments, "_in_a_step", lambda *given: in_a_step(*given) and 1)
 
 
 def parameters(layers, width=WIDTH):
@@ -58,7 +58,7 @@ def step(layers, x):
 
 
 def cut_of(fun, *args):
-    return pieces.cut(xpr.make_jaxpr(fun)(*args).jaxpr)
+    return segments.cut(xpr.make_jaxpr(fun)(*args).jaxpr)
 
 
 def distinct(steps):
@@ -103,7 +103,7 @@ def test_steps_do_the_same(fun):
     assert_close(xpr.jit(fun)(*args), fun(*args), rtol=1e-4, atol=1e-4)
     closed = xpr.make_jaxpr(fun)(*args)
     assert_close(
-        run_steps(*pieces.cut(closed.jaxpr), closed.jaxpr, xpr.tree.leaves(args)), fun(*args), rtol=1e-4, atol=1e-4
+        run_steps(*segments.cut(closed.jaxpr), closed.jaxpr, xpr.tree.leaves(args)), fun(*args), rtol=1e-4, atol=1e-4
     )
 
 
@@ -137,7 +137,7 @@ def test_numbers_that_differ_are_operands():
 @pytest.fixture
 def any_program_is_cut(monkeypatch):
     for name, value in {"_LONG": 1, "_SHORTER": 1, "_STEP": 0}.items():
-        monkeypatch.setattr(pieces, name, value)
+        monkeypatch.setattr(segments, name, value)
 
 
 @xpr.jit
@@ -229,13 +229,13 @@ def test_what_is_cut_and_what_is_not(monkeypatch):
     steps, _ = cut_of(step, layers, x)
     assert distinct(steps) == 3 and len(steps) == 9
     in_a_step = {(48, 1e6): 12, (48, 5e4): None, (47, 1e6): 9, (8, 3e6): 2, (4, 1e7): 1, (3, 1e9): None, (48, 0): None}
-    assert {case: pieces._in_a_step(*case) for case in in_a_step} == in_a_step
+    assert {case: segments._in_a_step(*case) for case in in_a_step} == in_a_step
     assert cut_of(step, layers[:6], x) is None  # too few layers
     assert cut_of(step, layers, x[:8]) is None  # steps would take hardly longer than their start
     assert cut_of(step, layers, x[:32]) is None  # they would hand on much for what they work
-    monkeypatch.setattr(pieces, "_STEP", 500_000)
+    monkeypatch.setattr(segments, "_STEP", 500_000)
     assert cut_of(step, layers, x[:32]) is None
-    monkeypatch.setattr(pieces, "_HANDED_ON", 0)
+    monkeypatch.setattr(segments, "_HANDED_ON", 0)
     assert cut_of(step, layers, x[:32])
 
 
@@ -283,7 +283,7 @@ def test_donated_arguments():
 
 def test_donated_arguments_that_layers_share(monkeypatch):
     """What the first layer's gradient does for nothing may be done with an array that it donates itself."""
-    monkeypatch.setattr(pieces, "_NOT_READ", 1)
+    monkeypatch.setattr(segments, "_NOT_READ", 1)
 
     def shared(weights, x):
         for first, second in itertools.pairwise(weights):
@@ -333,8 +333,8 @@ def test_nothing_that_might_go_on_for_ever_is_done_for_nothing():
         xpr.make_jaxpr(f)(jnp.ones(3)).jaxpr.eqns
         for f in (halved, lambda x: lax.fori_loop(0, 3, xpr.jit(lambda i, x: x * i), x))
     )
-    assert list(map(pieces._may_go_on, loops)) == [True]
-    assert not any(map(pieces._may_go_on, ends))
+    assert list(map(segments._may_go_on, loops)) == [True]
+    assert not any(map(segments._may_go_on, ends))
 
 
 def test_the_memory_of_donated_arguments_is_reused():
@@ -470,10 +470,10 @@ def test_random_programs_in_random_order(data):
     with pytest.MonkeyPatch.context() as patch:
         share = data.draw(st.sampled_from([0, 1]))
         for name, value in {"_LEAST": 4, "_LONG": 1, "_SHORTER": 1, "_STEP": 0, "_NOT_READ": share}.items():
-            patch.setattr(pieces, name, value)
+            patch.setattr(segments, name, value)
         for program in programs:
             closed = xpr.make_jaxpr(program)(*args)
             core.check_jaxpr(ordered(closed.jaxpr))
-            found = pieces.cut(closed.jaxpr)
+            found = segments.cut(closed.jaxpr)
             if found is not None:
                 assert_close(run_steps(*found, closed.jaxpr, args), program(*args), rtol=1e-5, atol=1e-6)

@@ -13,10 +13,10 @@ from tests.ops.table import distinct, floats, integers
 from xpr import lax
 from xpr.backend import compiler, devices
 from xpr.backend.stablehlo import Module
+from xpr.compile.lower import lower_jaxpr
 from xpr.core.avals import aval_of
 from xpr.core.primitive import registered
-from xpr.primitives import cumulative, extremes, reductions, scans, sorting
-from xpr.transforms.lower import lower_jaxpr
+from xpr.primitives import argminmax, cumulative, recurrences, reductions, sorting
 
 REAL = ("float32", "float16", ml_dtypes.bfloat16, "int32", "uint8", "int16", "uint32", "bool")
 SHAPES = [((7,), 0), ((3, 50), 1), ((5, 3, 4), 1)]
@@ -204,7 +204,7 @@ def test_every_lowering_of_argmax(platform):
     for shape, axis in SHAPES:
         x = few_values(shape, "float32", special=True)
         params = {"axes": (axis,), "index_dtype": np.dtype(np.int32)}
-        same(lowered(extremes.argmax_p, x, platform=platform, **params)[0], np.argmax(x, axis).astype(np.int32))
+        same(lowered(argminmax.argmax_p, x, platform=platform, **params)[0], np.argmax(x, axis).astype(np.int32))
 
 
 @pytest.mark.parametrize("axes", [(0,), (0, 1), (0, 2), (2,), (1, 2), (0, 1, 2)])
@@ -245,7 +245,7 @@ def test_places_of_extremes_in_large_arrays():
     for axis in (0, 1):
         many = np.concatenate([x] * 20, axis)
         params = {"axes": (axis,), "index_dtype": np.dtype(np.int32)}
-        same(lowered(extremes.argmin_p, many, **params)[0], np.argmin(many, axis).astype(np.int32))
+        same(lowered(argminmax.argmin_p, many, **params)[0], np.argmin(many, axis).astype(np.int32))
 
 
 def test_ties_of_extremes_share_the_derivative(peer):
@@ -292,8 +292,8 @@ def test_every_lowering_of_scans(platform):
         for p in (cumulative.cumsum_p, cumulative.cumlogsumexp_p):
             got = lowered(p, operands[0], platform=platform, **params)
             close(got[0], p.reference(operands[:1], **params)[0])
-        got = lowered(scans.linear_recurrence_p, *operands, platform=platform, **params)
-        close(got[0], scans.linear_recurrence_p.reference(operands, **params)[0])
+        got = lowered(recurrences.linear_recurrence_p, *operands, platform=platform, **params)
+        close(got[0], recurrences.linear_recurrence_p.reference(operands, **params)[0])
 
 
 def test_running_sums_of_many_numbers_are_accurate():

@@ -12,13 +12,13 @@ from tests.ops import table
 from tests.ops.case import Case
 from xpr import lax
 from xpr.api.staging import trace_function
+from xpr.compile.fusion import is_fused
 from xpr.control.activity import reached_outputs
-from xpr.control.memory import predict_memory
+from xpr.control.remat.memory import predict_memory
 from xpr.core.jaxpr import eval_jaxpr, subjaxprs
 from xpr.core.regions import propagate, regions_of
 from xpr.extend import Primitive, Region
 from xpr.inspect.tables import Tables
-from xpr.transforms.fences import is_fused
 
 ROOT = Path(xpr.__file__).parent
 
@@ -160,8 +160,8 @@ def _guesses(tree):
 
 
 ARGUMENTS = {
-    "interpreters/sparsity.py": "a rule asks for an optional parameter of its own primitive",
-    "transforms/partition.py": "a message finds the line of the user that calls Python",
+    "sparsity/propagation.py": "a rule asks for an optional parameter of its own primitive",
+    "compile/partition.py": "a message finds the line of the user that calls Python",
 }
 
 

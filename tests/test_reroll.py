@@ -8,8 +8,8 @@ import xpr.numpy as jnp
 from tests.jaxpr_rows import random_program
 from tests.test_passes import assert_same, primitives, staged
 from xpr import lax
-from xpr.transforms.likeness import Numbers
-from xpr.transforms.periods import stretches
+from xpr.compile.repeats import stretches
+from xpr.passes.structure import Numbers
 
 LAYERS = 12
 RNG = np.random.default_rng(0)

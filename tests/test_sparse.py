@@ -11,8 +11,8 @@ import xpr
 import xpr.numpy as jnp
 from tests.jaxpr_rows import random_program
 from xpr import lax
-from xpr.interpreters.colouring import colours
-from xpr.interpreters.index_sets import components, from_pairs, grouped, identity, taken, union, widened
+from xpr.sparsity.colouring import colours
+from xpr.sparsity.index_sets import components, from_pairs, grouped, identity, taken, union, widened
 
 X = np.linspace(0.1, 1.0, 12)
 

@@ -18,9 +18,10 @@ ROOT = Path(xpr.__file__).parent
 
 # From the ground up, as ARCHITECTURE.md draws them; "" is the public face, xpr/__init__.py.
 FLOORS = [
-    ("errors",), ("config",), ("dtypes",), ("optree_kept", "tree_nodes", "tree", "tree_util"), ("core",), ("backend",),
-    ("primitives",), ("transforms",), ("control",), ("numpy",), ("random",), ("nn",), ("scipy",), ("api",),
-    ("interpreters",), ("lax",), ("extend",), ("inspect",), ("jaxpr",), ("checkpoint",),
+    ("errors",), ("config",), ("dtypes",), ("optree_kept", "tree_nodes", "tree", "tree_util"), ("core",), ("text",),
+    ("backend",), ("primitives",), ("transforms",), ("passes",), ("compile",), ("control",), ("numpy",), ("random",),
+    ("nn",), ("scipy",), ("api",), ("series", "inversion", "sparsity"), ("lax",), ("extend",), ("inspect",), ("jaxpr",),
+    ("checkpoint",),
     ("ad_checkpoint", "flatten_util", "image", "ops", "custom_derivatives", "custom_batching", "debug", "checkify",
      "doctor", "sharding", "experimental"),
     ("distributed", "multihost_utils", "launch"),

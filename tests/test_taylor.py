@@ -10,7 +10,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax
 from xpr.core.jaxpr import subjaxprs
-from xpr.interpreters.carrying import _operation
+from xpr.series.augmented import _operation
 
 ORDER = 3
 X = np.array([0.3, 0.5, 0.7])

@@ -19,7 +19,7 @@ from tests import browser as browsers
 from xpr import lax
 from xpr.inspect.compare import ADDED, CHANGED, MOVED, REMOVED, SAME, Comparison
 from xpr.inspect.graph import graph_of
-from xpr.inspect.layout import GAP, _apart, layered
+from xpr.inspect.graph_layout import GAP, _apart, layered
 from xpr.inspect.tables import Tables
 from xpr.jaxpr.__main__ import main
 

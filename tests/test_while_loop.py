@@ -9,10 +9,10 @@ import xpr
 import xpr.numpy as jnp
 from tests import peers
 from xpr import core, lax, nn
-from xpr.control.while_checkpoints import number_of_slots
+from xpr.control.while_.checkpoints import number_of_slots
 from xpr.errors import CarryMismatch, UnsupportedRule
+from xpr.passes.dce import dce_jaxpr
 from xpr.testing import check_grads
-from xpr.transforms.dce import dce_jaxpr
 
 FUNC10 = """\
 { lambda ; a:f32[16] b:i32[]. let

@@ -15,8 +15,8 @@ import xpr.jaxpr
 from tests.ops import table
 from tests.ops.case import Case
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr
-from xpr.core.parameters import parameter_text
 from xpr.core.primitive import SLOTS, Primitive
+from xpr.text.parameters import parameter_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "primitives.md"
 OPENING = """# Primitives

@@ -38,6 +38,8 @@ from xpr.backend.devices import local_device_count as local_device_count
 from xpr.backend.devices import local_devices as local_devices
 from xpr.backend.devices import process_count as process_count
 from xpr.backend.devices import process_index as process_index
+from xpr.compile.check_values import debug_infs as debug_infs
+from xpr.compile.check_values import debug_nans as debug_nans
 from xpr.config import config as config
 from xpr.config import default_device as default_device
 from xpr.config import default_matmul_precision as default_matmul_precision
@@ -45,12 +47,10 @@ from xpr.config import disable_jit as disable_jit
 from xpr.config import enable_x64 as enable_x64
 from xpr.config import traceback_filtering as traceback_filtering
 from xpr.config import while_checkpoints as while_checkpoints
-from xpr.control.custom_jvp import custom_jvp as custom_jvp
-from xpr.control.custom_vjp import custom_vjp as custom_vjp
+from xpr.control.custom.custom_jvp import custom_jvp as custom_jvp
+from xpr.control.custom.custom_vjp import custom_vjp as custom_vjp
 from xpr.core.avals import typeof as typeof
 from xpr.core.primitive import vocabulary
-from xpr.transforms.check_values import debug_infs as debug_infs
-from xpr.transforms.check_values import debug_nans as debug_nans
 
 if TYPE_CHECKING:  # checkers don't know that a module can be called
     from xpr.checkpoint import CallableModule as _Checkpoint
@@ -72,14 +72,14 @@ _FUNCTIONS = {
     "NamedSharding": "backend.sharding",
     "P": "backend.sharding",
     "checkpoint_policies": "ad_checkpoint",
-    "closure_convert": "control.closure_convert",
-    "custom_gradient": "control.closure_convert",
-    "effects_barrier": "control.callback",
+    "closure_convert": "control.custom.closure_convert",
+    "custom_gradient": "control.custom.closure_convert",
+    "effects_barrier": "control.callback.callback",
     "ensure_compile_time_eval": "control.scopes",
-    "inverse": "interpreters.inverse",
-    "inverse_and_log_det": "interpreters.inverse",
-    "io_callback": "control.callback",
-    "laplacian": "interpreters.laplacian",
+    "inverse": "inversion.inverse",
+    "inverse_and_log_det": "inversion.inverse",
+    "io_callback": "control.callback.callback",
+    "laplacian": "series.laplacian",
     "make_array_from_callback": "api.meshes",
     "make_array_from_process_local_data": "api.meshes",
     "make_array_from_single_device_arrays": "api.meshes",
@@ -87,15 +87,15 @@ _FUNCTIONS = {
     "named_call": "control.scopes",
     "named_scope": "control.scopes",
     "pmap": "api.pmap",
-    "pure_callback": "control.callback",
-    "remat": "control.checkpoint",
+    "pure_callback": "control.callback.callback",
+    "remat": "control.remat.checkpoint",
     "reroll": "api.reroll",
-    "reshard": "control.sharding_constraint",
+    "reshard": "control.devices.sharding_constraint",
     "set_mesh": "api.current_mesh",
     "shard_map": "api.shard_map",
-    "sparse_hessian": "interpreters.sparse",
-    "sparse_jacobian": "interpreters.sparse",
-    "taylor": "interpreters.taylor",
+    "sparse_hessian": "sparsity.jacobian",
+    "sparse_jacobian": "sparsity.jacobian",
+    "taylor": "series.taylor",
 }
 
 

@@ -35,6 +35,7 @@ import numpy as np
 from xpr.backend.array import Array, from_host
 from xpr.backend.stablehlo import Builder as Builder
 from xpr.backend.stablehlo import Value as Value
+from xpr.compile.evaluate import reference_eval
 from xpr.core.avals import ShapedArray as ShapedArray
 from xpr.core.avals import Zero as Zero
 from xpr.core.avals import aval_of as aval_of
@@ -44,14 +45,13 @@ from xpr.core.interpreter import context as context
 from xpr.core.interpreter import current as current
 from xpr.core.jaxpr import eval_jaxpr as eval_jaxpr
 from xpr.core.jaxpr import subjaxprs as subjaxprs
-from xpr.core.parameters import register_parameter as register_parameter
 from xpr.core.primitive import Fusion, Unsupported, is_linear, register
 from xpr.core.primitive import Linear as Linear
 from xpr.core.primitive import Primitive as _CorePrimitive
 from xpr.core.regions import Region as Region
 from xpr.core.regions import regions_of as regions_of
 from xpr.primitives.shapes import instantiate
-from xpr.transforms.evaluate import reference_eval
+from xpr.text.parameters import register_parameter as register_parameter
 from xpr.transforms.stage import stage
 
 __all__ = [

@@ -12,7 +12,7 @@ from xpr.backend.sharding import PartitionSpec as PartitionSpec
 from xpr.backend.sharding import Shard as Shard
 from xpr.backend.sharding import Sharding as Sharding
 from xpr.backend.sharding import SingleDeviceSharding as SingleDeviceSharding
-from xpr.control.sharding_constraint import reshard as reshard
+from xpr.control.devices.sharding_constraint import reshard as reshard
 
 __all__ = [
     "AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "Shard", "Sharding", "SingleDeviceSharding",

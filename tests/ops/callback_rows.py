@@ -1,12 +1,12 @@
-"""Rows of xpr/control/callback.py: calls of Python functions, which here compute what NumPy does."""
+"""Rows of xpr/control/callback/callback.py: calls of Python functions, which here compute what NumPy does."""
 
 import numpy as np
 
 from tests.ops.table import FromTypes, Row, Sample, floats, integers
-from xpr.control.callback import debug_callback_p, io_callback_p, pure_callback_p
-from xpr.control.check_errors import Place, Places
-from xpr.control.checkify import check_p
-from xpr.control.host_call import HostCall
+from xpr.control.callback.callback import debug_callback_p, io_callback_p, pure_callback_p
+from xpr.control.callback.host_call import HostCall
+from xpr.control.checkify.checkify import check_p
+from xpr.control.checkify.errors import Place, Places
 from xpr.core.avals import ShapedArray
 from xpr.errors import FailedCheckError
 

@@ -16,8 +16,8 @@ from xpr import core, dtypes, tree
 from xpr.api.jit import jit
 from xpr.api.staging import trace_function
 from xpr.api.vmap import vmap
+from xpr.compile.evaluate import reference_eval
 from xpr.core.avals import aval_of
-from xpr.transforms.evaluate import reference_eval
 
 SHARP = 1e-9  # of two computations of the same thing in 64 bits
 

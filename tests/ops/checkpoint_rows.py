@@ -2,8 +2,8 @@
 
 from tests.ops.control_rows import jaxpr_of, two_results, with_integers
 from tests.ops.table import ANY, Row, Sample, booleans, complexes, floats, integers
-from xpr.control.checkpoint import checkpoint_p
-from xpr.control.checkpoint_policies import dots_saveable, everything_saveable, name_p
+from xpr.control.remat.checkpoint import checkpoint_p
+from xpr.control.remat.policies import dots_saveable, everything_saveable, name_p
 from xpr.primitives.dot import dot_general
 from xpr.primitives.elementwise import neg, sin
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.ops.table import FromTypes, Row, Sample, complexes, floats, integers, positive
-from xpr.control.cond import cond_p
+from xpr.control.cond.cond import cond_p
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.primitives.elementwise import convert_element_type, cos, exp, mul, neg, sin

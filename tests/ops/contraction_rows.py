@@ -1,11 +1,11 @@
-"""Rows of xpr/primitives/dot.py and convolution.py."""
+"""Rows of xpr/primitives/dot.py and windows/convolution.py."""
 
 import numpy as np
 
 from tests.ops.table import NUMBERS, Row, Sample, booleans, complexes, floats, integers
-from xpr.primitives.convolution import ConvDimensionNumbers, conv_general_dilated_p
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.precision import Precision
+from xpr.primitives.windows.convolution import ConvDimensionNumbers, conv_general_dilated_p
 
 F32 = np.dtype(np.float32)
 BOTH = (Precision.HIGHEST, Precision.DEFAULT)

@@ -3,12 +3,12 @@
 import numpy as np
 
 from tests.ops.table import ANY, FromTypes, Row, Sample, booleans, complexes, floats, integers, positive
-from xpr.control.custom_jvp import custom_jvp_call_p
-from xpr.control.custom_lin import custom_lin_p
-from xpr.control.custom_vjp import custom_vjp_call_p
-from xpr.control.custom_vmap import custom_vmap_call_p
-from xpr.control.linear_call import linear_call_p
-from xpr.control.linear_solve import Four, custom_linear_solve_p
+from xpr.control.custom.custom_jvp import custom_jvp_call_p
+from xpr.control.custom.custom_lin import custom_lin_p
+from xpr.control.custom.custom_vjp import custom_vjp_call_p
+from xpr.control.custom.custom_vmap import custom_vmap_call_p
+from xpr.control.custom.linear_call import linear_call_p
+from xpr.control.custom.linear_solve import Four, custom_linear_solve_p
 from xpr.control.stop_gradient import stop_gradient_p
 from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import Zero, aval_of

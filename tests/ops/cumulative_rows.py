@@ -1,4 +1,4 @@
-"""Rows of xpr/primitives/cumulative.py and scans.py."""
+"""Rows of xpr/primitives/cumulative.py and primitives/recurrences.py."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tests.ops.table import (
     positive,
 )  # fmt: skip
 from xpr.primitives import cumulative as c
-from xpr.primitives.scans import linear_recurrence_p
+from xpr.primitives.recurrences import linear_recurrence_p
 
 SPECIAL = np.array([[1, 2, np.inf, 0], [-np.inf, -np.inf, -1, np.nan]], np.float32)
 TIES = np.array([1, 1, 2, 2, 2, 0], np.float32)

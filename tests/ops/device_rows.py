@@ -5,13 +5,13 @@ from tests.ops.table import FromTypes, Row, Sample, complexes, floats, integers
 from xpr.api.meshes import make_mesh
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.sharding import PartitionSpec as P
-from xpr.control.copies import of_copies_p
-from xpr.control.inspect_sharding import inspect_sharding_p
-from xpr.control.shard_map import Place, shard_map_p
-from xpr.control.sharding_constraint import sharding_constraint_p
-from xpr.control.xla_pmap import pmap_params, xla_pmap_p
+from xpr.control.custom.replicated_cotangents import of_copies_p
+from xpr.control.devices.inspect_sharding import inspect_sharding_p
+from xpr.control.devices.shard_map import Place, shard_map_p
+from xpr.control.devices.sharding_constraint import sharding_constraint_p
+from xpr.control.devices.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import aval_of
-from xpr.primitives.collectives import psum_p
+from xpr.primitives.collectives.reduce import psum_p
 from xpr.primitives.elementwise import div, mul, neg, sin
 from xpr.transforms.batch import row_aval
 

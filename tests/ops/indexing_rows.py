@@ -9,11 +9,11 @@ import numpy as np
 from tests.ops.table import ANY, NUMBERS, FromTypes, Row, Sample, distinct, floats, integers
 from xpr.control.scatter_apply import scatter_apply_p
 from xpr.core.avals import ShapedArray
-from xpr.primitives.dynamic import dynamic_slice_p, dynamic_update_slice_p
+from xpr.primitives.dynamic_slices import dynamic_slice_p, dynamic_update_slice_p
 from xpr.primitives.elementwise import mul, scalar, sub
-from xpr.primitives.gather_scatter import gather_p, scatter_add_p, scatter_sub_p
-from xpr.primitives.scatter import scatter_max_p, scatter_min_p, scatter_mul_p, scatter_p
-from xpr.primitives.windows import (
+from xpr.primitives.gather.gather_scatter import gather_p, scatter_add_p, scatter_sub_p
+from xpr.primitives.gather.scatter import scatter_max_p, scatter_min_p, scatter_mul_p, scatter_p
+from xpr.primitives.gather.windows import (
     CLIP,
     FILL_OR_DROP,
     PROMISE_IN_BOUNDS,

@@ -1,12 +1,12 @@
-"""Rows of xpr/primitives/solves.py, factorizations.py, orthogonal.py and spectra.py."""
+"""Rows of xpr/primitives/linalg/solves.py, linalg/factorizations.py, linalg/orthogonal.py and linalg/eigen_svd.py."""
 
 import numpy as np
 
 from tests.ops.table import Row, Sample, complexes, floats, integers
-from xpr.primitives.factorizations import cholesky_p, lu_p, lu_pivots_to_permutation_p
-from xpr.primitives.orthogonal import qr_p
-from xpr.primitives.solves import triangular_solve_p, tridiagonal_solve_p
-from xpr.primitives.spectra import eig_p, eigh_p, svd_p
+from xpr.primitives.linalg.eigen_svd import eig_p, eigh_p, svd_p
+from xpr.primitives.linalg.factorizations import cholesky_p, lu_p, lu_pivots_to_permutation_p
+from xpr.primitives.linalg.orthogonal import qr_p
+from xpr.primitives.linalg.solves import triangular_solve_p, tridiagonal_solve_p
 
 LAPACK = tuple(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
 

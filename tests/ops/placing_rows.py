@@ -1,9 +1,9 @@
-"""Rows of xpr/primitives/placing.py."""
+"""Rows of xpr/primitives/slicing.py."""
 
 import numpy as np
 
 from tests.ops.table import ANY, FLOATS, INTEGERS, Row, Sample, booleans, complexes, floats, integers
-from xpr.primitives import placing as p
+from xpr.primitives import slicing as p
 
 F32, TRUE = np.float32, np.bool_(True)
 

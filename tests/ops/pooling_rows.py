@@ -1,10 +1,10 @@
-"""Rows of xpr/primitives/pooling.py."""
+"""Rows of xpr/primitives/windows/window_reductions.py."""
 
 import numpy as np
 
 from tests.ops.table import FLOATS, INTEGERS, NUMBERS, Row, Sample, booleans, complexes, distinct, floats, integers
 from xpr.primitives.elementwise import ge_p, le_p
-from xpr.primitives.pooling import (
+from xpr.primitives.windows.window_reductions import (
     reduce_window_max_p,
     reduce_window_min_p,
     reduce_window_sum_p,

@@ -1,4 +1,4 @@
-"""Rows of xpr/primitives/reductions.py and extremes.py."""
+"""Rows of xpr/primitives/reductions.py and primitives/argminmax.py."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tests.ops.table import (
     integers,
     positive,
 )  # fmt: skip
-from xpr.primitives import extremes as e
+from xpr.primitives import argminmax as e
 from xpr.primitives import reductions as r
 
 ORDERED = BOOLS + INTEGERS + FLOATS

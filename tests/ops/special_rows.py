@@ -7,10 +7,10 @@ from xpr.primitives import elementwise as e
 from xpr.primitives import incomplete as i
 from xpr.primitives import smooth as w
 from xpr.primitives import special as s
+from xpr.primitives.elementwise_while import iterate_p
 from xpr.primitives.random_bits import threefry2x32_p
 from xpr.primitives.random_gamma import random_gamma_p
 from xpr.primitives.random_poisson import random_poisson_p
-from xpr.primitives.repetition import iterate_p
 
 F32 = np.float32
 INF, NAN = np.inf, np.nan

@@ -1,11 +1,11 @@
-"""Rows of xpr/control/while_loop.py and what its reverse mode is made of."""
+"""Rows of xpr/control/while_/while_loop.py and what its reverse mode is made of."""
 
 import numpy as np
 
 from tests.ops.table import FromTypes, Row, Sample, floats
-from xpr.control.while_fold import while_fold_p
-from xpr.control.while_loop import while_p
-from xpr.control.while_reverse import while_saving_p
+from xpr.control.while_.fold import while_fold_p
+from xpr.control.while_.reverse import while_saving_p
+from xpr.control.while_.while_loop import while_p
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.primitives.elementwise import add, convert_element_type, cos, lt, mul, sin

@@ -11,7 +11,7 @@ from xpr import dtypes, tree
 from xpr.api.staging import shaped
 from xpr.api.vmap import vmap
 from xpr.backend.array import Array
-from xpr.control.copies import count_copies, shares, sums
+from xpr.control.custom.replicated_cotangents import count_copies, shares, sums
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr

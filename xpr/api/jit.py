@@ -24,9 +24,12 @@ from xpr.backend import devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+from xpr.compile.argument_shardings import ArgumentShardings
+from xpr.compile.evaluate import EvalTrace, device_of, forget_recent, reference_eval
+from xpr.compile.partition import mesh_of, shardings_of
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
-from xpr.control.sharding_constraint import constrain, flatten_shardings
+from xpr.control.devices.sharding_constraint import constrain, flatten_shardings
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call
 from xpr.core.avals import HeldArrayError, ShapedArray, array_in, aval_of, describe
@@ -35,11 +38,8 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives, told_apart
 from xpr.core.source import describe_function, function_name
 from xpr.numpy.promotion import depth_of_user
-from xpr.transforms.argument_shardings import ArgumentShardings
 from xpr.transforms.boundary import boundary
-from xpr.transforms.evaluate import EvalTrace, device_of, forget_recent, reference_eval
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
-from xpr.transforms.partition import mesh_of, shardings_of
 from xpr.transforms.stage import StageTrace, stage
 
 
@@ -263,7 +263,7 @@ class JitFunction:
         signature = signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs)
         closed = stage(flat, avals, signature, shardings if self.in_shardings is None else None)
         if self.own_options.get("reroll"):
-            from xpr.control.reroll import reroll  # 30 ms of imports that most programs never need
+            from xpr.control.reroll.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
         donated = self.usable(self.donated_leaves(args, dynamic_kwargs, numbers), closed, args, kwargs)

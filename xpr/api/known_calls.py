@@ -14,9 +14,9 @@ from xpr.backend.compiler import Executable
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
+from xpr.compile.partition import lies_as
 from xpr.config import settings
 from xpr.core.interpreter import context
-from xpr.transforms.partition import lies_as
 
 _LEAF = tree.structure(0)
 

@@ -17,19 +17,19 @@ from xpr.backend import devices as platforms
 from xpr.backend import processes
 from xpr.backend.mesh import names_of_devices
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
+from xpr.compile.evaluate import EvalTrace
+from xpr.compile.partition import buffer_at
 from xpr.config import settings
-from xpr.control.xla_pmap import pmap_params, pmap_program, xla_pmap_p
+from xpr.control.devices.xla_pmap import pmap_params, pmap_program, xla_pmap_p
 from xpr.core.avals import aval_of, describe
 from xpr.core.interpreter import NamedAxis, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
-from xpr.core.parameters import register_parameter
 from xpr.core.primitive import told_apart
 from xpr.core.source import describe_function, function_name
+from xpr.text.parameters import register_parameter
 from xpr.transforms.batch import row_aval
 from xpr.transforms.boundary import boundary
-from xpr.transforms.evaluate import EvalTrace
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
-from xpr.transforms.partition import buffer_at
 from xpr.transforms.stage import stage
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from xpr import tree
 from xpr.api.staging import trace_function
-from xpr.control.reroll import LEAST
-from xpr.control.reroll import reroll as reroll_jaxpr
+from xpr.control.reroll.reroll import LEAST
+from xpr.control.reroll.reroll import reroll as reroll_jaxpr
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import named_like

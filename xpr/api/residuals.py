@@ -7,14 +7,14 @@ from typing import Any
 
 from xpr import dtypes, tree
 from xpr.api.staging import shaped, trace_function
-from xpr.control.checkpoint_policies import name_p
-from xpr.control.memory import PredictedMemory, predict_memory
+from xpr.control.remat.memory import PredictedMemory, predict_memory
+from xpr.control.remat.policies import name_p
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, used_vars
 from xpr.core.regions import called_jaxpr
 from xpr.core.source import summarize
+from xpr.passes.dce import dce_jaxpr
 from xpr.transforms.boundary import boundary
-from xpr.transforms.dce import dce_jaxpr
 from xpr.transforms.flat import FlatFunction, signature_of
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage

@@ -11,15 +11,15 @@ from xpr import tree
 from xpr.backend.array import Array
 from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
+from xpr.compile.argument_shardings import lying
 from xpr.config import settings
-from xpr.control.replication import differing, parting, settled
-from xpr.control.shard_map import Place
+from xpr.control.devices.replication import differing, parting, settled
+from xpr.control.devices.shard_map import Place
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import told_apart
 from xpr.core.source import describe_function, summarize, text_of
-from xpr.transforms.argument_shardings import lying
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.stage import stage

@@ -17,13 +17,13 @@ from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Module
+from xpr.compile.lower import lower_jaxpr
+from xpr.compile.partition import array_at, buffer_at, compile_module, lower_partitioned, mesh_of
+from xpr.compile.segmented import Stepwise, stepwise
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from xpr.transforms.boundary import boundary
-from xpr.transforms.lower import lower_jaxpr
-from xpr.transforms.partition import array_at, buffer_at, compile_module, lower_partitioned, mesh_of
-from xpr.transforms.stepwise import Stepwise, stepwise
 
 
 def given_to_results(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], list[int]]:

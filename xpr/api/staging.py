@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.primitives.shapes import zeros_like_aval
-from xpr.transforms.argument_shardings import ArgumentShardings
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage

@@ -14,9 +14,9 @@ from xpr.backend.array import Array
 from xpr.backend.devices import Device
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.backend.shards import check_here
-from xpr.control.sharding_constraint import constrain, sharding_of
+from xpr.control.devices.sharding_constraint import constrain, sharding_of
 from xpr.core.interpreter import Tracer
-from xpr.core.words import leaves_of_users
+from xpr.core.key_words import leaves_of_users
 from xpr.numpy.creation import asarray, placed
 
 

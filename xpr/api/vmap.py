@@ -10,15 +10,15 @@ from xpr.control.activity import reached_outputs
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import effects
+from xpr.core.key_words import is_words, leaves_of_users, ndims_of_users
 from xpr.core.source import describe_function
-from xpr.core.words import is_words, leaves_of_users, ndims_of_users
 from xpr.errors import ConcretizationTypeError
-from xpr.primitives.dynamic_in_dim import index_in_dim
+from xpr.passes.inline import inline_jaxpr
 from xpr.primitives.shapes import mapped_to
+from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.batch import batch_flat, names_in, row_aval
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, as_array, named_like, signature_of
-from xpr.transforms.inline import inline_jaxpr
 from xpr.transforms.stage import stage
 
 

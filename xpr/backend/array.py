@@ -17,7 +17,7 @@ from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSha
 from xpr.backend.shards import get_shards, put_shards, shards_of
 from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of, refuse_held
 from xpr.core.interpreter import Tracer
-from xpr.core.words import Words
+from xpr.core.key_words import Words
 from xpr.errors import DeletedArrayError
 
 

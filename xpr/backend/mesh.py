@@ -18,8 +18,8 @@ import numpy as np
 from xpr.backend import devices as platforms
 from xpr.backend.devices import Device
 from xpr.config import settings
-from xpr.core.parameters import register_parameter
 from xpr.errors import DeviceNotFound
+from xpr.text.parameters import register_parameter
 
 
 class AxisType(enum.Enum):

@@ -1,4 +1,4 @@
-"""A program that is a sequence of compiled ones, some of which run several times. See transforms/pieces.py."""
+"""A program that is a sequence of compiled ones, some of which run several times. See compile/segments.py."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import numpy as np
 from xpr.backend import runtime
 from xpr.backend.devices import Device
 from xpr.backend.mesh import AbstractMesh, Mesh, devices_of_names, names_of_devices
-from xpr.core.parameters import register_parameter
+from xpr.text.parameters import register_parameter
 
 Index = tuple[slice, ...]
 

@@ -16,7 +16,7 @@ from xpr.checkpoint.numbered import latest as latest
 from xpr.checkpoint.numbered import steps as steps
 from xpr.checkpoint.restoring import restore as restore
 from xpr.checkpoint.saving import save as save
-from xpr.control.checkpoint import checkpoint as checkpoint
+from xpr.control.remat.checkpoint import checkpoint as checkpoint
 
 __all__ = ["checkpoint", "latest", "restore", "save", "steps"]
 

@@ -21,8 +21,8 @@ from xpr.core.source import describe_function
 from xpr.dtypes import greatest, least
 from xpr.primitives import elementwise as e
 from xpr.primitives import reductions as r
-from xpr.primitives.placing import concatenate, slice_in_dim
 from xpr.primitives.shapes import broadcast_to, reduce_sum, reshape, transpose
+from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import stage

@@ -1,9 +1,9 @@
 """reduce_window: any reduction over sliding windows.
 
-Sums, maxima and minima, which are nearly all there are, have primitives (primitives/pooling.py). They are recognized by
-what the user's function does to two scalars, however it is written. Any other function is applied to shifted slices of
-the whole arrays, one after the other, as `vmap` would; so every transformation of it is at hand, and the program grows
-with the size of the window.
+Sums, maxima and minima, which are nearly all there are, have primitives (windows/window_reductions.py). They are
+recognized by what the user's function does to two scalars, however it is written. Any other function is applied to
+shifted slices of the whole arrays, one after the other, as `vmap` would; so every transformation of it is at hand, and
+the program grows with the size of the window.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ from xpr.core.primitive import Primitive
 from xpr.core.source import describe_function
 from xpr.dtypes import greatest, least
 from xpr.primitives.elementwise import add, add_p, and_p, max, max_p, min, min_p, or_p
-from xpr.primitives.placing import pad, slice_
-from xpr.primitives.pooling import canonical_window, reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p
-from xpr.primitives.pooling_lowering import Window, places, windowed_shape
 from xpr.primitives.shapes import mapped_to, reshape
+from xpr.primitives.slicing import pad, slice_
+from xpr.primitives.windows.window_reductions import (
+    canonical_window,
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_sum_p,
+)
+from xpr.primitives.windows.window_reductions_lowering import Window, places, windowed_shape
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import stage

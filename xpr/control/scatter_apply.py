@@ -14,19 +14,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
+from xpr.compile.evaluate import reference_eval, run_jaxpr
+from xpr.compile.lower import lower_eqns
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.regions import Region
-from xpr.primitives import windows
 from xpr.primitives.elementwise import convert_element_type
-from xpr.primitives.gather_scatter import gather_p, scatter_batch
-from xpr.primitives.scatter import scatter_p
-from xpr.primitives.window_lowering import scatter_lowering
-from xpr.primitives.windows import GatherScatterMode, ScatterDimensionNumbers
+from xpr.primitives.gather import windows
+from xpr.primitives.gather.gather_scatter import gather_p, scatter_batch
+from xpr.primitives.gather.lowering import scatter_lowering
+from xpr.primitives.gather.scatter import scatter_p
+from xpr.primitives.gather.windows import GatherScatterMode, ScatterDimensionNumbers
 from xpr.transforms.boundary import boundary
-from xpr.transforms.evaluate import reference_eval, run_jaxpr
-from xpr.transforms.lower import lower_eqns
 from xpr.transforms.stage import stage
 
 

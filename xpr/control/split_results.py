@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpr.control.activity import reached_outputs
-from xpr.control.cond_residuals import zeros_in
+from xpr.control.cond.residuals import zeros_in
 from xpr.core.jaxpr import DropVar, JaxprEqn, Literal
 from xpr.core.regions import regions_of
-from xpr.transforms.dce import has_effect
+from xpr.passes.dce import has_effect
 
 
 def split_results(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:

@@ -11,17 +11,17 @@ from functools import partial
 from typing import Any
 
 from xpr.backend.stablehlo import Builder, Value
+from xpr.compile.evaluate import run_jaxpr
+from xpr.compile.lower import lower_call
 from xpr.core.avals import ShapedArray, Zero
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, Unsupported, register
 from xpr.core.regions import whole_call
+from xpr.passes.dce import dce_call
+from xpr.passes.partial_eval import partial_eval_jaxpr
 from xpr.transforms.batch import batch_jaxpr
-from xpr.transforms.dce import dce_call
-from xpr.transforms.evaluate import run_jaxpr
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
-from xpr.transforms.lower import lower_call
-from xpr.transforms.partial_eval import partial_eval_jaxpr
 from xpr.transforms.transpose import transpose_jaxpr
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core import printer
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, given_jaxpr, subjaxprs, unitvar
+from xpr.core.jaxpr import (
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    UnitVar,
+    Var,
+    given_jaxpr,
+    subjaxprs,
+    text_hooks,
+    unitvar,
+)
 from xpr.core.source import summarize, text_of
 from xpr.errors import JaxprTypeError
 
@@ -83,7 +94,7 @@ def _same_type(a: ShapedArray, b: ShapedArray) -> bool:
 
 
 def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: Sequence[Var] = ()) -> JaxprTypeError:
-    lines, names = printer.eqns_and_names(jaxpr, variables)
+    lines, names = text_hooks["eqns_and_names"](jaxpr, variables)
     subject = "".join(f" ({name}:{v.aval.str_short()})" for name, v in zip(names, variables))
     text = [f"check_jaxpr: {what}{subject}."]
     at = next((i for i, (e, _) in enumerate(lines) if e is eqn), None)

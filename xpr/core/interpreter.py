@@ -104,7 +104,7 @@ class at_the_bottom:
 class NamedAxis:
     """A mapped axis that collectives can name: its name and its size.
 
-    `checked`: what does not differ along it counts once in derivatives, see control/copies.py.
+    `checked`: what does not differ along it counts once in derivatives, see custom/replicated_cotangents.py.
     """
 
     __slots__ = ("name", "size", "checked")

@@ -119,7 +119,7 @@ class JaxprEqn:
         return _replaced(self, changes, JaxprEqn.__slots__)
 
     def __repr__(self) -> str:
-        return _printer["eqn"](self)
+        return text_hooks["eqn"](self)
 
     def __reduce__(self) -> Any:
         for name, value in self.params.items():
@@ -190,7 +190,7 @@ class Jaxpr:
         return _replaced(self, changes, Jaxpr.__slots__[:4])
 
     def __repr__(self) -> str:
-        return _printer["jaxpr"](self)
+        return text_hooks["jaxpr"](self)
 
     def __reduce__(self) -> Any:
         return Jaxpr, (self.constvars, self.invars, self.outvars, self.eqns)
@@ -199,7 +199,7 @@ class Jaxpr:
         self, *, types: bool = True, source: bool = False, color: bool = False, width: int | None = None
     ) -> str:
         """The text of the program; see `xpr.jaxpr.pformat`."""
-        return _printer["jaxpr"](self, types=types, source=source, color=color, width=width)
+        return text_hooks["jaxpr"](self, types=types, source=source, color=color, width=width)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -249,7 +249,7 @@ class ClosedJaxpr:
         printer.text(repr(self))
 
 
-_printer: dict[str, Callable[..., str]] = {}  # filled by core/printer.py, which stands on this file
+text_hooks: dict[str, Callable[..., Any]] = {}  # filled by text/printer.py, which stands on this file
 
 
 def _replaced(record: Any, changes: dict[str, Any], fields: tuple[str, ...]) -> Any:

@@ -17,13 +17,13 @@ axis it names. `evaluate(args, params)` runs the operation in place of a program
 `prepare(args, params) -> (args, params)` turns parameters that are Python functions into jaxprs before an equation is
 written. `lower_as(*args, **params)` is a traceable function to lower in place of `lower`.
 `faster_in_numpy(avals, **params)` says of an exact primitive that its `reference` beats XLA:CPU at any size.
-`dce(eqn, used) -> eqn` gives up the results of an equation that nothing reads, see transforms/dce.py.
-`hazard` is what can go wrong, for `checkify`, see primitives/bounds.py.
+`dce(eqn, used) -> eqn` gives up the results of an equation that nothing reads, see passes/dce.py.
+`hazard` is what can go wrong, for `checkify`, see gather/bounds_checks.py.
 `threaded(state, thread, values, **params) -> (state, results)` passes state through the jaxprs that it holds, of which
 `thread(jaxpr)` is the version from (state, arguments) to (state, results).
 `split(eqn, is_known) -> (known, unknown)` halves an equation of which some operands are known, see
-transforms/partial_eval.py. `commutative` says that two operands may be swapped.
-`flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/work.py.
+passes/partial_eval.py. `commutative` says that two operands may be swapped.
+`flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/flops.py.
 `effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
 `mesh(**params)` is the mesh of devices that an operation spreads its operands over.
 `fusion` is how XLA:CPU fuses an operation into those that read it: a "view" is its operand, in another shape; a "cheap"

@@ -16,10 +16,10 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
-from xpr.core.literals import literal_text
-from xpr.core.parameters import parameter_text
 from xpr.core.primitive import told_apart
 from xpr.inspect.tables import held_jaxprs
+from xpr.text.literals import literal_text
+from xpr.text.parameters import parameter_text
 
 SAME, CHANGED, REMOVED, ADDED, MOVED = range(5)
 Row = tuple[int, int, int]  # position before, position after (-1: none), and one of the above

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xpr.inspect.layout import Layout, layered
+from xpr.inspect.graph_layout import Layout, layered
 from xpr.inspect.tables import Tables
 
 CHARACTER = 7.25  # the width of a letter

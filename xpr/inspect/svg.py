@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, given_jaxpr
 from xpr.inspect.graph import BOX_HEIGHT, Arrow, Box, box_width, graph_of
-from xpr.inspect.layout import layered
+from xpr.inspect.graph_layout import layered
 from xpr.inspect.tables import Tables
 
 _LIGHT = """

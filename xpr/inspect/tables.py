@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, subjaxprs, used_vars
-from xpr.core.literals import literal_text
-from xpr.core.parameters import parameter_text
 from xpr.core.primitive import told_apart
-from xpr.core.printer import _Names
 from xpr.core.source import Source, line_number, text_of
 from xpr.inspect.weights import live_bytes, weigh
+from xpr.text.literals import literal_text
+from xpr.text.parameters import parameter_text
+from xpr.text.printer import _Names
 
 Table = list[Any]
 

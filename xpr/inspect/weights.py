@@ -8,7 +8,7 @@ from __future__ import annotations
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.regions import regions_of
-from xpr.primitives.work import operations
+from xpr.primitives.flops import operations
 
 
 def size_of(aval: ShapedArray) -> int:

@@ -9,7 +9,6 @@ from typing import NoReturn
 
 from xpr.core.check import check_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.printer import pformat
 from xpr.errors import XprError
 from xpr.inspect.dot import to_dot
 from xpr.inspect.show import show
@@ -17,6 +16,7 @@ from xpr.inspect.svg import to_svg
 from xpr.jaxpr.loading import loads
 from xpr.jaxpr.parser import parse
 from xpr.jaxpr.saving import dumps
+from xpr.text.printer import pformat
 
 FORMATS: dict[str, Callable[[ClosedJaxpr], str]] = {
     "text": pformat,

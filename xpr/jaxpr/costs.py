@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from xpr.api.staging import trace_function
-from xpr.control.memory import predict_memory
+from xpr.control.remat.memory import predict_memory
 from xpr.core.avals import describe
 from xpr.core.jaxpr import Jaxpr, JaxprEqn
 from xpr.core.regions import regions_of

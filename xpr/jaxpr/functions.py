@@ -7,8 +7,8 @@ from typing import Any
 
 from xpr.core.avals import describe
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, given_jaxpr
-from xpr.core.parameters import Hole, hole_of, parameter_text, parts_of
 from xpr.core.primitive import Primitive
+from xpr.text.parameters import Hole, hole_of, parameter_text, parts_of
 
 
 def functions(jaxpr: Jaxpr | ClosedJaxpr) -> dict[str, Any]:

@@ -13,8 +13,6 @@ import numpy as np
 from xpr.backend.array import from_host
 from xpr.core.avals import ShapedArray, describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
-from xpr.core.literals import DTYPES
-from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
 from xpr.dtypes import INEXACT, bool_, float0, is_narrowed
@@ -22,6 +20,8 @@ from xpr.errors import JaxprSyntaxError
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import did_you_mean
 from xpr.jaxpr.saving import FORMAT, VERSION, number_in_json
+from xpr.text.literals import DTYPES
+from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
 
 def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> ClosedJaxpr:

@@ -1,4 +1,4 @@
-"""parse : text -> closed jaxpr. Reads what core/printer.py writes, by the grammar in grammar.lark."""
+"""parse : text -> closed jaxpr. Reads what text/printer.py writes, by the grammar in grammar.lark."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
-from xpr.core.literals import DTYPES, expected_dtype, kind_of_text, literal, number
-from xpr.core.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 from xpr.core.primitive import Primitive, registered
 from xpr.errors import AxisNameError, HoleError, UnsupportedRule
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import Fault, did_you_mean, expected, found, syntax_error
+from xpr.text.literals import DTYPES, expected_dtype, kind_of_text, literal, number
+from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
 _CONSTANTS = {"None": None, "True": True, "False": False, "nan": float("nan"), "inf": float("inf")}
 _BINDERS = re.compile(r"(?:[A-Za-z_]\w*:[a-z]\w*\[(?:[0-9]{1,18},)*(?:[0-9]{1,18})?\]\s+|\*\s+)*")

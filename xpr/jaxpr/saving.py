@@ -51,12 +51,12 @@ from xpr.core.jaxpr import (
     given_jaxpr,
     subjaxprs,
 )
-from xpr.core.literals import KINDS
-from xpr.core.parameters import DTYPE_NAMES, ConstantHole, hole_of, member_of, parts_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import saved
 from xpr.dtypes import short_name
 from xpr.jaxpr.functions import places
+from xpr.text.literals import KINDS
+from xpr.text.parameters import DTYPE_NAMES, ConstantHole, hole_of, member_of, parts_of
 
 FORMAT = "xpr.jaxpr"
 VERSION = (1, 1)  # a reader of 1.n reads every 1.m with m <= n

@@ -1,11 +1,11 @@
-"""equal, hash : jaxprs up to the names of variables; of their structures, see transforms/likeness.py."""
+"""equal, hash : jaxprs up to the names of variables; of their structures, see passes/structure.py."""
 
 from __future__ import annotations
 
 import builtins
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, given_jaxpr
-from xpr.transforms.likeness import structure
+from xpr.passes.structure import structure
 
 
 def equal(a: Jaxpr | ClosedJaxpr, b: Jaxpr | ClosedJaxpr) -> bool:

@@ -18,7 +18,6 @@ from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, comparisons, exponentials, trigonometric
 from xpr.numpy.axes import one_axis
-from xpr.numpy.choosing import where
 from xpr.numpy.promotion import (
     as_operand,
     asarray_like,
@@ -28,9 +27,10 @@ from xpr.numpy.promotion import (
     promote_inexact,
     promote_shapes,
 )
+from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import select, slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, zeros_like_aval
+from xpr.primitives.slicing import select, slice_in_dim
 from xpr.primitives.special import erfc
 
 

@@ -13,8 +13,8 @@ from xpr.nn.normalizing import logsumexp, softmax
 from xpr.numpy.promotion import as_operand, convert
 from xpr.primitives import elementwise as e
 from xpr.primitives.dot import contract
-from xpr.primitives.placing import broadcasted_iota, select
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape, transpose
+from xpr.primitives.slicing import broadcasted_iota, select
 
 
 def dot_product_attention(

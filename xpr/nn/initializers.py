@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from xpr import dtypes, random
-from xpr.numpy import arithmetic, creation, exponentials, powers, shaping
+from xpr.numpy import arithmetic, creation, exponentials, powers, reshaping
 from xpr.numpy.promotion import requested_dtype
 
 Axes = int | Sequence[int]
@@ -316,8 +316,8 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> 
             return creation.zeros(shape, dtype)
         columns = shape[column_axis]
         drawn = random.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
-        rows = shaping.reshape(drawn, (*np.delete(shape, column_axis).tolist(), columns))
-        return arithmetic.multiply(creation.array(scale, dtype), shaping.moveaxis(rows, -1, column_axis))
+        rows = reshaping.reshape(drawn, (*np.delete(shape, column_axis).tolist(), columns))
+        return arithmetic.multiply(creation.array(scale, dtype), reshaping.moveaxis(rows, -1, column_axis))
 
     return init
 

@@ -21,9 +21,9 @@ from xpr.numpy.axes import one_axis, reduced_axes
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_shapes, requested_dtype
 from xpr.numpy.reductions import boolean_mask, entries_along, spread_back, summed
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import broadcasted_iota, select
 from xpr.primitives.reductions import reduce_max_of_numbers_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full
+from xpr.primitives.slicing import broadcasted_iota, select
 
 
 def _prepared(x: Any, axis: Any, where: Any) -> tuple[Any, ...]:

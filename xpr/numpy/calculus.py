@@ -13,14 +13,14 @@ from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, comparisons, division, reductions
 from xpr.numpy.axes import one_axis, reduced_axes
-from xpr.numpy.choosing import where
 from xpr.numpy.cumulative import cumsum
-from xpr.numpy.places import read
+from xpr.numpy.indexing.along_axis import read
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, promote_inexact, select_scalar
 from xpr.numpy.sorting import argsort, searchsorted
+from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import concatenate, slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, move_axis, reshape
+from xpr.primitives.slicing import concatenate, slice_in_dim
 
 # -- Differences
 

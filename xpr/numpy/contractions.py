@@ -19,9 +19,9 @@ from xpr.numpy.promotion import convert, promote_dtypes
 from xpr.numpy.reductions import sum as summed
 from xpr.primitives.dot import contract, dot_general_p
 from xpr.primitives.elementwise import conj, mul, sub
-from xpr.primitives.placing import concatenate, pad, slice_in_dim
 from xpr.primitives.precision import PrecisionLike, canonical_precision
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, move_axis, reshape, squeeze
+from xpr.primitives.slicing import concatenate, pad, slice_in_dim
 
 _NONE: tuple[int, ...] = ()
 

@@ -7,10 +7,10 @@ from typing import Any
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import promote_inexact
-from xpr.primitives.convolution_functions import conv_general_dilated
 from xpr.primitives.elementwise import conj
 from xpr.primitives.precision import PrecisionLike
 from xpr.primitives.shapes import reshape, rev
+from xpr.primitives.windows.convolution_functions import conv_general_dilated
 
 _MODES = ("full", "same", "valid")
 

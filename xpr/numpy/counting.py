@@ -14,12 +14,12 @@ from xpr.core.avals import aval_of
 from xpr.numpy import comparisons, creation, ranges, reductions
 from xpr.numpy.calculus import diff
 from xpr.numpy.concrete import concrete_value
-from xpr.numpy.places import added_at
+from xpr.numpy.indexing.along_axis import added_at
 from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact, select_scalar
 from xpr.numpy.sorting import searchsorted
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import select, slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
+from xpr.primitives.slicing import select, slice_in_dim
 
 Bins = Any  # a number of bins, or a vector of their edges
 

@@ -16,16 +16,16 @@ from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, from_host
 from xpr.backend.sharding import NamedSharding
+from xpr.compile.evaluate import EvalTrace
+from xpr.compile.partition import moved
 from xpr.core.avals import ShapedArray, aval_of, describe, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
-from xpr.numpy.entries import moves
+from xpr.numpy.key_arrays import moves
 from xpr.numpy.promotion import SCALARS, as_operand, convert, narrowed, requested_dtype
 from xpr.primitives.elementwise import copy_p
-from xpr.primitives.placing import concatenate as join
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape
 from xpr.primitives.shapes import shape_of as shape_of
-from xpr.transforms.evaluate import EvalTrace
-from xpr.transforms.partition import moved
+from xpr.primitives.slicing import concatenate as join
 
 HOST_LIMIT = 1 << 20  # entries; a larger array is better filled by its device than sent there
 

@@ -12,8 +12,8 @@ from xpr.numpy.promotion import as_operand, convert, requested_dtype
 from xpr.numpy.reductions import widened
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
-from xpr.primitives.placing import concatenate, select
 from xpr.primitives.shapes import full, reshape
+from xpr.primitives.slicing import concatenate, select
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:

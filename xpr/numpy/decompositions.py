@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 from xpr import dtypes
 from xpr.config import settings
 from xpr.control.compiled import compiled
-from xpr.control.fori_loop import fori_loop
+from xpr.control.while_.fori_loop import fori_loop
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.numpy.matrices import diagonal
 from xpr.numpy.promotion import asarray_like, promote_inexact
 from xpr.primitives import elementwise as e
-from xpr.primitives import factorizations, orthogonal, spectra
-from xpr.primitives.dynamic_in_dim import dynamic_index_in_dim
-from xpr.primitives.matrices import (
+from xpr.primitives.linalg import eigen_svd, factorizations, orthogonal
+from xpr.primitives.linalg.matrices import (
     adjoint,
     along_rows,
     check_matrices,
@@ -23,8 +22,9 @@ from xpr.primitives.matrices import (
     permuted_rows,
     transposed,
 )
-from xpr.primitives.placing import broadcasted_iota, select
 from xpr.primitives.shapes import broadcast_to, full, rev
+from xpr.primitives.slicing import broadcasted_iota, select
+from xpr.primitives.slicing_in_dim import dynamic_index_in_dim
 from xpr.primitives.sorting import sort_key_val
 
 
@@ -172,7 +172,7 @@ def _is_lower(uplo: str | None) -> bool:
 @compiled
 def _eigh(a: Any, *, lower: bool, symmetrize: bool, compute_v: bool) -> Any:
     a = factorizations.symmetrized(a) if symmetrize else a
-    return spectra.eigh_p.bind(a, lower=lower, compute_v=compute_v)
+    return eigen_svd.eigh_p.bind(a, lower=lower, compute_v=compute_v)
 
 
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
@@ -220,7 +220,7 @@ def eig(a: Any) -> EigResult:
     >>> jnp.linalg.eig(jnp.array([[0., 1.], [-1., 0.]])).eigenvalues
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
-    return EigResult(*spectra.eig(matrices_of("eig", a, square=True), compute_left_eigenvectors=False))
+    return EigResult(*eigen_svd.eig(matrices_of("eig", a, square=True), compute_left_eigenvectors=False))
 
 
 def eigvals(a: Any) -> Any:
@@ -231,7 +231,7 @@ def eigvals(a: Any) -> Any:
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
     a = matrices_of("eigvals", a, square=True)
-    return spectra.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
+    return eigen_svd.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
 # -- Singular values
@@ -240,7 +240,7 @@ def eigvals(a: Any) -> Any:
 @compiled
 def _hermitian_svd(a: Any, *, compute_uv: bool) -> Any:
     """From eigenvalues: their sizes are the singular values, and their signs go to one side."""
-    w, *vectors = spectra.eigh_p.bind(factorizations.symmetrized(a), lower=True, compute_v=compute_uv)
+    w, *vectors = eigen_svd.eigh_p.bind(factorizations.symmetrized(a), lower=True, compute_v=compute_uv)
     last = aval_of(w).ndim - 1
     places = broadcasted_iota(dtypes.int32, aval_of(w).shape, last)
     s, order = (rev(x, (last,)) for x in sort_key_val(e.abs(w), places))
@@ -282,7 +282,7 @@ def svd(
             raise ValueError("svd: subset_by_index and hermitian=True don't go together.")
         outs = _hermitian_svd(a, compute_uv=bool(compute_uv))
         return SVDResult(*outs) if compute_uv else outs[0]
-    found = spectra.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
+    found = eigen_svd.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
     return SVDResult(*found) if compute_uv else found
 
 

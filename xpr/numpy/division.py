@@ -12,8 +12,8 @@ from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute, multiply
 from xpr.numpy.promotion import arithmetic_operands, broadcast_shapes, promoted_pair, select_scalar
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import select
 from xpr.primitives.shapes import broadcast_to
+from xpr.primitives.slicing import select
 
 
 def floor_divide(x: Any, y: Any, /) -> Any:

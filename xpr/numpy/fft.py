@@ -19,11 +19,11 @@ from xpr.numpy.arithmetic import divide, multiply
 from xpr.numpy.axes import one_axis, reduced_axes
 from xpr.numpy.complex_numbers import conj
 from xpr.numpy.creation import asarray, placed
+from xpr.numpy.flip_roll_tile import roll
 from xpr.numpy.promotion import asarray_like, convert, requested_dtype
-from xpr.numpy.rearranging import roll
-from xpr.numpy.shaping import moveaxis
+from xpr.numpy.reshaping import moveaxis
 from xpr.primitives import fft as primitives
-from xpr.primitives.placing import pad, slice_
+from xpr.primitives.slicing import pad, slice_
 
 _OTHER_NORM = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 _OF_OTHER_AXES = {"FFT": "FFT", "IFFT": "IFFT", "RFFT": "FFT", "IRFFT": "IFFT"}

@@ -8,27 +8,27 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
-from xpr.numpy.arg_extremes import argmax
+from xpr.numpy.argminmax import argmax
 from xpr.numpy.arithmetic import absolute
-from xpr.numpy.choosing import where
+from xpr.numpy.concatenation import concatenate
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.creation import zeros
 from xpr.numpy.decompositions import eigvals
-from xpr.numpy.joining import concatenate
+from xpr.numpy.flip_roll_tile import roll
 from xpr.numpy.linear_equations import inv, lstsq
 from xpr.numpy.matrices import eye, vander
 from xpr.numpy.polynomials import coefficients
 from xpr.numpy.powers import sqrt
 from xpr.numpy.promotion import as_operand, asarray_like, promote_inexact
 from xpr.numpy.ranges import arange
-from xpr.numpy.rearranging import roll
 from xpr.numpy.reductions import sum as summed
-from xpr.numpy.shaping import atleast_1d
+from xpr.numpy.reshaping import atleast_1d
 from xpr.numpy.sorting import argsort
+from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import concatenate as joined
-from xpr.primitives.placing import slice_in_dim
 from xpr.primitives.shapes import full, reshape
+from xpr.primitives.slicing import concatenate as joined
+from xpr.primitives.slicing import slice_in_dim
 
 
 def poly(seq_of_zeros: Any) -> Any:

@@ -31,7 +31,7 @@ from xpr.numpy.norms import matrix_rank as matrix_rank
 from xpr.numpy.norms import norm as norm
 from xpr.numpy.norms import vector_norm as vector_norm
 from xpr.numpy.promotion import asarray_like
-from xpr.numpy.shaping import matrix_transpose as matrix_transpose
+from xpr.numpy.reshaping import matrix_transpose as matrix_transpose
 from xpr.primitives.precision import PrecisionLike
 
 __all__ = [

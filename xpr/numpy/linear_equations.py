@@ -14,29 +14,29 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
-from xpr.control.custom_jvp import custom_jvp
-from xpr.control.linear_solve import custom_linear_solve
+from xpr.control.custom.custom_jvp import custom_jvp
+from xpr.control.custom.linear_solve import custom_linear_solve
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy.contractions import matmul
 from xpr.numpy.decompositions import default_tolerance, matrices_of
 from xpr.numpy.einstein import einsum
 from xpr.numpy.promotion import asarray_like, broadcast_shapes, promote_dtypes
-from xpr.numpy.shaping import moveaxis, reshape
+from xpr.numpy.reshaping import moveaxis, reshape
 from xpr.primitives import elementwise as e
-from xpr.primitives import spectra
-from xpr.primitives.factorizations import Factored, lu_p
-from xpr.primitives.matrices import (
+from xpr.primitives.linalg import eigen_svd
+from xpr.primitives.linalg.factorizations import Factored, lu_p
+from xpr.primitives.linalg.matrices import (
     adjoint,
     along_columns,
     diagonal_of,
     identity,
     product,
 )
-from xpr.primitives.placing import broadcasted_iota, select
 from xpr.primitives.precision import PrecisionLike
 from xpr.primitives.reductions import reduce_max, reduce_prod
 from xpr.primitives.shapes import broadcast_to, expand_dims, full, reduce_sum, squeeze
+from xpr.primitives.slicing import broadcasted_iota, select
 
 
 class SlogdetResult(NamedTuple):
@@ -263,7 +263,7 @@ def det(a: Any) -> Any:
 @custom_jvp
 def _pseudoinverse(a: Any, rtol: Any) -> Any:
     """The pseudoinverse, and the singular values, of which those up to `rtol` times the greatest are zero."""
-    u, s, vh = spectra.svd(a, full_matrices=False)
+    u, s, vh = eigen_svd.svd(a, full_matrices=False)
     bound = e.mul(reduce_max(s, (aval_of(s).ndim - 1,)), rtol)
     counts = e.gt(s, broadcast_to(expand_dims(bound, (-1,)), aval_of(s).shape))
     ones = full(aval_of(s).shape, 1, aval_of(s).dtype)
@@ -282,7 +282,7 @@ def _pseudoinverse_jvp(primals: Any, tangents: Any) -> Any:
     spread = product(p, product(ph, e.sub(dah, product(dah, ap))))
     turned = product(e.sub(dah, product(pa, dah)), product(ph, p))
     dp = e.sub(e.add(spread, turned), product(p, product(da, p)))
-    u, _, vh = spectra.svd(a, full_matrices=False)
+    u, _, vh = eigen_svd.svd(a, full_matrices=False)
     ds = diagonal_of(product(adjoint(u), product(da, adjoint(vh))))
     return (p, s), (dp, e.real(ds) if a.aval.dtype in dtypes.COMPLEX else ds)
 

@@ -12,7 +12,7 @@ from xpr.numpy.axes import one_axis
 from xpr.numpy.creation import asarray, shape_of
 from xpr.numpy.promotion import asarray_like, broadcast_shapes
 from xpr.numpy.ranges import arange
-from xpr.numpy.shaping import expand_dims
+from xpr.numpy.reshaping import expand_dims
 from xpr.primitives.shapes import mapped_to, move_axis, squeeze
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.flat import named_like

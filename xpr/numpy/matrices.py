@@ -17,13 +17,13 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import one_axis
 from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, ones, placed, shape_of, zeros
-from xpr.numpy.index_operations import SET
-from xpr.numpy.index_writing import update
+from xpr.numpy.flip_roll_tile import resize
+from xpr.numpy.indexing.update import update
+from xpr.numpy.indexing.update_operations import SET
 from xpr.numpy.promotion import asarray_like, convert
-from xpr.numpy.rearranging import resize
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import broadcasted_iota, concatenate, pad, select, slice_
 from xpr.primitives.shapes import broadcast_to, expand_dims, full, reshape, rev, transpose
+from xpr.primitives.slicing import broadcasted_iota, concatenate, pad, select, slice_
 
 
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:

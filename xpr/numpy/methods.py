@@ -18,32 +18,31 @@ from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import Tracer
 from xpr.numpy import (
-    arg_extremes,
+    argminmax,
     arithmetic,
     bitwise,
-    choosing,
     comparisons,
     complex_numbers,
     contractions,
     cumulative,
     division,
-    index_functions,
-    index_places,
+    flip_roll_tile,
     matrices,
     powers,
-    rearranging,
     reductions,
+    reshaping,
     rounding,
-    shaping,
     sorting,
     statistics,
+    where_select,
 )
 from xpr.numpy.creation import copied, copy, placed
 from xpr.numpy.formatting import array_format, array_repr, array_str
-from xpr.numpy.index_updates import at
-from xpr.numpy.indexing import getitem
-from xpr.primitives.placing import slice_in_dim
+from xpr.numpy.indexing import nonzero, take
+from xpr.numpy.indexing.at import at
+from xpr.numpy.indexing.read import getitem
 from xpr.primitives.shapes import squeeze
+from xpr.primitives.slicing import slice_in_dim
 
 # -- Operators
 
@@ -113,7 +112,7 @@ def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) 
     >>> jnp.arange(6).reshape(2, -1).shape
     (2, 3)
     """
-    return shaping.reshape(self, args[0] if len(args) == 1 else args, order)
+    return reshaping.reshape(self, args[0] if len(args) == 1 else args, order)
 
 
 def _transpose(self: Any, *args: Any) -> Any:
@@ -124,18 +123,18 @@ def _transpose(self: Any, *args: Any) -> Any:
     (3, 2)
     """
     if not args or (len(args) == 1 and args[0] is None):
-        return shaping.transpose(self)
-    return shaping.transpose(self, args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
+        return reshaping.transpose(self)
+    return reshaping.transpose(self, args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
     """`round(x)` gives integers, as Python's does; `round(x, n)` keeps the dtype."""
-    return rounding.round(self, ndigits) if ndigits is not None else shaping.astype(rounding.round(self), int)
+    return rounding.round(self, ndigits) if ndigits is not None else reshaping.astype(rounding.round(self), int)
 
 
 def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
     """The entries along an axis where a condition holds."""
-    return index_functions.compress(condition, self, axis, **options)
+    return take.compress(condition, self, axis, **options)
 
 
 def _same(self: Any, *args: Any) -> Any:
@@ -225,17 +224,17 @@ for _name, _fun in {
     "__neg__": arithmetic.negative, "__pos__": arithmetic.positive, "__abs__": arithmetic.absolute,
     "__invert__": bitwise.invert, "__round__": _round, "__len__": _len, "__iter__": _iter, "__contains__": _contains,
     "__setitem__": _setitem, "__array_namespace__": _namespace, "__getitem__": getitem,
-    "reshape": _reshape, "transpose": _transpose, "ravel": shaping.ravel, "flatten": shaping.ravel,
-    "swapaxes": shaping.swapaxes, "squeeze": shaping.squeeze, "astype": shaping.astype, "view": shaping.view,
-    "repeat": rearranging.repeat, "round": rounding.round, "clip": rounding.clip, "conj": complex_numbers.conjugate,
+    "reshape": _reshape, "transpose": _transpose, "ravel": reshaping.ravel, "flatten": reshaping.ravel,
+    "swapaxes": reshaping.swapaxes, "squeeze": reshaping.squeeze, "astype": reshaping.astype, "view": reshaping.view,
+    "repeat": flip_roll_tile.repeat, "round": rounding.round, "clip": rounding.clip, "conj": complex_numbers.conjugate,
     "conjugate": complex_numbers.conjugate, "copy": copy, "diagonal": matrices.diagonal,
     "sum": reductions.sum, "prod": reductions.prod, "max": reductions.max, "min": reductions.min,
     "any": reductions.any, "all": reductions.all, "mean": statistics.mean, "var": statistics.var,
     "std": statistics.std, "ptp": statistics.ptp, "cumsum": cumulative.cumsum, "cumprod": cumulative.cumprod,
     "sort": sorting.sort, "argsort": sorting.argsort, "argpartition": sorting.argpartition,
-    "searchsorted": sorting.searchsorted, "argmax": arg_extremes.argmax, "argmin": arg_extremes.argmin,
-    "dot": contractions.dot, "trace": contractions.trace, "take": index_functions.take, "nonzero": index_places.nonzero,
-    "choose": choosing.choose, "compress": _compress,
+    "searchsorted": sorting.searchsorted, "argmax": argminmax.argmax, "argmin": argminmax.argmin,
+    "dot": contractions.dot, "trace": contractions.trace, "take": take.take, "nonzero": nonzero.nonzero,
+    "choose": where_select.choose, "compress": _compress,
 }.items():  # fmt: skip
     install(_name, _fun)
 
@@ -244,8 +243,8 @@ for _name in ("shape", "dtype", "ndim", "size", "weak_type"):
 for _name, _fun, _doc in (
     ("itemsize", lambda self: self.aval.dtype.itemsize, "Bytes of one entry."),
     ("nbytes", lambda self: self.aval.size * self.aval.dtype.itemsize, "Bytes of all entries."),
-    ("T", shaping.transpose, "The array with its axes reversed."),
-    ("mT", shaping.matrix_transpose, "The array with its last two axes exchanged."),
+    ("T", reshaping.transpose, "The array with its axes reversed."),
+    ("mT", reshaping.matrix_transpose, "The array with its last two axes exchanged."),
     ("real", complex_numbers.real, "The real part of each entry."),
     ("imag", complex_numbers.imag, "The imaginary part of each entry."),
     ("at", at, at.__doc__),

@@ -13,8 +13,8 @@ from xpr.numpy import comparisons, predicates, reductions
 from xpr.numpy.promotion import as_operand, convert
 from xpr.numpy.statistics import mean, std, var
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import select
 from xpr.primitives.shapes import full
+from xpr.primitives.slicing import select
 
 
 def _without_nan(a: Any, fill: Any) -> tuple[Any, bool]:

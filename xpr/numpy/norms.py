@@ -11,7 +11,6 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute
 from xpr.numpy.axes import reduced_axes
-from xpr.numpy.choosing import where
 from xpr.numpy.decompositions import default_tolerance, matrices_of, svd, svdvals
 from xpr.numpy.linear_equations import inv
 from xpr.numpy.powers import power, sqrt
@@ -21,7 +20,8 @@ from xpr.numpy.reductions import any as any_of
 from xpr.numpy.reductions import max as greatest
 from xpr.numpy.reductions import min as least
 from xpr.numpy.reductions import sum as summed
-from xpr.numpy.shaping import moveaxis, reshape
+from xpr.numpy.reshaping import moveaxis, reshape
+from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
 
 

@@ -2,7 +2,7 @@
 
 Axes are padded one after the other, so corners are padded from what was already padded. Along one axis the modes edge,
 reflect, symmetric and wrap take entries by an index that NumPy's own `pad` makes of 0 .. n - 1, as runs (see
-rearranging.py). The others make the entries: a constant, a ramp, a statistic.
+flip_roll_tile.py). The others make the entries: a constant, a ramp, a statistic.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy import quantiles, reductions, statistics
 from xpr.numpy.arithmetic import multiply, subtract
+from xpr.numpy.flip_roll_tile import taken
 from xpr.numpy.mapping import apply_along_axis
 from xpr.numpy.promotion import as_operand, asarray_like, convert
 from xpr.numpy.ranges import linspace
-from xpr.numpy.rearranging import taken
+from xpr.numpy.reshaping import broadcast_to
 from xpr.numpy.rounding import round
-from xpr.numpy.shaping import broadcast_to
-from xpr.primitives import placing
-from xpr.primitives.placing import slice_in_dim
+from xpr.primitives import slicing
 from xpr.primitives.shapes import reshape, rev
+from xpr.primitives.slicing import slice_in_dim
 
 _OPTIONS = {
     "constant": {"constant_values"}, "edge": set(), "empty": set(), "wrap": set(), "linear_ramp": {"end_values"},
@@ -119,7 +119,7 @@ def _constant(array: Any, widths: list[tuple[int, int]], values: Any) -> Any:
 
 def _filled_around(array: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     fill = convert(as_operand(value), array.aval.dtype, array.aval.weak_type)
-    return placing.pad_p.bind(array, fill, padding_config=tuple([(low, high, 0) for low, high in widths]))
+    return slicing.pad_p.bind(array, fill, padding_config=tuple([(low, high, 0) for low, high in widths]))
 
 
 def _indexed(array: Any, axis: int, width: tuple[int, int], mode: str, reflect_type: str = "even") -> Any:
@@ -138,7 +138,7 @@ def _indexed(array: Any, axis: int, width: tuple[int, int], mode: str, reflect_t
         parts = [_turned(array, 0, near, low, axis)] if low else []
         parts.append(array)
         parts += [_turned(array, size - 1, size - near - high, high, axis)] if high else []
-        array = placing.concatenate(parts, axis)
+        array = slicing.concatenate(parts, axis)
         before, after = before - low, after - high
     return array
 
@@ -162,7 +162,7 @@ def _ramp(array: Any, axis: int, width: tuple[int, int], mode: str, end_values: 
 
     before = side(ends[0], low, width[0])
     after = rev(side(ends[1], high, width[1]), (axis,))
-    return placing.concatenate([before, array, after], axis)
+    return slicing.concatenate([before, array, after], axis)
 
 
 _STATISTICS: dict[str, Callable[..., Any]] = {
@@ -187,7 +187,7 @@ def _statistic(array: Any, axis: int, width: tuple[int, int], mode: str, stat_le
         return broadcast_to(convert(value, aval.dtype, aval.weak_type), shape)
 
     parts = (side(width[0], lengths[0], False), array, side(width[1], lengths[1], True))
-    return placing.concatenate(parts, axis)
+    return slicing.concatenate(parts, axis)
 
 
 _AXIS_RULES: dict[str, Callable[..., Any]] = {"linear_ramp": _ramp, **dict.fromkeys(_STATISTICS, _statistic)}

@@ -11,11 +11,11 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy import creation
 from xpr.numpy.concrete import concrete_value
-from xpr.numpy.places import added_at
+from xpr.numpy.indexing.along_axis import added_at
 from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, promote_dtypes, promote_inexact
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import broadcasted_iota, concatenate, slice_in_dim
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
+from xpr.primitives.slicing import broadcasted_iota, concatenate, slice_in_dim
 
 
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:

@@ -22,8 +22,8 @@ from xpr.core.source import is_internal
 from xpr.errors import NarrowingWarning
 from xpr.primitives.composites import broadcast_shapes as broadcast_shapes
 from xpr.primitives.elementwise import convert_element_type_p
-from xpr.primitives.placing import select
 from xpr.primitives.shapes import broadcast_to
+from xpr.primitives.slicing import select
 
 SCALARS = frozenset({bool, int, float, complex})
 

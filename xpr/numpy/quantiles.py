@@ -18,12 +18,11 @@ from xpr.core.interpreter import Tracer
 from xpr.numpy import creation
 from xpr.numpy.arithmetic import multiply
 from xpr.numpy.axes import no_out, reduced_axes
-from xpr.numpy.places import read, read_rows
+from xpr.numpy.indexing.along_axis import read, read_rows
 from xpr.numpy.promotion import as_operand, convert, promote_inexact
 from xpr.numpy.reductions import computed_in, entries_along
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumsum
-from xpr.primitives.placing import select, slice_in_dim
 from xpr.primitives.reductions import reduce_or_p
 from xpr.primitives.shapes import (
     broadcast_in_dim,
@@ -35,6 +34,7 @@ from xpr.primitives.shapes import (
     reshape,
     transpose,
 )  # fmt: skip
+from xpr.primitives.slicing import select, slice_in_dim
 from xpr.primitives.sorting import sort
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")

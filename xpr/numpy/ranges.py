@@ -22,8 +22,8 @@ from xpr.numpy.exponentials import log10
 from xpr.numpy.powers import power
 from xpr.numpy.promotion import SCALARS, asarray_like, convert, requested_dtype
 from xpr.numpy.rounding import floor as round_down
-from xpr.primitives.placing import iota_p
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, move_axis
+from xpr.primitives.slicing import iota_p
 
 # -- arange
 

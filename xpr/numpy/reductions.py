@@ -19,9 +19,9 @@ from xpr.dtypes import greatest, least
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, requested_dtype, truth
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import select
 from xpr.primitives.reductions import reduce_and_p, reduce_max_p, reduce_min_p, reduce_or_p, reduce_prod_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, reduce_sum_p
+from xpr.primitives.slicing import select
 
 _HALF = frozenset({dtypes.float16, dtypes.bfloat16})
 _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})

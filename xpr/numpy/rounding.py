@@ -12,7 +12,7 @@ from xpr.numpy.arithmetic import maximum, minimum
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact
 from xpr.numpy.ufunc_builders import float_binary
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import select
+from xpr.primitives.slicing import select
 
 
 def _rounded(x: Any, primitive: Any) -> Any:

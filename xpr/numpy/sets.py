@@ -19,14 +19,14 @@ from xpr.core.avals import aval_of
 from xpr.numpy import creation, sorting
 from xpr.numpy.axes import one_axis
 from xpr.numpy.concrete import concrete_value
-from xpr.numpy.places import put_at, read, true_places
+from xpr.numpy.indexing.along_axis import put_at, read, true_places
 from xpr.numpy.promotion import as_operand, convert, promote_dtypes
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
 from xpr.primitives.cumulative import cumsum
-from xpr.primitives.placing import broadcasted_iota, concatenate, select, slice_in_dim
 from xpr.primitives.reductions import reduce_or_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, move_axis, reshape
+from xpr.primitives.slicing import broadcasted_iota, concatenate, select, slice_in_dim
 
 _WAY_OUT = "Give size=, and the result has that many entries, cut or filled up with fill_value."
 

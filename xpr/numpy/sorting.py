@@ -15,12 +15,12 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy.axes import one_axis
-from xpr.numpy.places import read
+from xpr.numpy.indexing.along_axis import read
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
-from xpr.primitives.placing import broadcasted_iota, concatenate, select
 from xpr.primitives.shapes import broadcast_in_dim, full, reduce_sum, reshape, rev
+from xpr.primitives.slicing import broadcasted_iota, concatenate, select
 
 # -- Sorting
 

@@ -19,8 +19,8 @@ from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_
 from xpr.numpy.reductions import computed_in, entries_along, masked, spread_back
 from xpr.primitives import elementwise as e
 from xpr.primitives.dot import dot_general
-from xpr.primitives.placing import broadcasted_iota, concatenate, select
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, reduce_sum_p, reshape, transpose
+from xpr.primitives.slicing import broadcasted_iota, concatenate, select
 
 _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
 

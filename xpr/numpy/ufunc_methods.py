@@ -24,10 +24,10 @@ from xpr.numpy.comparisons import (
 )
 from xpr.numpy.division import floor_divide, remainder
 from xpr.numpy.exponentials import logaddexp
-from xpr.numpy.index_updates import at as places_of
+from xpr.numpy.indexing.at import at as places_of
 from xpr.numpy.powers import hypot, power
 from xpr.numpy.promotion import asarray_like
-from xpr.numpy.shaping import reshape
+from xpr.numpy.reshaping import reshape
 from xpr.numpy.trigonometric import arctan2
 from xpr.primitives.cumulative import cummax, cummin
 

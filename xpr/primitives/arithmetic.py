@@ -25,9 +25,9 @@ from xpr.primitives.elementwise_rules import (
     sum_transpose,
     typed_like,
 )
-from xpr.primitives.placing import select
 from xpr.primitives.rounding import ceil, floor
 from xpr.primitives.shapes import broadcast_to, full, mapped_to
+from xpr.primitives.slicing import select
 
 # -- Sums and quotients
 

@@ -24,8 +24,8 @@ from xpr.primitives.elementwise_rules import (
     mul,
     scalar,
 )
-from xpr.primitives.placing import select
 from xpr.primitives.shapes import full
+from xpr.primitives.slicing import select
 
 # -- Parts
 

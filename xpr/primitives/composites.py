@@ -13,7 +13,7 @@ from xpr.core.avals import aval_of
 from xpr.errors import ArgumentError
 from xpr.primitives import shapes
 from xpr.primitives.elementwise import convert_element_type, convert_element_type_p, div, scalar
-from xpr.primitives.placing import broadcasted_iota
+from xpr.primitives.slicing import broadcasted_iota
 
 
 def full(shape: int | Sequence[int], fill_value: Any, dtype: Any = None) -> Any:

@@ -14,8 +14,8 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
 from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
+from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import to_front
-from xpr.primitives.work import per_result
 
 
 def _convert_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype, weak_type: bool) -> list[ShapedArray]:

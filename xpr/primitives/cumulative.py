@@ -19,10 +19,10 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, FLOATS, NUMBERS, REAL, greatest, least, short_name
 from xpr.primitives.elementwise import eq, exp, gt, is_finite, lt, mul, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
-from xpr.primitives.placing import pad, select, slice_in_dim
-from xpr.primitives.scans import Scan, carried_in, linear_recurrence, lower_scan, shifted
+from xpr.primitives.flops import per_operand
+from xpr.primitives.recurrences import Scan, carried_in, linear_recurrence, lower_scan, shifted
 from xpr.primitives.shapes import full, linear_jvp
-from xpr.primitives.work import per_operand
+from xpr.primitives.slicing import pad, select, slice_in_dim
 
 # -- What the family shares
 

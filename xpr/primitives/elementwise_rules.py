@@ -18,8 +18,8 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import Shape, ShapedArray, Zero, aval_of
 from xpr.core.primitive import Fusion, Primitive, Unsupported, is_linear, params_of, register
 from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, short_name
+from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
-from xpr.primitives.work import per_result
 
 ZERO = "zero"  # a derivative that vanishes wherever it exists
 

@@ -21,8 +21,8 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value, int_array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.primitives import elementwise as e
-from xpr.primitives.placing import pad
 from xpr.primitives.shapes import broadcast_in_dim, structural, to_front
+from xpr.primitives.slicing import pad
 
 
 class FftType(enum.IntEnum):

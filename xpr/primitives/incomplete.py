@@ -38,8 +38,8 @@ from xpr.primitives.elementwise import (
     sub,
 )
 from xpr.primitives.elementwise_rules import function_of
-from xpr.primitives.placing import select
-from xpr.primitives.repetition import in_numpy, iterate
+from xpr.primitives.elementwise_while import in_numpy, iterate
+from xpr.primitives.slicing import select
 from xpr.primitives.special import (
     BERNOULLI,
     constant_like,

@@ -15,8 +15,8 @@ from xpr.primitives.bitwise import bitwise_and
 from xpr.primitives.comparisons import eq
 from xpr.primitives.elementwise_rules import elementwise, function_of, mul, scalar, unary
 from xpr.primitives.exponentials import log
-from xpr.primitives.placing import select, select_n
 from xpr.primitives.shapes import broadcast_to, full
+from xpr.primitives.slicing import select, select_n
 
 # -- Powers
 

@@ -11,7 +11,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
-from xpr.core.parameters import register_parameter
+from xpr.text.parameters import register_parameter
 
 # -- Precision
 

@@ -32,10 +32,10 @@ from xpr.primitives.elementwise import (
 )
 from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.elementwise_rules import NOT_LINEAR, batch_elementwise
-from xpr.primitives.placing import broadcasted_iota, slice_, slice_in_dim
+from xpr.primitives.flops import several
 from xpr.primitives.shapes import reshape, squeeze
+from xpr.primitives.slicing import broadcasted_iota, slice_, slice_in_dim
 from xpr.primitives.special import erf_inv
-from xpr.primitives.work import several
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # for four rounds and the next four, in turn
 PARITY = 0x1BD11BDA  # keeps a key of zeros from leaving the words as they are

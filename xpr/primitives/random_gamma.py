@@ -33,11 +33,11 @@ from xpr.primitives.elementwise import (
     sub,
 )
 from xpr.primitives.elementwise_rules import NOT_LINEAR
+from xpr.primitives.elementwise_while import in_numpy, iterate
 from xpr.primitives.incomplete import random_gamma_grad
-from xpr.primitives.placing import select
 from xpr.primitives.random_bits import child, random_floats, random_normals
-from xpr.primitives.repetition import in_numpy, iterate
 from xpr.primitives.shapes import mapped_to
+from xpr.primitives.slicing import select
 from xpr.primitives.special import OVER, constant_like
 
 

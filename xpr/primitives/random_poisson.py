@@ -40,10 +40,10 @@ from xpr.primitives.elementwise import (
     sub,
 )
 from xpr.primitives.elementwise_rules import NOT_LINEAR
-from xpr.primitives.placing import select
+from xpr.primitives.elementwise_while import in_numpy, iterate_blocks
 from xpr.primitives.random_bits import child, entry_counts, joined, threefry2x32, unit_floats
-from xpr.primitives.repetition import in_numpy, iterate_blocks
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, mapped_to
+from xpr.primitives.slicing import select
 from xpr.primitives.special import constant_like, lgamma
 
 _REJECTED_FROM = 10.0

@@ -19,8 +19,9 @@ from xpr.dtypes import BOOL, INTEGERS, NUMBERS, REAL, greatest, least, short_nam
 from xpr.primitives.cumulative import cumprod
 from xpr.primitives.elementwise import convert_element_type, div, eq, mul
 from xpr.primitives.elementwise_rules import NOT_LINEAR
+from xpr.primitives.flops import per_operand
+from xpr.primitives.recurrences import shifted
 from xpr.primitives.reduction_lowering import lower_extreme, lower_reduction
-from xpr.primitives.scans import shifted
 from xpr.primitives.shapes import (
     broadcast_in_dim,
     kept_dim,
@@ -30,7 +31,6 @@ from xpr.primitives.shapes import (
     shifted_axes,
     transpose,
 )
-from xpr.primitives.work import per_operand
 
 # -- What the family shares
 

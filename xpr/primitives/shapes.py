@@ -19,8 +19,8 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
 from xpr.errors import ArgumentError
+from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
-from xpr.primitives.work import per_operand
 
 # -- What the family shares
 

@@ -35,7 +35,7 @@ from xpr.primitives.elementwise import (
     sub,
 )
 from xpr.primitives.elementwise_rules import function_of
-from xpr.primitives.placing import select
+from xpr.primitives.slicing import select
 from xpr.primitives.special import (
     OVER,
     bessel_i0e,

@@ -17,11 +17,11 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, COMPLEX, FLOATS, REAL, int32
 from xpr.primitives import ordering
 from xpr.primitives.elementwise_rules import NOT_LINEAR
-from xpr.primitives.gather_scatter import gather_p
-from xpr.primitives.placing import broadcasted_iota
+from xpr.primitives.flops import sorting
+from xpr.primitives.gather.gather_scatter import gather_p
+from xpr.primitives.gather.windows import PROMISE_IN_BOUNDS, GatherDimensionNumbers
 from xpr.primitives.shapes import expand_dims, full, mapped_to
-from xpr.primitives.windows import PROMISE_IN_BOUNDS, GatherDimensionNumbers
-from xpr.primitives.work import sorting
+from xpr.primitives.slicing import broadcasted_iota
 
 
 def _read_rows(x: Any, indices: Any, axis: int) -> Any:

@@ -32,8 +32,8 @@ from xpr.primitives.elementwise import (
     sub,
 )
 from xpr.primitives.elementwise_rules import elementwise, function_of, unary
-from xpr.primitives.placing import select
 from xpr.primitives.shapes import broadcast_to, full
+from xpr.primitives.slicing import select
 
 OVER = frozenset({bfloat16, float16, float32, float64})
 

@@ -11,20 +11,20 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import Shape, aval_of
-from xpr.numpy.arg_extremes import argmax
+from xpr.numpy.argminmax import argmax
 from xpr.numpy.creation import asarray, shape_of
 from xpr.numpy.cumulative import cumsum
-from xpr.numpy.places import read
-from xpr.numpy.shaping import broadcast_to
+from xpr.numpy.indexing.along_axis import read
+from xpr.numpy.reshaping import broadcast_to
 from xpr.numpy.sorting import searchsorted
 from xpr.primitives.elementwise import convert_element_type, log
-from xpr.primitives.placing import broadcasted_iota, slice_in_dim
 from xpr.primitives.random_bits import child, key_words, random_bits, random_floats
 from xpr.primitives.shapes import move_axis, reshape
+from xpr.primitives.slicing import broadcasted_iota, slice_in_dim
 from xpr.primitives.sorting import sort, top_k
-from xpr.random.even import _check_mode, randint
-from xpr.random.inverses import gumbels
+from xpr.random.inverse_transform import gumbels
 from xpr.random.keys import one_key
+from xpr.random.uniforms import _check_mode, randint
 
 # -- Permutations
 

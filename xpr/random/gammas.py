@@ -19,11 +19,11 @@ from xpr.primitives.random_gamma import random_gamma
 from xpr.primitives.random_poisson import random_poisson
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import broadcast_to, expand_dims, reshape
-from xpr.random.even import signs
-from xpr.random.inverses import exponentials
+from xpr.random.inverse_transform import exponentials
 from xpr.random.keys import one_key
 from xpr.random.normals import normals
 from xpr.random.parameters import float_dtype, integer_dtype, parameter, shape_for, spread
+from xpr.random.uniforms import signs
 
 Words = tuple[Any, Any]
 

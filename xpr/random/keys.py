@@ -22,9 +22,9 @@ from xpr.core.interpreter import Tracer
 from xpr.dtypes import BOOL, INTEGERS, KeyType, short_name, uint32
 from xpr.numpy.creation import is_eager, shape_of
 from xpr.primitives.elementwise import convert_element_type, shift_right_logical
-from xpr.primitives.placing import concatenate
 from xpr.primitives.random_bits import ZERO_WORD, entry_counts, key_words, scrambled, threefry2x32
 from xpr.primitives.shapes import expand_dims, reshape
+from xpr.primitives.slicing import concatenate
 from xpr.random.typed import KEY_TYPE, PRNGKeyArray
 
 IMPLEMENTATION = "threefry2x32"

@@ -6,14 +6,14 @@ from typing import Any
 
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute
-from xpr.numpy.choosing import where
 from xpr.numpy.creation import shape_of
 from xpr.numpy.decompositions import cholesky, eigh, qr, svd
 from xpr.numpy.einstein import einsum
 from xpr.numpy.powers import sqrt
 from xpr.numpy.promotion import asarray_like, broadcast_shapes, convert, promote_inexact
-from xpr.numpy.shaping import matrix_transpose
-from xpr.primitives.matrices import diagonal_of
+from xpr.numpy.reshaping import matrix_transpose
+from xpr.numpy.where_select import where
+from xpr.primitives.linalg.matrices import diagonal_of
 from xpr.random.keys import one_key
 from xpr.random.normals import normal
 from xpr.random.parameters import float_dtype, float_or_complex_dtype

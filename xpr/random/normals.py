@@ -11,16 +11,16 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import Shape, aval_of
-from xpr.numpy.choosing import where
 from xpr.numpy.creation import shape_of
+from xpr.numpy.where_select import where
 from xpr.primitives.elementwise import convert_element_type, exp, integer_pow, nextafter, sqrt
 from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.elementwise import min as minimum
 from xpr.primitives.random_bits import child, key_words, random_floats, random_normals, stretched
 from xpr.primitives.special import erf, erf_inv
-from xpr.random.even import signs
 from xpr.random.keys import one_key
 from xpr.random.parameters import float_dtype, float_or_complex_dtype, parameter, shape_for, spread
+from xpr.random.uniforms import signs
 
 
 @compiled

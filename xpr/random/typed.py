@@ -11,10 +11,10 @@ import numpy as np
 from xpr.backend.sharding import NamedSharding, Shard, Sharding
 from xpr.core.avals import describe
 from xpr.core.interpreter import Tracer
-from xpr.core.words import Words
+from xpr.core.key_words import Words
 from xpr.dtypes import KeyType
-from xpr.numpy.index_updates import IndexUpdateRef
-from xpr.numpy.indexing import getitem
+from xpr.numpy.indexing.at import IndexUpdateRef
+from xpr.numpy.indexing.read import getitem
 from xpr.primitives.shapes import transpose
 from xpr.tree_nodes import register_pytree_with_keys
 

@@ -14,26 +14,26 @@ import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
-from xpr.control.cond_function import cond
-from xpr.control.fori_loop import fori_loop
+from xpr.control.cond.function import cond
 from xpr.control.stop_gradient import stop_gradient
+from xpr.control.while_.fori_loop import fori_loop
 from xpr.core.avals import aval_of
 from xpr.numpy import decompositions, linear_equations
 from xpr.numpy.decompositions import matrices_of
 from xpr.numpy.norms import norm
 from xpr.numpy.promotion import asarray_like, promote_dtypes
-from xpr.primitives import orthogonal
-from xpr.primitives.factorizations import (
+from xpr.primitives.linalg import orthogonal
+from xpr.primitives.linalg.factorizations import (
     Factored,
     inverse_permutation,
     lu_p,
     lu_pivots_to_permutation,
     unpacked,
 )
-from xpr.primitives.matrices import adjoint, conjugated, permuted_rows, product, triangle
-from xpr.primitives.placing import concatenate, pad
+from xpr.primitives.linalg.matrices import adjoint, conjugated, permuted_rows, product, triangle
+from xpr.primitives.linalg.solves import triangular_solve_p
 from xpr.primitives.shapes import broadcast_to, expand_dims, squeeze
-from xpr.primitives.solves import triangular_solve_p
+from xpr.primitives.slicing import concatenate, pad
 
 __all__ = [
     "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eigh", "expm", "inv", "lu", "lu_factor", "lu_solve",

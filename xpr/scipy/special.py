@@ -13,7 +13,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
-from xpr.control.custom_jvp import custom_jvp
+from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.core.avals import aval_of
 from xpr.nn import normalizing
 from xpr.nn.normalizing import logsumexp as logsumexp

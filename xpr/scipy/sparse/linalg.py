@@ -11,8 +11,8 @@ from typing import Any
 
 from xpr import numpy as jnp
 from xpr import tree
-from xpr.control.linear_solve import custom_linear_solve
-from xpr.control.while_function import while_loop
+from xpr.control.custom.linear_solve import custom_linear_solve
+from xpr.control.while_.function import while_loop
 from xpr.core.avals import describe
 
 __all__ = ["bicgstab", "cg"]

@@ -1,0 +1,1 @@
+"""Python functions called from programs: callbacks, prints, a debugger's prompt."""

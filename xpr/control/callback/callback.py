@@ -1,0 +1,371 @@
+"""pure_callback, io_callback and debug_callback: calls of Python functions on the host, from compiled programs, too.
+
+Operands are the arrays that the function is called with; the function, the types of its results and whether calls keep
+their order are parameters. A program with callbacks is waited for (NOTE [programs with callbacks] in
+backend/callbacks.py), so an exception in a callback reaches the caller as itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes, tree
+from xpr.backend.callbacks import HostFunction
+from xpr.backend.stablehlo import Builder, Value
+from xpr.control.callback.host_call import EachRow, anything, call_now, flat_callback, flatten_call, is_array
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.errors import CallbackDerivativeError, UnsupportedRule
+from xpr.primitives.collectives.lowering import lower_axis_index, lower_sum_of_one
+from xpr.primitives.composites import broadcast
+from xpr.primitives.shapes import mapped_to
+from xpr.transforms.boundary import boundary
+
+VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+
+
+# -- Rules of all three
+
+
+def _abstract(avals: Sequence[ShapedArray], *, result_avals: Sequence[ShapedArray] = (), **_: Any) -> list[ShapedArray]:
+    return list(result_avals)
+
+
+def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    avals = params.get("result_avals", ())
+    return call_now(flat_callback(params["callback"], len(args), len(avals)), args, avals)
+
+
+def _reference(values: Sequence[np.ndarray], *, callback: Any, **params: Any) -> list[np.ndarray]:
+    avals = params.get("result_avals", ())
+    return flat_callback(callback, len(values), len(avals))(values, avals)
+
+
+def _lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, effect: str | None
+) -> list[Value]:
+    if b.platform != "cpu":
+        raise UnsupportedRule(
+            f"Callbacks (pure_callback, io_callback, debug.print) work on CPU, and this program is for {b.platform}. "
+            "Compile the function that calls back with jit(f, backend='cpu')."
+        )
+    if effect == "ordered" and b.module.mesh is not None and b.module.mesh.size > 1:
+        raise UnsupportedRule(
+            f"An ordered callback keeps its place among others, and the {b.module.mesh.size} devices of this program "
+            "have no common order. Use ordered=False, or run the part that calls back on one device."
+        )
+    called = flat_callback(callback, len(operands), len(avals))
+
+    def on_host(*values: np.ndarray) -> list[np.ndarray]:
+        return called(values, avals)
+
+    if b.may_be_cut:
+        return _called_by_one(b, on_host, operands, avals, effect)
+    return b.callback(on_host, operands, avals, effect)
+
+
+def _called_by_one(
+    b: Builder, on_host: HostFunction, operands: list[Value], avals: list[ShapedArray], effect: str | None
+) -> list[Value]:
+    """One call for the devices among which the compiler cuts: all have the whole operands, and the first one calls."""
+    mesh: Any = next(iter(b.module.manual.values()), b.module.mesh)
+    axes = tuple([name for name in mesh.axis_names if name not in b.module.manual])
+
+    def body(inner: Builder, values: list[Value]) -> list[Value]:
+        (number,) = lower_axis_index(inner, [], [ShapedArray((), dtypes.int32)], axis_name=axes)
+        given = inner.case(
+            number,
+            [
+                lambda first: first.callback(on_host, values, avals, effect),
+                lambda other: [other.constant(np.zeros((), aval.dtype)[()], aval) for aval in avals],
+            ],
+            avals,
+        )
+        return [lower_sum_of_one(inner, x, axes) for x in given]
+
+    whole: list[tuple[()]] = [()]
+    return b.manual_region(mesh, axes, operands, whole * len(operands), avals, whole * len(avals), body)
+
+
+def _each_row(
+    primitive: Primitive, size: int, values: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
+) -> Any:
+    """One call, which calls the function for each row on the host."""
+    called = flat_callback(params["callback"], len(values), len(params.get("result_avals", ())))
+    params = {**params, "callback": EachRow(called, size, dims)}
+    if "result_avals" in params:
+        params["result_avals"] = _rows(size, params["result_avals"])
+    outs = primitive.bind(*values, **params)
+    return outs, [0] * len(outs)
+
+
+def _rows(size: int, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+    return tuple([a.update(shape=(size, *a.shape)) for a in avals])
+
+
+# -- pure_callback
+
+
+def _pure_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    method = params["vmap_method"]
+    if method is None:
+        raise UnsupportedRule(
+            "pure_callback: vmap must know how to call the function for many rows. Say "
+            "pure_callback(..., vmap_method='sequential') to call it for one row after another, or, if it takes arrays "
+            "with one more leading axis, vmap_method='expand_dims' or 'broadcast_all'."
+        )
+    if method.startswith("sequential"):
+        return _each_row(pure_callback_p, size, values, dims, params)
+    rows = [_as_rows(x, d, size, method) for x, d in zip(values, dims)]
+    outs = pure_callback_p.bind(*rows, **{**params, "result_avals": _rows(size, params["result_avals"])})
+    return outs, [0] * len(outs)
+
+
+def _as_rows(x: Any, dim: int | None, size: int, method: str) -> Any:
+    """An operand of a call for all rows at once."""
+    if dim is not None:
+        return mapped_to(x, dim, size)
+    if method == "legacy_vectorized":
+        return x
+    return broadcast(x, (size if method == "broadcast_all" else 1,))
+
+
+def _pure_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, **_: Any) -> list[Value]:
+    return _lower(b, operands, avals, callback=callback, effect=None)
+
+
+_NO_DERIVATIVE = (
+    "It calls a Python function, whose derivative can't be known. Give one: make the function that calls back a "
+    "custom_jvp (or custom_vjp) function, and say its derivative with defjvp. Or keep the call out of the derivative: "
+    "lax.stop_gradient on its arguments."
+)
+
+pure_callback_p = register(
+    Primitive(
+        "pure_callback",
+        abstract=_abstract,
+        params=("callback", "result_avals", "vmap_method"),
+        reference=_reference,
+        lower=_pure_lower,
+        jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
+        transpose=Unsupported("A Python function is not known to be linear."),
+        batch=_pure_batch,
+        evaluate=_evaluate,
+        multiple_results=True,
+        call=True,
+    )
+)
+
+
+@boundary
+def pure_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Calls a Python function on the host, as part of a program.
+
+    The function must be pure: it may be called any number of times, or not at all where nothing reads the result.
+
+    Args:
+      callback: takes `xpr.Array`s (which `np.asarray` reads) and gives arrays; it may use NumPy, SciPy or xpr.
+      result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
+      *args, **kwargs: pytrees of arrays that it is called with.
+      sharding: has no effect; callbacks run on the host.
+      vmap_method: how `vmap` calls it. "sequential" (or "sequential_unrolled"): for one row after another. Or once, for
+        all rows, its result with a new first axis: "expand_dims" gives arguments that are not mapped a first axis of
+        length 1, "broadcast_all" one of the number of rows, "legacy_vectorized" none. None: not at all.
+    Raises:
+      TypeError: the result has not the types that were declared.
+      UnsupportedRule: it is differentiated, or mapped while `vmap_method` is None.
+
+    >>> import numpy as np
+    >>> import xpr, xpr.numpy as jnp
+    >>> def host_sort(x):
+    ...     return xpr.pure_callback(np.sort, xpr.ShapeDtypeStruct(x.shape, x.dtype), x)
+    >>> xpr.jit(host_sort)(jnp.array([3., 1., 2.]))
+    Array([1., 2., 3.], dtype=float32)
+    """
+    if vmap_method is not None and vmap_method not in VMAP_METHODS:
+        raise ValueError(f"pure_callback: vmap_method is one of {VMAP_METHODS} or None, and is {vmap_method!r}.")
+    avals, out_tree = _declared("pure_callback", result_shape_dtypes)
+    call, operands = flatten_call("pure_callback", callback, args, kwargs, out_tree, anything)
+    outs = pure_callback_p.bind(*operands, callback=call, result_avals=avals, vmap_method=vmap_method)
+    return tree.unflatten(out_tree, outs)
+
+
+def _declared(verb: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
+    leaves, out_tree = tree.flatten(result_shape_dtypes)
+    return tuple([_declared_aval(verb, x) for x in leaves]), out_tree
+
+
+def _declared_aval(verb: str, x: Any) -> ShapedArray:
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return ShapedArray(tuple(x.shape), dtypes.canonical(x.dtype))
+    try:
+        return aval_of(x).update(weak_type=False)
+    except TypeError:
+        raise TypeError(
+            f"{verb}: result_shape_dtypes must be a pytree of ShapeDtypeStructs or arrays, and holds {x!r}."
+        ) from None
+
+
+# -- io_callback
+
+
+def _io_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    if params["ordered"]:
+        raise ValueError(
+            "io_callback: vmap has no order of rows for a callback that is ordered among others. Use ordered=False "
+            "(it is then called for one row after another), or loop over the rows with lax.map."
+        )
+    return _each_row(io_callback_p, size, values, dims, params)
+
+
+def _effect(*, ordered: bool, **_: Any) -> str:
+    return "ordered" if ordered else "unordered"
+
+
+def _io_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, ordered: bool, **_: Any
+) -> list[Value]:
+    return _lower(b, operands, avals, callback=callback, effect=_effect(ordered=ordered))
+
+
+io_callback_p = register(
+    Primitive(
+        "io_callback",
+        abstract=_abstract,
+        params=("callback", "result_avals", "ordered"),
+        reference=_reference,
+        lower=_io_lower,
+        jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
+        transpose=Unsupported("A Python function is not known to be linear."),
+        batch=_io_batch,
+        evaluate=_evaluate,
+        effect=_effect,
+        multiple_results=True,
+        call=True,
+    )
+)
+
+
+@boundary
+def io_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Calls a Python function that does something beside giving a result: it is called once for each run.
+
+    Args:
+      callback: takes `xpr.Array`s and gives arrays.
+      result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
+      *args, **kwargs: pytrees of arrays that it is called with.
+      sharding: has no effect; callbacks run on the host.
+      ordered: whether it keeps its place among the other ordered callbacks of a program. Programs keep theirs always.
+    Raises:
+      TypeError: the result has not the types that were declared.
+      UnsupportedRule: it is differentiated.
+      ValueError: it is ordered and mapped.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> seen = []
+    >>> def remember(x):
+    ...     seen.append(float(x))
+    >>> @xpr.jit
+    ... def f(x):
+    ...     xpr.io_callback(remember, None, x, ordered=True)
+    ...     return x + 1
+    >>> f(1.0), seen
+    (Array(2., dtype=float32, weak_type=True), [1.0])
+    """
+    avals, out_tree = _declared("io_callback", result_shape_dtypes)
+    call, operands = flatten_call("io_callback", callback, args, kwargs, out_tree, anything)
+    outs = io_callback_p.bind(*operands, callback=call, ordered=bool(ordered), result_avals=avals)
+    return tree.unflatten(out_tree, outs)
+
+
+# -- debug_callback, which gives nothing, and which transformations leave alone
+
+
+def _debug_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    """The call with the primals."""
+    debug_callback_p.bind(*primals, **params)
+    return [], []
+
+
+def _debug_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    return _each_row(debug_callback_p, size, values, dims, params)
+
+
+debug_callback_p = register(
+    Primitive(
+        "debug_callback",
+        abstract=_abstract,
+        params=("callback", "ordered"),
+        reference=_reference,
+        lower=_io_lower,
+        jvp=_debug_jvp,
+        transpose=Unsupported("Call back outside the function that is transposed: its values are cotangents there."),
+        batch=_debug_batch,
+        evaluate=_evaluate,
+        effect=_effect,
+        multiple_results=True,
+        call=True,
+    )
+)
+
+
+def debug_callback(
+    callback: Callable[..., Any] | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Calls a Python function to look at values while a program runs; its result is dropped.
+
+    It never changes what is computed: under `grad` it sees the primal values, under `vmap` it is called for each row,
+    and where a program is computed again (`checkpoint`) it is called again.
+
+    Args:
+      callback: takes `xpr.Array`s. Without it, `debug.callback(ordered=True)` gives a function that takes the rest.
+      *args, **kwargs: pytrees that it is called with; leaves that are no arrays are passed on as they are.
+      ordered: whether it keeps its place among the other ordered callbacks.
+      partitioned: has no effect; arrays are whole; in `shard_map` and `pmap` each device calls with its part.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> @xpr.jit
+    ... def f(x):
+    ...     xpr.debug.callback(lambda y: print("the sine is", y), jnp.sin(x))
+    ...     return x
+    >>> _ = f(0.0)
+    the sine is 0.0
+    """
+    if callback is None:
+        return partial(_debug_callback, ordered)
+    return _debug_callback(ordered, callback, *args, **kwargs)
+
+
+def _debug_callback(ordered: bool, callback: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+    call, operands = flatten_call("debug.callback", callback, args, kwargs, None, is_array)
+    debug_callback_p.bind(*operands, callback=call, ordered=bool(ordered))
+
+
+def effects_barrier() -> None:
+    """Waits until the effects of all programs that were called have happened, which is when their calls return.
+
+    >>> import xpr
+    >>> xpr.effects_barrier()
+    """

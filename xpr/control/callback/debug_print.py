@@ -1,0 +1,134 @@
+"""debug.print: values of a running program, formatted on the host."""
+
+from __future__ import annotations
+
+import logging
+import string
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xpr.control.callback.callback import debug_callback_p
+from xpr.control.callback.host_call import flatten_call, is_array
+from xpr.core.avals import describe
+
+
+def debug_print(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Prints values while a program runs: `fmt.format(*args, **kwargs)`, done where the values are known.
+
+    Under `vmap` it prints a line for each row, under `grad` the primal values.
+
+    Args:
+      fmt: a format string, `"x is {}"` or `"loss {loss:.3f}"`; never an f-string, which is formatted while tracing.
+        Without it, `debug.print(ordered=True)` gives a function that takes the rest.
+      *args, **kwargs: what to format: pytrees of arrays, and anything else.
+      ordered: whether it keeps its place among the other ordered callbacks.
+      partitioned: has no effect; arrays are whole; in `shard_map` and `pmap` each device prints its part.
+      skip_format_check: don't look whether the format string fits the arguments before running.
+    Raises:
+      IndexError, KeyError: the format asks for an argument that is not given.
+      ValueError: an argument is not used, or `fmt` is an f-string.
+
+    >>> import xpr
+    >>> @xpr.jit
+    ... def f(x):
+    ...     xpr.debug.print("x is {}, its square {y:.2f}", x, y=x * x)
+    ...     return x
+    >>> _ = f(1.5)
+    x is 1.5, its square 2.25
+    """
+    if fmt is None:
+        return partial(_print, _write, bool(ordered), skip_format_check)
+    return _print(_write, bool(ordered), skip_format_check, fmt, *args, **kwargs)
+
+
+def debug_log(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Logs values while a program runs, with level INFO, to the logger "xpr.debug"; arguments as of `debug.print`.
+
+    >>> import logging, xpr
+    >>> logging.getLogger("xpr.debug").info("the logger")
+    >>> xpr.debug.log("x is {}", 1.5)
+    """
+    if fmt is None:
+        return partial(_print, _LOGGER.info, bool(ordered), skip_format_check)
+    return _print(_LOGGER.info, bool(ordered), skip_format_check, fmt, *args, **kwargs)
+
+
+_LOGGER = logging.getLogger("xpr.debug")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _print(
+    write: Callable[[str], None], ordered: bool, skip_format_check: bool, fmt: str, /, *args: Any, **kwargs: Any
+) -> None:
+    if not isinstance(fmt, str):
+        raise TypeError(f"debug.print takes a format string first, and got {describe(fmt)}.")
+    if not skip_format_check:
+        _check_format(fmt, args, kwargs)
+    call, operands = flatten_call("debug.print", _Printer(fmt, write), args, kwargs, None, is_array)
+    debug_callback_p.bind(*operands, callback=call, ordered=ordered)
+
+
+class _Printer:
+    """Formats and writes, with NumPy's print options as they were when it was made."""
+
+    __slots__ = ("__name__", "fmt", "options", "write")
+
+    def __init__(self, fmt: str, write: Callable[[str], None]):
+        self.fmt, self.write, self.options = fmt, write, np.get_printoptions()
+        self.__name__ = f"print {fmt!r}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        with np.printoptions(**self.options):
+            self.write(self.fmt.format(*args, **kwargs))
+
+
+class _Checker(string.Formatter):
+    """Formats without looking at values, which aren't known yet."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return ""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return value
+
+    def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
+        unused = [str(i) for i in range(len(args)) if i not in used_args]
+        unused += [name for name in kwargs if name not in used_args]
+        if unused:
+            raise ValueError(f"the arguments {', '.join(unused)} are not used")
+
+
+def _check_format(fmt: str, args: Any, kwargs: Any) -> None:
+    if "Traced<" in fmt:
+        raise ValueError(
+            f"debug.print: the format {fmt!r} holds the text of a traced value: it was an f-string, which is formatted "
+            'before there are values. Write debug.print("x is {x}", x=x).'
+        )
+    try:
+        _Checker().vformat(fmt, args, kwargs)
+    except (IndexError, KeyError, ValueError) as error:
+        what = f"argument {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise type(error)(
+            f"debug.print: the format {fmt!r} does not fit {len(args)} arguments and {sorted(kwargs)} by name: {what}."
+        ) from None

@@ -1,0 +1,1 @@
+"""Errors that depend on values, as results of compiled programs."""

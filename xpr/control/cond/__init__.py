@@ -1,0 +1,1 @@
+"""Branches: `cond` and `switch`."""

@@ -1,0 +1,221 @@
+"""lax.cond and lax.switch: staging the user's branches, and saying what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes, tree
+from xpr.config import settings
+from xpr.control.cond.batching import WAYS
+from xpr.control.cond.cond import cond_p
+from xpr.control.tracing import Body, join_consts, trace_body, type_differences, where_defined
+from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.interpreter import Tracer
+from xpr.core.source import describe_function
+from xpr.errors import BranchMismatch
+from xpr.primitives.elementwise import clamp, convert_element_type, ne
+from xpr.transforms.boundary import boundary
+
+_INT32 = np.dtype(np.int32)
+_NOT_GIVEN: Any = object()
+
+
+@boundary
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _NOT_GIVEN,
+    vmap: str | None = None,
+) -> Any:
+    """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`, as one operation; both are traced.
+
+    Mapped by `vmap`, a cond whose predicate differs from row to row either runs both branches on all rows and selects,
+    or runs one branch for each row. It selects where branches are cheap, elsewhere than on CPU, and where a branch has
+    a collective over the mapped axis. It runs a branch for each row where one has effects, and on CPU where one is
+    costly, or holds a `while_loop`, which need not end on rows that aren't its own. `xpr/control/cond/batching.py` has
+    the rule and its numbers.
+
+    Args:
+      pred: a boolean scalar, or a number, of which all but 0 are true.
+      true_fun: takes the operands, gives a pytree of arrays.
+      false_fun: likewise, with results of the same structure and types.
+      *operands: pytrees of arrays.
+      operand: the operand, in place of `operands`.
+      vmap: "select" or "branch" to say how it is mapped.
+    Raises:
+      BranchMismatch: the branches' results differ in structure, shape or dtype.
+      TypeError: `pred` is no scalar, or a branch is no function.
+
+    >>> from xpr import lax
+    >>> lax.cond(True, lambda x: x + 1, lambda x: x - 1, 10)
+    Array(11, dtype=int32, weak_type=True)
+    """
+    if not callable(true_fun) and len(operands) == 2 and callable(false_fun) and callable(operands[1]):
+        return _with_an_operand_each(pred, true_fun, false_fun, *operands, vmap)
+    given = _operands("cond", operands, operand)
+    index = _index_of_predicate(pred)
+    named = {"true_fun": true_fun, "false_fun": false_fun}
+    for name, fun in named.items():
+        if not callable(fun):
+            raise TypeError(f"cond: {name} must be a function, and is {describe(fun)}.")
+    return _pick("cond", index, (false_fun, true_fun), given, {"true_fun": 1, "false_fun": 0}, vmap)
+
+
+@boundary
+def switch(
+    index: Any,
+    branches: Sequence[Callable[..., Any]],
+    *operands: Any,
+    operand: Any = _NOT_GIVEN,
+    vmap: str | None = None,
+) -> Any:
+    """`branches[index](*operands)`, as one operation; all branches are traced.
+
+    Args:
+      index: an integer scalar; below 0 it picks the first branch, beyond the end the last.
+      branches: functions of the operands, whose results have one structure and the same types.
+      *operands: pytrees of arrays.
+      operand: the operand, in place of `operands`.
+      vmap: "select" or "branch" to say how it is mapped, see `cond`.
+    Raises:
+      BranchMismatch: the branches' results differ in structure, shape or dtype.
+      TypeError: the index is no integer scalar, or a branch is no function.
+      ValueError: there are no branches.
+
+    >>> from xpr import lax
+    >>> lax.switch(2, [lambda x: x, lambda x: 2 * x, lambda x: 3 * x], 5)
+    Array(15, dtype=int32, weak_type=True)
+    """
+    given = _operands("switch", operands, operand)
+    funs = tuple(branches)
+    if not funs:
+        raise ValueError("switch: there must be at least one branch.")
+    for i, fun in enumerate(funs):
+        if not callable(fun):
+            raise TypeError(f"switch: branches[{i}] must be a function, and is {describe(fun)}.")
+    place = _clamped(index, len(funs))
+    if len(funs) == 1:
+        return funs[0](*given)
+    return _pick("switch", place, funs, given, {f"branches[{i}]": i for i in range(len(funs))}, vmap)
+
+
+def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    if operand is _NOT_GIVEN:
+        return operands
+    if operands:
+        raise TypeError(
+            f"{what}: operands were given both by position ({len(operands)}) and by `operand=`. Give them by position."
+        )
+    return (operand,)
+
+
+def _with_an_operand_each(
+    pred: Any, true_operand: Any, true_fun: Any, false_operand: Any, false_fun: Any, vmap: str | None
+) -> Any:
+    """The older form `cond(pred, true_operand, true_fun, false_operand, false_fun)`."""
+    return cond(
+        pred, lambda one, _: true_fun(one), lambda _, two: false_fun(two), true_operand, false_operand, vmap=vmap
+    )
+
+
+# -- The number of the branch: NumPy's where its value is known, else a tracer
+
+
+def _scalar(what: str, name: str, x: Any, way_out: str) -> ShapedArray:
+    """The type of a predicate or an index, which has to be a scalar."""
+    if callable(x) and not hasattr(x, "aval"):
+        raise TypeError(
+            f"{what}: the first argument is {name}, and a function was given, {describe_function(x)}. "
+            f"Call it, or mind the order of the arguments: {way_out}."
+        )
+    try:
+        aval = aval_of(x)
+    except TypeError:
+        raise TypeError(f"{what}: {name} must be a scalar, and is {describe(x)}.") from None
+    if aval.shape:
+        raise TypeError(
+            f"{what}: {name} must be a scalar, and is {aval.str_short()}. Reduce it to one value; to choose entry by "
+            "entry, jnp.where and lax.select_n do that, and vmap maps a choice over rows."
+        )
+    return aval
+
+
+def _index_of_predicate(pred: Any) -> Any:
+    """1 where a predicate holds, else 0, in i32."""
+    aval = _scalar("cond", "the predicate", pred, "cond(pred, true_fun, false_fun, *operands)")
+    if aval.dtype in dtypes.COMPLEX:
+        raise TypeError(f"cond: the predicate must be a boolean or a real number, and is {aval.str_short()}.")
+    if not isinstance(pred, Tracer):
+        return np.int32(bool(pred))
+    return convert_element_type(pred if aval.dtype == dtypes.bool_ else ne(pred, aval.dtype.type(0)), _INT32)
+
+
+def _clamped(index: Any, n_branches: int) -> Any:
+    aval = _scalar("switch", "the index", index, "switch(index, branches, *operands)")
+    if aval.dtype not in dtypes.INTEGERS:
+        raise TypeError(f"switch: the index must be an integer, and is {aval.str_short()}. Convert it, or use cond.")
+    if not isinstance(index, Tracer):
+        return np.int32(min(max(int(index), 0), n_branches - 1))
+    return clamp(np.int32(0), convert_element_type(index, _INT32), np.int32(n_branches - 1))
+
+
+# -- The branches
+
+
+def _pick(
+    what: str,
+    index: Any,
+    funs: Sequence[Callable[..., Any]],
+    operands: tuple[Any, ...],
+    names: dict[str, int],
+    vmap: str | None,
+) -> Any:
+    """Binds the primitive; `names` says what the user calls each of `funs`, in the order in which messages speak."""
+    if vmap not in WAYS:
+        raise ValueError(f'{what}: vmap must be "select", "branch" or None, and is {vmap!r}.')
+    if settings.disable_jit and not isinstance(index, Tracer):
+        return funs[index](*operands)
+    leaves, in_tree = tree.flatten((operands, {}))
+    avals = [_aval_of_operand(what, operands, i, x) for i, x in enumerate(leaves)]
+    bodies = [trace_body(fun, in_tree, avals, f"a branch of a {what}") for fun in funs]
+    _check_results(what, [(name, bodies[i]) for name, i in names.items()])
+    consts, branches = join_consts([body.closed for body in bodies])
+    params: dict[str, Any] = {"branches": tuple(branches), "linear": (False,) * (len(consts) + len(leaves))}
+    if vmap is not None:
+        params["vmap"] = vmap
+    outs = cond_p.bind(index, *consts, *leaves, **params)
+    return tree.unflatten(bodies[0].out_tree, outs)
+
+
+def _aval_of_operand(what: str, operands: tuple[Any, ...], position: int, leaf: Any) -> ShapedArray:
+    try:
+        return aval_of(leaf)
+    except TypeError as error:
+        path, _ = tree.leaves_with_path(operands)[position]
+        raise TypeError(f"{what}: at operands{tree.keystr(path)}: {error}") from None
+
+
+def _check_results(what: str, bodies: Sequence[tuple[str, Body]]) -> None:
+    """Raises BranchMismatch where the results of branches differ, with all the differences."""
+    (name, first), *others = bodies
+    lines, places, aspect = [], [where_defined(name, first.fun)], "types"
+    for other_name, other in others:
+        if other.out_tree != first.out_tree:
+            aspect = "structure"
+            found = tree.differences(first.out_tree, other.out_tree, name="result")
+            found.insert(0, f"  {other_name}, where that of {name} is expected:")
+        else:
+            words = (name, other_name)
+            found = type_differences("result", first.out_tree, first.out_avals, other.out_avals, words)
+        if found:
+            lines += found
+            places.append(where_defined(other_name, other.fun))
+    if lines:
+        header = f"{what}: the branches must give results of the same {aspect}."
+        advice = "  Reshape, convert or regroup inside the branches until they agree."
+        raise BranchMismatch("\n".join([header, *lines, *places, advice]))

@@ -1,0 +1,138 @@
+"""custom_root: a root of a function, differentiated as such, however it is found.
+
+Where f(x, p) = 0, x changes with p by the implicit function theorem: (df/dx) dx = -(df/dp) dp. What f closes over is p.
+The linear equation is a custom_linear_solve, so the derivative goes through in both modes and to any order.
+
+The call is that of a custom_jvp function with operands `constants of f | constants of solve | initial guess`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import tree
+from xpr.control.closures import Closures
+from xpr.control.custom import rules
+from xpr.control.custom.custom_jvp import custom_jvp_call_p
+from xpr.control.custom.linear_solve import custom_linear_solve
+from xpr.control.tracing import Body, same_types, trace_body, type_differences, where_defined
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.jaxpr import FillerVar, constvars_to_invars, eval_jaxpr
+from xpr.core.source import describe_function
+from xpr.primitives.elementwise import neg
+from xpr.primitives.shapes import instantiate
+from xpr.transforms.boundary import boundary
+from xpr.transforms.jvp import push_forward
+
+
+@boundary
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: Any,
+    solve: Callable[[Callable[[Any], Any], Any], Any],
+    tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
+    has_aux: bool = False,
+) -> Any:
+    """A root of `f`, differentiated by the implicit function theorem, whatever `solve` does to find it.
+
+    Differentiable by what `f` closes over; the derivative by the initial guess is zero.
+
+    Args:
+      f: from a pytree of arrays to another of the same structure and types.
+      initial_guess: such a pytree.
+      solve: `solve(f, initial_guess) -> x` with f(x) = 0.
+      tangent_solve: `tangent_solve(g, y) -> x` with g(x) = y for a linear function g; for a scalar f,
+        `lambda g, y: y / g(1.0)`. In reverse mode it is given the transpose of g, too.
+      has_aux: `solve` gives a pair of the root and auxiliary data, whose derivatives are zero.
+    Returns:
+      The root, or (root, auxiliary data).
+    Raises:
+      TypeError: `f` or a solver gives something not like the initial guess.
+
+    >>> import xpr
+    >>> from xpr import lax
+    >>> def square_root(y):
+    ...     def newton(f, x):
+    ...         return lax.fori_loop(0, 10, lambda _, x: x - f(x) / (2 * x), x)
+    ...     return lax.custom_root(lambda x: x * x - y, 1.0, newton, lambda g, y: y / g(1.0))
+    >>> xpr.value_and_grad(square_root)(4.0)
+    (Array(2., dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
+    """
+    if rules.is_plain():
+        found = solve(f, initial_guess)
+        _check_root(found, initial_guess, solve, has_aux)
+        return found
+    leaves, x_tree = tree.flatten(initial_guess)
+    in_tree = tree.structure(((initial_guess,), {}))
+    avals = [aval_of(x) for x in leaves]
+    equation = trace_body(f, in_tree, avals, "the function of a custom_root")
+    _check_equation(equation, x_tree, avals)
+
+    def solved(guess: Any) -> Any:
+        found = solve(f, guess)
+        _check_root(found, initial_guess, solve, has_aux)
+        return found
+
+    solver = trace_body(solved, in_tree, avals, "the solve of a custom_root")
+    closures = Closures(tangent_solve)
+    n, k = len(equation.consts), len(closures.tracers)
+    operands = [*equation.consts, *closures.tracers, *solver.consts, *leaves]
+    unread = [FillerVar(aval_of(x)) for x in operands[: n + k]]
+    jaxpr = constvars_to_invars(solver.closed)
+    jaxpr = jaxpr.replace(invars=[*unread, *jaxpr.invars])
+
+    def root(values: Sequence[Any]) -> list[Any]:
+        return custom_jvp_call_p.bind(*values, call_jaxpr=jaxpr, jvp=jvp, name="custom_root", num_consts=0)
+
+    def jvp(_: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        (own,) = closures.around(primals[n : n + k])
+        outs = root(primals)
+        out_tangents: list[Any] = list(rules.zeros_for(outs))
+        x = tree.unflatten(x_tree, outs[: len(leaves)])
+        out_tangents[: len(leaves)] = _implicit_tangents(equation, x, primals[:n], tangents[:n], own)
+        return outs, out_tangents
+
+    return tree.unflatten(solver.out_tree, root(operands))
+
+
+def _implicit_tangents(
+    equation: Body, root: Any, consts: Sequence[Any], moved: Sequence[Any], tangent_solve: Callable[..., Any]
+) -> list[Any]:
+    """The tangents of the root, given those of what f closes over."""
+    jaxpr = constvars_to_invars(equation.closed)
+    x, x_tree = tree.flatten(root)
+    _, residual = push_forward(lambda *cs: eval_jaxpr(jaxpr, (), *cs, *x), consts, moved)
+    if all(type(t) is Zero for t in residual):
+        return residual
+
+    def slope(v: Any) -> Any:
+        _, found = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *consts, *xs), x, tree.leaves(v))
+        return tree.unflatten(x_tree, map(instantiate, found))
+
+    rhs = tree.unflatten(x_tree, [neg(instantiate(t)) for t in residual])
+    return tree.leaves(custom_linear_solve(slope, rhs, tangent_solve, tangent_solve))
+
+
+def _check_equation(body: Body, x_tree: Any, avals: Sequence[ShapedArray]) -> None:
+    message = "custom_root: `f` must give something like the initial guess"
+    tree.check_same_structure(x_tree, body.out_tree, message, name="initial_guess")
+    if not same_types(avals, body.out_avals):
+        lines = type_differences("initial_guess", x_tree, avals, body.out_avals, ("is", "f"))
+        raise TypeError("\n".join([f"{message}:", *lines, where_defined("f", body.fun)]))
+
+
+def _check_root(found: Any, guess: Any, solve: Callable[..., Any], has_aux: bool) -> None:
+    message = "custom_root: `solve` must give something like the initial guess"
+    if has_aux:
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            raise TypeError(
+                f"custom_root: with has_aux=True `solve` must return (root, auxiliary data); "
+                f"{describe_function(solve)} returned {found!r}."
+            )
+        found = found[0]
+    tree.check_same_structure(guess, found, message, name="initial_guess")
+    wanted, have = ([aval_of(x) for x in tree.leaves(value)] for value in (guess, found))
+    if not same_types(wanted, have):
+        lines = type_differences("initial_guess", tree.structure(guess), wanted, have, ("is", "solve"))
+        raise TypeError("\n".join([f"{message}:", *lines, where_defined("solve", solve)]))

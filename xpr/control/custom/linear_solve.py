@@ -1,0 +1,302 @@
+"""custom_linear_solve: the solution of a linear equation, differentiated as such, however it is found.
+
+Where A x = b, x changes by A dx = db - dA x, and the cotangent of b is found from that of x by solving with the
+transpose of A (implicit differentiation; Christianson 1994, Blondel et al. 2022). So the derivative is another solution
+with the same solver, and the steps of the solver are never differentiated.
+
+Four programs make up the operation: `matvec` is A, `vecmat` its transpose, `solve` finds x, `transpose_solve` does so
+for the transpose. Operands are `constants of each of the four | b`; `Four` holds what belongs to each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from xpr import tree
+from xpr.backend.stablehlo import Builder, Value
+from xpr.compile.evaluate import reference_eval
+from xpr.compile.lower import lower_eqns
+from xpr.control.custom import rules
+from xpr.control.stop_gradient import stop_gradient
+from xpr.control.tracing import Body, same_types, trace_body, type_differences, where_defined
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.primitive import Primitive, is_linear, register
+from xpr.core.regions import Region
+from xpr.core.source import describe_function
+from xpr.errors import UnsupportedRule
+from xpr.primitives.elementwise import neg, sub
+from xpr.primitives.shapes import instantiate, mapped_to
+from xpr.text.parameters import register_parameter
+from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.boundary import boundary
+from xpr.transforms.jvp import push_forward
+from xpr.transforms.transpose import transpose_jaxpr
+
+
+@register_parameter
+class Four(NamedTuple):
+    """Something for each of the four programs; the second and the last may be missing, None or empty."""
+
+    matvec: Any
+    vecmat: Any
+    solve: Any
+    transpose_solve: Any
+
+    def transposed(self) -> Four:
+        """The same for the transposed equation."""
+        return Four(self.vecmat, self.matvec, self.transpose_solve, self.solve)
+
+
+def split(values: Sequence[Any], lengths: Four) -> tuple[Four, list[Any]]:
+    """The constants of each of the four, and b."""
+    parts, start = [], 0
+    for length in lengths:
+        parts.append(list(values[start : start + length]))
+        start += length
+    return Four(*parts), list(values[start:])
+
+
+def _bind(jaxprs: Four, consts: Four, b: Sequence[Any]) -> list[Any]:
+    lengths = Four(*map(len, consts))
+    operands = [x for part in consts for x in part]
+    return custom_linear_solve_p.bind(*operands, *b, jaxprs=jaxprs, const_lengths=lengths)
+
+
+def _abstract(avals: Sequence[ShapedArray], *, jaxprs: Four, const_lengths: Four) -> list[ShapedArray]:
+    return jaxprs.solve.out_avals
+
+
+def _lower(
+    builder: Builder, operands: list[Value], avals: list[ShapedArray], *, jaxprs: Four, const_lengths: Four
+) -> list[Value]:
+    consts, b = split(operands, const_lengths)
+    return lower_eqns(builder, jaxprs.solve, [*consts.solve, *b])
+
+
+def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    consts, b = split(args, params["const_lengths"])
+    return eval_jaxpr(params["jaxprs"].solve, (), *consts.solve, *b)
+
+
+def _reference(values: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> list[Any]:
+    consts, b = split(values, const_lengths)
+    return reference_eval(jaxprs.solve, (), *consts.solve, *b)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> Any:
+    """A x = b, and A dx = db - dA x, where dA x is the tangent of `matvec` at a fixed x."""
+    consts, b = split(primals, const_lengths)
+    moved, rhs = split(tangents, const_lengths)
+    outs = _bind(jaxprs, consts, b)
+    x = outs[: len(b)]
+    if any(type(t) is not Zero for t in moved.matvec):
+        _, residual = push_forward(lambda *a: eval_jaxpr(jaxprs.matvec, (), *a, *x), consts.matvec, moved.matvec)
+        rhs = [_difference(db, dax) for db, dax in zip(rhs, residual)]
+    out_tangents: list[Any] = list(rules.zeros_for(outs))
+    if any(type(t) is not Zero for t in rhs):
+        out_tangents[: len(b)] = _bind(jaxprs, consts, [instantiate(t) for t in rhs])[: len(b)]
+    return outs, out_tangents
+
+
+def _difference(a: Any, b: Any) -> Any:
+    if type(b) is Zero:
+        return a
+    return neg(b) if type(a) is Zero else sub(a, b)
+
+
+def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> list[Any]:
+    """The solution of the transposed equation, for the cotangent of x."""
+    consts, b = split(operands, const_lengths)
+    if any(is_linear(x) for part in consts for x in part):
+        raise UnsupportedRule("custom_linear_solve is linear in b alone, and can't be transposed to what A depends on.")
+    if jaxprs.transpose_solve is None:
+        raise UnsupportedRule(
+            "custom_linear_solve: reverse mode solves the transposed equation, and nothing says how. "
+            "Give transpose_solve, or say symmetric=True if A equals its transpose."
+        )
+    given = [instantiate(ct) for ct in cts[: len(b)]]
+    found = _bind(jaxprs.transposed(), consts.transposed(), given)
+    return [None] * sum(const_lengths) + found[: len(b)]
+
+
+def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    return _batch_named(None, size, values, dims, **params)
+
+
+def _batch_named(
+    axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], *, jaxprs: Four, const_lengths: Four
+) -> Any:
+    """The equations of all rows as one, whose four programs are mapped over rows."""
+    consts, b = split(values, const_lengths)
+    const_dims, b_dims = split(dims, const_lengths)
+    rows = [mapped_to(x, d, size) for x, d in zip(b, b_dims)]
+    mapped: list[Jaxpr | None] = []
+    all_consts: list[list[Any]] = []
+    for jaxpr, own, own_dims in zip(jaxprs, consts, const_dims):
+        if jaxpr is None:
+            mapped.append(None)
+            all_consts.append([])
+            continue
+        everything = (True,) * len(jaxpr.outvars)
+        closed, _ = batch_jaxpr(jaxpr, size, (*own_dims, *[0] * len(b)), axis_name, everything)
+        mapped.append(constvars_to_invars(closed))
+        all_consts.append([*closed.consts, *own])
+    outs = _bind(Four(*mapped), Four(*all_consts), rows)
+    return outs, [0] * len(outs)
+
+
+def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> Any:
+    """Leaves the four programs alone, and finds the state by running a copy of `solve` beside them."""
+    consts, b = split(values, const_lengths)
+    without = Four(*[each and thread.without(each) for each in jaxprs])
+    outs = custom_linear_solve_p.bind(*values, jaxprs=without, const_lengths=const_lengths)
+    stopped = [stop_gradient(x) for x in (*consts.solve, *b)]
+    return eval_jaxpr(thread(jaxprs.solve), (), *state, *stopped)[: len(state)], outs
+
+
+def _regions(*, jaxprs: Four, const_lengths: Four) -> list[Region]:
+    """`solve`, which runs, and the others, which derivatives need."""
+    found = []
+    total = sum(const_lengths)
+    first = 0
+    for name, jaxpr, length in zip(Four._fields, jaxprs, const_lengths):
+        if jaxpr is not None:
+            runs = name == "solve"
+            own = (*range(first, first + length), *range(total, total + len(jaxpr.invars) - length))
+            results = tuple([(i,) if runs else () for i in range(len(jaxpr.outvars))])
+            found.append(Region(jaxpr, "call", own, results, times=int(runs), follows=False))
+        first += length
+    return found
+
+
+custom_linear_solve_p = register(
+    Primitive(
+        "custom_linear_solve",
+        abstract=_abstract,
+        reference=_reference,
+        lower=_lower,
+        jvp=_jvp,
+        transpose=_transpose,
+        batch=_batch,
+        batch_named=_batch_named,
+        evaluate=_evaluate,
+        threaded=_threaded,
+        multiple_results=True,
+        regions=_regions,
+        call=True,
+    )
+)
+
+
+@boundary
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Callable[[Callable[[Any], Any], Any], Any],
+    transpose_solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """The solution x of `matvec(x) = b`, differentiated as the solution, whatever `solve` does to find it.
+
+    Differentiable by b and by what `matvec` closes over. The derivative is found by solving again; `solve` itself need
+    not be differentiable.
+
+    Args:
+      matvec: a linear function from pytrees like b to such.
+      b: a pytree of arrays.
+      solve: `solve(matvec, b) -> x`.
+      transpose_solve: `transpose_solve(vecmat, b) -> x` with the transpose of `matvec`; needed in reverse mode.
+      symmetric: `matvec` equals its transpose, so `solve` serves for both.
+      has_aux: `solve` and `transpose_solve` give a pair of x and auxiliary data, whose derivatives are zero.
+    Returns:
+      x, of b's structure and types, or (x, auxiliary data).
+    Raises:
+      TypeError: `matvec` or a solver gives something not like b.
+      UnsupportedRule: in reverse mode, without `transpose_solve` or `symmetric`.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> def solution(a, b):
+    ...     return lax.custom_linear_solve(lambda x: a * x, b, lambda matvec, b: b / matvec(jnp.ones_like(b)),
+    ...                                    symmetric=True)
+    >>> xpr.grad(solution)(2.0, 3.0)
+    Array(-0.75, dtype=float32, weak_type=True)
+    """
+    if rules.is_plain():
+        found = solve(matvec, b)
+        _check_solution(found, b, solve, "solve", has_aux)
+        return found
+    leaves, b_tree = tree.flatten(b)
+    avals = [aval_of(x) for x in leaves]
+    in_tree = tree.structure(((b,), {}))
+    operator = trace_body(matvec, in_tree, avals, "the matvec of a custom_linear_solve")
+    _check_operator(operator, b_tree, avals)
+
+    def solver(fun: Callable[..., Any], apply: Callable[[Any], Any], what: str) -> Body:
+        def of_b(rhs: Any) -> Any:
+            found = fun(apply, rhs)
+            _check_solution(found, b, fun, what, has_aux)
+            return found
+
+        return trace_body(of_b, in_tree, avals, f"the {what} of a custom_linear_solve")
+
+    solved = solver(solve, matvec, "solve")
+    programs = Four(operator.closed, None, solved.closed, None)
+    if symmetric:
+        programs = Four(operator.closed, operator.closed, solved.closed, solved.closed)
+    elif transpose_solve is not None:
+        adjoint = _adjoint(operator.closed, len(leaves))
+        transposed = solver(transpose_solve, _function(adjoint, b_tree), "transpose_solve")
+        programs = Four(operator.closed, adjoint, solved.closed, transposed.closed)
+    jaxprs = Four(*(closed and constvars_to_invars(closed) for closed in programs))
+    outs = _bind(jaxprs, Four(*(closed.consts if closed else [] for closed in programs)), leaves)
+    return tree.unflatten(solved.out_tree, outs)
+
+
+def _adjoint(operator: ClosedJaxpr, count: int) -> ClosedJaxpr:
+    """The transpose of a linear program, by its `count` arguments."""
+    jaxpr = constvars_to_invars(operator)
+    n = len(operator.consts)
+    everything = (True,) * count
+    closed, _ = transpose_jaxpr(jaxpr, (False,) * n + everything, everything, everything)
+    opened = Jaxpr(
+        [*closed.jaxpr.constvars, *closed.jaxpr.invars[:n]],
+        closed.jaxpr.invars[n:],
+        closed.jaxpr.outvars,
+        closed.jaxpr.eqns,
+    )
+    return ClosedJaxpr(opened, [*closed.consts, *operator.consts])
+
+
+def _function(closed: ClosedJaxpr, b_tree: Any) -> Callable[[Any], Any]:
+    def vecmat(x: Any) -> Any:
+        return tree.unflatten(b_tree, eval_jaxpr(closed.jaxpr, closed.consts, *tree.leaves(x)))
+
+    return vecmat
+
+
+def _check_operator(body: Body, b_tree: Any, avals: Sequence[ShapedArray]) -> None:
+    message = "custom_linear_solve: `matvec` must give something like b"
+    tree.check_same_structure(b_tree, body.out_tree, message, name="b")
+    if not same_types(avals, body.out_avals):
+        lines = type_differences("b", b_tree, avals, body.out_avals, ("is", "matvec"))
+        raise TypeError("\n".join([f"{message}:", *lines, where_defined("matvec", body.fun)]))
+
+
+def _check_solution(found: Any, b: Any, fun: Callable[..., Any], what: str, has_aux: bool) -> None:
+    message = f"custom_linear_solve: `{what}` must give x, which is something like b"
+    if has_aux:
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            raise TypeError(
+                f"custom_linear_solve: with has_aux=True `{what}` must return (x, auxiliary data); "
+                f"{describe_function(fun)} returned {found!r}."
+            )
+        found = found[0]
+    tree.check_same_structure(b, found, message, name="b")
+    wanted, have = ([aval_of(x) for x in tree.leaves(value)] for value in (b, found))
+    if not same_types(wanted, have):
+        lines = type_differences("b", tree.structure(b), wanted, have, ("is", what))
+        raise TypeError("\n".join([f"{message}:", *lines, where_defined(what, fun)]))

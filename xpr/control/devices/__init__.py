@@ -1,0 +1,1 @@
+"""Programs on several devices: `pmap`, `shard_map`, sharding constraints."""

@@ -1,0 +1,1 @@
+"""Rematerialization: `checkpoint`, its policies, and the memory that a program will need."""

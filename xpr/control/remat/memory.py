@@ -1,0 +1,149 @@
+"""memory : jaxpr -> bytes. Predicts what a compiled program will need, by liveness over its jaxpr.
+
+Memory holds the arguments, the results, and what is computed on the way (temporaries), each from the operation that
+makes it to the last one that reads it. Which values get memory at all is XLA's choice, and this file a model of it:
+
+* A call that may be inlined is; equal operations on equal operands are done once; what nothing reads isn't done.
+* An elementwise operation is *fused* into those that read it: it is computed inside them, entry by entry, and has no
+  memory, but keeps alive what it reads. A cheap one is done again in each reader, an expensive one (`exp`) only in one.
+* What a product, a convolution or a call reads is in memory, and so is what it gives. A reshape is its operand.
+* An expensive operation that is in memory is done when it is first needed.
+* An elementwise operation may write where a dying operand of its type was.
+
+Loops and branches need what their bodies need, once. Rematerialized calls need theirs while they run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from xpr.compile.fusion import is_expensive, kept_apart
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
+from xpr.core.primitive import FUSED
+from xpr.core.regions import regions_of
+from xpr.passes.cse import without_repetitions
+from xpr.passes.dce import dce_jaxpr
+from xpr.passes.inline import inline_jaxpr
+
+
+class PredictedMemory(NamedTuple):
+    """The bytes of a program's arguments, results and temporaries."""
+
+    arguments: int
+    results: int
+    temporaries: int
+
+    @property
+    def peak(self) -> int:
+        """The most bytes in use at a time: arguments and results are there throughout."""
+        return self.arguments + self.results + self.temporaries
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {_megabytes(n)}" for name, n in zip(self._fields, self))
+        return f"{_megabytes(self.peak)} ({parts})"
+
+
+def _megabytes(n: int) -> str:
+    return f"{n / 1e6:.3g} MB"
+
+
+def predict_memory(jaxpr: Jaxpr) -> PredictedMemory:
+    """What the compiled program of a jaxpr will need, in bytes."""
+    arguments = sum(_bytes(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars))
+    return PredictedMemory(arguments, sum(_bytes(v.aval) for v in jaxpr.outvars), _temporaries(jaxpr))
+
+
+def _bytes(aval: ShapedArray) -> int:
+    return aval.size * aval.dtype.itemsize
+
+
+# -- The program that XLA will see
+
+
+def _inlined(eqn: JaxprEqn) -> Jaxpr | None:
+    regions = regions_of(eqn)
+    return regions[0].jaxpr if regions and regions[0].inlined != "never" else None
+
+
+# -- Which values have memory
+
+
+class _Program:
+    """The equations whose results have memory, in order, and for each the positions that keep it alive."""
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.eqns, self.apart = jaxpr.eqns, kept_apart(jaxpr)
+        self.outvars = {v for v in jaxpr.outvars if type(v) is not Literal}
+        self.in_memory: set[Any] = set(self.outvars)  # then also what is read as a whole
+        self.readers: dict[Any, set[int]] = {}  # of a value: the equations with memory that read it, directly or not
+        for position in range(len(self.eqns) - 1, -1, -1):
+            self._visit(position)
+
+    def _visit(self, position: int) -> None:
+        """Decides about an equation, all that read its results being decided."""
+        eqn = self.eqns[position]
+        fusion = eqn.primitive.fusion
+        operands = {v for v in eqn.invars if type(v) is not Literal}
+        if fusion == "view":
+            for v in operands:
+                self.readers.setdefault(v, set()).update(self.readers.get(eqn.outvars[0], ()))
+                for group in (self.in_memory, self.outvars):
+                    if eqn.outvars[0] in group:
+                        group.add(v)
+            return
+        if fusion in FUSED and not self._has_memory(eqn):
+            by = self.readers.get(eqn.outvars[0], set())
+        else:
+            by = {position}
+            self.in_memory.update(eqn.outvars)
+        for v in operands:
+            self.readers.setdefault(v, set()).update(by)
+        if fusion not in FUSED and fusion != "reduction":
+            self.in_memory.update(operands)
+
+    def _has_memory(self, eqn: JaxprEqn) -> bool:
+        var = eqn.outvars[0]
+        several = len(self.readers.get(var, ())) > 1
+        return var in self.in_memory or var in self.apart or (several and is_expensive(eqn))
+
+
+def _temporaries(jaxpr: Jaxpr) -> int:
+    """The bytes of values neither given nor returned, at the moment when they are most."""
+    if "temporaries" not in jaxpr.memo:
+        whole = without_repetitions(inline_jaxpr(jaxpr, _inlined))
+        smaller, _ = dce_jaxpr(whole, [True] * len(whole.outvars), keep_inputs=True)
+        jaxpr.memo["temporaries"] = _peak(_Program(smaller))
+    return jaxpr.memo["temporaries"]
+
+
+def _peak(program: _Program) -> int:
+    ends: dict[int, list[int]] = {}  # by position, the sizes of the values that are last read there
+    starts: dict[int, int] = {}
+    for position, eqn in enumerate(program.eqns):
+        if eqn.primitive.fusion == "view":
+            continue
+        for v in eqn.outvars:
+            if v not in program.in_memory or v in program.outvars:
+                continue
+            readers = program.readers.get(v) or {position}
+            start = min(readers) if eqn.primitive.fusion in FUSED else position
+            starts[start] = starts.get(start, 0) + _bytes(v.aval)
+            ends.setdefault(max(readers), []).append(_bytes(v.aval))
+    live = peak = 0
+    for position, eqn in enumerate(program.eqns):
+        live += starts.get(position, 0)
+        ending = ends.get(position, [])
+        reused = _bytes(eqn.outvars[0].aval) if eqn.primitive.fusion in FUSED else -1
+        peak = max(peak, live + _inner(eqn) - (reused if reused in ending else 0))
+        live -= sum(ending)
+    return peak
+
+
+def _inner(eqn: JaxprEqn) -> int:
+    """What an equation that holds jaxprs needs while it runs, beside its operands and results."""
+    sizes = [0]
+    for region in regions_of(eqn):
+        results = 0 if region.kind == "call" else sum(_bytes(v.aval) for v in region.jaxpr.outvars)
+        sizes.append(_temporaries(region.jaxpr) + results)
+    return max(sizes)

@@ -1,0 +1,272 @@
+"""What `checkpoint` may save: a policy says of each operation in the checkpointed function whether its results may be.
+
+A policy is a function `policy(primitive, *avals, **params) -> bool`, given the types of the operands and the
+operation's parameters. True says that the results may be kept from the forward pass for the gradient; they are where it
+needs them. False says that they are computed again. The arguments of the checkpointed function are kept in any case.
+
+    checkpoint(layer, policy=checkpoint_policies.dots_saveable)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from xpr import tree
+from xpr.core.avals import ShapedArray
+from xpr.core.primitive import Primitive
+from xpr.dtypes import ANY
+from xpr.primitives.dot import dot_general_p
+from xpr.primitives.elementwise_rules import elementwise
+from xpr.primitives.windows.convolution import conv_general_dilated_p
+from xpr.text.parameters import register_functions, register_parameter
+
+__all__ = [
+    "checkpoint_dots", "checkpoint_dots_with_no_batch_dims", "dots_saveable", "dots_with_no_batch_dims_saveable",
+    "everything_saveable", "nothing_saveable", "offload_dot_with_no_batch_dims", "save_and_offload_only_these_names",
+    "save_any_names_but_these", "save_anything_except_these_names", "save_from_both_policies", "save_only_these_names",
+]  # fmt: skip
+
+Policy = Callable[..., Any]
+
+
+class Verdict:
+    """What a policy may say in place of True or False."""
+
+    __slots__ = ("name", "saves")
+
+    def __init__(self, name: str, saves: bool):
+        self.name, self.saves = name, saves
+
+    def __bool__(self) -> bool:
+        return self.saves
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Saveable, Recompute = Verdict("Saveable", True), Verdict("Recompute", False)
+
+# -- Names
+
+
+def _name_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, name: str) -> Any:
+    """Names the value and not its tangent."""
+    return [name_p.bind(*primals, name=name)], list(tangents)
+
+
+name_p = elementwise(
+    "name",
+    fusion="view",
+    over=ANY,
+    lowers_to=lambda builder, operands, avals, name: operands,
+    reference=lambda x, *, name: x,
+    partials=[],
+    transpose=lambda cts, operands, name: list(cts),
+    exact=True,
+)
+name_p.jvp, name_p.flops = _name_jvp, None
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """The values of a pytree, under a name that policies of `checkpoint` can go by.
+
+    Args:
+      x: arrays, which are given back as they are.
+      name: what policies such as `save_only_these_names` call them.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.ad_checkpoint import checkpoint_name
+    >>> xpr.make_jaxpr(lambda x: checkpoint_name(jnp.sin(x), "sine"))(1.0)
+    { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = name[name=sine] b in (c,) }
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"checkpoint_name: the name must be a string, and is {name!r}.")
+    return tree.map(partial(name_p.bind, name=name), x)
+
+
+# -- Policies
+
+
+def everything_saveable(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+    """Everything may be saved, as without `checkpoint`.
+
+    >>> from xpr import checkpoint_policies, lax
+    >>> checkpoint_policies.everything_saveable(lax.sin_p)
+    True
+    """
+    return True
+
+
+def nothing_saveable(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+    """Nothing may be saved: all is computed again. This is what `checkpoint` does where no policy is given.
+
+    >>> from xpr import checkpoint_policies, lax
+    >>> checkpoint_policies.nothing_saveable(lax.sin_p)
+    False
+    """
+    return False
+
+
+def dots_saveable(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+    """The results of matrix products and convolutions may be saved: they are what is dear to compute again.
+
+    >>> from xpr import checkpoint_policies, lax
+    >>> checkpoint_policies.dots_saveable(lax.dot_general_p), checkpoint_policies.dots_saveable(lax.sin_p)
+    (True, False)
+    """
+    return primitive is dot_general_p or primitive is conv_general_dilated_p
+
+
+def dots_with_no_batch_dims_saveable(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+    """The results of matrix products without batch dimensions may be saved.
+
+    In a transformer these are the products with weights; those of queries with keys, which are larger, are not.
+
+    >>> from xpr import checkpoint_policies, lax
+    >>> numbers = (((1,), (0,)), ((), ()))
+    >>> checkpoint_policies.dots_with_no_batch_dims_saveable(lax.dot_general_p, dimension_numbers=numbers)
+    True
+    """
+    return primitive is dot_general_p and not any(params["dimension_numbers"][1])
+
+
+register_functions(
+    "checkpoint_policies", everything_saveable, nothing_saveable, dots_saveable, dots_with_no_batch_dims_saveable
+)
+checkpoint_dots = dots_saveable
+checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+
+@register_parameter
+@dataclass(frozen=True)
+class PolicyByName:
+    """Whether values may be saved that `checkpoint_name` gave one of these names, or another one, or that have none."""
+
+    names: tuple[str, ...]
+    these: bool
+    others: bool
+    unnamed: bool
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        if primitive is not name_p:
+            return self.unnamed
+        return self.these if params["name"] in self.names else self.others
+
+
+@register_parameter
+@dataclass(frozen=True)
+class EitherPolicy:
+    """What one or the other policy lets be saved may be."""
+
+    policy_1: Policy
+    policy_2: Policy
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> Any:
+        return self.policy_1(primitive, *avals, **params) or self.policy_2(primitive, *avals, **params)
+
+
+def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
+    """A policy: only values that `checkpoint_name` gave one of these names may be saved.
+
+    >>> import xpr
+    >>> policy = xpr.checkpoint_policies.save_only_these_names("attention")
+    """
+    names = _checked(names_which_can_be_saved, "save_only_these_names")
+    return PolicyByName(names, these=True, others=False, unnamed=False)
+
+
+def save_any_names_but_these(*names_not_to_save: str) -> Policy:
+    """A policy: only values that `checkpoint_name` gave a name may be saved, and not where it is one of these.
+
+    >>> import xpr
+    >>> policy = xpr.checkpoint_policies.save_any_names_but_these("attention")
+    """
+    names = _checked(names_not_to_save, "save_any_names_but_these")
+    return PolicyByName(names, these=False, others=True, unnamed=False)
+
+
+def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
+    """A policy: everything may be saved but values that `checkpoint_name` gave one of these names.
+
+    The operation that made such a value is another one and may be saved, so this seldom saves memory.
+
+    >>> import xpr
+    >>> policy = xpr.checkpoint_policies.save_anything_except_these_names("attention")
+    """
+    names = _checked(names_not_to_save, "save_anything_except_these_names")
+    return PolicyByName(names, these=False, others=True, unnamed=True)
+
+
+def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
+    """A policy: what one or the other lets be saved may be.
+
+    >>> from xpr import checkpoint_policies as cp, lax
+    >>> policy = cp.save_from_both_policies(cp.dots_saveable, cp.save_only_these_names("sine"))
+    >>> policy(lax.dot_general_p), policy(lax.sin_p)
+    (True, False)
+    """
+    return EitherPolicy(policy_1, policy_2)
+
+
+def _checked(names: tuple[str, ...], what: str) -> tuple[str, ...]:
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise TypeError(f"{what}: names are strings, each an argument of its own; {wrong[0]!r} is none.")
+    return tuple(sorted(set(names)))
+
+
+# -- Offloading
+
+
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+    """Moving residuals to another memory is not done here; see Raises.
+
+    Raises:
+      NotImplementedError: always.
+
+    >>> import xpr
+    >>> xpr.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+    Traceback (most recent call last):
+    ...
+    NotImplementedError: offload_dot_with_no_batch_dims: residuals stay in the memory of the device that computed them;
+    they can't be moved from 'device' to 'pinned_host'. Save them with dots_with_no_batch_dims_saveable, or compute them
+    again with nothing_saveable.
+    """
+    raise NotImplementedError(
+        _no_offload("offload_dot_with_no_batch_dims", offload_src, offload_dst, "dots_with_no_batch_dims_saveable")
+    )
+
+
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: Sequence[str],
+    names_which_can_be_offloaded: Sequence[str],
+    offload_src: str,
+    offload_dst: str,
+) -> Policy:
+    """`save_only_these_names` where no name is to be offloaded; moving residuals to another memory is not done here.
+
+    Raises:
+      NotImplementedError: `names_which_can_be_offloaded` isn't empty.
+
+    >>> import xpr
+    >>> policy = xpr.checkpoint_policies.save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=["a"], names_which_can_be_offloaded=[],
+    ...     offload_src="device", offload_dst="pinned_host")
+    """
+    if not names_which_can_be_offloaded:
+        return save_only_these_names(*names_which_can_be_saved)
+    raise NotImplementedError(
+        _no_offload("save_and_offload_only_these_names", offload_src, offload_dst, "save_only_these_names")
+    )
+
+
+def _no_offload(what: str, source: str, target: str, instead: str) -> str:
+    return (
+        f"{what}: residuals stay in the memory of the device that computed them;\n"
+        f"they can't be moved from {source!r} to {target!r}. Save them with {instead}, or compute them\n"
+        "again with nothing_saveable."
+    )

@@ -1,0 +1,1 @@
+"""Equations that repeat, as one `scan`."""

@@ -1,0 +1,1 @@
+"""Loops over rows of arrays that carry state: `scan`, and `lax.map` made of it."""

@@ -1,0 +1,245 @@
+"""lax.scan: staging the user's body, and saying what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import dtypes, tree
+from xpr.config import settings
+from xpr.control.scan.bounded import scan_until_p
+from xpr.control.scan.scan import scan_p
+from xpr.control.tracing import Body, Step, trace_body, type_differences, where_defined
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.jaxpr import constvars_to_invars
+from xpr.core.key_words import is_words, leaves_of_users
+from xpr.core.source import describe_function
+from xpr.errors import CarryMismatch, TreeMismatch
+from xpr.primitives.composites import broadcast
+from xpr.primitives.elementwise import convert_element_type
+from xpr.primitives.shapes import rev
+from xpr.primitives.slicing import concatenate
+from xpr.primitives.slicing_in_dim import index_in_dim
+from xpr.transforms.boundary import boundary
+
+
+@boundary
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+    *,
+    until: Callable[[Any], Any] | None = None,
+) -> tuple[Any, Any]:
+    """Loops over the leading axis of arrays while carrying state, as one operation.
+
+    `carry, y = f(carry, x)` is done for each row x of `xs`; the y's are stacked.
+
+    Args:
+      f: takes the carry and a row of `xs`, gives the next carry (of the same types) and a row of the result.
+      init: the carry to start with, a pytree.
+      xs: a pytree of arrays whose first axes are equally long, or None.
+      length: the number of steps; needed where `xs` holds no array.
+      reverse: from the last row to the first; the y's keep the places of their x's.
+      unroll: how many steps a round of the compiled loop takes; True for all, False and 0 are as 1.
+      _split_transpose: understood and ignored.
+      until: takes the carry and gives a scalar bool, asked before each step; the loop ends when it says True, and the
+        rows of the result that were not reached are zeros. Gradients go through the steps that were taken.
+    Returns:
+      The last carry, and the y's stacked along a new first axis.
+    Raises:
+      CarryMismatch: the carry that `f` gives differs from the one it takes.
+      ValueError: lengths differ.
+      TypeError: `f` doesn't give a pair.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.scan(lambda total, x: (total + x, total), jnp.zeros(()), jnp.arange(4.0))
+    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
+    >>> lax.scan(lambda c, x: (c + x, c), jnp.zeros(()), jnp.ones(5), until=lambda c: c > 2)
+    (Array(3., dtype=float32), Array([0., 1., 2., 0., 0.], dtype=float32))
+    """
+    carry, in_tree = tree.flatten(init)
+    rows, xs_tree = tree.flatten(xs)
+    n = _length(leaves_of_users(xs), xs, length)
+    if settings.disable_jit and n and until is None:
+        return _in_python(f, init, rows, xs_tree, n, reverse)
+    x_avals = [_row(aval_of(x)) for x in rows]
+    body, carry = _typed_body(f, carry, in_tree, x_avals, xs_tree)
+    num_steps = n if unroll is True else int(unroll)
+    if num_steps < 0:
+        raise ValueError(f"scan: unroll must be a bool or an integer that isn't negative, and is {unroll!r}.")
+    y_tree = body.out_tree.children()[1]
+    if until is not None:
+        outs = _until(until, body, carry, in_tree, rows, n, bool(reverse))
+        return tree.unflatten(in_tree, outs[: len(carry)]), tree.unflatten(y_tree, outs[len(carry) :])
+    operands = [*body.consts, *carry, *rows]
+    outs = scan_p.bind(
+        *operands,
+        jaxpr=constvars_to_invars(body.closed),
+        length=n,
+        reverse=bool(reverse),
+        linear=(False,) * len(operands),
+        num_consts=len(body.consts),
+        num_carry=len(carry),
+        unroll=max(num_steps, 1),
+    )
+    return tree.unflatten(in_tree, outs[: len(carry)]), tree.unflatten(y_tree, outs[len(carry) :])
+
+
+def _until(
+    until: Callable[[Any], Any], body: Body, carry: list[Any], in_tree: Any, rows: list[Any], n: int, reverse: bool
+) -> list[Any]:
+    """The loop that stops early; one that goes backwards is one that goes forwards over reversed arrays."""
+    args_tree = tree.structure(((tree.unflatten(in_tree, carry),), {}))
+    stop = trace_body(until, args_tree, [aval_of(x) for x in carry], "the `until` of a scan")
+    if [(a.shape, a.dtype) for a in stop.out_avals] != [((), dtypes.bool_)]:
+        raise TypeError(
+            f"scan: `until` must give a scalar bool; {describe_function(until)} gives "
+            f"{tree.unflatten(stop.out_tree, [a.str_short() for a in stop.out_avals])}."
+        )
+    _, *outs = scan_until_p.bind(
+        *stop.consts, *body.consts, *carry, *(rev(x, (0,)) if reverse else x for x in rows),
+        jaxpr=constvars_to_invars(body.closed),
+        length=n,
+        num_carry=len(carry),
+        num_consts=len(body.consts),
+        reverse=False,
+        until=constvars_to_invars(stop.closed),
+        until_nconsts=len(stop.consts),
+    )  # fmt: skip
+    return [*outs[: len(carry)], *(rev(y, (0,)) for y in outs[len(carry) :])] if reverse else outs
+
+
+def _row(aval: ShapedArray) -> ShapedArray:
+    return aval.update(shape=aval.shape[1:])
+
+
+_MOST_STEPS = 2**31 - 1
+
+
+def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
+    """The number of steps, which all arrays agree on."""
+    shapes = [x.shape if is_words(x) else aval_of(x).shape for x in rows]
+    if not all(shapes):
+        paths = [f"xs{tree.keystr(path)}" for (path, _), shape in zip(tree.leaves_with_path(xs), shapes) if not shape]
+        raise ValueError(f"scan: it goes over the first axis of each of the xs, and {', '.join(paths)} has no axis.")
+    lengths = {shape[0] for shape in shapes}
+    if length is not None:
+        try:
+            lengths.add(int(length))
+        except TypeError as error:
+            raise TypeError(
+                "scan: `length` must be known while tracing, and is "
+                f"{aval_of(length).str_short()}. Use while_loop or fori_loop for a number of steps that is computed."
+            ) from error
+    if not lengths:
+        raise ValueError("scan: there are no arrays among the xs, so `length` has to say how many steps to take.")
+    if len(lengths) > 1:
+        given = [f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}" for path, x in tree.leaves_with_path(xs)]
+        given += [f"  length   {length}"] if length is not None else []
+        raise ValueError("\n".join(["scan: the xs must have equally long first axes:", *given]))
+    n = lengths.pop()
+    if n < 0:
+        raise ValueError(f"scan: `length` is the number of steps, and can't be {n}.")
+    if n > _MOST_STEPS:
+        raise OverflowError(
+            f"scan: {n} steps were asked for, and steps are counted in 32 bits, up to {_MOST_STEPS}. "
+            "Nest two scans, or use while_loop."
+        )
+    return n
+
+
+def _typed_body(
+    f: Callable[..., Any], carry: list[Any], in_tree: Any, x_avals: list[ShapedArray], xs_tree: Any
+) -> tuple[Body, list[Any]]:
+    """The body, traced for a carry whose types it keeps, and that carry; weakly typed parts of it may be promoted."""
+    blank = tree.unflatten(in_tree, [0] * len(carry)), tree.unflatten(xs_tree, [0] * len(x_avals))
+    args_tree = tree.structure((blank, {}))
+    what = f.what if type(f) is Step else "scan"
+    while True:
+        avals = [aval_of(x) for x in carry]
+        body = trace_body(f, args_tree, [*avals, *x_avals], f"the body of a {what}")
+        check_pair(body)
+        found = body.out_avals[: body.out_tree.children()[0].num_leaves]
+        check_carry_structure(what, in_tree, body, body.out_tree.children()[0])
+        promoted = promote_weak(carry, avals, found)
+        if promoted is None:
+            break
+        carry = promoted
+    check_carry_types(what, in_tree, avals, found, f)
+    return body, carry
+
+
+def check_pair(body: Body) -> None:
+    """Raises TypeError where the body gives no pair."""
+    structure = body.out_tree
+    if structure.type not in (tuple, list) or structure.num_children != 2:
+        raise TypeError(
+            f"scan: the body must give a pair, the next carry and a row of the result (None for no result); "
+            f"{describe_function(body.fun)} gives {tree.unflatten(structure, body.out_avals)!r}."
+        )
+
+
+def check_carry_structure(what: str, in_tree: Any, body: Body, out_tree: Any) -> None:
+    """Raises CarryMismatch where the structures of the carries differ."""
+    if out_tree == in_tree:
+        return
+    try:
+        tree.check_same_structure(
+            in_tree,
+            out_tree,
+            f"{what}: the body must give the carry in the structure it takes",
+            name="carry",
+            advice=f"{describe_function(body.fun)} is the body. Change what it gives, or the initial carry.",
+        )
+    except TreeMismatch as error:
+        raise CarryMismatch(str(error)) from None
+
+
+def check_carry_types(
+    what: str, in_tree: Any, avals: Sequence[ShapedArray], found: Sequence[ShapedArray], fun: Callable[..., Any]
+) -> None:
+    """Raises CarryMismatch where the types of the carries differ, with all the differences."""
+    lines = type_differences("carry", in_tree, avals, found, ("in", "out"))
+    if lines:
+        raise CarryMismatch(
+            "\n".join(
+                [
+                    f"{what}: the body must give the carry with the types it takes.",
+                    *lines,
+                    where_defined("the body", fun),
+                    "  Reshape or convert inside the body, or change the initial carry.",
+                ]
+            )
+        )
+
+
+def promote_weak(carry: Sequence[Any], avals: Sequence[ShapedArray], found: Sequence[ShapedArray]) -> list[Any] | None:
+    """The carry with its weakly typed parts in the dtypes the body gives; None where there is nothing to promote."""
+    if len(avals) != len(found):
+        return None
+    promoted, changed = list(carry), False
+    for i, (a, out) in enumerate(zip(avals, found)):
+        if a.weak_type and a.dtype != out.dtype:
+            dtype, _ = dtypes.promote_pair(a.dtype, True, out.dtype, out.weak_type)
+            if dtype != a.dtype:
+                is_number = type(carry[i]) in (int, float, complex)  # stays one, of another type
+                promoted[i] = dtype.type(carry[i]) if is_number else convert_element_type(carry[i], dtype)
+                changed = True
+    return promoted if changed else None
+
+
+def _in_python(
+    f: Callable[..., Any], init: Any, rows: Sequence[Any], xs_tree: Any, length: int, reverse: bool
+) -> tuple[Any, Any]:
+    """The loop as Python does it, for `disable_jit`."""
+    carry, ys = init, []
+    for i in reversed(range(length)) if reverse else range(length):
+        carry, y = f(carry, tree.unflatten(xs_tree, [index_in_dim(x, i, 0, keepdims=False) for x in rows]))
+        ys.append(y)
+    ordered = ys[::-1] if reverse else ys
+    return carry, tree.map(lambda *parts: concatenate([broadcast(y, (1,)) for y in parts], 0), *ordered)

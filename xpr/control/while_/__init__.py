@@ -1,0 +1,1 @@
+"""Loops of unknown length: `while_loop`, `fori_loop`, and their reverse mode."""

@@ -1,0 +1,224 @@
+"""Checkpoints of a loop whose number of steps is not known before it ends, and how to go over its steps backwards.
+
+Going forward, `K` slots hold the carries at the multiples of a stride, which doubles when the slots are full, so that
+every other checkpoint is given up: the online checkpointing of Wang, Moin and Iaccarino (2009) and of Stumm and Walther
+(2010, "New algorithms for optimal online checkpointing"), in its simplest form. Nothing is moved: with the stride 2**e,
+checkpoint number p lies in the slot whose number is p with its bits rotated left by e. Doubling the stride turns p into
+p / 2 and e into e + 1, which is the same slot.
+
+Going backward, the checkpoints are a stack, the latest step on top. To come to a step the loop takes the steps from the
+top again, and leaves further checkpoints on the stack, as many as there are free slots, at the binomial distances that
+take the fewest steps in all: Griewank and Walther (2000), "Algorithm 799: revolve". With K slots, n steps cost no
+recomputation up to n = K, one step more each up to about K**2 / 4, two up to about K**3 / 48, and so on.
+
+Stores are arrays with K + 1 rows: what is written and not wanted goes to the last one. Numbers of steps are i32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.config import settings
+from xpr.control.activity import picked
+from xpr.control.while_.while_loop import repeat
+from xpr.core.avals import aval_of
+from xpr.primitives import elementwise as e
+from xpr.primitives.composites import iota
+from xpr.primitives.dynamic_slices import dynamic_slice_p, dynamic_update_slice_p
+from xpr.primitives.shapes import expand_dims, full, reshape
+from xpr.primitives.slicing import select
+
+ZERO, ONE = np.int32(0), np.int32(1)
+Arrays = Sequence[Any]
+
+
+def number_of_slots() -> int:
+    """The setting `while_checkpoints`, rounded down to a power of two."""
+    return 1 << (max(2, settings.while_checkpoints).bit_length() - 1)
+
+
+# -- Slots
+
+
+def exponent_at(step: Any, slots: int) -> Any:
+    """The stride, as a power of two, when a step has been reached.
+
+    The stride is 1 until all slots are full. From then on it is such that half of them are, and half are free for what
+    the way back needs.
+    """
+    bits = slots.bit_length() - 1
+    length = e.sub(np.int32(32 - bits + 1), e.clz(step))
+    return select(e.lt(step, np.int32(slots)), ZERO, length)
+
+
+def slot_of(place: Any, exponent: Any, slots: int) -> Any:
+    """The slot of checkpoint number `place`: a rotation of its bits."""
+    bits = np.int32(slots.bit_length() - 1)
+    wide = e.shift_left(place, e.rem(exponent, bits))
+    return e.bitwise_or(e.bitwise_and(wide, np.int32(slots - 1)), e.shift_right_logical(wide, bits))
+
+
+def slot_for(step: Any, exponent: Any, slots: int) -> Any:
+    """Where to write the carry before a step: its slot, if the step is a multiple of the stride."""
+    stride = e.shift_left(ONE, exponent)
+    is_multiple = e.eq(e.bitwise_and(step, e.sub(stride, ONE)), ZERO)
+    return select(is_multiple, slot_of(e.shift_right_logical(step, exponent), exponent, slots), np.int32(slots))
+
+
+def empty_stores(values: Arrays, slots: int) -> list[Any]:
+    avals = [aval_of(x) for x in values]
+    return [full((slots + 1, *a.shape), 0, a.dtype) for a in avals]
+
+
+def write(stores: Arrays, values: Arrays, slot: Any) -> list[Any]:
+    """The stores with a row replaced."""
+    return [
+        dynamic_update_slice_p.bind(s, expand_dims(x, (0,)), slot, *[ZERO] * aval_of(x).ndim)
+        for s, x in zip(stores, values)
+    ]
+
+
+def read(stores: Arrays, slot: Any) -> list[Any]:
+    """A row of each store."""
+    rows = []
+    for store in stores:
+        shape = aval_of(store).shape[1:]
+        row = dynamic_slice_p.bind(store, slot, *[ZERO] * len(shape), slice_sizes=(1, *shape))
+        rows.append(reshape(row, shape))
+    return rows
+
+
+# -- Loops
+
+
+def run_and_save(
+    going: Callable[..., Any], step: Callable[..., Arrays], carry: Arrays, slots: int, saved: Sequence[bool]
+) -> tuple[list[Any], Any, list[Any]]:
+    """Runs a loop.
+
+    Args:
+      going: of the number of steps taken and the carry, whether to take another step.
+      step: of the same, gives the next carry.
+      carry: the first carry.
+      slots: a power of two.
+      saved: which of the carry is kept.
+    Returns:
+      The last carry, the number of steps, and the stores of what is saved.
+    """
+    n = len(carry)
+
+    def advance(count: Any, *state: Any) -> list[Any]:
+        carry, stores = state[:n], state[n:]
+        slot = slot_for(count, exponent_at(count, slots), slots)
+        return [e.add(count, ONE), *step(count, *carry), *write(stores, picked(carry, saved), slot)]
+
+    start = [ZERO, *carry, *empty_stores(picked(carry, saved), slots)]
+    count, *state = repeat(lambda count, *state: going(count, *state[:n]), advance, start)
+    return state[:n], count, state[n:]
+
+
+def fold_forward(
+    step: Callable[..., Arrays], along: Callable[..., Arrays], total: Any, stores: Arrays, state: Arrays
+) -> list[Any]:
+    """Carries a state along the steps of a loop.
+
+    Args:
+      step: of the number of steps taken and the loop's carry, gives the next carry.
+      along: of these and the state, gives the next state.
+      total: the number of steps.
+      stores: what `run_and_save` gave.
+      state: the first state.
+    """
+    n = len(stores)
+
+    def advance(count: Any, *values: Any) -> list[Any]:
+        carry, state = values[:n], values[n:]
+        return [e.add(count, ONE), *step(count, *carry), *along(count, *carry, *state)]
+
+    start = [ZERO, *read(stores, ZERO), *state]
+    return repeat(lambda count, *_: e.lt(count, total), advance, start)[1 + n :]
+
+
+def fold_backward(
+    step: Callable[..., Arrays], along: Callable[..., Arrays], total: Any, stores: Arrays, state: Arrays, slots: int
+) -> list[Any]:
+    """Carries a state along the steps of a loop in reverse; otherwise as `fold_forward`."""
+    n = len(stores)
+    last = e.sub(total, ONE)
+    if not n:
+        start = [last, *state]
+        return repeat(lambda at, *_: e.ge(at, ZERO), lambda at, *xs: [e.sub(at, ONE), *along(at, *xs)], start)[1:]
+    exponent = exponent_at(last, slots)
+
+    def back(at: Any, top: Any, marks: Any, *values: Any) -> list[Any]:
+        top, marks, stores, carry = _come_to(step, at, top, marks, values[:n], exponent, slots)
+        state = along(at, *carry, *values[n:])
+        is_done = e.eq(_mark(marks, top), at)
+        return [e.sub(at, ONE), e.sub(top, e.convert_element_type(is_done, np.int32)), marks, *stores, *state]
+
+    marks = e.shift_left(iota(np.int32, slots + 1), exponent)
+    start = [last, e.shift_right_arithmetic(last, exponent), marks, *stores, *state]
+    return repeat(lambda at, *_: e.ge(at, ZERO), back, start)[3 + n :]
+
+
+def _mark(marks: Any, place: Any) -> Any:
+    """The step of the checkpoint at a place of the stack."""
+    return read([marks], place)[0]
+
+
+def _come_to(
+    step: Callable[..., Arrays], at: Any, top: Any, marks: Any, stores: Arrays, exponent: Any, slots: int
+) -> tuple[Any, Any, list[Any], list[Any]]:
+    """The carry before step `at`, taken from the top of the stack on, and the stack with what was left on the way."""
+    n = len(stores)
+
+    def next_mark(count: Any, top: Any, is_wanted: Any) -> Any:
+        distance = select(is_wanted, e.sub(at, count), ZERO)
+        return e.add(count, _distance(distance, e.sub(np.int32(slots - 1), top)))
+
+    def advance(count: Any, target: Any, top: Any, marks: Any, *values: Any) -> list[Any]:
+        stores, carry = values[:n], step(count, *values[n:])
+        count = e.add(count, ONE)
+        is_mark = e.bitwise_and(e.eq(count, target), e.lt(count, at))
+        top = e.add(top, e.convert_element_type(is_mark, np.int32))
+        slot = select(is_mark, slot_of(top, exponent, slots), np.int32(slots))
+        (marks,) = write([marks], [count], select(is_mark, top, np.int32(slots)))
+        target = select(is_mark, next_mark(count, top, is_mark), target)
+        return [count, target, top, marks, *write(stores, carry, slot), *carry]
+
+    first = _mark(marks, top)
+    start = [
+        first,
+        next_mark(first, top, np.bool_(True)),
+        top,
+        marks,
+        *stores,
+        *read(stores, slot_of(top, exponent, slots)),
+    ]
+    _, _, top, marks, *values = repeat(lambda count, *_: e.lt(count, at), advance, start)
+    return top, marks, values[:n], values[n:]
+
+
+def _distance(steps: Any, free: Any) -> Any:
+    """How many steps from a checkpoint the next one should be, with so many steps to go and slots free.
+
+    With s slots and r repetitions at most binomial(s + r, s) steps can be gone back; here s counts the checkpoint's own
+    slot. The numbers are rounded, which costs at most some recomputation.
+    """
+    has_free = e.gt(free, ZERO)
+    s = e.convert_element_type(e.add(e.max(free, ONE), ONE), np.float32)
+    wanted = e.convert_element_type(select(has_free, e.add(steps, ONE), ONE), np.float32)
+    one = np.float32(1)
+
+    def grow(r: Any, reach: Any) -> list[Any]:
+        r = e.add(r, one)
+        return [r, e.div(e.mul(reach, e.add(s, r)), r)]
+
+    r, reach = repeat(lambda r, reach: e.lt(reach, wanted), grow, [np.float32(0), one])
+    before = e.div(e.mul(reach, r), e.add(s, r))  # binomial(s + r - 1, s)
+    beyond = e.div(e.mul(before, s), e.sub(e.add(s, r), one))  # binomial(s + r - 2, s - 1)
+    best = e.convert_element_type(e.min(before, e.sub(wanted, beyond)), np.int32)
+    return select(has_free, e.min(e.max(best, ONE), steps), steps)

@@ -1,0 +1,127 @@
+"""lax.fori_loop: a scan where the number of steps is known while tracing, else a while_loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.config import settings
+from xpr.control.scan.function import scan
+from xpr.control.tracing import Step
+from xpr.control.while_.function import while_loop
+from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
+from xpr.errors import CarryMismatch
+from xpr.primitives.elementwise import add, lt
+from xpr.transforms.boundary import boundary
+
+
+@boundary
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Takes a step for each integer from `lower` to below `upper`.
+
+        carry = init_val
+        for i in range(lower, upper):
+            carry = body_fun(i, carry)
+
+    Args:
+      lower: an integer, which may be traced.
+      upper: an integer of the same type, which may be traced.
+      body_fun: takes the integer and the carry, gives the next carry, of the same types.
+      init_val: the carry to start with, a pytree.
+      unroll: how many steps a round of the compiled loop takes, True for all; only where both bounds are known.
+    Returns:
+      The last carry.
+    Raises:
+      CarryMismatch: the carry that `body_fun` gives differs from the one it takes.
+      TypeError: a bound is no integer scalar, or they are of different types.
+      ValueError: `unroll` is True or more than one, and a bound is traced.
+
+    >>> from xpr import lax
+    >>> lax.fori_loop(0, 5, lambda i, total: total + i, 0)
+    Array(10, dtype=int32, weak_type=True)
+    """
+    bounds = _known(lower), _known(upper)
+    if settings.disable_jit and None not in bounds:
+        for i in range(*bounds):  # type: ignore[arg-type]  # neither is None
+            init_val = body_fun(i, init_val)
+        return init_val
+    lower, upper = _of_one_type(lower, upper)
+    if None in bounds and (unroll is True or (unroll or 1) != 1):
+        which = "lower" if bounds[0] is None else "upper"
+        raise ValueError(
+            f"fori_loop: `unroll` is for bounds that are known while tracing, and the {which} one is traced. "
+            "Leave it out, or make the argument it comes from static."
+        )
+    try:
+        if None in bounds:
+            return _as_while(lower, upper, body_fun, init_val)
+        return _as_scan(*bounds, body_fun, init_val, unroll)  # type: ignore[arg-type]  # neither is None
+    except CarryMismatch as error:
+        message = str(error).replace("carry[1]" if None not in bounds else "carry[2]", "carry")
+        raise CarryMismatch(message) from None
+
+
+def _as_scan(lower: int, upper: int, body_fun: Callable[..., Any], init_val: Any, unroll: int | bool | None) -> Any:
+    """A scan that carries `i, carry`. The integer is weakly typed, as a Python integer is."""
+
+    def step(carry: Any, _: None) -> Any:
+        i, x = carry
+        return (add(i, 1), body_fun(i, x)), None
+
+    named = Step("fori_loop", body_fun, step, lambda carry, _: carry)
+    return scan(named, (lower, init_val), None, max(upper - lower, 0), unroll=unroll or 1)[0][1]
+
+
+def _as_while(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any) -> Any:
+    """A while that carries `i, upper, carry`."""
+
+    def step(carry: Any) -> Any:
+        i, upper, x = carry
+        return add(i, 1), upper, body_fun(i, x)
+
+    named = Step("fori_loop", body_fun, step, lambda carry: (carry[0], carry[2]))
+    return while_loop(_is_before, named, (lower, upper, init_val))[2]
+
+
+def _is_before(carry: Any) -> Any:
+    return lt(carry[0], carry[1])
+
+
+def _known(bound: Any) -> int | None:
+    """A bound as a Python integer; None where it is traced."""
+    if type(bound) is int:
+        return bound
+    value = bound.concrete() if isinstance(bound, Tracer) else bound
+    return None if value is None or aval_of(value).ndim or aval_of(value).dtype not in dtypes.INTEGERS else int(value)
+
+
+def _of_one_type(lower: Any, upper: Any) -> tuple[Any, Any]:
+    """The bounds, checked; a Python integer takes the dtype of the other one.
+
+    Raises:
+      TypeError: a bound is no integer scalar, or their types differ.
+    """
+    low, high = aval_of(lower), aval_of(upper)
+    for name, aval in (("lower", low), ("upper", high)):
+        if aval.ndim or aval.dtype not in dtypes.INTEGERS:
+            raise TypeError(f"fori_loop: the bounds must be integer scalars, and `{name}` is {aval.str_short()}.")
+    if low.dtype != high.dtype:
+        if type(lower) is int:
+            return np.asarray(lower, high.dtype)[()], upper
+        if type(upper) is int:
+            return lower, np.asarray(upper, low.dtype)[()]
+        raise TypeError(
+            f"fori_loop: the bounds must be of one type, and are {low.str_short()} and {high.str_short()}. Convert one."
+        )
+    return lower, upper

@@ -1,0 +1,1 @@
+"""Inverses of functions, and their log determinants."""

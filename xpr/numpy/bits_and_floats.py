@@ -1,0 +1,294 @@
+"""How numbers are represented: bits packed into bytes, mantissas and exponents, what is not a finite number."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.array import Array
+from xpr.control.stop_gradient import stop_gradient
+from xpr.core.avals import aval_of
+from xpr.numpy import predicates
+from xpr.numpy.axes import one_axis
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_ranks, truth
+from xpr.numpy.where_select import where
+from xpr.primitives import elementwise as e
+from xpr.primitives.shapes import broadcast_in_dim, full, move_axis, reduce_sum, reshape
+from xpr.primitives.slicing import pad, select
+
+# -- Bits in bytes
+
+
+def _bit_places(bitorder: str) -> np.ndarray:
+    """By how much the bits of a byte are shifted, in order.
+
+    Raises:
+      ValueError: there is no such order.
+    """
+    if bitorder not in ("big", "little"):
+        raise ValueError(f'bitorder must be "big" or "little", and is {bitorder!r}.')
+    places = np.arange(8, dtype=np.uint8)
+    return places[::-1].copy() if bitorder == "big" else places
+
+
+def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+    """Eight entries along an axis as the bits of a byte, set where they are not zero; zeros fill the last one up.
+
+    Args:
+      a: integers or booleans.
+      axis: by default that of the flattened array.
+      bitorder: whether the first entry is the highest bit ("big") or the lowest ("little").
+    Raises:
+      TypeError: entries are neither integers nor booleans.
+      ValueError: there is no such axis or order.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.packbits(jnp.array([1, 0, 1]))
+    Array([160], dtype=uint8)
+    """
+    a, axis = _lined_up("packbits", a, axis, dtypes.INTEGERS | dtypes.BOOL)
+    bits = move_axis(convert(truth(a), dtypes.uint8), axis, aval_of(a).ndim - 1)
+    *shape, n = aval_of(bits).shape
+    count = -(-n // 8)
+    bits = pad(bits, np.uint8(0), [(0, 0, 0)] * len(shape) + [(0, 8 * count - n, 0)])
+    octets = reshape(bits, (*shape, count, 8))
+    places = broadcast_in_dim(_bit_places(bitorder), aval_of(octets).shape, (len(shape) + 1,))
+    packed = reduce_sum(e.shift_left(octets, places), (len(shape) + 1,))
+    return move_axis(packed, len(shape), axis)
+
+
+def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
+    """The bits of bytes as entries 0 or 1 along an axis, eight for each byte.
+
+    Args:
+      a: of uint8.
+      axis: by default that of the flattened array.
+      count: how many bits to give: zeros are added, or the last bits left out; a negative one says how many of those.
+      bitorder: whether the highest bit comes first ("big") or the lowest ("little").
+    Raises:
+      TypeError: entries are not of uint8.
+      ValueError: there is no such axis or order.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unpackbits(jnp.array([160], jnp.uint8), count=3)
+    Array([1, 0, 1], dtype=uint8)
+    """
+    a, axis = _lined_up("unpackbits", a, axis, frozenset({dtypes.uint8}))
+    octets = move_axis(a, axis, aval_of(a).ndim - 1)
+    *shape, n = aval_of(octets).shape
+    wide = (*shape, n, 8)
+    spread = broadcast_in_dim(octets, wide, tuple(np.arange(len(wide) - 1).tolist()))
+    places = broadcast_in_dim(_bit_places(bitorder), wide, (len(wide) - 1,))
+    bits = reshape(e.bitwise_and(e.shift_right_logical(spread, places), np.uint8(1)), (*shape, 8 * n))
+    if count is not None:
+        length = count if count >= 0 else 8 * n + count
+        bits = pad(bits, np.uint8(0), [(0, 0, 0)] * len(shape) + [(0, length - 8 * n, 0)])
+    return move_axis(bits, len(shape), axis)
+
+
+def _lined_up(name: str, a: Any, axis: int | None, over: frozenset[np.dtype]) -> tuple[Any, int]:
+    a = as_operand(a)
+    if aval_of(a).dtype not in over:
+        allowed = ", ".join(sorted(map(dtypes.short_name, over)))
+        raise TypeError(f"{name}: takes {allowed}, and got {aval_of(a).str_short()}.")
+    if axis is None:
+        return reshape(a, (aval_of(a).size,)), 0
+    return a, one_axis(axis, aval_of(a).ndim)
+
+
+# -- Mantissas and exponents
+
+
+class _Parts(NamedTuple):
+    """Of what the bits of a float consist: its sign, its exponent plus a bias, its fraction."""
+
+    dtype: np.dtype
+    integer: Any  # the unsigned integer of as many bits
+    fraction_bits: int
+    bias: int  # and the greatest exponent of a power of two
+    least: int  # the exponent of the least normal number
+
+    @property
+    def sign_mask(self) -> int:
+        return 1 << (8 * self.dtype.itemsize - 1)
+
+
+def _parts_of(dtype: np.dtype, integer: Any, fraction_bits: int) -> _Parts:
+    bias = (1 << (8 * dtype.itemsize - 2 - fraction_bits)) - 1
+    return _Parts(dtype, integer, fraction_bits, bias, 1 - bias)
+
+
+_PARTS = {
+    dtypes.float16: _parts_of(dtypes.float16, np.uint16, 10), dtypes.bfloat16: _parts_of(dtypes.bfloat16, np.uint16, 7),
+    dtypes.float32: _parts_of(dtypes.float32, np.uint32, 23), dtypes.float64: _parts_of(dtypes.float64, np.uint64, 52),
+}  # fmt: skip
+
+
+def frexp(x: Any, /) -> tuple[Any, Any]:
+    """A mantissa from 0.5 up to 1, with the sign of x, and an exponent: x = mantissa * 2^exponent.
+
+    Raises:
+      TypeError: entries are complex.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.frexp(jnp.array([3.0]))
+    (Array([0.75], dtype=float32), Array([2], dtype=int32))
+    """
+    x = _as_float("frexp", x)
+    mantissa, exponent, special = _mantissa_and_exponent(x)
+    if type(x) is not Array:
+        # Integers have no derivatives: that of x times 2^-exponent comes with a difference that is 0.
+        mantissa = e.add(mantissa, _scaled(e.sub(x, stop_gradient(x)), e.neg(exponent)))
+    return select(special, x, mantissa), exponent
+
+
+def _mantissa_and_exponent(x: Any) -> tuple[Any, Any, Any]:
+    """By integers, so that subnormal numbers are seen on machines that take them for zeros; and what has no mantissa.
+
+    The fraction of a subnormal number, as a float, has the same mantissa, and an exponent that is too large by a
+    constant.
+    """
+    parts = _PARTS[aval_of(x).dtype]
+    bits = e.bitcast_convert_type(x, parts.integer)
+    size = e.bitwise_and(bits, parts.integer(parts.sign_mask - 1))
+    subnormal = e.lt(size, parts.integer(1 << parts.fraction_bits))
+    lifted = e.bitcast_convert_type(convert(size, parts.dtype), parts.integer)
+    normal = select(subnormal, lifted, size)
+    field = convert(e.shift_right_logical(normal, parts.integer(parts.fraction_bits)), dtypes.int32)
+    lowest = full(aval_of(x).shape, parts.least - parts.fraction_bits, dtypes.int32)
+    none = full(aval_of(x).shape, 0, dtypes.int32)
+    exponent = e.add(e.sub(field, np.int32(parts.bias - 1)), select(subnormal, lowest, none))
+    sign = e.bitwise_and(bits, parts.integer(parts.sign_mask))
+    fraction = e.bitwise_and(normal, parts.integer((1 << parts.fraction_bits) - 1))
+    half = parts.integer((parts.bias - 1) << parts.fraction_bits)
+    mantissa = e.bitcast_convert_type(e.bitwise_or(sign, e.bitwise_or(fraction, half)), parts.dtype)
+    special = e.bitwise_or(e.eq(size, parts.integer(0)), e.bitwise_not(e.is_finite(x)))
+    return mantissa, select(special, none, exponent), special
+
+
+def ldexp(x: Any, y: Any, /) -> Any:
+    """x times 2^y, rounded once; infinite or 0 only where the result is too large or too small for its dtype.
+
+    Args:
+      x: real numbers.
+      y: integers.
+    Raises:
+      ValueError: `x` is complex, or `y` is of floats.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ldexp(3.0, 2)
+    Array(12., dtype=float32)
+    """
+    x, y = as_operand(x), as_operand(y)
+    if aval_of(x).dtype in dtypes.COMPLEX or aval_of(y).dtype in dtypes.INEXACT:
+        raise ValueError(
+            f"ldexp: takes real numbers and integer exponents, and got {aval_of(x).str_short()} and "
+            f"{aval_of(y).str_short()}. Multiply by jnp.exp2 of an exponent that is no integer."
+        )
+    return _scaled(*promote_ranks(_as_float("ldexp", x), _as_exponent(y)))
+
+
+def _as_exponent(y: Any) -> Any:
+    """Integers of any dtype as int32; those that don't fit are beyond the range of every float anyway."""
+    dtype = aval_of(y).dtype
+    if dtype.itemsize >= 4 and dtype != dtypes.int32:
+        y = e.min(y, e.scalar(1 << 16, y))
+        y = y if dtype in dtypes.UNSIGNED else e.max(y, e.scalar(-(1 << 16), y))
+    return convert(y, dtypes.int32)
+
+
+def _scaled(x: Any, exponent: Any) -> Any:
+    """x times 2^exponent, by three powers of two that are normal numbers; computed in 32 bits at least.
+
+    Downwards, the first two steps are so short that what they round to a subnormal number becomes 0 in the next.
+    """
+    dtype = aval_of(x).dtype
+    parts = _PARTS[dtypes.float32 if dtype.itemsize == 2 else dtype]
+    x, rest = convert(x, parts.dtype), exponent
+    down = full(aval_of(rest).shape, parts.least + parts.fraction_bits + 1, dtypes.int32)
+    for _ in range(2):
+        step = select(e.lt(rest, np.int32(parts.least)), down, e.min(rest, np.int32(parts.bias)))
+        x, rest = e.mul(x, _power_of_two(step, parts)), e.sub(rest, step)
+    last = e.clamp(np.int32(parts.least), rest, np.int32(parts.bias))
+    return convert(e.mul(x, _power_of_two(last, parts)), dtype)
+
+
+def _power_of_two(exponent: Any, parts: _Parts) -> Any:
+    """Exactly, for exponents of normal numbers."""
+    field = convert(e.add(exponent, np.int32(parts.bias)), np.dtype(parts.integer))
+    return e.bitcast_convert_type(e.shift_left(field, parts.integer(parts.fraction_bits)), parts.dtype)
+
+
+def spacing(x: Any, /) -> Any:
+    """The distance from each element to the next float away from zero, with its sign; nan where it is not finite.
+
+    As in NumPy the next float is the next greater one for float16, and the distance positive. It is put together of
+    bits, so that subnormal distances are not flushed to zero.
+
+    Raises:
+      TypeError: elements are complex.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.spacing(jnp.float32(1))
+    Array(1.1920929e-07, dtype=float32)
+    """
+    x = _as_float("spacing", x)
+    parts, shape = _PARTS[aval_of(x).dtype], aval_of(x).shape
+    kind, infinite = parts.integer, (2 * parts.bias + 1) << parts.fraction_bits
+    bits = e.bitcast_convert_type(x, kind)
+    sign = kind(parts.sign_mask)
+    size = e.bitwise_and(bits, kind(parts.sign_mask - 1))
+    if parts.dtype == dtypes.float16:
+        inwards = e.bitwise_and(e.ne(e.bitwise_and(bits, sign), kind(0)), e.ne(size, kind(0)))
+        size = e.sub(size, convert(inwards, aval_of(bits).dtype))
+    exponent = e.max(e.shift_right_logical(size, kind(parts.fraction_bits)), kind(1))
+    normal = e.gt(exponent, kind(parts.fraction_bits))
+    shifted = e.shift_left(e.sub(exponent, kind(parts.fraction_bits)), kind(parts.fraction_bits))
+    subnormal = e.shift_left(full(shape, 1, kind), e.sub(exponent, kind(1)))
+    last = e.eq(size, kind(infinite - 1))
+    distance = select(last, full(shape, infinite, kind), select(normal, shifted, subnormal))
+    if parts.dtype != dtypes.float16:
+        distance = e.bitwise_or(distance, e.bitwise_and(bits, sign))
+    return select(e.is_finite(x), e.bitcast_convert_type(distance, parts.dtype), full(shape, np.nan, parts.dtype))
+
+
+def _as_float(name: str, x: Any) -> Any:
+    """The operand as a strong float."""
+    (x,) = promote_inexact(x)
+    dtype = aval_of(x).dtype
+    if dtype not in _PARTS:
+        raise TypeError(f"{name}: takes real floats of 16 bits or more, and got {aval_of(x).str_short()}.")
+    return asarray_like(convert(x, dtype))
+
+
+# -- What is not finite
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """The entries with numbers in place of nan and the infinities.
+
+    Args:
+      copy: not used: arrays are immutable.
+      nan: for nan.
+      posinf, neginf: for the infinities, by default the greatest and the least finite number.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nan_to_num(jnp.array([jnp.nan, jnp.inf, 1.0]), posinf=9.0)
+    Array([0., 9., 1.], dtype=float32)
+    """
+    x = as_operand(x)
+    dtype = aval_of(x).dtype
+    if dtype not in dtypes.INEXACT:
+        return asarray_like(x)
+    if dtype in dtypes.COMPLEX:
+        return e.complex_(*(nan_to_num(f(x), copy, nan, posinf, neginf) for f in (e.real, e.imag)))
+    limits = dtypes.finfo(dtype)
+    for is_it, number in (
+        (predicates.isnan(x), nan),
+        (predicates.isposinf(x), limits.max if posinf is None else posinf),
+        (predicates.isneginf(x), limits.min if neginf is None else neginf),
+    ):
+        x = where(is_it, convert(number, dtype), x)
+    return x

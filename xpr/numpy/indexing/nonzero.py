@@ -1,0 +1,348 @@
+"""Places as arrays of indices: where something holds, on diagonals and triangles, from flat places and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from operator import index as as_integer
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.array import Array, from_host
+from xpr.core.avals import aval_of
+from xpr.numpy.concatenation import stack
+from xpr.numpy.concrete import concrete_value, is_known
+from xpr.numpy.division import remainder
+from xpr.numpy.indexing.along_axis import true_places
+from xpr.numpy.promotion import (
+    as_operand,
+    asarray_like,
+    convert,
+    promote_dtypes,
+    promote_shapes,
+    requested_dtype,
+    truth,
+)
+from xpr.numpy.reshaping import broadcast_to, ravel, shape
+from xpr.numpy.rounding import clip
+from xpr.primitives.dynamic_slices import wrapped
+from xpr.primitives.elementwise import add, convert_element_type, div, ge, mul, rem
+from xpr.primitives.shapes import full, reshape
+from xpr.primitives.slicing import select
+
+Shape = tuple[int, ...]
+
+_SAY_SIZE = (
+    "Say how many at most with size=...; missing ones are then fill_value. To choose between values, which keeps the "
+    "shape, use jnp.where(condition, a, b)."
+)
+
+
+def _indices(values: Any) -> Array:
+    """A host array of indices as an array of the default integers."""
+    return from_host(np.asarray(values, dtypes.of_python(int)))
+
+
+# -- Where something holds
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+    """The places of the entries that are not zero, in order, as one array of indices for each axis.
+
+    Args:
+      a: an array with at least one axis.
+      size: how many places the result has, which must be said while a function is traced: more are left out, and
+        what is missing is `fill_value`.
+      fill_value: stands for what is missing, for all axes or one for each; 0 by default.
+    Raises:
+      ConcretizationTypeError: `a` is traced, and no size given.
+      ValueError: `a` has no axes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nonzero(jnp.array([[0, 5], [7, 0]]))
+    (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
+    >>> jnp.nonzero(jnp.array([0, 1, 1]), size=3, fill_value=-1)
+    (Array([ 1,  2, -1], dtype=int32),)
+    """
+    a = as_operand(a)
+    sizes = aval_of(a).shape
+    if not sizes:
+        raise ValueError("nonzero: an array without axes has no places. Give it one with x[None].")
+    if size is None:
+        return tuple(map(_indices, np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE))))
+    count = as_integer(size)
+    fills = _fills(fill_value, len(sizes))
+    if not count or not math.prod(sizes):
+        return tuple([_repeated(fill, count) for fill in fills])
+    if is_known(a) and all(map(is_known, fills)):
+        return _padded(np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE)), count, fills)
+    return _computed(a, sizes, count, fills)
+
+
+def _fills(fill_value: Any, ndim: int) -> list[Any]:
+    """What stands for missing indices along each axis: integers, or traced scalars."""
+    values = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * ndim
+    if len(values) != ndim:
+        raise ValueError(f"nonzero: fill_value has {len(values)} entries, and the array has {ndim} axes.")
+    return [as_integer(v) if is_known(v) else v for v in values]
+
+
+def _padded(found: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
+    missing = max(count - len(found[0]), 0)
+    return tuple([_indices(np.append(places[:count], [fill] * missing)) for places, fill in zip(found, fills)])
+
+
+def _repeated(fill: Any, count: int) -> Any:
+    return broadcast_to(convert(asarray_like(fill), dtypes.of_python(int)), (count,))
+
+
+def _computed(a: Any, sizes: Shape, count: int, fills: Sequence[Any]) -> tuple[Any, ...]:
+    """Places found on the device: each true entry writes its flat place at its rank among them."""
+    total = math.prod(sizes)
+    are_zero = all(is_known(fill) and fill == 0 for fill in fills)
+    flat = true_places(ravel(truth(a)), count, 0 if are_zero else total)
+    if are_zero:
+        return tuple([convert(x, dtypes.of_python(int)) for x in _apart(flat, sizes)])
+    missing = ge(flat, np.int32(total))
+    places = _apart(select(missing, full((count,), 0, np.int32), flat), sizes)
+    indices = [convert(x, dtypes.of_python(int)) for x in places]
+    return tuple([select(missing, _repeated(fill, count), x) for x, fill in zip(indices, fills)])
+
+
+def _apart(flat: Any, sizes: Shape) -> list[Any]:
+    """Flat places inside an array of these sizes as one index for each axis."""
+    of = aval_of(flat).dtype.type
+    found = []
+    for axis, n in enumerate(sizes):
+        stride = math.prod(sizes[axis + 1 :])
+        rows = flat if stride == 1 else div(flat, of(stride))
+        found.append(rows if axis == 0 else rem(rows, of(n)))
+    return found
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The places, counted row by row, of the entries that are not zero; `size` and `fill_value` as in `nonzero`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.flatnonzero(jnp.array([[0, 5], [7, 0]]))
+    Array([1, 2], dtype=int32)
+    """
+    return nonzero(ravel(as_operand(a)), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The places of the entries that are not zero, one in each row; `size` and `fill_value` as in `nonzero`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.argwhere(jnp.array([[0, 5], [7, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
+    a = as_operand(a)
+    if aval_of(a).ndim:
+        return stack(nonzero(a, size=size, fill_value=fill_value), -1)
+    count = size if size is not None else int(bool(concrete_value(a, "argwhere", _SAY_SIZE)))
+    return full((count, 0), 0, dtypes.of_python(int))
+
+
+# -- Flat places, and indices for each axis
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Places counted row by row as one index for each axis.
+
+    Args:
+      indices: integers; negative ones count from the end, and those outside are moved inside.
+      shape: of the array they are places in.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unravel_index(jnp.array([1, 5]), (2, 3))
+    (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    flat = asarray_like(indices)
+    if flat.aval.dtype not in dtypes.INTEGERS:
+        raise TypeError(f"unravel_index: places must be integers, and are {flat.aval.str_short()}.")
+    sizes = tuple(map(as_integer, shape)) if isinstance(shape, (tuple, list)) else (as_integer(shape),)
+    if flat.aval.dtype.itemsize < 4:
+        flat = convert_element_type(flat, np.int32)
+    total = math.prod(sizes)
+    if not total:
+        raise ValueError(f"unravel_index: an array of shape {sizes} has no places.")
+    return tuple([asarray_like(x) for x in _apart(clip(wrapped(flat, total), 0, total - 1), sizes)])
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
+) -> Any:
+    """Indices for each axis as places counted row by row, or column by column for order "F".
+
+    Args:
+      multi_index: integers for each axis, which broadcast.
+      dims: the array's shape.
+      mode: for indices outside: "raise" refuses them, which needs their values; "wrap" counts on from the other end;
+        "clip" moves them inside.
+      order: "C" or "F".
+      dtype: of the result.
+    Raises:
+      ValueError: indices lie outside, for "raise".
+      ConcretizationTypeError: indices are traced, for "raise".
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ravel_multi_index((jnp.array([0, 1]), jnp.array([1, 2])), (2, 3))
+    Array([1, 5], dtype=int32)
+    """
+    columns = [asarray_like(x) for x in multi_index]
+    sizes = tuple(map(as_integer, dims))
+    if len(columns) != len(sizes):
+        raise ValueError(f"ravel_multi_index: {len(columns)} indices for {len(sizes)} axes.")
+    if any(c.aval.dtype not in dtypes.INTEGERS for c in columns):
+        types = ", ".join(c.aval.str_short() for c in columns)
+        raise TypeError(f"ravel_multi_index: indices must be integers, and are {types}.")
+    if order not in ("C", "F"):
+        raise ValueError(f'ravel_multi_index: order must be "C" or "F", and is {order!r}.')
+    columns = [_inside(c, n, mode) for c, n in zip(columns, sizes)]
+    columns = list(promote_shapes(*promote_dtypes(*columns)))
+    pairs = list(zip(columns, sizes))
+    total: Any = None
+    for column, n in pairs if order == "C" else reversed(pairs):
+        total = column if total is None else add(mul(total, aval_of(column).dtype.type(n)), column)
+    result = total if total is not None else _indices(0)
+    return result if dtype is None else convert(result, requested_dtype(dtype))
+
+
+def _inside(column: Any, n: int, mode: str) -> Any:
+    if mode == "clip":
+        return clip(column, 0, n - 1)
+    if mode == "wrap":
+        return remainder(column, n)
+    if mode != "raise":
+        raise ValueError(f'ravel_multi_index: mode must be "raise", "wrap" or "clip", and is {mode!r}.')
+    value = concrete_value(column, 'ravel_multi_index(mode="raise")', 'Pass mode="wrap" or mode="clip".')
+    if ((value < 0) | (value >= n)).any():
+        raise ValueError(f"ravel_multi_index: indices lie outside of an axis of size {n}.")
+    return column
+
+
+# -- Grids and triangles
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Vectors shaped to index a grid: `x[jnp.ix_(rows, columns)]` has the entries where they cross.
+
+    Args:
+      *args: vectors of integers, or masks with known values.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ix_(jnp.array([0, 2]), jnp.array([1]))
+    (Array([[0],
+           [2]], dtype=int32), Array([[1]], dtype=int32))
+    """
+    found = []
+    for axis, arg in enumerate(args):
+        vector = asarray_like(arg)
+        if vector.aval.ndim != 1:
+            raise ValueError(f"ix_: takes vectors, and argument {axis} is {vector.aval.str_short()}.")
+        if vector.aval.dtype == dtypes.bool_:
+            (vector,) = nonzero(vector)
+        elif not vector.aval.size:
+            vector = _indices([])
+        spread = [1] * len(args)
+        spread[axis] = aval_of(vector).size
+        found.append(reshape(vector, spread))
+    return tuple(found)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+    """The places of the main diagonal of an array with `ndim` axes of size n.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.diag_indices(2)
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
+    n, ndim = as_integer(n), as_integer(ndim)
+    if n < 0 or ndim < 0:
+        raise ValueError(f"diag_indices: sizes can't be negative, and {n} and {ndim} were given.")
+    return (_indices(np.arange(n)),) * ndim
+
+
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """The places of the main diagonal of an array whose axes have one size.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.diag_indices_from(jnp.ones((2, 2)))
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
+    sizes = shape(arr)
+    if len(sizes) < 2 or len(set(sizes)) != 1:
+        raise ValueError(f"diag_indices_from: needs two axes or more, all of one size, and the shape is {sizes}.")
+    return diag_indices(sizes[0], len(sizes))
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """The places on and below a diagonal of an n by m matrix: the main one, or the k-th above it.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tril_indices(2)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    rows, columns = np.tril_indices(n, k, m)
+    return _indices(rows), _indices(columns)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """The places on and above a diagonal of an n by m matrix: the main one, or the k-th above it.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.triu_indices(2)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    rows, columns = np.triu_indices(n, k, m)
+    return _indices(rows), _indices(columns)
+
+
+def _matrix_shape(name: str, arr: Any) -> Shape:
+    sizes = shape(arr)
+    if len(sizes) != 2:
+        raise ValueError(f"{name}: takes a matrix, and the shape is {sizes}.")
+    return sizes
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """`tril_indices` of the shape of a matrix.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tril_indices_from(jnp.ones((2, 2)))
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    n, m = _matrix_shape("tril_indices_from", arr)
+    return tril_indices(n, k, m)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """`triu_indices` of the shape of a matrix.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.triu_indices_from(jnp.ones((2, 2)))
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    n, m = _matrix_shape("triu_indices_from", arr)
+    return triu_indices(n, k, m)
+
+
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int | None = None) -> tuple[Any, Any]:
+    """The places of an n by n matrix that a function like `jnp.triu` keeps.
+
+    Args:
+      n: the size of the matrix.
+      mask_func: `mask_func(ones, k)` gives an array that is not zero at the places.
+      k: passed on.
+      size: how many places the result has, see `nonzero`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.mask_indices(2, jnp.triu)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    rows, columns = nonzero(mask_func(full((n, n), 1, np.int32), k), size=size)
+    return rows, columns

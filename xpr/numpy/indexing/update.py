@@ -1,0 +1,344 @@
+"""Writing at an index, as a function that gives the changed array.
+
+A region made of integers and slices is read, combined and put back, or the whole array combined with padded values. A
+mask chooses between old and new entries. Computed places make it a scatter. Where a place is named several times, `set`
+leaves one of the values, and the others combine them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.array import Array, from_host
+from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
+from xpr.control.scatter_apply import scatter_apply
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import Tracer, context
+from xpr.errors import NonConcreteBooleanIndexError
+from xpr.numpy.indexing.gather_plan import Places, places
+from xpr.numpy.indexing.normalize import (
+    Cut,
+    cuts,
+    expanded,
+    host_index,
+    host_of,
+    is_plain,
+    mask_message,
+    normal_form,
+)
+from xpr.numpy.indexing.update_operations import (
+    SET,
+    Operation,
+    filled,
+    ready,
+    spread,
+    warn_unsafe,
+    whole,
+    whole_and_fraction,
+    with_fraction,
+)
+from xpr.numpy.promotion import SCALARS, as_operand, convert, converter
+from xpr.primitives.dynamic_slices import dynamic_update_slice_p
+from xpr.primitives.gather.gather_scatter import gather_p
+from xpr.primitives.gather.scatter import scatter_mul_p, scatter_p
+from xpr.primitives.gather.windows import (
+    PROMISE_IN_BOUNDS,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    scatter_of,
+)
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape, rev
+from xpr.primitives.slicing import concatenate as join
+from xpr.primitives.slicing import pad, select, slice_
+
+Shape = tuple[int, ...]
+
+# -- Small arrays in memory, by NumPy itself
+
+
+def _updated_on_host(x: Array, index: Any, values: Any, operation: Operation) -> Array | None:
+    """What NumPy makes of it; None where places lie outside, or where the values aren't ready for it."""
+    aval = x.aval
+    if x._device is not None or aval.size > HOST_LIMIT:
+        return None
+    host = host_of(x)
+    new = _host_values(aval, values)
+    if host is None or new is None:
+        return None
+    plain = is_plain(index)
+    ready = index if plain else host_index(index)
+    if ready is None:
+        return None
+    out = np.array(host)
+    try:
+        if operation.ufunc is np.positive:
+            out[ready] = new
+        else:
+            with np.errstate(all="ignore"):
+                if plain:
+                    out[ready] = operation.ufunc(out[ready], new)
+                else:
+                    operation.ufunc.at(out, ready, new)
+    except (IndexError, ValueError, TypeError):
+        return None
+    return Array(aval, out)
+
+
+def _host_values(aval: ShapedArray, values: Any) -> Any:
+    kind = type(values)
+    if kind in SCALARS:
+        take = converter(aval, kind)
+        return None if take is None else take(values)
+    if kind is Array:
+        return host_of(values) if values.aval.dtype == aval.dtype else None
+    return values if isinstance(values, (np.ndarray, np.generic)) and values.dtype == aval.dtype else None
+
+
+# -- Regions of integers and slices
+
+
+# From an eighth of the array on it is quicker to combine all of it with padded values, in one fused pass that is easy
+# to differentiate, than to copy it and change the copy. Smaller parts are changed in place inside loops.
+_LARGE_PART = 8
+
+
+def _update_static(x: Any, entries: Sequence[Any], values: Any, operation: Operation) -> Any:
+    shape = aval_of(x).shape
+    found, result = cuts(entries, shape)
+    window = tuple([c.size for c in found])
+    values = spread(values, result)
+    if 0 in window:
+        return x
+    if len(getattr(values, "shape", ())):
+        values = reshape(values, window)
+        flipped = [axis for axis, c in enumerate(found) if c.flipped and c.size > 1]
+        values = rev(values, flipped) if flipped else values
+    elif operation.name == "set":
+        values = filled(values, window)
+    starts = [c.start for c in found]
+    spanned = math.prod([(c.size - 1) * c.step + 1 for c in found])
+    if window != shape and operation.neutral is not None and spanned * _LARGE_PART >= aval_of(x).size:
+        edges = [(c.start, n - c.start - (c.size - 1) * c.step - 1, c.step - 1) for c, n in zip(found, shape)]
+        return operation.combine(x, pad(filled(values, window), operation.neutral(aval_of(x).dtype), edges))
+    if any(c.step > 1 for c in found):
+        return _update_strided(x, found, values, operation)
+    if window == shape:
+        new = operation.combine(x, values)
+        return from_host(np.asarray(new)) if isinstance(new, np.generic) else new
+    if operation.name in ("add", "subtract") and aval_of(x).dtype != dtypes.bool_:
+        return _add_window(x, starts, window, filled(values, window), operation)
+    if operation.name != "set":
+        values = operation.combine(slice_(x, starts, [a + n for a, n in zip(starts, window)]), values)
+    return dynamic_update_slice_p.bind(x, values, *map(np.int32, starts))
+
+
+def _add_window(x: Any, starts: Sequence[int], window: Shape, values: Any, operation: Operation) -> Any:
+    """Adding is left to a scatter: its transpose for x is the identity, that of slicing and putting back is not."""
+    axes = [axis for axis, (n, size) in enumerate(zip(aval_of(x).shape, window)) if n != size]
+    numbers = ScatterDimensionNumbers(tuple(range(len(window))), (), tuple(axes))
+    return operation.scatter(aval_of(x).dtype).bind(
+        x,
+        _vector([starts[axis] for axis in axes]),
+        values,
+        dimension_numbers=numbers,
+        indices_are_sorted=True,
+        unique_indices=True,
+        mode=PROMISE_IN_BOUNDS,
+    )
+
+
+def _vector(numbers: Sequence[int]) -> Any:
+    """A vector of integers; while staging, one made of literals, so that it is no constant of the program."""
+    if type(context.trace) is EvalTrace:
+        return np.array(numbers, np.int32)
+    return join([broadcast_in_dim(np.int32(n), (1,), ()) for n in numbers], 0)
+
+
+def _update_strided(x: Any, found: Sequence[Cut], values: Any, operation: Operation) -> Any:
+    """The region that the skipping slices span is updated as a whole, with values spread out to their places."""
+    dtype = aval_of(x).dtype
+    window = tuple([c.size for c in found])
+    starts = [c.start for c in found]
+    gaps = [(0, 0, c.step - 1) for c in found]
+    whole = tuple([(c.size - 1) * c.step + 1 for c in found])
+    plain = [Cut(c.start, n, 1, False, False) for c, n in zip(found, whole)]
+    if operation.neutral is not None:
+        spread = pad(filled(values, window), operation.neutral(dtype), gaps)
+        return _update_static(x, [slice(c.start, c.start + c.size) for c in plain], spread, operation)
+    old = slice_(x, starts, [a + n for a, n in zip(starts, whole)])
+    if len(getattr(values, "shape", ())):
+        values = pad(values, np.zeros((), dtype)[()], gaps)
+    chosen = pad(full(window, True, bool), np.False_, gaps)
+    new = select(chosen, filled(operation.combine(old, values), whole), old)
+    return dynamic_update_slice_p.bind(x, new, *map(np.int32, starts))
+
+
+# -- Masks
+
+
+def _leading_mask(index: Any, shape: Shape) -> Any:
+    """The mask of an index that is a mask and nothing more; else None."""
+    entries = index if type(index) is tuple else (index,)
+    if not entries or not isinstance(getattr(entries[0], "dtype", None), np.dtype):
+        return None
+    mask = entries[0]
+    if mask.dtype != dtypes.bool_ or not mask.ndim or shape[: mask.ndim] != mask.shape:
+        return None
+    if any(not (entry is Ellipsis or (type(entry) is slice and entry == slice(None))) for entry in entries[1:]):
+        return None
+    return mask
+
+
+def _update_masked(x: Any, mask: Any, values: Any, operation: Operation) -> Any:
+    """Chooses entry by entry, which needs no places; None where each place has a value of its own."""
+    aval = aval_of(x)
+    values_shape: Shape = getattr(values, "shape", ())
+    rows = aval.shape[aval_of(mask).ndim :]
+    if len(values_shape) > len(rows):
+        if len(values_shape) > len(rows) + 1 or values_shape[0] != 1:
+            return None
+        values = reshape(values, values_shape[1:])
+    values = None if values is None else broadcast_to(spread(values, rows), aval.shape)
+    mask = as_operand(mask)
+    if aval_of(mask).ndim < aval.ndim:
+        mask = broadcast_in_dim(mask, aval.shape, range(aval_of(mask).ndim))
+    if operation.neutral is None:
+        return select(mask, filled(operation.combine(x, values), aval.shape), x)
+    # Chosen before they are combined: the derivative of what isn't wanted can't then be nan.
+    return operation.combine(x, select(mask, values, full(aval.shape, operation.neutral(aval.dtype), aval.dtype)))
+
+
+# -- Computed places
+
+
+def _update_places(x: Any, found: Places, values: Any, operation: Operation, flags: dict[str, Any]) -> Any:
+    aval = aval_of(x)
+    values = spread(values, found.result)
+    if 0 in found.result or any(not aval.shape[axis] for axis in found.numbers.collapsed_slice_dims):
+        return x
+    numbers = scatter_of(found.numbers)
+    if values is None:
+        function = lambda old: operation.combine(old, None)  # noqa: E731  # an `apply`, which looks at old entries only
+        return scatter_apply(x, found.indices, function, numbers, update_shape=found.shape, **flags)
+    values = reshape(filled(values, found.result), found.shape)
+    if found.flipped:
+        values = rev(values, found.flipped)
+    if operation.scatter is not None:
+        bind = operation.scatter(aval.dtype).bind
+        return bind(x, found.indices, values, dimension_numbers=numbers, **flags)
+    if flags["unique_indices"]:
+        old = gather_p.bind(
+            x, found.indices, dimension_numbers=found.numbers, slice_sizes=found.sizes, fill_value=0, **flags
+        )
+        new = operation.combine(old, values)
+        return scatter_p.bind(x, found.indices, new, dimension_numbers=numbers, **flags)
+    ones = full(aval.shape, 1, aval.dtype)
+    factors = scatter_mul_p.bind(ones, found.indices, values, dimension_numbers=numbers, **flags)
+    return operation.combine(x, factors)
+
+
+def _are_distinct(found: Places, shape: Shape) -> bool:
+    """Whether no place is named twice; looked up where the places are known, few, and the answer is of use."""
+    indices = found.indices
+    if found.unique:
+        return True
+    if type(indices) is not np.ndarray or indices.size > 4096 or type(context.trace) is EvalTrace:
+        return False
+    if found.sizes and any(n > 1 for n in found.sizes) and not found.inside:
+        return False
+    if not indices.size or not math.prod(shape):
+        return True
+    extents = [shape[axis] for axis in found.numbers.start_index_map]
+    flat = (
+        np.ravel_multi_index(tuple(np.moveaxis(indices, -1, 0)), extents, mode="wrap") if extents else indices[..., 0]
+    )
+    return found.inside and len(np.unique(flat)) == flat.size
+
+
+def update(
+    x: Any,
+    index: Any,
+    values: Any,
+    operation: Operation,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+    wrap_negative_indices: bool = True,
+) -> Any:
+    """`x` with the entries at `index` combined with values."""
+    if type(x) is Array and operation.ufunc is not None and mode is None and wrap_negative_indices:
+        done = _updated_on_host(x, index, values, operation)
+        if done is not None:
+            return done
+    mode = None if mode is None else GatherScatterMode.from_any(mode)
+    x = as_operand(x)
+    aval = aval_of(x)
+    values = None if values is None else ready(x, values)
+    if values is not None and aval_of(values).dtype != aval.dtype:
+        warn_unsafe(x, values)
+        if operation.name == "set":
+            values = convert(values, aval.dtype)
+        elif aval.dtype in dtypes.INTEGERS and aval_of(values).dtype in dtypes.INEXACT:
+            flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode}
+            return _updated_integers(
+                x, values, operation, lambda x, values, by: _updated(x, index, values, by, flags, wrap_negative_indices)
+            )
+        else:
+            dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, aval_of(values).dtype, aval_of(values).weak_type)
+            x, values = convert(x, dtype), convert(values, dtype)
+    flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode}
+    return convert(_updated(x, index, values, operation, flags, wrap_negative_indices), aval.dtype, aval.weak_type)
+
+
+def _updated_integers(x: Any, values: Any, operation: Operation, updated: Callable[[Any, Any, Operation], Any]) -> Any:
+    """Integers combined with floats; a float can't hold every integer, so none is made of those that aren't named.
+
+    The extremes and sums are taken of integers, sums of fractions apart. The others are computed in floats.
+    """
+    aval = aval_of(x)
+    match operation.name:
+        case "min" | "max":
+            result = updated(x, whole(values, aval.dtype), operation)
+        case "add" | "subtract":
+            number, fraction = whole_and_fraction(values, aval.dtype)
+            rest = updated(full(aval.shape, 0, aval_of(fraction).dtype), fraction, operation)
+            result = with_fraction(updated(x, number, operation), rest)
+        case _:
+            dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, aval_of(values).dtype, aval_of(values).weak_type)
+            named = updated(full(aval.shape, False, dtypes.bool_), np.True_, SET)
+            computed = updated(convert(x, dtype), convert(values, dtype), operation)
+            result = select(named, convert(computed, aval.dtype), convert(x, aval.dtype))
+    return convert(result, aval.dtype, aval.weak_type)
+
+
+def _updated(x: Any, index: Any, values: Any, operation: Operation, flags: dict[str, Any], wraps: bool) -> Any:
+    shape = aval_of(x).shape
+    if is_plain(index) and flags["mode"] is None and wraps:
+        return _update_static(x, expanded(index if type(index) is tuple else (index,), shape), values, operation)
+    mask = _leading_mask(index, shape)
+    if mask is not None:
+        done = _update_masked(x, mask, values, operation)
+        if done is not None:
+            return done
+        if isinstance(mask, Tracer) and mask.concrete() is None:
+            raise NonConcreteBooleanIndexError(mask_message(mask))
+    entries = normal_form(index, shape, flags["mode"], wraps)
+    if all(type(entry) in (int, slice) or entry is None for entry in entries):
+        return _update_static(x, entries, values, operation)
+    found = places(entries, shape, wraps)
+    return _update_places(
+        x,
+        found,
+        values,
+        operation,
+        {
+            "indices_are_sorted": bool(flags["indices_are_sorted"]),
+            "unique_indices": bool(flags["unique_indices"]) or _are_distinct(found, shape),
+            "mode": PROMISE_IN_BOUNDS if found.inside else GatherScatterMode.from_any(flags["mode"]),
+        },
+    )

@@ -1,0 +1,130 @@
+"""Choosing among arrays: where, select, choose, piecewise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
+from xpr.errors import ArgumentError, ConcretizationTypeError
+from xpr.numpy.axes import no_out
+from xpr.numpy.concrete import is_known
+from xpr.numpy.creation import asarray, zeros_like
+from xpr.numpy.division import remainder
+from xpr.numpy.indexing.nonzero import nonzero
+from xpr.numpy.key_arrays import moves
+from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, promoted_pair, select_scalar, truth
+from xpr.numpy.reshaping import broadcast_arrays
+from xpr.numpy.rounding import clip
+from xpr.primitives.shapes import broadcast_to
+from xpr.primitives.slicing import select_n
+
+
+@moves("x", "y")
+def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Entries of x where the condition holds, of y elsewhere; with the condition alone, the indices where it holds.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.where(jnp.array([True, False]), 1.0, jnp.array([5.0, 6.0]))
+    Array([1., 6.], dtype=float32)
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise ArgumentError("where: takes either the condition alone, or both x and y.")
+    return select_scalar(truth(condition), *promoted_pair(x, y))
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Entries of the choice whose condition is the first to hold, or the default where none does.
+
+    Raises:
+      ValueError: there are no conditions, or not as many as choices.
+
+    >>> import xpr.numpy as jnp
+    >>> x = jnp.arange(4)
+    >>> jnp.select([x > 2, x > 0], [x, 10 * x], -1)
+    Array([-1, 10, 20,  3], dtype=int32)
+    """
+    if len(condlist) != len(choicelist) or not len(condlist):
+        raise ValueError(f"select: needs a choice for each condition; there are {len(condlist)} and {len(choicelist)}.")
+    *choices, result = broadcast_arrays(*promote_dtypes(*choicelist, default))
+    for condition, choice in zip(reversed(condlist), reversed(choices)):
+        result = where(condition, choice, result)
+    return result
+
+
+@moves("choices")
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """At each place the entry of the choice that `a` numbers there.
+
+    Args:
+      a: integers.
+      choices: arrays that broadcast together and with `a`, or one array of them.
+      out: must be None.
+      mode: what numbers outside mean: "wrap" counts on from the other end, "clip" takes the nearest; "raise" refuses
+        them, which needs their values.
+    Raises:
+      ValueError: numbers outside, for "raise".
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), 10])
+    Array([ 1, 10,  3], dtype=int32)
+    """
+    no_out("choose", out)
+    a = as_operand(a)
+    if aval_of(a).dtype not in dtypes.INTEGERS:
+        raise TypeError(f"choose: the numbers of the choices are integers, and are {aval_of(a).str_short()}.")
+    count = len(choices)
+    match mode:
+        case "wrap":
+            a = remainder(a, count)
+        case "clip":
+            a = clip(a, 0, count - 1)
+        case "raise":
+            if not is_known(a):
+                raise ConcretizationTypeError('choose: mode="raise" looks at values that are traced. Use mode="clip".')
+            numbers = np.asarray(a.concrete() if isinstance(a, Tracer) else a)
+            if ((numbers < 0) | (numbers >= count)).any():
+                span = f"{numbers.min()} to {numbers.max()}"
+                raise ValueError(f"choose: {count} choices are numbered from 0, and the numbers are from {span}.")
+        case _:
+            raise ValueError(f'choose: mode is "raise", "wrap" or "clip", and {mode!r} was given.')
+    which, *cases = broadcast_arrays(a, *promote_dtypes(*choices))
+    return select_n(convert(which, dtypes.int32), *(convert(case, case.aval.dtype) for case in cases))
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """A function given by its pieces: at each place, the piece whose condition is the last to hold.
+
+    Every piece is computed everywhere, and entries are chosen.
+
+    Args:
+      x: an array.
+      condlist: conditions, or an array of them.
+      funclist: for each condition a function of `x` (and `args`, `kw`) or a value; one more for where none holds,
+        which otherwise gives 0. Results have the dtype of `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> x = jnp.array([-2.0, 3.0])
+    >>> jnp.piecewise(x, [x < 0, x >= 0], [lambda x: -x, 1.0])
+    Array([2., 1.], dtype=float32)
+    """
+    x = asarray_like(x)
+    several = isinstance(condlist, (list, tuple)) or np.ndim(condlist) > x.aval.ndim
+    conditions = list(condlist) if several else [condlist]
+    if len(funclist) not in (len(conditions), len(conditions) + 1):
+        raise ValueError(f"piecewise: {len(conditions)} conditions, and {len(funclist)} pieces: as many, or one more.")
+
+    def piece(f: Callable[..., Any] | Any) -> Any:
+        value = f(x, *args, **kw) if callable(f) else f
+        return convert(asarray(value), x.aval.dtype)
+
+    result = piece(funclist[-1]) if len(funclist) > len(conditions) else zeros_like(x)
+    for condition, f in zip(conditions, funclist):
+        result = where(condition, piece(f), result)
+    return broadcast_to(result, x.aval.shape)

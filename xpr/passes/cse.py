@@ -1,0 +1,79 @@
+"""cse : (a -> b) -> (a -> b). A jaxpr in which equal operations on equal operands are done once.
+
+`{ lambda ; a b. let c = add a b; d = add b a; e = mul c d in (e,) }` becomes `{ lambda ; a b. let c = add a b; e = mul
+c c in (e,) }`. Operations with an effect are all done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, given_program, with_subjaxprs
+from xpr.passes.dce import has_effect
+from xpr.passes.structure import operand_key, parameters_key
+
+
+def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program with equal operations on equal operands done once, also within loops, branches and calls.
+
+    The operands of a commutative operation may be in either order. What was computed before a loop is computed again
+    inside it.
+
+    >>> import xpr
+    >>> xpr.jaxpr.cse(xpr.make_jaxpr(lambda x, y: (x + y) * (y + x))(1.0, 2.0))
+    { lambda ; a:f32[] b:f32[]. let c:f32[] = add a b; d:f32[] = mul c c in (d,) }
+    """
+    closed = given_program("cse", closed)
+    return closed.replace(jaxpr=without_repetitions(closed.jaxpr))
+
+
+def without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
+    """The same for a jaxpr; remembered with it."""
+    if "cse" not in jaxpr.memo:
+        smaller = _without_repetitions(jaxpr)
+        jaxpr.memo["cse"] = smaller.memo["cse"] = smaller
+    return jaxpr.memo["cse"]
+
+
+def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
+    first: dict[Any, Sequence[Var]] = {}
+    env: dict[Any, Atom] = {}
+    eqns = []
+    for eqn in jaxpr.eqns:
+        invars = eqn.invars
+        if any(map(env.__contains__, invars)):
+            invars = [env.get(v, v) for v in invars]  # type: ignore[arg-type]  # a literal is looked up in vain
+            eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
+        if eqn.primitive.call:
+            eqn = with_subjaxprs(eqn, without_repetitions)
+        known = _known(eqn, first)
+        if known is None:
+            eqns.append(eqn)
+        else:
+            env.update(zip(eqn.outvars, known))
+    outvars = [env.get(v, v) for v in jaxpr.outvars]  # type: ignore[arg-type]
+    return jaxpr.replace(outvars=outvars, eqns=eqns)
+
+
+def _known(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | None:
+    """The results of an earlier equation that does the same; remembers those of this one where there is none."""
+    primitive = eqn.primitive
+    if (primitive.effect is not None or primitive.call) and has_effect(eqn):
+        return None
+    operands = [operand_key(v) if type(v) is Literal else id(v) for v in eqn.invars]
+    if primitive.commutative:
+        operands.sort(key=hash)
+    key: Any = (primitive, *operands)
+    if eqn.params:
+        key = (key, *parameters_key(eqn))
+    try:
+        known = first.setdefault(key, eqn.outvars)
+    except TypeError:  # a parameter that can't be hashed
+        return None
+    if known is eqn.outvars:
+        return None
+    if DropVar in map(type, known):
+        first[key] = eqn.outvars
+        return None
+    return known

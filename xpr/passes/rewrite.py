@@ -1,0 +1,287 @@
+"""rewrite : rules -> jaxpr -> jaxpr. Puts one computation in place of another, wherever it is found.
+
+A rule is a pair of Python functions of the same arguments. `(lambda x: jnp.log(jnp.exp(x)), lambda x: x)` turns
+`{ lambda ; a. let b = exp a; c = log b; d = mul c c in (d,) }` into `{ lambda ; a. let b = mul a a in (b,) }`.
+
+The functions are traced to jaxprs for types that operands have close to each other in the program. What they are traced
+to may depend on the types: a sum of arrays of different shapes broadcasts. Equations are looked at in order, and what a
+rule puts in place of one is looked at again, so that one walk leaves nothing to do but where it made operands of new
+types; then there is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from operator import attrgetter
+from typing import Any
+
+from xpr.core.avals import ShapedArray, describe
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, given_program, used_vars, with_subjaxprs
+from xpr.core.source import describe_function
+from xpr.passes.dce import has_effect, live_jaxpr, without_unread_constants
+from xpr.passes.patterns import Matching, Rule, TypedRule, arity, one_result
+from xpr.primitives.elementwise import convert_element_type_p
+from xpr.transforms.stage import stage
+
+NEAR = 4  # how many equations apart operands of a pattern may be for all their types to be tried together
+MOST_TYPES = 4000  # combinations of types that are tried of a rule, the closest first
+MOST_STEPS = 100  # rewritings of what a rewriting gave
+
+_aval = attrgetter("aval")
+
+
+def rewrite(rules: Iterable[Rule | Sequence[Callable[..., Any]]]) -> Callable[[ClosedJaxpr], ClosedJaxpr]:
+    """A pass that applies rules wherever their patterns are found, until there is nothing left to rewrite.
+
+    Operands of commutative operations match in either order; what loops, branches and calls hold is rewritten, too.
+    Rules that come first are tried first.
+
+    Args:
+      rules: each a `Rule`, or a pattern, a replacement and perhaps a guard.
+    Returns:
+      A function from a closed jaxpr to one.
+    Raises:
+      TypeError: a rule is no pair of functions of equally many arguments; when applied, a replacement gives another
+        type than its pattern.
+      ValueError: when applied, a pattern computes nothing or does not use an argument, or rules undo each other.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> closed = xpr.make_jaxpr(lambda x: jnp.log(jnp.exp(x)) + 1)(2.0)
+    >>> xpr.jaxpr.rewrite([(lambda x: jnp.log(jnp.exp(x)), lambda x: x)])(closed)
+    { lambda ; a:f32[]. let b:f32[] = add a 1.0 in (b,) }
+    """
+    if not isinstance(rules, Iterable):
+        raise TypeError(f"rewrite takes a list of rules, each a pattern and a replacement, and got {describe(rules)}.")
+    checked = [_checked(rule) for rule in rules]
+
+    def rewritten(closed: ClosedJaxpr) -> ClosedJaxpr:
+        return _Rewriting(checked).program(given_program("A pass made by rewrite", closed))
+
+    return rewritten
+
+
+def _checked(rule: Any) -> Rule:
+    if not isinstance(rule, (tuple, list)) or not 2 <= len(rule) <= 3 or not all(map(callable, rule[:2])):
+        raise TypeError(f"rewrite: a rule is a pattern and a replacement, two functions; got {rule!r}.")
+    made = Rule(*rule)
+    if arity(made.pattern) != arity(made.replacement):
+        raise TypeError(
+            "rewrite: a pattern and its replacement take the same arguments; "
+            f"{describe_function(made.pattern)} takes {arity(made.pattern)}, "
+            f"{describe_function(made.replacement)} takes {arity(made.replacement)}."
+        )
+    return made
+
+
+# -- The walk
+
+
+class _Rewriting:
+    """Rules at work on a program; `known` has for each primitive and types of operands the typed rules to try."""
+
+    def __init__(self, rules: Sequence[Rule]):
+        self.rules = rules
+        self.arities = [arity(rule.pattern) for rule in rules]
+        self.tried: list[set[Any]] = [set() for _ in rules]
+        self.known: dict[Any, list[tuple[int, TypedRule]]] = {}
+        self.chosen: dict[Any, list[TypedRule]] = {}  # by what makes the operands, too
+        self.number = 0  # how many typed rules there are
+        self.types: dict[ShapedArray, None] = {}  # that operands have
+        self.near: set[tuple[ShapedArray, ...]] = set()  # for which types the rules are traced
+        self.done: dict[int, tuple[Jaxpr, Jaxpr]] = {}  # by identity: a jaxpr, and what it became
+
+    def program(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        closed = ClosedJaxpr(live_jaxpr(closed.jaxpr), closed.consts)
+        self.trace_rules(closed.jaxpr, closed.jaxpr.eqns)
+        for _ in range(MOST_STEPS):
+            walk = _Walk(self, closed)
+            closed = walk.result()
+            if not walk.rewritten or not self.trace_rules(closed.jaxpr, walk.fresh):
+                return closed
+        raise _restless(walk.last)
+
+    def inside(self, jaxpr: Jaxpr) -> Jaxpr:
+        """A jaxpr that an equation holds, rewritten."""
+        if id(jaxpr) not in self.done:
+            closed = self.program(ClosedJaxpr(jaxpr, [None] * len(jaxpr.constvars)))
+            if len(closed.consts) > len(jaxpr.constvars):
+                raise ValueError(
+                    "rewrite: a replacement closes over an array, and is put into a jaxpr that an equation holds, "
+                    "which has no constants. Make the array in the replacement, with jnp.full or jnp.arange, or apply "
+                    "inline_calls first."
+                )
+            self.done[id(jaxpr)] = jaxpr, closed.jaxpr
+        return self.done[id(jaxpr)][1]
+
+    def candidates(self, signature: Any, eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[TypedRule]:
+        """The typed rules to try at an equation: those for its operands' types and for what makes them."""
+        above = tuple([makers[v].primitive if v in makers else None for v in eqn.invars])  # type: ignore[index]
+        key = signature, above
+        if key not in self.chosen:
+            self.chosen[key] = [typed for _, typed in self.known[signature] if typed.may_match(above)]
+        return self.chosen[key]
+
+    def trace_rules(self, jaxpr: Jaxpr, new: Sequence[JaxprEqn]) -> bool:
+        """Traces the rules for types that operands have close to each other; says whether that gave any.
+
+        Of a program that was seen before, `new` are the equations that it did not have.
+        """
+        self.types.update(dict.fromkeys([v.aval for eqn in new for v in eqn.invars]))
+        if all(len(tried) == len(self.types) ** n for tried, n in zip(self.tried, self.arities)):
+            return False
+        near = [tuple(self.types)] if len(self.types) == 1 else _nearby(jaxpr)
+        near = [some for some in near if some not in self.near]
+        self.near.update(near)
+        before = self.number
+        for number, rule in enumerate(self.rules):
+            tried = self.tried[number]
+            for avals in (each for some in near for each in product(some, repeat=self.arities[number])):
+                if len(tried) > MOST_TYPES:
+                    break
+                if avals not in tried:
+                    tried.add(avals)
+                    self.trace_rule(number, rule, avals)
+        return self.number > before
+
+    def trace_rule(self, number: int, rule: Rule, avals: tuple[ShapedArray, ...]) -> None:
+        try:
+            pattern = stage(one_result(rule.pattern), avals)
+        except (TypeError, ValueError, IndexError):
+            return  # it says nothing of such types
+        typed = TypedRule(rule, avals, pattern)
+        self.chosen.clear()
+        for signature in typed.signatures():
+            self.number += 1
+            rules = self.known.setdefault(signature, [])
+            rules.append((number, typed))
+            rules.sort(key=lambda each: each[0])
+
+
+def _nearby(jaxpr: Jaxpr) -> list[tuple[ShapedArray, ...]]:
+    """Types that operands of equations have, and of those that make these, and so on: all sets, the closest first."""
+    made: dict[Any, Any] = {}
+    makers: dict[Any, set[Any]] = {}
+    for eqn in jaxpr.eqns:
+        signature = (eqn.primitive, *[v.aval for v in eqn.invars])
+        above = makers.setdefault(signature, set())
+        above.update([made[v] for v in eqn.invars if v in made])  # type: ignore[index]  # a literal is in vain
+        for v in eqn.outvars:
+            made[v] = signature
+    types = {signature: tuple(dict.fromkeys(signature[1:])) for signature in makers}
+    found = dict.fromkeys(types.values())
+    for _ in range(NEAR):
+        types = {
+            signature: tuple(dict.fromkeys((*own, *(aval for other in makers[signature] for aval in types[other]))))
+            for signature, own in types.items()
+        }
+        found.update(dict.fromkeys(types.values()))
+    return list(found)
+
+
+class _Walk:
+    """One walk over the equations of a program."""
+
+    def __init__(self, rewriting: _Rewriting, closed: ClosedJaxpr):
+        self.rewriting, self.jaxpr = rewriting, closed.jaxpr
+        self.constvars, self.consts = list(closed.jaxpr.constvars), list(closed.consts)
+        self.values = dict(zip(self.constvars, self.consts))
+        self.env: dict[Any, Atom] = {}
+        self.makers: dict[Any, JaxprEqn] = {}
+        self.matching = Matching(self.makers, self.values)
+        self.eqns: list[JaxprEqn] = []
+        self.fresh: list[JaxprEqn] = []  # all equations of replacements
+        self.used: set[Any] | None = None  # what the program and replacements read, once `is_read` was asked
+        self.rewritten = False
+        self.last: Rule | None = None
+
+    def result(self) -> ClosedJaxpr:
+        for eqn in self.jaxpr.eqns:
+            waiting = [(each, 1) for each in reversed(self.visit(eqn, 0))]
+            while waiting:
+                each, steps = waiting.pop()
+                waiting += [(more, steps + 1) for more in reversed(self.visit(each, steps))]
+        if not self.rewritten and not self.env:
+            eqns = self.eqns
+            if all(a is b for a, b in zip(eqns, self.jaxpr.eqns)):
+                return ClosedJaxpr(self.jaxpr, self.consts)
+        outvars = [self.read(v) for v in self.jaxpr.outvars]
+        whole = self.jaxpr.replace(constvars=self.constvars, outvars=outvars, eqns=self.eqns)
+        return without_unread_constants(live_jaxpr(whole), self.consts)
+
+    def read(self, atom: Atom) -> Atom:
+        while atom in self.env:
+            atom = self.env[atom]
+        return atom
+
+    def visit(self, eqn: JaxprEqn, steps: int) -> Sequence[JaxprEqn]:
+        """Writes an equation down, or gives those that are to be looked at in its place."""
+        if not self.env.keys().isdisjoint(eqn.invars):
+            invars = [self.read(v) for v in eqn.invars]
+            eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
+        if eqn.primitive.call:
+            eqn = with_subjaxprs(eqn, self.rewriting.inside)
+        signature = (eqn.primitive, *map(_aval, eqn.invars))
+        if signature in self.rewriting.known:
+            for typed in self.rewriting.candidates(signature, eqn, self.makers):
+                if len(eqn.outvars) > 1 and (not self.is_read(eqn.outvars[typed.place]) or has_effect(eqn)):
+                    continue
+                atoms = self.matching.at(typed, eqn)
+                if atoms is not None:
+                    if steps > MOST_STEPS:
+                        raise _restless(typed.rule)
+                    self.rewritten, self.last = True, typed.rule
+                    return self.replace(eqn, typed, atoms)
+        self.eqns.append(eqn)
+        for v in eqn.outvars:
+            self.makers[v] = eqn
+        return ()
+
+    def is_read(self, var: Var) -> bool:
+        if self.used is None:
+            self.used = used_vars(self.jaxpr).union(self.env.values(), *(eqn.invars for eqn in self.fresh))
+        return var in self.used
+
+    def replace(self, eqn: JaxprEqn, typed: TypedRule, atoms: Sequence[Atom]) -> Sequence[JaxprEqn]:
+        """The equations of a replacement; the result of the matched one is read from them, or it is theirs."""
+        closed = typed.replaced()
+        names: dict[Any, Atom] = dict(zip(closed.jaxpr.invars, atoms))
+        old, out = eqn.outvars[typed.place], closed.jaxpr.outvars[0]
+        for v, value in zip(closed.jaxpr.constvars, closed.consts):
+            names[v] = own = Var(v.aval)
+            self.constvars.append(own)
+            self.consts.append(value)
+            self.values[own] = value
+        fresh = []
+        in_its_place = type(out) is Var and out not in names and out.aval is old.aval and len(eqn.outvars) == 1
+        for each in closed.jaxpr.eqns:
+            invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # a literal is looked up in vain
+            outvars = []
+            for v in each.outvars:
+                names[v] = own = old if in_its_place and v is out else Var(v.aval)
+                outvars.append(own)
+            fresh.append(JaxprEqn(invars, outvars, each.primitive, each.params, eqn.source))
+        out = names.get(out, out)
+        if out.aval is not old.aval:  # they differ in weakness alone
+            new = Var(old.aval)
+            params = {"new_dtype": old.aval.dtype, "weak_type": old.aval.weak_type}
+            fresh.append(JaxprEqn([out], [new], convert_element_type_p, params, eqn.source))
+            out = new
+        self.fresh += fresh
+        if self.used is not None:
+            self.used.update([out], *(each.invars for each in fresh))
+        if len(eqn.outvars) > 1:  # the others may be read
+            eqn = eqn.replace(outvars=[Var(v.aval) if v is old else v for v in eqn.outvars])
+            self.eqns.append(eqn)
+            self.makers.update((v, eqn) for v in eqn.outvars)
+        if not in_its_place:
+            self.env[old] = out
+        return fresh
+
+
+def _restless(rule: Rule | None) -> ValueError:
+    where = f" {describe_function(rule.pattern)} and {describe_function(rule.replacement)}" if rule else ""
+    return ValueError(
+        f"rewrite: there is still something to rewrite after {MOST_STEPS} steps in one place, last by the rule{where}. "
+        "Rules must not undo each other or match what they give; a guard can keep them from it."
+    )

@@ -1,0 +1,195 @@
+"""Where along an axis the greatest or least entry stands: the first of several equal ones, and a nan before all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dtypes import BOOL, FLOATS, INTEGERS, REAL, greatest, least, short_name
+from xpr.primitives.elementwise_rules import NOT_LINEAR
+from xpr.primitives.flops import per_operand
+from xpr.primitives.reduction_lowering import lower_reduction
+from xpr.primitives.shapes import kept_dim, reduced, shifted_axes
+
+# -- Typing
+
+
+def _abstract(name: str) -> Callable[..., list[ShapedArray]]:
+    def abstract(avals: Sequence[ShapedArray], *, axes: tuple[int, ...], index_dtype: np.dtype) -> list[ShapedArray]:
+        (aval,) = avals
+        if aval.dtype not in REAL | BOOL:
+            raise TypeError(f"{name}: takes real numbers and booleans, and got {aval.str_short()}.")
+        if index_dtype not in INTEGERS:
+            raise TypeError(f"{name}: index_dtype must be an integer dtype, and is {short_name(index_dtype)}.")
+        result = reduced(aval, axes)
+        if len(axes) != 1 or not aval.shape[axes[0]]:
+            raise ValueError(f"{name}: needs one axis with entries along it; got {aval.str_short()} and axes {axes}.")
+        return [ShapedArray(result.shape, index_dtype)]
+
+    return abstract
+
+
+# -- Lowering
+
+# One reduction of pairs (value, index) takes XLA:CPU 3.1 ms for f32[1000000], since it is not vectorized. Finding the
+# extreme, of what is not nan, and then the least index where it stands takes 0.4 ms (NumPy: 0.13). Over axes this short
+# the one is better.
+_SHORT = 32
+
+
+def _lower(direction: str, operation: str, start: Callable[[np.dtype], Any]) -> Callable[..., list[Value]]:
+    def lower(
+        b: Builder, operands: list[Value], avals: list[ShapedArray], *, axes: tuple[int, ...], index_dtype: np.dtype
+    ) -> list[Value]:
+        (x,), (axis,) = operands, axes
+        first = np.asarray(start(x.aval.dtype), x.aval.dtype)[()]
+        if b.platform == "cpu" and x.aval.shape[axis] > _SHORT:
+            return [_lower_in_two(b, x, avals[0], axis, operation, first)]
+        return [_lower_in_pairs(b, x, avals[0], axis, direction, first)]
+
+    return lower
+
+
+def _compare(b: Builder, x: Value, y: Value, direction: str) -> Value:
+    how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
+    return b.op("stablehlo.compare", [x, y], x.aval.update(dtype=dtypes.bool_, weak_type=False), how)
+
+
+def _either(b: Builder, x: Value, y: Value) -> Value:
+    return b.op("stablehlo.or", [x, y], x.aval)
+
+
+def _indices(b: Builder, x: Value, axis: int, dtype: np.dtype) -> Value:
+    return b.op("stablehlo.iota", [], ShapedArray(x.aval.shape, dtype), f"iota_dimension = {axis} : i64")
+
+
+def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operation: str, first: Any) -> Value:
+    """The least index of those entries that equal the extreme; that of a nan counts as negative."""
+    extreme = b.fence(lower_reduction(b, x, reduced(x.aval, [axis]), [axis], operation, first))
+    kept = [i for i in range(x.aval.ndim) if i != axis]
+    found = _compare(b, x, b.broadcast(extreme, x.aval.shape, kept), "EQ")
+    length, beyond = x.aval.shape[axis], dtypes.iinfo(dtypes.int32).max
+    indices = _indices(b, x, axis, dtypes.int32)
+    chosen = b.op("stablehlo.select", [found, indices, b.constant(beyond, indices.aval)], indices.aval)
+    if x.aval.dtype in FLOATS:
+        negative = b.op("stablehlo.subtract", [indices, b.constant(length, indices.aval)], indices.aval)
+        chosen = b.op("stablehlo.select", [_compare(b, x, x, "NE"), negative, chosen], indices.aval)
+    place = lower_reduction(b, chosen, result.update(dtype=dtypes.int32), [axis], "stablehlo.minimum", np.int32(beyond))
+    again = b.op("stablehlo.add", [place, b.constant(length, place.aval)], place.aval)
+    is_nan = _compare(b, place, b.constant(0, place.aval), "LT")
+    return b.convert(b.op("stablehlo.select", [is_nan, again, place], place.aval), result.dtype)
+
+
+def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direction: str, first: Any) -> Value:
+    """A reduction of pairs (value, index)."""
+    b.module.has_hot_loops = True
+    value, index = ShapedArray((), x.aval.dtype), ShapedArray((), result.dtype)
+
+    def better(inner: Builder, args: list[Value]) -> list[Value]:
+        x, i, y, j = args
+        wins = _either(inner, _compare(inner, x, y, direction), _compare(inner, x, x, "NE"))
+        is_equal, is_before = _compare(inner, x, y, "EQ"), _compare(inner, i, j, "LT")
+        tie = inner.op("stablehlo.and", [is_equal, is_before], is_equal.aval)
+        return [
+            inner.op("stablehlo.select", [wins, x, y], value),
+            inner.op("stablehlo.select", [_either(inner, wins, tie), i, j], index),
+        ]
+
+    return b.ops(
+        "stablehlo.reduce",
+        [x, _indices(b, x, axis, result.dtype), b.constant(first, value), b.constant(0, index)],
+        [result.update(dtype=x.aval.dtype), result],
+        f"dimensions = {int_array([axis])}",
+        [b.region([value, index, value, index], better)],
+    )[1]
+
+
+# -- The primitives
+
+
+def _faster_in_numpy(avals: Sequence[ShapedArray], *, axes: tuple[int, ...], index_dtype: np.dtype) -> bool:
+    """NumPy is where entries lie side by side and there are many of them; else it is far slower."""
+    (aval,) = avals
+    together = axes[0] == aval.ndim - 1 and aval.shape[-1] >= 256
+    return together and aval.dtype.kind in "biuf" and aval.dtype != dtypes.float16
+
+
+def place_of_extreme(
+    name: str, *, direction: str, lowers_to: str, start: Callable[[np.dtype], Any], reference: Callable[..., Any]
+) -> Primitive:
+    """The place of the extreme: `direction` is how it compares with the others; the rest as in reductions.py."""
+
+    def along(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        out = primitive.bind(*primals, **params)
+        return [out], [Zero(aval_of(out).to_tangent_aval())]
+
+    def find(values: Sequence[Any], *, axes: tuple[int, ...], index_dtype: np.dtype) -> list[Any]:
+        return [np.asarray(reference(values[0], axes[0])).astype(index_dtype)]
+
+    def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, axes: tuple[int, ...], index_dtype: Any) -> Any:
+        (x,), (dim,) = values, dims
+        return [primitive.bind(x, axes=shifted_axes(axes, dim), index_dtype=index_dtype)], [kept_dim(axes, dim)]
+
+    primitive = register(
+        Primitive(
+            name,
+            abstract=_abstract(name),
+            reference=find,
+            lower=_lower(direction, lowers_to, start),
+            jvp=along,
+            transpose=Unsupported(NOT_LINEAR),
+            batch=batch,
+            exact=True,
+            faster_in_numpy=_faster_in_numpy,
+            flops=per_operand,
+        )
+    )
+    return primitive
+
+
+argmax_p = place_of_extreme("argmax", direction="GT", lowers_to="stablehlo.maximum", start=least, reference=np.argmax)
+argmin_p = place_of_extreme(
+    "argmin", direction="LT", lowers_to="stablehlo.minimum", start=greatest, reference=np.argmin
+)
+
+
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The index of the greatest entry along an axis: of the first one, and a nan counts as the greatest.
+
+    Args:
+      operand: an array of real numbers or booleans.
+      axis: from 0.
+      index_dtype: the integer dtype of the result.
+    Raises:
+      TypeError: the operand is complex, or `index_dtype` is no integer dtype.
+      ValueError: there is nothing along the axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.argmax(jnp.array([[1, 4, 4], [3, 2, 0]]), 1, jnp.int32)
+    Array([1, 0], dtype=int32)
+    """
+    return argmax_p.bind(operand, axes=(axis,), index_dtype=dtypes.canonical(index_dtype))
+
+
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The index of the least entry along an axis: of the first one, and a nan counts as the least.
+
+    Args:
+      operand: an array of real numbers or booleans.
+      axis: from 0.
+      index_dtype: the integer dtype of the result.
+    Raises:
+      TypeError: the operand is complex, or `index_dtype` is no integer dtype.
+      ValueError: there is nothing along the axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.argmin(jnp.array([[1, 0, 0], [3, 2, 4]]), 1, jnp.int32)
+    Array([1, 1], dtype=int32)
+    """
+    return argmin_p.bind(operand, axes=(axis,), index_dtype=dtypes.canonical(index_dtype))

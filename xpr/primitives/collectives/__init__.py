@@ -1,0 +1,1 @@
+"""Collectives: reductions over and exchanges along named axes."""

@@ -1,0 +1,440 @@
+"""Collectives: sums, maxima and minima over a named axis that `vmap` maps, and the place along it.
+
+Each is an operation between rows that do not see each other. `batch_named` is what it comes to once the rows of the
+axis it names stand side by side: a sum over that axis. Mapped over any other axis it is done row by row. The sum of
+what is the same in all rows is it times the number of rows. Collectives that move entries are in exchange.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes, tree
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import axis_size as size_of_axis
+from xpr.core.jaxpr import split_each
+from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.dtypes import BOOL, NUMBERS, REAL, short_name
+from xpr.primitives.collectives.lowering import NEEDS_AN_AXIS, Groups, lower_axis_index, lower_extreme, lower_reduction
+from xpr.primitives.elementwise import add, convert_element_type, div, eq, mul
+from xpr.primitives.elementwise_rules import NOT_LINEAR, scalar
+from xpr.primitives.gather.gather_scatter import gather_p
+from xpr.primitives.gather.windows import FILL_OR_DROP, GatherDimensionNumbers
+from xpr.primitives.reductions import reduce_max, reduce_min
+from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum
+from xpr.primitives.slicing import broadcasted_iota, concatenate, slice_in_dim
+
+# -- What the family shares
+
+
+def names_of(axis_name: Any) -> tuple[Any, ...]:
+    """The names in an `axis_name` argument, which may be one or several.
+
+    Raises:
+      AxisNameError: one of them is not mapped here.
+    """
+    names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    for name in names:
+        size_of_axis(name)
+    return names
+
+
+def one_name(function: str, axis_name: Any) -> Any:
+    """The name, of a collective that runs along a single axis."""
+    names = names_of(axis_name)
+    if len(names) != 1:
+        raise ValueError(f"{function}: runs along one named axis, and was given {names}.")
+    return names[0]
+
+
+def groups_of(axis_index_groups: Any, names: tuple[Any, ...]) -> Groups:
+    """Groups of rows that each communicate by themselves, as tuples.
+
+    Raises:
+      ValueError: they don't hold every row of a single axis exactly once.
+    """
+    if axis_index_groups is None:
+        return None
+    groups = tuple(tuple(map(int, group)) for group in axis_index_groups)
+    if len(names) != 1 or sorted(i for group in groups for i in group) != list(range(size_of_axis(names[0]))):
+        raise ValueError(
+            f"axis_index_groups must hold every index of one named axis once; got {groups} for the axes {names} of "
+            f"sizes {tuple(map(size_of_axis, names))}."
+        )
+    return groups
+
+
+def without(names: tuple[Any, ...], name: Any) -> tuple[Any, ...]:
+    return tuple(n for n in names if n != name)
+
+
+_FEW = 8
+
+
+def rows_at(x: Any, places: Sequence[int | None]) -> Any:
+    """The rows of `x` along axis 0 at known places, zeros where there is none; in runs where they are few."""
+    aval, runs = aval_of(x), _runs(places)
+    row = aval.shape[1:]
+    if len(runs) <= _FEW:
+        parts = [
+            full((count, *row), 0, aval.dtype) if start is None else slice_in_dim(x, start, start + count)
+            for start, count in runs
+        ]
+        return concatenate(parts, 0)
+    count = aval.shape[0]
+    indices = np.array([[count if place is None else place] for place in places], np.int32)
+    return gather_p.bind(
+        x,
+        indices,
+        dimension_numbers=GatherDimensionNumbers(tuple(range(1, aval.ndim)), (0,), (0,)),
+        slice_sizes=(1, *row),
+        indices_are_sorted=False,
+        unique_indices=False,
+        mode=FILL_OR_DROP,
+        fill_value=0,
+    )
+
+
+def _runs(places: Sequence[int | None]) -> list[tuple[int | None, int]]:
+    """Stretches of consecutive places, or of none, each with its length."""
+    runs: list[tuple[int | None, int]] = []
+    for place in places:
+        start, count = runs[-1] if runs else (-1, 0)
+        if count and place == (None if start is None else start + count):
+            runs[-1] = (start, count + 1)
+        else:
+            runs.append((place, 1))
+    return runs
+
+
+def inverse(places: Sequence[int]) -> list[int]:
+    """The inverse of a permutation."""
+    return np.argsort(places).tolist()
+
+
+def batch_row_by_row(primitive: Primitive) -> Callable[..., Any]:
+    """The batch rule of what is elementwise in its rows, for axes that it does not name."""
+
+    def batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+        return primitive.bind(*values, **params), list(dims)
+
+    return batch
+
+
+# -- psum, pmax, pmin: reductions
+
+
+def _reduction(
+    name: str,
+    *,
+    over: frozenset[np.dtype],
+    reduce: Callable[[Any, Sequence[int]], Any],
+    repeated: Callable[[Any, int], Any],
+    lower: Callable[..., Any],
+    jvp: Callable[..., Any],
+    transpose: Any,
+) -> Primitive:
+    """A reduction of each of its operands over named axes; `repeated(x, n)` is it, of n rows that are the same."""
+
+    def abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
+        for aval in avals:
+            if aval.dtype not in over:
+                allowed = ", ".join(sorted(map(short_name, over)))
+                raise TypeError(f"{name}: takes {allowed}, and got {aval.str_short()}.")
+        return list(avals)
+
+    def by_group(x: Any, groups: Sequence[Sequence[int]]) -> Any:
+        """Each row the reduction of its group's rows."""
+        order = [i for group in groups for i in group]
+        rows, row, start = rows_at(x, order), aval_of(x).shape[1:], 0
+        parts = []
+        for group in groups:
+            reduced = reduce(slice_in_dim(rows, start, start + len(group)), (0,))
+            parts.append(broadcast_in_dim(reduced, (len(group), *row), range(1, len(row) + 1)))
+            start += len(group)
+        return rows_at(concatenate(parts, 0), inverse(order))
+
+    def batch_named(
+        axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], *, axes: tuple[Any, ...],
+        axis_index_groups: Groups,
+    ) -> Any:  # fmt: skip
+        if axis_index_groups is not None:
+            rows = [mapped_to(x, d, size) for x, d in zip(values, dims)]
+            return [by_group(x, axis_index_groups) for x in rows], [0] * len(rows)
+        outs = [repeated(x, size) if d is None else reduce(x, (d,)) for x, d in zip(values, dims)]
+        rest = without(axes, axis_name)
+        if rest:
+            outs = primitive.bind(*outs, axes=rest, axis_index_groups=None)
+        return outs, [None] * len(outs)
+
+    primitive = register(
+        Primitive(
+            name,
+            abstract=abstract,
+            params=("axes", "axis_index_groups"),
+            reference=Unsupported(NEEDS_AN_AXIS),
+            lower=lower,
+            jvp=jvp,
+            transpose=transpose,
+            batch=Unsupported("it is set below"),
+            batch_named=batch_named,
+            split=split_each,
+            multiple_results=True,
+        )
+    )
+    primitive.batch = batch_row_by_row(primitive)
+    return primitive
+
+
+def _of_those_given(primitive: Primitive, values: Sequence[Any], **params: Any) -> list[Any]:
+    """The primitive applied to the values that are no symbolic zeros, which the others stay."""
+    given = [x for x in values if x is not None and type(x) is not Zero]
+    results = iter(primitive.bind(*given, **params) if given else ())
+    return [x if x is None or type(x) is Zero else next(results) for x in values]
+
+
+def _sum_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    return psum_p.bind(*primals, **params), _of_those_given(psum_p, tangents, **params)
+
+
+def _sum_transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
+    """Each row's entry is in the results of all, whose cotangents are therefore added up."""
+    return _of_those_given(psum_p, [ct if is_linear(x) else None for ct, x in zip(cts, operands)], **params)
+
+
+def _extreme_jvp(primals: Sequence[Any], tangents: Sequence[Any], name: str, **params: Any) -> Any:
+    """The mean of the tangents of those rows that attain the extreme."""
+    outs = _extremes[name].bind(*primals, **params)
+    out_tangents = []
+    for x, t, out in zip(primals, tangents, outs):
+        if type(t) is Zero:
+            out_tangents.append(t)
+            continue
+        attains = convert_element_type(eq(x, out), aval_of(t).dtype)
+        (count,), (total,) = psum_p.bind(attains, **params), psum_p.bind(mul(t, attains), **params)
+        out_tangents.append(div(total, count))
+    return outs, out_tangents
+
+
+psum_p = _reduction(
+    "psum", over=NUMBERS, reduce=reduce_sum, repeated=lambda x, size: mul(x, scalar(size, x)),
+    jvp=_sum_jvp, transpose=_sum_transpose, lower=lower_reduction("psum", "stablehlo.add"),
+)  # fmt: skip
+pmax_p = _reduction(
+    "pmax", over=REAL | BOOL, reduce=reduce_max, repeated=lambda x, size: x, transpose=Unsupported(NOT_LINEAR),
+    jvp=lambda primals, tangents, **params: _extreme_jvp(primals, tangents, "pmax", **params),
+    lower=lower_extreme("pmax", "stablehlo.maximum", "stablehlo.or"),
+)  # fmt: skip
+pmin_p = _reduction(
+    "pmin", over=REAL | BOOL, reduce=reduce_min, repeated=lambda x, size: x, transpose=Unsupported(NOT_LINEAR),
+    jvp=lambda primals, tangents, **params: _extreme_jvp(primals, tangents, "pmin", **params),
+    lower=lower_extreme("pmin", "stablehlo.minimum", "stablehlo.and"),
+)  # fmt: skip
+_extremes = {"pmax": pmax_p, "pmin": pmin_p}
+
+
+def _over_axes(
+    primitive: Primitive,
+    reduce: Callable[[Any, Sequence[int]], Any],
+    leaves: Sequence[Any],
+    axis_name: Any,
+    groups: Any,
+) -> list[Any]:
+    """Reduces leaves over named axes, and over those that are given by number."""
+    given = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    numbers = [axis for axis in given if type(axis) is int]
+    names = names_of(tuple(axis for axis in given if type(axis) is not int))
+    if numbers:
+        leaves = [reduce(x, sorted(axis % aval_of(x).ndim for axis in numbers)) for x in leaves]
+    if not names or not leaves:
+        return list(leaves)
+    return primitive.bind(*leaves, axes=names, axis_index_groups=groups_of(groups, names))
+
+
+_ARGUMENTS = """
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis, or several.
+      axis_index_groups: lists of indices that hold every index along the axis once: each group by itself.
+    Raises:
+      AxisNameError: no axis of that name is mapped here."""
+
+
+def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The sum over a mapped axis, of each leaf; a Python number is multiplied by the size of the axis.
+
+    Args:
+      x: a pytree of arrays and numbers; booleans are counted.
+      axis_name: the name of a mapped axis, or several.
+      axis_index_groups: lists of indices that hold every index along the axis once: each group is summed by itself.
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
+
+    >>> import xpr
+    >>> from xpr import lax, numpy as jnp
+    >>> xpr.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(jnp.array([1., 3.]))
+    Array([0.25, 0.75], dtype=float32)
+    """
+    leaves, structure = tree.flatten(x)
+    arrays = [_counted(leaf) for leaf in leaves if type(leaf) not in _NUMBERS]
+    sums = iter(_over_axes(psum_p, reduce_sum, arrays, axis_name, axis_index_groups))
+    numbers = any(type(leaf) in _NUMBERS for leaf in leaves)
+    size = _number_of_rows(axis_name, axis_index_groups) if numbers else 1
+    return tree.unflatten(structure, [leaf * size if type(leaf) in _NUMBERS else next(sums) for leaf in leaves])
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def _counted(x: Any) -> Any:
+    return convert_element_type(x, dtypes.of_python(int)) if aval_of(x).dtype == dtypes.bool_ else x
+
+
+def _number_of_rows(axis_name: Any, axis_index_groups: Any) -> int:
+    names = names_of(axis_name)
+    groups = groups_of(axis_index_groups, names)
+    if groups is None:
+        return math.prod(map(size_of_axis, names))
+    sizes = {len(group) for group in groups}
+    if len(sizes) != 1:
+        raise ValueError(f"The sum of a number over groups of different sizes, {groups}, differs from row to row.")
+    return sizes.pop()
+
+
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The mean over a mapped axis, of each leaf."""
+    sums = psum(x, axis_name, axis_index_groups=axis_index_groups)
+    size = _number_of_rows(axis_name, axis_index_groups)
+
+    def divided(total: Any) -> Any:
+        dtype = aval_of(total).dtype
+        if type(total) in _NUMBERS:
+            return total / size
+        return div(total if dtype in dtypes.INEXACT else convert_element_type(total, dtypes.to_inexact(dtype)), size)
+
+    return tree.map(divided, sums)
+
+
+def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The maximum over a mapped axis, of each leaf; rows that share it share its derivative equally."""
+    leaves, structure = tree.flatten(x)
+    return tree.unflatten(structure, _over_axes(pmax_p, reduce_max, leaves, axis_name, axis_index_groups))
+
+
+def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The minimum over a mapped axis, of each leaf; rows that share it share its derivative equally."""
+    leaves, structure = tree.flatten(x)
+    return tree.unflatten(structure, _over_axes(pmin_p, reduce_min, leaves, axis_name, axis_index_groups))
+
+
+for _function in (pmean, pmax, pmin):
+    _function.__doc__ = f"{_function.__doc__}\n{_ARGUMENTS}\n    "
+
+# -- pcast
+
+
+def _mark_batch_named(
+    name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, *, axes: tuple[Any, ...]
+) -> Any:
+    rest = without(axes, name)
+    return [pvary_p.bind(*values, axes=rest) if rest else values[0]], list(dims)
+
+
+pvary_p = register(
+    Primitive(
+        "pvary",
+        abstract=lambda avals, **params: list(avals),
+        params=("axes",),
+        reference=lambda values, **params: list(values),
+        lower=lambda b, operands, avals, **params: list(operands),
+        jvp=lambda primals, tangents, **params: (
+            [pvary_p.bind(*primals, **params)],
+            [t if type(t) is Zero else pvary_p.bind(t, **params) for t in tangents],
+        ),
+        transpose=lambda cts, operands, **params: list(cts),
+        batch=lambda size, values, dims, **params: ([pvary_p.bind(*values, **params)], list(dims)),
+        batch_named=_mark_batch_named,
+    )
+)
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """The value as it is, taken to differ from device to device along axes of a `shard_map`.
+
+    Differentiating by it gives each device the derivative by its own copy, where it would give the sum of them.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis, or several.
+      to: "varying", which is all there is.
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
+      ValueError: `to` says something else.
+
+    >>> import xpr
+    >>> from xpr import lax
+    >>> from xpr.sharding import PartitionSpec as P
+    >>> mesh = xpr.make_mesh((1,), ("x",))
+    >>> def gradient(w, x):
+    ...     return xpr.grad(lambda w: (w * x).sum())(lax.pcast(w, "x", to="varying"))[None]
+    >>> mapped = xpr.shard_map(gradient, mesh=mesh, in_specs=(P(), P("x")), out_specs=P("x"))
+    >>> mapped(2.0, xpr.numpy.arange(3.0))
+    Array([3.], dtype=float32, weak_type=True)
+    """
+    if to != "varying":
+        raise ValueError(f"pcast: to must be 'varying', and is {to!r}; what is the same on all devices comes of psum.")
+    names = names_of(axis_name)
+    return tree.map(lambda leaf: pvary_p.bind(leaf, axes=names), x)
+
+
+# -- axis_index
+
+
+def _index_batch_named(name: Any, size: int, values: Any, dims: Any, /, *, axis_name: Any) -> Any:
+    return [broadcasted_iota(dtypes.int32, (size,), 0)], [0]
+
+
+_NO_OPERANDS = "It has no operands."
+axis_index_p = register(
+    Primitive(
+        "axis_index",
+        abstract=lambda avals, *, axis_name: [ShapedArray((), dtypes.int32)],
+        reference=Unsupported(NEEDS_AN_AXIS),
+        lower=lower_axis_index,
+        jvp=Unsupported(_NO_OPERANDS),
+        transpose=Unsupported(_NO_OPERANDS),
+        batch=Unsupported(_NO_OPERANDS),
+        batch_named=_index_batch_named,
+    )
+)
+
+
+def axis_index(axis_name: Any) -> Any:
+    """The place of the row along a mapped axis, from 0; of several axes, as if they were one, the last running fastest.
+
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
+
+    >>> import xpr
+    >>> from xpr import lax, numpy as jnp
+    >>> xpr.vmap(lambda x: lax.axis_index("i"), axis_name="i")(jnp.zeros(3))
+    Array([0, 1, 2], dtype=int32)
+    """
+    index = None
+    for name in names_of(axis_name):
+        here = axis_index_p.bind(axis_name=name)
+        index = here if index is None else add(mul(index, size_of_axis(name)), here)
+    return 0 if index is None else index
+
+
+def axis_size(axis_name: Any) -> int:
+    """The size of a mapped axis; of several, the product.
+
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
+    """
+    return math.prod(map(size_of_axis, names_of(axis_name)))

@@ -1,0 +1,140 @@
+"""Arrays taken apart and put together, of the other operations on places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.core.avals import aval_of
+from xpr.primitives.elementwise import neg
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    broadcast_to,
+    expand_dims,
+    full,
+    move_axis,
+    one_axis,
+    reshape,
+    shape_of,
+    squeeze,
+)
+from xpr.primitives.slicing import concatenate, slice_in_dim
+from xpr.primitives.sorting import top_k
+
+
+def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+    """The parts of an array along an axis, one after the other.
+
+    Raises:
+      ValueError: the sizes are not those of parts that make up the axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.split(jnp.arange(3), (1, 2))
+    [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
+    """
+    aval = aval_of(operand)
+    if not -aval.ndim <= axis < aval.ndim or min(sizes, default=0) < 0 or sum(sizes) != aval.shape[axis]:
+        raise ValueError(f"split: sizes {tuple(sizes)} don't make up axis {axis} of {aval.str_short()}.")
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(slice_in_dim(operand, start, start + size, axis=axis % aval.ndim))
+        start += size
+    return parts
+
+
+def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of one type joined along a new axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.stack([jnp.arange(2), jnp.arange(2)], 1).shape
+    (2, 2)
+    """
+    if not len(operands):
+        raise ValueError("stack: needs at least one array.")
+    axis = one_axis(axis, aval_of(operands[0]).ndim + 1)
+    return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
+
+
+def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
+    """The slices of an array along an axis, which they lack.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.unstack(jnp.arange(2))
+    (Array(0, dtype=int32), Array(1, dtype=int32))
+    """
+    aval = aval_of(x)
+    axis = one_axis(axis, aval.ndim)
+    return tuple(squeeze(slice_in_dim(x, i, i + 1, axis=axis), (axis,)) for i in range(aval.shape[axis]))
+
+
+def tile(operand: Any, reps: Sequence[int]) -> Any:
+    """An array repeated so many times along each of its axes.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.tile(jnp.arange(2), (2,))
+    Array([0, 1, 0, 1], dtype=int32)
+    """
+    shape = aval_of(operand).shape
+    if len(reps) != len(shape) or min(reps, default=0) < 0:
+        raise TypeError(f"tile: {aval_of(operand).str_short()} needs a count for each axis, not {tuple(reps)}.")
+    spread = [n for pair in zip(reps, shape) for n in pair]
+    repeated = broadcast_in_dim(operand, spread, range(1, len(spread), 2))
+    return reshape(repeated, [n * r for n, r in zip(shape, reps)])
+
+
+def broadcast_like(arr: Any, like_arr: Any) -> Any:
+    """An array repeated along new or size-1 axes to the shape of another.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.broadcast_like(1.0, jnp.zeros(2))
+    Array([1., 1.], dtype=float32, weak_type=True)
+    """
+    return broadcast_to(arr, aval_of(like_arr).shape)
+
+
+def empty(shape: int | Sequence[int], dtype: Any) -> Any:
+    """An array whose entries are of no interest: zeros.
+
+    >>> from xpr import lax
+    >>> lax.empty((2,), "float32")
+    Array([0., 0.], dtype=float32)
+    """
+    return full(shape_of(shape), 0, dtype)
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """The k greatest entries along an axis and their places; all of them, whatever recall would do.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.approx_max_k(jnp.array([1.0, 3.0, 2.0]), 2)
+    (Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32))
+    """
+    last = aval_of(operand).ndim - 1
+    axis = one_axis(reduction_dimension, last + 1)
+    values, places = top_k(move_axis(operand, axis, last), k)
+    return move_axis(values, last, axis), move_axis(places, last, axis)
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """The k least entries along an axis and their places; all of them, whatever recall would do.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.approx_min_k(jnp.array([1.0, 3.0, 2.0]), 2)
+    (Array([1., 2.], dtype=float32), Array([0, 2], dtype=int32))
+    """
+    values, places = approx_max_k(neg(operand), k, reduction_dimension)
+    return neg(values), places

@@ -1,0 +1,189 @@
+"""iterate: repeating a step, at each entry (or in each block of entries) for as long as a condition holds there.
+
+Series, continued fractions and rejection sampling are loops that end at a different time for every entry. Here the
+whole array takes steps until the last entry is done, and an entry that is done keeps its state. `going` and `step` are
+Python functions of the state, written with the functions of this floor. They are part of the library, never of the
+user: the programs that hold an `iterate` are made while lowering (`lower_as`), so it needs no derivative, nor a rule to
+be mapped by.
+
+To lower it, both functions are run on stand-ins whose operations are written into the loop's regions at once; to give
+its meaning in NumPy, they are run on the arrays themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import Trace, Tracer, current
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to
+from xpr.primitives.slicing import select
+
+State = Sequence[Any]
+Going = Callable[..., Any]  # the state -> bool at each entry
+Step = Callable[..., Sequence[Any]]  # the state -> the next state
+
+# -- The two ways the functions are run
+
+
+class _Written(Tracer):
+    """A value of the program being written."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, trace: _WriteTrace, value: Value):
+        self._trace, self.aval, self.value = trace, value.aval, value
+
+
+class _WriteTrace(Trace):
+    """Writes each operation as StableHLO when it is done."""
+
+    __slots__ = ("builder",)
+
+    def __init__(self, builder: Builder):
+        super().__init__(None)
+        self.builder = builder
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        operands = [x.value if type(x) is _Written else self.constant(x) for x in args]
+        if primitive.lower_as is not None and isinstance(primitive.lower, Unsupported):
+            return list(primitive.lower_as(*[_Written(self, v) for v in operands], **params))
+        avals = primitive.type_of(tuple([v.aval for v in operands]), params)
+        return [_Written(self, v) for v in primitive.lower(self.builder, operands, avals, **params)]
+
+    def constant(self, x: Any) -> Value:
+        return self.builder.constant(np.asarray(x), aval_of(x).strip_weak_type())
+
+
+class _NumpyTrace(Trace):
+    """Runs each operation's meaning in NumPy."""
+
+    __slots__ = ()
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        return list(primitive.reference(args, **params))
+
+
+def written(builder: Builder, fun: Callable[..., Sequence[Any]], operands: Sequence[Value]) -> list[Value]:
+    """The results of `fun`, its operations written where `builder` stands."""
+    trace = _WriteTrace(builder)
+    with current(trace):
+        outs = fun(*[_Written(trace, v) for v in operands])
+    return [x.value if type(x) is _Written else trace.constant(x) for x in outs]
+
+
+def in_numpy(fun: Callable[..., Sequence[Any]], *values: Any) -> list[np.ndarray]:
+    """The results of `fun`, computed with the primitives' NumPy meanings."""
+    with current(_NumpyTrace(None)), np.errstate(all="ignore"):
+        return [np.asarray(x) for x in fun(*values)]
+
+
+# -- The primitive. The first `rank` axes, which all of the state has, number the blocks: a block is done when no entry
+# of it is going, and until then all of its entries take steps.
+
+
+def _abstract(avals: Sequence[ShapedArray], *, going: Going, step: Step, rank: int) -> list[ShapedArray]:
+    if len({a.shape[:rank] for a in avals}) != 1:
+        types = ", ".join(a.str_short() for a in avals)
+        raise TypeError(f"iterate: the state must be arrays that agree in their first {rank} axes, and is ({types}).")
+    return list(avals)
+
+
+def _reference(values: State, *, going: Going, step: Step, rank: int) -> list[np.ndarray]:
+    state = [np.array(x) for x in values]
+
+    def is_going() -> np.ndarray:
+        (flags,) = in_numpy(lambda *xs: [going(*xs)], *state)
+        return np.asarray(flags.any(tuple(range(rank, flags.ndim))))
+
+    active = is_going()
+    while active.any():
+        moved = in_numpy(step, *state)
+        state = [np.where(_beside(active, old), new, old) for new, old in zip(moved, state)]
+        active = active & is_going()
+    return state
+
+
+def _beside(active: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return active.reshape(active.shape + (1,) * (x.ndim - active.ndim))
+
+
+def _lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, going: Going, step: Step, rank: int
+) -> list[Value]:
+    """A while loop over (active, *state); the state of a block that is no longer active stays."""
+    blocks = avals[0].shape[:rank]
+    flags = ShapedArray(blocks, dtypes.bool_)
+
+    def kept(active: Any, new: Any, old: Any) -> Any:
+        if new is old:
+            return old
+        shape = aval_of(old).shape
+        return select(active if shape == blocks else broadcast_in_dim(active, shape, range(rank)), new, old)
+
+    def still_going(builder: Builder, state: list[Value]) -> Value:
+        return _any(builder, written(builder, lambda *xs: [going(*xs)], state)[0], rank)
+
+    def repeat(inner: Builder, carried: list[Value]) -> list[Value]:
+        def advance(active: Any, *state: Any) -> list[Any]:
+            return [kept(active, new, old) for new, old in zip(step(*state), state)]
+
+        state = written(inner, advance, carried)
+        return [inner.op("stablehlo.and", [carried[0], still_going(inner, state)], flags), *state]
+
+    carried = [still_going(b, operands), *operands]
+    types = [v.aval for v in carried]
+    regions = [b.region(types, lambda inner, state: [_any(inner, state[0], 0)]), b.region(types, repeat)]
+    return b.ops("stablehlo.while", carried, types, regions=regions)[1:]
+
+
+def _any(b: Builder, flags: Value, rank: int) -> Value:
+    """Whether any flag of a block is set."""
+    axes = range(rank, flags.aval.ndim)
+    if not axes:
+        return flags
+    scalar = ShapedArray((), dtypes.bool_)
+    body = b.region([scalar, scalar], lambda inner, args: [inner.op("stablehlo.or", args, scalar)])
+    blocks = ShapedArray(flags.aval.shape[:rank], dtypes.bool_)
+    dimensions = f"dimensions = {int_array(axes)}"
+    return b.op("stablehlo.reduce", [flags, b.constant(False, scalar)], blocks, dimensions, [body])
+
+
+_ONLY_LOWERED = "It only stands in what other primitives lower to, and those have rules of their own."
+iterate_p = register(
+    Primitive(
+        "iterate",
+        abstract=_abstract,
+        reference=_reference,
+        lower=_lower,
+        jvp=Unsupported(_ONLY_LOWERED),
+        transpose=Unsupported(_ONLY_LOWERED),
+        batch=Unsupported(_ONLY_LOWERED),
+        multiple_results=True,
+    )
+)
+
+
+def iterate(going: Going, step: Step, *state: Any) -> list[Any]:
+    """The state after `step` was applied to it, at each entry, for as long as `going` held there.
+
+    Args:
+      going: an elementwise function from the state to booleans.
+      step: an elementwise function from the state to the next one; what it returns unchanged costs nothing.
+      *state: arrays that broadcast to one shape.
+    """
+    shape = np.broadcast_shapes(*[aval_of(x).shape for x in state])
+    return iterate_p.bind(*[broadcast_to(x, shape) for x in state], going=going, step=step, rank=len(shape))
+
+
+def iterate_blocks(going: Going, step: Step, rank: int, *state: Any) -> list[Any]:
+    """The same for blocks of entries, which the first `rank` axes number: a block goes on while any of its entries is
+    `going`.
+    """
+    return iterate_p.bind(*state, going=going, step=step, rank=rank)

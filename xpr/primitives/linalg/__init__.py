@@ -1,0 +1,1 @@
+"""Linear algebra: factorizations, eigenvalues, singular values, solutions of equations."""

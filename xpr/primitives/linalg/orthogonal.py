@@ -1,0 +1,173 @@
+"""qr: matrices as products of one with orthonormal columns and a triangular one.
+
+Of A = Q R, Q^H dQ is skew-Hermitian and dR upper triangular, which says what each of them is (Walter and Lehmann,
+Algorithmic differentiation of linear algebra functions, 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.errors import UnsupportedRule
+from xpr.primitives.elementwise import add, mul, scalar, sub
+from xpr.primitives.elementwise_rules import NOT_LINEAR
+from xpr.primitives.elementwise_while import written
+from xpr.primitives.linalg import library_calls
+from xpr.primitives.linalg.factorizations import cubic, cut, grown, solved
+from xpr.primitives.linalg.matrices import (
+    adjoint,
+    batch_stacks,
+    check_matrices,
+    diagonal_part,
+    identity,
+    is_complex,
+    lower_triangle,
+    no_tangents,
+    permuted_rows,
+    product,
+    transposed,
+    upper_triangle,
+)
+
+# The results are Q, R, and with `pivoting` the order of A's columns.
+
+
+def _qr_abstract(avals: Sequence[ShapedArray], *, full_matrices: bool, pivoting: bool) -> list[ShapedArray]:
+    (a,) = avals
+    check_matrices("qr", a)
+    *stack, m, n = a.shape
+    k = m if full_matrices else min(m, n)
+    outs = [ShapedArray((*stack, m, k), a.dtype), ShapedArray((*stack, k, n), a.dtype)]
+    return [*outs, ShapedArray((*stack, n), dtypes.int32)] if pivoting else outs
+
+
+def _qr_reference(values: Sequence[Any], *, full_matrices: bool, pivoting: bool) -> list[Any]:
+    (a,) = map(np.asarray, values)
+    *stack, _, n = a.shape
+    order = np.empty((*stack, n), np.int32)
+    if pivoting:
+        for index in np.ndindex(*stack):
+            order[index] = _longest_first(a[index])
+        a = np.take_along_axis(a, order[..., None, :], -1)
+    q, r = np.linalg.qr(a, "complete" if full_matrices else "reduced")
+    return [q, r, order] if pivoting else [q, r]
+
+
+def _longest_first(a: np.ndarray) -> list[int]:
+    """The columns in the order in which each is the longest, less its part along those before it."""
+    rest, order = a.astype(np.complex128), list(range(a.shape[1]))
+    for i in range(min(a.shape)):
+        chosen = i + int(np.argmax(np.linalg.norm(rest[:, i:], axis=0)))
+        order[i], order[chosen] = order[chosen], order[i]
+        rest[:, [i, chosen]] = rest[:, [chosen, i]]
+        unit = rest[:, i] / (np.linalg.norm(rest[:, i]) or 1)
+        rest[:, i + 1 :] -= np.outer(unit, np.conj(unit) @ rest[:, i + 1 :])
+    return order
+
+
+def _qr_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, full_matrices: bool, pivoting: bool
+) -> list[Value]:
+    """R, and the reflections that make up Q, and then Q of those."""
+    (a,), (q, r) = operands, avals[:2]
+    *stack, m, n = a.aval.shape
+    depth = len(stack)
+    if not a.aval.size:
+        made = [*written(b, lambda: [identity(q)], []), b.constant(0, r)]
+        return [*made, b.constant(0, avals[2])] if pivoting else made
+    taus = a.aval.update(shape=(*stack, min(m, n)))
+    if pivoting:
+        target, _ = library_calls.routine(b, "qr with pivoting", q, ("geqp3", {}), None)
+        none_chosen, results = b.constant(0, avals[2]), [a.aval, avals[2], taus]
+        packed, order, scales = library_calls.call(b, target, [a, none_chosen], results, depth, {}, {0: 0, 1: 1})
+        further = written(b, lambda x: [sub(x, np.int32(1))], [order])
+    else:
+        target, _ = library_calls.routine(b, "qr", q, ("geqrf", {}), ("geqrf", {}))
+        packed, scales = library_calls.call(b, target, operands, [a.aval, taus], depth, {}, {0: 0})
+        further = []
+    k = q.shape[-1]
+    reflections, upper = written(
+        b, lambda x: [grown(cut(x, m, min(k, n)), m, k), upper_triangle(grown(cut(x, min(k, m), n), k, n))], [packed]
+    )
+    name = "ungqr" if q.dtype in dtypes.COMPLEX else "orgqr"
+    target, _ = library_calls.routine(b, "qr", q, (name, {}), ("orgqr", {}))
+    (orthonormal,) = library_calls.call(b, target, [reflections, scales], [q], depth, {}, {0: 0})
+    return [orthonormal, upper, *further]
+
+
+def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool, pivoting: bool) -> Any:
+    """With C = Q^H dA R^-1, the skew S is what lies below its diagonal less the adjoint of that: Q^H dQ = S.
+
+    So dR = Q^H dA - S R, and dQ is Q S and the part of dA R^-1 that is orthogonal to Q.
+    """
+    (a,), (da,) = primals, tangents
+    outs = qr_p.bind(a, full_matrices=full_matrices, pivoting=pivoting)
+    if type(da) is Zero:
+        return outs, no_tangents(outs)
+    *_, m, n = aval_of(a).shape
+    if full_matrices and m > n:
+        raise UnsupportedRule(
+            f"qr: full_matrices=True completes the columns of {aval_of(a).str_short()} in an arbitrary way, which has "
+            "no derivative. Pass full_matrices=False (mode='reduced')."
+        )
+    q, r = outs[:2]
+    if pivoting:
+        da = transposed(permuted_rows(transposed(da), outs[2]))
+    k = min(m, n)
+    change = solved(cut(r, k, k), cut(da, m, k), left_side=False, lower=False)
+    seen = product(adjoint(q), change)
+    below = lower_triangle(seen, -1)
+    skew = sub(below, adjoint(below))
+    if is_complex(a):
+        turn = diagonal_part(sub(seen, adjoint(seen)))
+        skew = add(skew, mul(turn, scalar(0.5, turn)))
+    dq = product(q, skew)
+    if m > n:
+        dq = add(dq, sub(change, product(q, seen)))
+    dr = upper_triangle(sub(product(adjoint(q), da), product(skew, r)))
+    return outs, [dq, dr, *no_tangents(outs[2:])]
+
+
+qr_p = register(
+    Primitive(
+        "qr",
+        abstract=_qr_abstract,
+        reference=_qr_reference,
+        lower=_qr_lower,
+        jvp=_qr_jvp,
+        transpose=Unsupported(NOT_LINEAR),
+        batch=Unsupported("it is set below"),
+        multiple_results=True,
+        flops=cubic(4),
+    )
+)
+qr_p.batch = batch_stacks(qr_p)
+
+
+def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True) -> Any:
+    """The factors of A = Q R: orthonormal columns, and an upper triangular matrix.
+
+    Args:
+      x: [..., m, n].
+      pivoting: exchanges columns, the longest first: A[:, order] = Q R.
+      full_matrices: m columns in Q; otherwise k, the lesser of m and n.
+    Returns:
+      Q [..., m, m or k] and R [..., m or k, n], and with pivoting the order i32[..., n].
+    Raises:
+      TypeError: the dtype is none of LAPACK's.
+      UnsupportedRule: full matrices of a matrix with more rows than columns are differentiated.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> q, r = lax.linalg.qr(jnp.array([[0., 1.], [2., 0.]]))
+    >>> jnp.abs(r)
+    Array([[2., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    return tuple(qr_p.bind(x, full_matrices=bool(full_matrices), pivoting=bool(pivoting)))

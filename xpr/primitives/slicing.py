@@ -1,0 +1,457 @@
+"""Choosing and placing entries: select, slice, pad, concatenate, iota.
+
+All are linear in the entries they move, and exact, so small eager calls run in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.dtypes import NUMBERS, short_name
+from xpr.primitives.flops import per_result
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    full,
+    instantiate,
+    mapped_to,
+    one_axis,
+    reduce_sum,
+    structural,
+    to_front,
+)
+
+# -- select_n: entry by entry, the `which`-th of the cases. `which` is boolean for two cases, int32 for more, and of the
+# cases' shape or a scalar.
+
+
+def _select_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
+    which, *cases = avals
+    if not cases:
+        raise TypeError(f"select_n: it needs at least one case beside the selector, which is {which.str_short()}.")
+    first = cases[0]
+    types = ", ".join(a.str_short() for a in avals)
+    if any(c.shape != first.shape or c.dtype != first.dtype for c in cases):
+        raise TypeError(f"select_n: all cases must have one shape and dtype, and the operands are {types}.")
+    if which.shape not in ((), first.shape):
+        raise TypeError(
+            f"select_n: the selector must be a scalar or have the cases' shape, and the operands are {types}."
+        )
+    if which.dtype not in (dtypes.bool_, dtypes.int32) or (which.dtype == dtypes.bool_ and len(cases) > 2):
+        raise TypeError(
+            f"select_n: the selector must be bool (up to two cases) or int32, and the operands are {types}."
+        )
+    return [first.update(weak_type=all(c.weak_type for c in cases))]
+
+
+def _select_reference(values: Sequence[Any]) -> list[Any]:
+    which, *cases = values
+    chosen = np.asarray(cases[0])
+    for index, case in enumerate(cases[1:], 1):
+        chosen = np.where(np.asarray(which).astype(np.int32) >= index, case, chosen)
+    return [chosen]
+
+
+def _select_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    which, *cases = operands
+
+    def choose(low: int, options: list[Value]) -> Value:
+        if len(options) == 1:
+            return options[0]
+        half = len(options) // 2
+        if which.aval.dtype == dtypes.bool_:
+            below, first, second = which, options[1], options[0]
+        else:
+            flag = which.aval.update(dtype=dtypes.bool_)
+            bound = b.constant(low + half, which.aval)
+            below = b.op(
+                "stablehlo.compare", [which, bound], flag, "comparison_direction = #stablehlo<comparison_direction LT>"
+            )
+            first, second = choose(low, options[:half]), choose(low + half, options[half:])
+        return b.op("stablehlo.select", [below, first, second], avals[0])
+
+    return [choose(0, cases)]
+
+
+def _select_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    out = select_n_p.bind(*primals)
+    if all(type(t) is Zero for t in tangents[1:]):
+        return [out], [Zero(aval_of(out).to_tangent_aval())]
+    return [out], [select_n_p.bind(primals[0], *map(instantiate, tangents[1:]))]
+
+
+def _select_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    (ct,), (which, *cases) = cts, operands
+    nothing = full(aval_of(ct).shape, 0, aval_of(ct).dtype)
+
+    def share(index: int) -> Any:
+        return select_n_p.bind(which, *[ct if i == index else nothing for i in range(len(cases))])
+
+    return [None, *(share(i) if is_linear(case) else None for i, case in enumerate(cases))]
+
+
+def _select_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    which, *cases = values
+    if dims[0] is None and aval_of(which).ndim == 0:
+        return [select_n_p.bind(which, *(mapped_to(x, d, size) for x, d in zip(cases, dims[1:])))], [0]
+    rows = [mapped_to(x, d, size) for x, d in zip(cases, dims[1:])]
+    which = mapped_to(which, dims[0], size)
+    shape = aval_of(rows[0]).shape
+    if aval_of(which).shape != shape:
+        which = broadcast_in_dim(which, shape, (0,))
+    return [select_n_p.bind(which, *rows)], [0]
+
+
+select_n_p = register(
+    Primitive(
+        "select_n",
+        fusion="cheap",
+        abstract=_select_abstract,
+        reference=_select_reference,
+        lower=_select_lower,
+        jvp=_select_jvp,
+        transpose=_select_transpose,
+        batch=_select_batch,
+        exact=True,
+        flops=per_result,
+    )
+)
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """Entry by entry, the case that `which` says: False or 0 is the first.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.select_n(jnp.array([True, False]), jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([3, 2], dtype=int32)
+    """
+    return select_n_p.bind(which, *cases)
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """`on_true` where `pred` holds, else `on_false`."""
+    return select_n_p.bind(pred, on_false, on_true)
+
+
+# -- slice: static bounds
+
+
+def _slice_abstract(aval: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Any) -> ShapedArray:
+    steps = strides or (1,) * aval.ndim
+    if not len(start_indices) == len(limit_indices) == len(steps) == aval.ndim or any(
+        not 0 <= start <= limit <= n or step < 1
+        for start, limit, step, n in zip(start_indices, limit_indices, steps, aval.shape)
+    ):
+        raise TypeError(
+            f"slice: {aval.str_short()} can't be sliced from {start_indices} to {limit_indices} by {strides}: "
+            "each bound must lie inside its axis, and each stride be at least 1."
+        )
+    return aval.update(
+        shape=tuple(
+            max(0, -(-(limit - start) // step)) for start, limit, step in zip(start_indices, limit_indices, steps)
+        )
+    )
+
+
+def _slices(start: Sequence[int], limit: Sequence[int], strides: Sequence[int] | None) -> tuple[slice, ...]:
+    return tuple(map(slice, start, limit, strides or (1,) * len(start)))
+
+
+def _slice_lower(
+    b: Builder, x: Value, aval: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Any
+) -> Value:
+    return b.slice(x, start_indices, limit_indices, strides)
+
+
+def _slice_transpose(ct: Any, aval: ShapedArray, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    steps = strides or (1,) * aval.ndim
+    covered = [
+        start + (n - 1) * step + 1 if n else start for start, n, step in zip(start_indices, aval_of(ct).shape, steps)
+    ]
+    config = [(start, n - end, step - 1) for start, end, n, step in zip(start_indices, covered, aval.shape, steps)]
+    return pad(ct, np.zeros((), aval.dtype)[()], config)
+
+
+def _slice_batch(size: int, x: Any, dim: int, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    starts, limits, steps = list(start_indices), list(limit_indices), list(strides or (1,) * len(start_indices))
+    starts.insert(dim, 0)
+    limits.insert(dim, size)
+    steps.insert(dim, 1)
+    return slice_(x, starts, limits, steps if strides else None), dim
+
+
+slice_p = structural(
+    "slice",
+    fusion="cheap",
+    abstract=_slice_abstract,
+    reference=lambda x, *, start_indices, limit_indices, strides: x[_slices(start_indices, limit_indices, strides)],
+    lower=_slice_lower,
+    transpose=_slice_transpose,
+    batch=_slice_batch,
+)
+
+
+def slice_(
+    operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
+) -> Any:
+    """The entries from `start_indices` up to `limit_indices` along every axis, each `strides`-th.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.slice(jnp.arange(5), (1,), (4,))
+    Array([1, 2, 3], dtype=int32)
+    """
+    steps = None if strides is None or all(s == 1 for s in strides) else tuple(strides)
+    return slice_p.bind(operand, start_indices=tuple(start_indices), limit_indices=tuple(limit_indices), strides=steps)
+
+
+def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
+    """`lax.slice` along one axis."""
+    shape = aval_of(operand).shape
+    axis = one_axis(axis, len(shape))
+    start, limit, step = slice(start_index, limit_index, stride).indices(shape[axis])
+    starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], limits[axis], steps[axis] = start, max(start, limit), step
+    return slice_(operand, starts, limits, steps)
+
+
+# -- pad: (low, high, interior) for each axis; low and high may be negative, which cuts.
+
+
+def _padded_size(n: int, low: int, high: int, interior: int) -> int:
+    return low + high + n + interior * max(n - 1, 0)
+
+
+def _pad_abstract(
+    avals: Sequence[ShapedArray], *, padding_config: tuple[tuple[int, int, int], ...]
+) -> list[ShapedArray]:
+    aval, value = avals
+    if any(len(config) != 3 or config[2] < 0 for config in padding_config):
+        raise TypeError(f"pad: {padding_config} needs (low, high, interior) for each axis, interior not negative.")
+    sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]
+    if len(padding_config) != aval.ndim or value.ndim or value.dtype != aval.dtype or min(sizes, default=0) < 0:
+        raise TypeError(
+            f"pad: {aval.str_short()} can't be padded with {value.str_short()} by {padding_config}: it needs a scalar "
+            "of its dtype, a (low, high, interior) for each axis, and sizes that don't come out negative."
+        )
+    return [ShapedArray(tuple(sizes), aval.dtype, aval.weak_type and value.weak_type)]
+
+
+def _pad_reference(values: Sequence[Any], *, padding_config: tuple[tuple[int, int, int], ...]) -> list[Any]:
+    x, fill = values
+    x = np.asarray(x)
+    result = np.empty([_padded_size(n, *config) for n, config in zip(x.shape, padding_config)], x.dtype)
+    result.fill(fill)
+    targets, kept = [], []  # along each axis: where entries go, every `step`-th place, and the entries that go inside
+    for n, size, (low, _, interior) in zip(x.shape, result.shape, padding_config):
+        step = interior + 1
+        first = max(0, -(low // step))
+        end = max(first, min(n, -((low - size) // step)))
+        targets.append(slice(low + first * step, low + (end - 1) * step + 1, step) if end > first else slice(0, 0))
+        kept.append(slice(first, end))
+    result[tuple(targets)] = x[tuple(kept)]
+    return [result]
+
+
+def _pad_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, padding_config: Any) -> list[Value]:
+    low, high, interior = zip(*padding_config) if padding_config else ((), (), ())
+    x, value = operands
+    return [b.pad(x, value, low, high, interior)]
+
+
+def _pad_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Any) -> Any:
+    out = pad_p.bind(*primals, padding_config=padding_config)
+    if all(type(t) is Zero for t in tangents):
+        return [out], [Zero(aval_of(out).to_tangent_aval())]
+    return [out], [pad_p.bind(*map(instantiate, tangents), padding_config=padding_config)]
+
+
+def _pad_transpose(cts: Sequence[Any], operands: Sequence[Any], *, padding_config: Any) -> list[Any]:
+    (ct,), (x, fill) = cts, operands
+    inverse = [(-low, -high, 0) for low, high, _ in padding_config]
+    zero = np.zeros((), aval_of(ct).dtype)[()]
+    own = pad(ct, zero, inverse) if any(map(any, inverse)) else ct
+    shape = aval_of(own).shape
+    own = slice_(own, [0] * len(shape), shape, [interior + 1 for _, _, interior in padding_config])
+    if not is_linear(fill):
+        return [own, None]
+    inside = pad(full(shape_of_operand(ct, padding_config), True, bool), np.False_, padding_config)
+    outside = select_n(inside, ct, full(aval_of(ct).shape, 0, aval_of(ct).dtype))
+    return [own if is_linear(x) else None, reduce_sum(outside, range(aval_of(ct).ndim))]
+
+
+def shape_of_operand(padded: Any, padding_config: Any) -> tuple[int, ...]:
+    """The shape that was padded to that of `padded`."""
+    inner = (n - low - high for n, (low, high, _) in zip(aval_of(padded).shape, padding_config))
+    return tuple((n + i) // (i + 1) if n > 0 else 0 for n, (_, _, i) in zip(inner, padding_config))
+
+
+def _pad_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *, padding_config: Any) -> Any:
+    x, fill = values
+    if dims[1] is None:
+        config = list(padding_config)
+        config.insert(dims[0], (0, 0, 0))  # type: ignore[arg-type]  # the other operand is not mapped, so this one is
+        return [pad(x, fill, config)], [dims[0]]
+    x, fill = mapped_to(x, dims[0], size), to_front(fill, dims[1])
+    padded = pad(x, np.zeros((), aval_of(x).dtype)[()], [(0, 0, 0), *padding_config])
+    inside = pad(full(aval_of(x).shape, True, bool), np.False_, [(0, 0, 0), *padding_config])
+    return [select_n(inside, broadcast_in_dim(fill, aval_of(padded).shape, (0,)), padded)], [0]
+
+
+pad_p = register(
+    Primitive(
+        "pad",
+        fusion="cheap",
+        abstract=_pad_abstract,
+        reference=_pad_reference,
+        lower=_pad_lower,
+        jvp=_pad_jvp,
+        transpose=_pad_transpose,
+        batch=_pad_batch,
+        exact=True,
+    )
+)
+
+
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+    """Puts `padding_value` around and between entries: (low, high, interior) for each axis; negative edges cut.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.pad(jnp.arange(2), 7, [(1, 0, 1)])
+    Array([7, 0, 7, 1], dtype=int32)
+    """
+    config = tuple(tuple(map(int, c)) for c in padding_config)
+    if any(len(each) != 3 or each[2] < 0 for each in config):
+        raise ValueError(
+            f"pad: padding_config is (low, high, interior) for each axis, interior from 0 on; not {config}."
+        )
+    if type(padding_value) in (bool, int, float, complex):
+        padding_value = np.asarray(padding_value, aval_of(operand).dtype)[()]
+    return pad_p.bind(operand, padding_value, padding_config=config)
+
+
+# -- concatenate
+
+
+def _concatenate_abstract(avals: Sequence[ShapedArray], *, dimension: int) -> list[ShapedArray]:
+    first = avals[0]
+    same = {(a.dtype, *(n for i, n in enumerate(a.shape) if i != dimension), a.ndim) for a in avals}
+    if len(same) != 1 or not 0 <= dimension < first.ndim:
+        types = ", ".join(a.str_short() for a in avals)
+        raise TypeError(
+            f"concatenate: {types} can't be joined along axis {dimension}: dtypes, and sizes of the other axes, "
+            "must agree."
+        )
+    total = sum(a.shape[dimension] for a in avals)
+    shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])
+    return [ShapedArray(shape, first.dtype, all(a.weak_type for a in avals))]
+
+
+def _concatenate_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int) -> Any:
+    out = concatenate(primals, dimension)
+    if all(type(t) is Zero for t in tangents):
+        return [out], [Zero(aval_of(out).to_tangent_aval())]
+    return [out], [concatenate_p.bind(*map(instantiate, tangents), dimension=dimension)]
+
+
+def _concatenate_transpose(cts: Sequence[Any], operands: Sequence[Any], *, dimension: int) -> list[Any]:
+    (ct,) = cts
+    results: list[Any] = []
+    start = 0
+    for operand in operands:
+        size = aval_of(operand).shape[dimension]
+        results.append(slice_in_dim(ct, start, start + size, axis=dimension) if is_linear(operand) else None)
+        start += size
+    return results
+
+
+def _concatenate_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *, dimension: int) -> Any:
+    return [concatenate([mapped_to(x, d, size) for x, d in zip(values, dims)], dimension + 1)], [0]
+
+
+concatenate_p = register(
+    Primitive(
+        "concatenate",
+        fusion="cheap",
+        abstract=_concatenate_abstract,
+        reference=lambda values, *, dimension: [np.concatenate(values, dimension)],
+        lower=lambda b, operands, avals, *, dimension: [
+            b.op("stablehlo.concatenate", operands, avals[0], f"dimension = {dimension} : i64")
+        ],
+        jvp=_concatenate_jvp,
+        transpose=_concatenate_transpose,
+        batch=_concatenate_batch,
+        exact=True,
+    )
+)
+
+
+def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+    """Arrays joined along an existing axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.concatenate([jnp.arange(2), jnp.arange(1)], 0)
+    Array([0, 1, 0], dtype=int32)
+    """
+    if len(operands) == 1:
+        return operands[0]
+    return concatenate_p.bind(*operands, dimension=dimension)
+
+
+# -- iota
+
+
+def _iota_abstract(
+    avals: Sequence[ShapedArray], *, dtype: np.dtype, shape: tuple[int, ...], dimension: int
+) -> list[ShapedArray]:
+    if dtype not in NUMBERS:
+        raise TypeError(f"iota: counts numbers, and was asked for {short_name(dtype)}. Count in int32 and convert.")
+    if not 0 <= dimension < len(shape):
+        raise ValueError(f"iota: it counts along an axis of the shape {shape}, and there is no axis {dimension}.")
+    return [ShapedArray(shape, dtype)]
+
+
+def _iota_reference(values: Any, *, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> list[Any]:
+    spread = [1] * len(shape)
+    spread[dimension] = shape[dimension]
+    return [np.array(np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(spread), shape))]
+
+
+iota_p = register(
+    Primitive(
+        "iota",
+        fusion="cheap",
+        abstract=_iota_abstract,
+        reference=_iota_reference,
+        lower=lambda b, operands, avals, *, dtype, shape, dimension: [
+            b.op("stablehlo.iota", [], avals[0], f"iota_dimension = {dimension} : i64")
+        ],
+        jvp=lambda primals, tangents, **params: (
+            [iota_p.bind(**params)],
+            [Zero(iota_p.type_of((), params)[0].to_tangent_aval())],
+        ),
+        transpose=Unsupported("It has no operands."),
+        batch=Unsupported("It has no operands."),
+        exact=True,
+    )
+)
+
+
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
+    """Counts 0, 1, 2, ... along one axis.
+
+    Raises:
+      TypeError: the dtype is bool.
+      ValueError: the shape has no such axis.
+
+    >>> from xpr import lax
+    >>> lax.broadcasted_iota("int32", (2, 2), 1)
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
+    return iota_p.bind(dtype=np.dtype(dtype), shape=tuple(shape), dimension=dimension)

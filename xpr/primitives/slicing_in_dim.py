@@ -1,0 +1,135 @@
+"""Slices and entries along one axis, at static or computed places; and entries along several axes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.avals import aval_of
+from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice, one_dtype, wrapped
+from xpr.primitives.gather.gather_scatter import gather_p
+from xpr.primitives.gather.windows import FILL_OR_DROP, GatherDimensionNumbers
+from xpr.primitives.shapes import one_axis, reshape, squeeze
+from xpr.primitives.slicing import concatenate, slice_
+
+
+def _axis_of(operand: Any, axis: int) -> tuple[tuple[int, ...], int]:
+    shape = aval_of(operand).shape
+    return shape, one_axis(axis, len(shape))
+
+
+def dynamic_slice_in_dim(
+    operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
+) -> Any:
+    """`lax.dynamic_slice` along one axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.dynamic_slice_in_dim(jnp.arange(5), 1, 2)
+    Array([1, 2], dtype=int32)
+    """
+    shape, axis = _axis_of(operand, axis)
+    starts: list[Any] = [0] * len(shape)
+    starts[axis] = start_index
+    sizes = (*shape[:axis], slice_size, *shape[axis + 1 :])
+    return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
+
+
+def dynamic_index_in_dim(
+    operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
+) -> Any:
+    """The entries at a computed place along one axis, which stays with size 1 if `keepdims`.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.dynamic_index_in_dim(jnp.arange(5), 1, keepdims=False)
+    Array(1, dtype=int32)
+    """
+    found = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
+    return found if keepdims else squeeze(found, (axis,))
+
+
+def dynamic_update_slice_in_dim(
+    operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
+) -> Any:
+    """`lax.dynamic_update_slice` along one axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.dynamic_update_slice_in_dim(jnp.zeros(3), jnp.ones(2), 0, axis=0)
+    Array([1., 1., 0.], dtype=float32)
+    """
+    shape, axis = _axis_of(operand, axis)
+    starts: list[Any] = [0] * len(shape)
+    starts[axis] = start_index
+    return dynamic_update_slice(operand, update, starts, allow_negative_indices=allow_negative_indices)
+
+
+def dynamic_update_index_in_dim(
+    operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
+) -> Any:
+    """`operand` with the entries at a computed place along one axis replaced; `update` may lack that axis.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.dynamic_update_index_in_dim(jnp.zeros(3), 1.0, 2, axis=0)
+    Array([0., 0., 1.], dtype=float32)
+    """
+    shape, axis = _axis_of(operand, axis)
+    own = aval_of(update)
+    if type(update) in (bool, int, float, complex):
+        update = np.asarray(update, aval_of(operand).dtype)[()]
+    if own.ndim != len(shape):
+        if own.ndim != len(shape) - 1:
+            raise TypeError(
+                f"dynamic_update_index_in_dim: an update {own.str_short()} of {aval_of(operand).str_short()} along "
+                f"axis {axis} must have as many axes, or one less."
+            )
+        update = reshape(update, (*own.shape[:axis], 1, *own.shape[axis:]))
+    return dynamic_update_slice_in_dim(operand, update, index, axis, allow_negative_indices=allow_negative_indices)
+
+
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+    """The entries at a static place along one axis, which stays with size 1 if `keepdims`.
+
+    Raises:
+      IndexError: `index` is out of range.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.index_in_dim(jnp.arange(5), -1, keepdims=False)
+    Array(4, dtype=int32)
+    """
+    shape, axis = _axis_of(operand, axis)
+    n = shape[axis]
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of bounds for axis {axis} with size {n}")
+    starts, limits = [0] * len(shape), list(shape)
+    starts[axis] = index % n
+    limits[axis] = starts[axis] + 1
+    found = slice_(operand, starts, limits)
+    return found if keepdims else squeeze(found, (axis,))
+
+
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
+    """The entries at computed places along several axes at once, one axis of results in front.
+
+    Args:
+      src: any array.
+      idxs: vectors of integers of one length, one for each of `axes`.
+      axes: the axes they index, which the result lacks.
+
+    >>> from xpr import lax, numpy as jnp
+    >>> lax.index_take(jnp.arange(6).reshape(2, 3), (jnp.array([0, 1]), jnp.array([2, 0])), (0, 1))
+    Array([2, 3], dtype=int32)
+    """
+    shape = aval_of(src).shape
+    columns = one_dtype([wrapped(column, shape[axis]) for column, axis in zip(idxs, axes)])
+    vectors = concatenate([reshape(c, (aval_of(c).shape[0], 1)) for c in columns], 1)
+    numbers = GatherDimensionNumbers(
+        offset_dims=tuple(range(1, len(shape) - len(axes) + 1)),
+        collapsed_slice_dims=tuple(sorted(axes)),
+        start_index_map=tuple(axes),
+    )
+    sizes = tuple([1 if d in axes else n for d, n in enumerate(shape)])
+    return gather_p.bind(
+        src, vectors, dimension_numbers=numbers, slice_sizes=sizes, indices_are_sorted=False, unique_indices=False,
+        mode=FILL_OR_DROP, fill_value=None,
+    )  # fmt: skip

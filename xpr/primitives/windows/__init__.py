@@ -1,0 +1,1 @@
+"""Operations on sliding windows: convolutions, and reductions over windows."""

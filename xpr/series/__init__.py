@@ -1,0 +1,1 @@
+"""Augmented traces: Taylor series and Laplacians of functions."""
