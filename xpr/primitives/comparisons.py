@@ -22,6 +22,8 @@ def compared(b: Builder, x: Value, y: Value, direction: str) -> Value:
     aval = x.aval.update(dtype=dtypes.bool_)
     if x.aval.dtype not in COMPLEX or direction in ("EQ", "NE"):
         how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
+        if x.aval.dtype == dtypes.bool_:  # XLA takes them for signed else, and finds no constants among the results
+            how += ", compare_type = #stablehlo<comparison_type UNSIGNED>"
         return b.op("stablehlo.compare", [x, y], aval, how)
     part = x.aval.update(dtype=dtypes.real_part_of(x.aval.dtype))
     (a, c), (d, f) = ([b.op(f"stablehlo.{name}", [v], part) for v in (x, y)] for name in ("real", "imag"))
