@@ -23,7 +23,7 @@ from xpr.numpy.promotion import asarray_like, convert
 from xpr.numpy.rearranging import resize
 from xpr.primitives import elementwise as e
 from xpr.primitives.placing import broadcasted_iota, concatenate, pad, select, slice_
-from xpr.primitives.shapes import broadcast_to, expand_dims, full, reshape, rev, transpose
+from xpr.primitives.shapes import broadcast_to, expand_dims, reshape, rev, transpose, zeros_like_aval
 
 
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
@@ -88,7 +88,7 @@ def _split_at(name: str, m: Any, k: Any, lower: bool) -> Any:
     if aval.ndim < 2:
         raise ValueError(f"{name}: takes an array of at least two axes, and its shape is {aval.shape}.")
     mask = broadcast_to(_lower(aval.shape[-2:], k), aval.shape)
-    nothing = full(aval.shape, 0, aval.dtype)
+    nothing = zeros_like_aval(aval)
     return select(mask, m, nothing) if lower else select(mask, nothing, m)
 
 
