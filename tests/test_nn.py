@@ -53,7 +53,7 @@ def test_activations_and_their_derivatives(name, order):
     points = NAMES["e"]
     want = np.array(derivative(jax, name, order)(points))
     for point, slope in OWN_SLOPES.get((name, order), {}).items():
-        want[np.isnan(points) if np.isnan(point) else points == point] = slope
+        want[points == point] = slope
     have = derivative(xpr, name, order)(jnp.asarray(points))
     assert have.dtype == want.dtype
     close(have, want)
