@@ -751,7 +751,7 @@ def work(_):
 if __name__ == "__main__":
     with multiprocessing.get_context("fork").Pool(1) as pool:  # nothing was computed here
         assert pool.map(work, [0]) == [600.0**3]
-    y, compiled, sine = xpr.device_put(x), total.lower(x).compile(), jnp.sin(x)
+    y, compiled, sine = xpr.device_put(x), total.lower(x).compile(), jnp.sin(x).block_until_ready()
     total(y)
     ways = [lambda: total(y), lambda: jnp.sin(y), lambda: compiled(y), lambda: xpr.grad(total)(y)]
     ways.append(lambda: jnp.ones(3) + 1)
@@ -775,3 +775,22 @@ def test_computing_in_a_fork_is_an_error_where_the_parent_computed(tmp_path):
     script.write_text(FORKS)
     done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_interrupts_come_through_while_a_loop_runs():
+    """Also where the loop never ends; other programs can run afterwards."""
+    script = """
+import os, signal, threading, xpr
+from xpr import lax
+
+loop = xpr.jit(lambda x: lax.while_loop(lambda x: x < 1, lax.sin, x)).lower(0.5).compile()
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    loop(0.5)
+except KeyboardInterrupt as interrupt:
+    print(*interrupt.__notes__)
+print(lax.fori_loop(0, 3, lambda i, x: x * 2, 1.0), flush=True)
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert "Interrupted while a compiled program ran" in done.stdout and done.stdout.endswith("\n8.0\n"), done

@@ -349,3 +349,23 @@ def test_sinc_of_complex_numbers_has_derivatives():
     z = 0.4 + 0.3j
     np.testing.assert_allclose(slope(z), cmath.cos(np.pi * z) / z - cmath.sin(np.pi * z) / (np.pi * z * z))
     np.testing.assert_allclose(xpr.grad(slope, holomorphic=True)(0j), -(np.pi**2) / 3)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_a_cotangent_that_is_nan_passes_an_extreme_that_is_nan(name):
+    extreme = getattr(lax, name)
+
+    def pulled(x, y, ct):
+        return [float(g) for g in xpr.vjp(extreme, x, y)[1](ct)]
+
+    nan, one = np.float32(np.nan), np.float32(1)
+    for x, y in ((nan, one), (one, nan), (nan, nan)):
+        assert np.isnan(pulled(x, y, nan)).all()
+        assert pulled(x, y, one) == [0, 0]
+    assert sorted(pulled(one, np.float32(2), nan), key=np.isnan)[0] == 0
+
+
+def test_activations_that_branch_have_no_slope_at_nan():
+    for fun in (nn.relu, nn.relu6, nn.hard_sigmoid):
+        value, slope = xpr.value_and_grad(fun)(np.float32(np.nan))
+        assert np.isnan(value) and slope == 0, fun

@@ -309,9 +309,10 @@ def test_what_vjp_and_linearize_give_are_pytrees_of_residuals():
     np.testing.assert_allclose(xpr.vmap(lambda f: f(2.0))(f_jvp), 2 * np.cos(np.arange(3)), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "aux", ["text", None, print, ("text", 1, None), {"key": object()}], ids=lambda aux: type(aux).__name__
-)
+AUXILIARY = ["text", None, print, ("text", 1, None), {"key": object()}]
+
+
+@pytest.mark.parametrize("aux", AUXILIARY, ids=lambda aux: type(aux).__name__)
 def test_auxiliary_data_may_be_any_objects(aux):
     fun = lambda x: (jnp.sin(x), (aux, 2 * x))
     value, pull, found = xpr.vjp(fun, 0.5, has_aux=True)

@@ -309,3 +309,16 @@ def test_raw_qr_is_lapacks(shape, dtype):
     for have, want in zip(jnp.linalg.qr(jnp.asarray(a), mode="raw"), np.linalg.qr(a, mode="raw"), strict=True):
         assert have.dtype == dtype
         np.testing.assert_allclose(have, want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_determinants_of_16_bit_floats(dtype):
+    """Computed in 32 bits; the results have the operand's dtype, as those of jax have, which knows small ones alone."""
+    for n in (1, 3, 5):
+        a = jnp.asarray(2 * np.eye(n) + 0.5, dtype)
+        expected = 2**n * (1 + n / 4)
+        sign, log = jnp.linalg.slogdet(a)
+        assert jnp.linalg.det(a).dtype == sign.dtype == log.dtype == a.dtype
+        np.testing.assert_allclose(np.asarray(jnp.linalg.det(a), np.float32), expected, rtol=4e-3)
+        np.testing.assert_allclose(np.asarray(log, np.float32), np.log(expected), rtol=4e-3)
+        assert xpr.grad(jnp.linalg.det)(a).dtype == a.dtype

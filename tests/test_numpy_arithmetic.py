@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import xpr
 import xpr.numpy as jnp
 from tests.peers import agree
 
@@ -32,3 +33,26 @@ def test_as_in_jax(call):
         assert jnp.isfinite(3).dtype == bool  # jax says that it is weakly typed
         return
     agree(call, ARRAYS, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("zero", [lambda p: p > p, lambda p: p & ~p], ids=["compared", "and not"])
+def test_the_angle_of_zeros_that_the_compiler_knows_is_0(zero):
+    p = np.ones(2, bool)
+    assert not np.any(xpr.jit(lambda p: jnp.arctan2(zero(p).astype("float32"), zero(p).astype("float32")))(p))
+    assert not np.any(xpr.jit(lambda p: jnp.angle(zero(p).astype("complex64")))(p))
+
+
+def test_arctan2_at_zeros_and_infinities():
+    corners = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan], np.float32)
+    y, x = (each.reshape(-1) for each in np.meshgrid(corners, corners))
+    got, expected = np.asarray(xpr.jit(jnp.arctan2)(y, x)), np.arctan2(y, x)
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    seen = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got)[seen], np.signbit(expected)[seen])
+
+
+def test_a_product_with_a_bool_keeps_nan():
+    """XLA would take it for a choice between the number and 0."""
+    x = np.array([np.nan, 1, np.inf, -np.inf], np.float32)
+    for product in (lambda x: x * (x > 0), lambda x: (x > 0).astype("float32") * x):
+        np.testing.assert_array_equal(xpr.jit(product)(x), [np.nan, 1, np.inf, np.nan])

@@ -392,3 +392,13 @@ def test_reduce_checks_its_arguments():
 def test_messages(error, message, call):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_the_gradient_of_an_extreme_that_is_nan_is_nan(name, axis):
+    x = np.array([[0, 1, 1], [0.6, np.nan, -0.6]], np.float32)
+    slope = xpr.grad(lambda x: getattr(jnp, name)(x, axis).sum())
+    expected = np.asarray(slope(jnp.array(x)))
+    assert np.isnan(expected).sum() == {None: 6, 0: 2, 1: 3}[axis]
+    np.testing.assert_array_equal(xpr.jit(slope)(x), expected)

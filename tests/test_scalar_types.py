@@ -60,6 +60,7 @@ MORE = [
     *(f"jnp.{f}({xs})" for f in ("gcd", "lcm") for xs in ("4, 6", "4, jnp.asarray(6)", "4, I", "I, U", "U, 4")),
     "jnp.setdiff1d(F, F)", "jnp.setxor1d(I, I)", "jnp.intersect1d(I, I)", "lax.full_like(2, 1)", "lax.full_like(F, 1)",
     "lax.reciprocal(0.5 + 1j)", "lax.reciprocal(F)", "lax.integer_pow(0.5, 1)", "jnp.lexsort(I)",
+    *(f"jnp.{f}(jnp.broadcast_to(jnp.asarray(0.5), (2, 2)))" for f in ("triu", "tril")),
     "lax.reshape(I, 2)", "lax.stack(jnp.asarray(F))",
 ]  # fmt: skip
 

@@ -89,3 +89,27 @@ def test_half_precision_is_computed_in_float32():
 def test_missing_derivatives_say_so(call, operand):
     with pytest.raises(UnsupportedRule, match=operand):
         call()
+
+
+def test_references_left_of_0_far_out_and_at_infinity():
+    def by_reference(fun, x):
+        return float(xpr.jit(fun, backend="reference")(np.float32(x)))
+
+    trigamma = xpr.grad(lax.digamma)
+    for x in (-1.79, -0.5, -2.5, -20.3):
+        expected = (np.pi / np.sin(np.pi * np.float64(np.float32(x)))) ** 2 - special.polygamma(1, 1 - np.float32(x))
+        np.testing.assert_allclose(by_reference(trigamma, x), expected, rtol=1e-5)
+    np.testing.assert_allclose(by_reference(xpr.grad(trigamma), -1.79), -213.0003, rtol=1e-5)
+    assert by_reference(trigamma, -2.0) == by_reference(trigamma, -np.inf) == np.inf
+    assert np.isnan(by_reference(xpr.grad(trigamma), -2.0))
+    np.testing.assert_allclose(by_reference(lax.digamma, 1e30), np.log(1e30), rtol=1e-6)
+    assert by_reference(trigamma, 1e30) < 2e-30 and by_reference(lax.lgamma, 1e38) == np.inf
+    assert all(
+        np.isnan(by_reference(lambda x: lax.polygamma(x, np.float32(1.5)), x)) for x in (np.inf, -np.inf, np.nan)
+    )
+
+
+def test_the_reference_of_powers_is_no_square_root():
+    roots = xpr.jit(lambda x: x**0.5, backend="reference")(np.array([-np.inf, -0.0, 4], np.float32))
+    np.testing.assert_array_equal(roots, [np.inf, 0, 2])
+    assert not np.signbit(roots).any()

@@ -16,6 +16,7 @@ from xpr import dtypes
 from xpr.backend import runtime
 from xpr.backend.devices import Device, client_of
 from xpr.backend.runtime import without_jax
+from xpr.backend.waiting import block_until_ready
 from xpr.core.avals import ShapedArray
 from xpr.errors import DeletedArrayError
 
@@ -136,10 +137,11 @@ def block(buffers: Sequence[Buffer]) -> None:
 
     Raises:
       DeletedArrayError: one of them was deleted or donated.
+      KeyboardInterrupt: a long program was waited for, and interrupted.
       RuntimeError: what the computation of one of them failed with.
     """
     try:
-        runtime._jax.batched_block_until_ready(buffers)
+        block_until_ready(buffers)
     except RuntimeError as error:
         raise_if_deleted(buffers, error)
         raise

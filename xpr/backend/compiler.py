@@ -34,6 +34,7 @@ from xpr.backend.callbacks import Callback, callback_depth, client_of_depth, kep
 from xpr.backend.calling import PATIENT, CallingPartitionedExecutable, Copies
 from xpr.backend.sharding import Mesh, NamedSharding, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
+from xpr.backend.waiting import watched
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
 
@@ -245,7 +246,7 @@ def compile(
         raw = cache.load_or_compile(text, device, made_options, _compile_raw)
     else:
         raw = _compile_raw(text, device, made_options)
-    return Executable(_runnable(raw, out_avals, device), out_avals, device, name)
+    return Executable(watched(_runnable(raw, out_avals, device), text), out_avals, device, name)
 
 
 def compile_partitioned(

@@ -369,8 +369,13 @@ class Builder:
         )
 
     def convert(self, operand: Value, dtype: np.dtype) -> Value:
+        """The operand with the dtype. Bools become floats through integers: XLA takes the product of a float and a
+        converted bool for a choice between the float and 0, which loses nan and 0 times inf.
+        """
         if operand.aval.dtype == dtype:
             return operand
+        if operand.aval.dtype == dtypes.bool_ and dtype in dtypes.INEXACT:
+            operand = self.op("stablehlo.convert", (operand,), operand.aval.update(dtype=dtypes.uint8))
         return self.op("stablehlo.convert", (operand,), operand.aval.update(dtype=dtype))
 
     def reshape(self, operand: Value, shape: Sequence[int]) -> Value:

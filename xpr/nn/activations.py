@@ -68,6 +68,11 @@ def _constant(value: float, x: Any) -> Any:
 # -- Rectifiers
 
 
+def _nothing(x: Any) -> Any:
+    """0, and nan where `x` is nan: a constant there too, so that it has derivative 0."""
+    return select(e.ne(x, x), _constant(math.nan, x), _zeros(x)) if aval_of(x).dtype in dtypes.INEXACT else _zeros(x)
+
+
 def relu(x: Any) -> Any:
     """max(x, 0), with derivative 0 at 0.
 
@@ -82,7 +87,7 @@ def relu(x: Any) -> Any:
 @compiled
 def _relu(x: Any) -> Any:
     zero = converter(aval_of(x), int)(0)  # type: ignore[misc]  # every number takes an int
-    return select(e.le(x, zero), _zeros(x), x)
+    return select(e.gt(x, zero), x, _nothing(x))
 
 
 def relu6(x: Any) -> Any:
@@ -97,7 +102,7 @@ def relu6(x: Any) -> Any:
 
 @compiled
 def _relu6(x: Any) -> Any:
-    low = select(e.le(x, _number(0, x)), _zeros(x), x)
+    low = select(e.gt(x, _number(0, x)), x, _nothing(x))
     return select(e.ge(x, _number(6, x)), _constant(6, x), low)
 
 

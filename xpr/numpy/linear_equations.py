@@ -7,12 +7,12 @@ that of Golub and Pereyra (1973), so that the factors of the matrix are never di
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpr import dtypes
+from xpr import dtypes, tree
 from xpr.control.compiled import compiled
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.custom.linear_solve import custom_linear_solve
@@ -21,7 +21,7 @@ from xpr.core.avals import aval_of
 from xpr.numpy.contractions import matmul
 from xpr.numpy.decompositions import default_tolerance, matrices_of
 from xpr.numpy.einstein import einsum
-from xpr.numpy.promotion import asarray_like, broadcast_shapes, promote_dtypes
+from xpr.numpy.promotion import asarray_like, broadcast_shapes, convert, promote_dtypes
 from xpr.numpy.reshaping import moveaxis, reshape
 from xpr.primitives import elementwise as e
 from xpr.primitives.linalg import eigen_svd
@@ -168,6 +168,15 @@ def matrix_power(a: Any, n: int) -> Any:
 # -- Determinants
 
 
+def _in_32_bits(name: str, fun: Callable[[Any], Any], a: Any) -> Any:
+    """A function of square matrices; those of 16-bit floats are converted for it, and its results converted back."""
+    dtype = asarray_like(a).aval.dtype
+    if dtype not in (dtypes.bfloat16, dtypes.float16):
+        return fun(matrices_of(name, a, square=True))
+    results = fun(matrices_of(name, convert(a, dtypes.float32), square=True))
+    return tree.map(lambda x: convert(x, dtype), results)
+
+
 @custom_jvp
 def _sign_and_log(a: Any, factored: Factored) -> Any:
     diagonal = diagonal_of(factored.factors)
@@ -201,7 +210,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """The sign and the logarithm of the absolute value of determinants.
 
     Args:
-      a: [..., n, n].
+      a: [..., n, n]; of 16-bit floats they are computed in 32 bits.
       method: None or "lu": the determinant is found from LU factors.
     Returns:
       `(sign [...], logabsdet [...])`; the sign of complex determinants has the absolute value 1. For singular matrices
@@ -215,7 +224,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """
     if method not in (None, "lu"):
         raise ValueError(f"slogdet: the method is None or 'lu', and not {method!r}.")
-    return SlogdetResult(*_slogdet(matrices_of("slogdet", a, square=True)))
+    return SlogdetResult(*_in_32_bits("slogdet", _slogdet, a))
 
 
 @compiled
@@ -246,7 +255,7 @@ def det(a: Any) -> Any:
     """The determinants of square matrices. Of large matrices they overflow: see `slogdet`.
 
     Args:
-      a: [..., n, n].
+      a: [..., n, n]; of 16-bit floats they are computed in 32 bits.
     Raises:
       ValueError: the matrices are not square.
 
@@ -254,7 +263,7 @@ def det(a: Any) -> Any:
     >>> jnp.linalg.det(jnp.array([[1., 2.], [3., 4.]]))
     Array(-2., dtype=float32)
     """
-    return _det(matrices_of("det", a, square=True))
+    return _in_32_bits("det", _det, a)
 
 
 # -- Least squares

@@ -22,7 +22,7 @@ from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import SET
 from xpr.numpy.promotion import asarray_like, convert
 from xpr.primitives import elementwise as e
-from xpr.primitives.shapes import broadcast_to, expand_dims, full, reshape, rev, transpose
+from xpr.primitives.shapes import broadcast_to, expand_dims, reshape, rev, transpose, zeros_like_aval
 from xpr.primitives.slicing import broadcasted_iota, concatenate, pad, select, slice_
 
 
@@ -88,7 +88,7 @@ def _split_at(name: str, m: Any, k: Any, lower: bool) -> Any:
     if aval.ndim < 2:
         raise ValueError(f"{name}: takes an array of at least two axes, and its shape is {aval.shape}.")
     mask = broadcast_to(_lower(aval.shape[-2:], k), aval.shape)
-    nothing = full(aval.shape, 0, aval.dtype)
+    nothing = zeros_like_aval(aval)
     return select(mask, m, nothing) if lower else select(mask, nothing, m)
 
 

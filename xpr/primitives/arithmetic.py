@@ -124,14 +124,18 @@ def _toward_zero(x: Any) -> Any:
 
 
 def _where_equal_half(chosen: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The partial of max or min: the tangent where this operand is chosen, half of it where both are equal."""
+    """The partial of max or min: the tangent where this operand is chosen, half of it where both are equal.
+
+    Where the result is nan it is the tangent times 0, so that a cotangent that is nan is not lost.
+    """
 
     def partial(t: Any, mine: Any, other: Any) -> Any:
         half = div(t, scalar(2, t))
         shape = aval_of(chosen(mine, other)).shape
         nothing = full(shape, 0, aval_of(t).dtype)
         t, half = broadcast_to(t, shape), broadcast_to(half, shape)
-        return select(eq(mine, other), half, select(chosen(mine, other), t, nothing))
+        unordered = select(chosen(other, mine), nothing, mul(t, scalar(0, t)))
+        return select(eq(mine, other), half, select(chosen(mine, other), t, unordered))
 
     return partial
 

@@ -24,6 +24,8 @@ def compared(b: Builder, operands: Sequence[Value], direction: str) -> Value:
     aval = own.update(dtype=dtypes.bool_)
     if own.dtype not in COMPLEX or direction in ("EQ", "NE"):
         how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
+        if own.dtype == dtypes.bool_:  # XLA takes them for signed else, and finds no constants among the results
+            how += ", compare_type = #stablehlo<comparison_type UNSIGNED>"
         return b.op("stablehlo.compare", operands, aval, how)
     part = own.update(dtype=dtypes.real_part_of(own.dtype))
     reals, imags = ([b.op(f"stablehlo.{name}", [v], part) for v in operands] for name in ("real", "imag"))

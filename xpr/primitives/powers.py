@@ -98,8 +98,16 @@ def _pow_partial_exponent(t: Any, x: Any, y: Any, out: Any) -> Any:
     return mul(t, mul(log(safe), out))
 
 
+def _pow_reference(x: Any, y: Any) -> Any:
+    """NumPy takes the square root for the power 1/2, which is another function at -0.0 and at -inf."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype in FLOATS:
+        x = np.where((y == 0.5) & ((x == 0) | (x == -np.inf)), np.abs(x), x)
+    return np.power(x, y)
+
+
 pow_p = elementwise(
-    "pow", fusion="expensive", over=INEXACT, lowers_to="stablehlo.power", reference=np.power,
+    "pow", fusion="expensive", over=INEXACT, lowers_to="stablehlo.power", reference=_pow_reference,
     partials=[_pow_partial_base, _pow_partial_exponent],
 )  # fmt: skip
 pow = function_of(pow_p, "`x` to the power `y`, entry by entry.", 2)

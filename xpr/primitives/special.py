@@ -167,14 +167,17 @@ def _lgamma_of(x: float) -> float:
         return math.inf
 
 
+_FAR = 1e18  # beyond it digamma is the logarithm, to every digit of float64
+
+
 def _digamma_of(x: float) -> float:
     """Reflected to the right half line (DLMF 5.5.4), moved up to 10 and beyond (5.5.2), then the series."""
     if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
         return math.nan
     if x < 0:
         return _digamma_of(1 - x) - math.pi / math.tan(math.pi * math.fmod(x, 1))
-    if x == math.inf:
-        return x
+    if x > _FAR:
+        return math.log(x)
     total = 0.0
     while x < 10:
         total -= 1 / x
@@ -189,12 +192,12 @@ def _zeta_of(s: float, q: float) -> float:
     if s == 1:
         return math.inf
     if q <= 0:
-        return math.inf if q == math.floor(q) else math.nan
+        return _zeta_left(s, q)
     count = 12
     far = q + count
     if s * math.log(far) > 700 or s == math.inf:
         return math.inf if q < 1 else float(q == 1)
-    total = sum((q + n) ** -s for n in range(count)) + far ** (1 - s) / (s - 1) + 0.5 * far**-s
+    total = sum(_powered(q + n, -s) for n in range(count)) + far ** (1 - s) / (s - 1) + 0.5 * far**-s
     rising, factorial = s, 2.0
     for k, b in enumerate(BERNOULLI, 1):
         total += b / factorial * rising * far ** (-s - 2 * k + 1)
@@ -203,12 +206,32 @@ def _zeta_of(s: float, q: float) -> float:
     return total
 
 
+def _powered(x: float, y: float) -> float:
+    """A positive number to a power, inf where it is too large."""
+    try:
+        return x**y
+    except OverflowError:
+        return math.inf
+
+
+def _zeta_left(s: float, q: float) -> float:
+    """Where q is not positive: the terms below 0 are those of two sums over positive numbers, for whole s alone."""
+    sign = 1 if s % 2 == 0 else -1
+    if q % 1 == 0 or q == -math.inf:
+        return math.inf if sign == 1 else math.nan
+    if s % 1 != 0:
+        return math.nan
+    below = _zeta_of(s, math.ceil(q) - q) - _zeta_of(s, 1 - q)
+    return _zeta_of(s, q - math.floor(q)) + sign * below
+
+
 def _polygamma_of(m: float, x: float) -> float:
     if m == 0:
         return _digamma_of(x)
-    if m != math.floor(m) or m < 0:
+    if not 0 < m < math.inf or m % 1 != 0:
         return math.nan
-    return (-1) ** (int(m) + 1) * math.gamma(m + 1) * _zeta_of(m + 1, x)
+    factorial = math.gamma(m + 1) if m < 170 else math.inf
+    return (-1) ** (int(m) + 1) * factorial * _zeta_of(m + 1, x)
 
 
 lgamma_p = unary(

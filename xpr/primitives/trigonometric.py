@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from xpr.dtypes import COMPLEX, INEXACT
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray
+from xpr.dtypes import COMPLEX, INEXACT, bool_
 from xpr.primitives.arithmetic import add, div, neg, sub
-from xpr.primitives.elementwise_rules import elementwise, function_of, mul, scalar, unary
+from xpr.primitives.comparisons import compared
+from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
 from xpr.primitives.powers import rsqrt
 
 sin_p = unary("sin", lowers_to="stablehlo.sine", reference=np.sin, derivative=lambda x, y: cos(x))
@@ -105,8 +108,24 @@ def _atan2_reference(x: Any, y: Any) -> Any:
     return np.arctan2(x, y)
 
 
+def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    """XLA:CPU's angle of (0, 0) is nan where the code generator finds out that the operands are 0: there (0, +-1) is
+    put for (0, +-0), which has the same angle.
+    """
+    (aval,) = avals
+    x, y = repeated(b, operands, aval.shape)
+    if b.platform == "cpu" and aval.dtype not in COMPLEX:
+        one = b.constant(1, aval)
+        side = b.op("stablehlo.clamp", [b.constant(-1, aval), b.op("stablehlo.divide", [one, y], aval), one], aval)
+        zero = b.constant(0, aval)
+        flags = aval.update(dtype=bool_, weak_type=False)
+        at_origin = b.op("stablehlo.and", [compared(b, x, zero, "EQ"), compared(b, y, zero, "EQ")], flags)
+        y = b.op("stablehlo.select", [at_origin, side, y], aval)
+    return [b.op("stablehlo.atan2", [x, y], aval)]
+
+
 atan2_p = elementwise(
-    "atan2", fusion="expensive", over=INEXACT, lowers_to="stablehlo.atan2", reference=_atan2_reference,
+    "atan2", fusion="expensive", over=INEXACT, lowers_to=_atan2_lower, reference=_atan2_reference,
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),
