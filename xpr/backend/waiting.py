@@ -8,6 +8,7 @@ first ran is run directly from then on.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -106,6 +107,15 @@ def _tasks() -> SimpleQueue[Any]:
         _threads.append(tasks)
         threading.Thread(target=_work, args=(tasks,), name="xpr programs", daemon=True).start()
     return _threads[0]
+
+
+def _forget_threads() -> None:
+    """In a fork, which has none of them; what it reads is there already."""
+    _threads.clear()
+    _started.long = False
+
+
+os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _work(tasks: SimpleQueue[Any]) -> None:
