@@ -339,7 +339,7 @@ ERRORS = [
     ("jnp.interp(1.0, s, y, left='zero')", ValueError, "extrapolate"),
     ("jnp.interp(1.0, s, y, period=0)", ValueError, "period"),
     ("jnp.unwrap(c)", ValueError, "angles"),
-    ("jnp.polyval(m, 1)", ValueError, "vectors"),
+    ("jnp.polymul(m, m)", ValueError, "vectors"),
     ("jnp.polyder(x, -1)", ValueError, "m is -1"),
     ("jnp.polyint(x, 2, k=x)", ValueError, "vector of 2"),
     ("jnp.packbits(y)", TypeError, "takes bool"),
