@@ -6,7 +6,7 @@ import xpr
 from tests.ops import table
 from tests.ops.case import Case
 from xpr.core import ClosedJaxpr, Jaxpr
-from xpr.core.parameters import Hole, hole_of, is_named_tuple
+from xpr.core.parameters import Hole, build_structure, hole_of, parts_of
 
 ROWS = [row for row in table.ROWS if row.samples]
 
@@ -40,8 +40,10 @@ def _holes(value):
         return {key: _holes(item) for key, item in value.items()}
     if isinstance(value, (Jaxpr, ClosedJaxpr)):
         return with_holes(value)
-    if type(value) is tuple or is_named_tuple(value):
-        items = list(map(_holes, value))
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if type(value) is tuple:
+        return tuple(map(_holes, value))
+    parts = parts_of(value)
+    if parts is not None:
+        return build_structure(type(value), _holes(parts))
     is_object = "<" in repr(hole_of(value)) and xpr.core.printer.parameter_text(value) == repr(hole_of(value))
     return hole_of(value) if is_object and not isinstance(value, Hole) else value
