@@ -141,7 +141,7 @@ def test_the_short_road_for_containers_gives_what_the_long_one_gives():
     one, two = jnp.zeros(2), jnp.ones(3)
     for _ in range(3):
         out = jitted({"w": one, "b": (two, None)})
-        assert list(out) == ["w", "b"] and out["b"][1] is None
+        assert list(out) == ["b", "w"] and out["b"][1] is None
         assert out["w"].shape == (2,) and out["b"][0].tolist() == [2, 2, 2]
     assert fun.count == 1
     for given in ([one, two], (one, two), Turned(one, two), {0: one, "b": two}):
