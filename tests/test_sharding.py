@@ -50,6 +50,21 @@ def test_an_array_is_made_again_of_its_own_sharding_and_parts():
         xpr.make_array_from_single_device_arrays((3,), single, [np.ones(3)] * 2)
 
 
+def test_arrays_are_made_on_the_device_that_a_sharding_names():
+    device = xpr.devices()[0]
+    single = SingleDeviceSharding(device)
+    makers = (
+        lambda: jnp.arange(3, device=single), lambda: jnp.arange(0.0, 1.0, 0.5, device=single),
+        lambda: jnp.ones(3, device=single), lambda: jnp.eye(2, device=single), lambda: jnp.array([1.0], device=single),
+        lambda: jnp.linspace(0, 1, 3, device=single),
+    )  # fmt: skip
+    for made in (*makers, *map(xpr.jit, makers)):
+        x = made()
+        assert x.sharding == single and x.device is device and (x + 1).sharding == single
+    with pytest.raises(ValueError, match="can't be cut"):
+        jnp.arange(3, device=NamedSharding(line(), P(None, "x")))
+
+
 def test_one_axis_name_may_stand_alone():
     assert xpr.make_mesh((1,), "batch") == xpr.make_mesh((1,), ("batch",))
     with pytest.raises(ValueError, match=r"needs 2 axis names, not \('xy',\)"):

@@ -303,6 +303,12 @@ class TestInSpecs:
             close(xpr.shard_map(parts, out_specs=P())(x, {"a": W}), X.sum())
         assert seen == [((2, 4), (8, 6))] * 3
 
+    def test_the_gradient_of_a_number_that_all_devices_have(self, mesh):
+        mapped = xpr.shard_map(lambda x: x, mesh=mesh, in_specs=P(), out_specs=P())
+        assert float(xpr.grad(mapped)(2.0)) == float(xpr.jit(xpr.grad(mapped))(jnp.asarray(2.0))) == 1
+        unchecked = xpr.shard_map(lambda x: x * 3.0, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False)
+        assert float(xpr.grad(unchecked)(2.0)) == 3
+
     def test_left_out_of_arguments_of_jit(self, mesh):
         def parts(x):
             seen.append(x.shape)

@@ -12,7 +12,7 @@ from xpr import tree
 from xpr.backend import compiler, processes
 from xpr.backend.array import Array
 from xpr.backend.devices import Device
-from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
 from xpr.backend.shards import check_here
 from xpr.control.devices.sharding_constraint import constrain, sharding_of
 from xpr.core.interpreter import Tracer
@@ -115,8 +115,6 @@ def _check_same(group: processes.Group, x: Any, where: Sequence[Any]) -> None:
 
 def _put(leaf: Any, device: Device | Sharding | None) -> Any:
     value = asarray(leaf)
-    if isinstance(device, SingleDeviceSharding):
-        device = device.device
     if not isinstance(value, Tracer):
         return placed(value, device)
     return constrain(value, device) if isinstance(device, NamedSharding) else value

@@ -19,7 +19,7 @@ from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtype
 from xpr.numpy.sorting import argsort, searchsorted
 from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
-from xpr.primitives.shapes import broadcast_in_dim, move_axis, reshape
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, reshape
 from xpr.primitives.slicing import concatenate, slice_in_dim
 
 # -- Differences
@@ -122,12 +122,13 @@ def _slope(f: Any, axis: int, spacing: Any) -> Any:
             raise ValueError(f"gradient: axis {axis} has {n} entries, and its coordinates are {aval_of(spacing)}.")
         spacing = broadcast_in_dim(convert(diff(spacing), dtype), aval_of(rise).shape, (axis,))
     one_sided = e.div(rise, convert(spacing, dtype))
-    before, behind = neighbours(one_sided, axis)
     if aval_of(spacing).ndim:  # the nearer side counts more: weights are the distances to the other one
+        before, behind = neighbours(one_sided, axis)
         left, right = neighbours(spacing, axis)
         inner = e.div(e.add(e.mul(before, right), e.mul(behind, left)), e.add(left, right))
     else:
-        inner = e.mul(e.add(before, behind), dtype.type(0.5))
+        across = e.sub(slice_in_dim(f, 2, n, axis=axis), slice_in_dim(f, 0, n - 2, axis=axis))
+        inner = e.div(e.mul(across, dtype.type(0.5)), convert(spacing, dtype))
     first, last = slice_in_dim(one_sided, 0, 1, axis=axis), slice_in_dim(one_sided, n - 2, n - 1, axis=axis)
     return concatenate([first, inner, last], axis)
 
@@ -141,7 +142,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     Args:
       y: values of a function.
       x: where they are taken; a vector, or an array that broadcasts against `y`.
-      dx: the distance between them, without `x`.
+      dx: the distance between them, without `x`; a scalar, or an array that broadcasts against the differences of `y`.
     Raises:
       ValueError: there is no such axis.
 
@@ -151,19 +152,15 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """
     if x is not None:
         y, x = promote_inexact(y, x)
-        width = _widths(x, aval_of(y).ndim, axis)
+        along = one_axis(axis, aval_of(y).ndim)
+        width = diff(x, axis=axis) if aval_of(x).ndim > 1 else expand_dims(diff(x), range(1, aval_of(y).ndim - along))
     else:
         (y,) = promote_inexact(y)
+        along = one_axis(axis, aval_of(y).ndim)
         width = convert(as_operand(dx), aval_of(y).dtype)
-    y = move_axis(y, one_axis(axis, aval_of(y).ndim), aval_of(y).ndim - 1)
-    left, right = neighbours(y, aval_of(y).ndim - 1)
+    left, right = neighbours(y, along)
     areas = arithmetic.multiply(width, e.add(left, right))
-    return arithmetic.multiply(0.5, reductions.sum(areas, -1))
-
-
-def _widths(x: Any, ndim: int, axis: int) -> Any:
-    own = aval_of(x).ndim
-    return diff(x) if own == 1 else diff(move_axis(x, one_axis(axis, own), own - 1))
+    return arithmetic.multiply(0.5, reductions.sum(areas, along - aval_of(y).ndim))
 
 
 # -- Between samples

@@ -29,7 +29,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
 
     Args:
       weights: what each entry counts, 1 where not said.
-      minlength: the least length of the result.
+      minlength: the least length of the result, where `length` is not given.
       length: the length of the result, needed under jit; greater entries don't count.
     Raises:
       ConcretizationTypeError: the vector is traced and there is no `length`.
@@ -55,7 +55,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     if aval_of(weights).shape != aval.shape:
         raise ValueError(f"bincount: weights are {aval_of(weights).str_short()}, and the vector is {aval.str_short()}.")
     index = x if aval.dtype in dtypes.UNSIGNED else e.max(x, e.scalar(0, x))
-    return added_at(max(operator.index(length), minlength), index, weights)
+    return added_at(operator.index(length), index, weights)
 
 
 def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any = None) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, from_host
-from xpr.backend.sharding import NamedSharding
+from xpr.backend.sharding import NamedSharding, SingleDeviceSharding
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.partition import moved
 from xpr.core.avals import ShapedArray, aval_of, describe, python_scalar_aval
@@ -46,6 +46,8 @@ def placed(x: Any, device: Any) -> Any:
     """The array on a device named by the user; anything traced stays where the whole computation is."""
     if device is None or type(x) is not Array:
         return x
+    if isinstance(device, SingleDeviceSharding):
+        device = device.device
     if isinstance(device, NamedSharding):
         return moved(x, device)
     if x._buffer is None or type(x._device) is NamedSharding:
@@ -55,13 +57,20 @@ def placed(x: Any, device: Any) -> Any:
 
 def _filled(shape: tuple[int, ...], value: Any, aval: ShapedArray, device: Any = None) -> Any:
     """One scalar repeated; `value` is a Python or NumPy scalar of the type `aval`, but for its shape."""
-    if isinstance(device, NamedSharding):
-        device.check(shape, "device", "an array")
     if shape and not (aval.size <= HOST_LIMIT and is_eager()):
+        if isinstance(device, NamedSharding):
+            device.check(shape, "device", "an array")
         return placed(broadcast_in_dim(value, shape, ()), device)
     host = np.empty(shape, aval.dtype)
     host.fill(value)
-    return Array(aval, host, None, device)
+    return Array(aval, host) if device is None else on_device(aval, host, device)
+
+
+def on_device(aval: ShapedArray, host: np.ndarray, device: Any) -> Array:
+    """An array of values that are on the host, on a device or as a sharding says that the user named."""
+    if isinstance(device, NamedSharding):
+        device.check(aval.shape, "device", "an array")
+    return Array(aval, host, None, device.device if isinstance(device, SingleDeviceSharding) else device)
 
 
 # -- From values

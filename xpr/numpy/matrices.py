@@ -16,7 +16,7 @@ from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.axes import one_axis
-from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, ones, placed, shape_of, zeros
+from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, on_device, ones, placed, shape_of, zeros
 from xpr.numpy.flip_roll_tile import resize
 from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import SET
@@ -37,7 +37,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     target = chosen_dtype(dtype)
     shape = shape_of((N, N if M is None else M))
     if is_eager() and shape[0] * shape[1] <= HOST_LIMIT:
-        return Array(ShapedArray(shape, target), np.eye(*shape, int(k), target), None, device)
+        return on_device(ShapedArray(shape, target), np.eye(*shape, int(k), target), device)
     rows, columns = _shifted_rows(shape, k), broadcasted_iota(dtypes.int32, shape, 1)
     return placed(convert(e.eq(rows, columns), target), device)
 

@@ -17,7 +17,7 @@ from xpr.backend.array import Array, from_host
 from xpr.core.avals import ShapedArray, array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.arithmetic import add, divide, multiply, sign, subtract
-from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, placed
+from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, on_device, placed
 from xpr.numpy.exponentials import log10
 from xpr.numpy.powers import power
 from xpr.numpy.promotion import SCALARS, asarray_like, convert, requested_dtype
@@ -90,7 +90,7 @@ def _counts(n: int, dtype: np.dtype, device: Any) -> Any:
     n = max(n, 0)
     if n <= HOST_LIMIT and is_eager():
         values = np.arange(n, dtype=dtype) if dtype.kind in "iuf" else np.arange(n).astype(dtype)
-        return Array(ShapedArray((n,), dtype), values, None, device)
+        return on_device(ShapedArray((n,), dtype), values, device)
     return placed(iota_p.bind(dtype=dtype, shape=(n,), dimension=0), device)
 
 
@@ -98,7 +98,7 @@ def _progression(first: Any, by: Any, size: int, dtype: np.dtype, device: Any) -
     with np.errstate(all="ignore"):
         first, by = np.asarray(first).astype(dtype)[()], np.asarray(by).astype(dtype)[()]
         if size <= HOST_LIMIT and is_eager():
-            return Array(ShapedArray((size,), dtype), first + by * np.arange(size).astype(dtype), None, device)
+            return on_device(ShapedArray((size,), dtype), first + by * np.arange(size).astype(dtype), device)
     counts = _counts(size, dtype, device)
     counts = counts if by == 1 else multiply(by, counts)
     return counts if first == 0 else add(first, counts)

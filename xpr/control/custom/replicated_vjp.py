@@ -15,7 +15,7 @@ from xpr.control.custom.replicated_cotangents import count_copies, shares, sums
 from xpr.core.avals import Zero, aval_of
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
 from xpr.primitives.collectives.reduce import psum_p
-from xpr.primitives.elementwise import div
+from xpr.primitives.elementwise import div, scalar
 from xpr.transforms.batch import names_in
 from xpr.transforms.stage import stage
 
@@ -86,7 +86,7 @@ class CountedRule:
 
     def share(self, ct: Any, differs: Axes) -> Any:
         copies = math.prod([size for name, size in self.sizes.items() if name not in differs])
-        return ct if copies == 1 else div(ct, copies)
+        return ct if copies == 1 else div(ct, scalar(copies, ct))
 
 
 def _is_there(ct: Any) -> bool:

@@ -27,7 +27,7 @@ from xpr.core.primitive import Linear, Primitive, register
 from xpr.core.regions import whole_call
 from xpr.passes.dce import smaller_call
 from xpr.primitives.collectives.reduce import psum_p
-from xpr.primitives.elementwise import div
+from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reshape
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
@@ -273,7 +273,7 @@ def _transpose(
         summed = _with_sums(closed, [place.uncut(spec) for spec in wanted])
     known = [(x, spec) for x, spec in zip(operands, in_specs) if type(x) is not Linear]
     shares = [
-        ct if place.copies(spec) == 1 else div(ct, place.copies(spec))
+        ct if place.copies(spec) == 1 else div(ct, scalar(place.copies(spec), ct))
         for ct, spec in zip(cts, out_specs)
         if type(ct) is not Zero
     ]

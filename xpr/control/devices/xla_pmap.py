@@ -28,7 +28,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.core.regions import whole_call
 from xpr.passes.dce import smaller_call
-from xpr.primitives.elementwise import div
+from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reduce_sum
 from xpr.transforms.batch import batch_jaxpr, row_aval
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
@@ -245,7 +245,9 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr
     has_ct = tuple(type(ct) is not Zero for ct in cts)
     with _in_scope(params):
         closed, reached = transpose_jaxpr(call_jaxpr, is_linear, has_ct)
-    shares = [div(ct, size) if axis is None else ct for ct, axis in zip(cts, out_axes) if type(ct) is not Zero]
+    shares = [
+        div(ct, scalar(size, ct)) if axis is None else ct for ct, axis in zip(cts, out_axes) if type(ct) is not Zero
+    ]
     known = [(x, axis) for x, axis in zip(operands, in_axes) if type(x) is not Linear]
     wanted = _those(_those(in_axes, is_linear), reached)
     outs = _mapped(

@@ -314,7 +314,8 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         dtype = aval_of(total).dtype
         if type(total) in _NUMBERS:
             return total / size
-        return div(total if dtype in dtypes.INEXACT else convert_element_type(total, dtypes.to_inexact(dtype)), size)
+        total = total if dtype in dtypes.INEXACT else convert_element_type(total, dtypes.to_inexact(dtype))
+        return div(total, scalar(size, total))
 
     return tree.map(divided, sums)
 
