@@ -69,7 +69,8 @@ def _interruptible(task: Callable[[], Any]) -> Any:
     """What a function of jaxlib gives that is run by another thread, while the main thread takes interrupts."""
     if threading.current_thread() is not threading.main_thread():
         return task()
-    done, outcome = threading.Lock(), []
+    outcome: list[tuple[Any, Exception | None]] = []
+    done = threading.Lock()
     done.acquire()
 
     def run() -> None:

@@ -119,7 +119,7 @@ def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) ->
         side = b.op("stablehlo.clamp", [b.constant(-1, aval), b.op("stablehlo.divide", [one, y], aval), one], aval)
         zero = b.constant(0, aval)
         flags = aval.update(dtype=bool_, weak_type=False)
-        at_origin = b.op("stablehlo.and", [compared(b, x, zero, "EQ"), compared(b, y, zero, "EQ")], flags)
+        at_origin = b.op("stablehlo.and", [compared(b, [x, zero], "EQ"), compared(b, [y, zero], "EQ")], flags)
         y = b.op("stablehlo.select", [at_origin, side, y], aval)
     return [b.op("stablehlo.atan2", [x, y], aval)]
 
