@@ -17,6 +17,10 @@ from xpr.core.avals import aval_of
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.core.source import describe_function
 from xpr.errors import NotInvertible
+from xpr.inversion import linear as linear  # rules
+from xpr.inversion import loops as loops  # rules
+from xpr.inversion import rules as rules
+from xpr.inversion import scatters as scatters  # rules
 from xpr.inversion.solutions import Unknown
 from xpr.inversion.solving import solve
 from xpr.passes.cse import without_repetitions

@@ -22,6 +22,7 @@ from xpr.primitives.elementwise import mul_p
 from xpr.primitives.shapes import expand_dims, mapped_to, reduce_sum, reshape, zeros_like_aval
 from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.primitives.windows.convolution import conv_general_dilated_p
+from xpr.series import augmented_control as augmented_control  # how companions go through control flow
 from xpr.series.augmented import CarryTrace, Companions, carry_forward
 from xpr.series.power_series import times, zeros
 from xpr.series.taylor import TaylorTrace

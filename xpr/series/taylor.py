@@ -19,6 +19,7 @@ from xpr.core.interpreter import Trace, context, current
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.primitives.elementwise import convert_element_type
+from xpr.series import augmented_control as augmented_control  # how series go through control flow
 from xpr.series.augmented import CarryTrace, CarryTracer, Companions, carry_forward, may_have_companions
 from xpr.series.power_series import sub, times, zeros
 from xpr.series.taylor_rules import RULES, WORTH_COMPILING, Given, Result, Rows
