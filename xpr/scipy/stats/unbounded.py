@@ -15,7 +15,7 @@ class norm:
 
     >>> from xpr.scipy.stats import norm
     >>> norm.cdf(0.0), norm.logpdf(0.0)
-    (Array(0.5, dtype=float32, weak_type=True), Array(-0.9189385, dtype=float32, weak_type=True))
+    (Array(0.5, dtype=float32), Array(-0.9189385, dtype=float32, weak_type=True))
     """
 
     @staticmethod
