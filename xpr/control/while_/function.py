@@ -26,7 +26,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             carry = body_fun(carry)
 
     It differentiates in forward and in reverse mode. Reverse mode keeps up to `config.while_checkpoints` carries and
-    takes the steps between them again; see control/while_saving.py. Mapped by `vmap` it goes on until the last row is
+    takes the steps between them again; see reverse.py. Mapped by `vmap` it goes on until the last row is
     done, and rows that are done stand still.
 
     Args:

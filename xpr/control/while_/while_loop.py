@@ -3,7 +3,7 @@
 Operands are laid out `cond_consts | body_consts | carry`; the predicate takes `cond_consts | carry`, the body
 `body_consts | carry`, and the results are the carry. A `Loop` holds the two jaxprs and their operands, and every rule
 turns it into another loop, whose jaxprs are remembered with the first one's. Reverse mode is in files of its own, from
-control/while_saving.py on.
+reverse.py on.
 """
 
 from __future__ import annotations
