@@ -1,7 +1,56 @@
-"""Examples in docstrings are compared as those of the documentation are: see tests/same_text.py."""
+"""What holds for all tests: how examples in docstrings are compared, how programs are compiled, and garbage collection.
+
+XLA takes a third of the time to compile without optimizing. So xpr's programs are compiled quickly, except in tests
+that are marked `optimized`: the laws of every primitive, random programs, random numbers (bit for bit those of jax),
+users' programs, documentation, and what looks at compiled programs; and those on eight devices, whose partitioned
+scatters with indices of 8 bits are wrong otherwise. They compile as users do, and so does jax.
+"""
 
 import doctest
+import gc
+import os
+from importlib.metadata import version
+
+import pytest
 
 from tests.same_text import OutputChecker
 
-doctest.OutputChecker = OutputChecker  # type: ignore[misc]  # what pytest's own checker, made later, is derived from
+# Examples are compared as those of the documentation are; pytest's own checker, made later, is derived from this one.
+doctest.OutputChecker = OutputChecker  # type: ignore[misc]
+
+# Importing the first one makes `import jax` give xpr, also to the tests that compare both; the other needs mpmath.
+collect_ignore = ["xpr/as_jax.py", "tests/minimax.py"]
+
+QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+if tuple(map(int, version("jaxlib").split(".")[:2])) >= (0, 11):  # which has no such choice
+    del QUICK["xla_cpu_use_fusion_emitters"]
+
+os.environ.setdefault("XPR_COMPILATION_CACHE_DIR", "")  # tests, and processes that they start, compile their programs
+
+gc.disable()  # while tests are collected, which leaves little garbage
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Examples in docstrings belong to the quick tests, and are compiled as users compile them."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker("quick")
+            item.add_marker("optimized")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests live as long as the session: no collection of garbage need look at them again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_runtest_setup(item) -> None:
+    import xpr
+    from xpr.backend import compiler
+
+    as_users = item.get_closest_marker("optimized") or "eight_devices" in item.path.parts
+    wanted = {} if as_users else QUICK
+    if compiler.process_options != wanted:
+        compiler.process_options = wanted
+        xpr.clear_caches()  # programs that were compiled in the other way

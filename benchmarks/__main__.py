@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    cpu,
     deep,
     dispatch,
     eager,
     interpreters,
+    libraries,
     linear_algebra,
     loops,
     memory,
@@ -34,8 +36,10 @@ GROUPS = {
     "models": models.CASES,
     "deep": deep.CASES,
     "interpreters": interpreters.CASES,
+    "libraries": libraries.CASES,
     "linear_algebra": linear_algebra.CASES,
     "memory": memory.CASES,
+    "cpu": cpu.CASES,
     "numpy_ops": numpy_ops.CASES,
     "programs": programs.CASES,
     "several_devices": several_devices.CASES,

@@ -19,7 +19,7 @@ SAMPLE_SECONDS = 0.1  # after a pause XLA's threads share a core for some millis
 
 @dataclass(frozen=True)
 class Case:
-    """`target`: how many times as fast as JAX xpr should be. `with_numpy`: NumPy can run the case too.
+    """`target`: how many times as fast as JAX xpr should be. `with_numpy`, `with_torch`: these can run the case too.
 
     `unit`: what a sample is a number of: "s", seconds; "B", bytes; "x", times. `with_jax`: JAX can run the case.
     """
@@ -28,6 +28,7 @@ class Case:
     sampler: Callable[[Library], Sample]
     target: float | None = None
     with_numpy: bool = False
+    with_torch: bool = False
     with_jax: bool = True
     unit: str = "s"
 

@@ -72,10 +72,10 @@ def batched_while(library: Library) -> tuple:
     """1000 loops that end at different times: square roots by Newton's method."""
 
     def root(x):
-        def going(state):
+        def unfinished(state):
             return abs(state * state - x) > 1e-4 * x
 
-        return library.lax.while_loop(going, lambda y: 0.5 * (y + x / y), x)
+        return library.lax.while_loop(unfinished, lambda y: 0.5 * (y + x / y), x)
 
     return library.vmap(root), np.linspace(0.01, 1e4, 1000).astype(np.float32)
 

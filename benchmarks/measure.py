@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import cpu
 from benchmarks.case import Case, Library
 
 MIN_ROUNDS, MAX_ROUNDS = 3, 50
 
-NUMPY = SimpleNamespace(numpy=np, jit=lambda function: function, block_until_ready=lambda result: result)
+NUMPY = SimpleNamespace(
+    __name__="numpy", numpy=np, jit=lambda function: function, block_until_ready=lambda result: result
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class Row:
     def ratio(self) -> float | None:
         """How many times as fast as JAX xpr is."""
         return self.figures["jax"] / self.figures["xpr"] if "jax" in self.figures else None
+
+    @property
+    def beside_best(self) -> float | None:
+        """How many times as fast as the better one of NumPy and torch xpr is."""
+        others = [figure for name, figure in self.figures.items() if name in ("numpy", "torch")]
+        return min(others) / self.figures["xpr"] if others else None
 
     @property
     def met(self) -> bool | None:
@@ -59,6 +68,8 @@ def measure(group: str, case: Case, libraries: dict[str, Library], budget: float
     """Takes samples for about `budget` seconds, and at least `MIN_ROUNDS` from each library (one if there is none)."""
     if case.with_numpy:
         libraries = {**libraries, "numpy": NUMPY}
+    if case.with_torch and (torch := cpu.torch()) is not None:
+        libraries = {**libraries, "torch": torch}
     if not case.with_jax:
         libraries = {name: library for name, library in libraries.items() if name != "jax"}
     samples = {name: case.sampler(library) for name, library in libraries.items()}

@@ -1,6 +1,6 @@
-"""Operations on a million elements where XLA's CPU backend is far behind NumPy, which is timed as well.
+"""Eager operations on a million elements where XLA's CPU backend is far behind NumPy, which is timed as well.
 
-Eager calls may be served by whatever is fastest; under `jit` an operation is part of a compiled program.
+Such calls may be served by whatever is fastest; operations of compiled programs are in cpu.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,17 +32,9 @@ def eager(operation: Callable, shapes: list[tuple[int, ...]], library: Library) 
     return partial(operation, library.numpy, *operands(library, shapes))
 
 
-def jitted(operation: Callable, shapes: list[tuple[int, ...]], library: Library) -> Call:
-    return partial(library.jit(partial(operation, library.numpy)), *operands(library, shapes))
-
-
 def operands(library: Library, shapes: list[tuple[int, ...]]) -> Iterator:
     rng = np.random.default_rng(0)
     return (library.numpy.asarray(rng.normal(size=shape).astype(np.float32)) for shape in shapes)
 
 
-CASES = [
-    Case(name + suffix, warm(partial(build, *operation)), with_numpy=True)
-    for name, operation in OPERATIONS.items()
-    for suffix, build in (("", eager), (", jitted", jitted))
-]
+CASES = [Case(name, warm(partial(eager, *operation)), with_numpy=True) for name, operation in OPERATIONS.items()]

@@ -24,7 +24,7 @@ def saver(arrays: Callable[[], dict[str, np.ndarray]], library: Library, folder:
     tree = {name: library.numpy.asarray(array) for name, array in arrays().items()}
     if library.numpy is np:
         return partial(save_with_numpy, folder / "arrays.npz", tree)
-    return partial(library.checkpoint.save, folder, tree)
+    return partial(library.storage.save, folder, tree)
 
 
 def save_with_numpy(path: Path, tree: dict[str, np.ndarray]) -> None:
@@ -49,7 +49,7 @@ def reading(arrays: Callable[[], dict[str, np.ndarray]], library: Library) -> Ca
     saver(arrays, library, folder)()
     if library.numpy is np:
         return removing(folder, partial(load_with_numpy, folder / "arrays.npz"))
-    return removing(folder, partial(library.checkpoint.restore, folder))
+    return removing(folder, partial(library.storage.restore, folder))
 
 
 def removing(folder: Path, call: Call) -> Call:

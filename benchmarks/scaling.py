@@ -112,13 +112,13 @@ def measure(data: int, model: int) -> Row:
 
 
 def compile_step(mesh: Mesh) -> Any:
-    def placed(spec: P) -> NamedSharding:
+    def sharding(spec: P) -> NamedSharding:
         return NamedSharding(mesh, spec)
 
-    specs = xpr.tree.map(placed, SPECS, is_leaf=is_spec)
+    specs = xpr.tree.map(sharding, SPECS, is_leaf=is_spec)
     params = xpr.tree.map(lambda shape: xpr.ShapeDtypeStruct(shape, np.float32), SHAPES, is_leaf=is_shape)
     tokens = xpr.ShapeDtypeStruct((ROWS_OF_A_DEVICE * mesh.size, LENGTH + 1), np.int32)
-    jitted = xpr.jit(step, in_shardings=(specs, placed(P("data"))), out_shardings=(placed(P()), specs))
+    jitted = xpr.jit(step, in_shardings=(specs, sharding(P("data"))), out_shardings=(sharding(P()), specs))
     return jitted.lower(params, tokens).compile()
 
 

@@ -128,7 +128,7 @@ def on_eight_devices() -> subprocess.Popen:
     return child
 
 
-def asked_there(name: str) -> Callable[[Library], Sample]:
+def in_subprocess(name: str) -> Callable[[Library], Sample]:
     def sampler(library: Library) -> Sample:
         def sample() -> float:
             child = on_eight_devices()
@@ -157,7 +157,7 @@ def serve(questions: IO[str]) -> None:
         print(sample_of(*line.strip().split(" ", 1))(), flush=True)
 
 
-CASES = [Case(name, asked_there(name), target) for name, (_, target) in CALLS.items()]
+CASES = [Case(name, in_subprocess(name), target) for name, (_, target) in CALLS.items()]
 
 if __name__ == "__main__":
     serve(sys.stdin)

@@ -30,6 +30,7 @@ def process(program: str):
     def sampler(library: Library) -> Sample:
         command = [sys.executable, "-c", program.format(library=library.__name__)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment["XPR_COMPILATION_CACHE_DIR"] = ""  # jax keeps no programs by default
 
         def sample() -> float:
             run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)

@@ -13,17 +13,22 @@ from benchmarks.case import Library
 from benchmarks.measure import Row
 
 NAME_WIDTH, CELL_WIDTH = 44, 9
-COLUMNS = ("xpr", "jax", "numpy")
+COLUMNS = ("xpr", "jax", "numpy", "torch")
 
 
 def header(group: str) -> str:
-    cells = [*COLUMNS, "jax/xpr", "target", "met"]
+    cells = [*COLUMNS, "best/xpr", "jax/xpr", "target", "met"]
     return f"{group:{NAME_WIDTH}}" + "".join(f"{cell:>{CELL_WIDTH}}" for cell in cells)
 
 
 def line(row: Row) -> str:
     cells = [amount(row.figures.get(column), row.unit) for column in COLUMNS]
-    cells += [factor(row.ratio), factor(row.target), {True: "yes", False: "NO", None: ""}[row.met]]
+    cells += [
+        factor(row.beside_best),
+        factor(row.ratio),
+        factor(row.target),
+        {True: "yes", False: "NO", None: ""}[row.met],
+    ]
     return f"  {row.name:{NAME_WIDTH - 2}}" + "".join(f"{cell:>{CELL_WIDTH}}" for cell in cells)
 
 

@@ -9,12 +9,12 @@ import math
 import time
 
 import numpy as np
+from common.adam import adam_step, init_adam
+from common.digits import SIDE, Digits, load_digits, split
 
 import xpr
 import xpr.numpy as jnp
 from xpr import lax, nn, random
-from xpr.demo.adam import adam_step, init_adam
-from xpr.demo.data import SIDE, Digits, load_digits, split
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 CHANNELS = (1, 16, 32)

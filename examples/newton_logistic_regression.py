@@ -7,11 +7,11 @@ digits; gradient descent from the same start, given a hundred steps, is still on
 """
 
 import numpy as np
+from common.digits import Digits, load_digits, split
 
 import xpr
 import xpr.numpy as jnp
 from xpr import nn
-from xpr.demo.data import Digits, load_digits, split
 
 PENALTY = 1e-2  # on the squared weights: keeps the minimum finite, and the Hessian's eigenvalues from zero
 

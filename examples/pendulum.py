@@ -12,10 +12,10 @@ One step is compiled, by `jit`; the loop over the steps is Python's, and `grad` 
 from typing import NamedTuple
 
 import numpy as np
+from common.adam import adam_step, init_adam
 
 import xpr
 import xpr.numpy as jnp
-from xpr.demo.adam import adam_step, init_adam
 
 GRAVITY = 9.81  # m / s^2
 STEPS = 30

@@ -1,4 +1,4 @@
-"""Two networks read handwritten digits, trained on all devices that there are: the demo's, and a small transformer.
+"""Two networks read handwritten digits, trained on all devices that there are: a perceptron and a small transformer.
 
 The devices form a mesh. Along its axis `data` they share the images of a batch, along `model` the hidden units and the
 heads of attention. The losses are the same on one device, on eight, and on those of two processes:
@@ -12,14 +12,14 @@ import os
 from functools import partial
 
 import numpy as np
+from common import perceptron
+from common.adam import AdamState, adam_step, init_adam
+from common.digits import SIDE, Digits, load_digits, split
+from common.perceptron import Layer
 
 import xpr
 import xpr.numpy as jnp
 from xpr import lax, nn, random
-from xpr.demo import model as perceptron
-from xpr.demo.adam import AdamState, adam_step, init_adam
-from xpr.demo.data import SIDE, Digits, load_digits, split
-from xpr.demo.model import Layer
 from xpr.sharding import Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P
 

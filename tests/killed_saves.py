@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from xpr import checkpoint
-from xpr.checkpoint import files
+from xpr import storage
+from xpr.storage import files
 
 FEW, MANY = 3, 50  # saves of one child
 FILE_EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "fcntl.flock", "shutil.rmtree"}
@@ -36,7 +36,7 @@ def check(found: dict, size: int) -> int:
 
 
 def save(folder: Path, by_step: bool, number: int, size: int) -> None:
-    checkpoint.save(folder, state(number, size), **({"step": number, "keep": 2} if by_step else {}))
+    storage.save(folder, state(number, size), **({"step": number, "keep": 2} if by_step else {}))
 
 
 def saves(folder: Path, by_step: bool, times: int, size: int, done: int) -> None:
@@ -49,20 +49,20 @@ def saves(folder: Path, by_step: bool, times: int, size: int, done: int) -> None
 def inspect(folder: Path, by_step: bool, size: int, last: int) -> None:
     """What must hold after a kill, when `last` was the last number written down."""
     if by_step:
-        steps = checkpoint.steps(folder)
+        steps = storage.steps(folder)
         for step in steps:
-            assert check(checkpoint.restore(folder, step=step), size) == step
+            assert check(storage.restore(folder, step=step), size) == step
         assert (steps[-1] if steps else 0) in (last, last + 1), (steps, last)
         assert last < 2 or {last - 1, last} <= {*steps} or {last, last + 1} <= {*steps}, (steps, last)
     elif last or (folder / "checkpoint.json").exists():
-        assert check(checkpoint.restore(folder), size) in (last, last + 1)
+        assert check(storage.restore(folder), size) in (last, last + 1)
     save(folder, by_step, MANY + 1, size)
-    assert check(checkpoint.restore(folder), size) == MANY + 1
+    assert check(storage.restore(folder), size) == MANY + 1
     for kept in [folder / name for name in os.listdir(folder)] if by_step else [folder]:
         assert sorted(name[:9] for name in os.listdir(kept)) == ["checkpoin", "checkpoin", "xpr-data-"], os.listdir(
             kept
         )
-    assert not by_step or set(os.listdir(folder)) == {f"step_{step}" for step in checkpoint.steps(folder)[-2:]}
+    assert not by_step or set(os.listdir(folder)) == {f"step_{step}" for step in storage.steps(folder)[-2:]}
 
 
 def child(work: Callable[[], None]) -> int:

@@ -5,8 +5,8 @@ import platform
 import re
 import subprocess
 import sys
-import textwrap
 import threading
+import time
 
 import jaxlib.version
 import ml_dtypes
@@ -15,14 +15,17 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.helpers import run_python, same
 from xpr import dtypes
 from xpr.backend import allocator, cache, compiler, devices, gpu_plugin
 from xpr.backend.runtime import _jax, xc
-from xpr.backend.stablehlo import tensor_type
+from xpr.backend.stablehlo import Codegen, tensor_type
 from xpr.compile.lower import lower_jaxpr
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray
 from xpr.errors import ArrayTooLargeError, DeletedArrayError, DeviceNotFound
+
+pytestmark = pytest.mark.optimized
 
 F32_8 = ShapedArray((8,), "float32")
 ALL_DTYPES = sorted(dtypes.ANY, key=lambda dtype: dtype.name)
@@ -63,21 +66,6 @@ TWICE = one_operation("add")
 def samples(shape, dtype):
     values = np.arange(int(np.prod(shape))) % 2 == 1
     return np.asarray(values.reshape(shape)).astype(dtype)
-
-
-def same(found, expected):
-    assert found.dtype == expected.dtype and found.shape == expected.shape
-    np.testing.assert_array_equal(found, expected)
-
-
-def run_python(source, **environment):
-    """The output of a program in a process of its own, with the warnings of this one."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(source)],
-        env={**os.environ, **environment}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 # -- Devices
@@ -123,9 +111,9 @@ def test_unknown_process():
 
 
 def without_plugin(monkeypatch):
-    monkeypatch.setattr(gpu_plugin, "_find", lambda: None)
-    monkeypatch.setattr(devices, "_clients", {"cpu": devices.client_of("cpu")})
-    monkeypatch.setattr(devices, "_defaults", {})
+    monkeypatch.setattr(gpu_plugin, "find_plugin", lambda: None)
+    monkeypatch.setattr(devices, "clients", {"cpu": devices.client_of("cpu")})
+    monkeypatch.setattr(devices, "defaults", {})
 
 
 def test_a_gpu_asked_for_without_plugin_is_an_error(monkeypatch, setting):
@@ -150,14 +138,14 @@ def test_no_gpu_and_none_asked_for_is_the_cpu(monkeypatch, setting):
 def test_a_plugin_that_does_not_work_is_named(monkeypatch, setting, tmp_path):
     without_plugin(monkeypatch)
     plugin = tmp_path / "xla_cuda_plugin.so"
-    monkeypatch.setattr(gpu_plugin, "_find", lambda: (gpu_plugin._TOOLKITS[1], plugin))
-    monkeypatch.setattr(gpu_plugin, "_DEVICE_FILES", (str(tmp_path),))
-    monkeypatch.setattr(gpu_plugin, "_given_up", False)
+    monkeypatch.setattr(gpu_plugin, "find_plugin", lambda: (gpu_plugin.TOOLKITS[1], plugin))
+    monkeypatch.setattr(gpu_plugin, "DEVICE_FILES", (str(tmp_path),))
+    monkeypatch.setattr(gpu_plugin, "given_up", False)
 
     def fail(*_):
         raise RuntimeError("No visible GPU devices.")
 
-    monkeypatch.setattr(gpu_plugin, "_load", fail)
+    monkeypatch.setattr(gpu_plugin, "load_plugin", fail)
     with pytest.raises(DeviceNotFound, match=r"(?s)xla_cuda_plugin.so.*No visible GPU devices.*nvidia-smi"):
         devices.devices("gpu")
     setting("platforms", None)
@@ -170,9 +158,9 @@ def test_the_plugin_is_found_where_wheels_put_it(monkeypatch, tmp_path):
     folder = tmp_path / "jax_plugins" / "xla_cuda12"
     folder.mkdir(parents=True)
     (folder / "xla_cuda_plugin.so").touch()
-    monkeypatch.setattr(gpu_plugin, "_folders_of", lambda package: [tmp_path / package])
-    toolkit, path = gpu_plugin._find()
-    assert toolkit.suffix == "cuda12" and path == folder / "xla_cuda_plugin.so"
+    monkeypatch.setattr(gpu_plugin, "folders_of", lambda package: [str(tmp_path / package)])
+    toolkit, path = gpu_plugin.find_plugin()
+    assert toolkit.suffix == "cuda12" and path == str(folder / "xla_cuda_plugin.so")
 
 
 # -- The allocator
@@ -184,7 +172,7 @@ def test_the_plugin_is_found_where_wheels_put_it(monkeypatch, tmp_path):
 )
 def test_the_users_allocator_settings_win(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
-    assert not allocator._is_ours_to_tune()
+    assert not allocator._is_untuned_glibc()
 
 
 @pytest.fixture
@@ -198,7 +186,7 @@ def nothing_chosen(monkeypatch):
 
 def test_larger_pages_go_with_our_settings(monkeypatch, nothing_chosen):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
-    assert allocator._is_ours_to_tune()
+    assert allocator._is_untuned_glibc()
 
 
 def test_freed_results_are_not_paged_in_anew(nothing_chosen):
@@ -218,7 +206,7 @@ def test_freed_results_are_not_paged_in_anew(nothing_chosen):
 
 def test_the_allocator_can_be_left_alone(monkeypatch):
     monkeypatch.setenv("XPR_TUNE_ALLOCATOR", "0")
-    assert not allocator._is_ours_to_tune()
+    assert not allocator._is_untuned_glibc()
     allocator.release_memory()
 
 
@@ -472,7 +460,21 @@ def test_small_loops_are_larger_by_default(device):
 def test_loops_are_unrolled_where_that_is_faster(device):
     option = b"xla_cpu_disable_loop_unrolling"
     assert option not in flags_of(compiler._compile_options(device, None))[1]
-    assert option + b"\x12\x04true" in flags_of(compiler._compile_options(device, None, unrolled=False))[1]
+    assert (
+        option + b"\x12\x04true"
+        in flags_of(compiler._compile_options(device, None, codegen=Codegen(unrolled=False)))[1]
+    )
+
+
+def test_large_transposes_are_written_in_tiles(device):
+    def tiled(f, n):
+        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones((n, n), np.float32)).jaxpr).codegen.tiled
+
+    assert tiled(jnp.transpose, 512) and not tiled(jnp.transpose, 500)
+    assert not tiled(lambda x: jnp.swapaxes(x[None], 0, 1), 512)
+    option = b"xla_cpu_disable_tiled_emitter"
+    assert option in flags_of(compiler._compile_options(device, None))[1]
+    assert option not in flags_of(compiler._compile_options(device, None, codegen=Codegen(tiled=True)))[1]
 
 
 def test_only_deep_networks_are_not_unrolled():
@@ -482,7 +484,7 @@ def test_only_deep_networks_are_not_unrolled():
         return x
 
     def unrolled(f):
-        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones((3, 3), np.float32)).jaxpr).unrolled
+        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones((3, 3), np.float32)).jaxpr).codegen.unrolled
 
     assert unrolled(lambda x: x + 1) and unrolled(lambda x: network(x, 3)) and not unrolled(lambda x: network(x, 8))
     assert unrolled(lambda x: xpr.lax.fori_loop(0, 9, lambda i, x: network(x, 8), x))
@@ -548,7 +550,7 @@ def test_a_failure_of_the_fusion_emitters_is_tried_without_them(device):
         platform, client = "cpu", Client()
 
     options = compiler._compile_options(device, {"xla_backend_optimization_level": 2})
-    assert compiler._compile_raw(TWICE, Device, options) is not None
+    assert compiler.compile_text(TWICE, Device, options) is not None
     first = {"xla_backend_optimization_level": 2}
     assert seen == [first, {**first, "xla_cpu_use_fusion_emitters": False}]
 
@@ -566,15 +568,23 @@ def folder(tmp_path, setting):
 @pytest.fixture
 def compiled(monkeypatch):
     """The texts that were really compiled."""
-    texts, compile_raw = [], compiler._compile_raw
-    monkeypatch.setattr(compiler, "_compile_raw", lambda text, *rest: texts.append(text) or compile_raw(text, *rest))
+    texts, compile_text = [], compiler.compile_text
+    monkeypatch.setattr(compiler, "compile_text", lambda text, *rest: texts.append(text) or compile_text(text, *rest))
     return texts
 
 
 def twice(device, text=TWICE, **options):
+    compiler.forget_recent()  # the program in memory, so that the one on disk is looked for
     program = compiler.compile(text, [F32_8], device, **options)
     (result,) = program.run([compiler.put(np.ones(8, np.float32), F32_8, device)])
     same(compiler.get(result, F32_8), np.full(8, 2, np.float32))
+
+
+def test_a_function_that_is_defined_anew_is_not_compiled_anew(compiled):
+    xpr.clear_caches()
+    for _ in range(3):
+        assert xpr.jit(lambda x: x * 3 + 1)(np.float32(2)) == 7
+    assert len(compiled) == 1
 
 
 def test_cache_hits_and_misses(folder, compiled, device):
@@ -630,6 +640,50 @@ def test_a_folder_that_cannot_be_made(tmp_path, setting, device):
     setting("compilation_cache_dir", str(tmp_path / "file" / "folder"))
     with pytest.warns(UserWarning, match="cannot be used"):
         twice(device)
+
+
+def test_the_files_least_recently_used_are_removed(folder, compiled, device):
+    texts = [TWICE, donating(TWICE), TWICE.replace("main", "main ")]
+    for age, text in enumerate(texts):
+        twice(device, text)
+        newest = max(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        os.utime(newest, (0, time.time() - 10_000 * (3 - age)))
+    twice(device, texts[0])  # which is then the latest
+    unfinished = folder / ".writing-1-2"
+    unfinished.write_bytes(b"?")
+    os.utime(unfinished, (0, 0))
+    sizes = [path.stat().st_size for path in folder.iterdir()]
+    cache.remove_oldest(folder, sum(sizes))
+    assert len(list(folder.iterdir())) == 4
+    cache.remove_oldest(folder, sum(sizes) - 1)
+    assert len(list(folder.iterdir())) == 3 and not unfinished.exists()
+    cache.remove_oldest(folder, max(sizes))
+    twice(device, texts[0])
+    assert len(compiled) == 3 and len(list(folder.iterdir())) == 1
+
+
+BY_DEFAULT = """
+    import sys, warnings
+    warnings.simplefilter("error")
+    import xpr
+    from xpr.backend import compiler
+    compile_text, compiled = compiler.compile_text, []
+    compiler.compile_text = lambda text, *rest: compiled.append(text) or compile_text(text, *rest)
+    assert xpr.jit(lambda x: x * 3 + 1)(2.0) == 7
+    print(len(compiled))
+"""
+
+
+def test_programs_are_kept_by_default(tmp_path):
+    """In the user's folder; quietly not where there can't be one, and not where the user says so."""
+
+    def run(**environment):
+        kept = {"XDG_CACHE_HOME": str(tmp_path), **environment}
+        return run_python(BY_DEFAULT, without=["XPR_COMPILATION_CACHE_DIR"], **kept).strip()
+
+    assert [run(), run(), run(XPR_COMPILATION_CACHE_DIR="")] == ["1", "0", "1"]
+    assert (tmp_path / "xpr" / "programs").stat().st_mode & 0o777 == 0o700
+    assert run(XDG_CACHE_HOME="/dev/null") == "1"
 
 
 # -- Other threads, and jax in the same process
@@ -782,8 +836,9 @@ def test_interrupts_come_through_while_a_loop_runs():
 import os, signal, threading, xpr
 from xpr import lax
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have background jobs ignore interrupts
 loop = xpr.jit(lambda x: lax.while_loop(lambda x: x < 1, lax.sin, x)).lower(0.5).compile()
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     loop(0.5)
 except KeyboardInterrupt as interrupt:

@@ -14,7 +14,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests import eight_devices
-from xpr import lax
+from xpr import errors, lax
 from xpr.config import Settings
 from xpr.errors import TreeMismatch, UnsupportedRule
 
@@ -88,7 +88,7 @@ class TestValues:
 
 class TestErrors:
     @pytest.mark.parametrize("way", [lambda f: f, xpr.jit])
-    def test_an_exception_reaches_the_caller_as_itself(self, way):
+    def test_an_exception_reaches_the_caller(self, way):
         error = KeyError("mine")
 
         def fails(x):
@@ -96,8 +96,40 @@ class TestErrors:
 
         with pytest.raises(KeyError) as caught:
             way(lambda x: xpr.pure_callback(fails, F32, x) + 1)(1.0)
-        assert caught.value is error
-        assert "fails" in "".join(traceback.format_tb(caught.value.__traceback__))
+        assert isinstance(caught.value, (errors.CallbackError, errors.JaxRuntimeError))
+        assert (str(caught.value), caught.value.args) == ("KeyError: 'mine'", ("mine",))
+        assert caught.value.__cause__ is error
+        assert "fails" in "".join(traceback.format_tb(error.__traceback__))
+
+    @pytest.mark.parametrize("way", [lambda f: f, xpr.jit])
+    def test_exceptions_of_every_class(self, way):
+        class Mine(errors.XprError, ValueError):
+            def __init__(self, name, size):
+                super().__init__(f"{name}: {size}")
+                self.size = size
+
+        kinds = [RuntimeError("x"), OSError(2, "x"), errors.JaxRuntimeError("x"), Mine("x", 3), UnicodeError("x")]
+        for error in kinds:
+
+            def fails(x, error=error):
+                raise error
+
+            with pytest.raises(type(error)) as caught:
+                way(lambda x: xpr.pure_callback(fails, F32, x))(1.0)
+            assert caught.value is error or caught.value.__cause__ is error
+            assert isinstance(error, OSError) or str(caught.value) == f"{type(error).__name__}: {error}"
+        assert caught.type.__name__ == "CallbackError" and kinds[3].size == 3
+
+    def test_callbacks_inside_callbacks(self):
+        def fails(x):
+            raise ValueError("inner")
+
+        def calls(x):
+            return xpr.jit(lambda x: xpr.pure_callback(fails, F32, x))(x)
+
+        with pytest.raises(ValueError) as caught:
+            xpr.jit(lambda x: xpr.pure_callback(calls, F32, x))(1.0)
+        assert str(caught.value) == "ValueError: inner"
 
     def test_in_loops_and_side_effects(self):
         def fails(i):
@@ -142,7 +174,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("way", [lambda f: f, xpr.jit])
     def test_results_of_another_structure(self, way):
-        with pytest.raises(TreeMismatch, match="structure that was declared"):
+        with pytest.raises(TreeMismatch, match="as many arrays as were declared"):
             way(lambda x: xpr.pure_callback(lambda y: (y, y), F32, x))(1.0)
 
     def test_arguments(self):
@@ -516,3 +548,31 @@ class TestBreakpoint:
     def test_other_debuggers(self):
         with pytest.raises(ValueError, match="there is one debugger"):
             xpr.debug.breakpoint(backend="web")
+
+
+def test_rows_that_have_ended_call_no_more():
+    seen = []
+
+    def count(start, limit):
+        def step(i):
+            return i + xpr.experimental.io_callback(lambda i: seen.append(int(i)) or np.int32(1), np.int32(0), i)
+
+        return lax.while_loop(lambda i: i < limit, step, start)
+
+    for f in (count, xpr.jit(count)):
+        seen.clear()
+        assert xpr.vmap(f, in_axes=(0, None))(np.array([0, 3]), 5).tolist() == [5, 5]
+        assert seen == [0, 1, 2, 3, 4, 3, 4]
+    seen.clear()
+    assert xpr.vmap(count)(np.array([3, 9]), np.array([5, 7])).tolist() == [5, 9] and seen == [3, 4]
+
+
+def test_results_are_arranged_as_declared():
+    f = xpr.jit(lambda x: xpr.pure_callback(lambda x: {"y": [[x]]}, {"y": [x]}, x))
+    assert f(2.0) == {"y": [2.0]}
+    for wrong in (lambda x: (x, x), lambda x: np.ones(3)):
+        with pytest.raises(RuntimeError, match="the callback must give") as caught:
+            xpr.jit(lambda x, wrong=wrong: xpr.pure_callback(wrong, x, x))(2.0)
+        assert isinstance(caught.value, TypeError | ValueError)
+    with pytest.raises(ValueError, match="no transpose rule"):
+        xpr.linear_transpose(lambda x: xpr.pure_callback(lambda x: x, x, x), 1.0)(1.0)

@@ -10,8 +10,7 @@ import pytest
 import xpr
 import xpr.nn
 import xpr.numpy as jnp
-from tests.numpy_table import check
-from tests.peer_library import agree
+from tests.peer import agree, check
 from xpr import dtypes, lax
 
 ARRAYS = {
@@ -47,7 +46,17 @@ CALLS = [
     "lax.broadcast_in_dim(x, (3, 2), (1, 0))",
     "lax.broadcast_in_dim(x[:, :1], (4, 2), (1, 0))",
     "lax.full(3, 1.0)", "lax.full(3, 1)", "lax.full((2, 1), 7.0)", "lax.full_like(a, 1, shape=2)", "lax.reshape(x, 6)",
+    "lax.igamma(a=a[:2], x=2.0)", "lax.igammac(a=a[:2], x=a[:2])", "lax.polygamma(m=1.0, x=a[0])",
+    "lax.zeta(x=2.0, q=a[0])", "jnp.trunc(x=a)",
+    "lax.nextafter(x1=a, x2=1.0)", "jnp.fmax(x1=a, x2=1.0)", "jnp.fmin(x1=a, x2=1.0)", "jnp.gcd(x1=n, x2=4)",
+    "lax.round(a, lax.RoundingMethod.TO_NEAREST_EVEN)", "lax.mulhi(n * 10**9, n * 2)", "lax.mulhi(u * 30, u * 40)",
+    "lax.exp(a, accuracy=lax.AccuracyMode.HIGHEST)", "lax.log1p(a, accuracy=lax.Tolerance(rtol=1e-3))",
+    "a.astype(int, True)", "lax.reshape(x, (6,), (1, 0))",
     "lax.empty(3, 'float32') * 0", "jnp.setdiff1d(a, a)",
+    "lax.mul(u * 50, u, out_dtype='int32')", "lax.squeeze(2.0, ())", "lax.bitcast_convert_type(a, 'int4')",
+    "lax.bitcast_convert_type(lax.iota('uint4', 8).reshape(4, 2), 'int8')",
+    "lax.dot(a.astype('float8_e5m2'), a.astype('float8_e4m3fn'), preferred_element_type='float32')",
+    "lax.gather(n[:0], n[:0, None], lax.GatherDimensionNumbers((), (0,), (0,)), (1,))",
 ]  # fmt: skip
 
 
@@ -55,7 +64,7 @@ CALLS = [
 def test_call_is_as_in_jax(call):
     pytest.importorskip("jax")  # NumPy refuses some of them, and rounds others otherwise
     concrete = any(name in call for name in ("setdiff1d", "_['"))
-    check(call, ARRAYS, jit=not concrete)
+    check(call, ARRAYS, staged=not concrete)
 
 
 def test_broadcast_in_dim_transposes_squares_too():
@@ -98,6 +107,36 @@ def test_eval_shape_of_a_function_that_gives_types():
     assert xpr.eval_shape(lambda: given) == given
     found = xpr.eval_shape(lambda x: {"x": x, "given": given}, 1.0)
     assert found["given"] == given and found["x"].weak_type
+
+
+SMALL = ["float4_e2m1fn", "float8_e3m4", "float8_e4m3", "float8_e8m0fnu", "float8_e5m2", "int4", "uint4"]
+
+
+@pytest.mark.parametrize("dtype", SMALL)
+def test_dtypes_of_few_bits(dtype):
+    """Made of numbers, multiplied, compared, ordered, converted: beside jax."""
+
+    def uses(jax):
+        np_, own = jax.numpy, getattr(jax.numpy, dtype)
+        x = np_.array([1, 2, 0.5, 1], own)
+        outs = [x, x + x, jax.jit(lambda x: x * x)(x), np_.where(x > x[3], x, x[0]), np_.sort(x)]
+        return [each.astype("float32") for each in outs]
+
+    agree(uses)
+    info = (jnp.iinfo if "int" in dtype else jnp.finfo)(dtype)
+    assert xpr.dtypes.itemsize_bits(np.float32) == 32 and {info: 1}[info]
+    assert xpr.dtypes.itemsize_bits(dtype) == int("".join(c for c in dtype[:6] if c.isdigit()))
+    assert xpr.dtypes.scalar_type_of(jnp.ones(1, dtype)) is (int if "int" in dtype else float)
+
+
+def test_paddings_are_python_integers():
+    assert type(lax.padtype_to_pads(np.array([9, 9]), np.array([3, 2]), np.array([1, 2]), "SAME")[0][0]) is int
+
+
+def test_contractions_of_two_dtypes_that_are_given_a_third():
+    with xpr.numpy_dtype_promotion("strict"):
+        out = lax.dot(jnp.ones(2, "complex64"), jnp.ones(2, "int16"), preferred_element_type="complex64")
+    assert out == 2
 
 
 def test_isinstance_of_dtypes():
@@ -179,6 +218,15 @@ def test_objects_with_an_array_index_and_are_results():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: xpr.eval_shape(lambda x: lax.top_k(x, 2), xpr.ShapeDtypeStruct((2**31 + 1,), "int8")), ValueError,
+         "more than int32 indices can number"),
+        (lambda: lax.scatter(jnp.ones((2, 3)), jnp.zeros((4, 1), int), jnp.ones(4),
+                             lax.ScatterDimensionNumbers((), (0, 0), (0,))), TypeError, "scatter: the updates"),
+        (lambda: lax.scatter(jnp.ones((2, 3)), jnp.zeros((4, 1), int), jnp.ones((4, 3)),
+                             lax.ScatterDimensionNumbers((7,), (0,), (0,))), TypeError, "scatter: the updates"),
+        (lambda: lax.mulhi(1.0, 2.0), TypeError, "mulhi: takes integers of one dtype, and got f32.. and f32"),
+        (lambda: lax.Tolerance(), ValueError, "must be positive, or 0 and not all"),
+        (lambda: jnp.clip(max=3), ValueError, "no array was given"),
         (lambda: lax.scan(lambda c, _: (c, c), 0.0, None, length=-1), ValueError, "scan: `length` is the number"),
         (lambda: lax.scan(lambda c, _: (c, None), 0.0, None, length=1 << 40), OverflowError, "counted in 32 bits"),
         (lambda: lax.broadcasted_iota(bool, (2,), 0), TypeError, "iota: counts numbers, and was asked for bool"),
@@ -188,6 +236,15 @@ def test_objects_with_an_array_index_and_are_results():
         (lambda: lax.reduce_precision(jnp.ones(2), -1, 2), ValueError, "at least 1 exponent bit"),
         (lambda: lax.select_n(jnp.ones(2, bool)), TypeError, "at least one case"),
         (lambda: lax.pad(jnp.ones(2), 0.0, [(0, 0, -1)]), ValueError, "interior from 0 on"),
+        (lambda: lax.pad(jnp.ones(2), jnp.ones(2), [(0, 0, 0)]), ValueError, "padding value must be a scalar"),
+        (lambda: lax.pad(jnp.ones(2), 0.0, [(-4, 0, 1)]), ValueError, "come out negative"),
+        (lambda: lax.pad(jnp.ones(2), jnp.int32(0), [(0, 0, 0)]), TypeError, "must have the array"),
+        (lambda: lax.argmax(jnp.ones((2, 3)), -1, "int32"), ValueError, "argmax: axis -1 is not one of f32.2,3."),
+        (lambda: lax.reduce({"x": jnp.ones(3)}, {"y": 0.0}, lambda x, y: x, (0,)), ValueError, "the same structure"),
+        (lambda: lax.reduce(jnp.ones(3), jnp.ones(3), lax.add, (0,)), ValueError, "initial values must be scalars"),
+        (lambda: lax.reduce(jnp.ones(3), 0.0, lax.add, (0, 0)), ValueError, "different axes"),
+        (lambda: lax.conv_general_dilated_patches(jnp.ones((1, 1, 4, 4)), (2, 2), (1, 1), (3, 3)), ValueError,
+         r"padding=\(3, 3\) must be"),
         (lambda: lax.conv_general_dilated_patches(1.0, (1,), (1,), "SAME"), ValueError, "slides over 1 axes"),
         (lambda: lax.gather(jnp.ones(2), jnp.ones((1, 1), int), None, (1,)), TypeError, "dimension_numbers are"),
         (lambda: lax.stack([jnp.ones(2)], 7), ValueError, "axis 7 is out of bounds"),
@@ -205,6 +262,7 @@ def test_objects_with_an_array_index_and_are_results():
         (lambda: jnp.polyadd(jnp.ones((2, 2)), jnp.ones(2)), ValueError, "polyadd: .* as many axes"),
         (lambda: jnp.isposinf(1j), ValueError, "isposinf: complex numbers have no sign"),
         (lambda: lax.broadcast_in_dim(jnp.ones((2, 3)), (3, 2), (0, 0)), TypeError, "does not broadcast"),
+        (lambda: lax.broadcast_in_dim(jnp.ones((2, 2)), (2, 2), (0, 0)), TypeError, "does not broadcast"),
     ],
 )  # fmt: skip
 def test_message(call, error, message):

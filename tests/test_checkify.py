@@ -7,7 +7,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr import checkify, lax
+from xpr import checkify, lax, nn
 from xpr.errors import UnsupportedRule
 
 
@@ -81,7 +81,7 @@ class TestCheck:
             checkify.check(jnp.ones(2) > 0, "a")
         with pytest.raises(TypeError, match="takes a scalar bool"):
             checkify.check(1, "a")
-        with pytest.raises(TypeError, match="checkify checks functions"):
+        with pytest.raises(TypeError, match="checkify: expected a function, and got 3"):
             checkify.checkify(3)
 
 
@@ -152,6 +152,23 @@ class TestAutomaticChecks:
             assert found(lambda x: jnp.ones_like(x) / x, x, errors=checkify.div_checks) == "division by zero"
         assert found(lambda x: 6 // x, 0, errors=checkify.all_checks) == "division by zero"
         assert found(lambda x: 1 / x, 2.0, errors=checkify.all_checks) is None
+
+    def test_a_function_of_the_library_has_the_line_of_its_call(self):
+        def quotient(x):
+            return 6 // x
+
+        def softmax(x):
+            one = nn.softmax(jnp.ones(2))
+            return one + nn.softmax(x)
+
+        xpr.jit(lambda x: 6 // x)(2)  # it is traced here
+        line = quotient.__code__.co_firstlineno + 1
+        error, _ = checkify.checkify(quotient, errors=checkify.div_checks)(0)
+        assert error.get().endswith(f"(test_checkify.py:{line} (quotient))")
+        line = softmax.__code__.co_firstlineno + 2
+        for f in (softmax, xpr.jit(softmax), xpr.vmap(softmax), xpr.jacobian(softmax)):
+            error, _ = checkify.checkify(f, errors=checkify.nan_checks)(jnp.full((2, 2), jnp.inf))
+            assert error.get().endswith(f"(test_checkify.py:{line} (softmax))")
 
     @pytest.mark.parametrize(
         ("f", "i", "message"),
@@ -406,3 +423,31 @@ def test_beside_jax():
     for (errors, f, args), (their_errors, their_f, their_args) in zip(ours, cases(jax, theirs, jax.numpy), strict=True):
         said = theirs.checkify(their_f, errors=their_errors)(*their_args)[0].get()
         assert found(f, *args, errors=errors) == said.strip()
+
+
+def test_the_first_index_that_is_outside_is_named():
+    x = jnp.ones((2, 3, 7))
+    checked = xpr.jit(checkify.checkify(lambda x, i: x.at[i].add(1.0), errors=checkify.index_checks))
+    for index, named in [
+        (([1, 20], [1, 4]), "index 20 is out of bounds for axis 0 with size 2"),
+        (([1, 20], [3, 4]), "index 3 is out of bounds for axis 1 with size 3"),
+        (([[1, 1], [1, 20]], 3), "index 3 is out of bounds for axis 1 with size 3"),
+        (([[1, 1], [1, 20]], 0), "index 20 is out of bounds for axis 0 with size 2"),
+        ((0, 5, 100), "index 5 is out of bounds for axis 1 with size 3"),
+    ]:
+        error, _ = checked(x, tuple(np.array(i) for i in index))
+        assert named in error.get()
+    error, _ = xpr.vmap(checked, in_axes=(None, 0))(x, np.array([[0, 1], [1, 7]]))
+    assert "index 7 is out of bounds for axis 0 with size 2" in error.get()
+    assert checked(x, np.zeros((0,), int))[0].get() is None
+
+
+def test_what_is_no_number_is_passed_on():
+    @checkify.checkify
+    def f(negate, x, *, mode, options=()):
+        checkify.check(x > 0, mode)
+        return -x if negate else x, options
+
+    error, (y, options) = f(True, 2.0, mode="positive", options=[3])
+    assert error.get() is None and y == -2.0 and options[0] == 3
+    assert xpr.jit(f, static_argnums=0, static_argnames="mode")(False, -2.0, mode="above")[0].get().startswith("above")

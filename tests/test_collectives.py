@@ -6,6 +6,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests import eight_devices
+from tests.helpers import close
 from tests.ops.table import floats
 from xpr import lax
 from xpr.config import enable_x64
@@ -17,12 +18,6 @@ GROUPS = [[0, 2], [3, 1]]
 
 def mapped(fun, x=X, **kwargs):
     return xpr.vmap(fun, axis_name="i", **kwargs)(x)
-
-
-def close(got, expected):
-    got, expected = np.asarray(got), np.asarray(expected)
-    assert got.dtype == expected.dtype and got.shape == expected.shape
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 def in_every_row(x):
@@ -271,7 +266,7 @@ def test_names_must_be_mapped():
 
 def test_arguments_are_checked():
     for perm in ([(0, 1), (2, 1)], [(0, 1), (0, 2)], [(0, 4)]):
-        with pytest.raises(ValueError, match="ppermute: perm must name places along 'i', from 0 to 3"):
+        with pytest.raises(ValueError, match="ppermute: perm must name indices along 'i', from 0 to 3"):
             mapped(lambda v, perm=perm: lax.ppermute(v, "i", perm))
     with pytest.raises(ValueError, match="pshuffle"):
         mapped(lambda v: lax.pshuffle(v, "i", [0, 0, 1, 2]))
@@ -290,3 +285,54 @@ def test_the_sum_of_a_number_that_is_the_same_in_all_rows():
     for number in (2.0, np.float32(2), jnp.asarray(2.0)):
         total = xpr.vmap(lambda x, n=number: xpr.core.eval_jaxpr(jaxpr, [], n)[0], axis_name="i", out_axes=None)
         assert float(total(jnp.arange(4.0))) == 8
+
+
+class TestRaggedExchange:
+    rows, slices = 3, 2  # slices from each row to each
+
+    def sizes(self):
+        return np.random.default_rng(0).integers(0, 4, (self.rows, self.rows * self.slices)).astype(np.int32)
+
+    def arguments(self):
+        sent = self.sizes()
+        by_receiver = sent.reshape(self.rows, self.rows, self.slices).swapaxes(0, 1).reshape(self.rows, -1)
+        starts, arrivals = (np.cumsum(x, 1) - x for x in (sent, by_receiver))
+        there = arrivals.reshape(self.rows, self.rows, self.slices).swapaxes(0, 1).reshape(self.rows, -1)
+        data = np.random.default_rng(1).normal(size=(self.rows, 24, 2)).astype(np.float32)
+        return data, np.full((self.rows, 30, 2), -1, np.float32), *map(np.int32, (starts, sent, there, by_receiver))
+
+    def test_slices_arrive(self):
+        data, output, starts, sent, there, received = arguments = self.arguments()
+        expected = output.copy()
+        for row, index in np.ndindex(sent.shape):
+            start, size, at = starts[row, index], sent[row, index], there[row, index]
+            expected[index // self.slices, at : at + size] = data[row, start : start + size]
+        exchange = xpr.vmap(lambda *xs: lax.ragged_all_to_all(*xs, axis_name="i"), axis_name="i")
+        for way in (exchange, xpr.jit(exchange)):
+            np.testing.assert_array_equal(way(*arguments), expected)
+        given = xpr.grad(lambda x: exchange(x, *arguments[1:]).sum())(data)
+        np.testing.assert_array_equal(given[:, :, 0], np.arange(24) < sent.sum(1)[:, None])
+        assert (received.sum(1) > 0).all()
+
+    def test_errors(self):
+        x, n = jnp.ones((4, 2)), jnp.ones(2, int)
+        one_row = lambda *xs: xpr.vmap(
+            lambda *xs: lax.ragged_all_to_all(*xs, axis_name="i"), axis_name="i", axis_size=2, in_axes=None
+        )(*xs)
+        for arguments, error, message in [
+            ((x, x.astype(int), n, n, n, n), TypeError, "of one dtype"),
+            ((x, x[:, :1], n, n, n, n), ValueError, "the same sizes from the second axis on"),
+            ((x, x, n, n, n, n[:1]), ValueError, r"vectors of integers of one length, and are i32\[2\], .*i32\[1\]"),
+            ((x, x, n, n, n, jnp.ones(2)), ValueError, "vectors of integers"),
+            ((x, x, *[jnp.ones(3, int)] * 4), ValueError, "all_to_all"),
+        ]:
+            with pytest.raises(error, match=message):
+                one_row(*arguments)
+
+
+def test_tokens():
+    token = lax.after_all(lax.create_token(), lax.create_token(1.0))
+    assert token.shape == (0,) and lax.after_all().shape == (0,)
+    assert "optimization_barrier" in str(xpr.make_jaxpr(lax.after_all)(token, token))
+    with pytest.raises(TypeError, match=r"takes tokens, which lax.create_token makes, and got f32\[2\]"):
+        lax.after_all(token, jnp.ones(2))

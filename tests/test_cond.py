@@ -7,45 +7,15 @@ from hypothesis import strategies as st
 
 import xpr
 import xpr.numpy as jnp
+from tests.helpers import close, jaxpr_text, primitive_names
+from tests.peer import JAX, needs_jax
 from xpr import core, lax
 from xpr.compile.evaluate import reference_eval
 from xpr.control.cond import batching
 from xpr.errors import BranchMismatch
 from xpr.passes.dce import dce_jaxpr
 
-try:
-    import jax
-except ImportError:
-    jax = None
-
 X = np.float32([0.5, -1.0, 2.0])
-
-
-def text(fun, *args):
-    closed = xpr.make_jaxpr(fun)(*args)
-    core.check_jaxpr(closed)
-    return str(closed)
-
-
-def equations(fun, *args):
-    """The names of the primitives of a function, those inside others included."""
-
-    def names(jaxpr):
-        for eqn in jaxpr.eqns:
-            yield eqn.primitive.name
-            for inner in core.subjaxprs(eqn):
-                yield from names(inner)
-
-    return list(names(xpr.make_jaxpr(fun)(*args).jaxpr))
-
-
-def close(got, expected, tolerance=2e-5):
-    got, expected = xpr.tree.leaves(got), xpr.tree.leaves(expected)
-    assert len(got) == len(expected)
-    for x, y in zip(got, expected, strict=True):
-        x, y = np.asarray(x), np.asarray(y)
-        assert (x.dtype, x.shape) == (y.dtype, y.shape)
-        np.testing.assert_allclose(x.astype(np.complex128), y.astype(np.complex128), rtol=tolerance, atol=tolerance)
 
 
 # -- As the documentation of jaxprs prints them
@@ -70,7 +40,7 @@ def one_of_three(index, arg):
 
 
 def test_switch_prints_its_branches_and_clamps_the_index():
-    assert text(one_of_three, 1, 5.0) == FUNC_ONE_OF_THREE
+    assert jaxpr_text(one_of_three, 1, 5.0) == FUNC_ONE_OF_THREE
 
 
 FUNC7 = """\
@@ -91,7 +61,7 @@ def test_cond_prints_the_false_branch_first():
     def func7(arg):
         return lax.cond(arg >= 0.0, lambda xtrue: xtrue + 3.0, lambda xfalse: xfalse - 3.0, arg)
 
-    assert text(func7, 5.0) == FUNC7
+    assert jaxpr_text(func7, 5.0) == FUNC7
 
 
 FUNC8 = """\
@@ -117,7 +87,7 @@ def test_constants_of_branches_are_hoisted():
             arg1 >= 0.0, lambda xtrue: xtrue[0], lambda xfalse: jnp.array([1]) + xfalse[1], arg2
         )  # fmt: skip
 
-    assert text(func8, 5.0, (jnp.zeros(1), 2.0)) == FUNC8
+    assert jaxpr_text(func8, 5.0, (jnp.zeros(1), 2.0)) == FUNC8
 
 
 # -- What they give
@@ -150,8 +120,8 @@ def test_forms_of_operands():
 
 
 def test_a_single_branch_is_called():
-    assert equations(lambda i, x: lax.switch(i, [lambda x: 2 * x], x), 4, 1.0)[-1] == "mul"
-    assert "cond" not in equations(lambda i, x: lax.switch(i, [lambda x: 2 * x], x), 4, 1.0)
+    assert primitive_names(xpr.make_jaxpr(lambda i, x: lax.switch(i, [lambda x: 2 * x], x))(4, 1.0))[-1] == "mul"
+    assert "cond" not in primitive_names(xpr.make_jaxpr(lambda i, x: lax.switch(i, [lambda x: 2 * x], x))(4, 1.0))
 
 
 def test_results_are_weakly_typed_where_all_branches_give_them_so():
@@ -256,10 +226,10 @@ def test_a_cheap_cond_becomes_a_selection_and_a_costly_one_a_loop_over_rows():
         return lax.cond(p, costly, jnp.cos, x)
 
     preds, rows = np.array([True, False, True]), np.ones((3, 300), np.float32)
-    assert "scan" not in equations(xpr.vmap(cheap), preds, rows)
-    assert "cond" not in equations(xpr.vmap(cheap), preds, rows)
-    assert "scan" in equations(xpr.vmap(dear), preds, rows)
-    assert "scan" not in equations(xpr.vmap(dear, in_axes=(None, 0)), True, rows)
+    assert "scan" not in primitive_names(xpr.make_jaxpr(xpr.vmap(cheap))(preds, rows))
+    assert "cond" not in primitive_names(xpr.make_jaxpr(xpr.vmap(cheap))(preds, rows))
+    assert "scan" in primitive_names(xpr.make_jaxpr(xpr.vmap(dear))(preds, rows))
+    assert "scan" not in primitive_names(xpr.make_jaxpr(xpr.vmap(dear, in_axes=(None, 0)))(True, rows))
     for f in (cheap, dear):
         expected = [f(p, x) for p, x in zip(preds, rows)]
         close(xpr.vmap(f)(preds, rows), np.stack(expected))
@@ -272,8 +242,8 @@ def test_either_can_be_asked_for(way):
         return lax.cond(p, lambda x: jnp.sin(x), lambda x: jnp.exp(x) * 2, x, vmap=way)
 
     preds = np.array([True, False, True])
-    assert ("scan" in equations(xpr.vmap(f), preds, X)) == (way == "branch")
-    assert f"vmap={way}" in text(f, True, X)
+    assert ("scan" in primitive_names(xpr.make_jaxpr(xpr.vmap(f))(preds, X))) == (way == "branch")
+    assert f"vmap={way}" in jaxpr_text(f, True, X)
     expected = np.where(preds, np.cos(X), np.exp(X) * 2)
     total = lambda x: xpr.vmap(f)(preds, x).sum()
     close(xpr.vmap(xpr.grad(f, 1))(preds, X), expected)
@@ -313,7 +283,7 @@ def test_a_loop_that_does_not_end_on_rows_that_are_not_its_own(way):
         return lax.cond(x > 0, countdown, lambda x: 2 * x, x, vmap=way)
 
     x = np.float32([3.0, -1.0, 2.0, -0.5])
-    assert ("scan" in equations(xpr.vmap(f), x)) == (way != "select")
+    assert ("scan" in primitive_names(xpr.make_jaxpr(xpr.vmap(f))(x))) == (way != "select")
     close(xpr.vmap(f)(x), np.float32([3.0**8, -2.0, 16.0, -1.0]))
     close(xpr.jit(xpr.vmap(f))(-np.abs(x)), -2 * np.abs(x))  # no row takes it
     close(xpr.vmap(xpr.grad(f))(x), np.float32([8 * 3.0**7, 2.0, 32.0, 2.0]))
@@ -443,7 +413,7 @@ def transformed(kind, f, lib):
 KINDS = ["vmap", "vmap operands", "vmap index", "vmap grad", "grad vmap", "grad", "jvp", "vmap jvp", "hessian"]
 
 
-@pytest.mark.skipif(jax is None, reason="needs jax")
+@needs_jax
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     programs=st.lists(STEPS, min_size=2, max_size=3),
@@ -455,7 +425,7 @@ def test_random_branches_agree_with_jax(programs, kind, way, staged):
     i = np.int32([1, 0, 2, -1])
     x, s = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3), np.float32([0.3, -0.2, 1.0, -1.0])
     results = []
-    for lib in (xpr, jax):
+    for lib in (xpr, JAX):
         options = {"vmap": way} if lib is xpr and way else {}
         branches = [branch_of(steps, lib) for steps in programs]
 
@@ -463,7 +433,7 @@ def test_random_branches_agree_with_jax(programs, kind, way, staged):
             return lib.lax.switch(i, branches, x, s, **options)
 
         run = transformed(kind, f, lib)
-        results.append((lib.jit(run) if staged or lib is jax else run)(i, x, s))
+        results.append((lib.jit(run) if staged or lib is JAX else run)(i, x, s))
     close(results[0], results[1], 1e-4)
 
 
@@ -483,12 +453,12 @@ def in_a_loop(lib):
     return f
 
 
-@pytest.mark.skipif(jax is None, reason="needs jax")
+@needs_jax
 @pytest.mark.parametrize("kind", KINDS)
 def test_nested_in_loops_agrees_with_jax(kind):
     i, s = np.int32([1, 0, 2, -1]), np.float32([0.3, -0.2, 1.0, -1.0])
     x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
-    ours, theirs = (transformed(kind, summed(in_a_loop(lib)), lib)(i, x, s) for lib in (xpr, jax))
+    ours, theirs = (transformed(kind, summed(in_a_loop(lib)), lib)(i, x, s) for lib in (xpr, JAX))
     close(ours, theirs, 1e-4)
 
 

@@ -10,11 +10,13 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peers import agree, agree_with_numpy, peer
+from tests.helpers import lowered
+from tests.ops.table import floats
+from tests.peer import JAX, agree, check, check_with_numpy
 from tests.test_numpy_creation import calls
 from xpr import lax
-from xpr.backend.stablehlo import Module
 from xpr.primitives.dot import dot_general_p
+from xpr.testing import check_grads
 
 RNG = np.random.default_rng(0)
 
@@ -91,12 +93,12 @@ jnp.convolve(b, k) | jnp.convolve(h, k) | jnp.correlate(k, k) | jnp.einsum("i->"
 
 @pytest.mark.parametrize("call", calls(BOTH) + calls(JAX_ONLY))
 def test_as_jax(call: str) -> None:
-    agree(call, ARRAYS, 2e-3 if "h, " in call else 1e-5)
+    check(call, ARRAYS, 2e-3 if "h, " in call else 1e-5)
 
 
 @pytest.mark.parametrize("call", calls(BOTH) + calls(NUMPY_ONLY))
 def test_as_numpy(call: str) -> None:
-    agree_with_numpy(call, ARRAYS, 1e-5)
+    check_with_numpy(call, ARRAYS, 1e-5)
 
 
 # -- Programs
@@ -203,29 +205,26 @@ def test_size_zero_has_a_gradient() -> None:
 # -- Lowering
 
 
-def lowered(platform: str, lhs: tuple[int, ...], rhs: tuple[int, ...], numbers: Any) -> str:
-    params = {"dimension_numbers": numbers, "precision": None, "preferred_element_type": None}
+def dots(platform: str, lhs: tuple[int, ...], rhs: tuple[int, ...], numbers: Any) -> str:
     avals = [xpr.core.ShapedArray(shape, np.float32) for shape in (lhs, rhs)]
-    outs = dot_general_p.type_of(tuple(avals), params)
-    module = Module(platform)
-    module.function("main", avals, lambda b, xs: dot_general_p.lower(b, xs, outs, **params), public=True)
-    return module.text()
+    params = {"dimension_numbers": numbers, "precision": None, "preferred_element_type": None}
+    return lowered(dot_general_p, avals, platform, **params)
 
 
 STACKS = (((2,), (1,)), ((0,), (0,)))
 
 
 def test_small_matrices_are_summed_on_cpu_alone() -> None:
-    assert "dot_general" not in lowered("cpu", (100, 4, 4), (100, 4, 4), STACKS)
-    assert "dot_general" in lowered("cuda", (100, 4, 4), (100, 4, 4), STACKS)
-    assert "dot_general" in lowered("cpu", (100, 64, 64), (100, 64, 64), STACKS)
-    assert "dot_general" in lowered("cpu", (2, 2), (2, 2), (((1,), (0,)), ((), ())))
+    assert "dot_general" not in dots("cpu", (100, 4, 4), (100, 4, 4), STACKS)
+    assert "dot_general" in dots("cuda", (100, 4, 4), (100, 4, 4), STACKS)
+    assert "dot_general" in dots("cpu", (100, 64, 64), (100, 64, 64), STACKS)
+    assert "dot_general" in dots("cpu", (2, 2), (2, 2), (((1,), (0,)), ((), ())))
 
 
 def test_contracted_axes_are_merged_on_cpu() -> None:
-    text = lowered("cpu", (8, 20, 32), (8, 20, 64), (((0, 1), (0, 1)), ((), ())))
+    text = dots("cpu", (8, 20, 32), (8, 20, 64), (((0, 1), (0, 1)), ((), ())))
     assert "tensor<160x32xf32>" in text and "lhs_contracting_dimensions = [0]" in text
-    text = lowered("cpu", (8, 20, 32), (20, 8, 64), (((0, 1), (1, 0)), ((), ())))
+    text = dots("cpu", (8, 20, 32), (20, 8, 64), (((0, 1), (1, 0)), ((), ())))
     assert "lhs_contracting_dimensions = [0, 1]" in text
 
 
@@ -269,8 +268,8 @@ def test_einsum_path() -> None:
     a, x = np.ones((50, 50), np.float32), np.ones(50, np.float32)
     path, info = jnp.einsum_path("ij,jk,k->i", a, a, x)
     assert path == [(1, 2), (0, 1)] and "ij,jk,k->i" in str(info)
-    if peer() is not None:
-        assert path == peer().einsum_path("ij,jk,k->i", a, a, x)[0]
+    if JAX is not None:
+        assert path == JAX.numpy.einsum_path("ij,jk,k->i", a, a, x)[0]
 
 
 def test_sums_of_products_with_a_broadcast_number() -> None:
@@ -293,3 +292,161 @@ def test_sums_of_products_with_a_broadcast_number() -> None:
     want = rows.sum(), (rows * rows).sum(-1), rows.sum(1), windows.sum((-2, -1)) * 32 * 0.375
     for got, exact in zip(xpr.jit(sums)(x, c), want):
         np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-2)
+
+
+# -- Ragged contractions
+
+RAGGED = {  # operands, group sizes, dimension numbers
+    "rows": (floats(7, 3), floats(3, 3, 4), [2, 0, 4], None),
+    "batched rows": (floats(2, 7, 3), floats(3, 2, 3, 4), [2, 0, 4], ((((2,), (2,)), ((0,), (1,))), (1,), (0,))),
+    "groups of each batch": (
+        floats(2, 7, 3), floats(3, 2, 3, 4), [[2, 0, 4], [1, 2, 3]], ((((2,), (2,)), ((0,), (1,))), (1,), (0,)),
+    ),
+    "an axis before": (floats(5, 7, 3), floats(3, 3, 4), [[2, 0, 4]] * 5, ((((2,), (1,)), ((), ())), (1,), (0,))),
+    "contracted": (floats(7, 3), floats(7, 4), [2, 0, 4], ((((0,), (0,)), ((), ())), (0,), ())),
+    "contracted, batched": (
+        floats(2, 7, 3), floats(2, 7, 4), [[2, 0, 4], [1, 2, 3]], ((((1,), (1,)), ((0,), (0,))), (1,), ()),
+    ),
+    "batch": (floats(6, 7, 3), floats(6, 3, 4), [2, 0, 4], ((((2,), (1,)), ((0,), (0,))), (0,), ())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged_dots(name):
+    """Beside jax; compiled, mapped and differentiated."""
+    lhs, rhs, sizes, numbers = RAGGED[name]
+    sizes = np.array(sizes, np.int32)
+
+    def product(jax):
+        axes = () if numbers is None else (jax.lax.RaggedDotDimensionNumbers(*numbers),)
+        run = jax.lax.ragged_dot if numbers is None else jax.lax.ragged_dot_general
+        return jax.jit(lambda lhs, rhs, sizes: run(lhs, rhs, sizes, *axes))(lhs, rhs, sizes)
+
+    out = agree(product, 1e-5)
+    own = lambda lhs, rhs: product_of(lhs, rhs, sizes, numbers)
+    np.testing.assert_allclose(xpr.vmap(own)(lhs[None], rhs[None])[0], out, rtol=1e-5, atol=1e-5)
+    check_grads(own, (lhs, rhs), order=1)
+
+
+def product_of(lhs, rhs, sizes, numbers):
+    if numbers is None:
+        return lax.ragged_dot(lhs, rhs, sizes)
+    return lax.ragged_dot_general(lhs, rhs, sizes, lax.RaggedDotDimensionNumbers(*numbers))
+
+
+def test_rows_beyond_the_groups_of_a_ragged_dot_are_zero():
+    out = lax.ragged_dot(jnp.ones((4, 2)), jnp.stack([jnp.eye(2), 3 * jnp.eye(2)]), jnp.array([1, 2]))
+    assert out[:, 0].tolist() == [1, 3, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("rhs", "sizes", "numbers", "message"),
+    [
+        ((3, 3, 4), [[2, 4, 1]] * 2, None, r"the group sizes must have shape \(3,\)"),
+        ((2, 3, 4), [2, 4, 1], None, r"axis 0 of f32\[2,3,4\] numbers the groups, and there are 3"),
+        ((3, 3, 4), [2.0, 4.0, 1.0], None, "group sizes are integers"),
+        ((3, 3, 4), [2, 4, 1], ((((1,), (1,)), ((), ())), (0, 1), (0,)), r"one axis of f32\[7,3\] is cut"),
+        ((3, 3, 4), [2, 4, 1], ((((1,), (1,)), ((), ())), (0,), (1,)), "neither contracted nor batched"),
+        ((7, 4), [2, 4, 1], ((((0,), (0,)), ((), ())), (0,), (1,)), "no axis of the right operand numbers the groups"),
+    ],
+)
+def test_messages_of_ragged_dots(rhs, sizes, numbers, message):
+    with pytest.raises(TypeError, match=message):
+        product_of(floats(7, 3), floats(*rhs), jnp.array(sizes), numbers)
+    with pytest.raises(NotImplementedError, match="group_offset is None"):
+        lax.ragged_dot(floats(7, 3), floats(3, 3, 4), jnp.array([2, 4, 1]), group_offset=jnp.array([1]))
+
+
+# -- Algorithms
+
+
+@pytest.mark.parametrize("preset", [each for each in lax.DotAlgorithmPreset if not each.name.startswith("ANY")])
+def test_algorithms_round_operands_and_sums(preset):
+    """Beside NumPy on rounded operands, and beside jax's tables of dtypes."""
+    lhs, rhs = floats(5, 6), floats(6, 3)
+    operand = (preset.supported_lhs_types or (np.float32,))[0]
+    expected = (lhs.astype(operand).astype(np.float64) @ rhs.astype(operand).astype(np.float64)).astype(np.float32)
+    tolerance = 2e-2 if preset.accumulation_type in (np.float16, ml_dtypes.bfloat16) else 1e-6
+    for run in (
+        lambda x, y: jnp.dot(x, y, precision=preset),
+        lambda x, y: jnp.einsum("ij,jk", x, y, precision=str(preset)),
+    ):
+        out = xpr.jit(run)(lhs, rhs)
+        assert out.dtype == np.float32
+        np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+    if JAX is not None:
+        theirs = JAX.lax.DotAlgorithmPreset[preset.name]
+        for name in ("supported_lhs_types", "supported_rhs_types"):
+            assert getattr(preset, name) == _dtypes(getattr(theirs, name))
+        assert preset.accumulation_type == (theirs.accumulation_type and np.dtype(theirs.accumulation_type))
+        for dtype in ("float32", "float16", "bfloat16"):
+            own, other = (each.supported_output_types(jnp.dtype(dtype), jnp.dtype(dtype)) for each in (preset, theirs))
+            assert own == _dtypes(other)
+
+
+def _dtypes(listed):
+    return None if listed is None else tuple(map(np.dtype, listed))
+
+
+def test_an_algorithm_of_ones_own():
+    lhs, rhs = floats(5, 6), floats(6, 3)
+    algorithm = lax.DotAlgorithm(np.float16, np.float32, np.float32)
+    closed = xpr.make_jaxpr(lambda x, y: lax.dot(x, y, precision=algorithm))(lhs, rhs)
+    assert str(xpr.jaxpr.parse(str(closed))) == str(closed)
+    run = lambda x, y: lax.dot(x, y, precision=algorithm)
+    np.testing.assert_allclose(run(lhs, rhs), lhs.astype(np.float16).astype(np.float32) @ rhs, rtol=1e-5, atol=1e-6)
+    ones = np.ones((5, 3), np.float32)
+    slope = xpr.grad(lambda y: run(lhs, y).sum())(rhs)
+    np.testing.assert_allclose(slope, lhs.astype(np.float16).astype(np.float32).T @ ones, rtol=1e-5, atol=1e-5)
+    slope = xpr.grad(lambda x: run(x, rhs).sum())(lhs)
+    np.testing.assert_allclose(slope, ones @ rhs.T, rtol=2e-3, atol=2e-3)
+
+
+def test_algorithms_of_float8():
+    x = jnp.ones((2, 2), jnp.float8_e4m3fn)
+    out = lax.dot(x, x, precision="ANY_F8_ANY_F8_F32", preferred_element_type=jnp.float32)
+    assert out.tolist() == [[2, 2], [2, 2]]
+    with pytest.raises(
+        ValueError, match="ANY_F8_ANY_F8_F32 multiplies float8, and the operands are float32 and float32"
+    ):
+        lax.dot(jnp.ones(2), jnp.ones(2), precision="ANY_F8_ANY_F8_F32")
+
+
+# -- Scaled contractions
+
+
+def test_scaled_dots():
+    lhs, rhs, scale = floats(2, 4, 6), floats(2, 6, 3), np.exp2(floats(2, 4, 3).round())
+    run = lambda jax: jax.lax.scaled_dot(lhs, rhs, lhs_scale=scale, preferred_element_type="float32")
+    agree(lambda jax: jax.jit(lambda: run(jax))(), 1e-5)
+    own = lambda x, y: lax.scaled_dot(x, y, lhs_scale=scale, rhs_scale=scale[:, :2], dimension_numbers=None)
+    assert xpr.eval_shape(own, lhs, rhs[..., :3]).dtype == jnp.bfloat16
+    out = lax.scaled_dot(lhs[0], rhs[0], preferred_element_type=jnp.float32)
+    np.testing.assert_allclose(out, lhs[0] @ rhs[0], rtol=3e-2, atol=3e-2)
+    with pytest.raises(TypeError, match=r"scaled_dot: a scale f32\[2,4,4\] for bf16\[2,4,6\]"):
+        lax.scaled_dot(lhs, rhs, lhs_scale=floats(2, 4, 4))
+    with pytest.raises(TypeError, match="are no matrices or stacks of them"):
+        lax.scaled_dot(lhs[0, 0], rhs[0])
+
+
+def test_scaled_matmul():
+    lhs, rhs, scales, others = floats(2, 4, 6), floats(2, 3, 6), floats(2, 4, 3), floats(2, 3, 3, salt=1)
+    expected = np.einsum("bmk,bnk->bmn", lhs * np.repeat(scales, 2, 2), rhs * np.repeat(others, 2, 2))
+    np.testing.assert_allclose(xpr.jit(xpr.nn.scaled_matmul)(lhs, rhs, scales, others), expected, rtol=1e-4, atol=1e-5)
+    assert xpr.nn.scaled_matmul(lhs, rhs, scales, others, jnp.bfloat16).dtype == jnp.bfloat16
+    check_grads(xpr.nn.scaled_matmul, (lhs, rhs, scales, others), order=1)
+    with pytest.raises(ValueError, match=r"scaled_matmul: takes \[b, m, k\]"):
+        xpr.nn.scaled_matmul(lhs, rhs, scales, others[..., :1])
+
+
+def test_products_with_an_argument_have_no_barrier():
+    """Only what the program computes can be one number broadcast."""
+    x, w, c = np.ones((60, 64), np.float32), np.ones((64, 72), np.float32), np.float32(0.375)
+
+    def sums(x: Any, w: Any, c: Any) -> Any:
+        return (x @ w).sum(-1), (jnp.full((60, 64), c) @ w).sum(-1)
+
+    assert "fusion_barrier" not in xpr.jit(sums).lower(x, w, c).as_text()
+    for got, exact in zip(xpr.jit(sums)(x, w, c), (64, 24)):
+        np.testing.assert_allclose(got, np.full(60, 72 * exact), rtol=1e-6)
+    assert "fusion_barrier" in xpr.jit(lambda x, c: x @ jnp.full((64, 72), c)).lower(x, c).as_text()

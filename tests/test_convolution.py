@@ -11,17 +11,12 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.helpers import close, lowered
+from tests.peer import agree
 from xpr import lax
-from xpr.backend.stablehlo import Module
 from xpr.primitives.windows.convolution import conv_general_dilated_p
 
 SEEDS = range(8)
-
-
-def close(ours: Any, theirs: Any, tolerance: float = 2e-4) -> None:
-    one, two = np.asarray(ours), np.asarray(theirs)
-    assert one.shape == two.shape and one.dtype == two.dtype
-    np.testing.assert_allclose(one, two, rtol=tolerance, atol=5 * tolerance)
 
 
 def check_transformations(
@@ -144,31 +139,28 @@ def test_general_padding_as_jax() -> None:
     close(ours, jax.lax.conv_with_general_padding(images, kernel, *arguments))
 
 
-def lowered(platform: str, lhs: tuple[int, ...], rhs: tuple[int, ...], **changes: Any) -> str:
+def convolutions(platform: str, lhs: tuple[int, ...], rhs: tuple[int, ...], **changes: Any) -> str:
     numbers = lax.conv_dimension_numbers(lhs, rhs, None)
     ones = (1,) * (len(lhs) - 2)
     params = {"window_strides": ones, "padding": ((0, 0),) * len(ones), "lhs_dilation": ones, "rhs_dilation": ones,
               "dimension_numbers": numbers, "feature_group_count": 1, "batch_group_count": 1, "precision": None,
               "preferred_element_type": None} | changes  # fmt: skip
-    avals = tuple(xpr.core.ShapedArray(shape, np.float32) for shape in (lhs, rhs))
-    outs = conv_general_dilated_p.type_of(avals, params)
-    module = Module(platform)
-    module.function("main", avals, lambda b, xs: conv_general_dilated_p.lower(b, xs, outs, **params), public=True)
-    return module.text()
+    avals = [xpr.core.ShapedArray(shape, np.float32) for shape in (lhs, rhs)]
+    return lowered(conv_general_dilated_p, avals, platform, **params)
 
 
 def test_lowering() -> None:
-    plain = lowered("cpu", (2, 3, 8), (4, 3, 3))
+    plain = convolutions("cpu", (2, 3, 8), (4, 3, 3))
     assert plain.count('"stablehlo.convolution"') == 1
     assert "#stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>" in plain
     depthwise = {"lhs": (2, 3, 8), "rhs": (3, 1, 3), "feature_group_count": 3}
-    assert lowered("cpu", **depthwise).count('"stablehlo.multiply"') == 3
-    assert '"stablehlo.convolution"' in lowered("cuda", **depthwise)
+    assert convolutions("cpu", **depthwise).count('"stablehlo.multiply"') == 3
+    assert '"stablehlo.convolution"' in convolutions("cuda", **depthwise)
     grouped = {"lhs": (2, 4, 8), "rhs": (4, 2, 3), "feature_group_count": 2}
-    assert lowered("cpu", **grouped).count('"stablehlo.convolution"') == 2
-    assert lowered("cuda", **grouped).count('"stablehlo.convolution"') == 1
-    assert '"stablehlo.dot_general"' in lowered("cpu", (2, 3, 8), (4, 3, 8))
-    assert '"stablehlo.dot_general"' in lowered("cpu", (2, 3, 8), (4, 3, 1))
+    assert convolutions("cpu", **grouped).count('"stablehlo.convolution"') == 2
+    assert convolutions("cuda", **grouped).count('"stablehlo.convolution"') == 1
+    assert '"stablehlo.dot_general"' in convolutions("cpu", (2, 3, 8), (4, 3, 8))
+    assert '"stablehlo.dot_general"' in convolutions("cpu", (2, 3, 8), (4, 3, 1))
 
 
 @pytest.mark.parametrize("call, error, words", [
@@ -326,3 +318,30 @@ def test_pooling_errors(call: str, error: type[Exception], words: list[str]) -> 
     with pytest.raises(error) as caught:
         eval(call, {"lax": lax, "np": np, "x": jnp.ones((4, 4)), "i": jnp.arange(4)})
     assert all(word in str(caught.value) for word in words), caught.value
+
+
+# -- Shapes
+
+SHAPES = [
+    lambda lax: lax.conv_general_permutations(("NHWC", "HWIO", "NHWC")),
+    lambda lax: lax.conv_general_permutations(("HWNC", "OHIW", "CHWN")),
+    lambda lax: lax.conv_shape_tuple((4, 3, 10, 11), (8, 3, 4, 2), (2, 1), "SAME"),
+    lambda lax: lax.conv_shape_tuple((4, 3, 10, 11), (8, 3, 4, 2), (2, 1), [(1, 2), (-1, 0)], 2),
+    lambda lax: lax.conv_general_shape_tuple((2, 10, 10, 3), (4, 4, 3, 8), (2, 3), "VALID", ("NHWC", "HWIO", "NHWC")),
+    lambda lax: lax.conv_transpose_shape_tuple((2, 9, 9, 3), (4, 4, 3, 8), (2, 3), "SAME", ("NHWC", "HWIO", "NHWC")),
+    lambda lax: lax.conv_transpose_shape_tuple((2, 9, 3), (4, 3, 8), (2,), [(1, 2)], ("NHC", "HIO", "NHC")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(SHAPES)))
+def test_shapes_of_results(number):
+    agree(lambda jax: jax.tree.map(int, SHAPES[number](jax.lax)))
+
+
+def test_shapes_that_do_not_fit():
+    with pytest.raises(ValueError, match="conv_shape_tuple: .* have not as many spatial axes"):
+        lax.conv_shape_tuple((4, 3, 10), (8, 3, 4, 2), (2,), [(0, 0)])
+    with pytest.raises(ValueError, match="take more than the images"):
+        lax.conv_shape_tuple((4, 3, 10), (8, 3, 4), (2,), [(-9, -9)])
+    with pytest.raises(ValueError, match="they are three strings"):
+        lax.conv_general_permutations(("NHWC", "HWIO", "NHC"))

@@ -9,6 +9,8 @@ import xpr.numpy as jnp
 from xpr import lax
 from xpr.jaxpr import cost
 
+pytestmark = [pytest.mark.quick, pytest.mark.optimized]
+
 X = np.ones((100, 100), np.float32)
 
 

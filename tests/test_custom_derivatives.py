@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import xpr
 import xpr.custom_batching
 import xpr.numpy as jnp
-from tests.peer_library import agree
+from tests.peer import agree
 from xpr import lax
 from xpr.custom_derivatives import CustomVJPPrimal, SymbolicZero, linear_call, zero_from_primal
 from xpr.errors import UnsupportedRule
@@ -619,6 +619,17 @@ def test_zeros_that_a_rule_adds_leave_it_linear(bwd):
         assert float(forward(3.0)) == 1
 
 
+@pytest.mark.parametrize("index", [np.array([1, 0, 1]), np.array([True, False, True])])
+def test_indices_of_what_a_rule_adds_are_no_terms(index):
+    def rows(x):
+        return x[index]
+
+    ruled = xpr.custom_vjp(rows)
+    ruled.defvjp(lambda x: (rows(x), x), lambda x, ct: xpr.vjp(rows, x)[1](ct))
+    x, t = jnp.arange(3.0), jnp.array([1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(xpr.jvp(ruled, (x,), (t,))[1], np.asarray(t)[index])
+
+
 def test_forward_mode_of_a_rule_with_python_branches_on_the_cotangent():
     fun = xpr.custom_vjp(lambda x: x)
     fun.defvjp(lambda x: (x, None), lambda r, ct: (ct if ct > 0 else -ct,))
@@ -911,3 +922,31 @@ def test_rules_of_functions_that_have_other_rules():
         assert float(xpr.grad(fun)(1.0)) == 100
     assert not hasattr(xpr.custom_vjp(jnp.sin), "def_vmap")
     assert not hasattr(inner, "no_such_rule")
+
+
+def test_cotangents_of_other_floats_are_converted_and_of_other_shapes_refused():
+    @xpr.custom_vjp
+    def f(x, y):
+        return x * 2
+
+    f.defvjp(lambda x, y: (x * 2, None), lambda _, g: (g.astype(np.float32), None))
+    assert xpr.grad(lambda x: f(x, x).sum().astype(np.float32))(jnp.ones(2, jnp.bfloat16)).dtype == jnp.bfloat16
+    f.defvjp(lambda x, y: (x.value, None), lambda _, g: (g, g), symbolic_zeros=True)
+    for error in (TypeError, ValueError):
+        with pytest.raises(error, match=r"of type f32\[2\] for an argument of type f32\[3\]. For a cotangent"):
+            xpr.grad(lambda x, y: f(x, y).sum(), 1)(jnp.ones(2), jnp.ones(3))
+        with pytest.raises(error, match=r"of type f32\[2\] for an argument of type f32\[3\]"):
+            xpr.grad(lambda x, y: (0 * f(x, y)).sum() + y.sum(), 1)(jnp.ones(2), jnp.ones(3))
+
+
+def test_one_array_may_be_the_cotangent_of_a_container():
+    f = xpr.custom_vjp(lambda pair, y: pair["x"] * y)
+    f.defvjp(lambda pair, y: (pair["x"] * y, (pair["x"], y)), lambda res, g: (res[1] * g, res[0] * g))
+    assert xpr.grad(f)({"x": 3.0}, 5.0) == {"x": 5.0}
+
+
+def test_jacobians_by_integers_with_symbolic_zeros():
+    f = xpr.custom_vjp(lambda x, y: (x, x))
+    f.defvjp(lambda x, y: ((x.value, x.value), None), lambda _, g: (g[0], g[1]), symbolic_zeros=True)
+    rows = xpr.jacrev(xpr.jit(f), argnums=(0, 1), allow_int=True)(4.0, np.ones(3, np.int32))
+    assert rows[0][1].shape == (3,) and rows[0][1].dtype == xpr.dtypes.float0 and rows[1][0] == 0.0

@@ -5,7 +5,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peer_library import agree
+from tests.peer import agree
 from xpr import lax
 from xpr.custom_batching import custom_vmap, sequential_vmap
 from xpr.errors import TreeMismatch

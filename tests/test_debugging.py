@@ -24,7 +24,7 @@ def blamed(f, *args, context=xpr.debug_nans):
 class TestEager:
     def test_the_equation_and_the_line(self):
         lines = blamed(lambda: jnp.log(MIXED))
-        assert lines[:3] == ["log gave nan, in 1 of 3 entries.", "  b:f32[3] = log a", "  a: f32[3], from -1 to 4"]
+        assert lines[:3] == ["log gave nan, in 1 of 3 elements.", "  b:f32[3] = log a", "  a: f32[3], from -1 to 4"]
         assert lines[3].startswith("  at test_debugging.py:") and "jnp.log(MIXED)" in lines[3]
 
     def test_scalars(self):
@@ -36,10 +36,10 @@ class TestEager:
 
     @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "complex64"])
     def test_dtypes(self, dtype):
-        assert blamed(lambda: jnp.zeros(2, dtype) / jnp.zeros(2, dtype))[0] == "div gave nan, in 2 of 2 entries."
+        assert blamed(lambda: jnp.zeros(2, dtype) / jnp.zeros(2, dtype))[0] == "div gave nan, in 2 of 2 elements."
 
     def test_large_arrays(self):
-        assert blamed(lambda: jnp.sqrt(-jnp.ones(100_000)))[0] == "sqrt gave nan, in 100000 of 100000 entries."
+        assert blamed(lambda: jnp.sqrt(-jnp.ones(100_000)))[0] == "sqrt gave nan, in 100000 of 100000 elements."
 
     def test_integers_and_finite_numbers_pass(self):
         with xpr.debug_nans(True), xpr.debug_infs(True):
@@ -50,7 +50,7 @@ class TestEager:
 
 class TestInfinities:
     def test_infs(self):
-        assert blamed(lambda: 1.0 / jnp.zeros(3), context=xpr.debug_infs)[0] == "div gave inf, in 3 of 3 entries."
+        assert blamed(lambda: 1.0 / jnp.zeros(3), context=xpr.debug_infs)[0] == "div gave inf, in 3 of 3 elements."
 
     def test_each_looks_for_its_own(self):
         with xpr.debug_nans(True):
@@ -68,7 +68,7 @@ class TestInside:
             return jnp.sum(jnp.exp(x) + jnp.sqrt(x))
 
         lines = blamed(lambda: xpr.jit(lambda x: inner(x) * 2)(MIXED))
-        assert lines[0] == "sqrt gave nan, in 1 of 3 entries."
+        assert lines[0] == "sqrt gave nan, in 1 of 3 elements."
         assert "return jnp.sum(jnp.exp(x) + jnp.sqrt(x))" in lines[3]
         assert [line.split(",")[0] for line in lines[4:]] == ["  in inner", "  in <lambda>"]
 
@@ -113,10 +113,10 @@ class TestInside:
         f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
         assert blamed(xpr.jit(f), -1.0)[0] == "log gave nan."
         assert blamed(xpr.checkpoint(lambda x: jnp.log(x) * 2), -1.0)[0] == "log gave nan."
-        assert blamed(lambda: xpr.nn.relu(MIXED * np.nan))[0] == "mul gave nan, in 3 of 3 entries."
+        assert blamed(lambda: xpr.nn.relu(MIXED * np.nan))[0] == "mul gave nan, in 3 of 3 elements."
 
     def test_vmap(self):
-        assert blamed(xpr.vmap(lambda x: jnp.log(x) + 1), MIXED)[0] == "log gave nan, in 1 of 3 entries."
+        assert blamed(xpr.vmap(lambda x: jnp.log(x) + 1), MIXED)[0] == "log gave nan, in 1 of 3 elements."
 
     def test_values_that_come_and_go_are_no_matter(self):
         with xpr.debug_nans(True):
@@ -124,7 +124,7 @@ class TestInside:
 
     def test_donated_arguments_are_there_to_be_looked_at(self):
         f = xpr.jit(lambda x: jnp.log(x), donate_argnums=0)
-        assert blamed(f, -jnp.ones(3))[0] == "log gave nan, in 3 of 3 entries."
+        assert blamed(f, -jnp.ones(3))[0] == "log gave nan, in 3 of 3 elements."
 
 
 def norm(x):

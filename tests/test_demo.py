@@ -14,6 +14,8 @@ from xpr.demo.progress import progress
 from xpr.demo.report import picture
 from xpr.demo.train import train
 
+pytestmark = [pytest.mark.quick, pytest.mark.optimized]
+
 
 def test_the_data_is_what_the_source_says():
     images, labels = load_digits()

@@ -10,6 +10,7 @@
 
 import contextlib
 import doctest
+import importlib
 import io
 import linecache
 import os
@@ -27,9 +28,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import eight_devices, vocabulary
+from docs.hooks.public_names import FACES, public_names
+from tests import eight_devices, error_page, test_structure, vocabulary
 from tests.processes import environment
 from tests.same_text import OutputChecker, same_text
+
+pytestmark = pytest.mark.optimized
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
@@ -152,28 +156,72 @@ def test_every_fence_is_seen(name):
 
 
 def test_local_links_lead_somewhere():
-    for name in PAGES:
+    for name in [*PAGES, "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"]:
         page = ROOT / name
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", FENCE.sub("", page.read_text())):
-            assert (page.parent / target).exists(), f"{name}: {target}"
+            is_made = target.removeprefix("reference/").removesuffix(".md") in FACES  # by docs/hooks
+            assert is_made or (page.parent / target).exists(), f"{name}: {target}"
 
 
 def test_every_page_is_in_the_table_of_contents():
     listed = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
-    assert sorted(f"docs/{page}" for page in listed) == PAGES[1:]
+    assert sorted(f"docs/{page}" for page in listed if not page.startswith("reference/")) == PAGES[1:]
+
+
+def test_architecture_has_the_whole_picture():
+    """It names every folder of the library, and links every page of docs/design/."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    folders = [path.parent.name for path in (ROOT / "xpr").glob("*/__init__.py")]
+    pages = [name for name in PAGES if name.startswith("docs/design/")]
+    assert not [name for name in folders if f"`{name}/`" not in text]
+    assert not [name for name in pages if f"]({name})" not in text]
 
 
 def test_the_page_of_primitives_is_true():
     assert vocabulary.PAGE.read_text() == vocabulary.page(), "it is out of date: python -m tests.vocabulary"
 
 
-def test_the_site_builds(tmp_path):
-    if find_spec("mkdocs") is None:
-        pytest.skip("mkdocs is not installed")
+class TestThePageOfErrors:
+    """The page follows xpr/errors.py; what its examples print is compared where all pages are run."""
+
+    def test_it_is_true(self):
+        text = error_page.PAGE.read_text()
+        assert text == error_page.with_sentences(text), "it is out of date: python -m tests.error_page"
+
+    def test_the_tree_is_that_of_the_classes(self):
+        assert error_page.drawn() == error_page.defined()
+
+    @pytest.mark.parametrize("name", error_page.errors.__all__)
+    def test_every_exception_has_an_example(self, name):
+        _, heading, section = error_page.PAGE.read_text().partition(f"### {name}\n")
+        assert heading and "```python\n" in section.partition("\n#")[0]
+
+
+def test_the_site_builds_and_has_every_public_name(tmp_path):
+    """Warnings are errors: links that lead nowhere, names that don't resolve, public names without a docstring."""
+    if find_spec("mkdocstrings_handlers") is None:
+        pytest.skip("mkdocs and mkdocstrings are not installed: the extra `docs`")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert (tmp_path / "index.html").exists()
+    for face in FACES:
+        text = (tmp_path / "reference" / face / "index.html").read_text()
+        entries = set(re.findall(rf'id="{re.escape(face)}\.(\w+)"', text))
+        missing = set(public_names(importlib.import_module(face))) - entries
+        assert not missing, f"{face}: names without an entry"
+    assert 'id="xpr.Array.reshape"' in (tmp_path / "reference" / "xpr" / "index.html").read_text()
+
+
+def test_every_public_module_is_in_the_reference():
+    assert not set(test_structure.FACES) - set(test_structure.COMMANDS) - set(FACES)
+
+
+def test_public_names():
+    """As type checkers see them: what is imported for the file's own use is private."""
+    names = public_names(importlib.import_module("xpr"))
+    assert {"grad", "remat", "P"} <= set(names)
+    assert not {"numpy", "importlib", "Any", "TYPE_CHECKING"} & set(names)
 
 
 def test_two_commands_do_all_the_set_up():

@@ -273,3 +273,12 @@ def test_the_derivative_of_a_callback_is_of_both_types():
     with pytest.raises(errors.CallbackDerivativeError, match="pure_callback: no jvp rule.* with defjvp") as caught:
         xpr.grad(sine(xpr))(1.0)
     assert isinstance(caught.value, errors.UnsupportedRule) and isinstance(caught.value, ValueError)
+
+
+def test_traced_arrays_have_no_sharding():
+    def f(x):
+        assert not hasattr(x, "sharding")
+        return x.sharding
+
+    with pytest.raises(AttributeError, match=r"of type f32\[2\] is on no device.*xpr\.typeof\(x\)\.sharding"):
+        xpr.jit(f)(np.ones(2, np.float32))

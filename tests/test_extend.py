@@ -8,6 +8,8 @@ import xpr.numpy as jnp
 from xpr.errors import UnsupportedRule
 from xpr.extend import Primitive, is_linear
 
+pytestmark = pytest.mark.quick
+
 multiply_add_p = Primitive("multiply_add")
 
 
@@ -57,6 +59,14 @@ def multiply_add(x, y, z, scale):
 
 
 A, B, C = (np.array(v, np.float32) for v in ([1, 2], [3, 4], [5, 6]))
+
+
+def test_all_primitives_are_instances():
+    class Own(Primitive):
+        pass
+
+    assert isinstance(xpr.lax.add_p, Primitive) and isinstance(multiply_add_p, Primitive)
+    assert isinstance(Own("own"), Own) and not isinstance(multiply_add_p, Own)
 
 
 def test_every_transformation():
@@ -128,3 +138,10 @@ def test_parameters_of_equal_value_and_other_type_or_sign_differ():
     sign_p.def_lowering_as(lambda x, *, by: x * jnp.copysign(1.0, by))
     assert float(sign_p.bind(1.0, by=0.0)) == 1
     assert float(sign_p.bind(1.0, by=-0.0)) == -1
+
+
+def test_the_evaluation_as_it_was_defined():
+    p = Primitive("with_impl")
+    assert p.impl == p.bind
+    rule = p.def_impl(lambda x: x)
+    assert p.impl is rule

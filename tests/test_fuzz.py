@@ -17,6 +17,8 @@ from xpr.core.avals import Zero
 from xpr.core.primitive import Primitive
 from xpr.primitives import elementwise
 
+pytestmark = pytest.mark.optimized
+
 PARTS, PROGRAMS = 8, 40
 
 

@@ -251,7 +251,7 @@ def test_nested_perturbations_stay_apart():
         (lambda: xpr.grad(lambda x: 1j * x)(1.0), "must return a real number"),
         (lambda: xpr.grad(f, holomorphic=True)(1.0), "needs complex arguments"),
         (lambda: xpr.grad(lambda x: jnp.real(x), holomorphic=True)(1j), "needs a complex result"),
-        (lambda: xpr.grad(3), "grad differentiates functions"),
+        (lambda: xpr.grad(3), "grad: expected a function, and got 3"),
         (lambda: xpr.jvp(f, 1.0, 1.0), "given as tuples"),
         (lambda: xpr.jvp(f, (1.0,), (jnp.ones(2),)), "has type f32[], and f32[2] was given"),
         (lambda: xpr.jvp(f, (1,), (1,)), "Tangents of integers have dtype float0"),
@@ -329,3 +329,31 @@ def test_auxiliary_data_may_be_any_objects(aux):
     with pytest.raises(TypeError, match=r"test_grad.py:\d+ returned something that is no array, at result\[0"):
         xpr.vjp(lambda x: ("text", x), 0.5, has_aux=True)
     assert float(xpr.grad(lambda x: xpr.jvp(fun, (x,), (1.0,), has_aux=True)[2][1])(0.5)) == 2
+
+
+def test_arguments_among_the_residuals_can_be_taken_out_and_put_back():
+    x, w = jnp.ones((3, 4)), {"w": 2.0 * jnp.ones((4, 4)), "unused": jnp.ones(2)}
+    y, f_vjp = xpr.vjp(lambda x, w: 2.0 * (3.0 * x @ w["w"]), x, w)
+    expected = f_vjp(y)
+    assert isinstance(f_vjp.args_res[0], xpr.ad.NotNeeded) and f_vjp.args_res[1]["w"] is w["w"]
+    assert isinstance(f_vjp.args_res[1]["unused"], xpr.ad.NotNeeded) and len(f_vjp.opaque_residuals) == 1
+    f_vjp.args_res[1] = None
+    with pytest.raises(ValueError, match=r"depend on argument 1, which was taken out.*args_res\[1\] = value"):
+        f_vjp(y)
+    f_vjp = xpr.jit(lambda f: f)(f_vjp)
+    f_vjp.args_res[1] = w
+    xpr.tree.map(assert_allclose, f_vjp(y), expected)
+    with pytest.raises(TypeError, match="was called with 2 arguments, and takes one: the cotangent"):
+        f_vjp(y, y)
+
+
+def test_linear_functions_are_of_one_kind_of_numbers():
+    with pytest.raises(TypeError, match=r"takes \(i32\[\]\) and returns \(f32\[\]\)\. Arguments and results are to be"):
+        xpr.linear_transpose(lambda x: 2.0 * x, 1)
+    assert xpr.linear_transpose(lambda x: 2 * x, 1)(3) == (6,)
+
+
+def test_jacobians_are_weakly_typed_where_results_are():
+    for transform in (xpr.grad, xpr.jacfwd, xpr.jacrev):
+        assert transform(lambda x: x)(1.0).weak_type
+        assert not transform(lambda x: x)(np.float32(1.0)).weak_type

@@ -64,3 +64,17 @@ def test_methods_by_name():
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("shape", [(3, 4), (9, 11), (5, 2)])
+@pytest.mark.parametrize("method", [image.ResizeMethod.AREA, image.ResizeMethod.CUBIC_PYTORCH])
+def test_means_over_areas_and_kernels_of_pytorch(method, shape, antialias):
+    theirs = pytest.importorskip("jax.image")
+    expected = theirs.resize(X[0, :, :, 0], shape, theirs.ResizeMethod[method.name], antialias=antialias)
+    np.testing.assert_allclose(image.resize(X[0, :, :, 0], shape, method, antialias=antialias), expected, atol=1e-5)
+
+
+def test_images_without_elements():
+    for shape, new_shape in (((0, 3), (0, 5)), ((2, 3), (0, 5)), ((0, 3), (2, 3))):
+        np.testing.assert_array_equal(image.resize(np.ones(shape), new_shape, "linear"), np.zeros(new_shape))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xpr
-from tests.numpy_table import jax
+from tests.peer import JAX, needs_jax
 from xpr import nn
 
 CALLS = """
@@ -47,11 +47,11 @@ def of(library, call):
     return eval(call, {name: getattr(library.nn.initializers, name) for name in dir(library.nn.initializers)})
 
 
-@pytest.mark.skipif(jax is None, reason="compares with jax")
+@needs_jax
 @pytest.mark.parametrize("call", CALLS)
 def test_draws_what_the_peer_draws(call):
     shape = (3, 4, 5)
-    have, want = of(xpr, call)(xpr.random.key(7), shape), of(jax, call)(jax.random.key(7), shape)
+    have, want = of(xpr, call)(xpr.random.key(7), shape), of(JAX, call)(JAX.random.key(7), shape)
     assert (have.dtype, have.shape, have.weak_type) == (want.dtype, want.shape, want.weak_type)
     tolerance = 2e-3 if have.dtype == np.float16 else 2e-6
     np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=tolerance, atol=tolerance)
@@ -70,10 +70,10 @@ def test_dtype_of_the_call_comes_first():
     assert nn.initializers.normal(dtype="float16")(xpr.random.key(0), (2,), "float32").dtype == np.float32
 
 
-@pytest.mark.skipif(jax is None, reason="compares with jax")
+@needs_jax
 @pytest.mark.parametrize("shape", [(3, 4, 5), (2, 2, 3, 3), (1, 2, 3, 2, 4)])
 def test_an_orthogonal_matrix_amid_a_window(shape):
-    have, want = (library.nn.initializers.delta_orthogonal(2.0)(library.random.key(7), shape) for library in (xpr, jax))
+    have, want = (library.nn.initializers.delta_orthogonal(2.0)(library.random.key(7), shape) for library in (xpr, JAX))
     np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
 
 

@@ -112,6 +112,24 @@ def test_numbers_and_strings_that_python_does_not_read(text, message):
         parse(text)
 
 
+@pytest.mark.parametrize(
+    "shape, message",
+    [
+        ("2Checks,3", "expected ',', and found 'Checks' after '2'"),
+        ("max(a", "expected ',', and found the end"),
+        ("a^-1", "expected an integer below 1000, and found '-'"),
+        ("9^9999999999*a", "expected an integer below 1000, and found '9999999999'"),
+        ("9999999999999999999*a", "expected an integer, and found"),
+        ("mod(a, 0)", "expected a divisor that is not zero"),
+        ("floordiv(2, 0)", "expected a divisor that is not zero"),
+        ("a-a-1", "has a negative dimension, -1"),
+    ],
+)
+def test_symbolic_dimensions_that_are_none(shape, message):
+    with pytest.raises(JaxprSyntaxError, match=rf"line 1, column 12: The symbolic shape '.*{re.escape(message)}"):
+        parse((ONE % "sin a").replace("f32[]", f"f32[{shape}]", 1))
+
+
 def test_a_text_is_a_string():
     with pytest.raises(TypeError, match=r"parse reads the text of a jaxpr, and got b'{'"):
         parse(b"{")

@@ -9,7 +9,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.jaxpr_rows import ROWS, jaxprs_of, with_holes
-from xpr import core, lax
+from xpr import core, lax, nn
 from xpr.core.primitive import SLOTS, Unsupported, registered
 from xpr.errors import HoleError, JaxprSyntaxError, JaxprTypeError
 from xpr.extend import Primitive, register_parameter
@@ -17,6 +17,8 @@ from xpr.jaxpr import equal, parse, pformat
 from xpr.text.literals import DTYPES
 from xpr.text.parameters import parameter_text
 from xpr.text.printer import letters
+
+pytestmark = pytest.mark.quick
 
 F32 = np.float32
 
@@ -67,7 +69,7 @@ def test_other_parameters_than_those_of_the_primitive_are_refused(row):
 
 
 def test_every_primitive_of_the_library_names_its_parameters():
-    assert [p.name for p in registered.values() if p.params is None and type(p) is not Primitive] == []
+    assert [p.name for p in registered.values() if p.params is None and Primitive not in type(p).__mro__] == []
 
 
 def test_no_equation_is_written_or_run_with_other_parameters():
@@ -144,6 +146,19 @@ def test_source_lines_stand_beside_equations_in_one_column():
         assert [line.split("# ")[1].split(": ")[1] for line in lines] == ["y = jnp.sin(x)", "return y * 2.0"]
         assert all("test_jaxpr_text.py" in line and "(fun)" in line for line in lines)
         assert len({line.index("#") for line in lines}) == 1
+
+
+def test_functions_of_the_library_have_the_lines_of_their_calls():
+    def twice(x):
+        y = nn.softmax(x)
+        return y + nn.softmax(y)
+
+    xpr.make_jaxpr(lambda x: nn.softmax(x))(F32([1, 2]))  # it is traced here
+    closed = xpr.make_jaxpr(twice)(F32([1, 2]))
+    for each, calls in ((closed, 1), (xpr.jaxpr.inline_calls(closed), 0)):
+        text = each.pformat(source=True)
+        assert text.count(": y = nn.softmax(x)") == 6 + calls
+        assert text.count(": return y + nn.softmax(y)") == 7 + calls
 
 
 def test_color_changes_nothing_but_color():
@@ -329,14 +344,15 @@ class TestFunctionsOfOneName:
             assert equal(again, self.closed)
             assert xpr.jvp(core.jaxpr_as_fun(again), (1.0,), (1.0,))[1] == [5.0 + 7.0 + 10.0]
 
-    def test_are_as_many_as_there_are_places(self):
+    def test_are_as_many_as_there_are_occurrences(self):
         for rules in ([], [abs] * 2, [abs] * 4):
             with pytest.raises(
-                TypeError, match=rf"parse: functions\['jvp'\] is a list of {len(rules)}, and there are 3 places of that"
+                TypeError,
+                match=rf"parse: functions\['jvp'\] is a list of {len(rules)}, and there are 3 occurrences",
             ):
                 parse(str(self.closed), functions={"jvp": rules})
 
-    def test_are_told_apart_by_files_that_have_been_read(self):
+    def test_are_distinguished_by_files_that_have_been_read(self):
         functions = xpr.jaxpr.functions(self.closed)
         text = xpr.jaxpr.dumps(self.closed)
         assert xpr.jaxpr.dumps(xpr.jaxpr.loads(text)) == text
@@ -386,7 +402,7 @@ class TestFillingCallbacks:
 
     def test_what_does_not_fit(self, read):
         fun = self.program(read, lambda x: xpr.pure_callback(np.sin, x, x), 2.0, sin=lambda x: (x, x))
-        with pytest.raises(xpr.errors.TreeMismatch, match="callback: the callback must give a result of the structure"):
+        with pytest.raises(xpr.errors.TreeMismatch, match="must give as many arrays as were declared"):
             fun(2.0)
         fun = self.program(read, lambda x: xpr.pure_callback(np.sin, x, x), 2.0, sin=3)
         with pytest.raises(TypeError, match="callback calls a function, and got 3"):
@@ -550,3 +566,10 @@ def test_a_failed_reading_leaves_nothing_behind():
         parse("{ lambda ; a:f32[]. let b:f32[] = xla_call[f={ lambda ; c:f32[]. let in (a,) }] a in (b,) }")
     with pytest.raises(JaxprSyntaxError, match="`c` is not bound"):
         parse("{ lambda ; . let in (c,) }")
+
+
+def test_jax_s_name_and_options_of_the_text():
+    closed = xpr.make_jaxpr(jnp.sin)(1.0)
+    assert closed.pretty_print() == closed.jaxpr.pretty_print(name_stack=True) == str(closed)
+    assert closed.pretty_print(print_shapes=False, source_info=True) == pformat(closed, types=False, source=True)
+    assert closed.pretty_print(use_color=True) == pformat(closed, color=True)

@@ -340,7 +340,7 @@ VERSION_1_1 = (
 )
 
 
-def test_files_tell_functions_of_one_name_apart():
+def test_files_distinguish_functions_of_one_name():
     closed = loads(VERSION_1_1, functions={"rule": [abs, max]})
     assert [eqn.params["rule"] for eqn in closed.eqns] == [abs, max]
     assert [eqn.params["rule"] for eqn in loads(VERSION_1_1, functions={"rule": abs}).eqns] == [abs, abs]
@@ -378,7 +378,7 @@ def test_files_of_other_versions_say_so(version, age):
         (lambda text: text.replace("[1,0]", '"1"'), "its version is '1'"),
         (lambda text: text.replace('"mul"', '"mull"'), "no primitive `mull` here; did you mean `mul`?"),
         (lambda text: text.replace("f32[2]", "f33[2]"), "no dtype `f33` here; did you mean `f32`?"),
-        (lambda text: text.replace('"outvars":[4]', '"outvars":[9]'), "damaged: 9 is no place among 6"),
+        (lambda text: text.replace('"outvars":[4]', '"outvars":[9]'), "damaged: 9 is no index into 6"),
         (lambda text: text.replace("AACA", "AAC"), "This saved jaxpr is damaged: "),
         (lambda text: text.replace('"main":0,', ""), "This saved jaxpr is damaged: KeyError: 'main'"),
         (lambda text: text.replace('"axes":[0]', '"axes":{"call":"print"}'), "a parameter is {'call': 'print'}"),

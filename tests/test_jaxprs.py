@@ -8,6 +8,8 @@ import xpr.numpy as jnp
 from xpr import core, lax
 from xpr.errors import JaxprTypeError
 
+pytestmark = pytest.mark.quick
+
 
 def text(fun, *args, **options):
     return str(xpr.make_jaxpr(fun, **options)(*args))
@@ -113,6 +115,28 @@ def test_closed_over_tracers_become_operands():
     (eqn,) = closed.eqns
     assert eqn.invars[0] is closed.jaxpr.invars[0]
     assert eqn.params["call_jaxpr"].constvars == []
+
+
+def test_jaxprs_of_equations_are_read_like_closed_ones():
+    (eqn,) = xpr.make_jaxpr(xpr.jit(lambda x: x * 2.0))(3.0).eqns
+    inner = eqn.params["call_jaxpr"]
+    assert inner.jaxpr is inner and inner.consts == []
+    assert core.jaxpr_as_fun(inner)(1.0)[0] == 2
+    with pytest.raises(ValueError, match="This jaxpr has constvars, whose values only its ClosedJaxpr has"):
+        _ = xpr.make_jaxpr(lambda x: x + np.arange(3.0))(2.0).jaxpr.consts
+
+
+def test_calls_of_jitted_functions_answer_to_the_names_of_jax():
+    for staged, x in (
+        (xpr.jit(jnp.sin), 1.0),
+        (xpr.grad(xpr.jit(jnp.sin)), 1.0),
+        (xpr.vmap(xpr.jit(jnp.sin)), np.ones(3)),
+    ):
+        eqn = next(eqn for eqn in xpr.make_jaxpr(staged)(x).eqns if eqn.primitive.name == "xla_call")
+        assert eqn.params["jaxpr"] is eqn.params["call_jaxpr"] is eqn.params.get("jaxpr")
+        assert eqn.params["inline"] is False and sorted(eqn.params) == ["call_jaxpr", "name"]
+        with pytest.raises(KeyError, match="in_shardings"):
+            _ = eqn.params["in_shardings"]
 
 
 def test_names_go_on_after_z():
@@ -221,3 +245,9 @@ def test_shaped_arrays_are_interned_and_immutable():
     assert aval.update(shape=()) is core.ShapedArray((), np.float32)
     with pytest.raises(AttributeError, match="immutable"):
         aval.shape = ()
+
+
+def test_effects():
+    closed = xpr.make_jaxpr(lambda x: xpr.jit(lambda x: xpr.debug.print("{}", x, ordered=True))(x) or x + 1)(1.0)
+    assert closed.effects == closed.jaxpr.effects == closed.eqns[0].effects == {"ordered"}
+    assert closed.eqns[1].effects == frozenset()

@@ -109,7 +109,7 @@ def test_static_arguments_of_equal_value_and_other_type_differ():
     assert float(jitted(1)[0]) == 2.5 and float(jitted(True)[0]) == 1.5
 
 
-def test_static_arguments_of_equal_value_are_told_apart_inside_tuples_and_by_sign():
+def test_static_arguments_of_equal_value_are_distinguished_inside_tuples_and_by_sign():
     @partial(xpr.jit, static_argnums=1)
     def times(x, by):
         return x * by[0]
@@ -256,6 +256,12 @@ def test_lower_compile_and_analyses():
         compiled(jnp.ones(3))
     with pytest.raises(TypeError, match="args   expected tuple of 1, got tuple of 2"):
         compiled(x, x)
+
+
+def test_compilers_efforts_are_options():
+    for options in ({"exec_time_optimization_effort": 0.0, "memory_fitting_effort": 0.0},
+                    {"optimization_level": 19, "memory_fitting_level": 9}):  # fmt: skip
+        assert xpr.jit(lambda x: x + 1, compiler_options=options)(1.0) == 2.0
 
 
 def test_unknown_compiler_options_are_named():
@@ -486,13 +492,13 @@ def test_escaped_tracers_say_where_they_were_made():
 @pytest.mark.parametrize(
     "call, error, part",
     [
-        (lambda: xpr.jit(3), TypeError, "jit compiles functions, and got 3"),
+        (lambda: xpr.jit(3), TypeError, "jit: expected a function, and got 3 of type int"),
         (lambda: xpr.jit(lambda x: x)("a"), TypeError, "argument x of <lambda> at test_jit.py:"),
         (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned something that is no array, at result"),
         (lambda: xpr.jit(lambda x: {"k": [x, "a"]})(1), TypeError, "result['k'][1]"),
         (lambda: xpr.jit(lambda x: x, static_argnums=0)([1]), ValueError, "can't be hashed"),
         (lambda: xpr.jit(lambda x: x, static_argnums=3), ValueError, "takes 1 positional arguments"),
-        (lambda: xpr.jit(lambda x: x, static_argnames="y"), ValueError, "the parameters of <lambda>"),
+        (lambda: xpr.jit(lambda x: x, static_argnames="y"), ValueError, "takes arguments are x"),
     ],
 )
 def test_bad_input_is_named(call, error, part):
@@ -552,7 +558,7 @@ def test_whose_frame_it_is_does_not_depend_on_the_names_of_folders(tmp_path):
         done = subprocess.run([sys.executable, "user.py"], cwd=folder, capture_output=True, text=True, check=False,
                               env={**os.environ, "PYTHONPATH": ""})  # fmt: skip
         frames, line = done.stdout.splitlines()
-        assert frames == "['<module>', '__call__', 'entry', 'mine']" and line == "user.py:13 (<lambda>)", (name, done)
+        assert frames == "['<module>', '__call__', 'wrapper', 'mine']" and line == "user.py:13 (<lambda>)", (name, done)
 
 
 def test_psum_outside_of_any_mapped_axis():
@@ -563,7 +569,7 @@ def test_psum_outside_of_any_mapped_axis():
 # -- Found by reading: each of these once gave a wrong answer or the wrong exception
 
 
-def test_traces_with_closures_are_told_apart_by_the_function_itself():
+def test_traces_with_closures_are_distinguished_by_the_function_itself():
     def outer(x):
         outs = []
         for shift in range(20):
@@ -599,7 +605,7 @@ def test_disable_jit_after_compiled_calls():
 
 @pytest.mark.parametrize("call", [lambda: jnp.asarray(1) + 2**40, lambda: xpr.jit(lambda x: x + 2**40)(1)])
 def test_python_integers_that_do_not_fit(call):
-    with pytest.raises(OverflowError, match="out of bounds for int32"):
+    with pytest.raises(OverflowError, match="1099511627776 (out of bounds for|does not fit in) int32"):
         call()
 
 
@@ -623,7 +629,7 @@ def test_many_donated_arguments():
     started = time.perf_counter()
     compiled.check_donated(state)
     assert time.perf_counter() - started < 0.1
-    with pytest.raises(ValueError, match="donated was given twice"):
+    with pytest.raises(xpr.errors.DonationError, match="donated was given twice"):
         compiled.check_donated([*state[:-1], state[0]])
 
 
@@ -720,3 +726,85 @@ def test_float0_goes_in_and_out():
     _, given, closed_over = passed(jnp.ones(2), zeros)
     check(given)
     check(closed_over)
+
+
+class TestRefusedFunctions:
+    @pytest.mark.parametrize("transform", [xpr.jit, xpr.grad, xpr.vmap, xpr.pmap, xpr.checkpoint, xpr.make_jaxpr])
+    def test_generators_and_staticmethods(self, transform):
+        def rows(x):
+            yield x
+
+        with pytest.raises(TypeError, match="rows at .* is a generator function. Return a list of what it yields"):
+            transform(rows)
+        with pytest.raises(TypeError, match="expected a function, and got a staticmethod. Write @staticmethod above @"):
+            transform(staticmethod(lambda x: x))
+
+    def test_names_by_which_no_argument_is_passed(self):
+        def f(a, /, b, *args, **kwargs):
+            return a
+
+        xpr.jit(f, static_argnames=("b", "other"))
+        for name in ("a", "args"):
+            with pytest.raises(ValueError, match=f"has '{name}', and the names by which f at .* takes arguments are b"):
+                xpr.jit(f, static_argnames=name)
+        with pytest.raises(ValueError, match="'x' is in static_argnames, so it has no memory"):
+            xpr.jit(lambda x: x, static_argnames="x", donate_argnames="x")
+
+    def test_masked_arrays(self):
+        with pytest.raises(ValueError, match=r"A NumPy masked array is not an array here: .* Take x.filled\(0\)"):
+            xpr.jit(lambda x: x)(np.ma.array([1, 2], mask=[True, False]))
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**100])
+def test_integers_that_do_not_fit(number):
+    for f in (xpr.jit(lambda x: x), xpr.jit(lambda x: x + 0), jnp.asarray, xpr.device_put):
+        with pytest.raises(OverflowError, match=f"The Python integer {number} does not fit in int32. Switch 64-bit"):
+            f(number)
+
+
+def test_cache_size():
+    f = xpr.jit(lambda x: x + 1)
+    assert f._cache_size() == 0
+    f(1), f(1.0), f(2.0)
+    assert f._cache_size() == 2
+
+
+@pytest.mark.parametrize("first", [np.ones(3, np.float32), jnp.ones(3), 2.0])
+def test_calls_by_values_of_all_libraries_share_no_results(first):
+    """Later calls of a kind are looked up by types alone; kinds are arrays, NumPy's, and Python numbers."""
+    double = xpr.jit(lambda x: x + x)
+    double(first)
+    for _ in range(3):
+        for x in (1, True, 1.0, -0.0, 0.0, float("nan"), 2**31 - 1, np.arange(3, dtype=np.float32), jnp.arange(3), 1j):
+            got, wanted = double(x), jnp.add(x, x)
+            assert got.aval == wanted.aval and got.tobytes() == wanted.tobytes()
+    with pytest.raises(OverflowError):
+        double(2**31)
+
+
+def test_arguments_of_numpy_may_change_after_a_call():
+    double = xpr.jit(lambda x, tree: x + tree["a"])
+    x = np.ones(64, np.float32)
+    results = []
+    for _ in range(3):
+        results.append(double(x, {"a": x}))
+        x += 1
+    assert [float(result[0]) for result in results] == [2, 4, 6]
+
+
+def test_donation_by_name_needs_a_signature():
+    class Unsigned:
+        __signature__ = 3
+
+        def __call__(self, *args):
+            return None
+
+    with pytest.raises(ValueError, match="donate_argnames names 'a', and .* has no signature .*. Say donate_argnums."):
+        xpr.jit(Unsigned(), donate_argnames="a")
+
+
+def test_deleted_arrays_stay_where_they_were():
+    x = xpr.device_put(jnp.ones(2), xpr.devices()[0])
+    x.delete()
+    with pytest.raises(RuntimeError, match="was deleted, or donated"):
+        xpr.device_put(x, xpr.devices()[0])

@@ -94,6 +94,72 @@ k == k[0]
 k.dtype == a.dtype
 k.T.shape
 lib.device_put(k)
+jnp.result_type(k) == k.dtype, str(jnp.result_type(k, a))
+lib.tree.map(lambda x: str(x.dtype), {'k': k})['k']
+lib.tree.leaves({'k': k, 'x': 1})[0]
+lib.tree.structure(k) == lib.tree.structure(1)
+lib.typeof(k).shape, str(lib.typeof(k).dtype)
+isinstance(k.dtype, type(random.key_dtype('rbg')))
+issubclass(k.dtype.type, lib.dtypes.prng_key), k.dtype.name, k.dtype.itemsize
+random.key_dtype('rbg') == random.key(0, impl='rbg').dtype, random.key_dtype() == random.key_dtype('rbg')
+hash(random.key_dtype()) == hash(k.dtype)
+random.key_impl(random.key(0, impl='unsafe_rbg'))
+random.key_data(random.key(3, impl='rbg'))
+random.wrap_key_data(jnp.arange(8, dtype=jnp.uint32).reshape(2, 4), impl='rbg').shape
+random.wrap_key_data(jnp.arange(4, dtype=jnp.uint32).reshape(2, 2), dtype=random.key_dtype()).shape
+random.PRNGKey(7, impl='rbg')
+repr(k[0]), str(k.reshape(2, 2)), repr(random.key(1, impl='rbg'))
+str(lib.eval_shape(lambda: random.split(random.key(0), 3)).dtype)
+lib.jit(lambda x, y: (x, y + 1), donate_argnums=0)(jnp.copy(k), 1)
+lib.jit(lambda key: (random.split(key), random.normal(key)))(a)
+lib.jit(lambda i: k[i])(2)
+lib.jit(lambda i: k.at[i].set(a))(2)
+lib.jit(lambda i: lax.dynamic_update_index_in_dim(k, a, i, 0))(3)
+lib.jit(lambda i: lax.cond(i > 0, lambda: a, lambda: b))(1)
+lib.jit(lambda x: lax.fori_loop(0, 3, lambda i, c: c.at[i].set(random.fold_in(c[i], i)), x))(k)
+lib.vmap(lambda x, i: x[i], in_axes=(None, 0))(k, jnp.array([3, 1]))
+lib.vmap(lambda x, i: x.at[i].set(a))(k.reshape(2, 2), jnp.array([0, 1]))
+lib.vmap(lambda x: jnp.where(x == a, x, b))(k)
+lib.vmap(lib.vmap(random.fold_in), in_axes=(0, None))(k.reshape(2, 2), jnp.arange(2))
+lib.vmap(random.fold_in, in_axes=(None, 0))(a, jnp.arange(3))
+lib.vmap(random.key)(jnp.arange(3))
+lib.vmap(lambda s: random.key(s, impl='rbg'))(jnp.arange(3))
+lib.vmap(lambda x: random.bits(x, (2,), 'uint8'))(k)
+lib.vmap(lambda x: random.permutation(x, 4))(k)
+lib.vmap(lambda x: random.randint(x, (2,), 0, 10))(k)
+lax.scan(lambda c, x: (c, jnp.stack([c, x])), a, k, reverse=True)
+lax.optimization_barrier((k, 1.0))[0]
+lax.stop_gradient(k)
+lax.select_n(jnp.array(1), a, b)
+lax.full_like(k, a), lax.full((2,), a)
+jnp.full((2,), a), jnp.full_like(k, b), jnp.ones_like(k)
+jnp.array([[a, b], [b, a]])
+jnp.take(k, jnp.array([[0], [3]]), axis=0).shape
+jnp.take(k.reshape(2, 2), 1, axis=1)
+jnp.insert(k, 1, b)
+jnp.broadcast_arrays(a, k)[0]
+jnp.array_split(k, 3)
+jnp.dstack([k, k]).shape, jnp.column_stack([k, k]).shape, jnp.block([k, k]).shape
+jnp.permute_dims(k.reshape(2, 2), (1, 0)), jnp.rollaxis(k.reshape(1, 4), 1)
+jnp.select([jnp.array([True, False, False, True])], [k], a)
+jnp.choose(jnp.array([0, 1, 0, 1]), [k, k[::-1]])
+k.at[jnp.array([0, 9])].get(mode='clip'), k.at[1].get()
+k.at[::2].set(k[1::2]), k.at[jnp.array([True, False, False, True])].set(b)
+k.flatten(), k.swapaxes(0, 0), k.take(jnp.array([1])), k.squeeze(), k.copy()
+k != b, a == a
+lib.checkpoint(lambda key: random.normal(key, (2,)))(a)
+lib.value_and_grad(lambda x, key: (x * random.uniform(key)).sum())(jnp.ones(2), a)
+lib.jvp(lambda x: random.normal(a, (2,)) * x, (2.0,), (1.0,))
+lib.grad(lambda x: lax.scan(lambda c, key: (c * random.uniform(key), None), x, k)[0])(1.0)
+lib.linearize(lambda x, key: random.normal(key) * x, 1.0, a)[0]
+lib.hessian(lambda x: lax.map(lambda key: random.uniform(key), k).sum() * x * x)(2.0)
+lib.random.clone(k)
+random.gamma(random.key(1, impl='rbg'), jnp.array([0.5, 2.0]), (3, 2)).shape
+random.bits(random.key(4, impl='rbg'), (3,)), random.bits(random.key(4, impl='unsafe_rbg'), (3,), 'uint16')
+random.split(random.key(4, impl='unsafe_rbg'), (2, 3)), random.fold_in(random.key(4, impl='rbg'), 9)
+lib.vmap(lambda x: random.bits(x, (2,)))(random.split(random.key(4, impl='rbg'), 3))
+lib.vmap(random.split)(random.split(random.key(4, impl='unsafe_rbg'), 3))
+lib.jit(lambda x: random.permutation(x, 6))(random.key(4, impl='rbg'))
 lib.random.wrap_key_data(jnp.zeros((3, 2), jnp.uint32)).shape
 k.size, k.nbytes, k.itemsize
 jnp.zeros_like(k)
@@ -124,8 +190,8 @@ def described(lib, x):
     if not str(getattr(x, "dtype", "")).startswith("key"):
         return np.asarray(x).tolist()
     words = np.asarray(lib.random.key_data(x))
-    assert words.shape == (*x.shape, 2)
-    return x.shape, words.tolist()
+    assert words.shape[:-1] == x.shape
+    return x.shape, str(x.dtype), words.tolist()
 
 
 @pytest.mark.parametrize("call", CALLS.strip().splitlines())
@@ -141,13 +207,26 @@ K, A = random.split(random.key(0), 4), random.key(1)
 @pytest.mark.parametrize(
     "call, error, message",
     [
-        (lambda: jnp.where(True, A, 0), TypeError, r"where: keys don't mix with anything else.*key<fry>.*0 of type"),
-        (lambda: jnp.stack([A, jnp.ones(2)]), TypeError, "stack: keys don't mix"),
-        (lambda: jnp.where(K, 1, 2), TypeError, "Expected an array"),
-        (lambda: K.at[0].set(1), TypeError, "takes keys, and got"),
-        (lambda: K + 1, TypeError, "unsupported operand"),
-        (lambda: jnp.sin(K), TypeError, "Expected an array or a number"),
-        (lambda: jnp.sort(K), TypeError, "Expected an array or a number"),
+        (lambda: jnp.where(True, A, 0), TypeError, "Random keys are no numbers: .* promote to no other dtype"),
+        (lambda: jnp.stack([A, jnp.ones(())]), TypeError, "Random keys are no numbers"),
+        (lambda: jnp.where(K, 1, 2), TypeError, r"takes no random keys, and its operands are key<fry>\[4\]"),
+        (lambda: K.at[0].set(1), TypeError, "Random keys are no numbers"),
+        (lambda: K.at[0].add(K[1]), TypeError, r"x.at\[...\].add: Random keys are no numbers.*at\[...\].set"),
+        (lambda: K + 1, TypeError, "Random keys are no numbers.*random.key_data"),
+        (lambda: K + K, TypeError, r"add: takes no random keys, and its operands are key<fry>\[4\], key<fry>\[4\]"),
+        (lambda: K < K, TypeError, "lt: takes no random keys"),
+        (lambda: jnp.sin(K), TypeError, "no random keys"),
+        (lambda: jnp.sort(K), TypeError, "sort: takes no random keys"),
+        (lambda: jnp.unique(K), TypeError, "key_data"),
+        (lambda: K.astype("float32"), TypeError, "takes no random keys"),
+        (lambda: jnp.ones(3).astype(K.dtype), TypeError, "dtype key<fry> was asked for"),
+        (lambda: lax.select(True, A, random.key(0, impl="rbg")), TypeError, r"key<rbg>\[\]"),
+        (lambda: xpr.grad(lambda k: 1.0)(A), TypeError, r"key<fry>\[\]"),
+        (lambda: np.asarray(A), TypeError, "no value in NumPy or Python.*key_data"),
+        (lambda: (bool(A), int(A)), TypeError, "key_data"),
+        (lambda: float(A), TypeError, "key_data"),
+        (lambda: A.item(), TypeError, "key_data"),
+        (lambda: np.from_dlpack(A), TypeError, "key_data"),
         (lambda: jnp.stack([K, A]), ValueError, "all shapes must be equal"),
         (lambda: xpr.vmap(lambda x: x)(A), ValueError, r"argument x .* has type key<fry>\[\], which has no axis 0"),
         (lambda: xpr.vmap(lambda x: x, in_axes=1)(K), ValueError, r"type key<fry>\[4\], which has no axis 1"),

@@ -5,17 +5,23 @@ import pytest
 from tests import eight_devices
 from tests.ops import laws, table
 
+pytestmark = pytest.mark.optimized
+
 CASES = table.cases(table.ROWS)
+WITHOUT_XLA = ("typing", "jvp", "linearize", "vjp", "transpose")
 
 
-def _parameters(law):
-    for name, row, sample in CASES:
+def _parameters(name, row, sample):
+    for law in laws.LAWS:
         if laws.applies(law, row, sample):
             marks = [pytest.mark.skip(reason=row.skip[law])] if law in row.skip else []
+            if law in WITHOUT_XLA and sample is row.samples[0]:
+                marks.append(pytest.mark.quick)
             yield pytest.param(law, row, sample, id=f"{law}-{name}", marks=marks)
 
 
-@pytest.mark.parametrize("law, row, sample", [p for law in laws.LAWS for p in _parameters(law)])
+# All laws of a sample in a row: they share what is traced and compiled of it.
+@pytest.mark.parametrize("law, row, sample", [p for case in CASES for p in _parameters(*case)])
 def test_law(law, row, sample):
     laws.check(law, row, sample)
 

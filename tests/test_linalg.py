@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import xpr
 import xpr.numpy as jnp
 from tests.eight_devices import run
-from tests.peers import agree, agree_with_numpy
+from tests.ops.table import complexes, floats
+from tests.peer import check, check_with_numpy
 from tests.test_numpy_creation import calls
 from xpr import lax
-from xpr.backend.callbacks import parse
+from xpr.backend.mlir_bindings import parse
 from xpr.compile.lower import lower_jaxpr
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.testing import check_grads
@@ -125,18 +127,18 @@ tuple(jnp.linalg.qr(i, "full")) | jnp.linalg.trace(i, dtype="float32")
 
 @pytest.mark.parametrize("call", calls(BOTH) + calls(JAX_ONLY))
 def test_as_jax(call: str) -> None:
-    agree(call, ARRAYS, 2e-3 if "bf" in call else 1e-3 if "(r" in call else 2e-4)
+    check(call, ARRAYS, 2e-3 if "bf" in call else 1e-3 if "(r" in call else 2e-4)
 
 
 @pytest.mark.parametrize("call", calls(BOTH) + calls(NUMPY_ONLY))
 def test_as_numpy(call: str) -> None:
     with np.errstate(all="ignore"):
-        agree_with_numpy(call, ARRAYS, 1e-3)
+        check_with_numpy(call, ARRAYS, 1e-3)
 
 
 @pytest.mark.parametrize("call", calls(POLYNOMIALS))
 def test_polynomials(call: str) -> None:
-    agree(call, ARRAYS, 1e-3, staged="roots" not in call)
+    check(call, ARRAYS, 1e-3, staged="roots" not in call)
 
 
 def test_leading_zeros_of_a_traced_polynomial() -> None:
@@ -268,7 +270,7 @@ def test_on_eight_devices() -> None:
     ("jnp.linalg.norm(n, 2)", ValueError, r"of order 2 .*axis=None of f32\[2,4,3\] names 3"),
     ("jnp.linalg.norm(t, 7)", ValueError, "the orders of norms of matrices are .* not 7"),
     ("jnp.linalg.norm(v, 'fro')", ValueError, "The norm of a vector has a number as its order, .*not 'fro'"),
-    ("jnp.linalg.slogdet(a, method='svd')", ValueError, "slogdet: the method is None or 'lu', and not 'svd'"),
+    ("jnp.linalg.slogdet(a, method='svd')", ValueError, "slogdet: the method is None, 'lu' or 'qr', and not"),
     ("jnp.linalg.svd(p, hermitian=True, subset_by_index=(0, 1))", ValueError, "subset_by_index and hermitian"),
     ("lax.linalg.svd(p, subset_by_index=(0, 1))", ValueError, "pass full_matrices=False"),
     ("jnp.linalg.lstsq(n, v)", ValueError, r"lstsq: takes a matrix \[m, n\] and b"),
@@ -282,17 +284,18 @@ def test_on_eight_devices() -> None:
     ("jnp.polyfit(v, u, 1)", TypeError, r"polyfit: takes vectors x and w, and y with as many values.*f32\[4\]"),
     ("jnp.polyfit(v, v, -1)", ValueError, "polyfit: the degree must not be negative, and is -1"),
     ("jnp.polyfit(v, v, 2, cov=True)", ValueError, "3 values are too few to scale the covariance of 3 coefficients"),
-    ("jnp.linalg.cross(u, u)", ValueError, "cross: vectors of 3 entries are multiplied"),
+    ("jnp.linalg.cross(u, u)", ValueError, "cross: vectors of 3 elements are multiplied"),
     ("jnp.linalg.outer(a, v)", ValueError, "outer: takes two vectors"),
     ("lax.linalg.triangular_solve(a, c)", TypeError, "triangular_solve: the operands must have one dtype"),
     ("lax.linalg.triangular_solve(a, b)", ValueError, "must be stacks of the same shape"),
     ("lax.linalg.triangular_solve(a, t, left_side=True)", ValueError, "B must have as many rows as A"),
+    ("jnp.linalg.matrix_rank(a, 0.1, tol=0.1)", ValueError, "matrix_rank: .* both are given"),
+    ("jnp.linalg.pinv(a, 0.1, rcond=0.1)", ValueError, "pinv: rtol and rcond are two names"),
     ("lax.linalg.tridiagonal_solve(v, v, v, c)", TypeError, "tridiagonal_solve: takes four operands of one dtype"),
     ("lax.linalg.tridiagonal_solve(v, v, v, v)", ValueError, r"takes diagonals \[..., n\] and B \[..., n, m\]"),
     ("lax.linalg.lu_pivots_to_permutation(v, 3)", TypeError, r"takes pivots i32\[..., k\]"),
     ("grad(lambda t: lax.linalg.qr(t)[0].sum())(t)", xpr.errors.UnsupportedRule, "qr: full_matrices=True completes"),
     ("grad(lambda t: lax.linalg.svd(t)[0].sum())(t)", xpr.errors.UnsupportedRule, "svd: full_matrices=True completes"),
-    ("grad(lambda a: abs(lax.linalg.eig(a)[1]).sum())(a)", xpr.errors.UnsupportedRule, "left eigenvectors have no"),
 ])  # fmt: skip
 def test_errors(call: str, error: type[Exception], message: str) -> None:
     names = {name: jnp.asarray(value) for name, value in ARRAYS.items()}
@@ -302,11 +305,14 @@ def test_errors(call: str, error: type[Exception], message: str) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 2), (2, 3), (3, 3), (2, 4, 3), (3, 1), (1, 3)])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-def test_raw_qr_is_lapacks(shape, dtype):
+@pytest.mark.parametrize("x64", [False, True])
+def test_raw_qr_is_lapacks(shape, dtype, x64):
     """What NumPy gives: R, and the vectors and factors of the reflections."""
     rng = np.random.default_rng(0)
     a = (rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype == "complex64" else 0)).astype(dtype)
-    for have, want in zip(jnp.linalg.qr(jnp.asarray(a), mode="raw"), np.linalg.qr(a, mode="raw"), strict=True):
+    with xpr.enable_x64(x64):
+        ours = jnp.linalg.qr(jnp.asarray(a), mode="raw")
+    for have, want in zip(ours, np.linalg.qr(a, mode="raw"), strict=True):
         assert have.dtype == dtype
         np.testing.assert_allclose(have, want, rtol=2e-5, atol=2e-5)
 
@@ -322,3 +328,147 @@ def test_determinants_of_16_bit_floats(dtype):
         np.testing.assert_allclose(np.asarray(jnp.linalg.det(a), np.float32), expected, rtol=4e-3)
         np.testing.assert_allclose(np.asarray(log, np.float32), np.log(expected), rtol=4e-3)
         assert xpr.grad(jnp.linalg.det)(a).dtype == a.dtype
+
+
+@pytest.mark.parametrize("rank", [0, 2, 3, 4])
+def test_determinants_have_derivatives_where_they_are_0(rank: int) -> None:
+    """The cofactors, which are minors: of 4 x 4 matrices."""
+    a = np.asarray(floats(4, rank, dtype=np.float64) @ floats(rank, 4, dtype=np.float64, salt=1))
+    of = lambda i, j: np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) * (-1) ** (i + j)
+    minors = [[of(i, j) for j in range(4)] for i in range(4)]
+    with xpr.enable_x64(True):
+        for derivative in (xpr.grad(jnp.linalg.det), xpr.jit(xpr.jacfwd(jnp.linalg.det))):
+            np.testing.assert_allclose(derivative(jnp.asarray(a)), minors, atol=1e-12)
+        stack = jnp.stack([jnp.asarray(a), jnp.eye(4)])
+        np.testing.assert_allclose(xpr.vmap(xpr.grad(jnp.linalg.det))(stack), [minors, np.eye(4)], atol=1e-12)
+        if rank == 4:
+            check_grads(jnp.linalg.det, (a,), order=2)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+def test_left_eigenvectors_have_derivatives(kind: str) -> None:
+    a = _matrices(kind, 2, 4, 4).astype({"f": np.float64, "c": np.complex128}[kind])
+
+    def invariants(a: Any) -> Any:  # of the sign that LAPACK chooses
+        w, left, right = lax.linalg.eig(a)
+        return w, left * left, right * right
+
+    with xpr.enable_x64(True):
+        check_grads(invariants, (a,), order=1, modes=["fwd"], rtol=1e-3)
+        only_left = lambda a: lax.linalg.eig(a, compute_right_eigenvectors=False)[1] ** 2
+        np.testing.assert_allclose(xpr.jvp(only_left, (a,), (a,))[1], xpr.jvp(invariants, (a,), (a,))[1][1], atol=1e-9)
+
+
+def test_norms_of_nothing() -> None:
+    for shape in ((0, 2), (2, 0), (0, 0)):
+        for order in (1, 2, np.inf, "fro", "nuc"):
+            assert jnp.linalg.matrix_norm(jnp.zeros(shape), ord=order) == 0
+    assert jnp.linalg.vector_norm(jnp.zeros(0), ord=np.inf) == 0
+    with pytest.raises(ValueError, match="min of no elements"):
+        jnp.linalg.vector_norm(jnp.zeros(0), ord=-np.inf)
+    assert [x.shape for x in jnp.linalg.lstsq(jnp.ones((3, 0)), jnp.ones(3))] == [(0,), (1,), (), (0,)]
+
+
+def test_singular_tridiagonal_matrices_are_perturbed() -> None:
+    """The solution is then large, finite, and, for inverse iteration, near the null space."""
+    dl, d, du = np.float32([0, -1, -1]), np.float32([1, 2, 1]), np.float32([-1, -1, 0])  # whose null space is of ones
+    b = jnp.ones((3, 1), np.float32)
+    solve = xpr.jit(lambda d: lax.linalg.tridiagonal_solve(dl, d, du, b, perturb_singular=True))
+    for x in (solve(d), xpr.vmap(solve)(jnp.stack([d, d]))[1]):
+        assert np.isfinite(x).all() and np.abs(x).min() > 1e5
+        np.testing.assert_allclose(x / x[0], np.ones((3, 1)), rtol=1e-4)
+    zero = np.zeros(3, np.float32)
+    assert np.isfinite(lax.linalg.tridiagonal_solve(zero, zero, zero, b, perturb_singular=True)).all()
+    assert not np.isfinite(lax.linalg.tridiagonal_solve(zero, zero, zero, b)).any()
+
+
+# -- lax.linalg: reflections, reduced forms, updates
+
+
+def _matrices(kind: str, *shape: int) -> np.ndarray:
+    return complexes(*shape) if kind == "c" else floats(*shape)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+def test_reduced_forms_multiply_to_the_matrix(kind: str) -> None:
+    a = _matrices(kind, 2, 5, 5)
+    packed, taus = lax.linalg.hessenberg(a)
+    q = np.tile(np.eye(5, dtype=a.dtype), (2, 1, 1))
+    q[:, 1:, 1:] = lax.linalg.householder_product(packed[:, 1:, :-1], taus)
+    np.testing.assert_allclose(q @ np.triu(packed, -1) @ np.conj(q.swapaxes(1, 2)), a, atol=1e-5)
+    hermitian = a + np.conj(a.swapaxes(1, 2))
+    for lower in (True, False):
+        _, d, e, _ = lax.linalg.tridiagonal(np.tril(hermitian) if lower else np.triu(hermitian), lower=lower)
+        form = [np.diag(d) + np.diag(e, 1) + np.diag(e, -1) for d, e in zip(np.asarray(d), np.asarray(e))]
+        np.testing.assert_allclose(np.linalg.eigvalsh(form), np.linalg.eigvalsh(hermitian), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+def test_schur(kind: str) -> None:
+    a = _matrices(kind, 2, 4, 4)
+    t, q = (np.asarray(x) for x in xpr.jit(lax.linalg.schur)(a))
+    np.testing.assert_allclose(q @ t @ np.conj(q.swapaxes(1, 2)), a, atol=1e-5)
+    for i in range(2):
+        np.testing.assert_allclose(t[i], scipy.linalg.schur(a[i], "real" if kind == "f" else "complex")[0], atol=1e-5)
+    (alone,) = lax.linalg.schur(a, compute_schur_vectors=False)
+    np.testing.assert_allclose(alone, t, atol=1e-5)
+    with pytest.raises(NotImplementedError, match="leave sort_eig_vals out"):
+        lax.linalg.schur(a, sort_eig_vals=True)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+def test_a_matrix_times_reflections_is_one_times_q(kind: str) -> None:
+    a = _matrices(kind, 4, 3)
+    packed, taus = jnp.linalg.qr(a, mode="raw")
+    q = np.linalg.qr(a, "complete")[0]
+    np.testing.assert_allclose(lax.linalg.ormqr(packed.mT, taus, jnp.eye(4, dtype=a.dtype)), q, atol=1e-5)
+    np.testing.assert_allclose(lax.linalg.ormqr(packed.mT, taus, q, transpose=True), np.eye(4), atol=1e-5)
+    with pytest.raises(xpr.errors.UnsupportedRule, match="ormqr is linear in the matrix alone"):
+        xpr.linear_transpose(lambda t: lax.linalg.ormqr(packed.mT, t, q), taus)(q)
+
+
+def test_cholesky_update() -> None:
+    w = floats(4)
+    r = np.linalg.cholesky(floats(4, 4) @ floats(4, 4).T + np.eye(4)).T.astype(np.float32)
+    updated = np.asarray(xpr.jit(lax.linalg.cholesky_update)(r, w))
+    np.testing.assert_allclose(updated.T @ updated, r.T @ r + np.outer(w, w), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(xpr.vmap(lax.linalg.cholesky_update)(r[None], w[None])[0], updated, rtol=1e-6)
+    check_grads(lax.linalg.cholesky_update, (jnp.array(r), jnp.array(w)), order=1)
+    with pytest.raises(TypeError, match=r"cholesky_update: takes a matrix .* f32\[4,4\] and f32\[3\]"):
+        lax.linalg.cholesky_update(r, w[:3])
+
+
+def test_symmetric_product() -> None:
+    a, c = floats(2, 3, 4), floats(2, 3, 3)
+    found = lax.linalg.symmetric_product(a, c, alpha=2.0, beta=3.0, symmetrize_output=True)
+    whole = 2 * a @ a.swapaxes(1, 2) + 3 * c
+    np.testing.assert_allclose(found, np.tril(whole) + np.tril(whole, -1).swapaxes(1, 2), rtol=1e-4, atol=1e-5)
+    with pytest.raises(TypeError, match="symmetric_product: .* don't fit"):
+        lax.linalg.symmetric_product(a, c[0])
+
+
+@pytest.mark.parametrize("a", [floats(4, 4), floats(6, 3), complexes(4, 3), np.diag(np.float32([1, 1e-5, 1e3]))])
+def test_polar_decompositions(a: np.ndarray) -> None:
+    u, h, steps, converged = xpr.jit(lax.linalg.qdwh)(a)
+    own, theirs = (u, h), scipy.linalg.polar(a)
+    for x, y in zip(own, theirs):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+    assert converged and 0 < steps < 10
+    padded = np.pad(a, [(0, 2), (0, 2)], constant_values=7)
+    u, h, _, _ = lax.linalg.qdwh(padded, dynamic_shape=a.shape)
+    np.testing.assert_allclose(u[: a.shape[0], : a.shape[1]], theirs[0], rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="qdwh: takes a matrix with at least as many rows"):
+        lax.linalg.qdwh(a[:2])
+
+
+def test_other_algorithms_are_refused() -> None:
+    a = jnp.eye(2)
+    assert lax.linalg.svd(a, algorithm=lax.linalg.SvdAlgorithm.DEFAULT, compute_uv=False).tolist() == [1, 1]
+    for call in (
+        lambda: lax.linalg.svd(a, algorithm=lax.linalg.SvdAlgorithm.JACOBI),
+        lambda: lax.linalg.eigh(a, implementation=lax.linalg.EighImplementation.QDWH),
+        lambda: lax.linalg.eig(a, implementation=lax.linalg.EigImplementation.MAGMA),
+        lambda: lax.linalg.qr(a, use_magma=True),
+    ):
+        with pytest.raises(NotImplementedError, match="is None or .* was asked for"):
+            call()

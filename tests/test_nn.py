@@ -8,7 +8,7 @@ from ml_dtypes import bfloat16
 
 import xpr
 import xpr.numpy as jnp
-from tests.numpy_table import check, close, jax, ours
+from tests.peer import JAX, check, close, evaluate, needs_jax
 from xpr import nn
 from xpr.testing import check_grads
 
@@ -46,12 +46,12 @@ def derivative(library, name, order):
     return library.vmap(function)
 
 
-@pytest.mark.skipif(jax is None, reason="compares with jax")
+@needs_jax
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_activations_and_their_derivatives(name, order):
     points = NAMES["e"]
-    want = np.array(derivative(jax, name, order)(points))
+    want = np.array(derivative(JAX, name, order)(points))
     for point, slope in OWN_SLOPES.get((name, order), {}).items():
         want[points == point] = slope
     have = derivative(xpr, name, order)(jnp.asarray(points))
@@ -192,7 +192,7 @@ ERRORS = [
 @pytest.mark.parametrize(("call", "error", "message"), ERRORS)
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
-        ours(call, NAMES)
+        evaluate(call, xpr, NAMES)
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
@@ -211,3 +211,47 @@ def test_gelu_keeps_its_digits_where_tanh_is_near_minus_one():
     wide = x.astype(np.float64)
     expected = wide / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
     np.testing.assert_allclose(nn.gelu(x), expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize("mode", ["mxfp8", "nvfp4"])
+def test_products_of_quantized_arrays(mode):
+    """Within what elements of 4 and of 4 or 2 bits of precision allow; exact where elements and scales are exact."""
+    x, y = np.random.default_rng(3).normal(size=(2, 5, 64, 3, 32)).astype(np.float32)[:, :2]
+    configs = [xpr.nn.get_scaled_dot_general_config(mode)] * 3
+    numbers = (((1, 3), (1, 3)), ((0,), (0,)))
+
+    def product(x, y, **options):
+        return xpr.nn.scaled_dot_general(x, y, numbers, configs=configs, **options)
+
+    exact = np.einsum("bjik,bjlk->bil", x, y)
+    size = {"mxfp8": 2e-2, "nvfp4": 0.1}
+    got = xpr.jit(product)(x, y)
+    assert got.shape == exact.shape == (2, 3, 3)
+    assert np.abs(got - exact).max() < size[mode] * np.abs(exact).max() * 3
+    gradients = xpr.grad(lambda x, y: (product(x, y) * 0.5).sum(), (0, 1))(x, np.ones_like(y))
+    assert product(x, y, preferred_element_type="bfloat16").dtype == jnp.bfloat16 and gradients[0].shape == x.shape
+    wanted = 0.5 * np.broadcast_to(np.ones_like(y).sum(2, keepdims=True), x.shape)
+    np.testing.assert_allclose(gradients[0], wanted, rtol=0.1)
+    powers = 2.0 ** np.arange(-16, 16, dtype=np.float32)[:, None] * np.ones(64, np.float32)
+    powers[0] = 0
+    if mode == "mxfp8":
+        rows = (((1,), (1,)), ((), ()))
+        got = xpr.nn.scaled_dot_general(powers, powers, rows, configs=configs)
+        np.testing.assert_array_equal(got, powers @ powers.T)
+        square = xpr.grad(lambda x: xpr.nn.scaled_dot_general(x, powers, rows, configs=configs).sum())(powers)
+        np.testing.assert_allclose(square, np.broadcast_to(powers.sum(0), powers.shape), rtol=0.1)
+
+
+def test_products_of_quantized_arrays_say_what_they_take():
+    general, x = xpr.nn.scaled_dot_general, jnp.ones((2, 33))
+    numbers = (((1,), (1,)), ((), ()))
+    assert general(x, x, numbers).tolist() == [[33, 33]] * 2
+    with pytest.warns(DeprecationWarning, match="implementation is not read"):
+        general(x, x, numbers, implementation="cudnn")
+    configs = [xpr.nn.get_scaled_dot_general_config("mxfp8")] * 3
+    with pytest.raises(ValueError, match="33 elements are contracted, and mxfp8 has blocks of 32"):
+        general(x, x, numbers, configs=configs)
+    with pytest.raises(TypeError, match="of float32, bfloat16 or float16, and not of int32"):
+        general(x, x, numbers, preferred_element_type="int32", configs=configs)
+    with pytest.raises(ValueError, match="'mxfp8' and 'nvfp4', and 'fp2'"):
+        xpr.nn.get_scaled_dot_general_config("fp2")

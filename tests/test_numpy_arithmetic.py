@@ -5,7 +5,8 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peers import agree
+from tests.peer import check
+from xpr import lax
 
 ARRAYS = {
     "b": np.array([True, False, True]),
@@ -32,7 +33,7 @@ def test_as_in_jax(call):
     if "isfinite(3)" in call:
         assert jnp.isfinite(3).dtype == bool  # jax says that it is weakly typed
         return
-    agree(call, ARRAYS, tolerance=1e-6)
+    check(call, ARRAYS, tolerance=1e-6)
 
 
 @pytest.mark.parametrize("zero", [lambda p: p > p, lambda p: p & ~p], ids=["compared", "and not"])
@@ -49,6 +50,47 @@ def test_arctan2_at_zeros_and_infinities():
     np.testing.assert_allclose(got, expected, rtol=1e-6)
     seen = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(got)[seen], np.signbit(expected)[seen])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_logarithm_of_a_power_of_a_negative_number(dtype):
+    """XLA takes it for y log |x|."""
+    with xpr.enable_x64():
+        x, y = np.array([-2, -2, -1.5, 2, -2], dtype), np.array([3, 2, 0.5, 3, -2], dtype)
+        log_of_power = xpr.jit(lambda x, y: jnp.log(x**y))(x, y)
+    np.testing.assert_allclose(log_of_power, np.log([np.nan, 4, np.nan, 8, 0.25]), rtol=1e-6)
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize(
+    "code",
+    [
+        lambda x, y: jnp.log(xpr.jit(jnp.power)(x, y)),
+        lambda x, y: xpr.jit(jnp.log)(jnp.power(x, y)),
+        lambda x, y: jnp.log(xpr.jit(jnp.power)(x, 2.5)),
+        lambda x, y: jnp.log(jnp.power(x, 0.5)),
+        lambda x, y: jnp.log(jnp.power(x, y).reshape(2, 1)).ravel(),
+        lambda x, y: lax.cond(True, jnp.log, jnp.sin, jnp.power(x, y)),
+    ],
+)
+def test_the_logarithm_of_a_power_that_another_function_computes(code):
+    x = np.float32([-2, -1.5])
+    np.testing.assert_array_equal(xpr.jit(code)(x, np.float32([3, 0.5])), [np.nan, np.nan])
+
+
+def test_a_power_with_a_strong_exponent_is_strong():
+    for exponent in (np.ones((), np.uint8), np.ones(2, np.int32), np.float32(1)):
+        assert not xpr.eval_shape(lambda n: 0.5**n, exponent).weak_type
+    assert xpr.eval_shape(lambda n: 0.5**n, 2).weak_type
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.uint8])
+def test_bits_of_constants_are_counted_as_those_of_arguments(dtype):
+    """XLA counts -32 leading zeros in a negative constant of int32."""
+    x = np.array([-2, 5]).astype(dtype)
+    counted = xpr.jit(lambda: (lax.clz(jnp.full(2, x[0])), lax.population_count(jnp.full(2, x[0]))))()
+    for count, function in zip(counted, (lax.clz, lax.population_count)):
+        np.testing.assert_array_equal(count, np.repeat(function(x)[:1], 2))
 
 
 def test_a_product_with_a_bool_keeps_nan():

@@ -12,7 +12,8 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peers import agree, agree_with_numpy, peer
+from tests.peer import JAX, check, check_with_numpy, needs_jax
+from xpr import lax
 from xpr.errors import ConcretizationTypeError, NarrowingWarning, TracerIntegerConversionError
 
 ARRAYS = {
@@ -103,17 +104,17 @@ def calls(text: str) -> list[str]:
 
 @pytest.mark.parametrize("call", calls(BOTH) + calls(JAX_ONLY))
 def test_as_jax(call: str) -> None:
-    agree(call, ARRAYS)
+    check(call, ARRAYS, 0.0)
 
 
 @pytest.mark.parametrize("call", calls(CLOSE))
 def test_close_to_jax(call: str) -> None:
-    agree(call, ARRAYS, 1e-5)
+    check(call, ARRAYS, 1e-5)
 
 
 @pytest.mark.parametrize("call", calls(BOTH) + calls(CLOSE))
 def test_as_numpy(call: str) -> None:
-    agree_with_numpy(call, ARRAYS)
+    check_with_numpy(call, ARRAYS)
 
 
 def test_empty_is_zeros_and_like_takes_anything_with_a_shape_and_a_dtype() -> None:
@@ -308,6 +309,11 @@ def test_errors(call: str, error: type[Exception], message: str) -> None:
         eval(call, {"jnp": jnp, "np": np, **arrays})
 
 
+def test_lists_of_unequal_lengths_are_refused_under_a_transfer_guard() -> None:
+    with xpr.transfer_guard("log"), pytest.raises(ValueError, match="equal lengths"):
+        jnp.array([[1, 2], [3]])
+
+
 def test_traced_sizes_are_refused() -> None:
     with pytest.raises(TracerIntegerConversionError, match="static_argnums"):
         xpr.jit(lambda n: jnp.zeros(n))(3)
@@ -349,21 +355,45 @@ PROMOTIONS = [
     "jnp.promote_types(jnp.float32, int)", 'jnp.promote_types("int64", "float64")', "jnp.result_type(1.0, jnp.int8(2))",
     "jnp.result_type(1.0)", 'jnp.result_type("int8")', "jnp.result_type(int, jnp.float16)", "jnp.result_type(i, 2.5)",
     "jnp.promote_types(jnp.int32, jnp.bfloat16)", "jnp.result_type(h, jnp.bfloat16)", "jnp.result_type(True, 1)",
+    'jnp.promote_types("int32", "uint32")', "jnp.promote_types(int, float)", 'jnp.result_type("int32", "uint32")',
+    'jnp.promote_types("float64", "complex64")', 'jnp.promote_types("int4", int)', "jnp.result_type(None)",
+    'jnp.promote_types("float6_e2m3fn", "int32")', 'jnp.promote_types("float4_e2m1fn", float)',
     "jnp.can_cast(int, jnp.float32)", "jnp.can_cast('float64', 'float32')", "jnp.can_cast(jnp.bfloat16, 'float32')",
     "jnp.isscalar(1.0), jnp.isscalar(i[0]), jnp.isscalar(i), jnp.isscalar('a'), jnp.isscalar(np.array(1))",
     "jnp.iscomplexobj(f * 1j), jnp.iscomplexobj(f), jnp.iscomplexobj(1j), jnp.isrealobj(f)",
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(peer() is None, reason="jax is not installed")
+@needs_jax
 @pytest.mark.parametrize("call", PROMOTIONS)
 def test_promotion_of_dtypes(call: str) -> None:
-    agree(call, ARRAYS)
+    check(call, ARRAYS, 0.0)
 
 
-@pytest.mark.skipif(peer() is None, reason="jax is not installed")
+def test_dtypes_of_few_bits_are_not_converted_implicitly() -> None:
+    few = jnp.ones(2, "int4")
+    assert (few + 1).dtype == (few + True).dtype == "int4"
+    for other, name in [(0.5, "a Python float"), (jnp.ones(2, "int8"), "int8"), (jnp.ones(2), "float32")]:
+        with pytest.raises(xpr.errors.TypePromotionError, match=f"int4 and {name} .*: 4-bit integers do not .*astype"):
+            few * other
+    with pytest.raises(xpr.errors.TypePromotionError, match="float8_e5m2 and float32 .*8-bit floats do not"):
+        jnp.promote_types("float8_e5m2", "float32")
+
+
+def test_the_type_that_values_promote_to() -> None:
+    result_type = xpr.dtypes.result_type
+    assert result_type(None) == result_type(1.0, jnp.int8(2)) == result_type("float32", np.float16) == np.float32
+    assert result_type(1, return_weak_type_flag=True) == (np.int32, True)
+    assert result_type(jnp.ones(2), 1, return_weak_type_flag=True) == (np.float32, False)
+    with pytest.raises(ValueError, match="at least one array or dtype"):
+        result_type()
+    with xpr.numpy_dtype_promotion("strict"), pytest.raises(xpr.errors.TypePromotionError, match="not converted"):
+        result_type("float32", "int8")
+
+
+@needs_jax
 def test_kinds_of_dtypes() -> None:
-    jax = peer()
+    jax = JAX.numpy
     kinds = ["bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric",
              float, ("integral", "bool"), "float32"]  # fmt: skip
     for kind in [*kinds, "jnp.float32"]:
@@ -379,3 +409,32 @@ def test_bfloat16_values_are_exact() -> None:
     np.testing.assert_array_equal(
         np.asarray(jnp.arange(5, dtype=jnp.bfloat16)), np.arange(5).astype(ml_dtypes.bfloat16)
     )
+
+
+@needs_jax
+def test_the_namespace_describes_itself() -> None:
+    for x64 in (False, True):
+        with xpr.enable_x64(x64), JAX.enable_x64(x64):
+            ours, theirs = (library.numpy.__array_namespace_info__() for library in (xpr, JAX))
+            assert ours.capabilities() == theirs.capabilities() and ours.default_device() is None
+            assert ours.default_dtypes() == theirs.default_dtypes() and len(ours.devices()) == len(theirs.devices())
+            for kind in (None, "bool", "integral", "signed integer", "real floating", "numeric", ("bool", "integral")):
+                assert ours.dtypes(kind=kind) == theirs.dtypes(kind=kind)
+            with pytest.raises(ValueError, match="imaginary"):
+                ours.dtypes(kind="imaginary")
+
+
+def test_uniform_numbers_without_a_key() -> None:
+    draw = xpr.jit(lambda: lax.rng_uniform(2.0, 3.0, (1000,)))
+    x, y = draw(), draw()
+    assert (x != y).any() and ((x >= 2) & (x < 3)).all() and abs(x.mean() - 2.5) < 0.1
+    assert set(np.asarray(lax.rng_uniform(1, 3, (50,))).tolist()) == {1, 2}
+    for a, b, message in [
+        (jnp.ones(2), 1.0, "must be scalars"),
+        (1, 2.0, "of one dtype"),
+        (np.int8(1), np.int8(2), "one of bf16"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            lax.rng_uniform(a, b, (2,))
+    with pytest.raises(xpr.errors.UnsupportedRule, match="random.uniform"):
+        xpr.vmap(lambda a: lax.rng_uniform(a, 3.0, ()))(jnp.ones(2))

@@ -9,7 +9,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peers import agree, agree_with_numpy
+from tests.peer import check, check_with_numpy
 from tests.test_numpy_creation import calls
 
 ARRAYS = {
@@ -160,12 +160,12 @@ jnp.insert(f, i[1] * 0 + 2, 9) | jnp.insert(m, jnp.array([1, 3, -1]), 7, axis=1)
 @pytest.mark.parametrize("call", calls(BOTH) + calls(JAX_ONLY))
 def test_as_jax(call: str) -> None:
     needs_values = "trim_zeros" in call or "choose(i %" in call
-    agree(call, ARRAYS, 1e-6, staged=not needs_values)
+    check(call, ARRAYS, 1e-6, staged=not needs_values)
 
 
 @pytest.mark.parametrize("call", [call for call in calls(BOTH) + calls(NUMPY_ONLY) if ".ptp()" not in call])
 def test_as_numpy(call: str) -> None:
-    agree_with_numpy(call, ARRAYS, 1e-6)
+    check_with_numpy(call, ARRAYS, 1e-6)
 
 
 def test_delete_of_traced_indices_that_may_be_the_same():
@@ -239,13 +239,13 @@ def test_few_equations() -> None:
 # -- Errors
 
 ERRORS = [
-    ("jnp.reshape(i, (2, -1))", TypeError, r"i32\[5\] has 5 entries"),
+    ("jnp.reshape(i, (2, -1))", TypeError, r"i32\[5\] has 5 elements"),
     ("jnp.reshape(i, (-1, -1))", TypeError, "one size at most may be -1"),
-    ("jnp.reshape(i, (6,))", TypeError, "5 entries"),
+    ("jnp.reshape(i, (6,))", TypeError, "5 elements"),
     ("jnp.reshape(i, 5.0)", TypeError, "integers"),
     ("jnp.reshape([1, 2], (2,))", TypeError, "jnp.array"),
     ('jnp.reshape(i, 5, order="A")', NotImplementedError, "memory order"),
-    ("i.reshape()", TypeError, "entries"),
+    ("i.reshape()", TypeError, "elements"),
     ("jnp.transpose(m, (0, 0))", ValueError, "twice"),
     ("jnp.transpose(m, (1,))", TypeError, "permutation"),
     ("jnp.matrix_transpose(i)", ValueError, "two axes"),
@@ -334,15 +334,35 @@ def test_vectorize() -> None:
     assert shifted.tolist() == (rows + 1).tolist() and sums.tolist() == [3, 12]
 
 
-@pytest.mark.parametrize(("signature", "args", "message"), [
-    ("(n->n", (1.0,), "no signature"), ("(n),(n)->()", (np.ones(3, np.float32),), "2 arguments"),
-    ("(n),(n)->()", (np.ones(3, np.float32), np.ones(2, np.float32)), "axis n has the sizes 3 and 2"),
-    ("(n,m)->()", (np.ones(3, np.float32),), r"not the axes \(n,m\)"),
-    ("(n)->(n)", (np.ones(3, np.float32),), r"not the axes \(n\)"),
+ONES = np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize(("signature", "args", "error", "message"), [
+    ("(n->n", (1.0,), ValueError, "no signature"), ("(n),(n)->()", (ONES,), TypeError, "takes 2, and 1 were given"),
+    ("(n),(n)->()", (ONES, ONES[:2]), ValueError, "inconsistent size for core dimension 'n': 3 and 2"),
+    ("(n,m)->()", (ONES,), ValueError, r"not have enough dimensions for \(n,m\)"),
+    ("(n)->(n)", (ONES,), ValueError, r"output shape \(\) does not match \(n\)"),
+    ("(n)->(),()", (ONES,), TypeError, "output must be a tuple of 2 arrays"),
+    ("(n),(n)->()", (ONES, None), ValueError, r"the arguments at \{1\} are None"),
 ])  # fmt: skip
-def test_vectorize_refuses(signature: str, args: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_vectorize_refuses(signature: str, args: tuple[Any, ...], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         jnp.vectorize(lambda *xs: xs[0].sum(), signature=signature)(*args)
+
+
+def test_vectorize_checks_what_is_excluded_how_many_results_there_are_and_ranks() -> None:
+    with pytest.raises(TypeError, match="excluded holds positions and names"):
+        jnp.vectorize(abs, excluded={1.5})
+    with pytest.raises(ValueError, match=r"excluded=\{-1\} contains negative numbers"):
+        jnp.vectorize(abs, excluded={-1})
+    with pytest.raises(TypeError, match="has 3, and 2 came"):
+        jnp.vectorize(lambda *xs: xs, signature="(),()->(),(),()")(1, 2)
+    add = jnp.vectorize(jnp.add, signature="(),()->()")
+    with xpr.numpy_rank_promotion("raise"):
+        with pytest.raises(ValueError, match="have different numbers of axes"):
+            add(np.ones((2, 3)), ONES)
+        assert add(ONES, 1.0).shape == (3,)
+    assert jnp.vectorize(lambda x: 1.0, signature="(n)->()")(np.ones((2, 3))).shape == (2,)
 
 
 # -- Files

@@ -8,7 +8,7 @@ from ml_dtypes import bfloat16
 
 import xpr
 import xpr.numpy as jnp
-from tests.numpy_table import check, ours
+from tests.peer import check, evaluate, stage
 from xpr.errors import ConcretizationTypeError
 from xpr.testing import check_grads
 
@@ -150,7 +150,7 @@ def test_like_the_peer(call):
 
 @pytest.mark.parametrize("call", calls(SETS))
 def test_like_the_peer_outside_jit(call):
-    check(call, NAMES, jit=False)
+    check(call, NAMES, staged=False)
 
 
 COUNTING = """
@@ -232,7 +232,7 @@ def test_counting_and_calculus(call):
 
 @pytest.mark.parametrize("call", calls(COUNTING_OUTSIDE_JIT))
 def test_counting_outside_jit(call):
-    check(call, NAMES, jit=False)
+    check(call, NAMES, staged=False)
 
 
 OTHERS = """
@@ -308,20 +308,20 @@ def test_others(call):
 )  # fmt: skip
 def test_results_of_unknown_size_are_refused_under_jit(call):
     with pytest.raises(ConcretizationTypeError, match=r"size=|trim_leading_zeros"):
-        ours(call, NAMES, jit=True)
+        stage(call, NAMES)
 
 
 def test_bincount_names_the_way_out():
     with pytest.raises(ConcretizationTypeError, match="Give length="):
-        ours("jnp.bincount(x)", NAMES, jit=True)
+        stage("jnp.bincount(x)", NAMES)
 
 
 ERRORS = [
     ("jnp.sort(x, axis=1)", ValueError, "out of bounds"),
-    ("jnp.sort(x, kind='quicksort')", ValueError, "stable="),
+    ("jnp.sort(x, kind='quicksort')", xpr.errors.ArgumentError, "stable="),
     ("jnp.lexsort(())", TypeError, "at least one key"),
     ("jnp.lexsort((x, m))", ValueError, "one shape"),
-    ("jnp.partition(x, 5)", ValueError, "no place 5"),
+    ("jnp.partition(x, 5)", ValueError, "no position 5"),
     ("jnp.searchsorted(m, 1)", ValueError, "vector"),
     ("jnp.searchsorted(x, 1, side='middle')", ValueError, '"left" or "right"'),
     ("jnp.digitize(x, m)", ValueError, "vector"),
@@ -332,7 +332,7 @@ ERRORS = [
     ("jnp.bincount(m)", ValueError, "vector"),
     ("jnp.bincount(x, weights=m)", ValueError, "weights"),
     ("jnp.histogram(x, bins='auto')", TypeError, "number of bins"),
-    ("jnp.histogram(empty)", ValueError, "no entries"),
+    ("jnp.histogram(empty)", ValueError, "no elements"),
     ("jnp.histogram2d(x, m)", ValueError, "one length"),
     ("jnp.histogramdd(x)", ValueError, "rows"),
     ("jnp.histogramdd(m, bins=[1, 2, 3])", ValueError, "3 axes"),
@@ -358,7 +358,7 @@ ERRORS = [
 @pytest.mark.parametrize(("call", "error", "message"), ERRORS)
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
-        ours(call, NAMES)
+        evaluate(call, xpr, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_errors(call, error, message):
 )  # fmt: skip
 def test_derivatives(call):
     values = np.array([2.5, -1.0, 0.25, 7.0, 1.75], np.float32)
-    check_grads(lambda y: ours(call, {**NAMES, "y": y}), (values,), order=1, modes=("fwd", "rev"))
+    check_grads(lambda y: evaluate(call, xpr, {**NAMES, "y": y}), (values,), order=1, modes=("fwd", "rev"))
 
 
 def test_unique_is_differentiable_where_values_are_known():

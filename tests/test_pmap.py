@@ -74,7 +74,7 @@ def test_disable_jit_maps_side_by_side():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: xpr.pmap(3), TypeError, "pmap maps functions, and got 3."),
+        (lambda: xpr.pmap(3), TypeError, "pmap: expected a function, and got 3 of type int"),
         (lambda: xpr.pmap(jnp.sin)(1.0), ValueError, "has no axis 0 to map over"),
         (lambda: xpr.pmap(jnp.add)(jnp.ones(1), jnp.ones(2)), ValueError, "pmap: the mapped axes of the arguments"),
         (lambda: xpr.pmap(jnp.sin, out_axes=2)(jnp.ones((1, 2))) , ValueError, "pmap: out_axes=2 is out of range"),

@@ -81,16 +81,16 @@ def test_one_does_not_come():
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("configured", "message"),
     [
         ([(0, 3), (1, 3), (1, 3)], "two processes were told that they are process 1"),
         ([(0, 2), (1, 3)], "process 1 was told that there are 3 processes, and process 0 that there are 2"),
     ],
 )
-def test_processes_that_disagree(told, said, monkeypatch):
-    monkeypatch.setattr(processes, "environment", lambda **more: environment(SAID=said, **more))
+def test_processes_that_disagree(configured, message, monkeypatch):
+    monkeypatch.setattr(processes, "environment", lambda **more: environment(SAID=message, **more))
     address = f"127.0.0.1:{free_port('127.0.0.1')}"
-    ended = wait([start("disagreeing", index, count, address) for index, count in told])
+    ended = wait([start("disagreeing", index, count, address) for index, count in configured])
     all_well(ended)
 
 
@@ -300,7 +300,8 @@ def test_launch_passes_signals_on(tmp_path):
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (print("told"), sys.exit()))
 print("there")
-time.sleep(60)
+while True:  # short sleeps: a signal that comes just before a sleep begins is handled after it
+    time.sleep(0.1)
 """
     started = launch(tmp_path, script, "-n", "2")
     assert {started.stdout.readline() for _ in range(2)} == {"[0] there\n", "[1] there\n"}

@@ -13,7 +13,10 @@ import xpr
 import xpr.numpy as jnp
 from xpr import random
 from xpr.config import enable_x64
-from xpr.primitives.random_bits import random_bits, threefry2x32
+from xpr.primitives.random_bits import threefry2x32
+from xpr.primitives.random_keys import random_bits
+
+pytestmark = pytest.mark.optimized
 
 HAS_PEER = importlib.util.find_spec("jax") is not None
 PRESENT = pytest.mark.skipif(not HAS_PEER, reason="jax is not installed")
@@ -61,7 +64,7 @@ def test_gammas_of_one_shape_for_many_keys_and_of_many_shapes_for_one_key(dim):
 
 def test_counts_beyond_32_bits():
     """Entries are counted in 64 bits; so many can't be drawn here, but typed."""
-    aval = xpr.eval_shape(lambda: random_bits(u32(0), u32(1), 8, (1 << 17, 1 << 16)))
+    aval = xpr.eval_shape(lambda: random_bits(random.key(1), 8, (1 << 17, 1 << 16)))
     assert aval.shape == (1 << 17, 1 << 16) and aval.dtype == np.uint8
 
 
@@ -112,6 +115,13 @@ random.categorical(key, A([[0.0, 1.0, 2.0], [2.0, 0.0, 0.0]]))
 random.categorical(key, A([[0.0, 1.0, 2.0], [2.0, 0.0, 0.0]]), axis=0)
 random.categorical(key, A([[0.0, 1.0, 2.0]]), shape=(5, 4))
 random.categorical(key, A([[0.0, 1.0, 2.0], [2.0, 0.0, 0.0]]), shape=(3, 2), replace=False)
+random.binomial(key, 20, 0.3, (50,))
+random.binomial(key, A([1000, 200000]), A([[0.7], [0.5]]))
+random.binomial(key, A([3.7, float("inf"), 30.0, 5.0]), A([0.9, 0.2, 0.0, 1.0]))
+random.binomial(key, 90, A([0.7, 0.2]), dtype="bfloat16")
+random.multinomial(key, 100, A([0.1, 0.2, 0.7]))
+random.multinomial(key, A([100, 20]), A([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]), unroll=True)
+random.multinomial(key, 100, A([0.1, 0.0, 0.9]), shape=(4, 3), dtype="int32")
 random.truncated_normal(key, -1.0, 1.0, (50,))
 random.truncated_normal(key, A([0.0, 3.0]), 4.0)
 random.exponential(key, (50,))
@@ -121,17 +131,20 @@ random.gumbel(key, (50,), mode="high")
 random.laplace(key, (50,))
 random.logistic(key, (50,))
 random.cauchy(key, (50,))
+random.cauchy(key, (5000,))
 random.maxwell(key, (50,))
 random.double_sided_maxwell(key, 1.0, 2.0, (50,))
 random.lognormal(key, 0.5, (50,))
 random.pareto(key, 2.0, (50,))
 random.rayleigh(key, 2.0, (50,))
 random.weibull_min(key, 1.0, 2.0, (50,))
+random.weibull_min(key, 1.0, 2.5, (5000,))
 random.wald(key, 1.5, (50,))
 random.triangular(key, 0.0, 0.3, 1.0, (50,))
 random.geometric(key, 0.3, (50,))
 random.gamma(key, A([0.3, 1.0, 2.0, 30.0]), (50, 4))
 random.gamma(key, 0.7, (20,), "bfloat16")
+random.gamma(key, 0.7, (5000,))
 random.loggamma(key, A([1e-3, 0.3, 2.0]), (20, 3))
 random.beta(key, 0.5, 3.0, (20,))
 random.dirichlet(key, A([0.5, 1.0, 2.0]), (20,))
@@ -139,10 +152,16 @@ random.chisquare(key, 3.0, shape=(20,))
 random.f(key, 3.0, 4.0, (20,))
 random.t(key, 3.0, (20,))
 random.generalized_normal(key, 1.5, (20,))
-random.ball(key, 3, 2, (20,))
+random.generalized_normal(key, 1.5, (5000,))
 random.poisson(key, A([0.0, 0.5, 3.0, 9.9, 10.0, 1e3]), (20, 6))
 random.poisson(key, 30.0, (20,), "int16")
 """
+
+
+# They are one compiled program outside jit, too, and take seconds to compile.
+COMPILED_ALREADY = frozenset(
+    "beta binomial chisquare dirichlet f gamma generalized_normal loggamma multinomial poisson t".split()
+)
 
 
 def evaluated(call, own, asarray, key):
@@ -159,11 +178,22 @@ def same_bits(a, b):
 
 
 @PRESENT
+def test_points_in_balls_are_the_peers_to_a_rounding():
+    """Powers are lowered with a guard that jax has not, around which XLA rounds otherwise."""
+    import jax
+
+    ours, theirs = random.ball(random.key(3), 3, 2, (20,)), jax.random.ball(jax.random.key(3), 3, 2, (20,))
+    np.testing.assert_allclose(ours, theirs, rtol=3e-7)
+
+
+@PRESENT
 @pytest.mark.parametrize("call", DRAWS.split("\n")[1:-1])
 def test_draws_are_the_peers(call):
     import jax
 
-    for our_jit, their_jit in ((lambda f: f, lambda f: f), (xpr.jit, jax.jit)):
+    name = call[len("random.") : call.index("(")]
+    jits = [(lambda f: f, lambda f: f), (xpr.jit, jax.jit)]
+    for our_jit, their_jit in jits[: 1 if name in COMPILED_ALREADY else 2]:
         ours = our_jit(lambda key: evaluated(call, random, jnp.asarray, key))(random.key(7))
         same_bits(ours, their_jit(lambda key: evaluated(call, jax.random, jax.numpy.asarray, key))(jax.random.key(7)))
 
@@ -297,6 +327,11 @@ DISCRETE = {
         lambda key, n: random.categorical(key, jnp.log(jnp.array([2.0, 5.0, 3.0])), shape=(n,)),
         [0.2, 0.5, 0.3],
     ),
+    "binomial": (lambda key, n: random.binomial(key, 3, 0.3, (n,)), stats.binom(3, 0.3).pmf(range(4))),
+    "binomial, large": (
+        lambda key, n: jnp.clip(random.binomial(key, 100.0, 0.6, (n,)) - 54, 0, 12) // 4,
+        np.diff([0, *stats.binom(100, 0.6).cdf([57, 61, 65]), 1]),
+    ),
     "geometric": (lambda key, n: random.geometric(key, 0.6, (n,)), [0.0, 0.6, 0.24, 0.096, 0.064]),
     "poisson": (
         lambda key, n: random.poisson(key, 1.5, (n,)),
@@ -342,6 +377,8 @@ MAPPED = {
     "randint": lambda key: random.randint(key, (3,), 0, 100),
     "gamma": lambda key: random.gamma(key, 0.7, (3,)),
     "poisson": lambda key: random.poisson(key, 20.0, (3,)),
+    "binomial": lambda key: random.binomial(key, jnp.array([9.0, 90.0]), 0.4),
+    "multinomial": lambda key: random.multinomial(key, 9, jnp.array([0.2, 0.3, 0.5])),
     "permutation": lambda key: random.permutation(key, 6),
     "choice": lambda key: random.choice(key, 9, (2,), p=jnp.arange(1.0, 10.0)),
     "categorical": lambda key: random.categorical(key, jnp.zeros(4)),
@@ -431,7 +468,7 @@ def test_typed_keys():
     assert (random.wrap_key_data(random.key_data(keys)) == keys).all()
     with pytest.raises(TypeError):
         hash(key)
-    with pytest.raises(TypeError, match="single key"):
+    with pytest.raises(TypeError, match="without axes"):
         len(key)
 
 
@@ -439,18 +476,18 @@ def test_both_forms_of_keys():
     old, new = random.PRNGKey(3), random.key(3)
     for draw in (random.bits, random.normal):
         same_bits(draw(old), draw(new))
-    assert isinstance(random.split(old), xpr.Array) and isinstance(random.split(new), random.PRNGKeyArray)
-    assert isinstance(random.fold_in(old, 1), xpr.Array) and isinstance(random.clone(new), random.PRNGKeyArray)
+    for fun in (random.split, random.clone, lambda key: random.fold_in(key, 1)):
+        assert (fun(old).dtype, fun(new).dtype) == (u32, random.key_dtype())
     same_bits(random.normal(np.array([0, 3], u32)), random.normal(new))
 
 
-def test_keys_are_pytrees():
+def test_keys_are_leaves():
     key = random.key(4)
-    (words,), structure = xpr.tree.flatten(key)
-    same_bits(words, random.PRNGKey(4))
-    assert xpr.tree.unflatten(structure, [words]) == key
+    (leaf,), structure = xpr.tree.flatten({"key": key})
+    assert leaf is key and xpr.tree.unflatten(structure, [leaf]) == {"key": key}
+    assert xpr.tree.map(lambda k: k.dtype, key) == random.key_dtype()
     again, drawn = xpr.jit(lambda state: (random.split(state["key"])[0], random.normal(state["key"])))({"key": key})
-    assert isinstance(again, random.PRNGKeyArray) and (again == random.split(key)[0])
+    assert again.dtype == key.dtype and (again == random.split(key)[0])
     same_bits(drawn, random.normal(key))
     assert xpr.vmap(random.split)(random.split(key, 3)).shape == (3, 2)
     slope = xpr.grad(lambda w, key: w * random.normal(key))(2.0, key)
@@ -463,6 +500,20 @@ def test_keys_are_pytrees():
 def test_traced_seeds():
     same_bits(xpr.jit(random.PRNGKey)(-5), random.PRNGKey(-5))
     same_bits(xpr.vmap(random.PRNGKey)(jnp.arange(3)), np.stack([random.PRNGKey(i) for i in range(3)]))
+
+
+def test_binomial_numbers_of_parameters_out_of_range():
+    """Also of an infinite number of trials without a chance, where jax's loop does not end."""
+    n = jnp.array([-1.0, jnp.nan, 5, 5, 5, jnp.inf])
+    drawn = random.binomial(KEY, n, jnp.array([0.2, 0.2, -1, 2, jnp.nan, 0]))
+    np.testing.assert_array_equal(drawn, [np.nan] * 5 + [np.inf])
+
+
+def test_binomial_numbers_are_constants_of_their_parameters():
+    for n in (9.0, 90.0):
+        assert xpr.grad(lambda p, n=n: random.binomial(KEY, n, p))(0.3) == 0
+    slope = xpr.grad(lambda p: random.multinomial(KEY, 9, p).max())(jnp.array([0.2, 0.8]))
+    np.testing.assert_array_equal(slope, [0, 0])
 
 
 # -- Errors
@@ -483,24 +534,27 @@ WRONG = [
     (lambda: random.uniform(KEY, (2,), minval=jnp.zeros(3)), ValueError, r"minval \(3,\)"),
     (lambda: random.gamma(KEY, jnp.ones(3), (4,)), ValueError, r"the shape \(4,\) asked for. Their shapes: a \(3,\)"),
     (lambda: random.dirichlet(KEY, 1.0), ValueError, "alpha must have an axis"),
+    (lambda: random.multinomial(KEY, 3, 0.5), ValueError, "p must have an axis"),
     (lambda: random.bernoulli(KEY, 1, (3,)), TypeError, "float dtype"),
     (lambda: random.bernoulli(KEY, 0.5, mode="x"), ValueError, '"low" or "high"'),
     (lambda: random.permutation(KEY, 3.5), TypeError, "an integer or an array with an axis"),
     (lambda: random.permutation(KEY, jnp.ones(3), axis=1), ValueError, "no axis 1"),
     (lambda: random.choice(KEY, 0), ValueError, "nothing to draw from"),
-    (lambda: random.choice(KEY, 5, (6,), replace=False), ValueError, "6 entries.*there are 5"),
-    (lambda: random.choice(KEY, 5, (2,), p=jnp.ones(4)), ValueError, "the 5 entries"),
+    (lambda: random.choice(KEY, 5, (6,), replace=False), ValueError, "6 elements.*there are 5"),
+    (lambda: random.choice(KEY, 5, (2,), p=jnp.ones(4)), ValueError, "the 5 elements"),
     (lambda: random.categorical(KEY, jnp.zeros((3, 4)), shape=()), ValueError, r"must end with.*\(3,\)"),
     (lambda: random.categorical(KEY, jnp.zeros(4), shape=(5,), replace=False), ValueError, "5 categories"),
     (lambda: random.key(1.5), TypeError, "the seed must be an integer"),
     (lambda: random.key(jnp.arange(3)), TypeError, "must be a scalar.*vmap"),
     (lambda: random.key(2**70), OverflowError, "64 bits"),
-    (lambda: random.key(0, impl="rbg"), ValueError, "one generator, 'threefry2x32'"),
+    (lambda: random.key(0, impl="pcg"), ValueError, "no generator 'pcg'; those with a name are 'threefry2x32', 'rbg'"),
+    (lambda: random.key(0, impl="rbg", dtype="rbg"), ValueError, "by impl='rbg' and by dtype='rbg'"),
+    (lambda: random.key(0, impl=3), TypeError, "by its name or by the dtype of its keys, and not by 3"),
     (lambda: random.fold_in(KEY, -1), OverflowError, "32-bit"),
     (lambda: random.fold_in(KEY, jnp.arange(3)), TypeError, r"i32\[3\]"),
-    (lambda: random.wrap_key_data(jnp.zeros(3, jnp.uint32)), TypeError, "random key"),
+    (lambda: random.wrap_key_data(jnp.zeros(3, jnp.uint32)), TypeError, "the words of keys of threefry2x32 are u32"),
     (lambda: np.asarray(KEY), TypeError, "key_data"),
-    (lambda: bool(KEY), TypeError, "neither true nor false"),
+    (lambda: bool(KEY), TypeError, "key_data"),
 ]  # fmt: skip
 
 

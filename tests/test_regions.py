@@ -13,7 +13,7 @@ from tests.ops.case import Case
 from xpr import lax
 from xpr.api.staging import trace_function
 from xpr.compile.fusion import is_fused
-from xpr.control.activity import reached_outputs
+from xpr.control.activity import affected_outputs
 from xpr.control.remat.memory import predict_memory
 from xpr.core.jaxpr import eval_jaxpr, subjaxprs
 from xpr.core.regions import propagate, regions_of
@@ -47,8 +47,8 @@ PAIR = pytest.mark.parametrize("f", [mine, built_in])
 @PAIR
 def test_activity_is_followed_inside(f):
     jaxpr = xpr.make_jaxpr(f)(1.0, 1.0).jaxpr
-    assert reached_outputs(jaxpr, [True, False], True) == [True, False]
-    assert reached_outputs(jaxpr, [False, True], True) == [False, True]
+    assert affected_outputs(jaxpr, [True, False], True) == [True, False]
+    assert affected_outputs(jaxpr, [False, True], True) == [False, True]
 
 
 def test_costs_are_those_of_what_is_inside():
@@ -97,8 +97,8 @@ def test_a_loop_of_a_users():
     thrice_p.def_regions(lambda *, body: [Region(body, "loop", (0, 1), ((0,), (1,)), carry=(0, 1), times=3)])
     body = xpr.make_jaxpr(lambda x, y: (x * y, y))(1.0, 1.0).jaxpr
     jaxpr = xpr.make_jaxpr(lambda x, y: thrice_p.bind(x, y, body=body))(1.0, 1.0).jaxpr
-    assert reached_outputs(jaxpr, [True, False], False) == [True, False]
-    assert reached_outputs(jaxpr, [False, True], False) == [True, True]
+    assert affected_outputs(jaxpr, [True, False], False) == [True, False]
+    assert affected_outputs(jaxpr, [False, True], False) == [True, True]
     assert xpr.jaxpr.cost(lambda x: thrice_p.bind(x, x, body=body))(2.0).flops == 3
 
 
@@ -110,7 +110,7 @@ def test_a_predicate_decides_all_results():
     at = list(eqn.invars).index(jaxpr.jaxpr.invars[0])
     marked = [i == at for i in range(len(eqn.invars))]
     found = propagate(
-        regions_of(eqn), marked, 2, lambda j, flags: reached_outputs(j, flags, False), operator.or_, False
+        regions_of(eqn), marked, 2, lambda j, flags: affected_outputs(j, flags, False), operator.or_, False
     )
     assert found == [True, True]
 

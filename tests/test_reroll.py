@@ -5,11 +5,12 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.helpers import primitive_names
 from tests.jaxpr_rows import random_program
-from tests.test_passes import assert_same, primitives, staged
+from tests.test_passes import assert_same
 from xpr import lax
-from xpr.compile.repeats import stretches
-from xpr.passes.structure import Numbers
+from xpr.compile.repeats import repetitions
+from xpr.passes.structure import EquationNumbers
 
 LAYERS = 12
 RNG = np.random.default_rng(0)
@@ -26,7 +27,7 @@ def in_64_bits():
 
 def rolled(fun, *args, least=4):
     """The rerolled program, checked."""
-    closed = staged(fun, *args)
+    closed = xpr.make_jaxpr(fun)(*args)
     smaller = xpr.jaxpr.reroll(closed, least)
     assert_same(closed, smaller, *xpr.tree.leaves(args))
     assert str(xpr.jaxpr.reroll(smaller.replace(jaxpr=smaller.jaxpr.replace()), least)) == str(smaller)
@@ -70,7 +71,7 @@ def test_part_of_the_rows_backwards():
 def test_both_passes_of_a_gradient():
     smaller = rolled(xpr.grad(network, (0, 1, 2)), WEIGHTS, BIASES, X)
     assert len(loops(smaller)) == 2
-    assert primitives(smaller).count("dot_general") <= 4
+    assert primitive_names(smaller).count("dot_general") <= 4
 
 
 def test_the_gradient_of_a_rerolled_function():
@@ -143,7 +144,7 @@ def test_state_that_the_next_layer_alone_reads():
             y = jnp.exp(-y * y)
         return x, y
 
-    assert primitives(rolled(g, np.ones(3), np.ones(3))) == ["scan", "add", "neg", "mul", "exp"]
+    assert primitive_names(rolled(g, np.ones(3), np.ones(3))) == ["scan", "add", "neg", "mul", "exp"]
 
 
 def test_more_periods_than_are_followed_at_once():
@@ -156,7 +157,7 @@ def test_more_periods_than_are_followed_at_once():
             x = jnp.tanh(jnp.exp(jnp.tanh(jnp.tanh(x))))
         return x
 
-    closed = staged(f, np.ones(2))
+    closed = xpr.make_jaxpr(f)(np.ones(2))
     smaller = xpr.jaxpr.reroll(closed)
     assert len(smaller.eqns) == 440
     assert len(xpr.jaxpr.reroll(smaller.replace(jaxpr=smaller.jaxpr.replace())).eqns) == 440
@@ -206,7 +207,7 @@ def test_layers_inside_layers():
         return x
 
     (loop,) = loops(rolled(f, X))
-    assert primitives(rolled(f, X)).count("sin") == 1
+    assert primitive_names(rolled(f, X)).count("sin") == 1
     assert loop.params["length"] == LAYERS
 
 
@@ -221,7 +222,7 @@ def test_inside_calls_and_with_calls():
 
     smaller = rolled(f, X)
     assert [eqn.primitive.name for eqn in smaller.eqns] == ["xla_call"]
-    assert primitives(smaller).count("sin") == 1
+    assert primitive_names(smaller).count("sin") == 1
 
 
 def test_layers_that_hold_loops_of_their_own():
@@ -231,7 +232,7 @@ def test_layers_that_hold_loops_of_their_own():
         return x
 
     smaller = rolled(f, X)
-    assert primitives(smaller).count("sin") == 1
+    assert primitive_names(smaller).count("sin") == 1
 
 
 def test_effects_are_left_alone():
@@ -241,7 +242,7 @@ def test_effects_are_left_alone():
             xpr.debug.print("{}", x[0, 0])
         return x
 
-    assert not loops(xpr.jaxpr.reroll(staged(f, X)))
+    assert not loops(xpr.jaxpr.reroll(xpr.make_jaxpr(f)(X)))
 
 
 def test_what_is_no_chain_is_left_alone():
@@ -258,7 +259,7 @@ def test_few_repetitions_are_left_alone():
     assert not loops(rolled(f, X))
     assert len(loops(rolled(f, X, least=3))) == 1
     with pytest.raises(ValueError, match="`least` must be 3 or more"):
-        xpr.jaxpr.reroll(staged(f, X), 2)
+        xpr.jaxpr.reroll(xpr.make_jaxpr(f)(X), 2)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -279,19 +280,19 @@ def test_numbers_of_calls():
     """Equal functions have one number, whether they are one object or two, and those with an effect are like none."""
     sine = lambda: xpr.jit(lambda x: jnp.sin(x))
     same, prints = sine(), xpr.jit(lambda x: (xpr.debug.print("{}", x), x)[1])
-    eqns = staged(lambda x: prints(prints(same(same(sine()(jnp.sin(x)))))), 1.0).eqns
-    numbers = Numbers()
+    eqns = xpr.make_jaxpr(lambda x: prints(prints(same(same(sine()(jnp.sin(x)))))))(1.0).eqns
+    numbers = EquationNumbers()
     first, a, b, c, d, e = numbers.of(eqns)
     assert a == b == c and len({first, a, d, e}) == 4
     assert list(numbers.of(eqns[::-1])) == [e, d, c, b, a, first]
-    assert len(set(numbers.of(staged(lambda x: xpr.jit(lambda y: jnp.cos(y))(x), 1.0).eqns)) & {a}) == 0
+    assert len(set(numbers.of(xpr.make_jaxpr(lambda x: xpr.jit(lambda y: jnp.cos(y))(x))(1.0).eqns)) & {a}) == 0
 
 
 def test_stretches():
     symbols = np.array([7, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 9, 4, 4, 4, 4])
-    assert stretches(symbols, 3) == [(1, 11, 3), (12, 16, 1)]
-    assert stretches(np.arange(10), 3) == []
-    assert stretches(np.zeros(0, int), 3) == []
+    assert repetitions(symbols, 3) == [(1, 11, 3), (12, 16, 1)]
+    assert repetitions(np.arange(10), 3) == []
+    assert repetitions(np.zeros(0, int), 3) == []
 
 
 class TestAsACompilerOption:
@@ -301,7 +302,7 @@ class TestAsACompilerOption:
         step = xpr.jit(xpr.grad(network, argnums=2), compiler_options={"reroll": True})
         assert len(loops(step.trace(WEIGHTS, BIASES, X).jaxpr)) == 2
         np.testing.assert_allclose(step(WEIGHTS, BIASES, X), xpr.grad(network, argnums=2)(WEIGHTS, BIASES, X))
-        outer = staged(lambda x: step(WEIGHTS, BIASES, x), X)
+        outer = xpr.make_jaxpr(lambda x: step(WEIGHTS, BIASES, x))(X)
         assert len(loops(outer.eqns[-1].params["call_jaxpr"])) == 2
 
     def test_donated_and_static_arguments(self):

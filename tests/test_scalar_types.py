@@ -7,11 +7,10 @@ here they are never weak.
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.numpy_table import jax
+from tests.peer import JAX, needs_jax
 
 ARRAYS = {
     "I": np.array([2, 1], np.int32), "U": np.array([2, 1], np.uint8), "B": np.array([True, False]),
@@ -50,6 +49,8 @@ def calls():
             yield f"special.{name}({x}{', 0.5' * name.startswith('xlo')})"
 
 
+WEAK = "jnp.bitwise_or(jnp.full(3, True), 1)"  # a vector of weak integers
+
 MORE = [
     "special.multigammaln(0.5, 1)", "special.multigammaln(F, 1)",
     "grad(jnp.sinc)(0.3)", "grad(jnp.sinc)(np.float32(0.3))", "grad(lambda x: x * F.sum())(0.3)",
@@ -58,11 +59,14 @@ MORE = [
     "jvp(jnp.sinc, (0.3,), (1.0,))", "grad(lambda x, y: (x * y).sum(), argnums=(0, 1))(2.0, F)",
     "jnp.polyfit(jnp.arange(4.0), jnp.arange(4.0), 1)", "jnp.polyfit(jnp.full(4, 1.0), jnp.arange(4.0), 0)",
     *(f"jnp.{f}({xs})" for f in ("gcd", "lcm") for xs in ("4, 6", "4, jnp.asarray(6)", "4, I", "I, U", "U, 4")),
+    *(f"jnp.{f}({xs})" for f in ("gcd", "lcm") for xs in ("WEAK, WEAK", "WEAK, 4", "WEAK, I")),
+    "0.5 ** I", "0.5 ** U", "jnp.power(0.5, WEAK)", "jnp.power(WEAK, 0.5)", "jnp.power(0.5, jnp.asarray(2))",
     "jnp.setdiff1d(F, F)", "jnp.setxor1d(I, I)", "jnp.intersect1d(I, I)", "lax.full_like(2, 1)", "lax.full_like(F, 1)",
     "lax.reciprocal(0.5 + 1j)", "lax.reciprocal(F)", "lax.integer_pow(0.5, 1)", "jnp.lexsort(I)",
     *(f"jnp.{f}(jnp.broadcast_to(jnp.asarray(0.5), (2, 2)))" for f in ("triu", "tril")),
     "lax.reshape(I, 2)", "lax.stack(jnp.asarray(F))",
 ]  # fmt: skip
+MORE = [call.replace("WEAK", WEAK) for call in MORE]
 
 
 def kind(x):
@@ -86,15 +90,13 @@ def kinds_of(library, call, arrays):
     return [kind(x) if hasattr(x, "dtype") else type(x).__name__ for x in xpr.tree.leaves(result)]
 
 
-@pytest.mark.skipif(jax is None, reason="jax tells the types")
+@needs_jax
 def test_dtypes_and_weak_types_are_those_of_jax():
-    import jax.scipy.special
-
     with np.errstate(all="ignore"):
-        mine, peers = ({k: m.asarray(v) for k, v in ARRAYS.items()} for m in (jnp, jax.numpy))
+        mine, peers = ({k: m.asarray(v) for k, v in ARRAYS.items()} for m in (jnp, JAX.numpy))
         differ = []
         for call in [*calls(), *MORE]:
-            have, want = kinds_of(xpr, call, mine), kinds_of(jax, call, peers)
+            have, want = kinds_of(xpr, call, mine), kinds_of(JAX, call, peers)
             if have != [k.replace("ArrayImpl", "").replace("ShapeDtypeStruct", "") for k in want or []] and want:
                 differ.append(f"{call}: {have} here, {want} in jax")
     assert not differ, "\n".join(differ)

@@ -162,6 +162,37 @@ def test_linear_loops_with_counters_are_transposed():
     assert float(back) == float(linear(1.0)) == 24.0
 
 
+@xpr.custom_jvp
+def level(x):
+    """Its tangent is no symbolic zero, but an array of zeros."""
+    return x
+
+
+level.defjvp(lambda primals, tangents: (primals[0], 0 * primals[0]))
+
+
+@pytest.mark.parametrize("length", [0, 3])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x, y: (y, jnp.ones(2)),
+        lambda x, y: xpr.jit(lambda x, y: (x * y, y + y))(x, y),
+        lambda x, y: (jnp.sin(x) * y, jnp.cos(y)),
+    ],
+)
+def test_tangents_that_are_known_pass_through_carries_that_are_linear(step, length):
+    x = jnp.array([0.5, 2.0])
+
+    def loop(x):
+        return lax.scan(lambda c, _: (step(*c), c[0] * c[1]), (x, level(x)), None, length=length)
+
+    outs, back = xpr.vjp(loop, x)
+    tangents = xpr.jvp(loop, (x,), (jnp.array([1.0, -1.0]),))[1]
+    (gradient,) = back(xpr.tree.map(jnp.ones_like, outs))
+    expected = sum(jnp.sum(t) for t in xpr.tree.leaves(tangents))
+    np.testing.assert_allclose(jnp.vdot(gradient, jnp.array([1.0, -1.0])), expected, rtol=1e-5)
+
+
 def test_split_transpose_is_understood():
     """It changes how JAX goes back through a loop, and nothing here."""
 
@@ -225,7 +256,7 @@ def test_a_body_made_anew_is_not_compiled_anew():
 
     loop(1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "compile", None)
+        patch.setattr(compiler, "compile_text", None)
         loop(2.0)
 
 
@@ -297,7 +328,7 @@ def test_a_carry_of_another_structure_is_refused():
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, unroll=-1), "unroll must be"),
         (lambda: xpr.jit(lambda n: lax.scan(lambda c, x: (c, x), 0.0, length=n))(3), "known while tracing"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, until=lambda c: c), "scalar bool"),
-        (lambda: lax.map(lambda x: x, ROWS, batch_size=0), "batch_size must be"),
+        (lambda: lax.map(lambda x: x, ROWS, batch_size=-1), "batch_size must"),
         (lambda: lax.map(lambda x: x, 1.0, batch_size=2), "first axis"),
         (lambda: lax.associative_scan(3, ROWS), "function of two pytrees"),
         (lambda: lax.associative_scan(jnp.add, (ROWS, ROWS[:2])), "equally long"),

@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.util
+import inspect
+import pickle
 import warnings
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests import helpers
 from xpr.scipy import special, stats
 
 scipy_special = pytest.importorskip("scipy.special")
@@ -33,8 +36,7 @@ TWO = {
 
 
 def close(ours, theirs, tolerance=1e-9):
-    assert ours.dtype == np.float64
-    np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+    helpers.close(ours, theirs, tolerance)
 
 
 def scipys(fun, *args, **kwargs):
@@ -61,7 +63,7 @@ def test_special_functions_of_three_and_of_integers():
         close(special.multigammaln(A + 3, 3), scipy_special.multigammaln(A + 3, 3))
         close(special.polygamma(2, A), scipy_special.polygamma(2, A), 1e-7)
         close(special.comb(np.arange(5), 2), scipy_special.comb(np.arange(5), 2))
-        close(special.comb(4, 2, repetition=True) * np.ones(1), [10])
+        close(special.comb(4, 2, repetition=True) * np.ones(1), np.array([10.0]))
     assert special.gammaln(3).dtype == jnp.float32
 
 
@@ -97,10 +99,12 @@ def test_derivatives_at_edges():
 CONTINUOUS = {
     "norm": (), "uniform": (), "expon": (), "laplace": (), "logistic": (), "cauchy": (), "gamma": (2.5,),
     "chi2": (3.0,), "beta": (2.5, 1.5), "t": (3.0,), "pareto": (2.5,), "gumbel_r": (), "gumbel_l": (),
+    "gennorm": (1.5,), "truncnorm": (-0.5, 1.2), "vonmises": (2.0,), "wrapcauchy": (0.3,),
 }  # fmt: skip
-DISCRETE = {"bernoulli": (0.3,), "geom": (0.3,), "poisson": (2.5,), "nbinom": (3.0, 0.4)}
+DISCRETE = {"bernoulli": (0.3,), "geom": (0.3,), "poisson": (2.5,), "nbinom": (3.0, 0.4),
+            "binom": (5.0, 0.3), "betabinom": (5.0, 2.0, 3.0)}  # fmt: skip
 FUNCTIONS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
-PLACES = np.array([-3.0, -1.0, -0.2, 0.0, 0.1, 0.5, 0.9, 1.0, 1.5, 2.0, 4.0, 7.3])
+PLACES = np.array([-3.0, -1.0, -0.2, 0.0, 0.1, 0.5, 0.9, 1.0, 1.5, 2.0, 4.0, 7.3, np.nan])
 
 
 @pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
@@ -122,6 +126,24 @@ def test_distributions(name):
         assert ours(places.astype(np.float32), *parameters).dtype == np.float32
         slopes = xpr.vmap(xpr.grad(lambda x, f=ours: f(x, *parameters)))(places.astype(np.float32))
         assert slopes.shape == places.shape
+
+
+def test_functions_of_distributions_show_their_arguments():
+    assert [*inspect.signature(stats.gamma.logsf).parameters] == ["x", "a", "loc", "scale"]
+    assert [*inspect.signature(stats.nbinom.pmf).parameters] == ["k", "n", "p", "loc"]
+    assert stats.chi2.sf.__qualname__ == "sf" and stats.chi2.sf.__module__ == "xpr.scipy.stats.chi2"
+    assert stats.poisson.cdf.__doc__ == "The probability up to k."
+    assert pickle.loads(pickle.dumps(stats.gumbel_l.ppf)) is stats.gumbel_l.ppf
+    by_name = stats.gamma.cdf(scale=2.0, a=3.0, x=1.0)
+    assert by_name == stats.gamma.cdf(1.0, 3.0, 0, 2.0) == stats.gamma.cdf(1.0, 3.0, scale=2.0)
+    with pytest.raises(TypeError, match="gamma.cdf: missing a required argument: 'a'"):
+        stats.gamma.cdf(1.0)
+    with pytest.raises(TypeError, match="norm.cdf: too many positional arguments"):
+        stats.norm.cdf(1.0, 2.0, 3.0, 4.0)
+    with pytest.raises(TypeError, match="t.pdf: got an unexpected keyword argument 'nu'"):
+        stats.t.pdf(1.0, 2.0, nu=2.0)
+    with pytest.raises(TypeError, match="t.pdf: multiple values for argument 'df'"):
+        stats.t.pdf(1.0, 2.0, df=2.0)
 
 
 def test_distributions_of_vectors():

@@ -9,7 +9,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peers import leaves
+from tests.peer import leaves
 from tests.test_linalg import ARRAYS, positive
 from tests.test_numpy_creation import calls
 from xpr.scipy import linalg

@@ -102,7 +102,7 @@ def test_texts():
         (lambda: xpr.shard_map(jnp.sin, mesh=line(), in_specs=P(), out_specs=P(), axis_names={"y"}),
          ValueError, "axis_names has 'y'"),
         (lambda: xpr.shard_map(jnp.sin, mesh=3, in_specs=P(), out_specs=P()), TypeError, "mesh is to be a Mesh"),
-        (lambda: P("x", unreduced={"y"}), NotImplementedError, "are not told apart"),
+        (lambda: P("x", unreduced={"y"}), NotImplementedError, "are not distinguished"),
         (lambda: AbstractMesh((2,), ("x", "y")), ValueError, "AbstractMesh: a grid of shape (2,) needs 1 axis names"),
         (lambda: AbstractMesh((2,), "x", (1,)), ValueError, "axis_types is to hold an AxisType"),
         (lambda: xpr.config.update("num_cpu_devices", 0), ValueError, "num_cpu_devices is a positive integer"),
@@ -184,3 +184,40 @@ def test_specs_that_do_not_fit_name_the_function(specs, error, part):
 def test_an_array_of_parts_with_too_many_axes_cut():
     with pytest.raises(ValueError, match=r"^make_array_from_callback: an array of shape \(7,\) can't be cut"):
         xpr.make_array_from_callback((7,), NamedSharding(line(), P(None, "x")), lambda index: np.ones(7)[index])
+
+
+def test_the_sharding_of_a_type_without_a_mesh_constrains_nothing():
+    def f(x):
+        return xpr.random.normal(xpr.random.key(0), x.shape, x.dtype, out_sharding=xpr.typeof(x).sharding)
+
+    assert np.array_equal(xpr.jit(f)(np.zeros(3, np.float32)), f(np.zeros(3, np.float32)))
+
+
+def test_meshes_and_specs_refuse_what_they_can_not_be():
+    with pytest.raises(ValueError, match="a tuple within a tuple. Name all axes"):
+        P("x", ("y", ("z",)))
+    with pytest.raises(TypeError, match="PartitionSpec has no subclasses"):
+        type("Q", (P,), {})
+    for types in (xpr.sharding.AxisType.Auto, "explicit", ("explicit", xpr.sharding.AxisType.Auto)):
+        for error in (TypeError, ValueError):
+            with pytest.raises(error, match="axis_types is to hold an AxisType for each of"):
+                AbstractMesh((2, 2), ("x", "y"), axis_types=types)
+    assert AbstractMesh((), ()).size == 0 and AbstractMesh((), ()).empty
+    with pytest.raises(ValueError, match="'cpu' is not a device and no sharding"):
+        xpr.device_put(jnp.ones(2), "cpu")
+
+
+def test_structs_like_arrays():
+    like = xpr.ShapeDtypeStruct.like
+    assert like(1.0).weak_type and like(jnp.ones((2, 3))).shape == (2, 3) and like(np.int8(3)).dtype == np.int8
+    assert like(jnp.ones(2)).sharding is None
+    x = xpr.device_put(jnp.ones(2), NamedSharding(line(), P("x")))
+    assert like(x).sharding == x.sharding
+
+
+def test_types_of_results_have_their_shardings():
+    cut = NamedSharding(line(), P("x"))
+    f = xpr.jit(lambda x: {"y": 2 * x, "n": 3}, out_shardings={"y": cut, "n": None})
+    info = f.eval_shape(jnp.ones(2))
+    assert info["y"].sharding == cut and info["n"].sharding is None
+    assert info["n"].weak_type and xpr.jit(jnp.sin).eval_shape(1.0).sharding is None

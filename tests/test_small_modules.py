@@ -1,4 +1,4 @@
-"""ops, flatten_util, scopes, and functions of lax that arrange: as jax's where it is installed."""
+"""ops, flatten_util, scopes, groups of operands, and functions of lax that arrange: as jax's where it is installed."""
 
 import importlib
 import logging
@@ -8,9 +8,19 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peers import leaves
-from xpr import checkify, lax, ops
+from tests.peer import agree
+from xpr import checkify, core, lax, ops
 from xpr.ad_checkpoint import Recompute, Saveable
+from xpr.control.groups import (
+    Groups,
+    consts_after,
+    mask,
+    merge,
+    partition,
+    rearranged,
+    unmask,
+    with_unused_arguments,
+)
 from xpr.errors import ConcretizationTypeError
 from xpr.flatten_util import ravel_pytree
 
@@ -59,11 +69,7 @@ def names(lib):
 
 @pytest.mark.parametrize("call", CALLS.strip().splitlines())
 def test_beside_jax(call):
-    ours = eval(call, names(xpr))
-    jax = pytest.importorskip("jax")
-    for x, y in zip(leaves(ours), leaves(eval(call, names(jax))), strict=True):
-        assert (jnp.asarray(x).dtype, x.shape) == (y.dtype, y.shape) and jnp.asarray(x).weak_type == y.weak_type
-        np.testing.assert_array_equal(x, y)
+    agree(lambda lib: eval(call, names(lib)), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +107,28 @@ def test_names_of_parts():
     assert float(xpr.jit(xpr.grad(f))(0.0)) == 1
     named = xpr.named_call(f, name="layer")
     assert "name=layer" in str(xpr.make_jaxpr(xpr.jit(named))(1.0))
-    assert float(lax.composite(lambda x: 2 * x, "my.double")(3)) == 6
+
+
+def test_composites():
+    """Programs hold the operation, its attributes and its decomposition; derivatives and batches are plain calls."""
+    scaled = lax.composite(lambda x, *, by, **_: {"y": x * by}, "my.scale", version=2)
+    x, by = jnp.arange(3.0), np.float32([2, 3, 4])
+    options = {"how": ("a", {"deep": True}), "dtype": np.dtype("float32"), "eps": 0.5, "none": None}
+    text = xpr.jit(lambda x: scaled(x, by=by, **options)).lower(x).as_text()
+    assert 'stablehlo.composite "my.scale" ' in text and "version = 2 : i32" in text and "@my.scale(" in text
+    for attribute in ("by = dense<", 'how = ["a", {deep = true}]', "dtype = f32", "eps = 5.000000e-01 : f64"):
+        assert attribute in text
+    assert "none" not in text
+    for way in (lambda f: f, xpr.jit):
+        np.testing.assert_array_equal(way(lambda x: scaled(x, by=by))(x)["y"], [0, 3, 8])
+        np.testing.assert_array_equal(way(xpr.vmap(lambda x: scaled(x, by=2.0)["y"]))(x), [0, 2, 4])
+        np.testing.assert_array_equal(way(xpr.grad(lambda x: scaled(x, by=by)["y"].sum()))(x), by)
+        np.testing.assert_array_equal(way(lambda x, c: lax.composite(lambda x: x + c, "my.shift")(x))(x, 2.0), x + 2)
+    assert lax.composite(lambda: jnp.ones(2), "my.ones")().shape == (2,)
+    with pytest.raises(xpr.errors.UnexpectedTracerError, match="attribute by of my.scale is traced.*by position"):
+        xpr.jit(lambda x: scaled(x, by=x))(x)
+    with pytest.raises(TypeError, match="attribute by of my.scale: .* of type object is no attribute"):
+        scaled(x, by=object())
 
 
 def test_evaluation_while_tracing():
@@ -134,7 +161,8 @@ def test_evaluation_while_tracing():
 
 
 def test_names_under_experimental():
-    assert xpr.experimental.io_callback is xpr.io_callback and xpr.experimental.checkify is checkify
+    assert xpr.experimental.io_callback is xpr.io_callback
+    assert xpr.experimental.checkify.checkify is checkify.checkify
 
 
 def test_logs(caplog):
@@ -174,3 +202,61 @@ def test_the_default_precision_of_products():
     assert "HIGHEST" not in jitted.lower(jnp.ones(2), jnp.ones(2)).as_text()
     with xpr.default_matmul_precision("float32"):
         assert "HIGHEST" in jitted.lower(jnp.ones(2), jnp.ones(2)).as_text()
+
+
+class TestGroups:
+    """Layouts of lists of operands, xpr/control/groups.py."""
+
+    @pytest.mark.parametrize("flags", [[1, 0, 1, 1, 0, 1], [0] * 6, [1] * 6])
+    def test_what_is_put_beside_is_taken_apart(self, flags):
+        operands, flags = Groups(consts=2, carry=1, xs=3), list(map(bool, flags))
+        values, tangents = list(range(6)), mask("abcdef", flags)
+        both = operands.interleave(values, operands.masked(flags), tangents)
+        assert operands.deinterleave(both, operands.masked(flags)) == (values, tangents)
+        assert len(both) == 6 + sum(flags)
+
+    def test_positions(self):
+        operands = Groups(consts=2, carry=0, xs=3)
+        assert list(map(operands.positions, operands.names)) == [range(2), range(2, 2), range(2, 5)]
+        assert operands.part("xs", "abcde") == ["c", "d", "e"]
+
+    def test_masks_have_inverses(self):
+        flags = [True, False, False, True]
+        marked, others = partition("abcd", flags)
+        assert merge(marked, others, flags) == list("abcd")
+        assert unmask(marked, flags) == ["a", None, None, "d"]
+
+    def test_arguments_and_results_of_jaxprs_in_another_order(self):
+        jaxpr = xpr.make_jaxpr(lambda w, x, dw, dx: (w, x, dw, dx))(1.0, 2, 3.0, 4).jaxpr
+        groups = Groups(consts=1, carry=1)
+        moved = rearranged(jaxpr, groups, groups, groups, groups)
+        assert moved is rearranged(jaxpr, groups, groups, groups, groups)
+        assert core.eval_jaxpr(moved, (), "w", "dw", "x", "dx") == ["w", "dw", "x", "dx"]
+        assert rearranged(jaxpr, groups, groups).outvars == jaxpr.outvars
+
+    def test_constants_and_arguments_that_are_not_read(self):
+        closed = xpr.make_jaxpr(lambda x, y: x * np.ones(3, np.float32) + y)(1.0, 2.0)
+        opened = consts_after(closed, 1)
+        assert [v.aval.shape for v in opened.invars] == [(), (3,), ()] and not opened.constvars
+        wider = with_unused_arguments(opened, before=[core.ShapedArray((2,), np.int32)])
+        assert [v.aval.shape for v in wider.invars] == [(2,), (), (3,), ()]
+        assert with_unused_arguments(opened) is opened
+
+
+def test_processes_by_their_older_names():
+    assert xpr.host_count() == xpr.process_count() == len(xpr.process_indices()) == len(xpr.host_ids())
+    assert xpr.host_id() == xpr.process_index()
+
+
+def test_one_level_with_keys():
+    flat = xpr.tree_util.flatten_one_level_with_keys((1, None, [2]))
+    assert flat == ([(xpr.tree_util.SequenceKey(i), x) for i, x in enumerate((1, None, [2]))], None)
+    with pytest.raises(ValueError, match="takes a node"):
+        xpr.tree_util.flatten_one_level_with_keys(1)
+
+
+def test_sharding_of_one_device():
+    sharding = xpr.sharding.make_single_device_sharding(xpr.devices()[0])
+    assert xpr.device_put(1.0, sharding).sharding == sharding
+    with pytest.raises(ValueError, match="Arrays are in memory of the kind 'device'"):
+        xpr.sharding.make_single_device_sharding(xpr.devices()[0], memory_kind="pinned_host")

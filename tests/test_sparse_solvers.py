@@ -1,11 +1,11 @@
-"""cg and bicgstab: solutions, beside jax where it is installed; derivatives, pytrees, messages."""
+"""cg, bicgstab and gmres: solutions, beside jax where it is installed; derivatives, pytrees, messages."""
 
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr.scipy.sparse.linalg import bicgstab, cg
+from xpr.scipy.sparse.linalg import bicgstab, cg, gmres
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.normal(size=(6, 6)).astype(np.float32)
@@ -14,7 +14,7 @@ GENERAL = ROOT + 4 * np.eye(6, dtype=np.float32)
 B = RNG.normal(size=6).astype(np.float32)
 
 
-@pytest.mark.parametrize("solver, A", [(cg, SYMMETRIC), (bicgstab, GENERAL), (bicgstab, SYMMETRIC)])
+@pytest.mark.parametrize("solver, A", [(cg, SYMMETRIC), (bicgstab, GENERAL), (gmres, GENERAL), (gmres, SYMMETRIC)])
 def test_solutions_and_derivatives(solver, A):
     expected = np.linalg.solve(A, B)
     diagonal = np.diag(1 / np.diag(A))
@@ -66,3 +66,29 @@ def test_errors():
         cg(lambda x: x, {"x": jnp.ones(2)}, {"z": jnp.ones(2)})
     with pytest.raises(ValueError, match=r"cg: x0 must be like b: the shapes are \[\(3,\)\] and \[\(2,\)\]"):
         cg(lambda x: x, jnp.ones(2), jnp.ones(3))
+
+
+def test_cycles_of_gmres():
+    """Restarts converge too, and end where nothing gets better, or where the basis is whole."""
+    expected = np.linalg.solve(GENERAL, B)
+    for options in ({"restart": 3}, {"restart": 6}, {"restart": 50}, {"solve_method": "incremental"}):
+        found, _ = gmres(GENERAL, B, tol=1e-6, **options)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert gmres(jnp.eye(3), jnp.zeros(3))[0].tolist() == [0, 0, 0]
+    np.testing.assert_allclose(gmres(2 * jnp.eye(3), jnp.ones(3), tol=0.0)[0], [0.5] * 3, rtol=1e-6)
+    once = gmres(GENERAL, B, restart=2, maxiter=1, tol=0.0)[0]
+    basis = np.stack([B, GENERAL @ B], 1)
+    best = basis @ np.linalg.lstsq(GENERAL @ basis, B, rcond=None)[0]
+    np.testing.assert_allclose(once, best, rtol=1e-3)
+    complex_matrix = (GENERAL + 1j * ROOT.T).astype(np.complex64)
+    found, _ = gmres(complex_matrix, B.astype(np.complex64), tol=1e-6)
+    np.testing.assert_allclose(complex_matrix @ found, B, atol=1e-3)
+    found, _ = gmres(lambda t: {"x": 2 * t["x"], "y": t["x"].sum() + 4 * t["y"]}, {"x": B[:2], "y": B[2]})
+    np.testing.assert_allclose(found["y"], (B[2] - B[:2].sum() / 2) / 4, rtol=1e-4)
+
+
+def test_errors_of_gmres():
+    with pytest.raises(ValueError, match="gmres: solve_method is 'batched' or 'incremental', and not 'all'"):
+        gmres(jnp.eye(3), jnp.ones(3), solve_method="all")
+    with pytest.raises(ValueError, match="gmres: restart is 1 or more, and is 0"):
+        gmres(jnp.eye(3), jnp.ones(3), restart=0)

@@ -11,6 +11,8 @@ from xpr import lax
 from xpr.config import enable_x64
 from xpr.errors import UnsupportedRule
 
+pytestmark = pytest.mark.optimized
+
 rng = np.random.default_rng(0)
 N = 1000
 A, B = 10 ** rng.uniform(-3, 4, (2, N))
@@ -107,6 +109,11 @@ def test_references_left_of_0_far_out_and_at_infinity():
     assert all(
         np.isnan(by_reference(lambda x: lax.polygamma(x, np.float32(1.5)), x)) for x in (np.inf, -np.inf, np.nan)
     )
+
+
+def test_the_reference_of_sinc_has_no_odd_derivatives_at_0():
+    for order in (1, 3, 5):
+        assert lax.sine_quotient_p.reference([np.zeros(1)], order=order)[0] == 0
 
 
 def test_the_reference_of_powers_is_no_square_root():

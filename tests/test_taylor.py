@@ -10,6 +10,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax
 from xpr.core.jaxpr import subjaxprs
+from xpr.experimental.jet import jet
 from xpr.series.augmented import _operation
 
 ORDER = 3
@@ -202,6 +203,17 @@ def test_is_jets(scaled):
             np.testing.assert_allclose(np.asarray(got), np.asarray(other), rtol=2e-4, atol=1e-5)
 
 
+def test_jets_of_booleans_are_not_read_and_acosh_is_nan_outside_of_its_domain():
+    """jet takes series of booleans, as jax's does; the sign of sqrt(x^2 - 1) would be wrong below -1."""
+    take = np.array([True, False])
+    x, y = np.float32([1, 2]), np.float32([3, 4])
+    series = ([np.ones(2), np.ones(2)], [x, y], [y, x])
+    value, rows = jet(lax.select, (take, x, y), series)
+    np.testing.assert_array_equal([value, *rows], [[1, 4], [1, 4], [3, 2]])
+    for at in (-3.0, 0.5):
+        assert np.isnan(xpr.taylor(lax.acosh, (at,), ([1.0, 0.0],))[1]).all() and np.isnan(xpr.grad(lax.acosh)(at))
+
+
 def test_several_arguments_and_pytrees():
     value, rows = xpr.taylor(
         lambda p, n: {"v": p["w"] * p["b"] * n}, ({"w": 2.0, "b": 3.0}, 4), ({"w": [1.0, 0], "b": [1.0, 0]}, [0, 0])
@@ -296,7 +308,7 @@ class TestMessages:
             xpr.taylor(lambda x, y: x * y, (1.0, 2.0), ([1.0, 0.0],))
 
     def test_shapes_differ(self):
-        with pytest.raises(ValueError, match=r"entry of the series of x must have its type, f32\[2\], and entry 0 is"):
+        with pytest.raises(ValueError, match=r"element of the series of x must have its type, f32\[2\], and element 0"):
             xpr.taylor(lambda x: x, (jnp.ones(2),), ([jnp.ones(3)],))
 
     def test_no_list(self):
@@ -314,7 +326,7 @@ class TestMessages:
 
     def test_an_array_of_integers(self):
         with pytest.raises(
-            TypeError, match=r"taylor: x is i32\[2\], which can't vary.*or, to keep it constant, give the"
+            TypeError, match=r"taylor: x is i32\[2\], which can't vary.*or, to keep it constant, pass the"
         ):
             xpr.taylor(lambda x: jnp.sin(x), (jnp.arange(2),), ([jnp.ones(2), 0.0],))
 
@@ -327,7 +339,7 @@ class TestMessages:
             xpr.taylor(jnp.sin, (1.0,), 1.0)
 
     def test_no_function(self):
-        with pytest.raises(TypeError, match="taylor expands functions, and got 3"):
+        with pytest.raises(TypeError, match="taylor: expected a function, and got 3"):
             xpr.taylor(3, (1.0,), ([1.0],))
 
 

@@ -13,6 +13,7 @@ import time
 import types
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,8 @@ import xpr.numpy as jnp
 from xpr import lax, tree, tree_util
 from xpr.errors import TreeMismatch
 from xpr.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey, keystr
+
+pytestmark = pytest.mark.quick
 
 
 class Point(NamedTuple):
@@ -411,7 +414,7 @@ def test_flatten_prefix_names_the_path():
     assert (
         message
         == """\
-in_axes must be a prefix of the tree it is for: the same containers, down to entries that hold for all that is below
+in_axes must be a prefix of the tree it is for: the same containers, down to leaves that hold for all that is below
   in_axes[1]['c']   is not in the tree (a leaf (int))
   in_axes[1]['b']   is missing: the tree has a leaf there
   in_axes[1]['a']   is tuple of 2, where the tree has list of 2"""
@@ -684,3 +687,40 @@ def test_the_order_of_keys_beside_the_peer():
             library.jit(lambda d: orders.append([*d]) or 0)(one)  # noqa: B023
         assert orders[0] == orders[1]
         assert list(tree.map(lambda x: x, one)) == list(one)
+
+
+def test_functions_that_unravel_alike_are_equal():
+    from xpr.flatten_util import ravel_pytree
+
+    traces = []
+
+    @functools.partial(xpr.jit, static_argnums=1)
+    def run(flat, unravel):
+        traces.append(1)
+        return unravel(flat + 1)
+
+    for _ in range(2):
+        vector, unravel = ravel_pytree({"a": np.ones(2), "b": np.int32(3)})
+        assert run(vector, unravel)["b"] == 4
+    assert len(traces) == 1 and unravel != ravel_pytree({"a": np.ones(3)})[1]
+
+
+def test_transposing_nodes_whose_static_data_describe_their_children():
+    @tree_util.register_pytree_node_class
+    class Flat:
+        def __init__(self, structure, leaves):
+            self.structure, self.leaves = structure, leaves
+
+        def tree_flatten(self):
+            leaves, inner = tree.flatten(tree.unflatten(self.structure, self.leaves))
+            return leaves, inner
+
+        tree_unflatten = classmethod(lambda cls, structure, leaves: cls(structure, list(leaves)))
+
+    flat = Flat(tree.structure({"a": 0, "b": 0}), [[3, 4], [5, 6]])
+    outer = tree.structure(Flat(flat.structure, [1, 2]))
+    assert [each.leaves for each in tree.transpose(outer, tree.structure([1, 2]), flat)] == [[3, 5], [4, 6]]
+
+
+def test_static_fields_may_say_that_they_are_not():
+    assert tree.static(metadata={"static": False}).metadata == {"static": False}

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.peer_library import agree
+from tests.peer import agree
+
+pytestmark = pytest.mark.optimized
 
 
 def training(jax):

@@ -19,7 +19,7 @@ from tests import browser as browsers
 from xpr import lax
 from xpr.inspect.compare import ADDED, CHANGED, MOVED, REMOVED, SAME, Comparison
 from xpr.inspect.graph import graph_of
-from xpr.inspect.graph_layout import GAP, _apart, layered
+from xpr.inspect.graph_layout import GAP, _nonoverlapping, layered
 from xpr.inspect.tables import Tables
 from xpr.jaxpr.__main__ import main
 
@@ -95,11 +95,11 @@ def test_what_is_made_of_arguments_alone_stands_above_its_reader():
 
 
 @given(st.lists(st.tuples(st.floats(-100, 100), st.floats(0.1, 10), st.floats(1, 50)), min_size=1, max_size=12))
-def test_places_are_apart_and_the_wanted_ones_where_they_can_be(items):
-    wanted, weights, widths = zip(*items)
-    places = _apart(wanted, weights, widths)
-    assert all(b - a >= (v + w) / 2 - 1e-6 for a, b, v, w in zip(places, places[1:], widths, widths[1:]))
-    assert _apart(places, weights, widths) == pytest.approx(places, abs=1e-6)
+def test_positions_are_apart_and_at_the_targets_where_they_can_be(items):
+    targets, weights, widths = zip(*items)
+    positions = _nonoverlapping(targets, weights, widths)
+    assert all(b - a >= (v + w) / 2 - 1e-6 for a, b, v, w in zip(positions, positions[1:], widths, widths[1:]))
+    assert _nonoverlapping(positions, weights, widths) == pytest.approx(positions, abs=1e-6)
 
 
 # -- Tables
@@ -183,7 +183,7 @@ def test_what_is_out_of_order_was_moved():
     assert counts(compared(before, after)) == {SAME: 1, MOVED: 2}
 
 
-def test_parameters_are_told_apart():
+def test_parameters_are_distinguished():
     before, after = both(lambda x: lax.reduce_sum(x, (0,)), lambda x: lax.reduce_sum(x, (1,)), jnp.ones((2, 2)))
     assert [status for *_, status in compared(before, after)] == [CHANGED]
 
@@ -492,6 +492,7 @@ def saved(tmp_path, monkeypatch):
     return closed
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["sin.txt", "sin.json"])
 def test_the_command_prints_and_checks(saved, capsys, name):
     assert main([name]) == 0

@@ -9,11 +9,11 @@ import numpy as np
 
 import xpr
 import xpr.numpy as jnp
-from xpr import checkpoint
-from xpr.checkpoint import files
+from xpr import storage
 from xpr.errors import CheckpointError, ProcessLost, TreeMismatch
 from xpr.sharding import NamedSharding
 from xpr.sharding import PartitionSpec as P
+from xpr.storage import files
 
 X = np.arange(64, dtype=np.float32).reshape(8, 8)
 SPECS = [P(), P("x"), P(None, "x")]
@@ -39,7 +39,7 @@ def check(tree: dict, number: int) -> None:
 
 def raised(kind: type[Exception], message: str, tree: object, folder: Path) -> None:
     try:
-        checkpoint.save(folder, tree, step=9)
+        storage.save(folder, tree, step=9)
     except kind as error:
         assert message in str(error), error
     else:
@@ -48,15 +48,15 @@ def raised(kind: type[Exception], message: str, tree: object, folder: Path) -> N
 
 def together(folder: Path) -> None:
     for number in range(4):
-        path = checkpoint.save(folder, state(number), step=number, keep=2)
+        path = storage.save(folder, state(number), step=number, keep=2)
     assert len(list(path.glob("*/1-*.safetensors"))) == 1  # the other one has written too
-    assert checkpoint.steps(folder) == [2, 3]
-    check(checkpoint.restore(folder, like=state()), 3)
+    assert storage.steps(folder) == [2, 3]
+    check(storage.restore(folder, like=state()), 3)
     for spec in SPECS:
         mesh = xpr.make_mesh((xpr.device_count(),), ("x",))
-        others = checkpoint.restore(folder, shardings={"everywhere": NamedSharding(mesh, spec), **rest()})
+        others = storage.restore(folder, shardings={"everywhere": NamedSharding(mesh, spec), **rest()})
         check(others, 3)
-    assert type(checkpoint.restore(folder)["everywhere"][0]) is xpr.Array  # whole, on this process
+    assert type(storage.restore(folder)["everywhere"][0]) is xpr.Array  # whole, on this process
 
 
 def rest() -> dict:
@@ -69,23 +69,23 @@ def wrong(folder: Path) -> None:
     raised(RuntimeError if me == 0 else TypeError, "object", [1 if me == 0 else object()], folder)
     (folder / "step_9").mkdir(parents=True, exist_ok=True)
     (folder / "step_9" / "checkpoint.json").write_text("{}")
-    raised(CheckpointError if me == 0 else RuntimeError, "was not written by xpr.checkpoint.save", [1], folder)
+    raised(CheckpointError if me == 0 else RuntimeError, "was not written by xpr.storage.save", [1], folder)
 
 
 def killed(folder: Path) -> None:
     """Process 1 dies while it writes; what was saved before is there, and process 0 can say so."""
-    checkpoint.save(folder, state(1))
+    storage.save(folder, state(1))
     if xpr.process_index() == 1:
         files.save_file = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
     try:
-        checkpoint.save(folder, state(2))
+        storage.save(folder, state(2))
     except ProcessLost as error:
         assert "process 1" in str(error), error
-        assert checkpoint.restore(folder)["number"] == 1
+        assert storage.restore(folder)["number"] == 1
         assert len(list(folder.glob("xpr-data-*"))) == 1
         xpr.distributed.shutdown()
-        own = checkpoint.save(folder / "own", {"number": 3, "here": jnp.ones(2)})  # what it has by itself
-        assert checkpoint.restore(own)["number"] == 3
+        own = storage.save(folder / "own", {"number": 3, "here": jnp.ones(2)})  # what it has by itself
+        assert storage.restore(own)["number"] == 3
         (folder / "survived").touch()
 
 

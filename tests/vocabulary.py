@@ -50,7 +50,7 @@ def _modules() -> dict[str, str]:
     """For each primitive the module that makes it, which has it as `<name>_p`."""
     found: dict[str, str] = {}
     for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith(("xpr.primitives.", "xpr.control.")):
+        if getattr(module, "__name__", "").startswith(("xpr.primitives.", "xpr.control.", "xpr.export.")):
             text = Path(module.__file__).read_text()
             for name, value in vars(module).items():
                 if isinstance(value, Primitive) and re.search(rf"^(\w+, )*{name}(, \w+)*(: \w+)? = ", text, re.M):
@@ -64,7 +64,10 @@ def _line(row: table.Row, *further: table.Row) -> str:
     if row.along:
         named = [(row.along, operands[0].shape[0])] if operands else [(row.along, 4)]
         operands = [x[0] for x in operands]
-    closed = xpr.make_jaxpr(lambda *xs: row.primitive.bind(*xs, **case.params), axis_env=named)(*operands)
+    if row.of_refs:
+        operands = [xpr.new_ref(operands[0]), *operands[1:]]
+    bind = row.primitive.bind
+    closed = xpr.make_jaxpr(lambda *xs: bind(*case.with_keys(xs), **case.params), axis_env=named)(*operands)
     eqn = next(eqn for eqn in closed.jaxpr.eqns if eqn.primitive is row.primitive)
     given, made = [" ".join(v.aval.str_short() for v in atoms) for atoms in (eqn.invars, eqn.outvars)]
     params = [f"`{name}={_text(value)}`" for name, value in sorted(eqn.params.items())]

@@ -10,83 +10,68 @@ from xpr import extend as extend
 from xpr import numpy as numpy
 from xpr import tree as tree
 from xpr import tree_util as tree_util
-from xpr.api.grad import grad as grad
-from xpr.api.grad import hessian as hessian
-from xpr.api.grad import jacfwd as jacfwd
-from xpr.api.grad import jacobian as jacobian
-from xpr.api.grad import jacrev as jacrev
-from xpr.api.grad import jvp as jvp
-from xpr.api.grad import linear_transpose as linear_transpose
-from xpr.api.grad import linearize as linearize
-from xpr.api.grad import value_and_grad as value_and_grad
-from xpr.api.grad import vjp as vjp
-from xpr.api.jit import clear_caches as clear_caches
-from xpr.api.jit import jit as jit
-from xpr.api.staging import ShapeDtypeStruct as ShapeDtypeStruct
-from xpr.api.staging import eval_shape as eval_shape
-from xpr.api.staging import make_jaxpr as make_jaxpr
-from xpr.api.transfer import block_until_ready as block_until_ready
-from xpr.api.transfer import copy_to_host_async as copy_to_host_async
-from xpr.api.transfer import device_get as device_get
-from xpr.api.transfer import device_put as device_put
-from xpr.api.vmap import vmap as vmap
-from xpr.backend.array import Array as Array
-from xpr.backend.devices import default_backend as default_backend
-from xpr.backend.devices import device_count as device_count
-from xpr.backend.devices import devices as devices
-from xpr.backend.devices import local_device_count as local_device_count
-from xpr.backend.devices import local_devices as local_devices
-from xpr.backend.devices import process_count as process_count
-from xpr.backend.devices import process_index as process_index
-from xpr.compile.check_values import debug_infs as debug_infs
-from xpr.compile.check_values import debug_nans as debug_nans
-from xpr.config import config as config
-from xpr.config import default_device as default_device
-from xpr.config import default_matmul_precision as default_matmul_precision
-from xpr.config import disable_jit as disable_jit
-from xpr.config import enable_x64 as enable_x64
-from xpr.config import traceback_filtering as traceback_filtering
-from xpr.config import while_checkpoints as while_checkpoints
-from xpr.control.custom.custom_jvp import custom_jvp as custom_jvp
-from xpr.control.custom.custom_vjp import custom_vjp as custom_vjp
-from xpr.core.avals import typeof as typeof
+from xpr.api.grad import *
+from xpr.api.jit import *
+from xpr.api.staging import *
+from xpr.api.transfer import *
+from xpr.api.vmap import *
+from xpr.backend.array import *
+from xpr.backend.devices import *
+from xpr.compile.bottom_traces import *
+from xpr.config import *
+from xpr.control.custom.custom_jvp import *
+from xpr.control.custom.custom_vjp import *
+from xpr.core.avals import *
 from xpr.core.primitive import vocabulary
 
 if TYPE_CHECKING:  # checkers don't know that a module can be called
-    from xpr.checkpoint import CallableModule as _Checkpoint
+    from xpr.control.remat.checkpoint import checkpoint as checkpoint
     from xpr.doctor import CallableModule as _Doctor
 
-    checkpoint: _Checkpoint
     doctor: _Doctor
 
 __version__ = "0.1.0"
 
 # What most programs don't need, or not at once: modules, and functions with the module they are in.
 _LOADED_WHEN_ASKED_FOR = (
-    "ad_checkpoint", "checkify", "checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed",
-    "doctor", "experimental", "flatten_util", "image", "jaxpr", "lax", "multihost_utils", "nn", "ops", "random",
-    "scipy", "sharding", "testing",
+    "ad", "ad_checkpoint", "api_util", "checkify", "custom_batching", "custom_derivatives", "debug", "distributed",
+    "dlpack", "doctor", "experimental", "export", "ffi", "flatten_util", "image", "interpreters", "jaxpr", "lax",
+    "monitoring", "multihost_utils", "nn", "ops", "profiler", "random", "ref", "scipy", "sharding", "stages", "storage",
+    "testing", "typing",
 )  # fmt: skip
 
 _FUNCTIONS = {
+    "Device": "backend.device_class",
     "NamedSharding": "backend.sharding",
     "P": "backend.sharding",
+    "Ref": "numpy.refs",
+    "Shard": "backend.sharding",
+    "checkpoint": "control.remat.checkpoint",
     "checkpoint_policies": "ad_checkpoint",
     "closure_convert": "control.custom.closure_convert",
     "custom_gradient": "control.custom.closure_convert",
     "effects_barrier": "control.callback.callback",
+    "empty_ref": "numpy.refs",
     "ensure_compile_time_eval": "control.scopes",
+    "float0": "dtypes",
+    "free_ref": "numpy.refs",
+    "freeze": "numpy.refs",
+    "fwd_and_bwd": "api.forward_backward",
     "inverse": "inversion.inverse",
     "inverse_and_log_det": "inversion.inverse",
     "io_callback": "control.callback.callback",
     "laplacian": "series.laplacian",
+    "live_arrays": "api.transfer",
+    "load_compiled": "api.compiled_files",
     "make_array_from_callback": "api.meshes",
     "make_array_from_process_local_data": "api.meshes",
     "make_array_from_single_device_arrays": "api.meshes",
     "make_mesh": "api.meshes",
     "named_call": "control.scopes",
     "named_scope": "control.scopes",
+    "new_ref": "numpy.refs",
     "pmap": "api.pmap",
+    "print_environment_info": "api.doctor",
     "pure_callback": "control.callback.callback",
     "remat": "control.remat.checkpoint",
     "reroll": "api.reroll",
@@ -115,8 +100,8 @@ def __getattr__(name: str) -> Any:
     if name in _LOADED_WHEN_ASKED_FOR:
         return importlib.import_module(f"xpr.{name}")
     if name in _FUNCTIONS:
-        found = globals()[name] = getattr(importlib.import_module(f"xpr.{_FUNCTIONS[name]}"), name)
-        return found
+        value = globals()[name] = getattr(importlib.import_module(f"xpr.{_FUNCTIONS[name]}"), name)
+        return value
     instead = f": use {_REPLACED[name]}." if name in _REPLACED else ""
     raise AttributeError(f"module 'xpr' has no attribute {name!r}{instead}")
 

@@ -1,4 +1,4 @@
-"""The few settings of xpr, each process-wide with a thread-local override.
+"""The settings of xpr, each process-wide with a thread-local override.
 
 `config.update("enable_x64", True)` changes a setting everywhere; `with enable_x64(True): ...` changes it for
 this thread and block. JAX's spellings with a `jax_` in front are understood too.
@@ -9,15 +9,19 @@ instance attribute of this thread-local object shadows it.
 
 from __future__ import annotations
 
+import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
-    "config", "settings", "enable_x64", "disable_jit", "traceback_filtering", "default_device",
-    "default_matmul_precision", "while_checkpoints",
+    "config", "check_tracer_leaks", "checking_leaks", "default_device", "default_matmul_precision", "default_prng_impl",
+    "disable_jit", "enable_checks", "enable_custom_prng", "enable_x64", "explain_cache_misses", "legacy_prng_key",
+    "log_compiles", "make_user_context", "no_tracing", "numpy_dtype_promotion", "numpy_rank_promotion",
+    "threefry_partitionable", "traceback_filtering", "while_checkpoints",
 ]  # fmt: skip
 
 
@@ -25,8 +29,12 @@ def _flag(name: str, default: bool = False) -> bool:
     return os.environ.get(name, str(int(default))).strip().lower() in ("1", "true", "yes", "on")
 
 
+# The user's folder for compiled programs, as the XDG Base Directory Specification has it.
+DEFAULT_CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"), "xpr", "programs")
+
+
 class Settings(threading.local):
-    """What this thread sees."""
+    """The settings of this thread."""
 
     enable_x64: bool = _flag("XPR_ENABLE_X64")
     disable_jit: bool = _flag("XPR_DISABLE_JIT")
@@ -34,18 +42,38 @@ class Settings(threading.local):
     debug_nans: bool = _flag("XPR_DEBUG_NANS")
     debug_infs: bool = _flag("XPR_DEBUG_INFS")
     default_device: Any = None
-    mesh: Any = None  # what partition specs without a mesh are of, see set_mesh
+    mesh: Any = None  # the mesh of partition specs without one, see set_mesh
     default_matmul_precision: str | None = os.environ.get("XPR_DEFAULT_MATMUL_PRECISION")
     while_checkpoints: int = 64
     platforms: str | None = os.environ.get("XPR_PLATFORMS")
-    compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR")
-    num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: what XLA makes
+    compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR", DEFAULT_CACHE)  # "", None: none
+    numpy_rank_promotion: str = os.environ.get("XPR_NUMPY_RANK_PROMOTION", "allow")
+    numpy_dtype_promotion: str = os.environ.get("XPR_NUMPY_DTYPE_PROMOTION", "standard")
+    explicit_x64_dtypes: str = os.environ.get("XPR_EXPLICIT_X64_DTYPES", "warn")
+    check_static_indices: bool = _flag("XPR_CHECK_STATIC_INDICES", True)
+    legacy_prng_key: str = os.environ.get("XPR_LEGACY_PRNG_KEY", "allow")
+    enable_custom_prng: bool = _flag("XPR_ENABLE_CUSTOM_PRNG")
+    default_prng_impl: str = os.environ.get("XPR_DEFAULT_PRNG_IMPL", "threefry2x32")
+    random_seed_offset: int = int(os.environ.get("XPR_RANDOM_SEED_OFFSET", "0"))
+    threefry_partitionable: bool = _flag("XPR_THREEFRY_PARTITIONABLE", True)
+    log_compiles: bool = _flag("XPR_LOG_COMPILES")
+    explain_cache_misses: bool = _flag("XPR_EXPLAIN_CACHE_MISSES")
+    check_tracer_leaks: bool = _flag("XPR_CHECK_TRACER_LEAKS")
+    enable_checks: bool = _flag("XPR_ENABLE_CHECKS")
+    no_tracing: bool = _flag("XPR_NO_TRACING")
+    no_execution: bool = _flag("XPR_NO_EXECUTION")
+    user_contexts: tuple[tuple[Any, Any], ...] = ()  # those of make_user_context, with their values
+    transfer_guard: str = os.environ.get("XPR_TRANSFER_GUARD", "allow")
+    transfer_guard_host_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_HOST_TO_DEVICE", "allow")
+    transfer_guard_device_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_DEVICE", "allow")
+    transfer_guard_device_to_host: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_HOST", "allow")
+    num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: XLA's default
 
-    _keyed = (-1, None)  # the number of process-wide updates there had been, and what `trace_key` was then
+    _keyed = (-1, None)  # the number of process-wide updates, and `trace_key` at that time
 
     @property
     def trace_key(self) -> Any:
-        """Stands for all that changes what tracing or calling a jitted function gives; every call asks for it."""
+        """The cache key of all settings that affect tracing or calling a jitted function; read by every call."""
         updates, key = self._keyed
         return key if updates == _updates else self._make_key()
 
@@ -53,9 +81,11 @@ class Settings(threading.local):
         updates = _updates  # before the values, which another thread may change meanwhile
         values = (
             self.enable_x64, self.default_device, self.disable_jit, self.mesh, self.while_checkpoints,
-            self.default_matmul_precision,
+            self.default_matmul_precision, self.numpy_rank_promotion, self.numpy_dtype_promotion,
+            self.user_contexts, self.default_prng_impl, self.threefry_partitionable, self.enable_custom_prng,
+            self.explicit_x64_dtypes, self.check_static_indices, self.random_seed_offset,
         )  # fmt: skip
-        key = _trace_keys.setdefault(values, object())  # which is hashed in a third of the time
+        key = _trace_keys.setdefault(values, object())  # which hashes in a third of the time
         self.__dict__["_keyed"] = updates, key
         return key
 
@@ -78,22 +108,51 @@ settings = Settings()
 
 
 def forget_trace_keys() -> None:
-    """Makes every `trace_key` another one than before, so that nothing remembered under the old ones is found."""
+    """Replaces every `trace_key` by a new one, so that caches miss whatever the old ones stored."""
     global _updates
     _trace_keys.clear()
     _updates += 1
 
 
-before_update: dict[str, Callable[[Any], None]] = {}  # refuses a value that a setting can't have, or not any more
-after_update: dict[str, Callable[[], None]] = {}  # what has to happen when a setting is changed for the whole process
+before_update: dict[str, Callable[[Any], None]] = {}  # raises if a value is invalid, or can't be set any more
+after_update: dict[str, Callable[[], None]] = {}  # called when a setting is changed for the whole process
+
+
+_GUARD = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+CHOICES = {
+    "numpy_rank_promotion": ("allow", "warn", "raise"),
+    "numpy_dtype_promotion": ("standard", "strict"),
+    "explicit_x64_dtypes": ("warn", "error", "allow"),
+    "legacy_prng_key": ("allow", "warn", "error"),
+    "transfer_guard": _GUARD,
+    "transfer_guard_host_to_device": _GUARD,
+    "transfer_guard_device_to_device": _GUARD,
+    "transfer_guard_device_to_host": _GUARD,
+    "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
+}
+
+
+def _check_choice(name: str, value: Any) -> None:
+    if name in CHOICES and value not in CHOICES[name]:
+        *others, last = map(repr, CHOICES[name])
+        raise ValueError(f"The setting {name} is {', '.join(others)} or {last}, and {value!r} was given.")
+
+
+_OTHER_NAMES = {"platform_name": "platforms"}
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+def _parsed(text: str) -> Any:
+    """The value of a setting that is written on the command line."""
+    return int(text) if text.isdecimal() else _WORDS.get(text.lower(), text)
 
 
 def _nothing(*_: Any) -> None:
-    """Most settings are looked at when they are needed."""
+    """For settings that are read when they are needed."""
 
 
 class Config:
-    """Reads and changes settings by name; also an attribute each (`config.enable_x64`)."""
+    """Reads and changes settings by name, or as attributes (`config.enable_x64`)."""
 
     def update(self, name: str, value: Any) -> None:
         """Sets a setting for the whole process.
@@ -101,22 +160,53 @@ class Config:
         Raises:
           AttributeError: there is no setting of that name.
           RuntimeError: it is too late to change this one.
+          ValueError: the setting has no such value.
 
         >>> import xpr
         >>> xpr.config.update("enable_x64", False)
         """
         known = self._known(name)
+        _check_choice(known, value)
         before_update.get(known, _nothing)(value)
         global _updates
         setattr(Settings, known, value)
         _updates += 1
         after_update.get(known, _nothing)()
 
-    def __getattr__(self, name: str) -> Any:
+    def read(self, name: str) -> Any:
+        """The value of a setting.
+
+        Raises:
+          AttributeError: there is no setting of that name.
+
+        >>> import xpr
+        >>> xpr.config.read("jax_enable_x64")
+        False
+        """
         return getattr(settings, self._known(name))
+
+    def config_with_absl(self) -> None:
+        """Sets settings from the command line, as `parse_flags_with_absl` does."""
+        self.parse_flags_with_absl()
+
+    def parse_flags_with_absl(self) -> None:
+        """Sets the settings that arguments of the command line name, as `--jax_enable_x64=true`; absl is not needed.
+
+        Raises:
+          AttributeError: there is no such setting.
+          ValueError: the setting has no such value.
+        """
+        for argument in itertools.takewhile(lambda each: each != "--", sys.argv):
+            if argument.startswith("--jax_"):
+                name, given, value = argument.removeprefix("--").partition("=")
+                self.update(name, _parsed(value) if given else True)
+
+    def __getattr__(self, name: str) -> Any:
+        return self.read(name)
 
     def _known(self, name: str) -> str:
         short = name.removeprefix("jax_")
+        short = _OTHER_NAMES.get(short, short)
         if short not in Settings.names():
             raise AttributeError(f"xpr has no setting {name!r}; the settings are {', '.join(Settings.names())}.")
         return short
@@ -127,8 +217,9 @@ config = Config()
 
 @contextmanager
 def override(name: str, value: Any) -> Iterator[None]:
-    """A context manager in which this thread has another value of a setting."""
-    shadowed = settings.__dict__.get(name, settings)  # `settings` itself stands for "not overridden in this thread"
+    """A context manager, or decorator, in which this thread has another value of a setting."""
+    _check_choice(name, value)
+    shadowed = settings.__dict__.get(name, settings)  # `settings` itself means "not overridden in this thread"
     setattr(settings, name, value)
     try:
         yield
@@ -140,21 +231,21 @@ def override(name: str, value: Any) -> Iterator[None]:
 
 
 def settings_of_thread() -> dict[str, Any]:
-    """The overrides of this thread, to be handed to another one."""
+    """The overrides of this thread, to be passed to another one."""
     return dict(settings.__dict__)
 
 
 @contextmanager
 def same_settings(overrides: dict[str, Any]) -> Iterator[None]:
     """A context manager in which this thread has the overrides of another."""
-    own = settings_of_thread()
+    previous = settings_of_thread()
     settings.__dict__.clear()
     settings.__dict__.update(overrides)
     try:
         yield
     finally:
         settings.__dict__.clear()
-        settings.__dict__.update(own)
+        settings.__dict__.update(previous)
 
 
 def enable_x64(new_val: bool = True) -> Any:
@@ -180,17 +271,29 @@ def disable_jit(disable: bool = True) -> Any:
 
 
 def traceback_filtering(on: bool = True) -> Any:
-    """A context manager that hides (or shows) xpr's own frames in tracebacks."""
+    """A context manager that hides (or shows) xpr's own frames in tracebacks.
+
+    >>> import xpr
+    >>> with xpr.traceback_filtering(False):
+    ...     xpr.jit(lambda x: x + 1)(1)
+    Array(2, dtype=int32, weak_type=True)
+    """
     return override("traceback_filtering", on)
 
 
 def default_device(device: Any) -> Any:
-    """A context manager that sets the device on which new arrays are put and programs run."""
+    """A context manager that sets the device on which new arrays are put and programs run.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.default_device(xpr.devices("cpu")[0]):
+    ...     jnp.ones(2).device.platform
+    'cpu'
+    """
     return override("default_device", device)
 
 
 def default_matmul_precision(new_val: str | None = None) -> Any:
-    """A context manager that sets how exactly accelerators multiply, where a product doesn't say it itself.
+    """A context manager that sets how exactly accelerators multiply, if a product has no `precision`.
 
     Args:
       new_val: a name that `lax.Precision` takes: "default", "high", "highest", "tensorfloat32", "float32".
@@ -204,9 +307,9 @@ def default_matmul_precision(new_val: str | None = None) -> Any:
 
 
 def while_checkpoints(number: int) -> Any:
-    """A context manager that sets how many carries reverse mode through a `while_loop` keeps.
+    """A context manager that sets how many carries reverse mode through a `while_loop` stores.
 
-    Rounded down to a power of two. With fewer, steps are taken again more often.
+    Rounded down to a power of two. With fewer, steps are recomputed more often.
 
     >>> import xpr
     >>> from xpr import lax
@@ -217,3 +320,214 @@ def while_checkpoints(number: int) -> Any:
     Array(405., dtype=float32, weak_type=True)
     """
     return override("while_checkpoints", number)
+
+
+def numpy_rank_promotion(new_val: str) -> Any:
+    """A context manager that sets what happens when operands of different numbers of axes are broadcast.
+
+    Args:
+      new_val: "allow", "warn" (a UserWarning), or "raise" (a ValueError). Scalars are always broadcast, and so are
+        operands of operations inside of xpr's own functions.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.numpy_rank_promotion("raise"):
+    ...     jnp.ones((2, 3)) + jnp.ones(3)
+    Traceback (most recent call last):
+        ...
+    ValueError: Operands of shapes (2, 3) and (3,) have different numbers of axes, and numpy_rank_promotion is \
+"raise". Reshape the shorter one, as in x[None, :], or set it to "allow".
+    """
+    return override("numpy_rank_promotion", new_val)
+
+
+def numpy_dtype_promotion(new_val: str) -> Any:
+    """A context manager that sets whether operands of different dtypes are converted to a common one.
+
+    Args:
+      new_val: "standard", or "strict": Python scalars alone are converted, to a dtype of their own kind, and all
+        else is a TypePromotionError. What xpr's own functions do inside is not looked at.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.numpy_dtype_promotion("strict"):
+    ...     jnp.ones(3) + jnp.arange(3)
+    Traceback (most recent call last):
+        ...
+    xpr.errors.TypePromotionError: float32 and int32 are not converted implicitly while numpy_dtype_promotion is \
+"strict". Convert one of them with .astype().
+    """
+    return override("numpy_dtype_promotion", new_val)
+
+
+def legacy_prng_key(new_val: str) -> Any:
+    """A context manager that sets what happens when random keys are arrays of uint32: "allow", "warn", "error".
+
+    >>> import xpr
+    >>> with xpr.legacy_prng_key("error"):
+    ...     xpr.random.key(0).shape
+    ()
+    """
+    return override("legacy_prng_key", new_val)
+
+
+def enable_custom_prng(new_val: bool = True) -> Any:
+    """A context manager in which `random.PRNGKey` makes typed keys, as `random.key` does.
+
+    >>> import xpr
+    >>> with xpr.enable_custom_prng():
+    ...     xpr.random.PRNGKey(0).dtype
+    key<fry>
+    """
+    return override("enable_custom_prng", new_val)
+
+
+def default_prng_impl(new_val: str) -> Any:
+    """A context manager that sets the generator of keys that are made without one: "threefry2x32", "rbg", "unsafe_rbg".
+
+    It is also that of keys that are arrays of uint32.
+
+    >>> import xpr
+    >>> with xpr.default_prng_impl("rbg"):
+    ...     xpr.random.key(0).dtype
+    key<rbg>
+    """
+    return override("default_prng_impl", new_val)
+
+
+def threefry_partitionable(new_val: bool = True) -> Any:
+    """A context manager in which threefry2x32 numbers elements one by one (or, off, in halves, as JAX did before 0.5).
+
+    The numbers differ. On several devices only the first way computes each element where it is needed.
+
+    >>> import xpr
+    >>> with xpr.threefry_partitionable(False):
+    ...     xpr.random.bits(xpr.random.key(0), (2,))
+    Array([ 928981903, 3453687069], dtype=uint32)
+    """
+    return override("threefry_partitionable", new_val)
+
+
+def log_compiles(new_val: bool = True) -> Any:
+    """A context manager in which each tracing and compiling of a jitted function is logged, as a warning.
+
+    >>> import xpr
+    >>> with xpr.log_compiles():
+    ...     xpr.jit(lambda x: x + 1)(1)
+    Array(2, dtype=int32, weak_type=True)
+    """
+    return override("log_compiles", new_val)
+
+
+def explain_cache_misses(new_val: bool = True) -> Any:
+    """A context manager that logs, as a warning, why a call of a jitted function is traced again.
+
+    >>> import xpr
+    >>> with xpr.explain_cache_misses():
+    ...     xpr.jit(lambda x: x + 1)(1)
+    Array(2, dtype=int32, weak_type=True)
+    """
+    return override("explain_cache_misses", new_val)
+
+
+def check_tracer_leaks(new_val: bool = True) -> Any:
+    """A context manager in which tracing fails if a tracer outlives the function it was made for.
+
+    It makes tracing slow.
+
+    >>> import xpr
+    >>> kept = []
+    >>> with xpr.check_tracer_leaks():
+    ...     _ = xpr.jit(lambda x: kept.append(x))(1.0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    xpr.errors.LeakedTracerError: ...
+    """
+    return override("check_tracer_leaks", new_val)
+
+
+checking_leaks = check_tracer_leaks  # both are JAX's names
+
+
+def enable_checks(new_val: bool = True) -> Any:
+    """A context manager in which every jaxpr is type-checked as soon as it is traced.
+
+    >>> import xpr
+    >>> with xpr.enable_checks():
+    ...     xpr.jit(lambda x: x + 1)(1)
+    Array(2, dtype=int32, weak_type=True)
+    """
+    return override("enable_checks", new_val)
+
+
+def no_tracing(new_val: bool = True) -> Any:
+    """A context manager in which a jitted function that would be traced again is a RuntimeError.
+
+    >>> import xpr
+    >>> f = xpr.jit(lambda x: x + 1)
+    >>> _ = f(1)
+    >>> with xpr.no_tracing():
+    ...     f(2)
+    Array(3, dtype=int32, weak_type=True)
+    """
+    return override("no_tracing", new_val)
+
+
+class UserContext:
+    """A value of the user's that jitted functions depend on, see `make_user_context`."""
+
+    def __init__(self, default_value: Any):
+        self._default = default_value
+
+    def __repr__(self) -> str:
+        return f"<user context with the value {self.value!r}>"
+
+    @property
+    def value(self) -> Any:
+        """The value in this thread."""
+        return dict(settings.user_contexts).get(self, self._default)
+
+    def __call__(self, value: Any) -> Any:
+        """A context manager, or decorator, in which this thread has another value, which can be hashed."""
+        return override("user_contexts", self._with(settings.user_contexts, value))
+
+    def get_global(self) -> Any:
+        """The value of threads that have set none."""
+        return dict(Settings.user_contexts).get(self, self._default)
+
+    def set_global(self, value: Any) -> None:
+        """Sets the value of threads that have set none."""
+        config.update("user_contexts", self._with(Settings.user_contexts, value))
+
+    def _with(self, values: tuple[tuple[Any, Any], ...], value: Any) -> tuple[tuple[Any, Any], ...]:
+        hash(value)
+        return (*(pair for pair in values if pair[0] is not self), (self, value))
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """A value that jitted functions may depend on: they are traced anew for each value that it has.
+
+    Args:
+      default_value: the value outside of `with` blocks; it can be hashed.
+
+    Returns:
+      An object: `with context(value): ...` sets the value, `context.value` reads it, `get_global` and `set_global` are
+      for all threads.
+
+    Raises:
+      TypeError: a value can't be hashed.
+
+    >>> import xpr
+    >>> scale = xpr.make_user_context(1.0)
+    >>> f = xpr.jit(lambda x: x * scale.value)
+    >>> with scale(3.0):
+    ...     f(2.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    hash(default_value)
+    return UserContext(default_value)
+
+
+def logger() -> Any:
+    """The library's `logging.Logger`."""
+    import logging  # 4 ms that most processes never need
+
+    return logging.getLogger("xpr")

@@ -1,4 +1,5 @@
 """Functions with rules of their own for `vmap`."""
 
-from xpr.control.custom.custom_vmap import custom_vmap as custom_vmap
-from xpr.control.custom.custom_vmap import sequential_vmap as sequential_vmap
+from xpr.control.custom.custom_vmap import custom_vmap, sequential_vmap
+
+__all__ = ["custom_vmap", "sequential_vmap"]

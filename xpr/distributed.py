@@ -1,7 +1,5 @@
 """Several processes that run programs together: `initialize`, `shutdown`, `is_initialized`."""
 
-from xpr.api.distributed import initialize as initialize
-from xpr.api.distributed import is_initialized as is_initialized
-from xpr.api.distributed import shutdown as shutdown
+from xpr.api.distributed import initialize, is_initialized, shutdown
 
 __all__ = ["initialize", "is_initialized", "shutdown"]

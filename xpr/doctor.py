@@ -1,4 +1,4 @@
-"""What xpr found on this machine: `xpr.doctor()`, or `python -m xpr.doctor`."""
+"""Which devices xpr can use on this machine: `xpr.doctor()`, or `python -m xpr.doctor`."""
 
 import sys
 from types import ModuleType
@@ -9,7 +9,7 @@ __all__ = ["doctor", "report"]
 
 
 class CallableModule(ModuleType):
-    """A module and a function of one name: importing the one would otherwise hide the other."""
+    """A module that can be called: importing it would otherwise hide the function of the same name."""
 
     __call__ = staticmethod(doctor)
     doctor = staticmethod(doctor)

@@ -1,8 +1,9 @@
 """dtypes: the ones xpr knows, 32-bit canonical forms, and the promotion lattice with weak types.
 
-A dtype is NumPy's own `np.dtype`, with bfloat16, float8 and int4 from ml_dtypes. A value is *weak* when its dtype
-came from a Python scalar; weak dtypes are nodes of their own in the lattice, below every array dtype of their kind,
-so `x * 2.0` keeps the dtype of a bfloat16 `x`. The lattice is the one documented in JAX's "Type promotion semantics".
+A dtype is NumPy's own `np.dtype`, with bfloat16 and those of 8 bits and less from ml_dtypes. A value is *weak* when its
+dtype came from a Python scalar; weak dtypes are nodes of their own in the lattice, below every array dtype of their
+kind, so `x * 2.0` keeps the dtype of a bfloat16 `x`. The lattice is the one documented in JAX's "Type promotion
+semantics".
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ import ml_dtypes
 import numpy as np
 
 from xpr.config import settings
+from xpr.errors import TypePromotionError
+from xpr.key_types import KeyType as KeyType
+from xpr.key_types import extended as extended
+from xpr.key_types import prng_key as prng_key
 
 float0 = np.dtype([("float0", np.void, 0)])  # the tangent type of integers and booleans: it holds nothing
 bool_ = np.dtype(np.bool_)
@@ -27,14 +32,24 @@ complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 float8_e4m3fn, float8_e5m2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 float8_e4m3b11fnuz = np.dtype(ml_dtypes.float8_e4m3b11fnuz)
 float8_e4m3fnuz, float8_e5m2fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz), np.dtype(ml_dtypes.float8_e5m2fnuz)
+float8_e3m4, float8_e4m3 = np.dtype(ml_dtypes.float8_e3m4), np.dtype(ml_dtypes.float8_e4m3)
+float8_e8m0fnu = np.dtype(ml_dtypes.float8_e8m0fnu)  # powers of 2: no zero, no sign
+float4_e2m1fn = np.dtype(ml_dtypes.float4_e2m1fn)
+float6_e2m3fn, float6_e3m2fn = np.dtype(ml_dtypes.float6_e2m3fn), np.dtype(ml_dtypes.float6_e3m2fn)
 
-FLOAT8 = (float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz)
+SMALL_FLOATS = (  # float6s have names, and no arrays: jaxlib can't hold them, and XLA:CPU ends the process
+    float4_e2m1fn, float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn,
+    float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu,
+)  # fmt: skip
+_FLOATS_OF_6_BITS = (float6_e2m3fn, float6_e3m2fn)
+NARROW_INTEGERS = (uint2, int2, uint4, int4)
 DTypes: TypeAlias = "frozenset[np.dtype]"
 BOOL: DTypes = frozenset({bool_})
 SIGNED: DTypes = frozenset({int2, int4, int8, int16, int32, int64})
 UNSIGNED: DTypes = frozenset({uint2, uint4, uint8, uint16, uint32, uint64})
 INTEGERS: DTypes = SIGNED | UNSIGNED
-FLOATS: DTypes = frozenset({float16, bfloat16, float32, float64, *FLOAT8})
+FLOATS: DTypes = frozenset({float16, bfloat16, float32, float64, *SMALL_FLOATS})
+_NAMED_FLOATS = FLOATS | {*_FLOATS_OF_6_BITS}
 COMPLEX: DTypes = frozenset({complex64, complex128})
 INEXACT: DTypes = FLOATS | COMPLEX
 NUMBERS: DTypes = INTEGERS | INEXACT
@@ -46,7 +61,7 @@ _SHORT = {
     **{np.dtype(f"{kind}{n}"): f"{kind[0]}{n}" for kind in ("int", "uint", "float") for n in (8, 16, 32, 64)
        if f"{kind}{n}" != "float8"},
     complex64: "c64", complex128: "c128", int4: "i4", uint4: "u4", int2: "i2", uint2: "u2",
-    **{f8: f8.name.replace("float8", "f8") for f8 in FLOAT8},
+    **{small: small.name.replace("float", "f") for small in SMALL_FLOATS},
 }  # fmt: skip
 
 _NARROW: dict[np.dtype, np.dtype] = {float64: float32, int64: int32, uint64: uint32, complex128: complex64}
@@ -57,16 +72,30 @@ _PYTHON_WIDE: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, c
 
 
 def short_name(dtype: Any) -> str:
-    """`f32` for float32: the notation of printed jaxprs and of error messages."""
+    """The short name of a dtype, as in printed jaxprs and in error messages: `f32` for float32.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.short_name(np.dtype("float32"))
+    'f32'
+    """
     return _SHORT.get(dtype) or str(dtype)
 
 
 def canonical(dtype: Any) -> np.dtype:
-    """The dtype as xpr holds it: an `np.dtype`, narrowed to 32 bits unless 64-bit types are on."""
+    """The dtype of xpr's arrays for a dtype: an `np.dtype`, narrowed to 32 bits unless 64-bit types are on.
+
+    >>> from xpr import dtypes
+    >>> dtypes.canonical(float)
+    dtype('float32')
+    """
     if dtype in _PYTHON_WIDE:
         dtype = _PYTHON_WIDE[dtype]
     elif type(dtype) is not np.dtype:
-        dtype = np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
+        dtype = dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype)
+        if type(dtype) is KeyType:
+            return dtype  # type: ignore[return-value]  # the one dtype that is not NumPy's
+        dtype = np.dtype(dtype)
     if settings.enable_x64:
         return dtype
     return _NARROW.get(dtype, dtype)
@@ -75,45 +104,85 @@ def canonical(dtype: Any) -> np.dtype:
 canonicalize_dtype = canonical
 
 
+def requested(dtype: Any) -> np.dtype:
+    """The dtype of xpr's arrays for one that was asked for by name.
+
+    While 64-bit types are off they are narrowed, unless the setting `explicit_x64_dtypes` is "allow".
+
+    Raises:
+      ValueError: a 64-bit type was asked for, those are off, and the setting is "error".
+
+    >>> from xpr import dtypes
+    >>> dtypes.requested("float64")
+    dtype('float32')
+    """
+    narrow = canonical(dtype)
+    mode = settings.explicit_x64_dtypes
+    if mode == "warn" or narrow not in NARROWED or dtype in _PYTHON_WIDE:
+        return narrow
+    wide = np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
+    if wide != narrow and mode == "error":
+        raise ValueError(
+            f"Explicitly requested dtype {wide.name} is not available, since 64-bit types are off and "
+            'explicit_x64_dtypes is "error". Switch them on with xpr.config.update("enable_x64", True), or ask for '
+            f"{narrow.name}."
+        )
+    return wide
+
+
 def of_python(kind: type) -> np.dtype:
-    """The canonical dtype of a Python bool, int, float or complex."""
+    """The dtype of a Python bool, int, float or complex.
+
+    >>> from xpr import dtypes
+    >>> dtypes.of_python(int)
+    dtype('int32')
+    """
     wide = _PYTHON_WIDE[kind]
     return wide if settings.enable_x64 else _NARROW.get(wide, wide)
 
 
 def is_narrowed(dtype: np.dtype) -> bool:
-    """Whether `dtype` is a 64-bit type that the present setting narrows."""
+    """Whether a dtype is a 64-bit type that the present setting narrows to 32 bits.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.is_narrowed(np.dtype("float64"))
+    True
+    """
     return not settings.enable_x64 and dtype in _NARROW
 
 
-class extended(np.generic):
-    """The dtypes that are no numbers."""
+def narrows_arrays(dtype: np.dtype) -> bool:
+    """Whether arrays of a dtype are narrowed when they are operands, since it is a 64-bit type and those are off.
 
-
-class prng_key(extended):
-    """The dtypes of typed random keys."""
-
-
-class KeyType:
-    """The dtype of typed keys: not a number's, so arithmetic on keys is an error."""
-
-    __slots__ = ()
-    name = "key<fry>"
-    itemsize = 8
-    type = prng_key
-
-    def __repr__(self) -> str:
-        return self.name
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.narrows_arrays(np.dtype("float64"))
+    True
+    """
+    return dtype in _NARROW and not settings.enable_x64 and settings.explicit_x64_dtypes != "allow"
 
 
 def issubdtype(a: Any, b: Any) -> bool:
-    """Like `np.issubdtype`, and it knows ml_dtypes' floats and integers, and the dtype of keys."""
-    if isinstance(a, KeyType) or isinstance(b, KeyType):
-        a, b = (x.type if isinstance(x, KeyType) else x for x in (a, b))
+    """Whether a dtype is below another in NumPy's hierarchy of dtypes, which here includes bfloat16, int4 and keys.
+
+    Args:
+      a: a dtype, its name, or a scalar type.
+      b: a dtype, its name, or an abstract type such as `jnp.floating`.
+
+    Returns:
+      A boolean.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
+    True
+    """
+    if isinstance(getattr(a, "dtype", a), KeyType) or isinstance(b, KeyType):
+        a, b = (getattr(getattr(x, "dtype", x), "type", x) for x in (a, b))
         return isinstance(a, type) and isinstance(b, type) and issubclass(a, b)
     a = a if isinstance(a, type) and issubclass(a, np.generic) else np.dtype(getattr(a, "dtype", a))
     if isinstance(a, np.dtype) and isinstance(b, type) and issubclass(b, np.generic):
-        if a in FLOATS:
+        if a in _NAMED_FLOATS:
             return b in (np.floating, np.inexact, np.number, np.generic) or a.type is b
         if a in SIGNED:
             return b in (np.signedinteger, np.integer, np.number, np.generic) or a.type is b
@@ -123,48 +192,118 @@ def issubdtype(a: Any, b: Any) -> bool:
 
 
 def to_inexact(dtype: np.dtype) -> np.dtype:
-    """The float dtype in which a function like `sin` computes for arguments of this dtype."""
+    """The float dtype in which a function like `sin` computes for arguments of a dtype.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.to_inexact(np.dtype("int8"))
+    dtype('float32')
+    """
     if dtype in INEXACT:
         return dtype
-    return float64 if settings.enable_x64 and dtype in (int64, uint64) else float32
+    return float64 if dtype in (int64, uint64) and not narrows_arrays(dtype) else float32
 
 
 _PARTS: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}
 
 
 def real_part_of(dtype: np.dtype) -> np.dtype:
-    """float32 for complex64; the dtype itself where it is real."""
+    """The dtype of the real part of a dtype: float32 for complex64, a real dtype itself.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.real_part_of(np.dtype("complex64"))
+    dtype('float32')
+    """
     return _PARTS.get(dtype, dtype)
 
 
 def complex_of(dtype: np.dtype) -> np.dtype:
-    """complex64 for float32; the dtype itself where it is complex."""
+    """The complex dtype whose parts have a dtype: complex64 for float32, a complex dtype itself.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.complex_of(np.dtype("float32"))
+    dtype('complex64')
+    """
     if dtype in COMPLEX:
         return dtype
     return complex128 if dtype == float64 else complex64
 
 
 def finfo(dtype: Any) -> Any:
-    """`np.finfo`, also for bfloat16 and float8."""
+    """The limits of a float dtype, as `np.finfo` gives them, also of bfloat16 and float8.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.finfo("float16").bits
+    16
+    """
     return ml_dtypes.finfo(canonical(dtype))
 
 
-def iinfo(dtype: Any) -> Any:
-    """`np.iinfo`, also for int4."""
-    return ml_dtypes.iinfo(canonical(dtype))
+def iinfo(int_type: Any) -> Any:
+    """The limits of an integer dtype, as `np.iinfo` gives them, also of int4.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.iinfo("int8").max
+    127
+    """
+    return ml_dtypes.iinfo(canonical(int_type))
+
+
+def itemsize_bits(dtype: Any) -> int:
+    """The number of bits of an element of a dtype.
+
+    Raises:
+      ValueError: the dtype is None.
+
+    >>> from xpr import dtypes
+    >>> dtypes.itemsize_bits("int4"), dtypes.itemsize_bits("float32")
+    (4, 32)
+    """
+    if dtype is None:
+        raise ValueError("itemsize_bits: the dtype is None, which stands for no dtype here.")
+    dtype = np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
+    if dtype in INTEGERS:
+        return int(ml_dtypes.iinfo(dtype).bits)
+    return int(ml_dtypes.finfo(dtype).bits) if dtype in _NAMED_FLOATS else 8 * dtype.itemsize
+
+
+def scalar_type_of(x: Any) -> type:
+    """The type of Python's scalars of the kind of an array or a number.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.scalar_type_of(np.int8(1)), dtypes.scalar_type_of(2.5)
+    (<class 'int'>, <class 'float'>)
+    """
+    dtype = np.dtype(x.dtype) if hasattr(x, "dtype") else np.dtype(type(x))
+    return (bool, int, float, complex)[_rank_of_kind(dtype)]
 
 
 def least(dtype: np.dtype) -> Any:
-    """The least value of a dtype: what changes no maximum."""
+    """The least value of a dtype, the neutral element of the maximum.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> int(dtypes.least(np.dtype("int8")))
+    -128
+    """
     if dtype == bool_:
         return False
     if dtype in INTEGERS:
         return iinfo(dtype).min
-    return -greatest(dtype)
+    return finfo(dtype).min if dtype == float8_e8m0fnu else -greatest(dtype)
 
 
 def greatest(dtype: np.dtype) -> Any:
-    """The greatest value of a dtype, infinity where there is one: what changes no minimum."""
+    """The greatest value of a dtype (infinity if there is one), the neutral element of the minimum.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> int(dtypes.greatest(np.dtype("int8")))
+    127
+    """
     if dtype == bool_:
         return True
     if dtype in INTEGERS:
@@ -175,18 +314,20 @@ def greatest(dtype: np.dtype) -> Any:
 
 
 # -- Promotion. A node is a dtype, or one of the three weak kinds "i*", "f*", "c*"; an edge leads to the next wider.
+# None leads on from the integers and floats of few bits: other dtypes beside them have to be converted explicitly.
 
+_OF_FEW_BITS = frozenset((*NARROW_INTEGERS, *SMALL_FLOATS, *_FLOATS_OF_6_BITS))
 _WEAK_NODE = {"i": "i*", "u": "i*", "f": "f*", "c": "c*"}
 _WIDER: dict[Any, tuple[Any, ...]] = {
     bool_: ("i*",),
-    "i*": (uint2, int2, uint4, int4, uint8, int8),
-    uint2: (int4, uint4), int2: (int4,), uint4: (int8, uint8), int4: (int8,),
+    "i*": (*NARROW_INTEGERS, uint8, int8),
+    **dict.fromkeys(NARROW_INTEGERS, ()),
     uint8: (int16, uint16), int8: (int16,),
     uint16: (int32, uint32), int16: (int32,),
     uint32: (int64, uint64), int32: (int64,),
     uint64: ("f*",), int64: ("f*",),
-    "f*": ("c*", float16, bfloat16, *FLOAT8),
-    **dict.fromkeys(FLOAT8, ()),
+    "f*": ("c*", float16, bfloat16, *SMALL_FLOATS, *_FLOATS_OF_6_BITS),
+    **dict.fromkeys((*SMALL_FLOATS, *_FLOATS_OF_6_BITS), ()),
     bfloat16: (float32,), float16: (float32,),
     float32: (float64, complex64), float64: (complex128,),
     "c*": (complex64,), complex64: (complex128,), complex128: (),
@@ -199,11 +340,19 @@ NO_OPERATIONS = (
 )
 
 
+NO_NUMBERS = (
+    "Random keys are no numbers: they don't take part in arithmetic, and promote to no other dtype. "
+    "random.key_data(keys) gives their words, as uint32."
+)
+
+
 @cache
 def _above(node: Any) -> frozenset[Any]:
     """The nodes that `node` promotes to, itself included."""
     if node == float0:
         raise TypeError(NO_OPERATIONS)
+    if type(node) is KeyType:
+        raise TypeError(NO_NUMBERS)
     return frozenset({node}).union(*(_above(wider) for wider in _WIDER[node]))
 
 
@@ -213,13 +362,23 @@ def _least_upper_bound(a: Any, b: Any) -> Any:
     for node in common:
         if common == _above(node):
             return node
-    raise TypeError(
-        f"{_name(a)} and {_name(b)} have no common dtype to promote to. Convert one of them with .astype()."
+    few = next((_described(node) for node in (a, b) if node in _OF_FEW_BITS), None)
+    why = "" if few is None else f": {few} do not support implicit promotion"
+    raise TypePromotionError(
+        f"{_name(a)} and {_name(b)} have no common dtype to promote to{why}. Convert one of them with .astype()."
     )
 
 
+def _described(node: Any) -> str:
+    """Which dtypes of few bits a dtype is one of: "4-bit integers"."""
+    return f"{itemsize_bits(node)}-bit {'floats' if node in _NAMED_FLOATS else 'integers'}"
+
+
+_PYTHON_KINDS = {"i*": "a Python int", "f*": "a Python float", "c*": "a Python complex number"}
+
+
 def _name(node: Any) -> str:
-    return node if isinstance(node, str) else node.name
+    return _PYTHON_KINDS[node] if isinstance(node, str) else node.name
 
 
 def _node(dtype: np.dtype, weak: bool) -> Any:
@@ -238,21 +397,138 @@ def _promote_wide(a: np.dtype, a_weak: bool, b: np.dtype, b_weak: bool) -> tuple
     return node, False
 
 
-def promote_types(a: np.dtype, a_weak: bool, b: np.dtype, b_weak: bool) -> tuple[np.dtype, bool]:
-    """The dtype two dtypes meet in, in 64 bits where the lattice says so, and whether it is weak."""
-    return _promote_wide(a, a_weak, b, b_weak)
+def _rank_of_kind(dtype: np.dtype) -> int:
+    return 0 if dtype == bool_ else 1 if dtype in INTEGERS else 2 if dtype in FLOATS else 3
+
+
+def refuse_promotion(types: list[tuple[np.dtype, bool]]) -> None:
+    """Refuses to convert strong types, and weak ones to a lesser kind (a float beside integers), and any bool.
+
+    Raises:
+      TypePromotionError: the `(dtype, weak)` pairs differ in that way.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.refuse_promotion([(np.dtype("float32"), False), (np.dtype("float32"), True)])
+    """
+    (a, a_weak), *others = sorted(types, key=lambda t: t[1])
+    for b, b_weak in others:
+        if a == b or a_weak:
+            continue
+        if not b_weak or bool_ in (a, b) or _rank_of_kind(b) > _rank_of_kind(a):
+            raise TypePromotionError(
+                f'{a.name} and {b.name} are not converted implicitly while numpy_dtype_promotion is "strict". Convert '
+                "one of them with .astype()."
+            )
 
 
 def promote_pair(a: np.dtype, a_weak: bool, b: np.dtype, b_weak: bool) -> tuple[np.dtype, bool]:
-    """The dtype two operands meet in, and whether it is weak."""
+    """The dtype to which the dtypes of two operands promote, and whether it is weak.
+
+    Args:
+      a: the dtype of the first.
+      a_weak: whether it is weak, as those of Python scalars are.
+      b: the dtype of the second.
+      b_weak: whether it is weak.
+
+    Returns:
+      `(dtype, weak)`.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.promote_pair(np.dtype("int8"), False, np.dtype("int32"), True)
+    (dtype('int8'), False)
+    """
     dtype, weak = _promote_wide(a, a_weak, b, b_weak)
-    return (dtype if settings.enable_x64 else _NARROW.get(dtype, dtype)), weak
+    if dtype in _NARROW and not settings.enable_x64:
+        if weak or dtype not in (a, b) or settings.explicit_x64_dtypes != "allow":
+            return _NARROW[dtype], weak
+    return dtype, weak
+
+
+def promote_named(a: tuple[np.dtype, bool], b: tuple[np.dtype, bool]) -> np.dtype:
+    """The dtype to which two dtypes that were named promote, which 64-bit types being off narrows in one case only.
+
+    Args:
+      a: the first dtype, and whether it is weak, as those of Python scalars are.
+      b: the second.
+
+    Returns:
+      A dtype.
+
+    Raises:
+      TypePromotionError: they have no common dtype.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.promote_named((np.dtype("int32"), False), (np.dtype("uint32"), False))
+    dtype('int32')
+    """
+    dtype, weak = _promote_wide(*a, *b)
+    if weak:
+        return next(wide for wide, narrow in _NARROW.items() if dtype in (wide, narrow))
+    return int32 if dtype == int64 and not settings.enable_x64 and int64 not in (a[0], b[0]) else dtype
 
 
 def promote_all(types: list[tuple[np.dtype, bool]]) -> tuple[np.dtype, bool]:
-    """`promote_pair` over any number of (dtype, weak) pairs.
+    """The dtype to which any number of `(dtype, weak)` pairs promote, and whether it is weak.
 
     Strong types are joined first: a weak type yields to all of them at once, whatever the order of the operands.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.promote_all([(np.dtype("int8"), False), (np.dtype("float16"), False)])
+    (dtype('float16'), False)
     """
     ordered = sorted(types, key=lambda t: t[1])
     return reduce(lambda a, b: promote_pair(*a, *b), ordered)
+
+
+def type_of(x: Any) -> tuple[np.dtype, bool]:
+    """The dtype of an array, a number, a dtype, its name, or a Python type; and whether it is weak.
+
+    >>> from xpr import dtypes
+    >>> dtypes.type_of("int8"), dtypes.type_of(2.5)
+    ((dtype('int8'), False), (dtype('float32'), True))
+    """
+    aval = getattr(x, "aval", None)
+    if aval is not None:
+        return aval.dtype, aval.weak_type
+    if x is None:
+        return of_python(float), False
+    kind = x if isinstance(x, type) else type(x)
+    if kind in _PYTHON_WIDE:
+        return of_python(kind), kind is not bool
+    if hasattr(x, "shape") and not isinstance(x, (np.dtype, type)):
+        return canonical(x.dtype), False
+    if isinstance(x, KeyType):
+        return x, False  # type: ignore[return-value]  # the one dtype that is not NumPy's
+    return np.dtype(x if isinstance(x, type) else getattr(x, "dtype", x)), False
+
+
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    """The dtype that arrays, numbers and dtypes promote to together.
+
+    Args:
+      *args: arrays, numbers, dtypes, their names, Python types; None stands for the default float dtype.
+      return_weak_type_flag: whether to return also whether the result is weak, as Python numbers are.
+
+    Returns:
+      A dtype, or a dtype and a boolean.
+
+    Raises:
+      ValueError: there are no arguments.
+      TypePromotionError: they have no common dtype.
+
+    >>> from xpr import dtypes
+    >>> dtypes.result_type("int8", 2.0, return_weak_type_flag=True)
+    (dtype('float32'), True)
+    """
+    if not args:
+        raise ValueError("result_type: takes at least one array or dtype.")
+    types = [type_of(x) for x in args]
+    if settings.numpy_dtype_promotion == "strict":
+        refuse_promotion(types)
+    dtype, weak = promote_all(types)
+    dtype = canonical(dtype) if weak else requested(dtype)
+    return (dtype, weak) if return_weak_type_flag else dtype

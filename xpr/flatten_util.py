@@ -1,4 +1,4 @@
-"""Pytrees of arrays as vectors."""
+"""Pytrees of arrays flattened into one vector, and back: `ravel_pytree`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ __all__ = ["ravel_pytree"]
 
 
 def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The entries of all arrays of a pytree in one vector, and the function that makes such pytrees of such vectors.
+    """All arrays of a pytree flattened into one vector, and the function that makes such pytrees of such vectors.
 
     Args:
-      pytree: arrays and numbers. The vector has the dtype that theirs promote to.
+      pytree: a pytree of arrays and numbers; the vector has the dtype to which they promote.
+
     Returns:
-      The vector; and a function from vectors of its shape to pytrees. Where the arrays differ in dtype it takes vectors
-      of the dtype of the first, and gives each array its own.
+      `(vector, unravel)`. Where the arrays differ in dtype, `unravel` takes vectors of the vector's dtype, and gives
+      each array its own.
+
     Raises:
-      ValueError, TypeError: by that function, for a vector of another shape, or dtype.
+      ValueError: by `unravel`, for a vector of another shape.
+      TypeError: by `unravel`, for a vector of another dtype.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.flatten_util import ravel_pytree
@@ -37,21 +40,40 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     dtype = jnp.result_type(*arrays) if arrays else None
     is_mixed = any(each != dtype for each in dtypes)
     rows = [jnp.ravel(x.astype(dtype) if is_mixed else x) for x in arrays]
-    places = [0]
-    for shape in shapes:
-        places.append(places[-1] + math.prod(shape))
-
-    def unravel(flat: Any) -> Any:
-        found = jnp.shape(flat)
-        if found != (places[-1],):
-            raise ValueError(f"unravel: expected a vector of shape ({places[-1]},), and got shape {found}.")
-        flat = jnp.asarray(flat)
-        if is_mixed and flat.dtype != dtype:
-            raise TypeError(f"unravel: expected a vector of dtype {dtype}, and got {flat.dtype}.")
-        parts = [flat[start:stop].reshape(shape) for start, stop, shape in zip(places, places[1:], shapes)]
-        return tree.unflatten(structure, map(_of_dtype, parts, dtypes) if is_mixed else parts)
-
+    unravel = _Unravel(structure, tuple(shapes), tuple(dtypes), dtype if is_mixed else None)
     return jnp.concatenate(rows) if rows else jnp.zeros(0), unravel
+
+
+class _Unravel:
+    """A function from a vector to a pytree; equal to another one that does the same, so that `jit` knows it again."""
+
+    __slots__ = ("_key", "_positions")
+
+    def __init__(self, structure: Any, shapes: tuple[Any, ...], dtypes: tuple[Any, ...], dtype: Any):
+        self._key = structure, shapes, dtypes, dtype
+        self._positions = [0]
+        for shape in shapes:
+            self._positions.append(self._positions[-1] + math.prod(shape))
+
+    def __call__(self, flat: Any) -> Any:
+        structure, shapes, dtypes, dtype = self._key
+        positions, shape = self._positions, jnp.shape(flat)
+        if shape != (positions[-1],):
+            raise ValueError(f"unravel: expected a vector of shape ({positions[-1]},), and got shape {shape}.")
+        flat = jnp.asarray(flat)
+        if dtype is not None and flat.dtype != dtype:
+            raise TypeError(f"unravel: expected a vector of dtype {dtype}, and got {flat.dtype}.")
+        parts = [flat[start:stop].reshape(shape) for start, stop, shape in zip(positions, positions[1:], shapes)]
+        return tree.unflatten(structure, parts if dtype is None else map(_of_dtype, parts, dtypes))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Unravel) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __reduce__(self) -> Any:
+        return _Unravel, self._key
 
 
 def _of_dtype(x: Any, dtype: Any) -> Any:

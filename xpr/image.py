@@ -1,4 +1,4 @@
-"""Images resampled: each axis is a product with a matrix of weights, which a kernel gives."""
+"""Resizing of images: each axis is multiplied by a matrix of interpolation weights."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
 
 class ResizeMethod(enum.Enum):
-    """How entries between entries are made up: of the nearest, or of several, weighted by a kernel."""
+    """The kernel with which elements are interpolated: the nearest one, or several, weighted."""
 
     NEAREST = 0
     LINEAR = 1
     LANCZOS3 = 2
     LANCZOS5 = 3
     CUBIC = 4
+    CUBIC_PYTORCH = 5
+    AREA = 6
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
@@ -29,7 +31,8 @@ class ResizeMethod(enum.Enum):
             "nearest": ResizeMethod.NEAREST, "linear": ResizeMethod.LINEAR, "bilinear": ResizeMethod.LINEAR,
             "trilinear": ResizeMethod.LINEAR, "triangle": ResizeMethod.LINEAR, "lanczos3": ResizeMethod.LANCZOS3,
             "lanczos5": ResizeMethod.LANCZOS5, "cubic": ResizeMethod.CUBIC, "bicubic": ResizeMethod.CUBIC,
-            "tricubic": ResizeMethod.CUBIC,
+            "tricubic": ResizeMethod.CUBIC, "cubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
+            "bicubic-pytorch": ResizeMethod.CUBIC_PYTORCH, "area": ResizeMethod.AREA,
         }  # fmt: skip
         if s not in names:
             raise ValueError(f"The methods of resampling are {', '.join(names)}, and {s!r} is none.")
@@ -40,12 +43,16 @@ def _triangle(x: Any) -> Any:
     return jnp.maximum(1 - jnp.abs(x), 0)
 
 
-def _cubic(x: Any) -> Any:
-    """Keys's cubic convolution with a = -1/2 (1981)."""
-    x = jnp.abs(x)
-    near = (1.5 * x - 2.5) * x * x + 1
-    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
-    return jnp.where(x >= 2, 0.0, jnp.where(x >= 1, far, near))
+def _cubic(a: float) -> Callable[[Any], Any]:
+    """The kernel of cubic convolution, Keys (1981), whose slope at 1 is `a`."""
+
+    def kernel(x: Any) -> Any:
+        x = jnp.abs(x)
+        near = ((a + 2) * x - (a + 3)) * x * x + 1
+        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return jnp.where(x >= 2, 0.0, jnp.where(x >= 1, far, near))
+
+    return kernel
 
 
 def _lanczos(radius: int) -> Callable[[Any], Any]:
@@ -57,27 +64,45 @@ def _lanczos(radius: int) -> Callable[[Any], Any]:
 
 _KERNELS = {
     ResizeMethod.LINEAR: _triangle,
-    ResizeMethod.CUBIC: _cubic,
+    ResizeMethod.CUBIC: _cubic(-0.5),
+    ResizeMethod.CUBIC_PYTORCH: _cubic(-0.75),
     ResizeMethod.LANCZOS3: _lanczos(3),
     ResizeMethod.LANCZOS5: _lanczos(5),
 }
 
 
-def _weights(size: int, new_size: int, scale: Any, translation: Any, kernel: Any, antialias: bool, dtype: Any) -> Any:
-    """The matrix [size, new_size] of weights of the old entries in the new ones, whose columns add up to 1.
+def _weights(
+    size: int, new_size: int, scale: Any, translation: Any, method: ResizeMethod, antialias: bool, dtype: Any
+) -> Any:
+    """The matrix [size, new_size] of weights of the input's elements in the output's; its columns add up to 1.
 
-    An old entry i is at i + 1/2, a new one j where (j + 1/2 - translation) / scale is. Where an image shrinks, kernels
-    widen with `antialias`, so that all old entries have weight.
+    Input element i is at i + 1/2, output element j at (j + 1/2 - translation) / scale. Where an image shrinks,
+    `antialias` widens the kernels, so that all input elements have weight. Elements outside of the image have no
+    weight, or, for CUBIC_PYTORCH without `antialias`, the values of the edges.
     """
     inverse = 1.0 / scale
     width = jnp.maximum(inverse, 1.0) if antialias else 1.0
-    places = (jnp.arange(new_size, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
-    weights = kernel(jnp.abs(places - jnp.arange(size, dtype=dtype)[:, None]) / width)
+    positions = (jnp.arange(new_size, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
+    repeats_edges = method is ResizeMethod.CUBIC_PYTORCH and not antialias
+    if method is ResizeMethod.AREA:
+        ends = positions[None, :] + 0.5 * (1 + inverse * jnp.array([-1.0, 1.0], dtype)[:, None])
+        starts = jnp.arange(size, dtype=dtype)[:, None]
+        weights = jnp.maximum(0, jnp.minimum(ends[1:], starts + 1) - jnp.maximum(ends[:1], starts))
+    else:
+        kernel = _KERNELS[ResizeMethod.CUBIC if method is ResizeMethod.CUBIC_PYTORCH and antialias else method]
+        beyond = 2 if repeats_edges else 0
+        elements = jnp.arange(-beyond, size + beyond, dtype=dtype)[:, None]
+        weights = kernel(jnp.abs(positions[None, :] - elements) / width)
+        if repeats_edges:
+            weights = (
+                jnp.zeros((size, new_size), dtype).at[jnp.clip(elements[:, 0], 0, size - 1).astype(int)].add(weights)
+            )
     total = jnp.sum(weights, axis=0, keepdims=True)
     is_some = jnp.abs(total) > 1000.0 * float(dtypes.finfo(jnp.float32).eps)
     weights = jnp.where(is_some, weights / jnp.where(total != 0, total, 1), 0)
-    inside = (places >= -0.5) & (places <= size - 0.5)
-    return jnp.where(inside, weights, 0).astype(dtype)
+    if not repeats_edges:
+        weights = jnp.where(((positions >= -0.5) & (positions <= size - 0.5))[None, :], weights, 0)
+    return weights.astype(dtype)
 
 
 def _resampled(image: Any, axes: Sequence[int], weights: Sequence[Any], precision: Any) -> Any:
@@ -103,16 +128,20 @@ def resize(
     antialias: bool = True,
     precision: Any = Precision.HIGHEST,
 ) -> Any:
-    """An image in another size.
+    """An image resampled to another size.
 
     Args:
-      image: an array; its axes are those of the image, of batches and of colours, the latter keeping their sizes.
-      shape: the shape of the result, of as many axes.
-      method: "nearest", "linear" (also "bilinear", "trilinear", "triangle"), "cubic", "lanczos3", "lanczos5".
-      antialias: widen kernels where the image shrinks.
-      precision: of the products, see `lax.Precision`.
+      image: an array; its axes are those of the image, and of batches and channels, whose sizes stay.
+      shape: the shape of the result, with as many axes.
+      method: "nearest", "linear" (also "bilinear", "trilinear", "triangle"), "cubic" (also "bicubic", "tricubic"),
+        "cubic-pytorch" (PyTorch's, which without `antialias` is OpenCV's: a steeper kernel, and edges are repeated),
+        "lanczos3", "lanczos5", or "area" (the mean over the area that an element covers).
+      antialias: whether kernels are widened where the image shrinks.
+      precision: of products, see `lax.Precision`.
+
     Returns:
-      An array of the image's dtype, of floats if that is of integers and the method isn't "nearest".
+      An array of the dtype of `image`; of floats for integers, unless the method is "nearest".
+
     Raises:
       ValueError: the shape has another number of axes, or there is no such method.
 
@@ -125,16 +154,16 @@ def resize(
     if len(shape) != image.ndim:
         raise ValueError(f"resize: the shape needs {image.ndim} sizes, as many as the image has axes, and is {shape}.")
     axes = [i for i, (n, m) in enumerate(zip(image.shape, shape)) if n != m]
-    how = _method(method)
-    if how is ResizeMethod.NEAREST:
+    resize_method = _method(method)
+    if resize_method is ResizeMethod.NEAREST:
         for axis in axes:
-            places = jnp.floor((jnp.arange(shape[axis]) + 0.5) * (image.shape[axis] / shape[axis]))
-            image = jnp.take(image, places.astype(int), axis=axis)
+            positions = jnp.floor((jnp.arange(shape[axis]) + 0.5) * (image.shape[axis] / shape[axis]))
+            image = jnp.take(image, positions.astype(int), axis=axis)
         return image
     image = _in_floats(image)
     sizes = [(image.shape[axis], shape[axis]) for axis in axes]
     dtype = image.dtype if image.dtype in dtypes.FLOATS else dtypes.real_part_of(image.dtype)
-    matrices = [_weights(n, m, m / n, 0.0, _KERNELS[how], antialias, dtype) for n, m in sizes]
+    matrices = [_weights(n, m, m / n if n and m else 1.0, 0.0, resize_method, antialias, dtype) for n, m in sizes]
     return _resampled(image, axes, matrices, precision)
 
 
@@ -148,15 +177,21 @@ def scale_and_translate(
     antialias: bool = True,
     precision: Any = Precision.HIGHEST,
 ) -> Any:
-    """An image stretched by `scale` and then moved by `translation` along some axes; what comes from outside is 0.
+    """An image scaled by `scale` and then shifted by `translation` along axes; pixels from outside of it are 0.
 
     Args:
       image: an array.
       shape: the shape of the result; other axes keep their sizes.
-      spatial_dims: the axes to go along.
-      scale, translation: a number for each of these; they may be traced, and gradients go to them.
-      method: as of `resize`, but not "nearest".
-      antialias, precision: as of `resize`.
+      spatial_dims: the axes.
+      scale: a number for each of these axes; may be traced, and are differentiable.
+      translation: a number for each of these axes; may be traced, and are differentiable.
+      method: as for `resize`, but not "nearest".
+      antialias: as for `resize`.
+      precision: as for `resize`.
+
+    Returns:
+      An array of the shape.
+
     Raises:
       ValueError: a shape or a method doesn't fit.
 
@@ -167,8 +202,8 @@ def scale_and_translate(
     Array([0., 1., 2.], dtype=float32)
     """
     image, shape = _in_floats(image), tuple(map(int, shape))
-    how = _method(method)
-    if how is ResizeMethod.NEAREST:
+    resize_method = _method(method)
+    if resize_method is ResizeMethod.NEAREST:
         raise ValueError('scale_and_translate: "nearest" has no kernel. Use resize, or another method.')
     axes = [axis % image.ndim for axis in spatial_dims]
     if len(shape) != image.ndim or any(shape[i] != n for i, n in enumerate(image.shape) if i not in axes):
@@ -181,7 +216,7 @@ def scale_and_translate(
         )
     dtype = image.dtype if image.dtype in dtypes.FLOATS else dtypes.real_part_of(image.dtype)
     matrices = [
-        _weights(image.shape[axis], shape[axis], scale[i], translation[i], _KERNELS[how], antialias, dtype)
+        _weights(image.shape[axis], shape[axis], scale[i], translation[i], resize_method, antialias, dtype)
         for i, axis in enumerate(axes)
     ]
     return _resampled(image, axes, matrices, precision)

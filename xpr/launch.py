@@ -1,7 +1,7 @@
-"""Starts the processes of a program on this machine, for trying it: `python -m xpr.launch -n 4 script.py args...`.
+"""Starts a program's processes on this machine, for testing: `python -m xpr.launch -n 4 script.py args...`.
 
 Each process has a number, from 0, which begins every line that it prints, and finds the others when it calls
-`xpr.distributed.initialize()`. Where one fails the others are ended, and its exit code is that of the whole.
+`xpr.distributed.initialize()`. If one fails the others are ended, and its exit code is returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import IO
 
 from xpr.backend.links import free_port
 
-_GRACE = 5.0  # seconds in which processes end that were told to
+_GRACE = 5.0  # seconds that processes have to end after a signal
 _LOOK = 0.05
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SIGNALS = (*_ENDS, signal.SIGUSR1, signal.SIGUSR2)
@@ -31,8 +31,8 @@ _GLOO_LINE = re.compile(b"(?:%s|[0-9]+)*" % b"|".join(map(re.escape, _GLOO_PIECE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line, and gives the exit code."""
-    asked = _parser().parse_args(arguments)
+    """Runs the command line, and returns the exit code."""
+    options = _parser().parse_args(arguments)
     started: list[subprocess.Popen[bytes]] = []
     passed: list[int] = []
 
@@ -42,14 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 each.send_signal(number)
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        again = number in passed and number in _ENDS  # a second time: whatever they are doing
+        again = number in passed and number in _ENDS  # a second signal: end them at once
         passed.append(number)
         send(signal.SIGKILL if again else number)
 
     for number in _SIGNALS:
         signal.signal(number, pass_on)
-    started += _start(asked)
-    for early in list(passed):  # which came before they were there
+    started += _start(options)
+    for early in list(passed):  # which came before the processes had started
         send(early)
     printers = [_print_in_background(i, each.stdout) for i, each in enumerate(started)]  # type: ignore[arg-type]
     code = _wait(started)
@@ -78,25 +78,25 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _start(asked: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
+def _start(options: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
     environment = {
-        **os.environ, "PYTHONUNBUFFERED": "1", "XPR_NUM_PROCESSES": str(asked.processes),
-        "XPR_COORDINATOR_ADDRESS": f"127.0.0.1:{asked.port or free_port('127.0.0.1')}",
+        **os.environ, "PYTHONUNBUFFERED": "1", "XPR_NUM_PROCESSES": str(options.processes),
+        "XPR_COORDINATOR_ADDRESS": f"127.0.0.1:{options.port or free_port('127.0.0.1')}",
     }  # fmt: skip
-    if asked.devices_per_process:
-        environment["XPR_NUM_CPU_DEVICES"] = str(asked.devices_per_process)
-    each = asked.devices_per_process or 1
-    gpus = [",".join(map(str, range(i * each, (i + 1) * each))) for i in range(asked.processes)]
-    command = [sys.executable, *(["-m"] if asked.is_module else []), asked.script, *asked.args]
+    if options.devices_per_process:
+        environment["XPR_NUM_CPU_DEVICES"] = str(options.devices_per_process)
+    each = options.devices_per_process or 1
+    gpus = [",".join(map(str, range(i * each, (i + 1) * each))) for i in range(options.processes)]
+    command = [sys.executable, *(["-m"] if options.is_module else []), options.script, *options.args]
     return [
         subprocess.Popen(
             command,
             env={**environment, "XPR_PROCESS_ID": str(i), "XPR_LOCAL_DEVICE_IDS": gpus[i]},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a signal from the terminal comes to them through this process alone
+            start_new_session=True,  # signals of the terminal reach them only through this process
         )
-        for i in range(asked.processes)
+        for i in range(options.processes)
     ]
 
 
@@ -113,9 +113,9 @@ def _print(number: int, output: IO[bytes]) -> None:
 
 
 def _without_gloo(output: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines but those in which Gloo says that devices have found each other.
+    """The lines of the output without Gloo's messages about connected devices.
 
-    Each device's thread writes its line in pieces, so that lines of several devices may be mixed. A line that is made
+    Each device's thread writes its line in pieces, so that lines of several devices may be mixed. A line that consists
     of such pieces alone is left out, one of bare numbers (or empty) only while a line that was begun has not ended.
     """
     unended = 0
@@ -129,7 +129,7 @@ def _without_gloo(output: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _wait(started: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Waits for all to end, or for one to fail, which ends the others; gives the exit code of the first that failed."""
+    """Waits for all to end, or for one to fail, which ends the others; returns the exit code of the first failure."""
     while True:
         codes = [each.poll() for each in started]
         failed = [i for i, code in enumerate(codes) if code]
@@ -147,7 +147,7 @@ def _wait(started: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _finish(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Lets the others say what they have to say about it, then ends them."""
+    """Gives the other processes time to print their errors, then ends them."""
     for end in (None, signal.SIGTERM, signal.SIGKILL):
         until = time.monotonic() + (1.0 if end is None else _GRACE)
         for each in started:

@@ -1,4 +1,4 @@
-"""Reductions of segments: rows of an array that belong together, by the numbers they have."""
+"""Segment reductions: sums, products, minima and maxima of the rows with equal segment ids."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xpr import dtypes
 from xpr import numpy as jnp
 from xpr.core.interpreter import Tracer
 from xpr.errors import ConcretizationTypeError
+from xpr.primitives.sharding_constraint import sharded
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -41,8 +42,8 @@ def _segments(
     if num_segments < 0:
         raise ValueError(f"segment_{name}: num_segments must not be negative, and is {num_segments}.")
     start = jnp.full((num_segments, *data.shape[1:]), identity, data.dtype)
-    places = start.at[segment_ids]
-    write = {"sum": places.add, "prod": places.multiply, "max": places.max, "min": places.min}[name]
+    positions = start.at[segment_ids]
+    write = {"sum": positions.add, "prod": positions.multiply, "max": positions.max, "min": positions.min}[name]
     return write(
         data,
         indices_are_sorted=indices_are_sorted,
@@ -70,25 +71,36 @@ def segment_sum(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """The sum of the rows of each segment.
 
     Args:
       data: an array of rows.
       segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
-      num_segments: how many segments there are; needed where `segment_ids` is traced.
-      indices_are_sorted, unique_indices: promises about `segment_ids`.
+      num_segments: the number of segments, needed where `segment_ids` is traced; None for the greatest id plus 1.
+      indices_are_sorted: a promise that `segment_ids` are sorted.
+      unique_indices: a promise that `segment_ids` are distinct.
       bucket_size: has no effect.
-      mode: as in `x.at[i].add`.
+      mode: for ids out of bounds, as in `x.at[i].add`; None to drop their rows.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      [num_segments, ...], of the dtype of `data`.
+
     Raises:
-      ConcretizationTypeError: `num_segments` is needed.
-      ValueError: there is not a segment for each row.
+      ConcretizationTypeError: `segment_ids` is traced and there is no `num_segments`.
+      ValueError: there is not a segment id for each row.
 
     >>> from xpr import ops, numpy as jnp
     >>> ops.segment_sum(jnp.arange(4), jnp.array([0, 0, 2, 2]))
     Array([1, 0, 5], dtype=int32)
     """
-    return _segments("sum", 0, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode)
+    return sharded(
+        _segments("sum", 0, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
+        out_sharding,
+        "segment_sum",
+    )
 
 
 def segment_prod(
@@ -99,14 +111,36 @@ def segment_prod(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
-    """The product of the rows of each segment; 1 for one without rows. Arguments are those of `segment_sum`.
+    """The product of the rows of each segment; 1 for a segment without rows.
+
+    Args:
+      data: an array of rows.
+      segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
+      num_segments: the number of segments, needed where `segment_ids` is traced; None for the greatest id plus 1.
+      indices_are_sorted: a promise that `segment_ids` are sorted.
+      unique_indices: a promise that `segment_ids` are distinct.
+      bucket_size: has no effect.
+      mode: for ids out of bounds, as in `x.at[i].add`; None to drop their rows.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      [num_segments, ...], of the dtype of `data`.
+
+    Raises:
+      ConcretizationTypeError: `segment_ids` is traced and there is no `num_segments`.
+      ValueError: there is not a segment id for each row.
 
     >>> from xpr import ops, numpy as jnp
     >>> ops.segment_prod(jnp.arange(1, 5), jnp.array([0, 0, 2, 2]))
     Array([ 2,  1, 12], dtype=int32)
     """
-    return _segments("prod", 1, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode)
+    return sharded(
+        _segments("prod", 1, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
+        out_sharding,
+        "segment_prod",
+    )
 
 
 def segment_max(
@@ -117,8 +151,26 @@ def segment_max(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
-    """The greatest of the rows of each segment, entry by entry; the least number for one without rows.
+    """The maximum of the rows of each segment, elementwise; the dtype's least number for a segment without rows.
+
+    Args:
+      data: an array of rows.
+      segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
+      num_segments: the number of segments, needed where `segment_ids` is traced; None for the greatest id plus 1.
+      indices_are_sorted: a promise that `segment_ids` are sorted.
+      unique_indices: a promise that `segment_ids` are distinct.
+      bucket_size: has no effect.
+      mode: for ids out of bounds, as in `x.at[i].add`; None to drop their rows.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      [num_segments, ...], of the dtype of `data`.
+
+    Raises:
+      ConcretizationTypeError: `segment_ids` is traced and there is no `num_segments`.
+      ValueError: there is not a segment id for each row.
 
     >>> from xpr import ops, numpy as jnp
     >>> ops.segment_max(jnp.array([1.0, 2.0]), jnp.array([1, 1]))
@@ -126,7 +178,11 @@ def segment_max(
     """
     data = jnp.asarray(data)
     least = _bound(data.dtype, -1)
-    return _segments("max", least, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode)
+    return sharded(
+        _segments("max", least, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
+        out_sharding,
+        "segment_max",
+    )
 
 
 def segment_min(
@@ -137,8 +193,26 @@ def segment_min(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
-    """The least of the rows of each segment, entry by entry; the greatest number for one without rows.
+    """The minimum of the rows of each segment, elementwise; the dtype's greatest number for a segment without rows.
+
+    Args:
+      data: an array of rows.
+      segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
+      num_segments: the number of segments, needed where `segment_ids` is traced; None for the greatest id plus 1.
+      indices_are_sorted: a promise that `segment_ids` are sorted.
+      unique_indices: a promise that `segment_ids` are distinct.
+      bucket_size: has no effect.
+      mode: for ids out of bounds, as in `x.at[i].add`; None to drop their rows.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      [num_segments, ...], of the dtype of `data`.
+
+    Raises:
+      ConcretizationTypeError: `segment_ids` is traced and there is no `num_segments`.
+      ValueError: there is not a segment id for each row.
 
     >>> from xpr import ops, numpy as jnp
     >>> ops.segment_min(jnp.array([1.0, 2.0]), jnp.array([1, 1]))
@@ -146,4 +220,8 @@ def segment_min(
     """
     data = jnp.asarray(data)
     greatest = _bound(data.dtype, 1)
-    return _segments("min", greatest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode)
+    return sharded(
+        _segments("min", greatest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
+        out_sharding,
+        "segment_min",
+    )

@@ -1,20 +1,32 @@
-"""Meshes of devices, and how arrays lie on them: `Mesh`, `PartitionSpec`, `NamedSharding`, `SingleDeviceSharding`."""
+"""Meshes of devices, and the sharding of arrays: `Mesh`, `PartitionSpec`, `NamedSharding`, `SingleDeviceSharding`."""
 
-from xpr.api.current_mesh import get_abstract_mesh as get_abstract_mesh
-from xpr.api.current_mesh import get_mesh as get_mesh
-from xpr.api.current_mesh import set_mesh as set_mesh
-from xpr.api.current_mesh import use_abstract_mesh as use_abstract_mesh
-from xpr.backend.mesh import AbstractMesh as AbstractMesh
-from xpr.backend.mesh import AxisType as AxisType
-from xpr.backend.mesh import Mesh as Mesh
-from xpr.backend.sharding import NamedSharding as NamedSharding
-from xpr.backend.sharding import PartitionSpec as PartitionSpec
-from xpr.backend.sharding import Shard as Shard
-from xpr.backend.sharding import Sharding as Sharding
-from xpr.backend.sharding import SingleDeviceSharding as SingleDeviceSharding
-from xpr.control.devices.sharding_constraint import reshard as reshard
+from xpr.api.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
+from xpr.backend.device_class import Device
+from xpr.backend.mesh import AbstractMesh, AxisType, Mesh
+from xpr.backend.sharding import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding
+from xpr.control.devices.sharding_constraint import reshard
 
 __all__ = [
     "AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "Shard", "Sharding", "SingleDeviceSharding",
-    "get_abstract_mesh", "get_mesh", "reshard", "set_mesh", "use_abstract_mesh",
+    "get_abstract_mesh", "get_mesh", "make_single_device_sharding", "reshard", "set_mesh", "use_abstract_mesh",
 ]  # fmt: skip
+
+
+def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """The sharding of a whole array on one device.
+
+    Args:
+      device: the device.
+      memory_kind: "device", or None.
+
+    Returns:
+      A `SingleDeviceSharding`.
+
+    Raises:
+      ValueError: another kind of memory is asked for.
+
+    >>> import xpr
+    >>> xpr.sharding.make_single_device_sharding(xpr.devices("cpu")[0])
+    SingleDeviceSharding(device=CpuDevice(id=0))
+    """
+    return SingleDeviceSharding(device, memory_kind=memory_kind)

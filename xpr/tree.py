@@ -1,8 +1,8 @@
-"""Pytrees: nested containers of leaves, taken apart, put together and compared.
+"""Pytrees: nested containers of leaves, flattened, unflattened, mapped and compared.
 
-A tree is flattened into the list of its leaves and a `PyTreeDef`, which is hashable, comparable and knows how to put
-leaves back. What counts as a node is in tree_nodes.py. `None` is a node without children; a dict's children are
-sorted by key. Where trees must agree and do not, `TreeMismatch` names every path at which they differ.
+A tree is flattened into the list of its leaves and a `PyTreeDef`, its structure, which is hashable and comparable and
+makes a tree of other leaves. Classes of nodes are registered in tree_nodes.py. `None` is a node without children; a
+dict's children are sorted by key. Where trees must agree and do not, `TreeMismatch` names every path that differs.
 """
 
 from __future__ import annotations
@@ -45,11 +45,18 @@ IsLeafMaybeWithPath = Callable[..., bool] | None
 _UNSPECIFIED: Any = object()
 
 
-# ---- flat and back -------------------------------------------------------------------------------------------------
+# ---- flatten and unflatten -----------------------------------------------------------------------------------------
 
 
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
-    """The leaves of a tree and its structure; where `is_leaf(node)` is true the node counts as a leaf.
+    """The leaves of a tree and its structure.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      `(list of leaves, PyTreeDef)`.
 
     >>> from xpr import tree
     >>> leaves, treedef = tree.flatten({"b": (1, 2), "a": [3, None]})
@@ -82,7 +89,17 @@ def _start_of(tree: Any) -> str:
 
 
 def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of a structure with the given leaves; ValueError where their number is another than `num_leaves`.
+    """The tree with a given structure and given leaves.
+
+    Args:
+      treedef: a tree structure.
+      leaves: the leaves, in order; as many as `treedef.num_leaves`.
+
+    Returns:
+      A pytree.
+
+    Raises:
+      ValueError: there is another number of leaves.
 
     >>> from xpr import tree
     >>> tree.unflatten(tree.structure((0, [0])), [1, 2])
@@ -92,10 +109,20 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def unflatten_sorted(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of a structure with the given leaves, its dicts in the order of their sorted keys, that of the leaves.
+    """The tree with a given structure and given leaves, whose dicts have their keys in sorted order.
 
-    What a transformed function is called with: structures that differ in the order of keys are equal, so a function
-    that was traced with one of them also stands for the others.
+    Transformed functions are called with such trees: structures that differ in the order of keys are equal, so that a
+    function traced with one of them also stands for the others.
+
+    Args:
+      treedef: a tree structure.
+      leaves: the leaves, in order; as many as `treedef.num_leaves`.
+
+    Returns:
+      A pytree.
+
+    Raises:
+      ValueError: there is another number of leaves.
 
     >>> from xpr import tree
     >>> tree.unflatten_sorted(tree.structure({"b": 0, "a": 0}), [1, 2])
@@ -122,6 +149,13 @@ def _with_sorted_keys(node: Any) -> Any:
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves of a tree, in order.
 
+    Args:
+      tree: a pytree.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      A list.
+
     >>> from xpr import tree
     >>> tree.leaves({"b": 1, "a": (2, None)})
     [2, 1]
@@ -135,6 +169,13 @@ def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
 
 def structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
     """The structure of a tree: all of it but the leaves.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      A PyTreeDef.
 
     >>> from xpr import tree
     >>> tree.structure((1, [2])) == tree.structure(("x", ["y"])), tree.structure((1, [2])).num_leaves
@@ -150,7 +191,15 @@ def structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
 def flatten_with_path(
     tree: Any, is_leaf: IsLeafMaybeWithPath = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """The `(path, leaf)` pairs of a tree and its structure; `is_leaf_takes_path` makes it `is_leaf(path, node)`.
+    """The leaves of a tree with their paths, and its structure.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+      is_leaf_takes_path: whether it is called as `is_leaf(path, node)`.
+
+    Returns:
+      `(list of (path, leaf), PyTreeDef)`.
 
     >>> from xpr import tree
     >>> tree.flatten_with_path({"a": [1]})[0]
@@ -162,12 +211,12 @@ def flatten_with_path(
         return pairs, structure(tree)
     answers: list[bool] = []
 
-    def asked_once(path: KeyPath, node: Any) -> bool:
+    def once(path: KeyPath, node: Any) -> bool:
         answers.append(bool(is_leaf(path, node) if is_leaf_takes_path else is_leaf(node)))
         return answers[-1]
 
-    _collect((), tree, asked_once, pairs)
-    # optree visits the nodes in the order of the walk above, but knows no paths: it is told what was answered there.
+    _collect((), tree, once, pairs)
+    # optree visits nodes in the order of the walk above, but has no paths: it is given the answers of that walk.
     replay = iter(answers)
     return pairs, structure(tree, lambda _: next(replay))
 
@@ -184,7 +233,15 @@ def _collect(path: KeyPath, node: Any, is_leaf: Callable[[KeyPath, Any], bool], 
 def leaves_with_path(
     tree: Any, is_leaf: IsLeafMaybeWithPath = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """The `(path, leaf)` pairs of a tree, in order.
+    """The leaves of a tree with their paths, in order.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+      is_leaf_takes_path: whether it is called as `is_leaf(path, node)`.
+
+    Returns:
+      A list of `(path, leaf)`.
 
     >>> from xpr import tree, tree_util
     >>> [tree_util.keystr(path) for path, _ in tree.leaves_with_path({"a": [1, 2]})]
@@ -194,9 +251,21 @@ def leaves_with_path(
 
 
 def flatten_up_to(treedef: PyTreeDef, tree: Any, what: str = "flatten_up_to", name: str = "tree") -> list[Any]:
-    """The subtrees of `tree` that stand where `treedef` has leaves; TreeMismatch, opened by `what`, where they differ.
+    """The subtrees of a tree at the leaves of a structure.
 
-    Any kind of dict will do for another, and a deque with another bound.
+    Any kind of dict matches another, and a deque matches one with another `maxlen`.
+
+    Args:
+      treedef: a tree structure.
+      tree: a pytree.
+      what: begins the message of the error.
+      name: the name of the tree in that message.
+
+    Returns:
+      A list.
+
+    Raises:
+      TreeMismatch: the tree does not begin with the structure.
 
     >>> from xpr import tree
     >>> tree.flatten_up_to(tree.structure([0, 0]), [1, {"a": 2}])
@@ -205,20 +274,31 @@ def flatten_up_to(treedef: PyTreeDef, tree: Any, what: str = "flatten_up_to", na
     try:
         return treedef.flatten_up_to(tree)
     except ValueError:
-        found = differences(treedef, tree, name=name, prefix=True)
-        if not found:  # not about structure: an error of a registered class's own
+        lines = differences(treedef, tree, name=name, prefix=True)
+        if not lines:  # not about structure: an error of a registered class's own
             raise
-    raise TreeMismatch(_message(f"{what}: the trees must have the same structure", found))
+    raise TreeMismatch(_message(f"{what}: the trees must have the same structure", lines))
 
 
 # ---- over all leaves -----------------------------------------------------------------------------------------------
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree of `f(leaf, *leaves of the rest)`, with the structure of the first tree.
+    """A function applied to each leaf of a tree, or to the corresponding leaves of several trees.
 
-    Where the first tree has a leaf the others may have a whole subtree, which `f` is handed. Raises TreeMismatch
-    (a ValueError) where they differ otherwise.
+    Where the first tree has a leaf the others may have a subtree, which is passed to `f`.
+
+    Args:
+      f: a function of as many arguments as there are trees.
+      tree: a pytree.
+      *rest: trees that begin with the structure of the first.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      A tree of the results, with the structure of the first tree.
+
+    Raises:
+      TreeMismatch: the trees differ in structure otherwise.
 
     >>> from xpr import tree
     >>> tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
@@ -237,7 +317,20 @@ def map_with_path(
     is_leaf: IsLeafMaybeWithPath = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """The tree of `f(path, leaf, *leaves of the rest)`, with the structure of the first tree; errors as in `map`.
+    """A function `f(path, leaf, ...)` applied to each leaf of a tree, or to the corresponding leaves of several trees.
+
+    Args:
+      f: a function of a path and as many leaves as there are trees.
+      tree: a pytree.
+      *rest: trees that begin with the structure of the first.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+      is_leaf_takes_path: whether it is called as `is_leaf(path, node)`.
+
+    Returns:
+      A tree of the results, with the structure of the first tree.
+
+    Raises:
+      TreeMismatch: the trees differ in structure; see `map`.
 
     >>> from xpr import tree, tree_util
     >>> tree.map_with_path(lambda path, x: f"{tree_util.keystr(path)} = {x}", {"a": [1]})
@@ -253,7 +346,14 @@ def _flatten_rest(what: str, treedef: PyTreeDef, rest: tuple[Any, ...]) -> list[
 
 
 def all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
-    """Whether every leaf is true; so for a tree without leaves.
+    """Whether all leaves of a tree are true; True for a tree without leaves.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      A boolean.
 
     >>> from xpr import tree
     >>> tree.all({"a": True, "b": [1, 0]})
@@ -265,7 +365,19 @@ def all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
 def reduce(
     function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _UNSPECIFIED, is_leaf: IsLeaf = None
 ) -> Any:
-    """The leaves folded from the left by `function(so far, leaf)`; TypeError for no leaves and no initializer.
+    """The leaves of a tree combined from the left by `function(accumulated, leaf)`.
+
+    Args:
+      function: a function of two arguments.
+      tree: a pytree.
+      initializer: the first accumulated value; by default the first leaf.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      The accumulated value.
+
+    Raises:
+      TypeError: there are no leaves and no initializer.
 
     >>> from xpr import tree
     >>> tree.reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)})
@@ -282,9 +394,19 @@ def reduce(
 def reduce_associative(
     operation: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _UNSPECIFIED, is_leaf: IsLeaf = None
 ) -> Any:
-    """The leaves combined in a balanced way, so that the longest chain is logarithmic in their number.
+    """The leaves of a tree combined in a balanced way, in logarithmic depth.
 
-    `identity` is the answer for a tree without leaves; TypeError where it is needed and missing.
+    Args:
+      operation: an associative function of two leaves.
+      tree: a pytree.
+      identity: the result for a tree without leaves.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      The combined value.
+
+    Raises:
+      TypeError: there are no leaves and no identity.
 
     >>> from xpr import tree
     >>> tree.reduce_associative(lambda x, y: f"({x}{y})", list("abcd"))
@@ -306,10 +428,19 @@ def _combine(operation: Callable[[Any, Any], Any], values: list[Any]) -> Any:
 
 
 def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any) -> Any:
-    """A tree of trees turned inside out: from outer of inner to inner of outer.
+    """A tree of trees with the inner and the outer structure exchanged.
 
-    Without `inner_treedef` it is the structure of the first inner tree. Raises TreeMismatch where the tree is not made
-    of the two, ValueError where the inner structure is neither given nor to be seen.
+    Args:
+      outer_treedef: the outer structure.
+      inner_treedef: the inner structure; None for that of the first inner tree.
+      pytree_to_transpose: a pytree with the outer structure, of trees with the inner structure.
+
+    Returns:
+      A pytree with the inner structure, of trees with the outer structure.
+
+    Raises:
+      TreeMismatch: the tree does not have these structures.
+      ValueError: the inner structure is None, and the outer one has no leaves.
 
     >>> from xpr import tree
     >>> tree.transpose(tree.structure([0, 0]), tree.structure({"a": 0, "b": 0}), [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
@@ -322,18 +453,33 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_
             raise ValueError("tree.transpose: the outer structure has no leaves, so `inner_treedef` must be given")
         inner_treedef = structure(inner_trees[0])
     flat, treedef = flatten(pytree_to_transpose)
-    check_same_structure(outer_treedef.compose(inner_treedef), treedef, what)
     size = inner_treedef.num_leaves
+    if treedef.num_leaves != outer_treedef.num_leaves * size or not _has_classes(outer_treedef):
+        check_same_structure(outer_treedef.compose(inner_treedef), treedef, what)
     return inner_treedef.unflatten([outer_treedef.unflatten(flat[column::size]) for column in range(size)])
+
+
+def _has_classes(treedef: PyTreeDef) -> bool:
+    """Whether there are nodes of registered classes, whose static data may speak of what they hold."""
+    return treedef.kind == PyTreeKind.CUSTOM or any(map(_has_classes, treedef.children()))
 
 
 # ---- prefixes ------------------------------------------------------------------------------------------------------
 
 
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """The full tree's structure, each leaf taken from the place of `prefix_tree` above it; `is_leaf` is for the prefix.
+    """A prefix of a tree expanded to its structure: each leaf of the prefix is repeated for the leaves below it.
 
-    Raises TreeMismatch where `prefix_tree` does not end above the leaves of `full_tree`.
+    Args:
+      prefix_tree: a pytree.
+      full_tree: a pytree that begins with the structure of `prefix_tree`.
+      is_leaf: a predicate of the prefix's nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      A pytree with the structure of `full_tree`.
+
+    Raises:
+      TreeMismatch: `prefix_tree` is not a prefix of `full_tree`.
 
     >>> from xpr import tree
     >>> tree.broadcast({"a": 0, "b": 1}, {"a": (7, 8), "b": [9]})
@@ -344,10 +490,22 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
 
 
 def flatten_prefix(prefix_tree: Any, full: Any, what: str, is_leaf: IsLeaf = None, verb: str = "") -> list[Any]:
-    """One entry for each leaf of `full` (a tree or a PyTreeDef) from a prefix of it in which None too is an entry.
+    """For each leaf of a tree, the leaf of a prefix of it; None is a leaf of the prefix, too.
 
-    For the likes of `in_axes`; `what` is its name in the TreeMismatch raised where it is no prefix, and `verb` that of
-    the function it was given to.
+    It reads arguments such as `in_axes`.
+
+    Args:
+      prefix_tree: a pytree.
+      full: a pytree or a PyTreeDef.
+      what: the name of the prefix in the error.
+      is_leaf: a predicate of the prefix's nodes; where it is true a node counts as a leaf. None for none.
+      verb: the name of the function whose argument it is, in the error.
+
+    Returns:
+      A list with an item for each leaf of `full`.
+
+    Raises:
+      TreeMismatch: it is not a prefix.
 
     >>> from xpr import tree
     >>> tree.flatten_prefix((0, {"a": None, "b": 1}), ([7, 8], {"a": 9, "b": 10}), "in_axes")
@@ -360,13 +518,13 @@ def flatten_prefix(prefix_tree: Any, full: Any, what: str, is_leaf: IsLeaf = Non
 def _flatten_prefix(
     prefix: Any, treedef: PyTreeDef, what: str, is_leaf: IsLeaf, none_is_leaf: bool, verb: str = ""
 ) -> list[Any]:
-    entries: list[Any] = []
+    items: list[Any] = []
 
     def open_prefix(node: Any) -> Level | None:
         return None if none_is_leaf and node is None else open_tree(node, is_leaf)
 
-    if _spread(prefix, treedef, entries, open_prefix, plain=is_leaf is None):
-        return entries
+    if _repeat_leaves(prefix, treedef, items, open_prefix, plain=is_leaf is None):
+        return items
     lines = [
         f"  {what}{path}   {_prefix_text(left, right)}"
         for path, left, right in _compare((), prefix, treedef, open_prefix, open_def, prefix=True)
@@ -375,28 +533,28 @@ def _flatten_prefix(
         "\n".join(
             [
                 f"{verb}{': ' if verb else ''}{what} must be a prefix of the tree it is for: "
-                "the same containers, down to entries that hold for all that is below",
+                "the same containers, down to leaves that hold for all that is below",
                 *lines,
             ]
         )
     )
 
 
-def _spread(
-    prefix: Any, treedef: PyTreeDef, entries: list[Any], open_prefix: Callable[[Any], Level | None], plain: bool
+def _repeat_leaves(
+    prefix: Any, treedef: PyTreeDef, items: list[Any], open_prefix: Callable[[Any], Level | None], plain: bool
 ) -> bool:
-    """Append an entry for each leaf of `treedef`; False where the two differ. `plain`: there is no `is_leaf` to ask."""
+    """Append an item for each leaf of `treedef`; False where the two differ. `plain`: there is no `is_leaf` to ask."""
     kind = type(prefix)
     if plain and (kind is tuple or kind is list):  # nearly every `in_axes`
         children, same = prefix, treedef.type is kind and treedef.num_children == len(prefix)
     else:
         level = None if plain and kind is int else open_prefix(prefix)
         if level is None:
-            entries.extend([prefix] * treedef.num_leaves)
+            items.extend([prefix] * treedef.num_leaves)
             return True
         children, same = level.children, level.shape == treedef.one_level()
     return same and builtins.all(
-        _spread(child, below, entries, open_prefix, plain)
+        _repeat_leaves(child, below, items, open_prefix, plain)
         for child, below in zip(children, treedef.children(), strict=True)
     )
 
@@ -412,14 +570,22 @@ def _prefix_text(left: str, right: str) -> str:
 
 class _Difference(NamedTuple):
     path: str
-    left: str  # what stands there in each tree; empty where the key is missing
+    left: str  # the node in each tree; empty where the key is missing
     right: str
 
 
 def differences(expected: Any, got: Any, *, name: str = "", prefix: bool = False, is_leaf: IsLeaf = None) -> list[str]:
-    """A line for each path at which two trees (or PyTreeDefs) have different structures; none where they agree.
+    """The paths at which the structures of two trees differ, as lines of text.
 
-    `name` stands before each path. With `prefix`, a leaf of `expected` stands for any tree.
+    Args:
+      expected: pytrees or PyTreeDefs.
+      got: pytrees or PyTreeDefs.
+      name: what paths begin with.
+      prefix: whether a leaf of `expected` stands for any tree.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      A list of lines; empty where the structures are equal.
 
     >>> from xpr import tree
     >>> for line in tree.differences({"w": (1, 2), "b": 1}, {"w": [1, 2, 3], "c": 1}): print(line)
@@ -428,10 +594,10 @@ def differences(expected: Any, got: Any, *, name: str = "", prefix: bool = False
       ['w']   expected tuple of 2, got list of 3
     """
     open_left, open_right = _opener(expected, is_leaf), _opener(got, is_leaf)
-    found = list(_compare((), expected, got, open_left, open_right, prefix))
-    where = [name + path or "the tree itself" for path, _, _ in found]
+    mismatches = list(_compare((), expected, got, open_left, open_right, prefix))
+    where = [name + path or "the tree itself" for path, _, _ in mismatches]
     width = max(builtins.map(len, where), default=0)
-    return [f"  {place:{width}}   {_text(*difference[1:])}" for place, difference in zip(where, found, strict=True)]
+    return [f"  {path:{width}}   {_text(*difference[1:])}" for path, difference in zip(where, mismatches, strict=True)]
 
 
 def _opener(tree: Any, is_leaf: IsLeaf) -> Callable[[Any], Level | None]:
@@ -441,7 +607,21 @@ def _opener(tree: Any, is_leaf: IsLeaf) -> Callable[[Any], Level | None]:
 def check_same_structure(
     expected: Any, got: Any, what: str, *, name: str = "", advice: str = "", is_leaf: IsLeaf = None
 ) -> None:
-    """Raise TreeMismatch where two trees (or PyTreeDefs) differ in structure: `what`, every difference, `advice`.
+    """Raises an error that lists every difference, if the structures of two trees differ.
+
+    Args:
+      expected: pytrees or PyTreeDefs.
+      got: pytrees or PyTreeDefs.
+      what: the first line of the error's message.
+      name: what paths begin with.
+      advice: the last line of the message.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      None.
+
+    Raises:
+      TreeMismatch: the structures differ.
 
     >>> from xpr import tree
     >>> tree.check_same_structure((1, 2), [1, 2], "scan: `body` must return the carry it was given", name="carry")
@@ -477,13 +657,13 @@ def _compare(
     if one is None and (prefix or two is None):
         return
     if one is not None and two is not None and one.shape == two.shape:
-        # A PyTreeDef may know children by number only, where the tree beside it knows their names.
+        # A PyTreeDef may have numbered children, where the other tree has named ones.
         keys = two.keys if isinstance(next(iter(one.keys), None), FlattenedIndexKey) else one.keys
         pairs = list(zip(keys, one.children, two.children, strict=True))
     elif one is not None and two is not None and _are_alike_dicts(one, two):
         yield from _compare_keys(path, one, two, open_left, open_right)
-        there = dict(zip(two.keys, two.children, strict=True))
-        pairs = [(key, child, there[key]) for key, child in zip(one.keys, one.children, strict=True) if key in there]
+        by_key = dict(zip(two.keys, two.children, strict=True))
+        pairs = [(key, child, by_key[key]) for key, child in zip(one.keys, one.children, strict=True) if key in by_key]
     else:
         yield _Difference(keystr(path), *_describe_both(left, one, right, two))
         return
@@ -492,7 +672,7 @@ def _compare(
 
 
 def _are_alike_dicts(one: Level, two: Level) -> bool:
-    """Two dicts of one class whose keys differ, so that it is the keys that are to blame."""
+    """Whether two nodes are dicts of one class with different keys."""
     dicts = (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT)
     return one.shape.kind in dicts and one.shape.type is two.shape.type and set(one.keys) != set(two.keys)
 
@@ -537,7 +717,7 @@ def _class_name(shape: PyTreeDef) -> str:
 
 
 def _static_text(shape: PyTreeDef) -> str:
-    """What optree prints of one level, less its own words: `Layer[('relu',)]`, `deque([*], maxlen=3)`."""
+    """The text of a node with its static data, from optree's: `Layer[('relu',)]`, `deque([*], maxlen=3)`."""
     text = str(shape).removeprefix("PyTreeSpec(").removesuffix(")").removesuffix(f", namespace={NAMESPACE!r}")
     if text.startswith("CustomTreeNode("):
         text = text.removeprefix("CustomTreeNode(")[: text.rindex(", [") - len("CustomTreeNode(")]

@@ -1,4 +1,4 @@
-"""What a pytree node is: the keys that lead to its children, how a class becomes one, and how one is opened.
+"""Pytree nodes: the keys of their children, registration of classes, and flattening of one level.
 
 Nodes are tuples, lists, dicts (children sorted by key), OrderedDicts, defaultdicts, deques, namedtuples, `None` (no
 children), and the classes registered here. Everything else is a leaf, instances of unregistered subclasses included.
@@ -56,7 +56,7 @@ Unflatten = Callable[[Any, Any], Any]  # static data, children -> node
 
 
 class KeyEntry(Protocol):
-    """What a step of a path must be: hashable, comparable, and printed as the code that takes the step."""
+    """The protocol of keys in a path: hashable, comparable, and printed as the code that accesses the child."""
 
     def __hash__(self) -> int: ...
     def __eq__(self, other: object) -> bool: ...
@@ -68,7 +68,7 @@ KeyPath = tuple[KeyEntry, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SequenceKey:
-    """A place in a tuple, list or deque: `str(SequenceKey(0))` is `[0]`."""
+    """An index into a tuple, list or deque: `str(SequenceKey(0))` is `[0]`."""
 
     idx: int
 
@@ -107,7 +107,15 @@ class FlattenedIndexKey:
 
 
 def keystr(keys: Iterable[Any], *, simple: bool = False, separator: str = "") -> str:
-    """The text of a key path; `simple` leaves out brackets, dots and quotes.
+    """The text of a key path.
+
+    Args:
+      keys: a path, as `flatten_with_path` returns it.
+      simple: whether to leave out brackets, dots and quotes.
+      separator: what is between the keys.
+
+    Returns:
+      The text.
 
     >>> path = (DictKey("a"), SequenceKey(0), GetAttrKey("b"))
     >>> keystr(path)
@@ -133,13 +141,13 @@ class _Registration(NamedTuple):
     flatten_with_keys: FlattenWithKeys | None  # where they are not: keys are made only when a path is asked for
 
 
-_registered: dict[type, _Registration] = {}
+registered: dict[type, _Registration] = {}
 
 
 def _register(nodetype: type, flatten: Callable[[Any], Any], unflatten: Unflatten, entry: _Registration) -> None:
     if not isinstance(nodetype, type):
         raise TypeError(f"only a class can be registered as a pytree node, got {nodetype!r}")
-    if nodetype in _registered:
+    if nodetype in registered:
         raise ValueError(f"{nodetype} is already registered as a pytree node; a class is registered once")
     try:
         with warnings.catch_warnings():  # optree warns where a namedtuple class gets rules of its own
@@ -147,7 +155,7 @@ def _register(nodetype: type, flatten: Callable[[Any], Any], unflatten: Unflatte
             optree.register_pytree_node(nodetype, flatten, unflatten, namespace=NAMESPACE)
     except ValueError:
         raise ValueError(f"{nodetype} is a pytree node of its own accord and can't be registered") from None
-    _registered[nodetype] = entry
+    registered[nodetype] = entry
 
 
 def register_pytree_node(
@@ -156,10 +164,22 @@ def register_pytree_node(
     unflatten_func: Callable[[Any, Any], T],
     flatten_with_keys_func: Callable[[T], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
 ) -> None:
-    """Make a class a node: `flatten_func(node)` gives `(children, static data)`, `unflatten_func` turns them back.
+    """Registers a class as a pytree node.
 
-    The static data are part of the structure, so they must compare with `==` and be hashable where a function of the
-    tree is compiled. Raises ValueError where the class is a node already.
+    The static data are part of the structure, so they must be hashable and compare with `==`.
+
+    Args:
+      nodetype: the class.
+      flatten_func: `flatten_func(node)` returns `(children, static data)`.
+      unflatten_func: `unflatten_func(static data, children)` returns a node.
+      flatten_with_keys_func: like `flatten_func`, with `(key, child)` pairs instead of children; None for numbered
+        keys.
+
+    Returns:
+      None.
+
+    Raises:
+      ValueError: the class is registered already.
 
     >>> from xpr import tree, tree_util
     >>> class Pair:
@@ -177,9 +197,20 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], T],
     flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
-    """Make a class a node whose paths have names: `flatten_with_keys(node)` gives `((key, child) pairs, static data)`.
+    """Registers a class as a pytree node whose children have named keys.
 
-    `flatten_func`, where given, does the same without keys and is what runs when no path is needed.
+    Args:
+      nodetype: the class.
+      flatten_with_keys: `flatten_with_keys(node)` returns `((key, child) pairs, static data)`.
+      unflatten_func: `unflatten_func(static data, children)` returns a node.
+      flatten_func: `flatten_func(node)` returns `(children, static data)`, used where no path is needed; None to drop
+        the keys.
+
+    Returns:
+      None.
+
+    Raises:
+      ValueError: the class is registered already.
 
     >>> from xpr import tree, tree_util
     >>> class Pair:
@@ -202,9 +233,12 @@ def register_pytree_with_keys(
 
 
 def register_pytree_node_class(cls: Class) -> Class:
-    """A decorator: make a class with methods `tree_flatten` and `tree_unflatten` (a classmethod) a node.
+    """A decorator that registers a class with methods `tree_flatten` and `tree_unflatten` as a pytree node.
 
-    Raises TypeError where one of the methods is missing.
+    `tree_unflatten` is a classmethod of static data and children.
+
+    Raises:
+      TypeError: a method is missing.
 
     >>> from xpr import tree, tree_util
     >>> @tree_util.register_pytree_node_class
@@ -222,9 +256,12 @@ def register_pytree_node_class(cls: Class) -> Class:
 
 
 def register_pytree_with_keys_class(cls: Class) -> Class:
-    """A decorator: make a class with methods `tree_flatten_with_keys` and `tree_unflatten` a node.
+    """A decorator that registers a class with methods `tree_flatten_with_keys` and `tree_unflatten` as a pytree node.
 
-    A method `tree_flatten`, where there is one, runs when no path is needed. Raises TypeError where one is missing.
+    A method `tree_flatten`, if there is one, is used where no path is needed.
+
+    Raises:
+      TypeError: a method is missing.
 
     >>> from xpr import tree, tree_util
     >>> @tree_util.register_pytree_with_keys_class
@@ -250,7 +287,7 @@ def _require(cls: type, decorator: str, *methods: str) -> None:
 
 
 def register_static(cls: Class) -> Class:
-    """A decorator: instances are nodes without children, part of the structure rather than of the data.
+    """A decorator that registers a class whose instances are nodes without children: part of a tree's structure.
 
     The class must define `==` and a hash.
 
@@ -267,10 +304,12 @@ def register_static(cls: Class) -> Class:
 def static(**kwargs: Any) -> Any:
     """A dataclass field that `register_dataclass` takes for static data; the arguments are `dataclasses.field`'s.
 
+    Metadata may say `static` itself.
+
     >>> static(default=3).metadata["static"]
     True
     """
-    return dataclasses.field(**{**kwargs, "metadata": {**(kwargs.get("metadata") or {}), "static": True}})
+    return dataclasses.field(**{**kwargs, "metadata": {"static": True, **(kwargs.get("metadata") or {})}})
 
 
 def register_dataclass(
@@ -279,12 +318,23 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Class:
-    """Make a dataclass a node: its data fields are children, its meta fields static data; also a decorator.
+    """Registers a dataclass as a pytree node: its data fields are children, its meta fields static data.
 
-    Without the lists, a field whose metadata say `static=True` is a meta field and any other a data field. Instances
-    are made again by calling the class with the fields by name; `drop_fields` then take their defaults. A class that is
-    not a dataclass needs both lists. Raises TypeError where a list is missing, ValueError where the lists overlap or
-    are not the fields of `__init__`.
+    It is also a decorator. Without lists, fields with the metadata `static=True` are meta fields and all others data
+    fields. Instances are made by calling the class with the fields by name; `drop_fields` then take their defaults.
+
+    Args:
+      nodetype: the class.
+      data_fields: the names of the data fields; needed for a class that is not a dataclass.
+      meta_fields: the names of the meta fields; needed for a class that is not a dataclass.
+      drop_fields: the names of fields that are neither.
+
+    Returns:
+      The class.
+
+    Raises:
+      TypeError: a list is missing.
+      ValueError: the lists overlap, or are not the fields of `__init__`.
 
     >>> import dataclasses
     >>> from xpr import tree, tree_util
@@ -316,8 +366,8 @@ def _fields_of(
     if data is not None and meta is not None:
         return tuple(data), tuple(meta)
     if data is not None or meta is not None:
-        given, missing = ("data_fields", "meta_fields") if meta is None else ("meta_fields", "data_fields")
-        raise TypeError(f"register_dataclass: {given} was given without {missing}; give both or neither")
+        present, missing = ("data_fields", "meta_fields") if meta is None else ("meta_fields", "data_fields")
+        raise TypeError(f"register_dataclass: {present} was given without {missing}; give both or neither")
     if not dataclasses.is_dataclass(nodetype):
         raise TypeError(f"register_dataclass: {nodetype} is not a dataclass, so it needs data_fields and meta_fields")
     fields = dataclasses.fields(nodetype)
@@ -364,7 +414,7 @@ class Partial(functools.partial):
 
 
 class _Whole:
-    """A `functools.partial` that is kept whole: equal where the partials are equal."""
+    """A `functools.partial` as static data, with its attributes; equal to it, and where the partials are equal."""
 
     __slots__ = ("function",)
 
@@ -374,8 +424,13 @@ class _Whole:
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         return self.function(*args, **keywords)
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "function":  # asked for while a copy is being made
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Whole) and self.function == other.function
+        return self.function == (other.function if isinstance(other, _Whole) else other)
 
     def __hash__(self) -> int:
         return hash(self.function)
@@ -395,9 +450,9 @@ register_pytree_node(
 
 
 class Level(NamedTuple):
-    """A node opened by one step."""
+    """A node flattened by one level."""
 
-    shape: PyTreeDef  # its structure as if every child were a leaf
+    shape: PyTreeDef  # its structure with a leaf for every child
     keys: tuple[Any, ...]
     children: Sequence[Any]
 
@@ -413,14 +468,14 @@ def open_tree(node: Any, is_leaf: Callable[[Any], bool] | None = None) -> Level 
     children, shape = optree.tree_flatten(node, is_leaf=lambda inner: inner is not node, namespace=NAMESPACE)
     if shape.kind == optree.PyTreeKind.LEAF:
         return None
-    registration = _registered.get(type(node))
+    registration = registered.get(type(node))
     if registration is not None and registration.flatten_with_keys is not None:
         return Level(shape, tuple(key for key, _ in registration.flatten_with_keys(node)[0]), children)
     return Level(shape, _keys(shape), children)
 
 
 def open_def(treedef: PyTreeDef) -> Level | None:
-    """The same for a PyTreeDef, whose children are PyTreeDefs."""
+    """The first level of a PyTreeDef, whose children are PyTreeDefs; None for a leaf."""
     shape = treedef.one_level()
     return None if shape is None else Level(shape, _keys(treedef), treedef.children())
 
@@ -437,7 +492,7 @@ def _keys(treedef: PyTreeDef) -> tuple[Any, ...]:
         return tuple(GetAttrKey(name) for name in optree.structseq_fields(node_type))
     if kind != optree.PyTreeKind.CUSTOM:
         return tuple(SequenceKey(index) for index in entries)
-    registration = _registered.get(node_type)
+    registration = registered.get(node_type)
     if registration is not None and registration.names_keys:
         return tuple(entries)
     return tuple(FlattenedIndexKey(index) for index in range(treedef.num_children))

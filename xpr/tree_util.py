@@ -1,4 +1,4 @@
-"""A face: the pytree names as `tree_*`, the node classes and their keys. The work is in tree.py and tree_nodes.py."""
+"""Pytree functions under their `tree_*` names, and registration of classes as pytree nodes."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ __all__ = [
     "SequenceKey",
     "all_leaves",
     "flatten_one_level",
+    "flatten_one_level_with_keys",
     "is_tree_node",
     "keystr",
     "register_dataclass",
@@ -77,7 +78,14 @@ __all__ = [
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether every item is a leaf by itself.
+    """Whether every item of an iterable is a leaf by itself.
+
+    Args:
+      iterable: items.
+      is_leaf: a predicate of nodes; where it is true a node counts as a leaf. None for none.
+
+    Returns:
+      A boolean.
 
     >>> from xpr import tree_util
     >>> tree_util.all_leaves([1, "x"]), tree_util.all_leaves([1, (2,)]), tree_util.all_leaves([None])
@@ -117,7 +125,7 @@ def is_tree_node(typ: type) -> bool:
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
-    """The children of a node and what else it is made of.
+    """The children of a node and its static data.
 
     Raises:
       ValueError: it is a leaf.
@@ -132,6 +140,22 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
         raise ValueError(f"flatten_one_level takes a node, and got a leaf of type {type(tree).__name__}.")
     children, data, _, _ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
     return list(children), data
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """The children of a node, each with the part of a path that leads to it, and the node's static data.
+
+    Raises:
+      ValueError: it is a leaf.
+
+    >>> from xpr import tree_util
+    >>> tree_util.flatten_one_level_with_keys({"b": 1, "a": [2]})
+    ([(DictKey(key='a'), [2]), (DictKey(key='b'), 1)], ('a', 'b'))
+    """
+    children, data = flatten_one_level(tree)
+    ends = tree_leaves_with_path(tree, is_leaf=lambda x: x is not tree)
+    data = tuple(data) if isinstance(data, list) else data
+    return [(path[0], child) for (path, _), child in zip(ends, children, strict=True)], data
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:

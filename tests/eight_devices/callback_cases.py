@@ -10,7 +10,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.eight_devices.pmap_cases import close, jax_module
+from tests.eight_devices import close
 from tests.ops.table import floats
 from xpr import lax
 from xpr.errors import UnsupportedRule
@@ -152,15 +152,15 @@ def refuse(x):
     raise Refused(str(np.shape(x)))
 
 
-def test_an_exception_arrives_as_itself_also_where_devices_wait_for_each_other(mesh):
+def test_an_exception_arrives_also_where_devices_wait_for_each_other(mesh):
     def failing(x):
         y = xpr.pure_callback(refuse, x, x)
         return lax.psum(y, "i") if x.ndim == 1 else y @ y.T
 
     for _ in range(3):
-        with pytest.raises(Refused, match=r"^\(4,\)$"):
+        with pytest.raises(Refused, match=r"^Refused: \(4,\)$"):
             xpr.pmap(failing, "i")(X)
-        with pytest.raises(Refused, match=r"^\(8, 4\)$"):
+        with pytest.raises(Refused, match=r"^Refused: \(8, 4\)$"):
             xpr.jit(failing)(cut(mesh, "y"))
     close(xpr.jit(host_sin)(cut(mesh, "x")), np.sin(X))  # what was refused is over
 
@@ -254,7 +254,7 @@ def test_ordered_callbacks_on_a_mesh_of_one_device(capsys):
 
 
 def test_as_jax():
-    jax = jax_module()
+    jax = pytest.importorskip("jax")
     results = []
     for lib in (xpr, jax):
         seen = []

@@ -46,8 +46,25 @@ def test_donated_arrays_follow():
     assert x.is_deleted()
 
 
-def test_a_deleted_array_is_still_told():
+def test_use_of_a_deleted_array_is_an_error():
     x = jnp.ones((500, 500)) @ jnp.ones((500, 500))
     x.delete()
     with xpr.default_device(xpr.devices()[1]), pytest.raises(xpr.errors.DeletedArrayError):
         DOUBLE(x)
+
+
+def test_transfer_guard_between_devices():
+    first, other = xpr.devices()[:2]
+    x, uncommitted = xpr.device_put(np.ones(3), other), xpr.jit(lambda x: x * 2)(xpr.device_put(np.ones(3)))
+    assert uncommitted.devices() == {first}
+    with xpr.transfer_guard("disallow"):
+        x + x
+        with pytest.raises(
+            xpr.errors.TransferError, match=r"Implicit device-to-device transfer of an array of .*f32\[3\]"
+        ):
+            x + uncommitted
+        with pytest.raises(xpr.errors.TransferError, match="Implicit device-to-device"):
+            xpr.jit(lambda x: x + 1, device=first)(x)
+        xpr.device_put(uncommitted, other) + x
+        with xpr.transfer_guard_device_to_device("allow"):
+            xpr.jit(lambda x, y: x + y)(x, uncommitted)

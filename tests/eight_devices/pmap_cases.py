@@ -1,6 +1,5 @@
 """pmap on eight devices: it gives what vmap gives, and what jax gives; collectives, derivatives, nesting, donation."""
 
-import importlib
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,7 +7,9 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.eight_devices import close
 from tests.ops.table import floats
+from tests.peer import JAX, needs_jax
 from tests.test_collectives import MEANINGS
 from xpr import checkify, lax
 from xpr.sharding import PartitionSpec as P
@@ -16,26 +17,6 @@ from xpr.sharding import PartitionSpec as P
 X = floats(8, 8, 2, 6)
 EIGHT = floats(8, 3, low=0.5)
 PAIRS = [[0, 2], [3, 1], [4, 5], [7, 6]]
-
-
-def close(got, expected, tolerance=1e-4):
-    got, expected = np.asarray(got), np.asarray(expected)
-    assert got.dtype == expected.dtype and got.shape == expected.shape
-    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
-
-
-def all_close(got, expected):
-    got, expected = xpr.tree.leaves(got), xpr.tree.leaves(expected)
-    assert len(got) == len(expected)
-    for one, other in zip(got, expected):
-        close(one, other)
-
-
-def jax_module():
-    try:
-        return importlib.import_module("jax")
-    except ImportError:
-        pytest.skip("jax is not installed")
 
 
 def test_eight_devices_are_there():
@@ -72,7 +53,7 @@ GROUPED = {
 
 @pytest.mark.parametrize("name", GROUPED)
 def test_groups_and_dtypes(name):
-    all_close(xpr.pmap(GROUPED[name], axis_name="i")(X), xpr.vmap(GROUPED[name], axis_name="i")(X))
+    close(xpr.pmap(GROUPED[name], axis_name="i")(X), xpr.vmap(GROUPED[name], axis_name="i")(X))
 
 
 def normalized(x):
@@ -103,8 +84,8 @@ def test_unmapped_arguments_and_results():
 @pytest.mark.parametrize("wrap", [lambda f: f, xpr.jit], ids=["eager", "jit"])
 def test_derivatives_are_those_of_vmap(wrap):
     for_pmap, for_vmap = (losses(t, scaled, **AXES) for t in (xpr.pmap, xpr.vmap))
-    all_close(wrap(xpr.grad(for_pmap, (0, 1)))(EIGHT, W), xpr.grad(for_vmap, (0, 1))(EIGHT, W))
-    all_close(
+    close(wrap(xpr.grad(for_pmap, (0, 1)))(EIGHT, W), xpr.grad(for_vmap, (0, 1))(EIGHT, W))
+    close(
         wrap(lambda x, t: xpr.jvp(losses(xpr.pmap, normalized), (x,), (t,)))(EIGHT, EIGHT),
         xpr.jvp(losses(xpr.vmap, normalized), (EIGHT,), (EIGHT,)),
     )
@@ -230,8 +211,8 @@ def test_lowered():
         mapped.lower(xpr.ShapeDtypeStruct((9, 3), np.float32), 3)
 
 
+@needs_jax
 def test_as_jax():
-    jax = jax_module()
 
     def fun(library):
         def each(x, w):
@@ -245,10 +226,10 @@ def test_as_jax():
         return lambda x, w: sum((y**2).sum() for y in mapped(x, w))
 
     x, w = floats(8, 3, 4), floats(4, 5, salt=2)
-    mine, theirs = (lib.pmap(fun(lib), axis_name="i", in_axes=(0, None))(x, w) for lib in (xpr, jax))
-    all_close(mine, [np.asarray(jax.block_until_ready(y)) for y in theirs])
-    gradient = jax.block_until_ready(jax.grad(loss(jax), (0, 1))(x, w))
-    all_close(xpr.grad(loss(xpr), (0, 1))(x, w), list(map(np.asarray, gradient)))
+    mine, theirs = (lib.pmap(fun(lib), axis_name="i", in_axes=(0, None))(x, w) for lib in (xpr, JAX))
+    close(mine, [np.asarray(JAX.block_until_ready(y)) for y in theirs])
+    gradient = JAX.block_until_ready(JAX.grad(loss(JAX), (0, 1))(x, w))
+    close(xpr.grad(loss(xpr), (0, 1))(x, w), list(map(np.asarray, gradient)))
 
 
 @pytest.mark.parametrize("collective", [lax.pmax, lax.pmin])

@@ -29,7 +29,7 @@ def main() -> int:
         from tests.fuzz.worker import Work
 
         start, step, until, last = json.loads(options.worker)
-        Work(options.fast).run(options.seed, range(start, last, step), until, options.check)
+        Work(options.fast, options.share).run(options.seed, range(start, last, step), until, options.check)
         return 0
     if options.alone:
         from tests.fuzz import checks
@@ -50,6 +50,7 @@ def arguments() -> Any:
     parser.add_argument("--first", type=int, default=0, help="the number of the first program (0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--check", action="append", default=[], help="this check alone, of every program; repeatable")
+    parser.add_argument("--share", type=float, default=1.0, help="of the checks: more programs in the time (1.0)")
     parser.add_argument("--fast", action="store_true", help="without shrinking")
     parser.add_argument("--out", help="a file for hits, as lines of JSON")
     parser.add_argument("--replay", metavar="SEED-NUMBER", help="try one program again, and shrink it")
@@ -78,7 +79,7 @@ class Run:
         task = json.dumps([first, self.options.jobs, self.until, last])
         command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz", "--seed", self.options.seed, "--worker", task]
         command += [word for check in self.options.check for word in ("--check", check)]
-        command += ["--fast"] if self.options.fast else []
+        command += ["--share", str(self.options.share), *(["--fast"] if self.options.fast else [])]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.processes[job], self.heard[job] = process, time.time()
         self.at[job] = first - self.options.jobs

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import xpr
-from tests.fuzz.peer import JAX
 from tests.fuzz.programs import Program
 from tests.fuzz.tolerance import Noisy, Spread, eps, is_inexact
 from tests.jaxpr_rows import with_holes
+from tests.peer import JAX
 from xpr import core
 from xpr.jaxpr import cse, dce, dumps, equal, fold_constants, inline_calls, loads, parse, partial_eval, reroll
 
@@ -501,7 +501,7 @@ def run(program: Program, names: Sequence[str], case: Case | None = None) -> lis
     return hits
 
 
-def turns(seed: Any) -> list[str]:
-    """The checks that the program of a seed is given."""
+def turns(seed: Any, share: float = 1.0) -> list[str]:
+    """The checks that the program of a seed is given, or that share of them."""
     chance = random.Random(f"checks {seed}")
-    return [name for name, (_, probability) in CHECKS.items() if chance.random() < probability]
+    return [name for name, (_, probability) in CHECKS.items() if chance.random() < probability * share]

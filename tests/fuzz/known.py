@@ -30,8 +30,20 @@ class Known:
 PEER = ("peer", "peer_types", "peer_gradients")
 KNOWN: Sequence[Known] = (
     Known(
-        "Of 0.0 and -0.0 either may be the greater one (ARCHITECTURE.md): its reciprocal and sign bit differ.",
+        "Of 0.0 and -0.0 either may be the greater one (docs/design/eager-operations.md): its sign bit may differ.",
         ("eager", "jit", "peer", "passes", "mapped", "rows"), r"-0\.0", "-?inf|True|False",
+    ),
+    Known(
+        "Of 0.0 and -0.0 either may be the greater one: which of them top_k finds first.",
+        ("jit", "peer", "mapped"), "top_k", r"^\d+(\.0)? instead of \d+(\.0)? at",
+    ),
+    Known(
+        "Outside of its domain a function has no derivative, and nan has none; the peer's formulas give numbers.",
+        PEER, r"arccosh|acosh|arctanh|atanh|arcsin|asin|arccos|acos|log|bessel|i0|i1|\*\* 0\.5|sqrt", r"instead of nan",
+    ),
+    Known(
+        "The peer's derivatives of quotients and of logaddexp overflow, or underflow, on the way.",
+        PEER, r"/|divide|logaddexp|reciprocal", r"^-?(inf|nan) instead of",
     ),
     Known(
         "clamp has derivative 0 where its operand is one of its limits; a difference sees the limits move, too.",
@@ -43,7 +55,12 @@ KNOWN: Sequence[Known] = (
     ),
     Known(
         "Forward mode of a function with a custom_vjp rule asks for a bwd that is linear; the peer has none.",
-        ("derivatives",), "custom_vjp", "^UnsupportedRule: .*forward mode of a function with a custom_vjp rule",
+        ("derivatives", "reference"), "custom_vjp", "^UnsupportedRule: .*forward mode of a function with a custom_vjp",
+    ),
+    Known(
+        "A while loop that is transposed as it stands, not linearized, has no transpose rule, nor has it in the peer.",
+        ("derivatives", "gradients", "peer_gradients"), r"(?s)^(?=.*linear_transpose).*(while_loop|fori_loop)",
+        "^UnsupportedRule: while: no transpose rule",
     ),
     Known(
         "A computed index out of bounds reads the last element, whose cotangent is dropped; the peer does the same.",
@@ -60,6 +77,63 @@ KNOWN: Sequence[Known] = (
     Known(
         "A comparison of weakly typed numbers gives a strong bool: a bool takes part in no promotion that asks for it.",
         ("peer_types",), "", r"^bool(\[.*\]), and bool\1 weak by the peer$",
+    ),
+    Known(
+        "The derivative of x^y by x at 0^0 is 0, and nan by the peer (docs/differences.md).",
+        PEER, r"pow|\*\*", r"^nan instead of -?0\.0",
+    ),
+    Known(
+        "The derivative of the deviation of one element is 0, and nan by the peer (docs/differences.md).",
+        PEER, r"jnp\.(nan)?std", r"^nan instead of -?0\.0",
+    ),
+    Known(
+        "An infinite or nan cotangent of an element that was not chosen is dropped; the peer multiplies it by 0.",
+        PEER, r"max|min|relu|clip|clamp|where|select|sort|top_k|median", r"^nan instead of -?0\.0",
+    ),
+    Known(
+        "A maximum that is nan has no derivative; the peer, compiled, gives 0.",
+        ("peer_gradients",), r"(max|min)\(", r"^-?0\.0 instead of nan",
+    ),
+    Known(
+        "Of equal elements, and of nans, of a cumulative maximum each has a share, by the order of the steps.",
+        ("peer_gradients",), r"cum(max|min)", "instead of",
+    ),
+    Known(
+        "Likewise where the program itself takes the derivative of a cumulative maximum.",
+        ("peer",), r"(?s)^(?=.*lib\.(grad|value_and_grad|vjp|jvp|linearize|jac|hess)).*cum(max|min)", "instead of",
+    ),
+    Known(
+        "A difference of equal terms is 0, and what rounding leaves of them by the peer.",
+        PEER, r"(?s)lib\.(grad|value_and_grad|vjp|jvp|linearize|jac|hess)",
+        r"^-?\d(\.\d+)?e-(1[1-9]|[2-9]\d|\d{3}) instead of -?0\.0 at .* of float64",
+    ),
+    Known(
+        "The peer's derivative of sinc is infinite, or nan, of tiny numbers (docs/differences.md).",
+        PEER, r"sinc", r"^-?(inf|nan) instead of",
+    ),
+    Known(
+        "Of limits of clamp that are crossed the upper one is the result, whose derivative is 0 by the peer.",
+        ("peer_gradients",), r"lax\.clamp", r"^-?0\.0 instead of",
+    ),
+    Known(
+        "The peer's derivatives of tanh and the logistic function are products of terms that may be inf - inf.",
+        PEER, r"tanh|sigmoid|logistic|silu", r"^nan instead of -?inf",
+    ),
+    Known(
+        "XLA multiplies the factors of terms of a sum in another order, which overflows on the way (also in the peer).",
+        ("gradients", "jit", "mapped", "peer"), r"(?s)^(?=.*1e-?30).*(sum|grad|/|divide)", r"^nan instead of -?0\.0",
+    ),
+    Known(
+        "Subnormal numbers are zeros in compiled programs on CPU (docs/differences.md).",
+        ("eager", "jit", "mapped", "gradients", "peer"), r"nextafter", r"^nan instead of -?inf",
+    ),
+    Known(
+        "The peer's top_k takes a nan with a sign bit for the least of all numbers.",
+        PEER, "top_k|approx_max", "instead of nan",
+    ),
+    Known(
+        "A function of steps that are finer than those of the difference: its derivative is 0 between them.",
+        ("derivatives",), r"//|floor|ceil|round|rint|trunc|fix|divmod|modf", r"^jvp gives -?0\.0, and a difference",
     ),
 )  # fmt: skip
 

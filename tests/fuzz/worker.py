@@ -94,8 +94,8 @@ def fails_alike(hit: Hit) -> Any:
 class Examiner:
     """Makes the programs of seeds and checks them. What is to be compiled waits until there are `GROUP` of it."""
 
-    def __init__(self, only: Sequence[str] = ()):
-        self.only, self.compared = only, 0
+    def __init__(self, only: Sequence[str] = (), share: float = 1.0):
+        self.only, self.share, self.compared = only, share, 0
         self.waiting: dict[tuple[str, bool], list[tuple[str, Case]]] = {}
 
     def examine(self, seed: str) -> list[Found]:
@@ -108,7 +108,7 @@ class Examiner:
             if hit is not None:
                 found.append(Found(seed, refusal.program, hit))
         case = Case(program)
-        names = [name for name in self.only if name in checks.CHECKS] if self.only else checks.turns(seed)
+        names = [name for name in self.only if name in checks.CHECKS] if self.only else checks.turns(seed, self.share)
         now = [name for name in names if name not in checks.TOGETHER]
         hits = checks.run(program, now, case)
         found.extend(Found(seed, program, hit) for hit in hits)
@@ -147,12 +147,13 @@ def first_of_each(found: Sequence[Found]) -> list[Found]:
 class Work:
     """Programs number start, start + step ... until the time is over."""
 
-    def __init__(self, fewer: bool):
+    def __init__(self, fewer: bool, share: float):
+        self.share = share
         self.fewer, self.seen, self.shrinking, self.began = fewer, Counter[Any](), 0.0, time.monotonic()
 
     def run(self, seed: str, numbers: range, until: float, only: Sequence[str]) -> None:
         signal.signal(signal.SIGALRM, _too_slow)
-        examiner = Examiner(only)
+        examiner = Examiner(only, self.share)
         for number in numbers:
             if time.time() > until:
                 break

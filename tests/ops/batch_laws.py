@@ -69,12 +69,12 @@ def vmap_law(case: Case) -> None:
 
 
 def _check_vmap(case: Case, axes: tuple[int | None, ...], size: int, number: int) -> None:
-    outs = run(case, *case.operands)
+    outs = case.run(*case.operands)
     out_axis = number % (1 + min((x.ndim for x in outs), default=0))
     batch = [stacked(x, axis, size) for x, axis in zip(case.operands, axes, strict=True)]
     got = run(vmap(case, axes, out_axis), *batch)
     if size:
-        rows = [run(case, *_row(case.operands, axes, k)) for k in range(size)]
+        rows = [case.run(*_row(case.operands, axes, k)) for k in range(size)]
         expected = [np.stack(results, out_axis) for results in zip(*rows, strict=True)]
     else:
         expected = [stacked(x, out_axis, 0) for x in outs]
@@ -99,7 +99,7 @@ def _check_nested_vmap(case: Case, inside: Sequence[bool], outside: Sequence[boo
     def entry(i: int, j: int) -> list[np.ndarray]:
         flags = zip(batch, inside, outside, strict=True)
         outer = [(x[..., i] if out else x, into) for x, into, out in flags]
-        return run(case, *(x[j] if into else x for x, into in outer))
+        return case.run(*(x[j] if into else x for x, into in outer))
 
     found = [[entry(i, j) for j in range(3)] for i in range(2)]
     for index, x in enumerate(got):
@@ -116,11 +116,11 @@ def commute(case: Case) -> None:
         return
     with enable_x64():
         case = case.wide()
-        around = _around(case)
-        plain = run(around(case), *case.operands)
-        all_close(run(around(jit(case.__call__)), *case.operands), plain, SHARP, "commute: jit inside")
+        transform = _all_transformations(case)
+        plain = run(transform(case), *case.operands)
+        all_close(run(transform(jit(case.__call__)), *case.operands), plain, SHARP, "commute: jit inside")
         if _is_first_of_its_kind(case):
-            compiled = tree.map(np.asarray, jit(around(case))(*case.operands))
+            compiled = tree.map(np.asarray, jit(transform(case))(*case.operands))
             all_close(compiled, plain, max(SHARP, allowed(case)), "commute: jit outside, of all these together")
         for name in ("jvp", "vjp"):
             if name in plain:
@@ -134,14 +134,14 @@ def _is_first_of_its_kind(case: Case) -> bool:
     return others[0] is case.sample if others else case.sample is case.row.samples[0]
 
 
-def _around(case: Case) -> Callable[[Any], Callable[..., dict[str, Any]]]:
+def _all_transformations(case: Case) -> Callable[[Any], Callable[..., dict[str, Any]]]:
     """From a function with the case's operands, one that transforms it in every way."""
     rows = [stacked(x, 0, 2) for x in case.operands]
     differentiable = case.row.differentiable and case.active and not case.sample.edges
     vs, row_vs = random_like(case.at(case.active), 10), random_like([rows[i] for i in case.active], 11)
 
-    def around(f: Any) -> Callable[..., dict[str, Any]]:
-        def all_ways(*xs: Any) -> dict[str, Any]:
+    def transform(f: Any) -> Callable[..., dict[str, Any]]:
+        def transformed(*xs: Any) -> dict[str, Any]:
             found: dict[str, Any] = {"value": f(*xs), "vmap": vmap(f)(*rows)}
             if not differentiable:
                 return found
@@ -175,9 +175,9 @@ def _around(case: Case) -> Callable[[Any], Callable[..., dict[str, Any]]]:
             found["vjp of vmap"] = list(vjp(of_rows, *active)[1](row_cts))
             return found
 
-        return all_ways
+        return transformed
 
-    return around
+    return transform
 
 
 def _inexact_of(values: Iterable[Any]) -> list[Any]:
@@ -186,5 +186,5 @@ def _inexact_of(values: Iterable[Any]) -> list[Any]:
 
 def _merged(others: Sequence[Any], positions: Sequence[int], values: Sequence[Any]) -> list[Any]:
     """`values` at `positions`, and `others` in order in the rest."""
-    rest, given = iter(others), dict(zip(positions, values, strict=True))
-    return [given[i] if i in given else next(rest) for i in range(len(others) + len(values))]
+    rest, at = iter(others), dict(zip(positions, values, strict=True))
+    return [at[i] if i in at else next(rest) for i in range(len(others) + len(values))]

@@ -16,8 +16,16 @@ from xpr import core, dtypes, tree
 from xpr.api.jit import jit
 from xpr.api.staging import trace_function
 from xpr.api.vmap import vmap
+from xpr.backend.array import from_words
 from xpr.compile.evaluate import reference_eval
-from xpr.core.avals import aval_of
+from xpr.config import settings
+from xpr.core.avals import aval_of, is_key
+from xpr.key_types import KeyType
+from xpr.numpy.refs import freeze, new_ref
+from xpr.passes.physical import each_key
+from xpr.primitives.elementwise_while import in_numpy
+from xpr.primitives.generators import THREEFRY
+from xpr.primitives.random_keys import random_unwrap, random_wrap
 
 SHARP = 1e-9  # of two computations of the same thing in 64 bits
 
@@ -29,7 +37,9 @@ class Case:
         self.row, self.sample, self.primitive = row, sample, row.primitive
         self.operands = [_numpy(x) for x in (sample.operands if operands is None else operands)]
         given = sample.params if params is None else params
-        self.params = {k: self._made(v) if isinstance(v, FromTypes) else v for k, v in given.items()}
+        self.params = {k: self._from_types(v) if isinstance(v, FromTypes) else v for k, v in given.items()}
+        self._compiled: dict[bool, list[Any]] = {}
+        self._staged: dict[Any, Any] = {}
 
     def __call__(self, *xs: Any) -> list[Any]:
         if self.row.along is None:
@@ -37,11 +47,34 @@ class Case:
         return vmap(self._bind, axis_name=self.row.along)(*xs)
 
     def _bind(self, *xs: Any) -> list[Any]:
-        out = self.primitive.bind(*xs, **self.params)
-        return list(out) if self.primitive.multiple_results else [out]
+        if self.row.of_refs:
+            ref = new_ref(xs[0])
+            out = jit(lambda *operands: self.primitive.bind(*operands, **self.params))(ref, *xs[1:])
+            return [out, freeze(ref)]
+        out = self.primitive.bind(*self.with_keys(xs), **self.params)
+        outs = list(out) if self.primitive.multiple_results else [out]
+        return [random_unwrap(x) if is_key(aval_of(x)) else x for x in outs]
 
-    def _made(self, param: FromTypes) -> Any:
+    def with_keys(self, xs: Sequence[Any]) -> list[Any]:
+        """The operands of the primitive: of words random keys, where it takes such."""
+        return [random_wrap(x, THREEFRY) if i in self.row.keys else x for i, x in enumerate(xs)]
+
+    def _from_types(self, param: FromTypes) -> Any:
         return param.make(*map(aval_of, self.operands))
+
+    def compiled(self) -> list[Any]:
+        """The results as one compiled program gives them, which runs once for all laws."""
+        key = settings.enable_x64
+        if key not in self._compiled:
+            self._compiled[key] = list(jit(self.__call__)(*self.operands))
+        return self._compiled[key]
+
+    def run(self, *xs: Any) -> list[Any]:
+        """The results as `run` gives them, staged once for each of the operands' types."""
+        key = settings.enable_x64, *map(aval_of, xs)
+        if key not in self._staged:
+            self._staged[key] = staged(self, *xs)
+        return evaluated(*self._staged[key], xs)
 
     def inexact(self, *xs: Any) -> list[Any]:
         """Those results that have derivatives."""
@@ -54,13 +87,13 @@ class Case:
 
     def types(self, operands: Sequence[Any]) -> list[core.ShapedArray]:
         """The types of the results by the typing rule."""
-        if self.row.along is None:
+        if self.row.along is None and not self.row.of_refs and not callable(self.primitive.physical):
             return self.primitive.type_of(tuple(map(aval_of, operands)), self.params)
         return trace_function(self.__call__, operands, {}, "staged by a law")[0].out_avals
 
     @property
     def has_reference(self) -> bool:
-        given = self.row.meaning is not None or self.primitive.call
+        given = self.row.meaning is not None or self.primitive.call or callable(self.primitive.physical)
         return given or not isinstance(self.primitive.reference, core.Unsupported)
 
     def reference(self, *xs: Any) -> list[Any]:
@@ -70,19 +103,26 @@ class Case:
         if "call_jaxpr" in self.params and self.primitive.mesh is None:
             return reference_eval(self.params["call_jaxpr"], (), *xs)
         with np.errstate(all="ignore"):
+            if callable(self.primitive.physical):
+                return self._on_words(*xs)
             return self.primitive.reference(list(xs), **self.params)
+
+    def _on_words(self, *xs: Any) -> list[Any]:
+        """An operation on random keys by its rule for their words, in NumPy."""
+        avals = [from_words(x, KeyType(THREEFRY)).aval if i in self.row.keys else aval_of(x) for i, x in enumerate(xs)]
+        return in_numpy(lambda *words: self.primitive.physical(each_key, words, avals, **self.params), *xs)
 
     def of(self, positions: Sequence[int], fun: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """The results as a function of some operands alone."""
         fun = fun or self
 
-        def of_some(*xs: Any) -> Any:
+        def of_chosen(*xs: Any) -> Any:
             operands: list[Any] = list(self.operands)
             for i, x in zip(positions, xs, strict=True):
                 operands[i] = x
             return fun(*operands)
 
-        return of_some
+        return of_chosen
 
     def at(self, positions: Sequence[int]) -> list[np.ndarray]:
         return [self.operands[i] for i in positions]
@@ -137,20 +177,29 @@ def random_like(values: Iterable[Any], seed: int) -> list[np.ndarray]:
 
 def run(fun: Callable[..., Any], *args: Any) -> Any:
     """Stages `fun`, checks the jaxpr, and evaluates it in NumPy, or in XLA where a primitive has no reference."""
+    return evaluated(*staged(fun, *args), args)
+
+
+def staged(fun: Callable[..., Any], *args: Any) -> tuple[core.ClosedJaxpr, Any]:
     closed, out_tree = trace_function(fun, args, {}, "staged by a law")
     core.check_jaxpr(closed)
+    return closed, out_tree
+
+
+def evaluated(closed: core.ClosedJaxpr, out_tree: Any, args: Sequence[Any]) -> Any:
     leaves = tree.leaves(args)
-    if in_numpy(closed.jaxpr):
+    if has_numpy_rules(closed.jaxpr):
         outs = reference_eval(closed.jaxpr, closed.consts, *leaves)
     else:
         outs = [np.asarray(x) for x in jit(core.jaxpr_as_fun(closed))(*leaves)]
     return tree.unflatten(out_tree, outs)
 
 
-def in_numpy(jaxpr: core.Jaxpr) -> bool:
+def has_numpy_rules(jaxpr: core.Jaxpr) -> bool:
     return all(
-        eqn.primitive.call or not isinstance(eqn.primitive.reference, core.Unsupported) for eqn in jaxpr.eqns
-    ) and all(in_numpy(sub) for eqn in jaxpr.eqns for sub in core.subjaxprs(eqn))
+        eqn.primitive.call or eqn.primitive.physical or not isinstance(eqn.primitive.reference, core.Unsupported)
+        for eqn in jaxpr.eqns
+    ) and all(has_numpy_rules(sub) for eqn in jaxpr.eqns for sub in core.subjaxprs(eqn))
 
 
 # -- Comparing

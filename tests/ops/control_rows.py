@@ -3,6 +3,7 @@
 import numpy as np
 
 from tests.ops.table import ANY, FromTypes, Row, Sample, booleans, complexes, floats, integers, positive
+from xpr.control.composite import composite_p
 from xpr.control.custom.custom_jvp import custom_jvp_call_p
 from xpr.control.custom.custom_lin import custom_lin_p
 from xpr.control.custom.custom_vjp import custom_vjp_call_p
@@ -81,6 +82,10 @@ ROWS = [
                      Sample(floats(3), integers(3), call_jaxpr=jaxpr_of(with_integers), name="f"),
                      Sample(complexes(2), complexes(2, salt=1), call_jaxpr=jaxpr_of(two_results), name="f"),
                      Sample(floats(3), call_jaxpr=jaxpr_of(lambda x: [neg(x)]), name="f")],
+        skip={"transpose": "sometimes it is of a function that is not linear"}),
+    Row(composite_p, [Sample(floats(2, 3), floats(2, 3, salt=1), jaxpr=jaxpr_of(two_results), name="my.two", version=0,
+                             attributes=(("k", "3 : i64"),)),
+                      Sample(floats(3), jaxpr=jaxpr_of(lambda x: [neg(x)]), name="my.neg", version=1, attributes=())],
         skip={"transpose": "sometimes it is of a function that is not linear"}),
     Row(custom_jvp_call_p, [Sample(floats(2, 3), call_jaxpr=jaxpr_of(sine), jvp=sine_jvp, name="sine", num_consts=0),
                             Sample(floats(3), floats(3, salt=1), call_jaxpr=jaxpr_of(product), jvp=product_jvp,

@@ -53,7 +53,9 @@ def zeros(case: Case) -> None:
     with enable_x64():
         case = case.wide()
         none = [Zero(aval_of(x).to_tangent_aval()) for x in case.operands]
-        outs, tangents = push_forward(case, case.operands, none) if case.row.along else _rule(case, none)
+        outs, tangents = (
+            push_forward(case, case.operands, none) if case.row.along or case.row.of_refs else _rule(case, none)
+        )
         if any(type(t) is not Zero for t in tangents):
             raise AssertionError(f"zeros: no operand has a tangent, and the results have {tangents}")
         _check_tangent_types(outs, tangents)
@@ -62,7 +64,7 @@ def zeros(case: Case) -> None:
 
 
 def _rule(case: Case, tangents: Sequence[Any]) -> Any:
-    return case.primitive.jvp(case.operands, tangents, **case.params)
+    return case.primitive.jvp(case.with_keys(case.operands), tangents, **case.params)
 
 
 def _check_undifferentiable(case: Case) -> None:
@@ -86,18 +88,18 @@ def _check_tangent_types(outs: Sequence[Any], tangents: Sequence[Any]) -> None:
 
 
 def _check_zeros(case: Case, chosen: tuple[int, ...]) -> None:
-    def push(symbolic: bool, *given: Any) -> list[Any]:
+    def jvp_with(symbolic: bool, *nonzero: Any) -> list[Any]:
         tangents = [Zero(aval_of(x).to_tangent_aval()) for x in case.operands]
         if not symbolic:
             tangents = [t if t.aval.dtype == dtypes.float0 else instantiate(t) for t in tangents]
-        for i, t in zip(chosen, given, strict=True):
+        for i, t in zip(chosen, nonzero, strict=True):
             tangents[i] = t
         outs, out_tangents = push_forward(case, case.operands, tangents)
         _check_tangent_types(outs, out_tangents)
         return [instantiate(t) for t in out_tangents if aval_of(t).dtype != dtypes.float0]
 
-    given = random_like(case.at(chosen), 1)
-    lazily, plainly = run(partial(push, True), *given), run(partial(push, False), *given)
+    nonzero = random_like(case.at(chosen), 1)
+    lazily, plainly = run(partial(jvp_with, True), *nonzero), run(partial(jvp_with, False), *nonzero)
     all_close(lazily, plainly, SHARP, f"zeros: with tangents for the operands {chosen} alone")
 
 
@@ -111,14 +113,14 @@ def linearize_law(case: Case) -> None:
         def linearized(*tangents: Any) -> list[Any]:
             outs, linear, is_active = linearize_flat(f, xs, [True] * len(xs))
             core.check_jaxpr(linear)
-            found = iter(core.eval_jaxpr(linear.jaxpr, linear.consts, *tangents))
+            nonzero = iter(core.eval_jaxpr(linear.jaxpr, linear.consts, *tangents))
             zeros = [Zero(aval_of(x).to_tangent_aval()) for x in outs]
-            return [next(found) if a else instantiate(z) for a, z in zip(is_active, zeros, strict=True) if _has(a, z)]
+            return [next(nonzero) if a else instantiate(z) for a, z in zip(is_active, zeros, strict=True) if _has(a, z)]
 
-        def pushed(*tangents: Any) -> list[Any]:
+        def by_jvp(*tangents: Any) -> list[Any]:
             return [t for t in jvp(f, xs, tangents)[1] if aval_of(t).dtype != dtypes.float0]
 
-        all_close(run(linearized, *ts), run(pushed, *ts), SHARP, "linearize: linearize and jvp differ")
+        all_close(run(linearized, *ts), run(by_jvp, *ts), SHARP, "linearize: linearize and jvp differ")
 
 
 def _has(is_active: bool, zero: Zero) -> bool:
@@ -182,8 +184,8 @@ def _is_linear(case: Case, chosen: tuple[int, ...]) -> bool:
     f, xs = case.of(chosen, case.inexact), case.at(chosen)
     ys = random_like(xs, 8)
     mixed = run(f, *(1.75 * x + y for x, y in zip(xs, ys, strict=True)))
-    apart = [1.75 * x + y for x, y in zip(run(f, *xs), run(f, *ys), strict=True)]
-    return all(np.allclose(x, y, rtol=SHARP, atol=SHARP) for x, y in zip(mixed, apart, strict=True))
+    separately = [1.75 * x + y for x, y in zip(run(f, *xs), run(f, *ys), strict=True)]
+    return all(np.allclose(x, y, rtol=SHARP, atol=SHARP) for x, y in zip(mixed, separately, strict=True))
 
 
 def _check_transpose(case: Case, chosen: tuple[int, ...]) -> None:

@@ -7,12 +7,12 @@ from xpr.backend.sharding import NamedSharding
 from xpr.backend.sharding import PartitionSpec as P
 from xpr.control.custom.replicated_cotangents import of_copies_p
 from xpr.control.devices.inspect_sharding import inspect_sharding_p
-from xpr.control.devices.shard_map import Place, shard_map_p
-from xpr.control.devices.sharding_constraint import sharding_constraint_p
+from xpr.control.devices.shard_map import ManualMesh, shard_map_p
 from xpr.control.devices.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import aval_of
 from xpr.primitives.collectives.reduce import psum_p
 from xpr.primitives.elementwise import div, mul, neg, sin
+from xpr.primitives.sharding_constraint import sharding_constraint_p
 from xpr.transforms.batch import row_aval
 
 
@@ -52,9 +52,9 @@ def cut(x):
 
 def shared(fun, *operands, in_specs, out_specs):
     """On a mesh of one device, whose part is the whole."""
-    place = Place(make_mesh((1, 1), ("rows", "columns")), ("rows", "columns"), False)
+    manual = ManualMesh(make_mesh((1, 1), ("rows", "columns")), ("rows", "columns"), False)
     params = dict(
-        mesh=place.mesh, manual_axes=place.axes, check_vma=place.check,
+        mesh=manual.mesh, manual_axes=manual.axes, check_vma=manual.check,
         in_specs=tuple(map(tuple, in_specs)), out_specs=tuple(map(tuple, out_specs)),
     )  # fmt: skip
     return Sample(*operands, jaxpr=jaxpr_of(fun), **params)

@@ -18,6 +18,7 @@ from tests.ops.table import (
     integers,
     positive,
 )
+from xpr import dtypes
 from xpr.primitives import elementwise as e
 
 F32 = np.float32
@@ -131,7 +132,8 @@ BOUNDS = np.float32([-1.5, -0.5, 0.25]), np.float32([-2.0, 0.1, 0.3]), np.float3
 WIDELY = F32([0.0, -1.5, 2.5, 1e3, -3e9, 1e20, INF, -INF, NAN])
 
 conversions = [
-    Row(e.clamp_p, [Sample(F32(-1), floats(2, 3), F32(0.5)), Sample(*BOUNDS), Sample(F32(-1), floats(), F32(1)),
+    Row(e.clamp_p, [Sample(F32(-1), floats(2, 3), F32(0.5)), Sample(F32(1.5), floats(2, 3), F32(0.3)),
+                    Sample(*BOUNDS), Sample(F32(-1), floats(), F32(1)),
                     Sample(np.int32(2), integers(5), np.int32(7)),
                     Sample(F32(-1), F32([NAN, INF, -INF]), F32(1), edges=True)], dtypes=REALS),
     *(Row(e.convert_element_type_p, [Sample(WIDELY, edges=True, new_dtype=dtype, weak_type=False)],
@@ -150,6 +152,8 @@ conversions = [
     Row(e.bitcast_convert_type_p,
         [Sample(floats(2, 3), new_dtype=np.dtype(np.int32)), Sample(WORDS, new_dtype=np.dtype(np.uint8)),
          Sample(integers(3, 4, dtype=np.uint8), new_dtype=np.dtype(np.uint32)),
+         Sample(integers(3, dtype=np.int8), new_dtype=dtypes.int4),
+         Sample(integers(2, 2, dtype=np.int8).astype(dtypes.uint4), new_dtype=np.dtype(np.uint8)),
          Sample(floats(3, 2), new_dtype=np.dtype(np.uint16))], differentiable=False),
     Row(e.reduce_precision_p,
         [Sample(floats(2, 3), exponent_bits=8, mantissa_bits=7), Sample(positive(3), exponent_bits=5, mantissa_bits=10),

@@ -87,6 +87,9 @@ class Row:
     signed_zeros: False where the sign of a zero is left open, as in the greater of 0.0 and -0.0.
     along: for collectives, the name of the axis they run along: what is tried is the primitive mapped over axis 0 of
         all operands, with this name.
+    of_refs: whether the first operand is put into a ref, which is passed to a jitted function that applies the
+        primitive; what the ref holds afterwards is a further result.
+    keys: the operands that are random keys of threefry2x32; samples have their words, and so have results.
     meaning: what takes the place of the reference rule, as a NumPy function of the operands that gives a list.
     """
 
@@ -98,6 +101,8 @@ class Row:
     dtypes: Sequence[Any] | None = None
     signed_zeros: bool = True
     along: str | None = None
+    of_refs: bool = False
+    keys: Sequence[int] = ()
     meaning: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:

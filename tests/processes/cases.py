@@ -12,7 +12,7 @@ import numpy as np
 import xpr
 import xpr.numpy as jnp
 from xpr import lax, multihost_utils
-from xpr.backend import processes, shards
+from xpr.backend import process_group, shards
 from xpr.errors import MissingProcess, NotAddressableError, ProcessLost, ProgramMismatch
 from xpr.sharding import Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P
@@ -375,7 +375,7 @@ def killed_at_first():
 def killed_while_joining():
     """Process 1 dies when all have come, and before XLA's own runtime has connected them."""
     if os.environ["XPR_PROCESS_ID"] == "1":
-        processes.Group._connect = lambda *_: os._exit(1)
+        process_group.ProcessGroup._connect = lambda *_: os._exit(1)
     with raises(ProcessLost, "Process 1 of 2 is gone"):
         joined()
     assert not xpr.distributed.is_initialized()

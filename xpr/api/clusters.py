@@ -1,6 +1,6 @@
-"""clusters: what the environment says about the processes that belong together, by who started them.
+"""The number, address and ids of the processes of a distributed program, read from a launcher's environment variables.
 
-Each kind of launcher is a function of the environment that gives what it says, or None where it is not the one.
+Each launcher has a function from the environment to a `Cluster`, or None if it did not start this process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Environment = Mapping[str, str]
 
 
 class Cluster(NamedTuple):
-    """What is known of the processes; None for what is not said."""
+    """The processes of a distributed program; None for what is unknown."""
 
     coordinator_address: str | None
     num_processes: int | None
@@ -24,7 +24,7 @@ class Cluster(NamedTuple):
 
 def _from_variables(environ: Environment) -> Cluster | None:
     """`XPR_COORDINATOR_ADDRESS`, `XPR_NUM_PROCESSES`, `XPR_PROCESS_ID`, which `python -m xpr.launch` sets, or the same
-    with JAX in place of XPR."""
+    with JAX for XPR."""
     for prefix in ("XPR", "JAX"):
         names = [f"{prefix}_{name}" for name in ("COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID")]
         address, count, index = map(environ.get, names)
@@ -46,7 +46,7 @@ def _number(name: str, text: str | None) -> int | None:
 
 
 def _from_slurm(environ: Environment) -> Cluster | None:
-    """A step of SLURM (`srun`): the first node has process 0, and the job's number makes the port."""
+    """A step of SLURM (`srun`): the first node has process 0, and the job's number determines the port."""
     if not {"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID"} <= environ.keys() or "SLURM_STEP_ID" not in environ:
         return None
     nodes = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST") or ""
@@ -65,7 +65,7 @@ def first_node(nodes: str) -> str:
 
 
 def _from_open_mpi(environ: Environment) -> Cluster | None:
-    """A process of OpenMPI's `mpirun`: the first host of the job has process 0, and its name makes the port."""
+    """A process of OpenMPI's `mpirun`: the first host of the job has process 0, whose name determines the port."""
     if not {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"} <= environ.keys():
         return None
     known = ("OMPI_MCA_orte_hnp_uri", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2")
@@ -79,7 +79,7 @@ def _from_open_mpi(environ: Environment) -> Cluster | None:
 
 
 def _one_each(environ: Environment, name: str) -> list[int] | None:
-    """The processes of one machine have a GPU each, in their order."""
+    """One GPU for each process of a machine, in order."""
     return [int(environ[name])] if environ.get(name, "").isdigit() else None
 
 
@@ -89,16 +89,16 @@ METHODS: dict[str, Callable[[Environment], Cluster | None]] = {
 
 
 def detected(environ: Environment, method: str | None = None) -> tuple[str, Cluster] | None:
-    """What the first launcher says that is there, with its name; None where there is none.
+    """The name and the `Cluster` of the first launcher that is detected; None if there is none.
 
     Raises:
-      ValueError: there is no such method, or a variable is no number.
+      ValueError: there is no such method, or a variable is not a number.
     """
     if method is not None and method not in METHODS:
         raise ValueError(f"There is no cluster_detection_method {method!r}; there are {', '.join(METHODS)}.")
     for name, read in METHODS.items():
         if method in (None, name):
-            found = read(environ)
-            if found is not None:
-                return name, found
+            cluster = read(environ)
+            if cluster is not None:
+                return name, cluster
     return None

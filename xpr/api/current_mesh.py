@@ -1,4 +1,4 @@
-"""The current mesh: what partition specs are of where no mesh is named."""
+"""The current mesh: the one that partition specs without a mesh refer to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class set_mesh:
     Args:
       mesh: a `Mesh`; None for none.
     Raises:
-      TypeError: it is no mesh.
+      TypeError: `mesh` is not a mesh.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import PartitionSpec as P

@@ -1,4 +1,4 @@
-"""initialize and shutdown: makes this process one of several that run programs together."""
+"""initialize and shutdown: connect this process to the others that run the same programs, and disconnect it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from xpr.api.clusters import METHODS, Cluster, detected
 from xpr.backend import devices, processes
-from xpr.backend.links import Refused, is_loopback
+from xpr.backend.links import NotConnected, is_loopback
 from xpr.errors import MissingProcess
 
 
@@ -23,29 +23,33 @@ def initialize(
     shutdown_timeout_seconds: int = 300,
     coordinator_bind_address: str | None = None,
 ) -> None:
-    """Makes this process one of several that run programs together; it waits until all have come.
+    """Makes this process one of several that run programs together, and waits until all have connected.
 
-    Before anything is computed, each of them calls it. From then on `devices()` are those of all processes, and
-    `local_devices()` those of this one. What is not given is taken from the environment: from
+    Each process calls it before anything is computed. Then `devices()` are those of all processes, and
+    `local_devices()` those of this one. Arguments left out are taken from the environment: from
     `XPR_COORDINATOR_ADDRESS`, `XPR_NUM_PROCESSES` and `XPR_PROCESS_ID` (or the same with JAX), which
     `python -m xpr.launch` sets; from SLURM; or from OpenMPI.
 
     Args:
       coordinator_address: host and port at which process 0 is reached, the same for all: "10.0.0.1:1234".
       num_processes: how many there are.
-      process_id: the number of this one, from 0.
-      local_device_ids: the GPUs of this machine that it uses; all if neither given nor said by the environment.
-      cluster_detection_method: "environment", "slurm" or "openmpi"; the first one that is there if not given.
-      initialization_timeout: seconds to wait for all to come.
-      heartbeat_timeout_seconds: seconds after which a process that does not answer is taken for lost. One that dies is
-        noticed at once.
-      shutdown_timeout_seconds: seconds that a process waits at its end for all others to come to theirs.
+      process_id: the number of this process, from 0.
+      local_device_ids: the GPUs of this machine that it uses; all if neither given nor in the environment.
+      cluster_detection_method: "environment", "slurm" or "openmpi"; the first one that is detected if not given.
+      initialization_timeout: seconds to wait for all to connect.
+      heartbeat_timeout_seconds: seconds after which a process that does not answer counts as lost. One that dies is
+        detected at once.
+      shutdown_timeout_seconds: seconds that a process waits when it ends for all others to end.
       coordinator_bind_address: where process 0 listens: the coordinator's host where only this machine has it, else all
         addresses of the machine, with the coordinator's port.
+
+    Returns:
+      None.
+
     Raises:
       RuntimeError: it was called before, or after something was computed.
-      ValueError: an argument is missing, or makes no sense.
-      MissingProcess: not all came, or they do not agree; the message names who.
+      ValueError: an argument is missing or invalid.
+      MissingProcess: not all connected, or they disagree; the message names which.
 
     >>> import xpr
     >>> xpr.distributed.initialize("localhost:1234", num_processes=2)
@@ -55,9 +59,9 @@ def initialize(
     """
     if processes.group() is not None:
         raise RuntimeError("distributed.initialize was called before: once is enough, at the start of the script.")
-    given = Cluster(coordinator_address, num_processes, process_id, _ids(local_device_ids))
-    address, count, index, ids = _completed(given, cluster_detection_method)
-    where = _parsed("coordinator_address", address)
+    arguments = Cluster(coordinator_address, num_processes, process_id, _ids(local_device_ids))
+    address, count, index, ids = _completed(arguments, cluster_detection_method)
+    coordinator = _parsed("coordinator_address", address)
     if count < 1 or not 0 <= index < count:
         raise ValueError(
             f"distributed.initialize: process_id={index} of num_processes={count} makes no sense; processes are "
@@ -70,7 +74,8 @@ def initialize(
     if coordinator_bind_address is not None:
         bind = _parsed("coordinator_bind_address", coordinator_bind_address)
     else:
-        bind = where if is_loopback(where[0]) else ("::" if ":" in where[0] else "0.0.0.0", where[1])
+        host, port = coordinator
+        bind = coordinator if is_loopback(host) else ("::" if ":" in host else "0.0.0.0", port)
     if devices.in_use():
         raise RuntimeError(
             "distributed.initialize comes too late: something was computed already, or devices were asked for, on the "
@@ -80,32 +85,39 @@ def initialize(
         return
     try:
         processes.join(
-            index, count, where, bind, initialization_timeout, heartbeat_timeout_seconds, shutdown_timeout_seconds, ids
+            index,
+            count,
+            coordinator,
+            bind,
+            initialization_timeout,
+            heartbeat_timeout_seconds,
+            shutdown_timeout_seconds,
+            ids,
         )
-    except Refused as error:
+    except NotConnected as error:
         raise MissingProcess(
             f"distributed.initialize: {error}. This is process {index} of {count}, with coordinator_address {address}."
         ) from None
     atexit.register(processes.leave)
 
 
-def _ids(given: int | Sequence[int] | None) -> list[int] | None:
-    ids = None if given is None else [given] if isinstance(given, int) else list(given)
+def _ids(numbers: int | Sequence[int] | None) -> list[int] | None:
+    ids = None if numbers is None else [numbers] if isinstance(numbers, int) else list(numbers)
     if ids is not None and not all(isinstance(each, int) and each >= 0 for each in ids):
-        raise ValueError(f"distributed.initialize: local_device_ids are numbers of GPUs, from 0, and are {given!r}.")
+        raise ValueError(f"distributed.initialize: local_device_ids are numbers of GPUs, from 0, and are {numbers!r}.")
     return ids
 
 
-def _completed(given: Cluster, method: str | None) -> tuple[str, int, int, list[int] | None]:
-    """The arguments, those that are not given from the environment."""
-    found = None
-    if method is not None or None in given[:3]:
-        found = detected(os.environ, method)
-    said = found[1] if found is not None else Cluster(None, None, None)
-    values = [mine if mine is not None else theirs for mine, theirs in zip(given, said)]
+def _completed(arguments: Cluster, method: str | None) -> tuple[str, int, int, list[int] | None]:
+    """The arguments, with missing ones taken from the environment."""
+    launcher = None
+    if method is not None or None in arguments[:3]:
+        launcher = detected(os.environ, method)
+    from_launcher = launcher[1] if launcher is not None else Cluster(None, None, None)
+    values = [argument if argument is not None else default for argument, default in zip(arguments, from_launcher)]
     missing = [name for name, value in zip(Cluster._fields[:3], values) if value is None]
     if missing:
-        who = f"{found[0]} does not say" if found else "no launcher says"
+        who = f"{launcher[0]} does not say" if launcher else "no launcher says"
         are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
         raise ValueError(
             f"distributed.initialize: {' and '.join(missing)} {are} not given, and {who} {them} (looked for: "
@@ -130,7 +142,9 @@ def _parsed(what: str, address: str) -> tuple[str, int]:
 
 
 def shutdown() -> None:
-    """Ends what `initialize` began: waits for all others to do the same. The end of a script does it by itself.
+    """Disconnects this process from the others, after waiting for all of them to call it.
+
+    A script calls it by itself when it ends.
 
     Raises:
       RuntimeError: `initialize` was not called.

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.api.cotangent_refs import vjp_of
 from xpr.api.staging import shaped
 from xpr.api.vmap import vmap
-from xpr.backend.array import Array
+from xpr.backend.array import Array, from_host
 from xpr.control.custom.replicated_cotangents import count_copies, shares, sums
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.control.groups import mask, split_list
+from xpr.core.avals import ShapedArray, Zero, aval_of, types_of
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from xpr.core.source import describe_function
-from xpr.errors import ArgumentError
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from xpr.core.refs import Ref
+from xpr.core.source import check_function, describe_function
+from xpr.errors import ArgumentError, RefError
 from xpr.primitives.shapes import instantiate, reshape
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF, FlatFunction, FunctionWithAux, as_array, flatten_arguments, named_like, positions
-from xpr.transforms.jvp import push_forward, without_tangents
+from xpr.transforms.jvp import push_forward, with_zeros, without_tangents
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import backward_pass
@@ -33,15 +37,17 @@ from xpr.tree_nodes import Partial
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """The value of `fun` and its directional derivative.
+    """The value of a function, and its directional derivative.
 
     Args:
-      fun: takes and gives pytrees of arrays.
-      primals: the arguments.
-      tangents: a direction for each, of the same structure, shapes and dtypes (float0 where those are integers).
-      has_aux: `fun` gives a pair of what is differentiated and auxiliary data, a pytree of any objects.
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      primals: the arguments, a sequence of pytrees of arrays.
+      tangents: a direction for each argument, of the same structure, shapes and dtypes (float0 for integers).
+      has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
+
     Returns:
-      (value, tangent), and the auxiliary data where there are any.
+      `(value, tangent)`, followed by the auxiliary data with `has_aux`.
+
     Raises:
       TypeError: primals and tangents don't match.
 
@@ -71,9 +77,9 @@ def _jvp_with_aux(flat: FunctionWithAux, primals: Sequence[Any], tangents: Seque
     aux: list[Any] = []
 
     def differentiated(*xs: Any) -> list[Any]:
-        outs = flat(*xs)
-        aux[:] = without_tangents(outs[flat.count :])
-        return outs[: flat.count]
+        values, auxiliary = split_list(flat(*xs), flat.count)
+        aux[:] = without_tangents(auxiliary)
+        return values
 
     outs, out_tangents = push_forward(differentiated, primals, tangents)
     out_tree, aux_tree = flat.out_tree.children()
@@ -82,7 +88,7 @@ def _jvp_with_aux(flat: FunctionWithAux, primals: Sequence[Any], tangents: Seque
 
 
 def _symbolic(tangent: Any) -> Any:
-    """A tangent given by the user, as the interpreters take it."""
+    """A tangent from the user in the interpreters' form."""
     if type(tangent) is Array:
         return tangent
     aval = aval_of(tangent)
@@ -90,36 +96,49 @@ def _symbolic(tangent: Any) -> Any:
 
 
 def _tangent_out(tangent: Any) -> Any:
-    """A tangent as the user gets it: zeros as arrays, those of integers as NumPy float0 arrays."""
+    """A tangent in the user's form: zeros as arrays, those of integers as NumPy float0 arrays."""
     if type(tangent) is not Zero:
         return as_array(tangent)
-    if tangent.aval.dtype == dtypes.float0:
+    if tangent.aval.dtype == dtypes.float0 and not tangent.aval.is_symbolic:
         return np.zeros(tangent.aval.shape, dtypes.float0)
     return as_array(instantiate(tangent))
 
 
-def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], who: str, what: str) -> None:
+_NO_TANGENT = (
+    "{}: differentiates by arrays, and got a Ref of type {}. Differentiate a function of what it is to hold, which "
+    "makes the ref."
+)
+
+
+def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: str, what: str) -> None:
     for p, t in zip(primals, tangents):
         if type(p) is Array and type(t) is Array and p.aval is t.aval and t.aval.dtype in dtypes.INEXACT:
-            continue  # as nearly always
-        want, have = aval_of(p).to_tangent_aval(), aval_of(t)
-        if want.shape != have.shape or want.dtype != have.dtype:
-            hint = " Tangents of integers have dtype float0." if want.dtype == dtypes.float0 else ""
+            continue  # the usual case
+        if type(p) is Ref:
+            raise RefError(_NO_TANGENT.format(function, p.aval.str_short()))
+        expected, actual = aval_of(p).to_tangent_aval(), aval_of(t)
+        if expected.shape != actual.shape or expected.dtype != actual.dtype:
+            hint = " Tangents of integers have dtype float0." if expected.dtype == dtypes.float0 else ""
             raise ArgumentError(
-                f"{who}: the {what} of a value of type {aval_of(p).str_short()} has type {want.str_short()}, "
-                f"and {have.str_short()} was given.{hint}"
+                f"{function}: the {what} of a value of type {aval_of(p).str_short()} has type {expected.str_short()}, "
+                f"and {actual.str_short()} was given.{hint}"
             )
 
 
 @boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of `fun` at some point, and its derivative there as a linear function.
+    """The value of a function at a point, and its derivative there as a linear function.
 
-    Use it to apply the derivative to many tangents: `fun` itself is run once.
+    The derivative can be applied to many tangents while `fun` runs once.
+
+    Args:
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      *primals: the arguments at which to differentiate, pytrees of arrays.
+      has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
 
     Returns:
-      (value, f_jvp), where `f_jvp(*tangents)` gives the tangent of the value; and the auxiliary data where `has_aux`.
-      `f_jvp` is a pytree of what it keeps.
+      `(value, f_jvp)`, followed by the auxiliary data with `has_aux`. `f_jvp(*tangents)` returns the tangent of the
+      value; it is a pytree of residuals.
 
     >>> import xpr, xpr.numpy as jnp
     >>> y, f_jvp = xpr.linearize(jnp.square, 3.0)
@@ -128,32 +147,29 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """
     leaves, in_tree = flatten_arguments(primals)
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
-    is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
+    is_active = [aval_of(x).to_tangent_aval().dtype != dtypes.float0 for x in leaves]
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
-    out_tree, n_outs, aux = _split_aux(flat, outs)
-    out_avals = [aval_of(x).to_tangent_aval() for x in outs[:n_outs]]
-    active_outs, program = active_outs[:n_outs], linear.jaxpr
+    out_tree, values, aux = _split_aux(flat, outs)
+    out_avals = [aval_of(x) for x in values]
 
-    def f_jvp(residuals: list[Any], *tangents: Any) -> Any:
+    def f_jvp(program: Jaxpr, residuals: list[Any], *tangents: Any) -> Any:
         tangent_leaves, tangent_tree = tree.flatten((tangents, {}))
         if tangent_tree != in_tree:
             tree.check_same_structure(primals, tangents, "linearize: the tangents must have the primals' structure")
         _check_tangents(leaves, tangent_leaves, "linearize", "tangent")
-        given = [t for t, active in zip(tangent_leaves, is_active) if active]
-        found = iter(eval_jaxpr(program, residuals, *given))
-        results = [next(found) if active else _tangent_out(Zero(a)) for active, a in zip(active_outs, out_avals)]
-        return tree.unflatten(out_tree, results)
+        out_tangents = eval_jaxpr(program, residuals, *mask(tangent_leaves, is_active))
+        return tree.unflatten(out_tree, map(_tangent_out, with_zeros(out_tangents, active_outs, out_avals)))
 
-    value = tree.unflatten(out_tree, map(as_array, outs[:n_outs]))
-    return (value, Partial(f_jvp, linear.consts), *aux)
+    return (tree.unflatten(out_tree, map(as_array, values)), Partial(partial(f_jvp, linear.jaxpr), linear.consts), *aux)
 
 
-def _split_aux(flat: FlatFunction, outs: Sequence[Any]) -> tuple[Any, int, list[Any]]:
-    """The structure of the differentiated result, its number of leaves, and the auxiliary data in a list."""
+def _split_aux(flat: FlatFunction, outs: list[Any]) -> tuple[Any, list[Any], list[Any]]:
+    """The structure of the differentiated result, its leaves, and the auxiliary data in a list."""
     if not isinstance(flat, FunctionWithAux):
-        return flat.out_tree, len(outs), []
+        return flat.out_tree, outs, []
     out_tree, aux_tree = flat.out_tree.children()
-    return out_tree, flat.count, [tree.unflatten(aux_tree, outs[flat.count :])]
+    values, aux = split_list(outs, flat.count)
+    return out_tree, values, [tree.unflatten(aux_tree, aux)]
 
 
 # -- Reverse mode
@@ -161,11 +177,17 @@ def _split_aux(flat: FlatFunction, outs: Sequence[Any]) -> tuple[Any, int, list[
 
 @boundary
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of `fun`, and the function that takes a cotangent of it to cotangents of the arguments.
+    """The value of a function at a point, and the function from cotangents of the value to cotangents of the arguments.
+
+    Args:
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      *primals: the arguments at which to differentiate, pytrees of arrays.
+      has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
 
     Returns:
-      (value, f_vjp), where `f_vjp(ct)` gives a tuple with a cotangent for each argument; and the auxiliary data where
-      `has_aux`. `f_vjp` is a pytree of the residuals, so a jitted function can return it, or the fwd of a custom_vjp.
+      `(value, f_vjp)`, followed by the auxiliary data with `has_aux`. `f_vjp(ct)` returns a tuple with a cotangent for
+      each argument; it is a pytree of residuals, so a jitted function, or the fwd of a custom_vjp, can return it.
+      `f_vjp.with_refs(*refs)(ct)` adds the cotangents to refs instead.
 
     >>> import xpr, xpr.numpy as jnp
     >>> y, f_vjp = xpr.vjp(jnp.sin, 0.0)
@@ -174,41 +196,43 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     """
     leaves, in_tree = flatten_arguments(primals)
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
-    is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
+    is_active = [aval_of(x).to_tangent_aval().dtype != dtypes.float0 for x in leaves]
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
-    out_tree, n_outs, aux = _split_aux(flat, outs)
-    out_avals = [aval_of(x) for x in outs[:n_outs]]
+    out_tree, values, aux = _split_aux(flat, outs)
+    out_avals = [aval_of(x) for x in values]
     in_avals, program = [aval_of(x) for x in leaves], linear.jaxpr
-    active_leaves = [x for x, active in zip(leaves, is_active) if active]
-    active_results = [x for x, active in zip(outs[:n_outs], active_outs) if active]
+    active_leaves, active_results = mask(leaves, is_active), mask(values, active_outs)
     number = len(active_results)
 
-    def f_vjp(residuals: list[Any], ct: Any) -> tuple[Any, ...]:
+    def f_vjp(residuals: list[Any], ct: Any, wanted: Sequence[bool] | None = None) -> list[Any]:
         ct_leaves, ct_tree = tree.flatten(ct)
         if ct_tree != out_tree:
-            blank = tree.unflatten(out_tree, [0] * n_outs)
+            blank = tree.unflatten(out_tree, [0] * len(out_avals))
             tree.check_same_structure(blank, ct, "vjp: the cotangent must have the structure of the function's result")
         _check_cotangents([a.to_tangent_aval() for a in out_avals], ct_leaves, "vjp")
-        residuals, copied = residuals[: len(linear.consts)], residuals[len(linear.consts) :]
-        cts = [_symbolic(c) for c, active in zip(ct_leaves, active_outs) if active]
-        cts = shares(cts, copied[: len(cts)])
-        cts += [Zero(v.aval) for v in program.outvars[len(cts) :]]  # the auxiliary results have none
-        found = iter(sums(backward_pass(program, residuals, cts), copied[number:]))
-        results = [next(found) if active else Zero(a.to_tangent_aval()) for active, a in zip(is_active, in_avals)]
-        args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in results])
-        return args
+        residuals, result_copies, leaf_copies = split_list(residuals, len(program.constvars), number)
+        cts = shares(list(map(_symbolic, mask(ct_leaves, active_outs))), result_copies)
+        _, auxiliary = split_list(program.outvars, number)  # they have no cotangents
+        cts = [*cts, *(Zero(v.aval) for v in auxiliary)]
+        cts = backward_pass(program, residuals, cts, wanted=None if wanted is None else mask(wanted, is_active))
+        results = with_zeros(sums(cts, leaf_copies), is_active, in_avals)
+        return [_tangent_out(r) if wanted is None or wanted[i] else r for i, r in enumerate(results)]
 
-    kept = [*linear.consts, *active_results, *active_leaves] if count_copies() else linear.consts
-    return (tree.unflatten(out_tree, map(as_array, outs[:n_outs])), Partial(f_vjp, kept), *aux)
+    closed_over = [*linear.consts, *active_results, *active_leaves] if count_copies() else linear.consts
+    return (
+        tree.unflatten(out_tree, map(as_array, values)),
+        vjp_of(f_vjp, in_tree.children()[0], leaves, closed_over),
+        *aux,
+    )
 
 
-def _check_cotangents(wanted: Sequence[ShapedArray], cts: Sequence[Any], what: str) -> None:
-    for want, ct in zip(wanted, cts):
-        have = aval_of(ct)
-        if want.shape != have.shape or want.dtype != have.dtype:
+def _check_cotangents(expected_avals: Sequence[ShapedArray], cts: Sequence[Any], what: str) -> None:
+    for expected, ct in zip(expected_avals, cts):
+        actual = aval_of(ct)
+        if expected.shape != actual.shape or expected.dtype != actual.dtype:
             raise ArgumentError(
-                f"{what}: the cotangent of a result of type {want.str_short()} must have that type, "
-                f"and {have.str_short()} was given."
+                f"{what}: the cotangent of a result of type {expected.str_short()} must have that type, "
+                f"and {actual.str_short()} was given."
             )
 
 
@@ -223,14 +247,19 @@ def grad(
     """The gradient of a function with a scalar result.
 
     Args:
-      fun: takes pytrees of arrays, gives a real scalar (complex if `holomorphic`).
-      argnums: the positional arguments to differentiate by; a tuple of gradients is given for a sequence.
-      has_aux: `fun` gives a pair (scalar, auxiliary data); then so does the gradient function.
-      holomorphic: `fun` is holomorphic: arguments and result are complex.
-      allow_int: differentiate also by integer arguments; their gradients have dtype float0.
+      fun: a function of pytrees of arrays to a real scalar (complex with `holomorphic`).
+      argnums: the positional argument to differentiate by, or a sequence of several.
+      has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
+      holomorphic: a promise that `fun` is holomorphic, with complex arguments and results.
+      allow_int: whether integer arguments are allowed; their derivatives have dtype float0.
       reduce_axes: must be empty.
+
+    Returns:
+      A function of the same arguments that returns the gradient, of the structure of the argument; a tuple of them for
+      a sequence `argnums`; with `has_aux` `(gradient, auxiliary data)`.
+
     Raises:
-      TypeError: the result is no real scalar, or an argument has no tangents.
+      TypeError: when called, the result is not a real scalar, or an argument has no tangents.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.grad(jnp.tanh)(0.0)
@@ -253,14 +282,28 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
-    """Like `grad`, giving the value too: (value, gradient), or ((value, aux), gradient) with `has_aux`.
+    """The value and the gradient of a function with a scalar result; see `grad`.
+
+    Args:
+      fun: a function of pytrees of arrays to a real scalar (complex with `holomorphic`).
+      argnums: the positional argument to differentiate by, or a sequence of several.
+      has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
+      holomorphic: a promise that `fun` is holomorphic, with complex arguments and results.
+      allow_int: whether integer arguments are allowed; their derivatives have dtype float0.
+      reduce_axes: must be empty.
+
+    Returns:
+      A function of the same arguments that returns `(value, gradient)`, or `((value, auxiliary data), gradient)` with
+      `has_aux`.
+
+    Raises:
+      TypeError: when called, the result is not a real scalar, or an argument has no tangents.
 
     >>> import xpr
     >>> xpr.value_and_grad(lambda x: x * x)(3.0)
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
-    if not callable(fun):
-        raise TypeError(f"grad differentiates functions, and got {fun!r}.")
+    check_function(fun, "grad")
     if tuple(reduce_axes):
         raise NotImplementedError(
             "grad: reduce_axes is not supported; sum over the axis with lax.psum in the function."
@@ -290,7 +333,7 @@ def value_and_grad(
             aux = aux_tree
             return [_checked_scalar(fun, out[0], holomorphic), *aux_leaves]
 
-        is_active = [aval_of(x).dtype in dtypes.INEXACT for x in leaves]
+        is_active = [aval_of(x).to_tangent_aval().dtype != dtypes.float0 for x in leaves]
         outs, linear, active_outs = linearize_flat(of_active, leaves, is_active)
         gradients = tree.unflatten(in_tree, _gradients(outs[0], linear, active_outs[0], leaves, is_active))
         value = as_array(outs[0])
@@ -310,15 +353,17 @@ def _gradients(
         aval = aval_of(out)
         cts[0] = 1.0 if aval.weak_type and aval.dtype in dtypes.FLOATS else aval.dtype.type(1)
         cts[:1] = shares(cts[:1], [out])
-    pulled = backward_pass(linear.jaxpr, linear.consts, cts)
-    found = iter(sums(pulled, [x for x, active in zip(leaves, is_active) if active]))
+    flat_cts = backward_pass(linear.jaxpr, linear.consts, cts)
+    nonzero = iter(sums(flat_cts, [x for x, active in zip(leaves, is_active) if active]))
     return [
-        _tangent_out(next(found) if active else Zero(aval_of(x).to_tangent_aval()))
+        _tangent_out(next(nonzero) if active else Zero(aval_of(x).to_tangent_aval()))
         for x, active in zip(leaves, is_active)
     ]
 
 
 def _check_input(x: Any, holomorphic: bool, allow_int: bool) -> None:
+    if type(x) is Ref:
+        raise RefError(_NO_TANGENT.format("grad", x.aval.str_short()))
     dtype = aval_of(x).dtype
     if holomorphic and dtype not in dtypes.COMPLEX:
         raise TypeError(f"grad: holomorphic=True needs complex arguments, and one is {aval_of(x).str_short()}.")
@@ -360,13 +405,18 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
 
 @boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[..., Any]:
-    """The transpose of a function that is linear.
+    """The transpose of a linear function.
 
     Args:
-      fun: linear in its arguments, of floats or complex numbers, or of integers and to integers.
-      *primals: arrays, or anything with a shape and a dtype, to say the arguments' types.
+      fun: a function that is linear in its arguments: floats, complex numbers, or integers with integer results.
+      *primals: arrays, or anything with a shape and a dtype, for the types of the arguments.
+      reduce_axes: must be empty.
+
     Returns:
-      A function of a cotangent of the result giving a tuple with a cotangent for each argument; it is a pytree.
+      A function from a cotangent of the result to a tuple with a cotangent for each argument; it is a pytree.
+
+    Raises:
+      TypeError: arguments or results are integers, and others are not.
 
     >>> import xpr
     >>> xpr.linear_transpose(lambda x: 3 * x, 1.0)(2.0)
@@ -377,6 +427,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     avals = [shaped(x) for x in leaves]
     closed = stage(flat, avals)
     out_tree = flat.out_tree
+    _check_linear(fun, avals, closed.out_avals)
 
     are_integers = all(a.dtype in dtypes.INTEGERS for a in (*avals, *closed.out_avals))
     ct_avals = closed.out_avals if are_integers else [a.to_tangent_aval() for a in closed.out_avals]
@@ -397,17 +448,36 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     return Partial(transposed, closed.consts, copied)
 
 
+def _check_linear(fun: Callable[..., Any], avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> None:
+    """Raises TypeError where arguments or results have dtypes in which nothing is linear."""
+    every = [*avals, *out_avals]
+    if not any(all(a.dtype in kind for a in every) for kind in (dtypes.INEXACT, dtypes.INTEGERS)):
+        raise TypeError(
+            f"linear_transpose: {describe_function(fun)} takes ({types_of(avals)}) and returns ({types_of(out_avals)})"
+            ". Arguments and results are to be floats and complex numbers, or all integers."
+        )
+
+
 # -- Jacobians
 
 
 def jacfwd(
     fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """The Jacobian by forward mode, a column at a time: for functions with more results than arguments.
+    """The Jacobian of a function by forward mode, a column at a time: for functions with more results than arguments.
+
+    Args:
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      argnums: the positional argument to differentiate by, or a sequence of several.
+      has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
+      holomorphic: a promise that `fun` is holomorphic, with complex arguments and results.
 
     Returns:
-      A function giving, for each leaf of the result and each leaf of the argument, an array whose shape is the one's
-      followed by the other's.
+      A function of the same arguments that returns, for each leaf of the result and each leaf of the argument, an array
+      whose shape is that of the one followed by that of the other; with `has_aux` `(Jacobian, auxiliary data)`.
+
+    Raises:
+      TypeError: when called, an argument has no tangents, or is complex without `holomorphic`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jacfwd(lambda x: x * x)(jnp.array([1., 2.]))
@@ -420,11 +490,11 @@ def jacfwd(
         for x in point:
             _check_jacobian_input(x, holomorphic, "jacfwd")
 
-        def push(*directions: Any) -> Any:
+        def pushforward(*directions: Any) -> Any:
             return jvp(of_active, tuple(point), directions, has_aux=has_aux)
 
         axes = (None, -1, None) if has_aux else (None, -1)
-        value, columns, *aux = vmap(named_like(push, fun), out_axes=axes)(*_standard_basis(point))
+        value, columns, *aux = vmap(named_like(pushforward, fun), out_axes=axes)(*_standard_basis(point))
         jac = tree.map(lambda out, column: _split_columns(column, out, point, point_tree, argnums), value, columns)
         return (jac, *aux) if has_aux else jac
 
@@ -438,7 +508,21 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[..., Any]:
-    """The Jacobian by reverse mode, a row at a time: for functions with more arguments than results.
+    """The Jacobian of a function by reverse mode, a row at a time: for functions with more arguments than results.
+
+    Args:
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      argnums: the positional argument to differentiate by, or a sequence of several.
+      has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
+      holomorphic: a promise that `fun` is holomorphic, with complex arguments and results.
+      allow_int: whether integer arguments are allowed; their derivatives have dtype float0.
+
+    Returns:
+      A function of the same arguments that returns, for each leaf of the result and each leaf of the argument, an array
+      whose shape is that of the one followed by that of the other; with `has_aux` `(Jacobian, auxiliary data)`.
+
+    Raises:
+      TypeError: when called, an argument has no tangents, or the result is complex without `holomorphic`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jacrev(lambda x: x * x)(jnp.array([1., 2.]))
@@ -469,7 +553,20 @@ jacobian = jacrev
 def hessian(
     fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """The matrix of second derivatives, forward over reverse.
+    """The Hessian of a function, the matrix of its second derivatives, by forward over reverse mode.
+
+    Args:
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      argnums: the positional argument to differentiate by, or a sequence of several.
+      has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
+      holomorphic: a promise that `fun` is holomorphic, with complex arguments and results.
+
+    Returns:
+      A function of the same arguments that returns the second derivatives, with the axes of the result and twice those
+      of the argument; with `has_aux` `(Hessian, auxiliary data)`.
+
+    Raises:
+      TypeError: when called, an argument has no tangents, or is complex without `holomorphic`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.hessian(lambda x: x[0] * x[1] ** 2)(jnp.array([1., 3.]))
@@ -502,8 +599,8 @@ def _active(
 
 def _check_jacobian_input(x: Any, holomorphic: bool, who: str) -> None:
     dtype = aval_of(x).dtype
-    wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATS
-    if dtype not in wanted:
+    allowed = dtypes.COMPLEX if holomorphic else dtypes.FLOATS
+    if dtype not in allowed:
         kind = "complex" if holomorphic else "real floating-point"
         raise TypeError(f"{who}: needs {kind} arguments here, and got {aval_of(x).str_short()}.")
 
@@ -518,13 +615,14 @@ def _check_jacobian_output(fun: Callable[..., Any], x: Any, holomorphic: bool, w
 
 
 def _standard_basis(leaves: Sequence[Any]) -> list[Any]:
-    """For each leaf its share of the identity matrix of all entries: (total, *shape)."""
+    """For each leaf its columns of the identity matrix over all elements: (total, *shape)."""
     avals = [aval_of(x) for x in leaves]
     total = sum(a.size for a in avals)
     basis, start = [], 0
     for aval in avals:
         block = np.eye(total, aval.size, -start, dtype=aval.dtype)
-        basis.append(reshape(block, (total, *aval.shape)))
+        block = block.reshape(total, *aval.shape)
+        basis.append(from_host(block, True) if aval.weak_type else block)
         start += aval.size
     return basis
 
@@ -543,6 +641,8 @@ def _split_columns(columns: Any, out: Any, point: Sequence[Any], point_tree: Any
 
 def _split_rows(rows: Any, outs: Sequence[Any], x: Any) -> list[Any]:
     """(total, *argument) as one array (*out, *argument) for each leaf of the result."""
+    if aval_of(rows).dtype == dtypes.float0:
+        return [np.zeros((*aval_of(out).shape, *aval_of(x).shape), dtypes.float0) for out in outs]
     parts, start = [], 0
     for out in outs:
         aval = aval_of(out)

@@ -1,13 +1,14 @@
 """jit: trace a function once per abstract signature, compile it, and run the compiled program from then on.
 
-A call takes the shortest road that fits it. Arrays, and plain containers of them, find the compiled program by their
-types and places, where they are evaluated and were seen before (`KnownCalls`). Anything else (scalars, registered
-classes, static arguments, tracers) takes the long road. The traced jaxpr is what transformations work on: under them
-the call becomes an `xla_call`.
+A call has a fast path and a general path. For arrays, and plain containers of them, with concrete values, the compiled
+program is looked up by their types and devices (`KnownCalls`). Anything else (scalars, registered classes, static
+arguments, tracers) takes the general path. Transformations work on the traced jaxpr: under them the call becomes an
+`xla_call`.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,35 +17,43 @@ from types import FunctionType
 from typing import Any
 
 from xpr import tree
+from xpr.api.compile_log import explain_miss, log_compile, timed
+from xpr.api.compiled import Compiled
 from xpr.api.known_calls import KnownCalls
-from xpr.api.options import both_ways, check_options, own_options
-from xpr.api.stages import Compiled, Layout, Lowered, Traced, given_to_results
+from xpr.api.options import by_number_and_name, check_options, names_of, split_options
+from xpr.api.stages import Layout, Lowered, Traced, match_donations
 from xpr.api.staging import ShapeDtypeStruct, shaped
-from xpr.backend import devices
+from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from xpr.compile.argument_shardings import ArgumentShardings
-from xpr.compile.evaluate import EvalTrace, device_of, forget_recent, reference_eval
-from xpr.compile.partition import mesh_of, shardings_of
+from xpr.compile.evaluate import EvalTrace, device_of, reference_eval
+from xpr.compile.partition import forget_moves, mesh_of, shardings_of
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
-from xpr.control.devices.sharding_constraint import constrain, flatten_shardings
+from xpr.control.devices.sharding_constraint import flatten_shardings
+from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
-from xpr.control.xla_call import call
-from xpr.core.avals import HeldArrayError, ShapedArray, array_in, aval_of, describe
+from xpr.control.xla_call import call as call_jaxpr
+from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, describe
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.primitive import all_primitives, told_apart
-from xpr.core.source import describe_function, function_name
+from xpr.core.primitive import all_primitives
+from xpr.core.refs import AbstractRef, Ref
+from xpr.core.source import check_function, describe_function, function_name
 from xpr.numpy.promotion import depth_of_user
+from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
+from xpr.transforms.calls import Call
+from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
 from xpr.transforms.stage import StageTrace, stage
+
+__all__ = ["clear_caches", "jit"]
 
 
 class _Caches:
-    """What is remembered of one function under one set of options."""
+    """The caches of one function under one set of options."""
 
     __slots__ = ("traces", "compiled", "known", "__weakref__")
 
@@ -66,25 +75,25 @@ _ATTRIBUTE = "__xpr_caches__"
 
 
 def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...]) -> _Caches:
-    """The caches shared by every `jit` of the same function with the same options; they die with the function.
+    """The caches shared by every `jit` of the same function with the same options; they are freed with it.
 
-    A function holds its own, so that one whose program refers to it (through a custom rule that closes over it) is a
-    cycle like any other. `functools.wraps` copies the attribute, which therefore says whose it is.
+    The function holds them, so that a program that refers to it (through a custom rule that closes over it) is an
+    ordinary cycle. `functools.wraps` copies the attribute, which therefore names its function.
     """
     try:
         if type(fun) is not FunctionType:
             return _by_callable.setdefault(fun, {}).setdefault(options, _Caches())
-        owner, held = fun.__dict__.get(_ATTRIBUTE, (None, None))
-        if held is None or owner() is not fun:
-            held = {}
-            fun.__dict__[_ATTRIBUTE] = weakref.ref(fun), held
-        return held.setdefault(options, _Caches())
-    except TypeError:  # the callable can't be referred to weakly, or not be hashed
+        owner, caches = fun.__dict__.get(_ATTRIBUTE, (None, None))
+        if caches is None or owner() is not fun:
+            caches = {}
+            fun.__dict__[_ATTRIBUTE] = weakref.ref(fun), caches
+        return caches.setdefault(options, _Caches())
+    except TypeError:  # no weak references to the callable, or no hash
         return _Caches()
 
 
 def clear_caches() -> None:
-    """Forgets every traced and compiled program, and gives free memory back to the system.
+    """Forgets every traced and compiled program, and returns free memory to the system.
 
     >>> import xpr
     >>> xpr.clear_caches()
@@ -93,7 +102,8 @@ def clear_caches() -> None:
         caches.clear()
     clear_compiled()
     forget_bodies()
-    forget_recent()
+    forget_moves()
+    compiler.forget_recent()
     for primitive in all_primitives():
         primitive.plans.clear()
         primitive.typed.clear()
@@ -101,7 +111,7 @@ def clear_caches() -> None:
 
 
 class JitFunction:
-    """A function that is compiled when called; made by `jit`."""
+    """A function that is compiled when called; `jit` returns it."""
 
     __closes_over__ = ("fun",)
 
@@ -122,9 +132,10 @@ class JitFunction:
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.name = function_name(fun)
         self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
+        self.has_static = bool(static_argnums or static_argnames)
         self.donate_argnums, self.donate_argnames = donate_argnums, frozenset(donate_argnames)
         self.device, self.backend = device, backend
-        self.own_options, self.options = own_options(options)
+        self.own_options, self.options = split_options(options)
         frozen = (
             static_argnums, static_argnames, donate_argnums, donate_argnames, device, backend,
             tuple(sorted(options.items())) if options else None, _frozen(in_shardings), _frozen(out_shardings),
@@ -133,11 +144,19 @@ class JitFunction:
         self.known = self.caches.known
         named_like(self, fun)
 
+    @property
+    def __signature__(self) -> inspect.Signature | None:
+        """The function's signature, also for those who don't look at `__wrapped__`; None where it has none."""
+        try:
+            return inspect.signature(self.fun)
+        except (TypeError, ValueError):
+            return None
+
     def __repr__(self) -> str:
         return f"<jit of {describe_function(self.fun)}>"
 
     def __copy__(self) -> JitFunction:
-        """A copy with no programs of its own yet: it is made to be given another function, see control/closures.py."""
+        """A copy without compiled programs, whose function will be replaced, see control/closures.py."""
         clone = object.__new__(JitFunction)
         clone.__dict__.update(self.__dict__)
         clone.caches = _Caches()
@@ -150,141 +169,130 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if type(context.trace) is EvalTrace:
-            given = self.known.call(args, kwargs)
-            if given is not NotImplemented:
-                return given
+            results = self.known.call(args, kwargs)
+            if results is not NotImplemented:
+                return results
         return self.call(args, kwargs)
 
     @boundary
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The road for every kind of call."""
+        """The general path, for every kind of call."""
         if settings.disable_jit:
             return self.fun(*args, **kwargs)
-        dynamic, dynamic_kwargs, static = self.split(args, kwargs)
-        leaves, in_tree = tree.flatten((dynamic, dynamic_kwargs))
-        avals = self.avals_of(leaves, args, kwargs)
-        key = (settings.trace_key, context.axes, in_tree, static, *avals)
-        if type(context.trace) is not EvalTrace:
-            traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
-            return tree.unflatten(traced.out_tree, self.staged_call(traced, leaves))
-        if self.backend == "reference":
-            traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
-            outs = reference_eval(traced.jaxpr.jaxpr, traced.jaxpr.consts, *leaves)
-            arrays = [Array(a, x) for a, x in zip(traced.jaxpr.out_avals, outs)]
-            return tree.unflatten(traced.out_tree, arrays)
-        compiled = self.compiled_for(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals, leaves)
+        call = self.flattened(args, kwargs)
         try:
-            outs = compiled.run(leaves)
-        except HeldArrayError:
-            outs = compiled.run(list(map(array_in, leaves)))
+            call.typed([x.aval if type(x) is Array else aval_of(x) for x in call.leaves])
+        except TypeError as error:
+            self.check_arrays(call, error)
+            raise
+        trace = context.trace
+        if not isinstance(trace, EvalTrace) or not trace.runs_programs:
+            traced = self.traced(call)
+            self.check_refs(traced, call)
+            return tree.unflatten(traced.out_tree, self.staged_call(traced, call.leaves))
+        if self.backend == "reference":
+            traced = self.traced(call)
+            self.check_refs(traced, call)
+            return tree.unflatten(traced.out_tree, _by_reference(traced, call.leaves))
+        compiled = self.compiled_for(call)
+        self.check_refs(compiled, call)
+        trace.check_transfers(call.leaves, compiled.flat_shardings()[0])
+        try:
+            outs = compiled.run(call.leaves)
+        except ConvertibleArrayError:
+            outs = compiled.run(list(map(array_in, call.leaves)))
         return tree.unflatten(compiled.out_tree, outs)
 
+    def flattened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """The call with its leaves in a list, without their types.
+
+        Raises:
+          ValueError: a static argument can't be hashed.
+        """
+        if not self.has_static:
+            return Call(args, kwargs, {})
+        numbers = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)} if args else set()
+        static: dict[int | str, Any] = {n: args[n] for n in sorted(numbers)}
+        for name in sorted(self.static_argnames & kwargs.keys()):
+            static[name] = kwargs[name]
+        call = Call(args, kwargs, static)
+        call.check_hashable("jit", self.fun, "don't mark it static")
+        return call
+
+    def check_arrays(self, call: Call, error: TypeError) -> None:
+        """Raises TypeError if an argument is not an array, naming it."""
+        for name, x in zip(call.names(self.fun), call.leaves):
+            try:
+                aval_of(x)
+            except TypeError:
+                raise TypeError(
+                    f"jit: argument {name} of {describe_function(self.fun)} is {describe(x)}, which is no array. "
+                    "Mark it static (static_argnums or static_argnames) if it is hashable and the same in many "
+                    "calls."
+                ) from error
+
+    def check_refs(self, stage: Traced | Compiled, call: Call) -> None:
+        """Raises RefError if the function gets a ref twice."""
+        if stage.refs is not None:
+            check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, stage.refs.closed_over)
+
     def staged_call(self, traced: Traced, leaves: Sequence[Any]) -> list[Any]:
-        """A call inside another program, whose arguments and results lie there as was asked for."""
+        """A call inside another program, with the arguments' and results' shardings as constraints there."""
         if self.in_shardings is None and self.out_shardings is None:
-            return call(traced.jaxpr, leaves, self.name)
-        ins, outs = self.asked(traced)
-        results = call(traced.jaxpr, [x if s is None else constrain(x, s) for x, s in zip(leaves, ins)], self.name)
+            return call_jaxpr(traced.jaxpr, leaves, self.name)
+        ins, outs = self.requested_shardings(traced)
+        results = call_jaxpr(
+            traced.jaxpr, [x if s is None else constrain(x, s) for x, s in zip(leaves, ins)], self.name
+        )
         return [x if s is None else constrain(x, s) for x, s in zip(results, outs)]
 
-    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
-        """Dynamic positional and keyword arguments, and a hashable record of the static ones."""
-        if not self.static_argnums and not self.static_argnames:
-            return args, kwargs, ()
-        numbers = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)} if args else set()
-        names = self.static_argnames & kwargs.keys()
-        given = [(n, args[n]) for n in sorted(numbers)] + [(name, kwargs[name]) for name in sorted(names)]
-        for where, value in given:
-            self.check_hashable(where, value)
-        static = tuple([(where, told_apart(value)) for where, value in given])
-        dynamic = tuple(x for i, x in enumerate(args) if i not in numbers)
-        return dynamic, {k: v for k, v in kwargs.items() if k not in names}, static
-
-    def check_hashable(self, where: int | str, value: Any) -> None:
-        try:
-            hash(value)
-        except TypeError:
-            which = f"number {where}" if isinstance(where, int) else repr(where)
-            raise ValueError(
-                f"jit: static argument {which} of {describe_function(self.fun)} is {describe(value)}, which can't be "
-                "hashed, so calls with it can't be told apart. Pass something hashable (a tuple for a list), or don't "
-                "mark it static."
-            ) from None
-
-    def names_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-        """A name for each leaf of the arguments that are not static."""
-        dynamic_kwargs, static = self.split(args, kwargs)[1:]
-        numbers = {where for where, _ in static}
-        return argument_names(self.fun, [None if i in numbers else x for i, x in enumerate(args)], dynamic_kwargs)
-
-    def avals_of(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ShapedArray]:
-        try:
-            return [x.aval if type(x) is Array else aval_of(x) for x in leaves]
-        except TypeError as error:
-            for name, x in zip(self.names_of(args, kwargs), leaves):
-                try:
-                    aval_of(x)
-                except TypeError:
-                    raise TypeError(
-                        f"jit: argument {name} of {describe_function(self.fun)} is {describe(x)}, which is no array. "
-                        "Mark it static (static_argnums or static_argnames) if it is hashable and the same in many "
-                        "calls."
-                    ) from error
-            raise
-
-    def traced(
-        self,
-        key: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        dynamic: tuple[Any, ...],
-        dynamic_kwargs: dict[str, Any],
-        in_tree: Any,
-        avals: Sequence[ShapedArray],
-    ) -> Traced:
+    def traced(self, call: Call) -> Traced:
         """The function's jaxpr for one abstract signature, traced the first time."""
-        found = self.caches.traces.get(key)
+        key = call.key
+        cached = self.caches.traces.get(key)
         outer: Any = context.trace
-        while found is None and outer is not None:
+        while cached is None and outer is not None:
             if isinstance(outer, StageTrace):
-                found = outer.calls.get((self.caches, key))
+                cached = outer.calls.get((self.caches, key))
             outer = outer.parent
-        if found is not None and found.in_shardings is None:
-            return found
-        shardings = ArgumentShardings(tree.leaves((dynamic, dynamic_kwargs)))
-        if found is not None and found.in_shardings == shardings.all():
-            return found
-        static_kwargs = {k: v for k, v in kwargs.items() if k not in dynamic_kwargs}
-        fun = self.fun
-        if static_kwargs:
-            fun = _with_keywords(fun, static_kwargs)
-        numbers = [n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)]
-        flat = FlatFunction(with_static(fun, numbers, args), in_tree)
-        signature = signature_of("compiled with jit", flat.fun, dynamic, dynamic_kwargs)
-        closed = stage(flat, avals, signature, shardings if self.in_shardings is None else None)
+        if cached is not None and cached.in_shardings is None:
+            return cached
+        shardings = ArgumentShardings(call.leaves)
+        if cached is not None and cached.in_shardings == shardings.all():
+            return cached
+        flat = FlatFunction(call.of_dynamic(self.fun), call.in_tree)
+        signature = signature_of("compiled with jit", flat.fun, *call.dynamic)
+        if settings.no_tracing:
+            raise RuntimeError(
+                f"jit: {describe_function(self.fun)} would be traced for a new signature, and no_tracing is set."
+            )
+        explain_miss(describe_function(self.fun), key, list(self.caches.traces), lambda: call.names(self.fun))
+        with timed("tracing", f"jit({self.name})"):
+            closed = stage(flat, call.avals, signature, shardings if self.in_shardings is None else None)
         if self.own_options.get("reroll"):
             from xpr.control.reroll.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
-        donated = self.usable(self.donated_leaves(args, dynamic_kwargs, numbers), closed, args, kwargs)
+        donated = self.usable(self.donated_leaves(call), closed, call)
         in_steps = self.own_options.get("steps", True)
-        traced_for = shardings.all() if shardings.asked else None
-        made = Traced(closed, in_tree, flat.out_tree, self.name, donated, self.options, in_steps, traced_for)
-        if not any(isinstance(c, Tracer) for c in closed.consts):
-            self.caches.traces[key] = made
+        traced_for = shardings.all() if shardings.was_read else None
+        traced = Traced(closed, call.in_tree, flat.out_tree, self.name, donated, self.options, in_steps, traced_for)
+        if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in closed.consts):
+            self.caches.traces[key] = traced
         elif isinstance(context.trace, StageTrace):
-            context.trace.calls[self.caches, key] = made
-        return made
+            context.trace.calls[self.caches, key] = traced
+        return traced
 
-    def donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any], static: Sequence[int]) -> list[int]:
+    def donated_leaves(self, call: Call) -> list[int]:
         """The flat positions of donated arguments."""
         if not self.donate_argnums and not self.donate_argnames:
             return []
+        args, (_, kwargs) = call.args, call.dynamic
         chosen = {n % len(args) for n in self.donate_argnums if -len(args) <= n < len(args)}
         donated: list[int] = []
         at = 0
         for i, x in enumerate(args):
-            if i in static:
+            if i in call.static:
                 continue
             n = len(tree.leaves(x))
             if i in chosen:
@@ -297,15 +305,17 @@ class JitFunction:
             at += n
         return donated
 
-    def usable(
-        self, donated: Sequence[int], closed: ClosedJaxpr, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> list[int]:
-        """Those of the donated arguments whose memory a result may take; warns of others that the program reads."""
+    def usable(self, donated: Sequence[int], closed: ClosedJaxpr, call: Call) -> list[int]:
+        """The donated arguments whose memory a result can use; warns of others that the program reads.
+
+        What refs hold is donated in any case, and they remain.
+        """
+        donated = [i for i in donated if type(closed.in_avals[i]) is not AbstractRef]
         if not donated:
             return []
-        wanted, others = given_to_results(closed.jaxpr, donated)
+        reusable, others = match_donations(closed.jaxpr, donated)
         if others:
-            names = self.names_of(args, kwargs)
+            names = call.names(self.fun)
             texts = [f"{names[i]} {closed.in_avals[i].str_short()}" for i in others]
             more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
             warnings.warn(
@@ -314,52 +324,57 @@ class JitFunction:
                 "what the results replace.",
                 stacklevel=depth_of_user(),
             )
-        return wanted
+        return reusable
 
-    def compiled_for(
-        self,
-        key: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        dynamic: tuple[Any, ...],
-        dynamic_kwargs: dict[str, Any],
-        in_tree: Any,
-        avals: Sequence[ShapedArray],
-        leaves: Sequence[Any],
-    ) -> Compiled:
+    def compiled_for(self, call: Call) -> Compiled:
+        """The program for a call on its arguments' devices, compiled the first time."""
+        leaves = [x.held() if type(x) is Ref else x for x in call.leaves]
         device = self.device or (devices.devices(self.backend)[0] if self.backend else device_of(leaves))
-        place = (key, shardings_of(leaves) if type(device) is NamedSharding else device)
-        compiled = self.caches.compiled.get(place)
+        key = (call.key, shardings_of(leaves) if type(device) is NamedSharding else device)
+        compiled = self.caches.compiled.get(key)
         if compiled is None:
-            traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
-            for constant in traced.jaxpr.consts:
+            traced = self.traced(call)
+            for constant in traced.program.consts:
                 if isinstance(constant, Tracer):
                     raise constant.misused()
             layout = self.layout_of(traced, device, leaves)
-            compiled = self.caches.compiled[place] = traced.lower(device, layout).compile()
-            if not (self.static_argnums or self.static_argnames or traced.donated):
-                self.known.remember(args, kwargs, leaves, compiled.executable, compiled.constants, compiled.out_tree)
+            name = f"jit({self.name})"
+            with timed("lowering", name):
+                lowered = traced.placed(traced.interface.names, device, layout).lower()
+            log_compile(name, traced.jaxpr.in_avals)
+            with timed("compiling", name):
+                compiled = self.caches.compiled[key] = lowered.compile()
+        if not (self.has_static or compiled.interface.donated or compiled.refs):
+            self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree)
         return compiled
 
     def layout_of(self, traced: Traced, device: Any, leaves: Sequence[Any]) -> Layout | None:
-        """How a call lies on several devices; None where it runs on one.
+        """The shardings of a call on several devices; None if it runs on one.
 
         Raises:
-          ValueError: an argument or a result can't be cut as asked.
+          ValueError: a sharding doesn't fit an argument or a result.
         """
         if self.device is not None and mesh_of(traced.jaxpr.jaxpr) is None:
             return None
-        asked_in, asked_out = self.asked(traced)
-        there = [x.sharding if type(x) is ShapeDtypeStruct else s for x, s in zip(leaves, shardings_of(leaves))]
-        constants = shardings_of(traced.jaxpr.consts)
-        found = [*asked_in, *asked_out, device, *constants, *there]
-        mesh = next((each.mesh for each in found if type(each) is NamedSharding), None) or mesh_of(traced.jaxpr.jaxpr)
+        requested_in, requested_out = self.requested_shardings(traced)
+        program = traced.program
+        if traced.refs is not None:
+            leaves = [*leaves, *(x.held() for x in traced.refs.closed_over)]
+            requested_in += [None] * len(traced.refs.closed_over)
+        current = [x.sharding if type(x) is ShapeDtypeStruct else s for x, s in zip(leaves, shardings_of(leaves))]
+        if traced.refs is not None:
+            requested_out += [current[i] for i in traced.refs.written]
+        constants = shardings_of(program.consts)
+        shardings = [*requested_in, *requested_out, device, *constants, *current]
+        meshes = (each.mesh for each in shardings if type(each) is NamedSharding)
+        mesh = next(meshes, None) or mesh_of(traced.jaxpr.jaxpr)
         if mesh is None:
             return None
-        return Layout(mesh, [*constants, *(want or have for want, have in zip(asked_in, there))], asked_out)
+        arguments = [requested or actual for requested, actual in zip(requested_in, current)]
+        return Layout(mesh, [*constants, *arguments], requested_out)
 
-    def asked(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
-        """What `in_shardings` and `out_shardings` say of each argument and result."""
+    def requested_shardings(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
+        """The sharding of each argument and result by `in_shardings` and `out_shardings`."""
         args_tree, jaxpr = traced.in_tree, traced.jaxpr
         ins: list[NamedSharding | None] = [None] * len(jaxpr.in_avals)
         outs: list[NamedSharding | None] = [None] * len(jaxpr.out_avals)
@@ -382,43 +397,53 @@ class JitFunction:
     @boundary
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Traces without compiling; arguments may be anything with a shape and a dtype."""
-        dynamic, dynamic_kwargs, static = self.split(args, kwargs)
-        leaves, in_tree = tree.flatten((dynamic, dynamic_kwargs))
-        avals = [shaped(x) for x in leaves]
-        key = (settings.trace_key, context.axes, in_tree, static, *avals)
-        traced = self.traced(key, args, kwargs, dynamic, dynamic_kwargs, in_tree, avals)
-        traced.names = self.names_of(args, kwargs)
-        return traced
+        call = self.flattened(args, kwargs)
+        call.typed(list(map(shaped, call.leaves)))
+        traced = self.traced(call)
+        device = self.device
+        if device is None and self.backend not in (None, "reference"):
+            device = devices.devices(self.backend)[0]
+        return traced.placed(call.names(self.fun), device, self.layout_of(traced, device, call.leaves))
 
+    @boundary
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Traces and lowers without compiling or running.
 
-        Where arguments lie on several devices, as arrays and `ShapeDtypeStruct`s with a sharding say, it is for those.
+        If arguments (arrays, or `ShapeDtypeStruct`s with a sharding) are on several devices, it is for those.
 
         >>> import xpr
         >>> "stablehlo.sine" in xpr.jit(xpr.numpy.sin).lower(1.0).as_text()
         True
         """
-        traced = self.trace(*args, **kwargs)
-        dynamic, dynamic_kwargs, _ = self.split(args, kwargs)
-        leaves = tree.leaves((dynamic, dynamic_kwargs))
-        return traced.lower(self.device, self.layout_of(traced, self.device, leaves))
+        return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The structure of the result, a `ShapeDtypeStruct` at each leaf."""
         return self.trace(*args, **kwargs).out_info
 
+    def _cache_size(self) -> int:
+        """How many programs are compiled for this function: JAX's name, which tests of retracing use."""
+        return len(self.caches.compiled)
+
     def clear_cache(self) -> None:
-        """Forgets what was traced and compiled for this function."""
+        """Forgets the traced and compiled programs of this function."""
         self.caches.clear()
 
 
+def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:
+    """Runs a traced function in NumPy."""
+    program, refs = traced.program, traced.refs
+    outs = reference_eval(program.jaxpr, program.consts, *(leaves if refs is None else refs.inputs(leaves, ())))
+    arrays = [Array(a, x) for a, x in zip(program.out_avals, outs)]
+    return arrays if refs is None else refs.store(leaves, arrays)
+
+
 class _Bound:
-    """A jitted function bound to an instance, as a method is: calls and tracing get the instance first."""
+    """A jitted function bound to an instance, like a method: calls and tracing pass the instance first."""
 
     def __init__(self, jitted: JitFunction, instance: Any):
         self.jitted, self.__self__ = jitted, instance
-        self.__doc__, self.__module__ = jitted.__doc__, jitted.__module__  # what its class would answer itself
+        self.__doc__, self.__module__ = jitted.__doc__, jitted.__module__  # which the class has, too
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.jitted(self.__self__, *args, **kwargs)
@@ -432,13 +457,6 @@ class _Bound:
 
 
 _OF_ARGUMENTS = frozenset({"lower", "trace", "eval_shape"})
-
-
-def _with_keywords(fun: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
-    def rest(*args: Any, **kwargs: Any) -> Any:
-        return fun(*args, **kwargs, **static)
-
-    return named_like(rest, fun)
 
 
 def jit(
@@ -459,25 +477,33 @@ def jit(
     """Compiles a function with XLA when it is called, once for each combination of argument types.
 
     Args:
-      fun: takes and gives pytrees of arrays, without side effects. Without it, `jit` is a decorator with options.
-      static_argnums, static_argnames: arguments that are plain Python values, by number and by name; the function
-        is compiled anew for each new value. They must be hashable. Where one of the two is given it is for arguments
-        however they are passed; where both are, numbers are for those passed by position and names for the others.
-      donate_argnums, donate_argnames: arguments whose memory the results may use; they are deleted by the call.
-      keep_unused: unused arguments are always kept.
-      device, backend: where to run; `backend="reference"` evaluates in NumPy, without XLA.
+      fun: a function of pytrees of arrays to a pytree of arrays, without side effects; without it `jit` is a decorator
+        with options.
+      static_argnums: positions of arguments that are plain Python values, which must be hashable; the function is
+        compiled anew for each new value. Without `static_argnames` it holds however these are passed.
+      static_argnames: their names. Without `static_argnums` it holds however these are passed; with both, positions are
+        for arguments passed by position and names for the others.
+      donate_argnums: positions of arguments whose memory the results may use; the call deletes them.
+      donate_argnames: their names.
+      keep_unused: has no effect; unused arguments are always kept.
+      device: where to run; None for the default device.
+      backend: "reference" evaluates in NumPy, without XLA; else the platform to run on.
       inline: has no effect; XLA inlines calls.
-      compiler_options: XLA options by name, and two of our own: `{"reroll": True}` makes layers that Python wrote out
-        one `scan` before XLA sees them, see `xpr.reroll`; `{"steps": False}` keeps a deep network one program, which
-        takes several times as long to compile and runs some percent faster, or slower, on CPU.
-      in_shardings, out_shardings: how the positional arguments and the results lie on several devices: a
-        `NamedSharding`, or a pytree prefix of the tuple of arguments (of the result) of those and None. Arguments that
-        lie otherwise are moved; where it is None arguments are taken as they lie, and the compiler chooses for results.
-        A `SingleDeviceSharding` among them is the device of the whole program.
+      compiler_options: XLA options by name, and two of xpr's own: `{"reroll": True}` turns unrolled layers into one
+        `scan` before XLA sees them, see `xpr.reroll`; `{"steps": False}` keeps a deep network one program, which
+        takes several times as long to compile and runs a few percent faster or slower on CPU.
+      in_shardings: the shardings of the positional arguments: a `NamedSharding`, or a pytree prefix of the tuple of
+        arguments of those and None. Arguments with other shardings are moved; None takes them as they are. A
+        `SingleDeviceSharding` is the device of the whole program.
+      out_shardings: the shardings of the results, in the same form; None lets the compiler choose.
+
+    Returns:
+      A function of the same arguments and results, with the methods `trace`, `lower` and `eval_shape`.
+
     Raises:
       ConcretizationTypeError: the function needs the value of an argument that is not static.
-      ValueError: a static argument is not hashable, XLA has no such option, an array can't be cut as a sharding
-        says, or shardings are of several single devices, or of one and of a mesh.
+      ValueError: a static argument is not hashable, XLA has no such option, a sharding doesn't fit an array,
+        or shardings are of several single devices, or of one and of a mesh.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit
@@ -493,14 +519,18 @@ def jit(
             compiler_options=compiler_options, in_shardings=in_shardings, out_shardings=out_shardings,
         )  # fmt: skip
         return lambda fun: jit(fun, **options)  # type: ignore[arg-type]  # the options are those of this very function
-    if not callable(fun):
-        raise TypeError(f"jit compiles functions, and got {describe(fun)}.")
+    check_function(fun, "jit")
     check_options("jit", compiler_options)
     named = _single_device(in_shardings, out_shardings)
     if named is not None:
         device, in_shardings, out_shardings = named, None, None
-    numbers, names = both_ways(fun, static_argnums, static_argnames)
-    donate_numbers, donate_names = both_ways(fun, donate_argnums, donate_argnames)
+    both = sorted(set(names_of(static_argnames)) & set(names_of(donate_argnames)))
+    if both:
+        raise ValueError(
+            f"jit: {both[0]!r} is in static_argnames, so it has no memory that donate_argnames could name."
+        )
+    numbers, names = by_number_and_name(fun, static_argnums, static_argnames)
+    donate_numbers, donate_names = by_number_and_name(fun, donate_argnums, donate_argnames, needs_signature=True)
     donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
     return JitFunction(
         fun,
@@ -522,16 +552,16 @@ def _single_device(*shardings: Any) -> Any:
     Raises:
       ValueError: they name something else, too.
     """
-    found = dict.fromkeys(tree.leaves(shardings, is_leaf=lambda x: isinstance(x, PartitionSpec)))
-    if not any(isinstance(each, SingleDeviceSharding) for each in found):
+    unique = dict.fromkeys(tree.leaves(shardings, is_leaf=lambda x: isinstance(x, PartitionSpec)))
+    if not any(isinstance(each, SingleDeviceSharding) for each in unique):
         return None
-    if len(found) > 1:
+    if len(unique) > 1:
         raise ValueError(
-            f"jit: in_shardings and out_shardings hold {', '.join(map(repr, found))}. A program runs on one device, or "
-            "on those of one mesh: give shardings that name the same device, or NamedShardings over one mesh, of which "
-            "P() puts a whole array on each."
+            f"jit: in_shardings and out_shardings hold {', '.join(map(repr, unique))}. A program runs on one device, "
+            "or on those of one mesh: give shardings that name the same device, or NamedShardings over one mesh, of "
+            "which P() puts a whole array on each."
         )
-    return next(iter(found)).device
+    return next(iter(unique)).device
 
 
 def _frozen(shardings: Any) -> Any:

@@ -1,61 +1,71 @@
-"""Calls that were made before: programs found by the types and places of arrays alone, on one device or on several."""
+"""The fast path of `jit` and `pmap`: compiled programs looked up by the types and devices of arguments alone."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
 from xpr import dtypes, tree
 from xpr.backend import devices
-from xpr.backend.array import Array
+from xpr.backend.array import Array, host_buffer, plain_type
 from xpr.backend.compiler import Executable
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
-from xpr.compile.partition import lies_as
+from xpr.compile.partition import has_sharding
 from xpr.config import settings
 from xpr.core.interpreter import context
+from xpr.transforms.calls import Call
 
 _LEAF = tree.structure(0)
 
 
 class KnownCalls:
-    """What a jitted or mapped function does when it is called as before, with arrays in plain containers.
+    """The compiled programs of a jitted or mapped function for leaves in plain containers, by the leaves' types.
 
-    `direct` is for positional arguments that are all arrays: the key is what changes tracing, and of each array its
-    type, followed by its place where it was put somewhere by name. `in_trees` is for other containers, whose structure
-    is a part of the key. Entries are tuples: how to run the program; its handlers, None where running it gives
-    buffers; the buffers of its constants; the types of the results; their places, None for the default device; how to
-    put them together, None for a single array.
+    Leaves are arrays, and plain values of NumPy and Python (`plain_type`). `direct` is for positional arguments that
+    are all leaves: the key is what changes tracing, and of each leaf its type, followed by its device or sharding if it
+    is a committed array. `in_trees` is for other containers, whose
+    structure is part of the key. Values are tuples: how to run the program; its handlers, None if it returns buffers;
+    the buffers of its constants; the types of the results; their devices, None for the default one; how to unflatten
+    them, None for a single array.
     """
 
-    __slots__ = ("direct", "in_trees")
+    __slots__ = ("direct", "in_trees", "offered")
 
     def __init__(self) -> None:
         self.direct: dict[Any, Any] = {}
         self.in_trees: dict[Any, Any] = {}
+        self.offered: set[Any] = set()  # the kinds of calls that `remember` got
 
     def clear(self) -> None:
         """Forgets all."""
         self.direct.clear()
         self.in_trees.clear()
+        self.offered.clear()
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a call that is known gives, evaluated; NotImplemented for others."""
+        """The results of a call whose program is known; NotImplemented for other calls."""
         entry = None
         key: list[Any] = [settings.trace_key]
         buffers: list[Any] = []
+        plain_at: list[int] = []  # where `buffers` has plain values so far
         if not kwargs:
             for x in args:
-                if type(x) is not Array:
+                if type(x) is Array:
+                    key.append(x.aval)
+                    if x._device is not None:
+                        key.append(x._device)
+                    buffer = x._buffer
+                    buffers.append(x.buffer if buffer is None else buffer)
+                    continue
+                aval = plain_type(x)
+                if aval is None:
                     break
-                key.append(x.aval)
-                if x._device is not None:
-                    key.append(x._device)
-                buffer = x._buffer
-                buffers.append(x.buffer if buffer is None else buffer)
+                key.append(aval)
+                plain_at.append(len(buffers))
+                buffers.append(x)
             else:
                 entry = self.direct.get(tuple(key))
         if entry is None:
@@ -65,19 +75,30 @@ class KnownCalls:
             if plain is None:
                 return NotImplemented
             leaves, structure = plain
-            key, buffers = [settings.trace_key, structure], []
+            key, buffers, plain_at = [settings.trace_key, structure], [], []
             for x in leaves:
-                if type(x) is not Array:
+                if type(x) is Array:
+                    key.append(x.aval)
+                    if x._device is not None:
+                        key.append(x._device)
+                    buffer = x._buffer
+                    buffers.append(x.buffer if buffer is None else buffer)
+                    continue
+                aval = plain_type(x)
+                if aval is None:
                     return NotImplemented
-                key.append(x.aval)
-                if x._device is not None:
-                    key.append(x._device)
-                buffer = x._buffer
-                buffers.append(x.buffer if buffer is None else buffer)
+                key.append(aval)
+                plain_at.append(len(buffers))
+                buffers.append(x)
             entry = self.in_trees.get(tuple(key))
             if entry is None:
                 return NotImplemented
-        run, handlers, constants, avals, places, together = entry
+        run, handlers, constants, avals, result_devices, unflatten_results = entry
+        if plain_at:
+            if result_devices is not None:
+                return NotImplemented
+            for i in plain_at:
+                buffers[i] = host_buffer(buffers[i])
         if constants:
             buffers = constants + buffers
         if handlers is None:
@@ -86,41 +107,50 @@ class KnownCalls:
             try:
                 outs = run(buffers).consume_with_handlers(handlers)
             except RuntimeError:
-                return NotImplemented  # the long road says why, or moves what lies elsewhere
-        if places is None:
-            if together is None:
+                return NotImplemented  # the general path raises an error, or moves arrays
+        if result_devices is None:
+            if unflatten_results is None:
                 return Array(avals[0], None, outs[0])
-            return together([Array(a, None, b) for a, b in zip(avals, outs)])
-        if together is None:
-            return Array(avals[0], None, outs[0], places[0])
-        return together(list(map(Array, avals, repeat(None), outs, places)))
+            return unflatten_results([Array(a, None, b) for a, b in zip(avals, outs)])
+        if unflatten_results is None:
+            return Array(avals[0], None, outs[0], result_devices[0])
+        return unflatten_results(list(map(Array, avals, repeat(None), outs, result_devices)))
 
     def remember(
         self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        leaves: Sequence[Any],
+        call: Call,
         program: Executable | SequenceExecutable | PartitionedExecutable,
         constants: list[Any],
         out_tree: Any,
     ) -> None:
-        """Makes a call known that was made just now, where its leaves are arrays that lie as the program wants them."""
-        if context.axes or not all(type(x) is Array for x in leaves):
+        """Stores the program of a call, if its leaves are plain, or arrays with the program's shardings."""
+        args, kwargs, leaves = call.args, call.kwargs, call.leaves
+        kinds = call.key, *map(type, leaves)
+        if context.axes or kinds in self.offered:
             return
-        if any(aval.dtype == dtypes.float0 for aval in program.out_avals):  # no arrays: they are made by the long road
+        self.offered.add(kinds)
+        arrays = [x for x in leaves if type(x) is Array]
+        types = [x.aval if type(x) is Array else plain_type(x) for x in leaves]
+        if None in types:
             return
-        key = [at for x in leaves for at in ((x.aval,) if x._device is None else (x.aval, x._device))]
+        if any(aval.dtype == dtypes.float0 for aval in program.out_avals):  # not arrays: the general path returns them
+            return
+        key: list[Any] = []
+        for x, aval in zip(leaves, types):
+            key += [aval] if type(x) is not Array or x._device is None else [aval, x._device]
         if isinstance(program, PartitionedExecutable):
-            wanted = program.in_shardings[len(constants) :]
-            if not all(lies_as(x, sharding) for x, sharding in zip(leaves, wanted)):
+            if len(arrays) < len(leaves):
+                return
+            in_shardings = program.in_shardings[len(constants) :]
+            if not all(has_sharding(x, sharding) for x, sharding in zip(leaves, in_shardings)):
                 return
             how: Any = program.run, None, constants, program.out_avals, program.out_shardings
         else:
             default = devices.default_device()
-            if not all((x._device or default) is program.device for x in leaves):
+            if not all((x._device or default) is program.device for x in arrays):
                 return
-            places = None if program.device is default else (program.device,) * len(program.out_avals)
-            how = *program.hot_path(), constants, program.out_avals, places
+            result_devices = None if program.device is default else (program.device,) * len(program.out_avals)
+            how = *program.hot_path(), constants, program.out_avals, result_devices
         if not kwargs and all(map(operator.is_, args, leaves)) and len(args) == len(leaves):
             self.direct[settings.trace_key, *key] = *how, None if out_tree == _LEAF else out_tree.unflatten
             return

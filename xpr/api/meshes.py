@@ -1,4 +1,4 @@
-"""Meshes of the devices that are there, and arrays made part by part on them."""
+"""Meshes of the available devices, and arrays built on them from one part for each device."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from xpr import tree
+from xpr.api.transfer import devices_or_shardings
 from xpr.backend import devices as platforms
 from xpr.backend.array import Array
-from xpr.backend.sharding import Mesh, NamedSharding, SingleDeviceSharding
-from xpr.backend.shards import assemble, check_here, sharded_handler, shards_of
-from xpr.core.avals import ShapedArray, aval_of
-from xpr.numpy.creation import asarray, requested_dtype
+from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
+from xpr.backend.shards import assemble, check_has_local_devices, sharded_handler, shards_of
+from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.interpreter import Tracer
+from xpr.errors import ArgumentError, UnexpectedTracerError
+from xpr.numpy.creation import array, asarray, requested_dtype
 
 
 def make_mesh(
@@ -23,13 +27,17 @@ def make_mesh(
     *,
     devices: Sequence[Any] | None = None,
 ) -> Mesh:
-    """A mesh of the devices that are there.
+    """A mesh of the available devices.
 
     Args:
       axis_shapes: the size of each axis.
       axis_names: the name of each axis; one name for a single axis.
-      axis_types: an `AxisType` for each axis; all are `Auto` in what they do.
-      devices: those to use, in order; all of the default platform if not given, of which the first ones are taken.
+      axis_types: an `AxisType` for each axis, all of which behave as `Auto`; None for `Auto`.
+      devices: the devices, in order; None for the first ones of the default platform.
+
+    Returns:
+      A `Mesh`.
+
     Raises:
       ValueError: there are not enough devices, or the numbers of sizes and names differ.
 
@@ -37,21 +45,21 @@ def make_mesh(
     >>> xpr.make_mesh((1, 1), ("x", "y"))
     Mesh('x': 1, 'y': 1)
     """
-    found = list(platforms.devices() if devices is None else devices)
+    available = list(platforms.devices() if devices is None else devices)
     number = math.prod(axis_shapes)
-    if number > len(found):
+    if number > len(available):
         more = (
             f" On CPU, set their number before first use: config.update('num_cpu_devices', {number}), or "
             f"XPR_NUM_CPU_DEVICES={number}."
-            if devices is None and found[0].platform == "cpu"
+            if devices is None and available[0].platform == "cpu"
             else ""
         )
         raise ValueError(
             f"make_mesh: a mesh of shape {tuple(axis_shapes)} has {number} devices, and there "
-            f"{'is' if len(found) == 1 else 'are'} {len(found)}.{more}"
+            f"{'is' if len(available) == 1 else 'are'} {len(available)}.{more}"
         )
     grid = np.empty(number, object)
-    grid[:] = found[:number]
+    grid[:] = available[:number]
     return Mesh(grid.reshape(tuple(axis_shapes)), axis_names, axis_types)
 
 
@@ -62,15 +70,24 @@ def make_array_from_callback(
     *,
     dtype: Any = None,
 ) -> Array:
-    """An array on several devices whose parts a function makes; each process makes those of its own devices.
+    """An array on several devices whose parts are the results of a function.
+
+    Each process calls it for the parts on its own devices.
 
     Args:
-      shape: of the whole array.
-      sharding: how it lies.
-      data_callback: gives the part at an index, which is a tuple of slices; called once for each different part.
-      dtype: of the array; that of the first part if not given.
+      shape: the shape of the whole array.
+      sharding: the sharding of the array.
+      data_callback: a function from the index of a part, a tuple of slices, to the part; called once for each different
+        part.
+      dtype: of the array; None for that of the first part.
+
+    Returns:
+      An array.
+
     Raises:
-      ValueError: the shape can't be cut so, a part has another shape than its index, or no device is this process's.
+      UnexpectedTracerError: a part is traced.
+      ValueError: the sharding doesn't fit the shape, a part has another shape than its index, or no device is this
+        process's.
 
     >>> import numpy as np, xpr
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -81,28 +98,35 @@ def make_array_from_callback(
     whole = tuple(shape)
     if isinstance(sharding, NamedSharding):
         sharding.check(whole, "make_array_from_callback", "an array")
-        check_here(sharding)
-    wanted = sharding.shard_shape(whole)
-    made: dict[str, np.ndarray] = {}
+        check_has_local_devices(sharding)
+    shard_shape = sharding.shard_shape(whole)
+    values: dict[str, Array] = {}
     indices = [sharding.indices(whole)[i] for i in sharding.local]
     for index in indices:
-        if str(index) not in made:
-            made[str(index)] = _part(data_callback(index), index, wanted, dtype)
-    parts = [made[str(index)] for index in indices]
-    aval = ShapedArray(whole, parts[0].dtype)
-    return _of_parts(aval, parts, sharding)
+        if str(index) not in values:
+            values[str(index)] = _part(data_callback(index), index, shard_shape, dtype)
+    return _of_parts(whole, [values[str(index)] for index in indices], sharding)
 
 
-def _of_parts(aval: ShapedArray, parts: Sequence[np.ndarray], sharding: NamedSharding | SingleDeviceSharding) -> Array:
+def _of_parts(shape: tuple[int, ...], arrays: Sequence[Array], sharding: NamedSharding | SingleDeviceSharding) -> Array:
+    aval, parts = ShapedArray(shape, arrays[0].aval.dtype), [np.asarray(x.host) for x in arrays]
     if isinstance(sharding, SingleDeviceSharding):
         return Array(aval, parts[0], None, sharding.device)
     return Array(aval, None, assemble(parts, aval, sharding), sharding)
 
 
-def _part(value: Any, index: tuple[slice, ...], wanted: tuple[int, ...], dtype: Any) -> np.ndarray:
-    part = np.array(asarray(value, None if dtype is None else requested_dtype(dtype)))
-    if part.shape != wanted:
-        raise ValueError(f"make_array_from_callback: the part at {index} has shape {part.shape} and not {wanted}.")
+def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dtype: Any) -> Array:
+    if isinstance(value, Tracer):
+        raise UnexpectedTracerError(
+            f"make_array_from_callback: the part at {index} is a traced array of type {value.aval.str_short()}, which "
+            "is on no device. Call it outside of transformed functions, or cut a traced array by device_put or "
+            "lax.with_sharding_constraint."
+        )
+    part = array(value, None if dtype is None else requested_dtype(dtype))
+    if part.aval.shape != shard_shape:
+        raise ValueError(
+            f"make_array_from_callback: the part at {index} has shape {part.aval.shape} and not {shard_shape}."
+        )
     return part
 
 
@@ -113,15 +137,21 @@ def make_array_from_single_device_arrays(
     *,
     dtype: Any = None,
 ) -> Array:
-    """An array on several devices, or on one, of the parts that lie on each.
+    """An array on one or several devices, from the part on each of them.
 
     Args:
-      shape: of the whole array.
-      sharding: how it lies.
+      shape: the shape of the whole array.
+      sharding: the sharding of the array.
       arrays: the part for each device of this process, in the order of the sharding's devices.
-      dtype: of the array; that of the parts if not given.
+      dtype: of the array; None for that of the parts.
+
+    Returns:
+      An array.
+
     Raises:
-      ValueError: the number or the shapes of the parts are not those of the sharding.
+      TypeError: `arrays` is no list.
+      ValueError: the number or the shapes of the parts are not those of the sharding, their dtype is not `dtype`, or a
+        part is traced.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -129,29 +159,50 @@ def make_array_from_single_device_arrays(
     >>> xpr.make_array_from_single_device_arrays((2,), rows, [jnp.ones(2)])
     Array([1., 1.], dtype=float32)
     """
-    whole, wanted = tuple(shape), sharding.shard_shape(tuple(shape))
+    if not isinstance(arrays, (list, tuple)):
+        raise TypeError(
+            "make_array_from_single_device_arrays: `arrays` is a list of the part for each device, and "
+            f"{describe(arrays)} was given."
+        )
+    traced = next((x for x in arrays if isinstance(x, Tracer)), None)
+    if traced is not None:
+        raise ArgumentError(
+            f"make_array_from_single_device_arrays: a part is a traced array of type {traced.aval.str_short()}, which "
+            "is on no device. Call it outside of transformed functions."
+        )
+    whole, shard_shape = tuple(shape), sharding.shard_shape(tuple(shape))
     shapes = [aval_of(x).shape for x in arrays]
-    if shapes != [wanted] * len(sharding.local):
+    if shapes != [shard_shape] * len(sharding.local):
         raise ValueError(
-            f"make_array_from_single_device_arrays: {len(sharding.local)} parts of shape {wanted} are needed, and "
+            f"make_array_from_single_device_arrays: {len(sharding.local)} parts of shape {shard_shape} are needed, and "
             f"the shapes given are {shapes}."
         )
-    parts = [np.asarray(asarray(x, dtype)) for x in arrays]
-    return _of_parts(ShapedArray(whole, parts[0].dtype), parts, sharding)
+    parts = list(map(asarray, arrays))
+    found = parts[0].aval.dtype if parts else None
+    if dtype is not None and found is not None and found != requested_dtype(dtype):
+        raise ValueError(
+            f"make_array_from_single_device_arrays: the parts have dtype {found}, and dtype={np.dtype(dtype).name} is "
+            "asked for. Convert them, or leave dtype out."
+        )
+    return _of_parts(whole, parts, sharding)
 
 
-def make_array_from_process_local_data(
-    sharding: NamedSharding | SingleDeviceSharding, local_data: Any, global_shape: Sequence[int | None] | None = None
-) -> Array:
-    """An array on the devices of several processes, of the part that each has: a batch of which each loads some.
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
+    """An array on the devices of several processes, from the part that each process has, as of a batch.
 
     Args:
-      sharding: how the whole lies.
-      local_data: what the devices of this process are to hold, put together; along an axis it may also be the whole.
-      global_shape: of the whole; if not given, or None for an axis, it is as many times as long as `local_data` as the
-        devices of all processes hold parts for each that those of this process hold.
+      sharding: the sharding of the whole array; a device; or a `PartitionSpec` over the current mesh. Of a pytree also
+        a prefix of it of those.
+      local_data: the parts of this process's devices together; along an axis it may also be the whole. A pytree of
+        arrays makes one of arrays.
+      global_shape: the shape of the whole array, of a pytree a prefix of it of shapes; None, or None for an axis, to
+        compute it from `local_data` and the sharding.
+
+    Returns:
+      An array, or a pytree of arrays.
+
     Raises:
-      ValueError: `local_data` is neither the part of this process nor the whole along an axis.
+      ValueError: `local_data` is neither the part of this process nor the whole along an axis, or a prefix doesn't fit.
 
     >>> import numpy as np, xpr
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -159,64 +210,82 @@ def make_array_from_process_local_data(
     >>> xpr.make_array_from_process_local_data(rows, np.arange(3.0))
     Array([0., 1., 2.], dtype=float32)
     """
-    data = np.array(asarray(local_data))
+    function = "make_array_from_process_local_data"
+    leaves, structure = tree.flatten(local_data)
+    shardings = devices_or_shardings(sharding, structure, function, "sharding")
+    shapes = tree.flatten_prefix(global_shape, structure, "global_shape", _is_shape, function)
+    return tree.unflatten(structure, list(map(_from_local_data, shardings, leaves, shapes)))
+
+
+def _is_shape(x: Any) -> bool:
+    return x is None or (isinstance(x, (tuple, list)) and all(n is None or isinstance(n, (int, np.integer)) for n in x))
+
+
+def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int | None] | None) -> Array:
+    if not isinstance(sharding, Sharding):
+        sharding = SingleDeviceSharding(platforms.default_device() if sharding is None else sharding)
+    local = array(local_data)
+    data, shape = np.asarray(local.host), local.aval.shape
     if isinstance(sharding, SingleDeviceSharding):
-        if global_shape is not None and tuple(global_shape) != data.shape:
+        if global_shape is not None and tuple(global_shape) != shape:
             raise ValueError(
                 f"make_array_from_process_local_data: global_shape={tuple(global_shape)}, of which {sharding.device} "
-                f"is to have all, and local_data has shape {data.shape}."
+                f"is to have all, and local_data has shape {shape}."
             )
-        return _of_parts(ShapedArray(data.shape, data.dtype), [data], sharding)
-    check_here(sharding)
-    ndim, cuts = data.ndim, sharding.cuts(data.ndim)
-    here = sharding.places(ndim)[list(sharding.local)]
-    mine = [np.unique(here[:, axis]).tolist() for axis in range(ndim)]  # which parts, along each axis
-    asked = [None] * ndim if global_shape is None else list(global_shape)
-    if len(asked) != ndim:
+        return _of_parts(shape, [local], sharding)
+    check_has_local_devices(sharding)
+    ndim, cuts = local.aval.ndim, sharding.cuts(local.aval.ndim)
+    local_numbers = sharding.part_numbers(ndim)[list(sharding.local)]
+    local_parts = [np.unique(local_numbers[:, axis]).tolist() for axis in range(ndim)]  # which parts, along each axis
+    global_sizes = [None] * ndim if global_shape is None else list(global_shape)
+    if len(global_sizes) != ndim:
         raise ValueError(
-            f"make_array_from_process_local_data: global_shape={tuple(asked)} has {len(asked)} axes, and local_data "
-            f"{ndim}: its shape is {data.shape}."
+            f"make_array_from_process_local_data: global_shape={tuple(global_sizes)} has "
+            f"{len(global_sizes)} axes, and local_data "
+            f"{ndim}: its shape is {shape}."
         )
     whole = tuple([
         n * count // len(parts) if size is None else size
-        for n, count, parts, size in zip(data.shape, cuts, mine, asked)
+        for n, count, parts, size in zip(shape, cuts, local_parts, global_sizes)
     ])  # fmt: skip
     sharding.check(whole, "make_array_from_process_local_data", "an array")
     part = sharding.shard_shape(whole)
-    expected = tuple([len(parts) * n for parts, n in zip(mine, part)])
-    if any(n not in sizes for n, *sizes in zip(data.shape, expected, whole)):
+    expected = tuple([len(parts) * n for parts, n in zip(local_parts, part)])
+    if any(n not in sizes for n, *sizes in zip(shape, expected, whole)):
         raise ValueError(
-            f"make_array_from_process_local_data: local_data has shape {data.shape}, and of an array of shape {whole}, "
+            f"make_array_from_process_local_data: local_data has shape {shape}, and of an array of shape {whole}, "
             f"cut by {sharding.spec!r} over {sharding.mesh!r}, the devices of this process hold {expected}. Give that, "
             "or the whole along an axis."
         )
 
-    def part_at(place: Sequence[int]) -> np.ndarray:
+    def part_at(numbers: Sequence[int]) -> np.ndarray:
         starts = [
-            (number if have == size else parts.index(number)) * n
-            for number, have, size, parts, n in zip(place, data.shape, whole, mine, part)
+            (number if local_size == size else parts.index(number)) * n
+            for number, local_size, size, parts, n in zip(numbers, shape, whole, local_parts, part)
         ]
         return data[tuple([slice(start, start + n) for start, n in zip(starts, part)])]
 
-    aval = ShapedArray(whole, data.dtype)
-    return Array(aval, None, assemble([part_at(place) for place in here.tolist()], aval, sharding), sharding)
+    aval = ShapedArray(whole, local.aval.dtype)
+    return Array(
+        aval, None, assemble([part_at(numbers) for numbers in local_numbers.tolist()], aval, sharding), sharding
+    )
 
 
-def joined(local: Any, sharding: NamedSharding) -> Array:
-    """An array on devices of several processes, of the parts that this process has; on its devices, where they are."""
-    mine = NamedSharding(sharding.mesh.local_mesh, sharding.spec)
-    if type(local) is not Array or local._device != mine:
+def from_local_part(local: Any, sharding: NamedSharding) -> Array:
+    """An array on devices of several processes, from the parts that are on this process's devices."""
+    local_sharding = NamedSharding(sharding.mesh.local_mesh, sharding.spec)
+    if type(local) is not Array or local._device != local_sharding:
         return make_array_from_process_local_data(sharding, local)
     aval = local.aval
-    cuts, parts = sharding.cuts(aval.ndim), mine.cuts(aval.ndim)
+    cuts, parts = sharding.cuts(aval.ndim), local_sharding.cuts(aval.ndim)
     aval = aval.update(shape=tuple([n * count // part for n, count, part in zip(aval.shape, cuts, parts)]))
     return Array(aval, None, sharded_handler(aval, sharding)(shards_of(local.buffer)), sharding)
 
 
-def own_part(x: Array) -> Array:
-    """What the devices of this process hold of an array, put together, as an array on them alone."""
-    place, aval = x._device, x.aval
-    mine = NamedSharding(place.mesh.local_mesh, place.spec)
-    cuts, parts = place.cuts(aval.ndim), mine.cuts(aval.ndim)
+def local_part(x: Array) -> Array:
+    """The parts of an array on this process's devices, concatenated, as an array on these alone."""
+    sharding, aval = x._device, x.aval
+    local_sharding = NamedSharding(sharding.mesh.local_mesh, sharding.spec)
+    cuts, parts = sharding.cuts(aval.ndim), local_sharding.cuts(aval.ndim)
     aval = aval.update(shape=tuple([n * part // count for n, count, part in zip(aval.shape, cuts, parts)]))
-    return Array(aval, None, sharded_handler(aval, mine)(shards_of(x.buffer)), mine)
+    return Array(aval, None, sharded_handler(aval, local_sharding)(shards_of(x.buffer)), local_sharding)

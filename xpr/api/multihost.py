@@ -1,4 +1,4 @@
-"""Values that pass between processes outside of any program of the user's. All processes call these together."""
+"""Communication between processes outside of the user's programs. All processes call these functions together."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from xpr.core.avals import aval_of
 from xpr.numpy.creation import asarray
 from xpr.numpy.reductions import sum as total
 
-_SHOWN = 8  # entries of a leaf, and leaves, in messages
+_SHOWN = 8  # elements of a leaf, and leaves, in messages
 
 
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
-    """The values that all processes have, in each of them.
+    """Gathers the values of all processes in each of them.
 
     Args:
-      in_tree: a pytree of arrays and numbers, of the same types in all processes; or of arrays that lie on devices of
-        several processes, of which each process is given the whole.
-      tiled: whether values are put together along their first axis, in the order of the processes, rather than along a
-        new one. Arrays on several processes need `tiled=True`.
+      in_tree: a pytree of arrays and numbers, of the same types in all processes; or of arrays on devices of
+        several processes, which each process gets as a whole.
+      tiled: whether values are concatenated along their first axis, in the order of the processes, rather than
+        stacked along a new one. Arrays on several processes need `tiled=True`.
+
     Returns:
-      a pytree of NumPy arrays, of shape `(process_count(), *shape)`, or with the first axis so many times as long.
+      A pytree of NumPy arrays, of shape `(process_count(), *shape)`, or with the first axis so many times as long.
+
     Raises:
-      ValueError: an array lies on several processes, and `tiled` is false.
+      ValueError: an array is on several processes, and `tiled` is false.
       ProgramMismatch: the types differ between processes.
 
     >>> import numpy as np, xpr
@@ -47,15 +49,15 @@ def _gathered(leaf: Any, tiled: bool) -> np.ndarray:
     if not value.is_fully_addressable:
         if not tiled:
             raise ValueError(
-                f"process_allgather: an array of type {value.aval.str_short()} lies on devices of several processes, "
+                f"process_allgather: an array of type {value.aval.str_short()} is on devices of several processes, "
                 "and is whole only with tiled=True."
             )
         return np.asarray(value) if value.is_fully_replicated else np.asarray(_whole(value.sharding.mesh)(value))
-    mine = np.asarray(value) if tiled and value.ndim else np.asarray(value)[None]
+    local = np.asarray(value) if tiled and value.ndim else np.asarray(value)[None]
     if processes.group() is None:
-        return mine
+        return local
     mesh = _one_device_each()
-    rows = make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec("process")), mine)
+    rows = make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec("process")), local)
     return np.asarray(_whole(mesh)(rows))
 
 
@@ -85,13 +87,15 @@ def _sum_of_all(mesh: Mesh) -> Any:
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
-    """What one process has, in all of them, to the bit.
+    """Sends the values of one process to all processes.
 
     Args:
       in_tree: a pytree of arrays and numbers, of the same types in all processes.
-      is_source: whether this is the process whose values are taken; process 0 if not given. One says so.
+      is_source: whether this is the process whose values are sent, true in exactly one; None for process 0.
+
     Returns:
-      a pytree of NumPy arrays.
+      A pytree of NumPy arrays.
+
     Raises:
       ValueError: not exactly one process is the source, or the types differ.
 
@@ -106,18 +110,18 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     chosen = group.index == 0 if is_source is None else bool(is_source)
     leaves, structure = tree.flatten(values)
     types = [f"x{tree.keystr(path)}: {_type(leaf)}" for path, leaf in tree.leaves_with_path(values)]
-    said = group.exchange(group.everyone, "broadcast_one_to_all", [chosen, types])
-    sources = [i for i in group.everyone if said[i][0]]
+    replies = group.exchange(group.everyone, "broadcast_one_to_all", [chosen, types])
+    sources = [i for i in group.everyone if replies[i][0]]
     if len(sources) != 1:
         raise ValueError(
             f"broadcast_one_to_all: one process is the source, and is_source is true in "
             f"{processes.names(sources) if sources else 'none'}."
         )
-    other = next((i for i in group.everyone if said[i][1] != said[sources[0]][1]), None)
+    other = next((i for i in group.everyone if replies[i][1] != replies[sources[0]][1]), None)
     if other is not None:
         raise ValueError(
             "broadcast_one_to_all: the types differ between processes.\n"
-            + _listed({i: ", ".join(said[i][1]) for i in (sources[0], other)})
+            + _listed({i: ", ".join(replies[i][1]) for i in (sources[0], other)})
         )
     data = b"".join(leaf.tobytes() for leaf in leaves)
     words = np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
@@ -125,23 +129,27 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     rows = make_array_from_process_local_data(
         NamedSharding(mesh, PartitionSpec("process")), (words if chosen else np.zeros_like(words))[None]
     )
-    found = np.asarray(_sum_of_all(mesh)(rows)).tobytes()
+    received = np.asarray(_sum_of_all(mesh)(rows)).tobytes()
     results, start = [], 0
     for leaf in leaves:
         end = start + leaf.nbytes
-        results.append(np.frombuffer(found[start:end], leaf.dtype).reshape(leaf.shape))
+        results.append(np.frombuffer(received[start:end], leaf.dtype).reshape(leaf.shape))
         start = end
     return tree.unflatten(structure, results)
 
 
 def sync_global_devices(name: str) -> None:
-    """Waits until all processes have come to the same point.
+    """Waits until all processes have called it with the same name.
 
     Args:
       name: of the point.
+
+    Returns:
+      None.
+
     Raises:
-      ProgramMismatch: another process came to a point of another name.
-      ProcessLost: one is gone.
+      ProgramMismatch: another process called it with another name.
+      ProcessLost: one has ended.
 
     >>> import xpr
     >>> xpr.multihost_utils.sync_global_devices("before the checkpoint")
@@ -152,11 +160,17 @@ def sync_global_devices(name: str) -> None:
 
 
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
-    """Raises where processes have different values, to the bit.
+    """Raises an error if processes hold different values.
+
+    Values are compared bit by bit.
 
     Args:
       in_tree: a pytree of arrays and numbers.
       fail_message: begins the message.
+
+    Returns:
+      None.
+
     Raises:
       AssertionError: the message names the leaves by their paths, and the processes that differ from process 0.
 
@@ -167,12 +181,12 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     if group is None:
         return
     mine = {f"x{tree.keystr(path)}": _digest(leaf) for path, leaf in tree.leaves_with_path(in_tree)}
-    said = group.exchange(group.everyone, "assert_equal", mine)
+    replies = group.exchange(group.everyone, "assert_equal", mine)
     lines = []
-    for path in dict.fromkeys(path for each in said.values() for path in each):
-        different = [i for i in group.everyone if said[i].get(path, [""])[0] != said[0].get(path, [""])[0]]
+    for path in dict.fromkeys(path for each in replies.values() for path in each):
+        different = [i for i in group.everyone if replies[i].get(path, [""])[0] != replies[0].get(path, [""])[0]]
         if different:
-            shown = {i: said[i][path][1] if path in said[i] else "not there" for i in (0, *different)}
+            shown = {i: replies[i][path][1] if path in replies[i] else "not there" for i in (0, *different)}
             lines.append(f"  {path} differs in {processes.names(different)}\n{_listed(shown, 4)}")
     if lines:
         more = f"\n  and {len(lines) - _SHOWN} leaves more" if len(lines) > _SHOWN else ""
@@ -183,7 +197,7 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 
 
 def _digest(leaf: Any) -> list[str]:
-    """What tells values apart, and what is shown of them."""
+    """The hash by which values are compared, and how messages show them."""
     value = asarray(leaf)
     if isinstance(value, Array) and not (value.is_fully_addressable or value.is_fully_replicated):
         return [_type(value), f"{_type(value)} on several processes"]

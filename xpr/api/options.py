@@ -1,4 +1,4 @@
-"""What the options of `jit` say: which arguments are meant, by number and by name, and how to compile."""
+"""Parsing the options of `jit`: static and donated arguments by number and name, and compiler options."""
 
 from __future__ import annotations
 
@@ -13,43 +13,46 @@ OWN_OPTIONS = frozenset({"reroll", "steps"})  # of compiling; the others are XLA
 
 
 def check_options(verb: str, options: Any) -> None:
-    """Raises TypeError where `options` is no dict."""
+    """Raises TypeError if `options` is not a dict."""
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"{verb}: compiler_options is a dict of XLA options by name, and is {describe(options)}.")
 
 
-def own_options(options: dict[str, Any] | None) -> tuple[dict[str, bool], dict[str, Any] | None]:
-    """The options that are ours, and those that are XLA's.
+def split_options(options: dict[str, Any] | None) -> tuple[dict[str, bool], dict[str, Any] | None]:
+    """Splits compiler options into xpr's own and XLA's.
 
     Raises:
-      ValueError: one of ours is not a bool.
+      ValueError: an option of xpr's is not a bool.
     """
-    own = {name: chosen for name, chosen in (options or {}).items() if name in OWN_OPTIONS}
-    for name, chosen in own.items():
+    own_options = {name: chosen for name, chosen in (options or {}).items() if name in OWN_OPTIONS}
+    for name, chosen in own_options.items():
         if type(chosen) is not bool:
             raise ValueError(f"jit: the compiler option {name!r} must be True or False, and is {chosen!r}.")
-    return own, {name: chosen for name, chosen in (options or {}).items() if name not in own} or None
+    return own_options, {name: chosen for name, chosen in (options or {}).items() if name not in own_options} or None
 
 
-def numbers_of(given: int | Sequence[int] | None) -> tuple[int, ...]:
+def numbers_of(option: int | Sequence[int] | None) -> tuple[int, ...]:
     """`static_argnums` and the like as a tuple."""
-    return () if given is None else (given,) if isinstance(given, int) else tuple(given)
+    return () if option is None else (option,) if isinstance(option, int) else tuple(option)
 
 
-def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+def names_of(option: str | Sequence[str] | None) -> tuple[str, ...]:
     """`static_argnames` and the like as a tuple."""
-    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+    return () if option is None else (option,) if isinstance(option, str) else tuple(option)
 
 
-def both_ways(
-    fun: Callable[..., Any], argnums: int | Sequence[int] | None, argnames: str | Sequence[str] | None
+def by_number_and_name(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] | None,
+    argnames: str | Sequence[str] | None,
+    needs_signature: bool = False,
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Numbers and names of the same parameters, so that an argument counts however it is passed.
+    """Numbers and names of the same parameters, so that an argument is matched however it is passed.
 
-    Where both are given they stay as they are.
+    If both are given they are returned unchanged.
 
     Raises:
-      ValueError: the function has no such parameter.
+      ValueError: the function has no such parameter, or, with names that need one, no signature.
     """
     numbers, names = numbers_of(argnums), names_of(argnames)
     if not numbers and not names:
@@ -57,10 +60,16 @@ def both_ways(
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
+        if names and needs_signature:
+            raise ValueError(
+                f"jit: donate_argnames names {', '.join(map(repr, names))}, and {describe_function(fun)} has no "
+                "signature that says which argument that is. Say donate_argnums."
+            ) from None
         return numbers, names
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    keywords = {p.name for p in parameters}
+    unnamed = {p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)}
+    keywords = {p.name for p in parameters} - unnamed
     for n in numbers:
         if not open_ended and not -len(positional) <= n < len(positional):
             raise ValueError(
@@ -69,10 +78,11 @@ def both_ways(
             )
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for name in names:
-        if name not in keywords and not takes_any:
+        if name not in keywords and (not takes_any or name in unnamed):
+            named = ", ".join(p.name for p in parameters if p.name in keywords) or "none"
             raise ValueError(
-                f"jit: static_argnames or donate_argnames has {name!r}, and the parameters of {describe_function(fun)} "
-                f"are {', '.join(p.name for p in parameters)}."
+                f"jit: static_argnames or donate_argnames has {name!r}, and the names by which "
+                f"{describe_function(fun)} takes arguments are {named}."
             )
     if argnums is not None and argnames is not None:
         return numbers, names

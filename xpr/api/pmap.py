@@ -1,4 +1,4 @@
-"""pmap: a function of rows as a function of arrays whose rows lie on several devices, one on each."""
+"""pmap: maps a function over the rows of arrays, with one row on each of several devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from xpr import tree
 from xpr.api.jit import jit
 from xpr.api.known_calls import KnownCalls
-from xpr.api.meshes import joined, own_part
+from xpr.api.meshes import from_local_part, local_part
 from xpr.api.stages import Lowered
 from xpr.api.vmap import input_dims, mapped_size, vmap
 from xpr.backend import devices as platforms
@@ -21,20 +21,21 @@ from xpr.compile.evaluate import EvalTrace
 from xpr.compile.partition import buffer_at
 from xpr.config import settings
 from xpr.control.devices.xla_pmap import pmap_params, pmap_program, xla_pmap_p
-from xpr.core.avals import aval_of, describe
+from xpr.control.refs import refuse_refs
+from xpr.core.avals import aval_of
 from xpr.core.interpreter import NamedAxis, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
-from xpr.core.primitive import told_apart
-from xpr.core.source import describe_function, function_name
+from xpr.core.source import check_function, describe_function, function_name
 from xpr.text.parameters import register_parameter
 from xpr.transforms.batch import row_aval
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
+from xpr.transforms.calls import Call
+from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.transforms.stage import stage
 
 
 class UnnamedAxis(NamedTuple):
-    """The axis of a pmap that was given no name."""
+    """The axis of a `pmap` without an `axis_name`."""
 
     number: int
 
@@ -64,22 +65,27 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Sequence[int] = (),
 ) -> Callable[..., Any]:
-    """Maps a function over an axis of its arguments, with one row on each of several devices, as one program.
+    """Maps a function over an axis of its arguments, with a row on each of several devices, as one program.
 
-    Collectives such as `lax.psum` communicate between the devices. Results stay where they are made. `pmap(f).lower`
-    gives the program for arguments, or for their types, as that of a jitted function does. With several
-    processes the rows of all are mapped over all devices, and each process gives, and is given, those of its own.
+    Collectives such as `lax.psum` communicate between the devices. Results stay on their devices. `pmap(f).lower`
+    returns the program for arguments, or for their types, as that of a jitted function does. With several processes
+    the rows of all are mapped over all devices, and each process passes and receives its own rows.
 
     Args:
-      fun: takes and gives pytrees of arrays.
+      fun: a function of pytrees of arrays to a pytree of arrays.
       axis_name: a name for the axis, by which collectives refer to it.
-      in_axes, out_axes: as of `vmap`; a result with out_axes None is taken from one device, and is to be the same on
-        all.
-      static_broadcasted_argnums: positional arguments that are plain Python values, for which it is compiled anew.
-      devices: those to use, one for each row; the first of the backend if not given.
-      backend: "cpu" or "gpu".
+      in_axes: as of `vmap`.
+      out_axes: as of `vmap`; a result with None is taken from one device, and must be the same on all.
+      static_broadcasted_argnums: positions of arguments that are plain Python values; it is compiled anew for each new
+        value.
+      devices: the devices, one for each row; None for the first ones of the backend.
+      backend: "cpu" or "gpu"; None for the default platform.
       axis_size: the number of rows, needed only where no argument is mapped.
-      donate_argnums: positional arguments whose memory the results may use; they are deleted by the call.
+      donate_argnums: positions of arguments whose memory the results may use; the call deletes them.
+
+    Returns:
+      A function of the same arguments and results, each with an additional mapped axis.
+
     Raises:
       ValueError: sizes differ, an axis is out of range, there are more rows than devices, or a static argument is not
         hashable.
@@ -90,26 +96,25 @@ def pmap(
     >>> xpr.pmap(lambda x: x / lax.psum(x, "rows"), axis_name="rows")(jnp.array([[1., 3.]]))
     Array([[1., 1.]], dtype=float32)
     """
-    if not callable(fun):
-        raise TypeError(f"pmap maps functions, and got {fun!r}.")
+    check_function(fun, "pmap")
     in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     name = UnnamedAxis(next(_numbers)) if axis_name is None else axis_name
-    asked = None if devices is None else tuple(devices)
-    over = partial(
+    requested = None if devices is None else tuple(devices)
+    mapped_over = partial(
         _pmap, fun, name, in_axes, out_axes, static_broadcasted_argnums, backend=backend, donate_argnums=donate_argnums
     )
-    on_this_process = over(asked, axis_size)
-    everywhere: list[Callable[..., Any]] = []  # made by the first call, since devices are only then looked for
+    on_this_process = mapped_over(requested, axis_size)
+    everywhere: list[Callable[..., Any]] = []  # set by the first call, which looks up the devices
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if processes.group() is None:
             return on_this_process(*args, **kwargs)
-        every = platforms.devices(backend) if asked is None else list(asked)
+        every = platforms.devices(backend) if requested is None else list(requested)
         mesh = Mesh(every, name)
         if len(mesh.local) == mesh.size:
             return on_this_process(*args, **kwargs)
         if not everywhere:
-            everywhere.append(over(tuple(every), mesh.size if axis_size is not None else None))
+            everywhere.append(mapped_over(tuple(every), mesh.size if axis_size is not None else None))
         static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
         return _with_rows_of_all(everywhere[0], fun, mesh, args, kwargs, static, _without(in_axes, static), axis_size)
 
@@ -121,7 +126,7 @@ def pmap(
 def _lower(
     mapped: Callable[..., Any], static: int | Sequence[int], donated: int | Sequence[int], /, *args: Any, **kwargs: Any
 ) -> Lowered:
-    """What `pmap(f).lower` gives: the program, neither compiled nor run."""
+    """`pmap(f).lower`: the program, neither compiled nor run."""
     return jit(mapped, static_argnums=static, donate_argnums=donated).lower(*args, **kwargs)
 
 
@@ -129,7 +134,7 @@ def _with_rows_of_all(
     mapped: Callable[..., Any], fun: Callable[..., Any], mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any],
     static: Sequence[int], in_axes: Any, axis_size: int | None,
 ) -> Any:  # fmt: skip
-    """Maps the rows of all processes, of which each has its own, and gives each its own rows of the results."""
+    """Maps over the rows of all processes; each passes its own rows and receives their results."""
     dynamic = tuple([x for i, x in enumerate(args) if i not in static])
     leaves, in_tree = tree.flatten((dynamic, kwargs))
     if type(context.trace) is not EvalTrace or any(isinstance(x, Tracer) for x in leaves):
@@ -146,76 +151,67 @@ def _with_rows_of_all(
         )
     name = mesh.axis_names[0]
     specs = [PartitionSpec() if d is None else PartitionSpec(*[None] * d, name) for d in dims]
-    whole = [joined(leaf, NamedSharding(mesh, spec)) for leaf, spec in zip(leaves, specs)]
+    whole = [from_local_part(leaf, NamedSharding(mesh, spec)) for leaf, spec in zip(leaves, specs)]
     dynamic, kwargs = tree.unflatten(in_tree, whole)
-    rest = iter(dynamic)
-    outs = mapped(*[x if i in static else next(rest) for i, x in enumerate(args)], **kwargs)
-    return tree.map(own_part, outs)
+    remaining = iter(dynamic)
+    outs = mapped(*[x if i in static else next(remaining) for i, x in enumerate(args)], **kwargs)
+    return tree.map(local_part, outs)
+
+
+_INSTEAD = "Use shard_map, with a spec for the ref."
 
 
 def _pmap(
     fun: Callable[..., Any], name: Any, in_axes: Any, out_axes: Any, static_broadcasted_argnums: int | Sequence[int],
-    asked: tuple[Any, ...] | None, axis_size: int | None, *, backend: str | None, donate_argnums: int | Sequence[int],
+    requested: tuple[Any, ...] | None, axis_size: int | None, *, backend: str | None,
+    donate_argnums: int | Sequence[int],
 ) -> Callable[..., Any]:  # fmt: skip
-    """The function that `pmap` gives, for arguments with all rows."""
+    """`pmap` for arguments with the rows of all processes."""
     staged_for: dict[Any, _Staged] = {}
     known_calls = KnownCalls()
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if type(context.trace) is EvalTrace:
-            given = known_calls.call(args, kwargs)
-            if given is not NotImplemented:
-                return given
+            results = known_calls.call(args, kwargs)
+            if results is not NotImplemented:
+                return results
         static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
-        dynamic = tuple([x for i, x in enumerate(args) if i not in static])
         axes = _without(in_axes, static)
-        chosen = with_static(fun, static, args)
+        call = Call(args, kwargs, {i: args[i] for i in static})
         if settings.disable_jit:
-            return vmap(chosen, axes, out_axes, name, axis_size)(*dynamic, **kwargs)
-        leaves, in_tree = tree.flatten((dynamic, kwargs))
-        dims = input_dims("pmap", chosen, dynamic, kwargs, leaves, axes)
-        size = mapped_size("pmap", chosen, dynamic, kwargs, leaves, dims, axis_size)
-        rows = [aval_of(x) if d is None else row_aval(aval_of(x), d) for x, d in zip(leaves, dims)]
-        for i in static:
-            _check_hashable(fun, i, args[i])
-        values = tuple([told_apart(args[i]) for i in static])
-        key = (settings.trace_key, context.axes, in_tree, values, size, *rows)
-        staged = staged_for.get(key)
+            return vmap(call.of_dynamic(fun), axes, out_axes, name, axis_size)(*call.dynamic[0], **kwargs)
+        leaves, chosen = call.leaves, call.of_dynamic(fun)
+        refuse_refs("pmap", fun, leaves, _INSTEAD)
+        dims = input_dims("pmap", chosen, *call.dynamic, leaves, axes)
+        size = mapped_size("pmap", chosen, *call.dynamic, leaves, dims, axis_size)
+        call.check_hashable("pmap", fun, "don't name it in static_broadcasted_argnums")
+        call.typed([aval_of(x) if d is None else row_aval(aval_of(x), d) for x, d in zip(leaves, dims)], size)
+        staged = staged_for.get(call.key)
         if staged is None:
-            flat = FlatFunction(chosen, in_tree)
+            flat = FlatFunction(chosen, call.in_tree)
             with axes_in_scope(NamedAxis(name, size)):
-                closed = stage(flat, rows, signature_of("mapped with pmap", chosen, dynamic, kwargs))
+                closed = stage(flat, call.avals, signature_of("mapped with pmap", chosen, *call.dynamic))
+            refuse_refs("pmap", fun, closed.consts, _INSTEAD)
             staged = _Staged(closed, flat.out_tree, _out_axes(fun, closed, flat.out_tree, out_axes))
             if not any(isinstance(c, Tracer) for c in closed.consts):
-                staged_for[key] = staged
+                staged_for[call.key] = staged
         closed = staged.closed
         n = len(closed.consts)
         donated = [False] * n + _donated(donate_argnums, static, args, len(leaves))
         operands = [*closed.consts, *leaves]
         params = pmap_params(
             constvars_to_invars(closed), [*[None] * n, *dims], staged.out_axes, donated, n, axis_name=name,
-            axis_size=size, backend=backend, devices=None if asked is None else names_of_devices(asked),
+            axis_size=size, backend=backend, devices=None if requested is None else names_of_devices(requested),
             name=function_name(fun),
         )  # fmt: skip
         outs = xla_pmap_p.bind(*operands, **params)
         if type(context.trace) is EvalTrace and not static and not any(donated):
             program = pmap_program(operands, params)
             constants = list(map(buffer_at, closed.consts, program.in_shardings))
-            known_calls.remember(args, kwargs, leaves, program, constants, staged.out_tree)
+            known_calls.remember(call, program, constants, staged.out_tree)
         return tree.unflatten(staged.out_tree, outs)
 
     return mapped
-
-
-def _check_hashable(fun: Callable[..., Any], number: int, value: Any) -> None:
-    try:
-        hash(value)
-    except TypeError:
-        raise ValueError(
-            f"pmap: static argument number {number} of {describe_function(fun)} is {describe(value)}, which can't be "
-            "hashed, so calls with it can't be told apart. Pass something hashable (a tuple for a list), or don't name "
-            "it in static_broadcasted_argnums."
-        ) from None
 
 
 def _without(in_axes: Any, static: Sequence[int]) -> Any:
@@ -226,14 +222,14 @@ def _without(in_axes: Any, static: Sequence[int]) -> Any:
 
 
 def _donated(argnums: int | Sequence[int], static: Sequence[int], args: Sequence[Any], number: int) -> list[bool]:
-    """Which of the leaves are given up."""
+    """Which leaves are donated."""
     chosen = positions(argnums, len(args), "donate_argnums")
     flags = [i in chosen for i, x in enumerate(args) if i not in static for _ in tree.leaves(x)]
     return flags + [False] * (number - len(flags))
 
 
 def _out_axes(fun: Callable[..., Any], closed: ClosedJaxpr, out_tree: Any, out_axes: Any) -> list[int | None]:
-    """For each leaf of the result the axis at which its rows come together, counted from the front."""
+    """For each leaf of the result its mapped axis, counted from the front."""
     axes = tree.flatten_prefix(out_axes, out_tree, "pmap out_axes")
     for axis, aval in zip(axes, closed.out_avals):
         if axis is not None and not -aval.ndim - 1 <= axis <= aval.ndim:

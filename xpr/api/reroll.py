@@ -1,4 +1,4 @@
-"""reroll: a function whose unrolled layers run as a loop."""
+"""reroll: turns the unrolled layers of a function into a loop."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ from xpr.transforms.flat import named_like
 
 
 def reroll(fun: Callable[..., Any], least: int = LEAST) -> Callable[..., Any]:
-    """A function that does what `fun` does, with the layers that Python wrote out one after another as one `scan`.
+    """Turns layers that a Python loop unrolled into one `scan`.
 
     A deep network then compiles as fast as a single layer; so does its gradient, if the function that is differentiated
     is the rerolled one. What the layers don't share, their parameters, is stacked at each call, which copies it. `fun`
     is traced at each call: use it inside `jit`.
 
     Args:
-      fun: takes and gives pytrees of arrays; it must be traceable.
-      least: how many repetitions are worth a loop, 3 or more.
+      fun: a function of pytrees of arrays to a pytree of arrays, which must be traceable.
+      least: the least number of repetitions for a loop, at least 3.
+
+    Returns:
+      A function of the same arguments and results.
+
+    Raises:
+      ValueError: when called, `least` is less than 3.
 
     >>> import xpr, xpr.numpy as jnp
     >>> def f(x):

@@ -1,4 +1,4 @@
-"""What a gradient keeps of the forward pass, and what memory a program will take: found by tracing, nothing is run."""
+"""The residuals of a gradient, and the predicted memory of a program, by tracing without running anything."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from xpr.control.remat.memory import PredictedMemory, predict_memory
 from xpr.control.remat.policies import name_p
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, used_vars
+from xpr.core.lines import with_lines
 from xpr.core.regions import called_jaxpr
 from xpr.core.source import summarize
 from xpr.passes.dce import dce_jaxpr
@@ -22,13 +23,15 @@ from xpr.transforms.stage import stage
 
 @boundary
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
-    """The values that differentiating `fun` keeps from the forward pass for the backward pass.
+    """The values that differentiating a function stores in the forward pass for the backward pass.
 
     Args:
-      fun: takes and gives pytrees of arrays.
-      *args, **kwargs: arrays, or anything with a shape and a dtype. All of inexact dtype are differentiated.
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      *args: arrays, or anything with a shape and a dtype; those of inexact dtype are differentiated.
+      **kwargs: likewise.
+
     Returns:
-      For each value its type, and where it comes from: an argument, a constant, or an operation and its line.
+      A list of `(type, source)`: the source is an argument, a constant, or an operation and its line.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.ad_checkpoint import saved_residuals
@@ -47,17 +50,25 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
         return [x for x, v in zip(linear.consts, linear.jaxpr.constvars) if v in read]
 
     signature = signature_of("linearized by saved_residuals", fun, args, kwargs)
-    jaxpr = stage(residuals, avals, signature).jaxpr
-    given: dict[Any, str] = dict.fromkeys(jaxpr.constvars, "from a constant")
-    given.update((v, f"from the argument {name}") for v, name in zip(jaxpr.invars, signature.arguments()))
-    order = {v: i for i, v in enumerate([*given, *(v for eqn in jaxpr.eqns for v in eqn.outvars)])}
-    kept = sorted({v for v in jaxpr.outvars if type(v) is not Literal}, key=order.__getitem__)
-    return [(v.aval, given[v] if v in given else _origin(jaxpr, v)) for v in kept]
+    jaxpr = with_lines(stage(residuals, avals, signature).jaxpr)
+    origins: dict[Any, str] = dict.fromkeys(jaxpr.constvars, "from a constant")
+    origins.update((v, f"from the argument {name}") for v, name in zip(jaxpr.invars, signature.arguments()))
+    order = {v: i for i, v in enumerate([*origins, *(v for eqn in jaxpr.eqns for v in eqn.outvars)])}
+    saved = sorted({v for v in jaxpr.outvars if type(v) is not Literal}, key=order.__getitem__)
+    return [(v.aval, origins[v] if v in origins else _origin(jaxpr, v)) for v in saved]
 
 
 @boundary
 def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Prints the values that differentiating `fun` keeps: the type of each and where it comes from.
+    """Prints the values that differentiating a function stores: the type and source of each.
+
+    Args:
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      *args: arrays, or anything with a shape and a dtype; those of inexact dtype are differentiated.
+      **kwargs: likewise.
+
+    Returns:
+      None.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.ad_checkpoint import print_saved_residuals
@@ -76,20 +87,20 @@ def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 
 def _origin(jaxpr: Jaxpr, var: Any) -> str:
-    """Which operation made a value, in the jaxpr or in one that it calls, and on which line."""
+    """The operation that computed a value, in the jaxpr or in one that it calls, and its line."""
     for eqn in jaxpr.eqns:
         if eqn.primitive is name_p and var in (*eqn.invars, *eqn.outvars):
             return f"named {eqn.params['name']!r} from {summarize(eqn.source)}"
     eqn = next(eqn for eqn in jaxpr.eqns if var in eqn.outvars)
     inner = called_jaxpr(eqn)
     if inner is not None:
-        made = inner.outvars[list(eqn.outvars).index(var)]
-        if _is_made_in(inner.eqns, made):
-            return _origin(inner, made)
+        inner_var = inner.outvars[list(eqn.outvars).index(var)]
+        if _is_computed_in(inner.eqns, inner_var):
+            return _origin(inner, inner_var)
     return f"output of {eqn.primitive.name} from {summarize(eqn.source)}"
 
 
-def _is_made_in(eqns: Sequence[JaxprEqn], atom: Atom) -> bool:
+def _is_computed_in(eqns: Sequence[JaxprEqn], atom: Atom) -> bool:
     return any(atom in eqn.outvars for eqn in eqns)
 
 
@@ -97,16 +108,18 @@ def _is_made_in(eqns: Sequence[JaxprEqn], atom: Atom) -> bool:
 def predicted_memory(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> PredictedMemory:
     """The bytes that the compiled program of `fun` will take, predicted from its jaxpr without compiling it.
 
-    To see what rematerialization does, ask for a gradient: `predicted_memory(xpr.grad(loss), params, batch)`. What the
-    compiler says afterwards is `jit(...).lower(...).compile().memory_analysis()`. The prediction is a model of XLA's
-    fusion on CPU, and most at home in networks, whose memory is that of operands of products. Where everything is
+    To see what rematerialization does, ask for a gradient: `predicted_memory(xpr.grad(loss), params, batch)`. The
+    compiler's own numbers are `jit(...).lower(...).compile().memory_analysis()`. The prediction is a model of XLA's
+    fusion on CPU, and is best for networks, whose memory is that of operands of products. Where everything is
     elementwise, XLA may fuse very differently.
 
     Args:
-      fun: takes and gives pytrees of arrays.
-      *args, **kwargs: arrays, or anything with a shape and a dtype.
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      *args: arrays, or anything with a shape and a dtype.
+      **kwargs: likewise.
+
     Returns:
-      The bytes of arguments, results and temporaries, and `peak`, their sum.
+      A `PredictedMemory`: the bytes of arguments, results and temporaries, and `peak`, their sum.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.ad_checkpoint import predicted_memory

@@ -1,4 +1,4 @@
-"""shard_map: a function of the parts that each device has, as a function of whole arrays."""
+"""shard_map: runs a function on every device of a mesh, on that device's parts of whole arrays."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from xpr import tree
 from xpr.backend.array import Array
 from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
-from xpr.compile.argument_shardings import lying
+from xpr.compile.argument_shardings import known_sharding
 from xpr.config import settings
-from xpr.control.devices.replication import differing, parting, settled
-from xpr.control.devices.shard_map import Place
+from xpr.control.devices.replication import find_divergence, resolve_of_copies, varying_axes
+from xpr.control.devices.shard_map import ManualMesh
+from xpr.control.groups import mask, split_list
+from xpr.control.refs import check_aliases, on_values
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.primitive import told_apart
-from xpr.core.source import describe_function, summarize, text_of
+from xpr.core.primitive import cache_key
+from xpr.core.refs import Ref
+from xpr.core.source import check_function, describe_function, summarize, text_of
+from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
+from xpr.transforms.refs import read, write
 from xpr.transforms.stage import stage
 
 
 class _FromArguments:
-    """What `in_specs` is where it is left out."""
+    """The default of `in_specs`."""
 
     def __repr__(self) -> str:
-        return "as the arguments lie"
+        return "the shardings of the arguments"
 
 
 FROM_ARGUMENTS = _FromArguments()
@@ -45,27 +50,32 @@ def shard_map(
     axis_names: Collection[Any] = (),
     check_vma: bool = True,
 ) -> Any:
-    """Runs a function on every device of a mesh, on the parts that the device has of the arguments.
+    """Runs a function on every device of a mesh, each with the parts of the arguments that it holds.
 
-    Collectives such as `lax.psum` communicate along the axes of the mesh. It differentiates: what is the same on
-    several devices has the sum of their derivatives.
+    Collectives such as `lax.psum` communicate along the axes of the mesh. It is differentiable: the cotangent of a
+    value that is replicated over devices is the sum of theirs.
 
     Args:
-      f: takes and gives pytrees of arrays, of the shapes of the parts. Without it, `shard_map` is a decorator.
-      mesh: the devices; the current mesh if not given, see `set_mesh`.
-      in_specs: how arguments are cut: a `PartitionSpec`, or a pytree prefix of the tuple of arguments of those. What a
-        spec does not cut along an axis of the mesh every device along it gets. Where an argument has None the function
-        gets it as it is, plain Python values too. If not given, arguments are cut as they lie: arrays, and arguments of
-        `jit` and derivatives that are passed on; it is not known of values that are computed while tracing.
-      out_specs: how results are put together of their parts, a pytree prefix of the result. What a spec does not cut
-        must be the same on all devices along that axis; one of them is taken.
-      axis_names: the axes along which the function tells devices apart, all if none is named. Along the others the
-        compiler cuts as it likes, and specs don't name them.
-      check_vma: whether to refuse results that may differ between devices which, by `out_specs`, have the same.
+      f: a function of pytrees of arrays, with the shapes of the parts; without it `shard_map` is a decorator.
+      mesh: the mesh; None for the current one, see `set_mesh`.
+      in_specs: the sharding of arguments: a `PartitionSpec`, or a pytree prefix of the tuple of arguments of those.
+        Along axes of the mesh that a spec does not name, all devices get the same part. Where an argument has None the
+        function gets it as it is, plain Python values too. By default arguments are sharded as they are: arrays, and
+        arguments of `jit` and derivatives that are passed on; it is not known of values that are computed while
+        tracing.
+      out_specs: the sharding of results, a pytree prefix of the result. Along axes of the mesh that a spec does not
+        name, results must be the same on all devices; one of them is taken.
+      axis_names: the manual axes, all if none is named. Along the others the compiler chooses shardings, and specs
+        don't name them.
+      check_vma: whether to refuse results that may vary over axes that `out_specs` don't name.
+
+    Returns:
+      A function of the same arguments and results as whole arrays.
+
     Raises:
-      TypeError: the mesh is none.
-      ValueError: an axis can't be cut into equal parts, a spec names no such axis, a result may differ where it must
-        not, or it is not known how an argument lies; the message names the argument or the result, and the spec.
+      TypeError: `mesh` is not a mesh.
+      ValueError: an axis can't be cut into equal parts, a spec names no such axis, a result may vary where it must not,
+        or the sharding of an argument is not known; the message names the argument or the result, and the spec.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
@@ -78,8 +88,7 @@ def shard_map(
         return lambda fun: shard_map(
             fun, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
         )
-    if not callable(f):
-        raise TypeError(f"shard_map maps functions, and got {f!r}.")
+    check_function(f, "shard_map")
     fun: Callable[..., Any] = f
     if mesh is not None and not isinstance(mesh, AbstractMesh):
         raise TypeError(f"shard_map: mesh is to be a Mesh, which make_mesh makes, and is {mesh!r}.")
@@ -87,9 +96,9 @@ def shard_map(
         return _over_the_current_mesh(
             fun, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
         )
-    place = Place(mesh, _manual_axes(mesh, axis_names), check_vma)
-    known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec]]] = {}
-    known_for: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
+    manual = ManualMesh(mesh, _manual_axes(mesh, axis_names), check_vma)
+    known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec], Sequence[bool]]] = {}
+    mapped_for: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
 
     def mapped(*args: Any, **by_name: Any) -> Any:
         if by_name:
@@ -101,55 +110,68 @@ def shard_map(
         if not static:
             return of_arrays(args)
         chosen = [i for i in range(len(args)) if i not in static]
-        key: Any = tuple([(i, told_apart(args[i])) for i in static])
+        key: Any = tuple([(i, cache_key(args[i])) for i in static])
         try:
-            found = known_for.get(key)
-        except TypeError:  # one can't be hashed
-            found = key = None
-        if found is None:
+            mapped_arrays = mapped_for.get(key)
+        except TypeError:  # an argument can't be hashed
+            mapped_arrays = key = None
+        if mapped_arrays is None:
             specs = in_specs if in_specs is None else tuple([in_specs[i] for i in chosen])
-            found = shard_map(
+            mapped_arrays = shard_map(
                 with_static(fun, static, args), mesh=mesh, in_specs=specs, out_specs=out_specs, axis_names=axis_names,
                 check_vma=check_vma,
             )  # fmt: skip
             if key is not None:
-                known_for[key] = found
-        return found(*[args[i] for i in chosen])
+                mapped_for[key] = mapped_arrays
+        return mapped_arrays(*[args[i] for i in chosen])
 
     def of_arrays(args: tuple[Any, ...]) -> Any:
         leaves, structure = tree.flatten(args)
         if in_specs is FROM_ARGUMENTS:
-            specs = _as_they_lie(fun, args, leaves, place)
+            specs = _current_specs(fun, args, leaves, manual)
         else:
-            specs = _flat_specs(fun, "in_specs", in_specs, structure, place)
+            specs = _flat_specs(fun, "in_specs", in_specs, structure, manual)
         avals = list(map(aval_of, leaves))
         for i, (aval, spec) in enumerate(zip(avals, specs)):
-            if len(spec) > aval.ndim or any(n % count for n, count in zip(aval.shape, _cuts(place, spec, aval.ndim))):
+            if len(spec) > aval.ndim or any(n % count for n, count in zip(aval.shape, _cuts(manual, spec, aval.ndim))):
                 name = f"argument {argument_names(fun, args, {})[i]} of {describe_function(fun)}"
                 NamedSharding(mesh, spec).check(aval.shape, "shard_map", name)
-        parts = list(map(place.part, avals, specs))
+        parts = list(map(manual.local_aval, avals, specs))
         key = (settings.trace_key, context.axes, structure, *parts, *specs)
         staged = known.get(key)
         if staged is None:
             flat = FlatFunction(fun, tree.structure((args, {})))
-            with place.in_scope(checked=place.check):
+            with manual.in_scope(checked=manual.check):
                 closed = stage(flat, parts, signature_of("mapped with shard_map", fun, args, {}))
-            if place.check:
-                _check_together(fun, closed, list(map(place.cut, specs)))
-                closed = closed.replace(jaxpr=settled(closed.jaxpr, list(map(place.cut, specs)), place.sizes))
-            outs = _flat_specs(fun, "out_specs", out_specs, flat.out_tree, place)
-            staged = closed, flat.out_tree, outs
-            _check_results(fun, staged, specs, place)
+            written: Sequence[bool] = ()
+            if uses_of_refs(closed.jaxpr).any:
+                closed, written = on_values("shard_map", fun, closed)
+            if manual.check:
+                _check_divergence(fun, closed, list(map(manual.varying_axes, specs)))
+                closed = closed.replace(
+                    jaxpr=resolve_of_copies(closed.jaxpr, list(map(manual.varying_axes, specs)), manual.sizes)
+                )
+            outs = [*_flat_specs(fun, "out_specs", out_specs, flat.out_tree, manual), *mask(specs, written)]
+            staged = closed, flat.out_tree, outs, written
+            refs = mask(argument_names(fun, args, {}), written) if any(written) else []
+            _check_results(fun, staged, specs, manual, refs)
             if not any(isinstance(c, Tracer) for c in closed.consts):
                 known[key] = staged
-        closed, out_tree, outs = staged
-        return tree.unflatten(out_tree, place.bind(closed, leaves, specs, outs))
+        closed, out_tree, outs, written = staged
+        if Ref not in map(type, leaves):
+            return tree.unflatten(out_tree, manual.bind(closed, leaves, specs, outs))
+        check_aliases("shard_map", fun, lambda: argument_names(fun, args, {}), leaves, ())
+        found = manual.bind(closed, [read(x) if type(x) is Ref else x for x in leaves], specs, outs)
+        results, last = split_list(found, out_tree.num_leaves)
+        for ref, value in zip(mask(leaves, written), last):
+            write(ref, value)
+        return tree.unflatten(out_tree, results)
 
     return named_like(boundary(mapped), fun)
 
 
 def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    made: dict[Mesh, Callable[..., Any]] = {}
+    mapped_on: dict[Mesh, Callable[..., Any]] = {}
 
     def mapped(*args: Any, **by_name: Any) -> Any:
         mesh = settings.mesh
@@ -158,15 +180,15 @@ def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[
                 f"shard_map: {describe_function(fun)} was given no mesh, and none is current. Say shard_map(..., "
                 "mesh=mesh), or call it in `with xpr.set_mesh(mesh)`."
             )
-        if mesh not in made:
-            made[mesh] = shard_map(fun, mesh=mesh, **options)
-        return made[mesh](*args, **by_name)
+        if mesh not in mapped_on:
+            mapped_on[mesh] = shard_map(fun, mesh=mesh, **options)
+        return mapped_on[mesh](*args, **by_name)
 
     return named_like(boundary(mapped), fun)
 
 
 def _static(in_specs: Any, args: tuple[Any, ...]) -> list[int]:
-    """The positions of arguments that have no spec and hold something else than arrays."""
+    """The positions of arguments that have no spec and hold values other than arrays."""
     if in_specs is None:
         unspecified: Any = range(len(args))
     elif isinstance(in_specs, (tuple, list)) and not isinstance(in_specs, PartitionSpec) and len(in_specs) == len(args):
@@ -179,29 +201,29 @@ def _static(in_specs: Any, args: tuple[Any, ...]) -> list[int]:
 _ARRAYS = (Array, Tracer, np.ndarray, np.generic)
 
 
-def _as_they_lie(
-    fun: Callable[..., Any], args: tuple[Any, ...], leaves: Sequence[Any], place: Place
+def _current_specs(
+    fun: Callable[..., Any], args: tuple[Any, ...], leaves: Sequence[Any], manual: ManualMesh
 ) -> list[PartitionSpec]:
-    """How arguments lie along the axes on which the function tells devices apart.
+    """The shardings of arguments along the manual axes of the mesh.
 
     Raises:
-      ValueError: one of them is computed while tracing, or lies on another mesh.
+      ValueError: one of them is computed while tracing, or is on another mesh.
     """
-    found = []
+    specs = []
     for i, x in enumerate(leaves):
-        is_known, sharding = lying(x)
+        is_known, sharding = known_sharding(x)
         if sharding is None or sharding.is_fully_replicated:
-            sharding = NamedSharding(place.mesh, PartitionSpec())
-        if not is_known or sharding.mesh != place.mesh:
-            why = f"lies as {sharding}" if is_known else "is traced, so that it is not known how it lies"
+            sharding = NamedSharding(manual.mesh, PartitionSpec())
+        if not is_known or sharding.mesh != manual.mesh:
+            why = f"has the sharding {sharding}" if is_known else "is traced, so that its sharding is not known"
             raise ValueError(
                 f"shard_map: in_specs was left out, and argument {argument_names(fun, args, {})[i]} of "
-                f"{describe_function(fun)} {why}. Say how arguments are to be cut over {place.mesh!r}: "
+                f"{describe_function(fun)} {why}. Say how arguments are to be cut over {manual.mesh!r}: "
                 "shard_map(..., in_specs=...), with a PartitionSpec for each."
             )
-        entries = [tuple([name for name in axes_of(entry) if name in place.axes]) or None for entry in sharding.spec]
-        found.append(PartitionSpec(*entries))
-    return found
+        entries = [tuple([name for name in axes_of(entry) if name in manual.axes]) or None for entry in sharding.spec]
+        specs.append(PartitionSpec(*entries))
+    return specs
 
 
 def _manual_axes(mesh: Mesh, axis_names: Collection[Any]) -> tuple[Any, ...]:
@@ -212,44 +234,46 @@ def _manual_axes(mesh: Mesh, axis_names: Collection[Any]) -> tuple[Any, ...]:
     return tuple(name for name in mesh.axis_names if not axis_names or name in axis_names)
 
 
-def _cuts(place: Place, spec: PartitionSpec, ndim: int) -> tuple[int, ...]:
-    return NamedSharding(place.mesh, spec).cuts(ndim)
+def _cuts(manual: ManualMesh, spec: PartitionSpec, ndim: int) -> tuple[int, ...]:
+    return NamedSharding(manual.mesh, spec).cuts(ndim)
 
 
-def _flat_specs(fun: Callable[..., Any], name: str, specs: Any, structure: Any, place: Place) -> list[PartitionSpec]:
+def _flat_specs(
+    fun: Callable[..., Any], name: str, specs: Any, structure: Any, manual: ManualMesh
+) -> list[PartitionSpec]:
     """The spec of each leaf."""
     what = f"shard_map: {name} of {describe_function(fun)}"
     if isinstance(specs, PartitionSpec):
-        found: Sequence[Any] = [specs] * structure.num_leaves
+        flat: Sequence[Any] = [specs] * structure.num_leaves
     else:
-        found = tree.flatten_prefix(specs, structure, f"shard_map {name}", is_leaf=_is_spec)
+        flat = tree.flatten_prefix(specs, structure, f"shard_map {name}", is_leaf=_is_spec)
     if name == "in_specs":
-        found = [PartitionSpec() if spec is None else spec for spec in found]
-    for spec in found:
+        flat = [PartitionSpec() if spec is None else spec for spec in flat]
+    for spec in flat:
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"{what} holds {spec!r}, which is no PartitionSpec; P() cuts nothing.")
         names = [axis for entry in spec for axis in axes_of(entry)]
         for axis in names:
-            if axis not in place.axes:
+            if axis not in manual.axes:
                 raise ValueError(
-                    f"{what} has {spec!r}, and {axis!r} is none of the axes {place.axes} along which the "
-                    f"function tells devices apart, of {place.mesh!r}."
+                    f"{what} has {spec!r}, and {axis!r} is none of the axes {manual.axes} along which the "
+                    f"function tells devices apart, of {manual.mesh!r}."
                 )
         if len(set(names)) != len(names):
             raise ValueError(f"{what} has {spec!r}, which names an axis twice: one can cut one axis of an array only.")
-    return list(found)
+    return list(flat)
 
 
 def _is_spec(x: Any) -> bool:
     return x is None or isinstance(x, PartitionSpec)
 
 
-def _check_together(fun: Callable[..., Any], closed: ClosedJaxpr, given: Sequence[frozenset[Any]]) -> None:
-    """Raises ValueError where devices may wait for others that never come, which would end the process."""
-    found = parting(closed.jaxpr, given)
-    if found is None:
+def _check_divergence(fun: Callable[..., Any], closed: ClosedJaxpr, argument_axes: Sequence[frozenset[Any]]) -> None:
+    """Raises ValueError if a collective might not be run by all devices, a deadlock that ends the process."""
+    divergence = find_divergence(closed.jaxpr, argument_axes)
+    if divergence is None:
         return
-    eqn, name = found
+    eqn, name = divergence
     raise ValueError(
         f"shard_map: in {describe_function(fun)} a {eqn.primitive} communicates along {name!r}, and what it does may "
         f"differ between the devices along {name!r}, of which some would then wait for others forever.\n"
@@ -259,21 +283,27 @@ def _check_together(fun: Callable[..., Any], closed: ClosedJaxpr, given: Sequenc
     )
 
 
-def _check_results(fun: Callable[..., Any], staged: Any, in_specs: Sequence[PartitionSpec], place: Place) -> None:
-    """Raises ValueError where a result has too few axes for its spec, or may differ where it must not."""
-    closed, out_tree, out_specs = staged
+def _check_results(
+    fun: Callable[..., Any], staged: Any, in_specs: Sequence[PartitionSpec], manual: ManualMesh, refs: Sequence[str]
+) -> None:
+    """Raises ValueError where a result has too few axes for its spec, or may vary where it must be replicated.
+
+    `refs` are the names of arguments that are written, whose last values are the last results.
+    """
+    closed, out_tree, out_specs, _ = staged
     blank = tree.unflatten(out_tree, range(out_tree.num_leaves))
     names = [f"result{tree.keystr(path)} of {describe_function(fun)}" for path, _ in tree.leaves_with_path(blank)]
+    names += [f"what {describe_function(fun)} writes to {name}" for name in refs]
     for name, aval, spec in zip(names, closed.out_avals, out_specs):
         if len(spec) > aval.ndim:
             raise ValueError(
                 f"shard_map: {name} has type {aval.str_short()}, with fewer axes than {spec!r} has entries."
             )
-    if not place.check:
+    if not manual.check:
         return
-    found_for = differing(closed.jaxpr, list(map(place.cut, in_specs)))
-    for name, found, spec in zip(names, found_for, out_specs):
-        wrong = [axis for axis in place.uncut(spec) if axis in found]
+    results_vary = varying_axes(closed.jaxpr, list(map(manual.varying_axes, in_specs)))
+    for name, varying, spec in zip(names, results_vary, out_specs):
+        wrong = [axis for axis in manual.replicated_axes(spec) if axis in varying]
         if wrong:
             raise ValueError(
                 f"shard_map: {name} may differ between the devices along {wrong[0]!r}, and by {spec!r} of out_specs it "

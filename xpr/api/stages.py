@@ -1,4 +1,4 @@
-"""What a function becomes on its way to a program, which users may follow: traced, lowered, compiled."""
+"""The stages of compiling a function, which users can inspect: `Traced`, `Lowered`, and then `Compiled`."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr import tree
+from xpr.api.compiled import Compiled, CompiledForSeveral
 from xpr.api.options import OWN_OPTIONS, check_options
-from xpr.api.staging import ShapeDtypeStruct
-from xpr.backend import compiler, devices
-from xpr.backend.array import Array, buffer_on, result
-from xpr.backend.communication import Collective, collectives_of
-from xpr.backend.sequence import SequenceExecutable
-from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
-from xpr.backend.shards import PartitionedExecutable
+from xpr.api.ref_state import RefState
+from xpr.api.stage import Stage
+from xpr.artifacts.interface import Interface
+from xpr.backend import compiler, devices, portable
+from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.stablehlo import Module
 from xpr.compile.lower import lower_jaxpr
-from xpr.compile.partition import array_at, buffer_at, compile_module, lower_partitioned, mesh_of
-from xpr.compile.segmented import Stepwise, stepwise
-from xpr.core.avals import aval_of
-from xpr.core.interpreter import Tracer
+from xpr.compile.partition import compile_module, mesh_of
+from xpr.compile.segmented import SegmentedProgram, lower_segmented
+from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
 
 
-def given_to_results(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The donated inputs of which each has a result of its own that can take its memory, and those that have none.
+def match_donations(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The donated inputs whose memory a result can use, with a different result for each, and those without one.
 
-    Results of the same type come first, then those of as many bytes. Inputs that nothing reads are in neither list:
-    they are kept.
+    Results of the same type come first, then those of as many bytes. Unused inputs are in neither list: they are
+    kept.
     """
     read = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal}
     read.update(v for v in jaxpr.outvars if type(v) is not Literal)
@@ -52,7 +51,7 @@ def given_to_results(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], l
 
 
 class Layout:
-    """How constants and arguments, and results of a program lie on the devices of a mesh; None where nobody says."""
+    """The shardings of a program's inputs (constants, then arguments) and results; None where unspecified."""
 
     __slots__ = ("mesh", "inputs", "outputs")
 
@@ -60,7 +59,7 @@ class Layout:
         self.mesh, self.inputs, self.outputs = mesh, inputs, outputs
 
 
-class Traced:
+class Traced(Stage):
     """A function traced for one abstract signature: its closed jaxpr and the structures around it.
 
     >>> import xpr
@@ -68,215 +67,247 @@ class Traced:
     { lambda ; a:f32[]. let b:f32[] = add a 1.0 in (b,) }
     """
 
-    __slots__ = (
-        "jaxpr", "in_tree", "out_tree", "name", "names", "donated", "in_shardings", "_options", "_in_steps",
-    )  # fmt: skip
+    __slots__ = ("jaxpr", "program", "refs", "in_shardings", "_options", "_in_steps", "_device", "_layout")
 
     def __init__(
         self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any,
         in_steps: bool = True, in_shardings: tuple[Any, ...] | None = None,
     ):  # fmt: skip
-        self.jaxpr, self.in_tree, self.out_tree = jaxpr, in_tree, out_tree
-        self.names: Sequence[str] = [f"argument {i}" for i in range(in_tree.num_leaves)]  # of the arguments, flat
-        self.in_shardings = in_shardings  # how arguments lie for which it was traced, None if that makes no difference
-        self.name, self.donated, self._options, self._in_steps = name, tuple(donated), options, in_steps
+        self.jaxpr = jaxpr
+        self.refs = RefState(jaxpr) if uses_of_refs(jaxpr.jaxpr).any else None
+        self.program = self.refs.program if self.refs else jaxpr  # which is compiled
+        names = [f"argument {i}" for i in range(in_tree.num_leaves)]
+        self.interface = Interface(name, in_tree, out_tree, jaxpr.in_avals, jaxpr.out_avals, names, tuple(donated))
+        self.in_shardings = in_shardings  # of the arguments it was traced for; None if irrelevant
+        self._options, self._in_steps = options, in_steps
+        self._device: Any = None
+        self._layout: Layout | None = None
+
+    def placed(self, names: Sequence[str], device: Any, layout: Layout | None) -> Traced:
+        """The same, with the names of arguments, to be lowered for a device, or for several with a layout."""
+        made = object.__new__(Traced)
+        made.jaxpr, made.program, made.refs = self.jaxpr, self.program, self.refs
+        made.in_shardings, made._options = self.in_shardings, self._options
+        made.interface, made._in_steps = self.interface._replace(names=names), self._in_steps
+        made._device, made._layout = device, layout
+        return made
 
     @property
-    def out_info(self) -> Any:
-        """The structure of the result, a `ShapeDtypeStruct` at each leaf."""
-        avals = self.jaxpr.out_avals
-        return tree.unflatten(self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
+    def fun_name(self) -> str:
+        """The name of the function."""
+        return self.interface.name
 
-    def lower(self, device: Any = None, layout: Layout | None = None) -> Lowered:
-        """The program as StableHLO, for a device, or for several as a layout says."""
-        device = device or devices.default_device()
-        shift = len(self.jaxpr.consts)
-        donated = [shift + i for i in self.donated]
-        jaxpr = self.jaxpr.jaxpr
-        if layout is None:
-            mesh = mesh_of(jaxpr)
-            layout = Layout(mesh, [None] * (shift + len(jaxpr.invars)), [None] * len(jaxpr.outvars)) if mesh else None
-        if layout is None:
-            steps = stepwise(jaxpr, donated, device) if self._in_steps else None
-            return Lowered(self, steps or lower_jaxpr(jaxpr, device.platform, donated), device)
-        module = lower_partitioned(jaxpr, layout.mesh, layout.inputs, layout.outputs, donated)
-        return Lowered(self, module, device, layout)
+    @property
+    def out_avals(self) -> Any:
+        """The types of the results, a `ShapedArray` at each leaf."""
+        return tree.unflatten(self.out_tree, self.interface.out_avals)
+
+    def out_shardings(self) -> Sequence[Any]:
+        layout = self.devices_layout()
+        return super().out_shardings() if layout is None else layout.outputs
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function, as it was traced, of other values."""
+        leaves, in_tree = tree.flatten((args, kwargs))
+        if in_tree != self.in_tree:
+            raise TypeError(
+                f"{self.fun_name}: it was traced for arguments of the structure {self.in_tree}, and is called with "
+                f"{in_tree}."
+            )
+        return tree.unflatten(self.out_tree, call_jaxpr(self.jaxpr, leaves, self.fun_name))
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """The program as StableHLO.
+
+        Args:
+          lowering_platforms: "cpu", "cuda", "rocm" or "tpu", or several of them: the program then takes the index of
+            the platform as its first argument. None for the platform that it is to run on.
+
+        Returns:
+          The lowered program.
+
+        Raises:
+          UnsupportedRule: an operation has no lowering for a platform.
+        """
+        if lowering_platforms is None and any(aval.is_symbolic for aval in self.program.in_avals):
+            lowering_platforms = [(self._device or devices.default_device()).platform]
+        if lowering_platforms is not None:
+            platforms = portable.checked_platforms(lowering_platforms)
+            names = [*(f"constant {i}" for i in range(len(self.program.consts))), *self.interface.names]
+            about = self._donated(), *self._shardings()
+            from xpr.compile.platforms import lower_for_platforms  # with what solves equations of dimensions, 2 ms
+
+            module = lower_for_platforms(self.program.jaxpr, platforms, *about, names=names)
+            return Lowered(self, module, None, self._layout, platforms)
+        device = self._device or devices.default_device()
+        if self._layout is None and self._in_steps and mesh_of(self.program.jaxpr) is None:
+            segmented = lower_segmented(self.program.jaxpr, self._donated(), device)
+            if segmented is not None:
+                return Lowered(self, segmented, device, None, (device.platform,))
+        layout = self.devices_layout()
+        if layout is not None:
+            device = layout.mesh.flat[0]
+        module = self._module(device.platform)
+        return Lowered(self, module, device, layout, (device.platform,))
+
+    def _donated(self) -> list[int]:
+        """The positions of donated arguments of `main`, which takes constants first."""
+        return [len(self.program.consts) + i for i in self.donated()]
+
+    def donated(self) -> list[int]:
+        """The positions of donated arguments, the values of refs among them where the program is on one device."""
+        refs = () if self.refs is None or self.devices_layout() is not None else self.refs.donated
+        return [*self.interface.donated, *refs]
+
+    def devices_layout(self) -> Layout | None:
+        """The shardings of a program on several devices; None for one device."""
+        if self._layout is not None:
+            return self._layout
+        jaxpr = self.program.jaxpr
+        mesh = mesh_of(jaxpr)
+        inputs = [None] * (len(jaxpr.constvars) + len(jaxpr.invars))
+        return Layout(mesh, inputs, [None] * len(jaxpr.outvars)) if mesh else None
+
+    def _shardings(self) -> tuple[Mesh | None, Sequence[NamedSharding | None], Sequence[NamedSharding | None]]:
+        layout = self.devices_layout()
+        return (None, (), ()) if layout is None else (layout.mesh, layout.inputs, layout.outputs)
+
+    def _module(self, platform: str, located: bool = False) -> Module:
+        return lower_jaxpr(self.program.jaxpr, platform, self._donated(), *self._shardings(), located=located)
 
 
-class Lowered:
+class Lowered(Stage):
     """A traced function as StableHLO."""
 
-    __slots__ = ("traced", "_program", "_device", "_layout")
+    __slots__ = ("traced", "_program", "_device", "_layout", "_platforms")
 
-    def __init__(self, traced: Traced, program: Module | Stepwise, device: Any, layout: Layout | None = None):
-        self.traced, self._program, self._device, self._layout = traced, program, device, layout
+    def __init__(
+        self, traced: Traced, program: Module | SegmentedProgram, device: Any, layout: Layout | None,
+        platforms: Sequence[str],
+    ):  # fmt: skip
+        self.traced, self.interface, self._platforms = traced, traced.interface, tuple(platforms)
+        self._program, self._device, self._layout = program, device, layout
 
-    in_tree = property(lambda self: self.traced.in_tree)
-    out_tree = property(lambda self: self.traced.out_tree)
-    out_info = property(lambda self: self.traced.out_info)
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The text of the program; of one that runs in steps, that of the whole.
 
-    def as_text(self, dialect: str = "stablehlo") -> str:
-        """The StableHLO text; of a program that runs in steps, that of the whole."""
-        if dialect != "stablehlo":
-            raise ValueError(
-                f"A lowered program is StableHLO; {dialect!r} can't be had. compile().as_text() gives HLO."
-            )
+        Args:
+          dialect: "stablehlo", which None means, or "hlo".
+          debug_info: whether each operation has the user's line that it comes from.
+
+        Returns:
+          The text as MLIR, or XLA, prints it.
+
+        Raises:
+          ValueError: it is another dialect.
+        """
+        if _checked(dialect) == "stablehlo":
+            return portable.printed(self._text(debug_info), debug_info)
+        return portable.hlo_text(self._text(debug_info), debug_info)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The program as an object of jaxlib.
+
+        Args:
+          dialect: "stablehlo", which None means, for a `jaxlib.mlir.ir.Module`, or "hlo" for an `XlaComputation`.
+
+        Returns:
+          The object, which is new in each call.
+
+        Raises:
+          ValueError: it is another dialect.
+        """
+        read = portable.parse if _checked(dialect) == "stablehlo" else portable.hlo
+        return read(self._text())
+
+    def _text(self, located: bool = False) -> str:
+        """The StableHLO text, as it was written."""
+        if located and len(self._platforms) == 1:
+            return self.traced._module(self._platforms[0], located=True).text(self.interface.name)
         module = self._program if isinstance(self._program, Module) else self._program.whole()
-        return module.text(self.traced.name)
+        return module.text(self.interface.name)
 
-    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
-        """The program compiled for its device."""
+    def compile(
+        self, compiler_options: dict[str, Any] | None = None, *, device_assignment: Sequence[Any] | None = None
+    ) -> Compiled:
+        """The program compiled for its device.
+
+        Args:
+          compiler_options: XLA's options by name, in addition to those that `jit` was given.
+          device_assignment: the device to compile for, in a tuple; None for the one it was lowered for.
+
+        Returns:
+          The compiled program.
+
+        Raises:
+          ValueError: there is no such option, the program is of another platform or of several, or it is to run on
+            more devices than it was lowered for.
+        """
         check_options("compile", compiler_options)
         options = {**(self.traced._options or {}), **(compiler_options or {})}
         for name in OWN_OPTIONS & options.keys():
             raise ValueError(f"compile: the program is lowered already; give the compiler option {name!r} to jit.")
-        if isinstance(self._program, Stepwise):
-            return Compiled(self.traced, self._program.compile(self.traced.name, options or None))
+        device = self._compiled_on(device_assignment)
+        name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.refs
+        if isinstance(self._program, SegmentedProgram):
+            if device is not self._device:
+                return self.traced.placed(self.interface.names, device, None).lower().compile(compiler_options)
+            segments = self._program.compile(name, options or None)
+            return Compiled(self.interface, segments, consts, refs, self.traced.donated())
         if self._layout is not None:
             program = compile_module(
-                self._program, self.traced.jaxpr.jaxpr, self._layout.inputs, self._layout.outputs, self.traced.name,
+                self._program,
+                self.traced.program.jaxpr,
+                self._layout.inputs,
+                self._layout.outputs,
+                name,
                 options or None,
-            )  # fmt: skip
-            return CompiledForSeveral(self.traced, program, self._layout.mesh)
+            )
+            return CompiledForSeveral(self.interface, program, consts, self._layout.mesh, refs)
         executable = compiler.compile(
-            self.as_text(), self.traced.jaxpr.out_avals, self._device, name=self.traced.name, options=options or None,
-            unrolled=self._program.unrolled, callbacks=self._program.callbacks,
+            self._text(), self.traced.program.out_avals, device, name=name, options=options or None,
+            codegen=self._program.codegen, callbacks=self._program.callbacks,
         )  # fmt: skip
-        return Compiled(self.traced, executable)
+        return Compiled(self.interface, executable, consts, refs, self.traced.donated())
 
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of operations and bytes, after optimization."""
-        return self.compile().cost_analysis()
+    def _compiled_on(self, assignment: Sequence[Any] | None) -> Any:
+        """The device to compile for.
 
-
-class Compiled:
-    """A compiled program, called with arguments of exactly the types it was made for."""
-
-    __slots__ = ("traced", "executable", "constants", "__weakref__")
-
-    def __init__(self, traced: Traced, executable: compiler.Executable | SequenceExecutable):
-        self.traced, self.executable = traced, executable
-        self.constants = [buffer_on(x, aval_of(x), executable.device) for x in traced.jaxpr.consts]
-
-    in_tree = property(lambda self: self.traced.in_tree)
-    out_tree = property(lambda self: self.traced.out_tree)
-    out_info = property(lambda self: self.traced.out_info)
-
-    @property
-    def input_shardings(self) -> tuple[Any, Any]:
-        """How the arguments are to lie on devices: pytrees of shardings, of the positional ones and of the others."""
-        return tree.unflatten(self.in_tree, self.places()[0])
-
-    @property
-    def output_shardings(self) -> Any:
-        """How the results lie on devices: a pytree of shardings."""
-        return tree.unflatten(self.out_tree, self.places()[1])
-
-    def places(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
-        """How arguments and results lie on devices, flat."""
-        here = SingleDeviceSharding(self.executable.device)
-        return [here] * self.in_tree.num_leaves, [here] * self.out_tree.num_leaves
-
-    def as_text(self) -> str:
-        """The optimized program, in HLO."""
-        return self.executable.as_text()
-
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of operations (flops), bytes accessed and transcendentals."""
-        return self.executable.cost_analysis()
-
-    def memory_analysis(self) -> Any:
-        """The sizes in bytes of arguments, results and temporaries, and the peak."""
-        return self.executable.memory_analysis()
-
-    def collectives(self) -> list[Collective]:
-        """What the devices send each other; nothing where there is one."""
-        return []
-
-    @boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = tree.flatten((args, kwargs))
-        if any(isinstance(x, Tracer) for x in leaves):
-            raise TypeError(
-                f"{self.traced.name}: a compiled program can't be transformed or traced; "
-                "call the jitted function instead."
-            )
-        if in_tree != self.traced.in_tree:
-            expected, got = self.traced.in_tree.unflatten(self.traced.jaxpr.in_avals), (args, kwargs)
-            lines = [
-                line
-                for i, part in enumerate(("args", "kwargs"))
-                for line in tree.differences(expected[i], got[i], name=part)
-            ]
-            raise TypeError("\n".join([f"{self.traced.name}: called with other arguments than compiled for:", *lines]))
-        for have, want in zip((aval_of(x) for x in leaves), self.traced.jaxpr.in_avals):
-            if have.shape != want.shape or have.dtype != want.dtype:
-                raise TypeError(self._other_types(leaves))
-        return tree.unflatten(self.out_tree, self.run(leaves))
-
-    def _other_types(self, leaves: Sequence[Any]) -> str:
-        """What is said of a call with arguments of other types: each that differs, by name."""
-        wanted, names = self.traced.jaxpr.in_avals, self.traced.names
-        found = [(name, want, aval_of(x)) for name, want, x in zip(names, wanted, leaves)]
-        wrong = [each for each in found if (each[1].shape, each[1].dtype) != (each[2].shape, each[2].dtype)]
-        width, kinds = max(len(name) for name, _, _ in wrong), max(len(want.str_short()) for _, want, _ in wrong)
-        lines = [
-            f"  {n:{width}}   compiled for {w.str_short():{kinds}}   called with {h.str_short()}" for n, w, h in wrong
-        ]
-        first = f"{self.traced.name}: called with other types of arguments than it was compiled for:"
-        last = "Convert these arguments, compile another program for them, or call the jitted function, which does."
-        return "\n".join([first, *lines, last])
-
-    def check_donated(self, buffers: Sequence[Any]) -> None:
-        """Raises ValueError where a buffer that is donated is given twice."""
-        times = Counter(map(id, buffers)) if self.traced.donated else {}
-        if any(times[id(buffers[len(self.constants) + i])] > 1 for i in self.traced.donated):
+        Raises:
+          ValueError: the program is not for one device of its platform.
+        """
+        name = self.interface.name
+        symbolic = [aval.str_short() for aval in self.traced.program.in_avals if aval.is_symbolic]
+        if symbolic:
             raise ValueError(
-                f"{self.traced.name}: an array that is donated was given twice, or is one that the function closes "
-                "over. Pass a copy, or don't donate it."
+                f"compile: {name} was lowered for arguments of symbolic shapes, {', '.join(symbolic)}, and is compiled "
+                "for constant ones. Export it (xpr.export): a call of what was exported compiles it for its arguments."
             )
+        if assignment is None:
+            device = self._device or devices.default_device()
+        elif len(assignment) == 1 and self._layout is None:
+            device = assignment[0]
+        else:
+            raise ValueError(
+                f"compile: {name} was lowered for {self._layout.mesh.size if self._layout else 1} devices, and "
+                f"device_assignment has {len(assignment)}. Only a program on one device can be compiled for another."
+            )
+        if self._platforms != (device.platform,):
+            raise ValueError(
+                f"compile: {name} was lowered for {', '.join(self._platforms)}, and is to run on {device}. Lower it "
+                "without lowering_platforms, or export it to run elsewhere: see xpr.export."
+            )
+        return device
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Runs on flat arguments; gives arrays, those of float0 in NumPy."""
-        executable = self.executable
-        buffers = self.constants + [buffer_on(x, aval_of(x), executable.device) for x in leaves]
-        self.check_donated(buffers)
-        for i in self.traced.donated:
-            if type(leaves[i]) is Array:
-                leaves[i]._host = None  # a view of the buffer from outside would keep XLA from reusing it
-        where = None if executable.device is devices.default_device() else executable.device
-        results = [result(aval, b, where) for aval, b in zip(executable.out_avals, executable.run(buffers))]
-        for i in self.traced.donated:
-            if type(leaves[i]) is Array:
-                leaves[i].forget()
-        return results
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of operations (flops), bytes accessed and transcendentals, before it optimizes."""
+        device = self._device or devices.default_device()
+        return portable.cost_analysis(device.client, self._text())
 
 
-class CompiledForSeveral(Compiled):
-    """A program compiled for several devices."""
-
-    __slots__ = ("mesh",)
-
-    executable: PartitionedExecutable  # type: ignore[assignment]  # the same methods, for several devices
-
-    def __init__(self, traced: Traced, executable: PartitionedExecutable, mesh: Mesh):
-        self.traced, self.executable, self.mesh = traced, executable, mesh
-        self.constants = list(map(buffer_at, traced.jaxpr.consts, executable.in_shardings))
-
-    def places(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
-        return self.executable.in_shardings[len(self.constants) :], self.executable.out_shardings
-
-    def collectives(self) -> list[Collective]:
-        """What the devices send each other, as the compiler cut the program: see `Collective`."""
-        return collectives_of(self.as_text(), self.mesh.shape)
-
-    def run(self, leaves: Sequence[Any]) -> list[Array]:
-        """Runs on flat arguments, which are put in their places first where they lie otherwise."""
-        executable, constants = self.executable, self.constants
-        buffers = constants + list(map(buffer_at, leaves, executable.in_shardings[len(constants) :]))
-        self.check_donated(buffers)
-        results = list(map(array_at, executable.out_avals, executable.run(buffers), executable.out_shardings))
-        for i in self.traced.donated:
-            if type(leaves[i]) is Array:
-                leaves[i].forget()
-        return results
+def _checked(dialect: str | None) -> str:
+    """Raises ValueError if there is no such dialect."""
+    if dialect not in (None, "stablehlo", "hlo"):
+        raise ValueError(f'There is no dialect {dialect!r} of lowered programs: it is "stablehlo" or "hlo".')
+    return dialect or "stablehlo"

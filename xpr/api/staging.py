@@ -12,14 +12,18 @@ from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.refs import AbstractRef
+from xpr.core.source import check_function
 from xpr.primitives.shapes import zeros_like_aval
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage
 
+__all__ = ["eval_shape", "make_jaxpr", "ShapeDtypeStruct"]
+
 
 class ShapeDtypeStruct:
-    """A shape and a dtype that stand for an array where only its type matters.
+    """A shape and a dtype that stand for an array, or with `is_ref` for a ref, where only its type matters.
 
     >>> import xpr
     >>> xpr.ShapeDtypeStruct((2, 3), "float32")
@@ -28,17 +32,41 @@ class ShapeDtypeStruct:
 
     __slots__ = ("aval", "sharding")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False):
+    aval: Any
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False
+    ):
         if dtype is None or shape is None:
             raise ValueError("ShapeDtypeStruct needs a shape and a dtype.")
-        self.aval = ShapedArray(tuple(shape), dtypes.canonical(dtype), weak_type)
+        array = ShapedArray(tuple(shape), dtypes.requested(dtype), weak_type)
+        self.aval = AbstractRef(array) if is_ref else array
         self.sharding = sharding
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The struct of an array's shape, dtype and weak type, and of its sharding where it was put somewhere by name.
+
+        Args:
+          x: an array, a NumPy array or a number.
+
+        Returns:
+          A `ShapeDtypeStruct`.
+
+        >>> import xpr, xpr.numpy as jnp
+        >>> xpr.ShapeDtypeStruct.like(jnp.zeros((2, 3)))
+        ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+        """
+        aval = aval_of(x)
+        sharding = getattr(x, "sharding", None) if getattr(x, "committed", False) else None
+        return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
     ndim = property(lambda self: self.aval.ndim)
     size = property(lambda self: self.aval.size)
     weak_type = property(lambda self: self.aval.weak_type)
+    is_ref = property(lambda self: type(self.aval) is AbstractRef)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -47,7 +75,8 @@ class ShapeDtypeStruct:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+        is_ref = ", is_ref=True" if self.is_ref else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak}{is_ref})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
@@ -69,15 +98,18 @@ def make_jaxpr(
     axis_env: Sequence[tuple[Any, int]] | None = None,
     return_shape: bool = False,
 ) -> Callable[..., Any]:
-    """A function that traces `fun` for given arguments and gives its closed jaxpr.
+    """A function that returns the jaxpr to which a function is traced for given arguments.
 
     Args:
-      fun: takes and gives pytrees of arrays.
-      static_argnums: positional arguments that are passed on as they are.
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      static_argnums: positions of arguments that are passed to `fun` as they are.
       axis_env: names and sizes of mapped axes that `fun`'s collectives may name.
-      return_shape: give also the structure of the result, with a `ShapeDtypeStruct` at each leaf.
+      return_shape: whether to return the structure of the result too, with a `ShapeDtypeStruct` at each leaf.
+
     Returns:
-      A function of the same arguments (arrays, or anything with a shape and a dtype) giving a `ClosedJaxpr`.
+      A function of the same arguments (arrays, or anything with a shape and a dtype) that returns a `ClosedJaxpr`, or
+      `(ClosedJaxpr, structure)`.
+
     Raises:
       ConcretizationTypeError: `fun` needs the value of an argument, not only its type.
 
@@ -85,8 +117,7 @@ def make_jaxpr(
     >>> xpr.make_jaxpr(lambda x: jnp.sin(x) * 2)(jnp.zeros(3))
     { lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0 in (c,) }
     """
-    if not callable(fun):
-        raise TypeError(f"make_jaxpr traces functions, and got {fun!r}.")
+    check_function(fun, "make_jaxpr")
     named_axes = [NamedAxis(name, size) for name, size in axis_env or ()]
 
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -98,9 +129,9 @@ def make_jaxpr(
         structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals]
         return closed, tree.unflatten(out_tree, structs)
 
-    made = named_like(boundary(make), fun)
-    made.__name__, made.__qualname__ = f"make_jaxpr({made.__name__})", f"make_jaxpr({made.__qualname__})"
-    return made
+    wrapped = named_like(boundary(make), fun)
+    wrapped.__name__, wrapped.__qualname__ = f"make_jaxpr({wrapped.__name__})", f"make_jaxpr({wrapped.__qualname__})"
+    return wrapped
 
 
 def trace_function(
@@ -117,12 +148,18 @@ def trace_function(
 
 @boundary
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The structure of `fun`'s result, a `ShapeDtypeStruct` at each leaf, found without computing anything.
+    """The shapes and dtypes of a function's results, without computing anything.
 
     Args:
-      *args, **kwargs: arrays, or anything with a shape and a dtype.
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      *args: pytrees of arrays, or of anything with a shape and a dtype.
+      **kwargs: likewise.
+
     Returns:
-      The structure; a `ShapeDtypeStruct` among the results stands for an array of its type.
+      A pytree of `ShapeDtypeStruct`s; a `ShapeDtypeStruct` among the results stands for an array of its type.
+
+    Raises:
+      ConcretizationTypeError: `fun` needs the value of an argument, not only its type.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.eval_shape(jnp.dot, xpr.ShapeDtypeStruct((2, 3), "float32"), xpr.ShapeDtypeStruct((3,), "float32"))

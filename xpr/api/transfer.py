@@ -9,106 +9,137 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.backend import compiler, processes
+from xpr.backend import compiler, devices, processes
 from xpr.backend.array import Array
 from xpr.backend.devices import Device
+from xpr.backend.layout import Format
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
-from xpr.backend.shards import check_here
-from xpr.control.devices.sharding_constraint import constrain, sharding_of
+from xpr.backend.shards import check_has_local_devices
+from xpr.compile import transfer_guard
+from xpr.core.avals import ShapedArray, is_key
 from xpr.core.interpreter import Tracer
-from xpr.core.key_words import leaves_of_users
-from xpr.numpy.creation import asarray, placed
+from xpr.errors import ArgumentError
+from xpr.numpy.creation import asarray, copied, to_device
+from xpr.primitives.sharding_constraint import constrain, sharding_of
+
+__all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "live_arrays"]
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
-    """The leaves of a pytree as arrays on a device.
+    """The leaves of a pytree as arrays on a device, or with a sharding.
 
     Args:
-      x: a pytree of arrays, NumPy arrays and numbers; what is traced is left as it is.
+      x: a pytree of arrays, NumPy arrays and numbers; tracers are left as they are.
       device: a device or a sharding, or a pytree prefix of `x` of those and None; None for the default device, to which
-        nothing is then bound. What is traced is constrained to lie as a `NamedSharding` says. To devices of several
-        processes each of these gives the same values.
-      src: where `x` is now; not needed.
-      donate: whether the arrays given may be used up; makes no difference here.
-      may_alias: whether results may share memory with the arrays given; those on the right device are given back.
+        they are then not committed. A `NamedSharding` is a sharding constraint on tracers. For devices of several
+        processes, each process passes the same values.
+      src: has no effect.
+      donate: whether the arrays that were passed may be deleted, a bool or a pytree prefix of `x` of those. They are
+        where the result is another array.
+      may_alias: whether a result may share memory with its argument, a bool, None or a pytree prefix of `x` of those:
+        unless it is False, an array that is on the device already is returned itself.
+
     Returns:
-      a pytree like `x`.
+      A pytree like `x`.
+
     Raises:
-      TypeError: a leaf is no array and no number, or `device` is no device.
-      ValueError: an axis can't be cut into equal parts; the device is another process's; or processes give different
-        values. The message names the array.
+      TypeError: a leaf is neither an array nor a number, or `device` is not a device.
+      ValueError: `donate` and `may_alias` are both True; an axis can't be cut into equal parts; the device is another
+        process's; or processes pass different values. The message names the array.
 
     >>> import numpy as np, xpr
     >>> xpr.device_put({"w": np.ones(2, np.float32)}, xpr.devices()[0])
     {'w': Array([1., 1.], dtype=float32)}
     """
     leaves, structure = tree.flatten(x)
-    where = places(device, structure, "device_put", "device")
-    if any(isinstance(d, NamedSharding) for d in where):
-        _check_cuts(x, where)
+    targets = devices_or_shardings(device, structure, "device_put", "device")
+    donated = tree.flatten_prefix(donate, structure, "donate", lambda x: x is None, "device_put")
+    aliases = tree.flatten_prefix(may_alias, structure, "may_alias", lambda x: x is None, "device_put")
+    if any(d and a for d, a in zip(donated, aliases)):
+        raise ValueError("device_put: an array that is donated is deleted, so donate and may_alias can't both be True.")
+    with transfer_guard.explicit("host-to-device", leaves):
+        results = _put_all(x, leaves, targets)
+    for i, (leaf, result) in enumerate(zip(leaves, results)):
+        if result is leaf and aliases[i] is False and not isinstance(leaf, Tracer):
+            results[i] = copied(leaf)
+        elif donated[i] and type(leaf) is Array and result is not leaf and leaf._buffer is not result._buffer:
+            leaf.delete()
+    return tree.unflatten(structure, results)
+
+
+def _put_all(x: Any, leaves: Sequence[Any], targets: Sequence[Device | Sharding | None]) -> list[Any]:
+    if any(isinstance(d, NamedSharding) for d in targets):
+        _check_cuts(x, targets)
     group = processes.group()
     if group is not None:
-        _check_same(group, x, where)
-    return tree.unflatten(structure, [_put(leaf, d) for leaf, d in zip(leaves, where)])
+        _check_same(group, x, targets)
+    return [_put(leaf, d) for leaf, d in zip(leaves, targets)]
 
 
-def places(prefix: Any, structure: tree.PyTreeDef, function: str, name: str) -> list[Device | Sharding | None]:
-    """The place of each leaf of a pytree, from a prefix of it that is given to `function` as its argument `name`.
+def devices_or_shardings(
+    prefix: Any, structure: tree.PyTreeDef, function: str, name: str
+) -> list[Device | Sharding | None]:
+    """The device or sharding of each leaf of a pytree, from a prefix of it, the argument `name` of `function`.
 
     Raises:
-      TypeError: an entry is no device and no sharding.
-      TreeMismatch: it is no prefix.
+      TypeError: a leaf is neither a device nor a sharding.
+      TreeMismatch: it is not a prefix.
     """
+    if isinstance(prefix, Format):
+        prefix = prefix.sharding
     if isinstance(prefix, PartitionSpec):
         prefix = sharding_of(function, prefix)
-    if prefix is None or _is_place(prefix):
+    if prefix is None or _is_device_or_sharding(prefix):
         return [prefix] * structure.num_leaves
-    found = tree.flatten_prefix(prefix, structure, name, lambda place: place is None or _is_place(place), function)
-    found = [sharding_of(function, place) if isinstance(place, PartitionSpec) else place for place in found]
-    for place in found:
-        if place is not None and not _is_place(place):
-            raise TypeError(
-                f"{function}: {place!r} is not a device and no sharding. Devices are listed by xpr.devices()."
+    targets = tree.flatten_prefix(
+        prefix, structure, name, lambda target: target is None or _is_device_or_sharding(target), function
+    )
+    targets = [target.sharding if isinstance(target, Format) else target for target in targets]
+    targets = [sharding_of(function, target) if isinstance(target, PartitionSpec) else target for target in targets]
+    for target in targets:
+        if target is not None and not _is_device_or_sharding(target):
+            raise ArgumentError(
+                f"{function}: {target!r} is not a device and no sharding. Devices are listed by xpr.devices()."
             )
-    return found
+    return targets
 
 
-def _is_place(x: Any) -> bool:
-    return isinstance(x, (Sharding, PartitionSpec)) or (hasattr(x, "platform") and hasattr(x, "client"))
+def _is_device_or_sharding(x: Any) -> bool:
+    return isinstance(x, (Sharding, PartitionSpec, Format)) or (hasattr(x, "platform") and hasattr(x, "client"))
 
 
-def _check_cuts(x: Any, where: Sequence[Any]) -> None:
-    for (path, _), own, sharding in zip(tree.leaves_with_path(x), leaves_of_users(x), where):
+def _check_cuts(x: Any, targets: Sequence[Any]) -> None:
+    for (path, leaf), sharding in zip(tree.leaves_with_path(x), targets):
         if isinstance(sharding, NamedSharding):
-            sharding.check(np.shape(own), "device_put", f"x{tree.keystr(path)}")
-            sharding.mesh.flat  # noqa: B018  # it raises where there are none
+            sharding.check(np.shape(leaf), "device_put", f"x{tree.keystr(path)}")
+            sharding.mesh.flat  # noqa: B018  # raises if the mesh has no devices
 
 
-def _check_same(group: processes.Group, x: Any, where: Sequence[Any]) -> None:
-    """Raises ValueError where processes give different values for an array that lies on devices of all of them."""
-    given: dict[tuple[int, ...], dict[str, int]] = {}
-    for (path, leaf), place in zip(tree.leaves_with_path(x), where):
-        if place is None or isinstance(leaf, Tracer) or (type(leaf) is Array and not leaf.is_fully_addressable):
+def _check_same(group: processes.ProcessGroup, x: Any, targets: Sequence[Any]) -> None:
+    """Raises ValueError if processes pass different values for an array on devices of all of them."""
+    checksums: dict[tuple[int, ...], dict[str, int]] = {}
+    for (path, leaf), target in zip(tree.leaves_with_path(x), targets):
+        if target is None or isinstance(leaf, Tracer) or (type(leaf) is Array and not leaf.is_fully_addressable):
             continue
-        held = place.devices if isinstance(place, Sharding) else (place,)
-        ranks = tuple(sorted({device.process_index for device in held}))
+        target_devices = target.devices if isinstance(target, Sharding) else (target,)
+        ranks = tuple(sorted({device.process_index for device in target_devices}))
         if ranks == (group.index,):
             continue
-        if not isinstance(place, NamedSharding):
+        if not isinstance(target, NamedSharding):
             raise ValueError(
-                f"device_put: {held[0]} is a device of process {ranks[0]}, and this is process "
+                f"device_put: {target_devices[0]} is a device of process {ranks[0]}, and this is process "
                 f"{group.index}. Arrays come to devices of several processes by a NamedSharding."
             )
-        check_here(place)
-        given.setdefault(ranks, {})[f"x{tree.keystr(path)}"] = zlib.crc32(np.asarray(asarray(leaf)).tobytes())
-    for ranks, sums in given.items():
-        said = group.exchange(ranks, "device_put", sums)
+        check_has_local_devices(target)
+        checksums.setdefault(ranks, {})[f"x{tree.keystr(path)}"] = zlib.crc32(np.asarray(asarray(leaf).host).tobytes())
+    for ranks, sums in checksums.items():
+        replies = group.exchange(ranks, "device_put", sums)
         for name in sums:
-            different = [i for i in ranks if said[i].get(name) != said[ranks[0]].get(name)]
+            different = [i for i in ranks if replies[i].get(name) != replies[ranks[0]].get(name)]
             if different:
                 raise ValueError(
                     f"device_put: {name} is not the same in {processes.names(different)} as in process {ranks[0]}, and "
-                    "each gives the whole of an array that lies on devices of all. Where each has a part of it, use "
+                    "each gives the whole of an array on devices of all. Where each has a part of it, use "
                     "make_array_from_process_local_data; multihost_utils.broadcast_one_to_all makes it the same."
                 )
 
@@ -116,12 +147,13 @@ def _check_same(group: processes.Group, x: Any, where: Sequence[Any]) -> None:
 def _put(leaf: Any, device: Device | Sharding | None) -> Any:
     value = asarray(leaf)
     if not isinstance(value, Tracer):
-        return placed(value, device)
+        value._check_if_deleted()
+        return to_device(value, device)
     return constrain(value, device) if isinstance(device, NamedSharding) else value
 
 
 def device_get(x: Any) -> Any:
-    """The leaves of a pytree as NumPy arrays; numbers are left as they are.
+    """The leaves of a pytree as NumPy arrays; numbers and random keys are left as they are.
 
     Raises:
       TracerArrayConversionError: a leaf is traced.
@@ -131,24 +163,54 @@ def device_get(x: Any) -> Any:
     (array([0, 1], dtype=int32), 1.0)
     """
     copy_to_host_async(x)
-    return tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "aval") else leaf, x)
+    arrays = [leaf for leaf in tree.leaves(x) if type(leaf) is Array]
+    with transfer_guard.explicit("device-to-host", arrays):
+        return tree.map(lambda leaf: leaf if not hasattr(leaf, "aval") or is_key(leaf.aval) else np.asarray(leaf), x)
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Starts fetching every array of a pytree, and gives the pytree back; reading them later is quicker.
+    """Starts fetching every array of a pytree, and returns the pytree; reading them later is faster.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.copy_to_host_async(jnp.arange(2))
     Array([0, 1], dtype=int32)
     """
     for leaf in tree.leaves(x):
-        if type(leaf) is Array:
+        if hasattr(leaf, "copy_to_host_async"):
             leaf.copy_to_host_async()
     return x
 
 
+def live_arrays(platform: str | None = None) -> list[Array]:
+    """The arrays on one device that hold its memory, those of compiled programs included.
+
+    An array that was only made on the host, and was not needed on a device yet, is not among them.
+
+    Args:
+      platform: "cpu" or "gpu"; None for the default platform.
+
+    Returns:
+      A list of arrays, which share their memory with those that are alive.
+
+    Raises:
+      DeviceNotFound: there is no such platform.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> x = xpr.device_put(jnp.ones((3, 5)), xpr.devices()[0]).block_until_ready()
+    >>> isinstance(xpr.live_arrays(), list)
+    True
+    """
+    found = []
+    for buffer in devices.devices(platform)[0].client.live_arrays():
+        aval = ShapedArray(tuple(buffer.aval.shape), np.dtype(buffer.aval.dtype))
+        device = compiler.device_of(buffer)
+        if not buffer.is_deleted() and len(buffer._sharding._internal_device_list) == 1:
+            found.append(Array(aval, None, buffer, device))
+    return found
+
+
 def block_until_ready(x: Any) -> Any:
-    """Waits until every array of a pytree has been computed, and gives the pytree back.
+    """Waits until every array of a pytree has been computed, and returns the pytree.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.block_until_ready([jnp.ones(2)])

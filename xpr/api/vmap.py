@@ -1,4 +1,4 @@
-"""vmap: a function of rows as a function of arrays of rows."""
+"""vmap: vectorizes a function over an axis of its arguments."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree
-from xpr.control.activity import reached_outputs
+from xpr.api.vmappable import handlers, is_vmappable, vmap_with_handlers
+from xpr.control.activity import affected_outputs
+from xpr.control.refs import RefRows, check_aliases
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import effects
-from xpr.core.key_words import is_words, leaves_of_users, ndims_of_users
-from xpr.core.source import describe_function
+from xpr.core.refs import Ref
+from xpr.core.source import check_function, describe_function
 from xpr.errors import ConcretizationTypeError
 from xpr.passes.inline import inline_jaxpr
 from xpr.primitives.shapes import mapped_to
@@ -20,6 +22,8 @@ from xpr.transforms.batch import batch_flat, names_in, row_aval
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, as_array, named_like, signature_of
 from xpr.transforms.stage import stage
+
+__all__ = ["vmap"]
 
 
 def vmap(
@@ -33,16 +37,19 @@ def vmap(
     """Vectorizes a function: maps it over an axis of its arguments, in one pass over whole arrays.
 
     Args:
-      fun: takes and gives pytrees of arrays.
-      in_axes: for each positional argument the axis to map over, None where it is the same for all rows (such an
-        argument may hold any objects, which `fun` gets as they are); a
-        sequence (or one integer for all) whose entries may be pytree prefixes of the arguments. Negative axes count
-        from the end. Keyword arguments are mapped over axis 0.
-      out_axes: where the mapped axis goes in the results; a pytree prefix of them.
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      in_axes: for each positional argument the axis to map over, or None where it is the same for all rows (such an
+        argument may hold any objects, which `fun` gets as they are): an integer for all, or a sequence of pytree
+        prefixes of the arguments. Negative axes count from the end. Keyword arguments are mapped over axis 0.
+      out_axes: the position of the mapped axis in the results; a pytree prefix of them.
       axis_name: a name for the axis, by which collectives such as `lax.psum` can refer to it.
       axis_size: the size of the axis, needed only where no argument is mapped.
-      spmd_axis_name: the axis of a mesh, or several, along which the rows are cut where arrays inside are constrained
-        to lie on devices, and by a `shard_map` inside.
+      spmd_axis_name: the axis of a mesh, or several, over which rows are sharded where arrays inside have sharding
+        constraints, and by a `shard_map` inside.
+
+    Returns:
+      A function of the same arguments and results, each with an additional mapped axis.
+
     Raises:
       ValueError: sizes differ, an axis is out of range, or `in_axes` doesn't fit the arguments.
 
@@ -50,27 +57,39 @@ def vmap(
     >>> xpr.vmap(jnp.dot, in_axes=(0, None))(jnp.eye(2), jnp.array([3., 4.]))
     Array([3., 4.], dtype=float32)
     """
-    if not callable(fun):
-        raise TypeError(f"vmap maps functions, and got {fun!r}.")
+    check_function(fun, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not isinstance(in_axes, (int, tuple, type(None))) and not hasattr(in_axes, "__iter__"):
+    if not isinstance(in_axes, (int, tuple, type(None), *[each.spec for each in handlers.values()])):
         raise TypeError(
             f"vmap: in_axes must be an integer, None or a tuple of axis specifications, and is {in_axes!r}."
         )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        if handlers and any(map(is_vmappable, tree.leaves((args, kwargs), is_leaf=is_vmappable))):
+            options = {"axis_name": axis_name, "axis_size": axis_size, "spmd_axis_name": spmd_axis_name}
+            return vmap_with_handlers(vmap, fun, in_axes, out_axes, args, kwargs, **options)
         leaves, in_tree = tree.flatten((args, kwargs))
         dims = input_dims("vmap", fun, args, kwargs, leaves, in_axes)
         size = mapped_size("vmap", fun, args, kwargs, leaves, dims, axis_size)
         flat = FlatFunction(fun, in_tree)
         signature = signature_of("vectorized with vmap", fun, args, kwargs)
-        outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature, spmd_axis_name)
+        if Ref in map(type, leaves):
+            check_aliases("vmap", fun, lambda: argument_names(fun, args, kwargs), leaves, ())
+            rows = RefRows(flat, leaves, dims, size)
+            found = batch_flat(rows, size, rows.values, dims, axis_name, signature, spmd_axis_name)
+            outs, out_dims = rows.store(*found)
+        else:
+            outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature, spmd_axis_name)
 
         def same() -> set[int]:
+            if Ref in map(type, leaves):
+                return set()
             return _same_in_all_rows(FlatFunction(fun, in_tree), leaves, dims, axis_name, size)
 
-        return tree.unflatten(flat.out_tree, _place(fun, outs, out_dims, flat.out_tree, out_axes, size, same))
+        return tree.unflatten(
+            flat.out_tree, _move_mapped_axes(fun, outs, out_dims, flat.out_tree, out_axes, size, same)
+        )
 
     return named_like(boundary(mapped), fun)
 
@@ -92,25 +111,24 @@ def input_dims(
                 f"{what}: in_axes has {len(in_axes)} entries and {describe_function(fun)} was called with {len(args)} "
                 "positional arguments. Give one entry for each."
             )
-        own = tree.flatten_prefix(in_axes, tuple(args), f"{what} in_axes")
-        axes = [*own, *[0] * (len(leaves) - len(own))]
+        flat_prefix = tree.flatten_prefix(in_axes, tuple(args), f"{what} in_axes")
+        axes = [*flat_prefix, *[0] * (len(leaves) - len(flat_prefix))]
     blanks = [0 if axis is None else x for x, axis in zip(leaves, axes)]  # what isn't mapped may be any object
     try:
-        ndims = ndims_of_users(lambda: (args, kwargs), blanks)
+        ndims = [aval_of(x).ndim for x in blanks]
     except TypeError:
         _check_arrays(what, fun, argument_names(fun, args, kwargs), blanks)
         raise
     for i, (x, ndim, axis) in enumerate(zip(leaves, ndims, axes)):
         if axis is None:
             continue
-        if not isinstance(axis, int):
-            raise TypeError(f"{what}: in_axes holds {axis!r}, which is neither an integer nor None.")
+        if not isinstance(axis, int) or isinstance(axis, bool):
+            raise TypeError(f"{what}: in_axes holds {axis!r}, and each must be an integer or None.")
         if not -ndim <= axis < ndim:
-            name, own = argument_names(fun, args, kwargs)[i], leaves_of_users((args, kwargs))[i]
-            found = (own if is_words(own) else aval_of(x)).str_short()
+            name = argument_names(fun, args, kwargs)[i]
             raise ValueError(
-                f"{what}: argument {name} of {describe_function(fun)} has type {found}, which has no axis "
-                f"{axis} to map over. Use in_axes=None for what is the same in all rows."
+                f"{what}: argument {name} of {describe_function(fun)} has type {aval_of(x).str_short()}, which has no "
+                f"axis {axis} to map over. Use in_axes=None for what is the same in all rows."
             )
         if axis < 0:
             axes[i] = axis + ndim
@@ -118,7 +136,7 @@ def input_dims(
 
 
 def _check_arrays(what: str, fun: Callable[..., Any], names: Sequence[str], leaves: Sequence[Any]) -> None:
-    """Raises TypeError where a leaf is no array, naming it."""
+    """Raises TypeError if a leaf is not an array, naming it."""
     for name, x in zip(names, leaves):
         try:
             aval_of(x)
@@ -154,15 +172,15 @@ def mapped_size(
         for name, x, d in zip(names, leaves, dims)
         if d is not None
     ]
-    asked = [f"  axis_size={axis_size}"] if axis_size is not None else []
+    last_line = [f"  axis_size={axis_size}"] if axis_size is not None else []
     raise ValueError(
         f"{what}: the mapped axes of the arguments of {describe_function(fun)} have different sizes:\n"
-        + "\n".join(lines + asked)
+        + "\n".join(lines + last_line)
         + "\nMap axes of one size, or give in_axes=None for arguments that are the same in all rows."
     )
 
 
-def _place(
+def _move_mapped_axes(
     fun: Callable[..., Any],
     outs: Sequence[Any],
     dims: Sequence[int | None],
@@ -171,13 +189,13 @@ def _place(
     size: int,
     same: Callable[[], set[int]],
 ) -> list[Any]:
-    """The results with their mapped axes where `out_axes` wants them."""
+    """The results with their mapped axes at `out_axes`."""
     if type(out_axes) is int:
         targets: list[Any] = [out_axes] * len(outs)
     else:
         targets = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
-    ndims = ndims_of_users(lambda: tree.unflatten(out_tree, outs), outs)
-    placed = []
+    ndims = [aval_of(x).ndim for x in outs]
+    moved = []
     for i, (x, ndim, dim, target) in enumerate(zip(outs, ndims, dims, targets)):
         if target is None:
             if dim is not None:
@@ -187,7 +205,7 @@ def _place(
                         "row. Give the axis where the rows should go."
                     )
                 x = index_in_dim(x, 0, dim, keepdims=False)
-            placed.append(as_array(x))
+            moved.append(as_array(x))
             continue
         ndim += dim is None
         if not -ndim <= target < ndim:
@@ -195,8 +213,8 @@ def _place(
                 f"vmap: out_axes={target} is out of range for a result of {describe_function(fun)} with {ndim} axes, "
                 "the mapped one included."
             )
-        placed.append(as_array(x if dim == target else mapped_to(x, dim, size, target % ndim)))
-    return placed
+        moved.append(as_array(x if dim == target else mapped_to(x, dim, size, target % ndim)))
+    return moved
 
 
 def _same_in_all_rows(
@@ -204,22 +222,22 @@ def _same_in_all_rows(
 ) -> set[int]:
     """Which results surely depend on no mapped argument, though they have rows.
 
-    A function with a derivative rule of its own gives rows for all of its results: the rule may give a tangent that
-    differs from row to row where the result doesn't.
+    All results of a function with a custom derivative rule are mapped: the rule's tangent may differ from row to row
+    where the result doesn't.
     """
     avals = [row_aval(aval_of(x), d) for x, d in zip(leaves, dims) if d is not None]
 
     def of_rows(*rows: Any) -> list[Any]:
-        given = iter(rows)
-        return flat(*(x if d is None else next(given) for x, d in zip(leaves, dims)))
+        remaining = iter(rows)
+        return flat(*(x if d is None else next(remaining) for x, d in zip(leaves, dims)))
 
     try:
         with axes_in_scope(*([] if axis_name is None else [NamedAxis(axis_name, size)])):
             closed = stage(of_rows, avals)
-    except ConcretizationTypeError:  # it looks at values
+    except ConcretizationTypeError:  # it depends on values
         return set()
     jaxpr = inline_jaxpr(closed.jaxpr)
     if effects(jaxpr) or (axis_name is not None and axis_name in names_in(jaxpr)):
         return set()
-    reached = reached_outputs(jaxpr, [True] * len(avals), differentiable=False)
-    return {i for i, is_reached in enumerate(reached) if not is_reached}
+    dependent = affected_outputs(jaxpr, [True] * len(avals), differentiable=False)
+    return {i for i, is_dependent in enumerate(dependent) if not is_dependent}

@@ -1,1 +1,1 @@
-"""The machine: StableHLO text, compiling and running through jaxlib, devices, arrays. It knows avals, not tracing."""
+"""The runtime: StableHLO text, compilation and execution through jaxlib, devices, arrays. Avals, but no tracing."""

@@ -19,7 +19,6 @@ import os
 import platform
 import re
 import sys
-from pathlib import Path
 
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # the parameters of mallopt(3)
 _HEAP = 64 << 20  # what a thread's heap holds at most
@@ -27,21 +26,21 @@ _LARGEST_INT = 2**31 - 1
 
 
 def tune_allocator() -> bool:
-    """Makes the allocator keep freed memory; gives whether it did.
+    """Makes the allocator keep freed memory; returns whether it did.
 
     Nothing is done off Linux with glibc, where the user chose an allocator (LD_PRELOAD) or settings of it (MALLOC_*,
     GLIBC_TUNABLES with others of glibc.malloc than hugetlb), or with XPR_TUNE_ALLOCATOR=0.
     """
-    if not _is_ours_to_tune():
+    if not _is_untuned_glibc():
         return False
     libc = ctypes.CDLL(None)
     libc.mallopt(_MMAP_THRESHOLD, 1 << 30)
     libc.mallopt(_TRIM_THRESHOLD, min(_LARGEST_INT, _ram() // 8))
-    libc.mallopt(_TOP_PAD, _HEAP)  # a thread's heap is kept when it is empty only if this much may stay unused
+    libc.mallopt(_TOP_PAD, _HEAP)  # a thread's empty heap is not freed only if this much may stay unused
     return True
 
 
-def _is_ours_to_tune() -> bool:
+def _is_untuned_glibc() -> bool:
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False
     if os.environ.get("XPR_TUNE_ALLOCATOR", "1").strip().lower() in ("0", "false", "no", "off"):
@@ -56,15 +55,16 @@ def _ram() -> int:
 
 @functools.cache
 def machine_memory() -> int | None:
-    """The bytes that a process can have at most, what is swapped out included; None where the system does not tell."""
+    """The bytes that a process can have at most, what is swapped out included; None where it is unknown."""
     try:
-        swap = re.search(r"^SwapTotal: +(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
+        with open("/proc/meminfo") as meminfo:
+            swap = re.search(r"^SwapTotal: +(\d+) kB", meminfo.read(), re.M)
         return _ram() + (int(swap[1]) << 10 if swap else 0)
     except OSError:
         return None
 
 
 def release_memory() -> None:
-    """Gives freed memory back to the system."""
+    """Returns freed memory to the system."""
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)

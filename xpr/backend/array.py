@@ -1,12 +1,14 @@
 """Array: a value with a type, on the host, on a device, or on both.
 
-The result of a small eager operation lives on the host and is only sent to the device when a compiled program wants
-it; the result of a compiled program is only fetched when someone looks at it. Either copy is made from the other when
-first asked for, and both are immutable. Operators and methods are installed by numpy/methods.py.
+The result of a small eager operation lives on the host and is only sent to the device when a compiled program reads
+it; the result of a compiled program is only fetched when its values are needed. Either copy is made from the other when
+first needed, and both are immutable. Operators and methods are installed by numpy/methods.py.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,17 +17,31 @@ from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
-from xpr.core.avals import TYPED_SCALARS, ShapedArray, aval_of, refuse_held
+from xpr.core.avals import (
+    TYPED_SCALARS,
+    ShapedArray,
+    aval_of,
+    integer,
+    is_key,
+    python_scalar_aval,
+    refuse_convertible,
+)
 from xpr.core.interpreter import Tracer
-from xpr.core.key_words import Words
+from xpr.core.refs import Ref
 from xpr.errors import DeletedArrayError
+from xpr.key_types import KeyType
+
+__all__ = ["Array"]
 
 
 class _OfArrays(type):
-    """Makes `isinstance(x, xpr.Array)` true of whatever users may take for an array: traced values, and keys."""
+    """Makes `isinstance(x, xpr.Array)` true of traced values, too."""
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return type(x) is cls or isinstance(x, (Tracer, Words))
+        return type(x) is cls or isinstance(x, Tracer)
+
+
+before_fetch: list[Callable[[Any], None]] = []  # called with each array whose value is to be fetched from its device
 
 
 class Array(metaclass=_OfArrays):
@@ -46,41 +62,56 @@ class Array(metaclass=_OfArrays):
 
     def __init__(self, aval: ShapedArray, host: Any = None, buffer: Any = None, device: Any = None):
         self.aval = aval
-        self._host = host  # a NumPy array or scalar that nobody writes to
+        self._host = host  # a NumPy array or scalar that is never written to; of random keys, that of their words
         self._buffer = buffer  # a jaxlib buffer
         self._device = device  # where it was put by name: a device, or a sharding; None where the default was taken
 
     @property
     def host(self) -> np.ndarray:
-        """The value in NumPy, waiting for it if need be; shared, so read-only."""
+        """The value in NumPy, waiting for it if need be; shared, so read-only. That of random keys is their words."""
         value = self._host
         if value is None:
             if self._buffer is None:
-                raise DeletedArrayError(
-                    f"This array of type {self.aval.str_short()} was deleted, or donated to a jitted call "
-                    "(donate_argnums). Keep a copy, or don't donate it, to use it afterwards."
-                )
+                raise self._deleted_error()
+            for check in before_fetch:
+                check(self)
             if isinstance(self._device, NamedSharding):
                 value = self._host = get_shards(self._buffer, self.aval, self._device)
             else:
                 value = self._host = compiler.get(self._buffer, self.aval)
         return value
 
+    def _deleted_error(self) -> DeletedArrayError:
+        return DeletedArrayError(
+            f"This array of type {self.aval.str_short()} was deleted, or donated to a jitted call "
+            "(donate_argnums). Keep a copy, or don't donate it, to use it afterwards."
+        )
+
     @property
     def buffer(self) -> Any:
         """The value on its device."""
         value = self._buffer
         if value is None:
-            place = self._device or devices.default_device()
-            put = put_shards if isinstance(place, NamedSharding) else compiler.put
-            value = self._buffer = put(np.asarray(self.host), self.aval, place)
+            target = self._device or devices.default_device()
+            put = put_shards if isinstance(target, NamedSharding) else compiler.put
+            value = self._buffer = put(np.asarray(self.host), self.aval, target)
         return value
 
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the elements on the device, valid as long as the array is.
+
+        >>> import xpr.numpy as jnp
+        >>> x = jnp.arange(3)
+        >>> x.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+        True
+        """
+        return self.buffer.unsafe_buffer_pointer()
+
     def forget(self) -> None:
-        """Gives up both copies: the buffer now belongs to the program it was donated to."""
+        """Drops both copies: the buffer now belongs to the program it was donated to."""
         self._host = self._buffer = None
 
-    # What jaxlib and other libraries ask for.
+    # The interface for jaxlib and other libraries.
 
     @property
     def device(self) -> Any:
@@ -95,9 +126,9 @@ class Array(metaclass=_OfArrays):
 
     @property
     def sharding(self) -> Sharding:
-        """How the array lies on devices."""
-        place = self.device
-        return place if isinstance(place, NamedSharding) else SingleDeviceSharding(place)
+        """How the array is distributed over devices."""
+        device = self.device
+        return device if isinstance(device, NamedSharding) else SingleDeviceSharding(device)
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -111,7 +142,7 @@ class Array(metaclass=_OfArrays):
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        """What each device of this process holds of the array.
+        """The parts of the array on the devices of this process.
 
         >>> import xpr, xpr.numpy as jnp
         >>> [shard.index for shard in jnp.ones(2).addressable_shards]
@@ -121,13 +152,13 @@ class Array(metaclass=_OfArrays):
         if not isinstance(self._device, NamedSharding):
             return [Shard(self.device, indices[0], 0, self)]
         aval = self.aval.update(shape=self._device.shard_shape(self.aval.shape))
-        here, copies, every = self._device.local, list(replica_ids(indices)), self._device.devices
-        parts = [Array(aval, None, part, every[i]) for part, i in zip(shards_of(self.buffer), here)]
-        return [Shard(every[i], indices[i], copies[i], part) for part, i in zip(parts, here)]
+        local, copies, every = self._device.local, list(replica_ids(indices)), self._device.devices
+        parts = [Array(aval, None, part, every[i]) for part, i in zip(shards_of(self.buffer), local)]
+        return [Shard(every[i], indices[i], copies[i], part) for part, i in zip(parts, local)]
 
     @property
     def global_shards(self) -> list[Shard]:
-        """What each device holds of the array; `data` is None where that is another process's."""
+        """The parts of the array on all devices; `data` is None where that is another process's."""
         if not isinstance(self._device, NamedSharding):
             return self.addressable_shards
         indices = self._device.indices(self.aval.shape)
@@ -136,21 +167,24 @@ class Array(metaclass=_OfArrays):
         return [Shard(d, i, copy, parts.get(d)) for d, i, copy in zip(every, indices, replica_ids(indices))]
 
     def addressable_data(self, index: int) -> Array:
-        """What one of the devices of this process holds of the array, by number."""
+        """The part of the array on one of the devices of this process, by number."""
         return self.addressable_shards[index].data
 
     @property
     def device_of_parts(self) -> Any:
         """The device that the parts of an array are put on, made on the host: none by name where it is on several."""
-        return None if type(self._device) is NamedSharding else self._device
+        device = self._device
+        if type(device) is NamedSharding:
+            return device.devices[0] if len(device.devices) == 1 else None
+        return device
 
     @property
     def committed(self) -> bool:
-        """Whether the array was put on its device by name."""
+        """Whether the array was put on its device explicitly."""
         return self._device is not None
 
     def block_until_ready(self) -> Array:
-        """Waits until the value has been computed, and gives the array itself.
+        """Waits until the value has been computed, and returns the array itself.
 
         >>> import xpr.numpy as jnp
         >>> jnp.ones(2).block_until_ready()
@@ -174,11 +208,35 @@ class Array(metaclass=_OfArrays):
             compiler.delete(self._buffer)
         self.forget()
 
+    def on_device_size_in_bytes(self) -> int:
+        """The number of bytes that the array takes, of its parts on all devices together.
+
+        >>> import xpr.numpy as jnp
+        >>> jnp.zeros((2, 3)).on_device_size_in_bytes()
+        24
+        """
+        shape = self.aval.physical.shape
+        part = self.sharding.shard_shape(shape[: self.aval.ndim]) + shape[self.aval.ndim :]
+        return math.prod(part) * self.aval.physical.dtype.itemsize * self.sharding.num_devices
+
     def copy_to_host_async(self) -> None:
-        """Starts fetching the value; here it is fetched when asked for."""
+        """Starts fetching the value; here it is fetched when it is read."""
+
+    def numbers(self) -> np.ndarray:
+        """The value in NumPy, for users.
+
+        Raises:
+          TypeError: this is an array of random keys.
+        """
+        if type(self.aval.dtype) is KeyType:  # type: ignore[comparison-overlap]  # the one dtype that is not NumPy's
+            raise TypeError(
+                f"An array of random keys, {self.aval.str_short()}, has no value in NumPy or Python. "
+                "xpr.random.key_data(keys) gives the words of keys, as an array of uint32."
+            )
+        return np.asarray(self.host)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        value = np.asarray(self.host)
+        value = self.numbers()
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)
         if copy:
@@ -188,22 +246,48 @@ class Array(metaclass=_OfArrays):
             value.flags.writeable = False
         return value
 
+    def __buffer__(self, flags: int) -> memoryview:  # asked for by Python 3.12 and later
+        return memoryview(self.__array__())  # type: ignore[arg-type]
+
+    # The names of JAX's own arrays that libraries read.
+
+    @property
+    def _value(self) -> np.ndarray:
+        return self.__array__()
+
+    @property
+    def _npy_value(self) -> np.ndarray | None:
+        return None if self._host is None else self.__array__()
+
+    @property
+    def _committed(self) -> bool:
+        return self.committed
+
+    def _check_if_deleted(self) -> None:
+        if self.is_deleted():
+            raise self._deleted_error()
+
+    def _fully_replicated_shard(self) -> Array:
+        return self.addressable_data(0)
+
     def __reduce__(self) -> Any:
+        if is_key(self.aval):
+            return from_words, (np.asarray(self.host), self.aval.dtype)
         return from_host, (np.asarray(self.host), self.aval.weak_type)
 
     def __bool__(self) -> bool:
         if self.aval.size != 1:
-            raise ValueError(f"The truth of an array of {self.aval.size} entries is ambiguous; use .any() or .all().")
-        return bool(self.host)
+            raise ValueError(f"The truth of an array of {self.aval.size} elements is ambiguous; use .any() or .all().")
+        return bool(self.numbers())
 
     def __int__(self) -> int:
-        return int(np.asarray(self.host).item() if self.aval.size == 1 else self.host)
+        return int(self.numbers().item() if self.aval.size == 1 else self.host)
 
     def __float__(self) -> float:
-        return float(np.asarray(self.host).item() if self.aval.size == 1 else self.host)
+        return float(self.numbers().item() if self.aval.size == 1 else self.host)
 
     def __complex__(self) -> complex:
-        return complex(np.asarray(self.host).item() if self.aval.size == 1 else self.host)
+        return complex(self.numbers().item() if self.aval.size == 1 else self.host)
 
     def __index__(self) -> int:
         if self.aval.ndim or self.aval.dtype.kind not in "iub":
@@ -212,11 +296,19 @@ class Array(metaclass=_OfArrays):
 
 
 def from_host(value: np.ndarray, weak_type: bool = False) -> Array:
-    """An array of a host value that its caller gives up, or copies first."""
+    """An array of a host value, which its caller must not change afterwards."""
     aval = aval_of(value)
     if value.dtype != aval.dtype:
-        value = value.astype(aval.dtype)
+        if dtypes.narrows_arrays(value.dtype):
+            value = value.astype(aval.dtype)
+        else:
+            aval = aval.update(dtype=value.dtype)
     return Array(aval.update(weak_type=weak_type) if weak_type else aval, value)
+
+
+def from_words(words: np.ndarray, dtype: Any, device: Any = None) -> Array:
+    """An array of random keys of a dtype, from its words, which its caller must not change afterwards."""
+    return Array(ShapedArray(words.shape[: words.ndim - len(dtype.key_shape)], dtype), words, None, device)
 
 
 def host_value(x: Any, aval: ShapedArray) -> Any:
@@ -226,7 +318,7 @@ def host_value(x: Any, aval: ShapedArray) -> Any:
     if type(x) in TYPED_SCALARS:
         return x
     if type(x) is int:
-        return np.asarray(x, aval.dtype)  # an OverflowError where it doesn't fit
+        return np.asarray(integer(x, aval.dtype), aval.dtype)
     value = _in_numpy(x)
     return value.astype(aval.dtype) if value.dtype != aval.dtype or isinstance(x, np.ndarray) else value
 
@@ -234,7 +326,7 @@ def host_value(x: Any, aval: ShapedArray) -> Any:
 def _in_numpy(x: Any) -> np.ndarray:
     if type(x) is float:
         return np.asarray(x)
-    refuse_held(x)
+    refuse_convertible(x)
     if hasattr(x, "aval") and not hasattr(x, "__array__"):
         raise TypeError(
             f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
@@ -248,6 +340,41 @@ def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
     return np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else Array(aval, None, buffer, device)
 
 
+_PLAIN = dtypes.BOOL | frozenset(
+    {*map(np.dtype, ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "complex64"))}
+)
+_MOST = 2**31
+
+
+def plain_type(x: Any) -> ShapedArray | None:
+    """The type of a NumPy array or a Python number that no setting changes and that surely fits; None of all else."""
+    kind = type(x)
+    if kind is np.ndarray:
+        return ShapedArray(x.shape, x.dtype) if x.dtype in _PLAIN else None
+    if kind is float or kind is bool or (kind is int and -_MOST <= x < _MOST):
+        return python_scalar_aval(kind)
+    return None
+
+
+_scalars: dict[tuple[Any, type, ShapedArray], Any] = {}
+_MOST_SCALARS = 1024
+
+
+def host_buffer(x: Any) -> Any:
+    """The buffer on the default device of what has a plain type; that of a number that was asked for lately is kept."""
+    aval, device = plain_type(x), devices.default_device()
+    assert aval is not None  # callers asked
+    if type(x) is np.ndarray:
+        return compiler.put(x, aval, device)
+    key = x, device, aval
+    buffer = _scalars.get(key) if x else None  # -0.0 equals 0.0
+    if buffer is None:
+        if len(_scalars) >= _MOST_SCALARS:
+            _scalars.clear()
+        buffer = _scalars[key] = compiler.put(np.asarray(x, aval.dtype), aval, device)
+    return buffer
+
+
 def buffer_of(x: Any, aval: ShapedArray) -> Any:
     """The device buffer of an array, NumPy array or scalar, in the dtype of `aval`."""
     return x.buffer if type(x) is Array else buffer_on(x, aval, devices.default_device())
@@ -256,7 +383,10 @@ def buffer_of(x: Any, aval: ShapedArray) -> Any:
 def buffer_on(x: Any, aval: ShapedArray, device: Any) -> Any:
     """The buffer on a device of an array, wherever it is, of a NumPy array or a scalar, in the dtype of `aval`."""
     if type(x) is not Array:
-        return compiler.put(np.asarray(_in_numpy(x), aval.dtype), aval, device)
+        if type(x) is Ref:
+            return buffer_on(x.held(), aval, device)
+        host = integer(x, aval.dtype) if type(x) is int else _in_numpy(x)
+        return compiler.put(np.asarray(host, aval.dtype), aval, device)
     if x.device is device:
         return x.buffer
     if x._buffer is None or type(x._device) is NamedSharding:

@@ -1,7 +1,7 @@
 """Raw device buffers: host to device and back, between devices, to and from other libraries.
 
-A buffer is jaxlib's own array object. It does not check its type at execution, so whoever holds one keeps its aval
-beside it and passes it along. Users never see buffers, only `Array`.
+A buffer is jaxlib's own array object. It does not check its type at execution, so code that holds one stores and
+passes its aval, too. Users never see buffers, only `Array`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CAPSULE = type(np.zeros(1).__dlpack__())
 
 @functools.cache
 def sharding_of(device: Device) -> Any:
-    """The sharding "all of it on this device", as jaxlib wants it; the one kind that needs no Python attributes."""
+    """jaxlib's sharding for a single device; the one kind that needs no Python attributes."""
     return runtime._jax.GSPMDSharding(
         runtime._jax.DeviceList((device,)), runtime.xc.HloSharding.replicate(), memory_kind=None
     )
@@ -41,26 +41,22 @@ def _devices_of(device: Device) -> list[Device]:
 
 @functools.cache
 def handler_for(aval: ShapedArray, device: Device) -> Any:
-    """What turns one result of an execution into a buffer."""
+    """The jaxlib object that turns one result of an execution into a buffer."""
     make = runtime._jax.array_result_handler
-    # jaxlib 0.10 checks a handler's arguments unless told not to; 0.11 never does and has no such argument.
+    # jaxlib 0.10 checks a handler's arguments unless turned off; 0.11 never does and has no such argument.
     without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
-    return make(_held_as(aval), sharding_of(device), committed=True, **without_checks)
-
-
-def _held_as(aval: ShapedArray) -> ShapedArray:
-    """The type of what stands for a value in a program: bools for float0, which XLA does not have."""
-    return ShapedArray(aval.shape, np.dtype(bool)) if aval.dtype == dtypes.float0 else aval
+    return make(aval.physical, sharding_of(device), committed=True, **without_checks)
 
 
 def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:
-    """A buffer with the values of `host`, which has the shape and (native) dtype of `aval`.
+    """A buffer with the values of `host`, which has the shape and (native) dtype that `aval` has in memory.
 
     With `copy=False` the buffer may share memory with `host`, which must then never change. It does so only where the
     data is contiguous and aligned to 64 bytes, so nothing can be built on it.
     """
     if aval.dtype == dtypes.float0:
-        host, aval = np.zeros(aval.shape, bool), _held_as(aval)
+        host = np.zeros(aval.shape, bool)
+    aval = aval.physical
     return runtime._jax.batched_device_put(
         aval, sharding_of(device), [host], _devices_of(device), committed=True, force_copy=copy,
         host_buffer_semantics=runtime._jax.HostBufferSemantics.ZERO_COPY, enable_x64=True,
@@ -77,7 +73,7 @@ def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
     block([buffer])  # memoryview ends the process where there was no memory for the buffer
     try:
         view = memoryview(buffer)
-    except BufferError:  # not on the CPU, or of a dtype that memoryview has no letter for
+    except BufferError:  # not on the CPU, or of a dtype without a format character
         return _get_through_jaxlib(buffer, aval)
     return np.asarray(view)
 
@@ -85,7 +81,8 @@ def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
 def _get_through_jaxlib(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
     with without_jax():
         host, _ = buffer._single_device_array_to_np_array_did_copy()
-    host = host if host.dtype == aval.dtype else host.view(aval.dtype)
+    dtype = aval.physical.dtype
+    host = host if host.dtype == dtype else host.view(dtype)
     host.flags.writeable = False
     return host
 
@@ -109,7 +106,7 @@ def to_device(buffer: Buffer, aval: ShapedArray, device: Device) -> Buffer:
 
 
 def moved(buffers: Sequence[Buffer], device: Device, error: RuntimeError) -> list[Buffer] | None:
-    """The buffers on `device`, where that some are not is the reason of `error`; None if it has another one.
+    """The buffers copied to `device`, if `error` says that some are not on it; None if it has another reason.
 
     Arrays that were put nowhere by name go where the default device is now.
 
@@ -168,13 +165,13 @@ def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
 
 
 def dlpack_device(buffer: Buffer) -> tuple[int, int]:
-    """What `__dlpack_device__` answers: DLPack's device type and the device's number."""
+    """The value of `__dlpack_device__`: DLPack's device type and the device's number."""
     device = device_of(buffer)
     return (_CPU, 0) if device.platform == "cpu" else (_CUDA, device.local_hardware_id)
 
 
 def from_dlpack(tensor: Any, device: Device, copy: bool | None = None) -> tuple[Buffer, ShapedArray]:
-    """A buffer on `device` with the values of an object that speaks DLPack, or of a capsule, and its type.
+    """A buffer on `device` with the values of an object with DLPack's methods, or of a capsule, and its type.
 
     Shares memory where it can (same device, aligned to 64 bytes) unless `copy` is True.
 
@@ -196,7 +193,7 @@ def from_dlpack(tensor: Any, device: Device, copy: bool | None = None) -> tuple[
 
 
 def _source_device(kind: int, number: int, target: Device) -> Device:
-    """The device that a DLPack tensor lies on, of the target's client where that has it."""
+    """The device of a DLPack tensor, of the target's client where that has it."""
     platform = {_CPU: "cpu", _CUDA: "gpu", _CUDA_HOST: "cpu", _CUDA_MANAGED: "gpu"}.get(int(kind))
     if platform is None:
         raise TypeError(f"A DLPack tensor on a device of type {int(kind)}; only CPU and CUDA memory can be taken over.")

@@ -1,18 +1,23 @@
-"""Compiled programs kept on disk between processes, in `config.compilation_cache_dir`.
+"""The on-disk cache of compiled programs, in `config.compilation_cache_dir`.
 
 Loading a program is running code, and a damaged one can take the process down; so the folder belongs to the user
 alone, and a file is used only if its hash is right. Anything wrong with a file means compiling again.
+
+Reading a program takes a thirtieth of the time to compile it, writing it a thirtieth more. The least recently used
+files go when there is more than `LIMIT`. Many processes may read, write and remove files at once: one appears whole, by
+a rename, and who has opened one can read it to the end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
-import platform
 import re
 import stat
-import tempfile
+import threading
+import time
 import warnings
 import zlib
 from collections.abc import Callable
@@ -22,10 +27,13 @@ from typing import Any
 import jaxlib.version
 
 from xpr.backend import runtime
-from xpr.config import settings
+from xpr.config import DEFAULT_CACHE, settings
 
 _FORMAT = b"xpr-executable-1\n"
 _HASH_SIZE = hashlib.sha256().digest_size
+LIMIT = 1 << 30  # bytes of files that are kept
+_UNFINISHED = ".writing-"  # the names of files that a process writes, or didn't come to finish, begin so
+_HOUR = 3600  # seconds: more exact the time of use of a file is not
 
 
 def load_or_compile(text: str, device: Any, options: Any, compile_text: Callable[[str, Any, Any], Any]) -> Any:
@@ -42,7 +50,7 @@ def load_or_compile(text: str, device: Any, options: Any, compile_text: Callable
 
 
 def key_of(text: str, device: Any, options: Any) -> str:
-    """The name of the program's file: a hash of everything that decides what the compiler makes of it."""
+    """The name of the program's file: a hash of everything that the compiled program depends on."""
     digest = hashlib.sha256()
     for part in (text.encode(), options.SerializeAsString(), *_circumstances(device)):
         digest.update(len(part).to_bytes(8, "little") + part)
@@ -51,39 +59,40 @@ def key_of(text: str, device: Any, options: Any) -> str:
 
 @functools.cache
 def _circumstances(device: Any) -> tuple[bytes, ...]:
-    """What decides besides program and options: flags, versions, processor, device."""
+    """What it depends on besides program and options: flags, versions, processor, device."""
     client = device.client
     texts = (
-        os.environ.get("XLA_FLAGS", ""), jaxlib.version.__version__, str(runtime.xc._version), _processor(),
+        os.environ.get("XLA_FLAGS", ""), jaxlib.version.__version__, str(runtime.xc._version), processor(),
         client.platform, client.platform_version, device.device_kind, str(device.id), str(client.device_count()),
     )  # fmt: skip
     return (_FORMAT, *(text.encode() for text in texts))
 
 
-def _processor() -> str:
+def processor() -> str:
     """The processor's model and its instruction sets, for which XLA:CPU makes code."""
     try:
         cpuinfo = Path("/proc/cpuinfo").read_text()
     except OSError:
-        return f"{platform.machine()} {platform.processor()}"
+        return os.uname().machine
     return "\n".join(sorted(set(re.findall(r"^(?:model name|flags|Features|CPU part)\s*:.*$", cpuinfo, re.M))))
 
 
 @functools.cache
 def _usable(name: str) -> Path | None:
-    """The folder, made if need be; None, with a warning, where others could write programs into it."""
+    """The folder, created if need be; None, with a warning, where other users could write programs into it."""
     folder = Path(name).expanduser()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
     except OSError as error:
-        warnings.warn(f"The compilation cache {folder} cannot be used: {error}.", stacklevel=4)
+        if name != DEFAULT_CACHE:
+            warnings.warn(f"The compilation cache {folder} cannot be used: {error}.", stacklevel=5)
         return None
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
         warnings.warn(
             f"The compilation cache {folder} is not used, since other users could put programs into it. "
             f"Make it your own with `chmod 700 {folder}`, or choose another folder.",
-            stacklevel=4,
+            stacklevel=5,
         )
         return None
     return folder
@@ -93,9 +102,10 @@ def _load(path: Path, device: Any, options: Any) -> Any:
     blob = _read(path)
     if blob is None:
         return None
+    _mark_as_used(path)
     try:
         return device.client.deserialize_executable(blob, runtime._jax.DeviceList((device,)), options, [])
-    except RuntimeError:  # made by a compiler that only looks the same
+    except RuntimeError:  # of another compiler with the same version
         return None
 
 
@@ -112,19 +122,58 @@ def _read(path: Path) -> bytes | None:
 
 
 def _save(path: Path, program: Any, device: Any) -> None:
-    """Writes to a file of another name first, so that no reader ever sees half of it."""
+    """Writes to a temporary file first, so that no reader ever sees half of it."""
     try:
         packed = zlib.compress(device.client.serialize_executable(program), 1)
     except RuntimeError:  # not every program can be serialized
         return
-    content = _FORMAT + hashlib.sha256(packed).digest() + packed
-    temporary = None
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-        with os.fdopen(descriptor, "wb") as file:
+        replace_file(path, _FORMAT + hashlib.sha256(packed).digest() + packed)
+    except OSError as error:  # a full disk must not stop the computation
+        if settings.compilation_cache_dir != DEFAULT_CACHE:
+            warnings.warn(f"A compiled program could not be written to {path}: {error}.", stacklevel=6)
+        return
+    # Once for every 64th of the limit that is written, by whichever process: to look at all files takes a while.
+    chance = int(path.name[:8], 16) / 16**8
+    if chance < 64 * len(packed) / LIMIT:
+        remove_oldest(path.parent, LIMIT)
+
+
+def _mark_as_used(path: Path) -> None:
+    with contextlib.suppress(OSError):  # it was removed, or is on a disk that can't be written to
+        if time.time() - path.stat().st_mtime > _HOUR:
+            os.utime(path)
+
+
+def remove_oldest(folder: Path, limit: int) -> None:
+    """Removes the files that were used least recently, until the others have no more bytes than the limit."""
+    files = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process removed it
+                status = entry.stat()
+                abandoned = entry.name.startswith(_UNFINISHED) and time.time() - status.st_mtime > _HOUR
+                files.append((0.0 if abandoned else status.st_mtime, status.st_size, entry.path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= limit:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size
+
+
+def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file, through a temporary one beside it.
+
+    Raises:
+      OSError: it can't be written; what was there is left.
+    """
+    temporary = Path(path).parent / f"{_UNFINISHED}{os.getpid()}-{threading.get_ident()}"
+    try:
+        with open(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
             file.write(content)
         os.replace(temporary, path)
-    except OSError as error:  # a full disk must not stop the computation
-        warnings.warn(f"A compiled program could not be written to {path}: {error}.", stacklevel=5)
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,9 +1,9 @@
 """Programs on several devices that call Python functions.
 
-NOTE [callbacks on several devices]: as in NOTE [programs with callbacks], such a program runs on a client of its own,
+NOTE [callbacks on several devices]: as in NOTE [programs with callbacks], such a program runs on a separate client,
 which has as many devices as the platform, and is waited for. One runs at a time on each client, see NOTE [one program
 at a time]. A callback that fails must not end its device's part of the program, since the parts of the others may wait
-for it, and XLA would end the process: it gives zeros, nothing is called any more, and when the program has ended its
+for it, and XLA would end the process: it returns zeros, nothing is called any more, and when the program has ended its
 results are dropped and the exception is raised.
 """
 
@@ -27,11 +27,11 @@ from xpr.core.avals import ShapedArray
 CompileFor = Callable[[Mesh, Sequence[Any]], Any]  # for the devices of a mesh, with the callbacks
 
 # How a program with callbacks is compiled: XLA ends the process when a device waits for another one longer than this,
-# 40 seconds if not told otherwise, and a callback may take its time, as a debugger's prompt does.
-PATIENT = {"xla_cpu_collective_call_terminate_timeout_seconds": 2**31 - 1}
+# 40 seconds by default, and a callback may take its time, as a debugger's prompt does.
+NO_TIMEOUT = {"xla_cpu_collective_call_terminate_timeout_seconds": 2**31 - 1}
 
 
-class Attempt:
+class SafeCallback:
     """A callback as XLA calls it on several devices; `failures` has those of this run of the program."""
 
     __slots__ = ("callback", "depth", "failures")
@@ -56,10 +56,10 @@ class Copy:
 
     def __init__(self, compile_for: CompileFor, mesh: Mesh, callbacks: Sequence[Callback], depth: int):
         self.depth, self.failures = depth, list[BaseException]()
-        attempts = [Attempt(callback, self.failures, depth) for callback in callbacks]
-        self.raw = compile_for(_on_client(mesh, depth), attempts)
+        safe_callbacks = [SafeCallback(callback, self.failures, depth) for callback in callbacks]
+        self.raw = compile_for(_on_client(mesh, depth), safe_callbacks)
 
-    def lying_as(self, sharding: NamedSharding) -> NamedSharding:
+    def on_client(self, sharding: NamedSharding) -> NamedSharding:
         """The same sharding, over the devices of this client."""
         return NamedSharding(_on_client(sharding.mesh, self.depth), sharding.spec)
 
@@ -73,7 +73,7 @@ class Copies:
         self._make = functools.partial(Copy, compile_for, mesh, callbacks)
         self._at_depth: dict[int, Copy] = {}
 
-    def here(self) -> Copy:
+    def current(self) -> Copy:
         """The one that this thread runs."""
         depth = callback_depth()
         if depth not in self._at_depth:
@@ -84,9 +84,9 @@ class Copies:
 @functools.lru_cache(256)
 def _on_client(mesh: Mesh, depth: int) -> Mesh:
     """The same mesh of the devices of the client for callbacks."""
-    here = mesh.flat[0].client.local_devices()
-    there = client_of_depth(depth, len(here)).local_devices()
-    grid = np.array([there[here.index(device)] for device in mesh.flat], object)
+    local = mesh.flat[0].client.local_devices()
+    devices = client_of_depth(depth, len(local)).local_devices()
+    grid = np.array([devices[local.index(device)] for device in mesh.flat], object)
     return Mesh(grid.reshape(mesh.axis_sizes), mesh.axis_names)
 
 
@@ -98,33 +98,33 @@ class CallingPartitionedExecutable(PartitionedExecutable):
     only_by_run = True
 
     def __init__(self, copies: Copies, *about: Any):
-        super().__init__(copies.here().raw, *about)
+        super().__init__(copies.current().raw, *about)
         self.copies = copies
 
     def run(self, buffers: list[Buffer]) -> list[Buffer]:
-        """Runs the program on buffers that lie as `in_shardings` says, and waits for it.
+        """Runs the program on buffers with the shardings `in_shardings`, and waits for it.
 
         Raises:
-          Exception: what a callback raised, as itself.
+          CallbackError: a callback raised.
           DeletedArrayError: one of the buffers was deleted or donated.
           RuntimeError: what XLA has to say.
         """
-        copy = self.copies.here()
-        ins, outs = (list(map(copy.lying_as, each)) for each in (self.in_shardings, self.out_shardings))
-        sent = list(map(_carried, buffers, [b.aval for b in buffers], self.in_shardings, ins))
+        copy = self.copies.current()
+        ins, outs = (list(map(copy.on_client, each)) for each in (self.in_shardings, self.out_shardings))
+        sent = list(map(_on_other_client, buffers, [b.aval for b in buffers], self.in_shardings, ins))
         with _one_at_a_time[copy.depth]:
             results, failures = self._run_on(copy, sent, outs)
         if failures:
             raise failures[0]
-        return list(map(_carried, results, self.out_avals, outs, self.out_shardings))
+        return list(map(_on_other_client, results, self.out_avals, outs, self.out_shardings))
 
     def _run_on(
-        self, copy: Copy, buffers: list[Buffer], places: Sequence[NamedSharding]
+        self, copy: Copy, buffers: list[Buffer], shardings: Sequence[NamedSharding]
     ) -> tuple[list[Buffer], list[BaseException]]:
         copy.failures.clear()
         try:
             results = copy.raw.execute_sharded(buffers, with_tokens=True)
-            outs = results.consume_with_handlers(list(map(sharded_handler, self.out_avals, places)))
+            outs = results.consume_with_handlers(list(map(sharded_handler, self.out_avals, shardings)))
             results.consume_token().block_until_ready()  # effects that no result depends on
             block(outs)
         except RuntimeError as error:
@@ -136,8 +136,8 @@ class CallingPartitionedExecutable(PartitionedExecutable):
 _one_at_a_time: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)  # by the depth that a client is for
 
 
-def _carried(buffer: Buffer, aval: ShapedArray, source: NamedSharding, target: NamedSharding) -> Buffer:
-    """The buffer on the devices of another client."""
+def _on_other_client(buffer: Buffer, aval: ShapedArray, source: NamedSharding, target: NamedSharding) -> Buffer:
+    """The buffer, copied to the devices of another client."""
     part = ShapedArray(source.shard_shape(aval.shape), aval.dtype)
     try:
         parts = shards_of(buffer)

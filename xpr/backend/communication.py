@@ -1,4 +1,4 @@
-"""What the devices of a compiled program send each other: its collectives, read from its HLO text.
+"""The collectives of a compiled program, by which its devices communicate, read from its HLO text.
 
 A program is a list of computations, callees first; a line names a result, its type, the operation and its operands,
 then attributes. Which devices communicate is written in one of four ways, see `_groups`.
@@ -45,11 +45,11 @@ class Collective(NamedTuple):
         """
         if self.kind == "collective-permute":
             return float(self.bytes)
-        shares = 2 if self.kind == "all-reduce" else 1
-        return shares * self.bytes * (self.group_size - 1) / self.group_size
+        passes = 2 if self.kind == "all-reduce" else 1
+        return passes * self.bytes * (self.group_size - 1) / self.group_size
 
 
-_OPERATION = re.compile(r"\s+(?:ROOT )?%?[\w.\-]+ = (?P<type>.*?) (?P<kind>[a-z][a-z\-]*)\((?P<rest>.*)")
+_OPERATION = re.compile(r"\s+(?:ROOT )?%?[\w.\-]+ = (?P<type>.*?) (?P<kind>[a-z][a-z\-]*)\((?P<attributes>.*)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
 _CALLED = re.compile(
     r"\b(?:body|condition|to_apply|calls|called_computations|branch_computations|true_computation|false_computation)="
@@ -66,7 +66,7 @@ _KINDS = {
 
 def collectives_of(text: str, axes: Mapping[Any, int]) -> list[Collective]:
     """The collectives of a program in HLO for a mesh of such axes, in the order of its text."""
-    found: list[tuple[str, Collective]] = []
+    named: list[tuple[str, Collective]] = []
     calls: dict[str, list[tuple[str, int | None]]] = {}
     name = ""
     for line in text.splitlines():
@@ -74,19 +74,19 @@ def collectives_of(text: str, axes: Mapping[Any, int]) -> list[Collective]:
             name = header["name"]
             calls[name] = []
         elif operation := _OPERATION.match(line):
-            kind, rest = operation["kind"], operation["rest"]
-            calls[name] += _calls(kind, rest)
+            kind, attributes = operation["kind"], operation["attributes"]
+            calls[name] += _calls(kind, attributes)
             if kind.removesuffix("-start") in _KINDS:
-                found.append((name, _collective(kind, operation["type"], rest, axes)))
+                named.append((name, _collective(kind, operation["type"], attributes, axes)))
     times = _times(calls)
-    return [each._replace(times=times[name]) for name, each in found if times[name] != 0]
+    return [each._replace(times=times[name]) for name, each in named if times[name] != 0]
 
 
-def _calls(kind: str, rest: str) -> Iterator[tuple[str, int | None]]:
+def _calls(kind: str, attributes: str) -> Iterator[tuple[str, int | None]]:
     """The computations that an operation calls, and how often."""
-    trips = _TRIPS.search(rest)
+    trips = _TRIPS.search(attributes)
     often = 1 if kind != "while" else int(trips[1]) if trips else None
-    for called in _CALLED.findall(rest):
+    for called in _CALLED.findall(attributes):
         for callee in called.strip("{}").split(","):
             yield callee.strip().lstrip("%"), often
 
@@ -105,18 +105,18 @@ def _times(calls: dict[str, list[tuple[str, int | None]]]) -> dict[str, int | No
     return times
 
 
-def _collective(kind: str, types: str, rest: str, axes: Mapping[Any, int]) -> Collective:
-    sizes = [_size(*found) for found in _ARRAY.findall(types)]
+def _collective(kind: str, types: str, attributes: str, axes: Mapping[Any, int]) -> Collective:
+    sizes = [_size(*array) for array in _ARRAY.findall(types)]
     kind, is_start = kind.removesuffix("-start"), kind.endswith("-start")
     if is_start and kind == "collective-permute":
         sizes = sizes[:1]  # operand, result, and what the device keeps to itself
     elif is_start and kind == "all-gather":
         sizes = sizes[len(sizes) // 2 :]  # operands, results
-    groups = _groups(rest, tuple(axes.values()))
+    groups = _groups(attributes, tuple(axes.values()))
     group_size = groups.shape[1]
     whole = sum(sizes) * (group_size if kind == "reduce-scatter" else 1)
-    places = np.stack(np.unravel_index(groups, tuple(axes.values())))
-    differ = (places != places[:, :, :1]).any(axis=(1, 2))
+    coordinates = np.stack(np.unravel_index(groups, tuple(axes.values())))
+    differ = (coordinates != coordinates[:, :, :1]).any(axis=(1, 2))
     return Collective(kind, whole, tuple([name for name, yes in zip(axes, differ) if yes]), group_size, 1)
 
 
@@ -127,17 +127,17 @@ def _size(dtype: str, shape: str) -> int:
     return (number * (int(bits[0]) if bits else 8) + 7) // 8
 
 
-def _groups(rest: str, sizes: tuple[int, ...]) -> np.ndarray:
-    """int[groups, devices]: the devices that communicate, by their places in the mesh, whose axes have these sizes.
+def _groups(attributes: str, sizes: tuple[int, ...]) -> np.ndarray:
+    """int[groups, devices]: the devices that communicate, by their positions in the mesh, whose axes have these sizes.
 
     Either all are listed, `{{0,1},{2,3}}`, as groups or as pairs of source and target; or they are the numbers of a
-    grid, `[2,4]<=[4,2]T(1,0)`; or they lie along axes of a mesh, `mesh['a'=2,'b'=4] {'b'}`; or they are all devices.
+    grid, `[2,4]<=[4,2]T(1,0)`; or they are along axes of a mesh, `mesh['a'=2,'b'=4] {'b'}`; or they are all devices.
     """
-    if listed := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{.*?\})\}", rest):
+    if listed := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{.*?\})\}", attributes):
         return _listed(listed[1])
-    if grid := re.search(r"replica_groups=(\[\S+)", rest):
+    if grid := re.search(r"replica_groups=(\[\S+)", attributes):
         return _grid(grid[1])
-    if named := re.search(r"replica_groups=mesh\[(.*?)\](?:, device_ids=\((\S*)\))? \{(.*?)\}", rest):
+    if named := re.search(r"replica_groups=mesh\[(.*?)\](?:, device_ids=\((\S*)\))? \{(.*?)\}", attributes):
         return _along(*named.groups())
     return np.arange(math.prod(sizes))[None]
 
@@ -159,10 +159,10 @@ def _grid(text: str) -> np.ndarray:
 
 
 def _along(mesh: str, devices: str | None, axes: str) -> np.ndarray:
-    """Groups along axes of a mesh. Of an axis `'b':(2)4` is that part which has 4 places and 2 outside of it."""
+    """Groups along axes of a mesh. Of an axis `'b':(2)4` is the part of size 4 with 2 positions outside of it."""
     sizes = {name: int(size) for name, size in re.findall(r"('[^']*')=(\d+)", mesh)}
-    found = re.findall(r"('[^']*')(?::\((\d+)\)(\d+))?", axes)
-    parts = {name: (int(before or 1), int(part or sizes[name])) for name, before, part in found}
+    matches = re.findall(r"('[^']*')(?::\((\d+)\)(\d+))?", axes)
+    parts = {name: (int(before or 1), int(part or sizes[name])) for name, before, part in matches}
     shape: list[int] = []
     for name, size in sizes.items():
         before, part = parts.get(name, (size, 1))

@@ -1,17 +1,19 @@
-"""StableHLO text in, an executable program out; and, gathered from buffers.py, what feeds it and reads its results.
+"""Compiles StableHLO text to executable programs; re-exports buffers.py, for their operands and results.
 
 The hot path of a call is `executable.run(buffers)`: two calls into jaxlib, nothing else.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from xpr.backend import lapack, runtime
+from xpr.backend import lapack, native, runtime
 from xpr.backend.allocator import machine_memory
 from xpr.backend.buffers import (
     Buffer,
@@ -30,10 +32,13 @@ from xpr.backend.buffers import (
     to_device,
     to_dlpack,
 )
-from xpr.backend.callbacks import Callback, callback_depth, client_of_depth, kept_exception, parse
-from xpr.backend.calling import PATIENT, CallingPartitionedExecutable, Copies
+from xpr.backend.callbacks import Callback, callback_depth, client_of_depth, stored_exception
+from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
+from xpr.backend.mlir_bindings import parse
+from xpr.backend.portable import refined
 from xpr.backend.sharding import Mesh, NamedSharding, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
+from xpr.backend.stablehlo import POLYMORPHIC, Codegen
 from xpr.backend.waiting import watched
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
@@ -48,18 +53,25 @@ __all__ = [
 # faster and nothing slower.
 _SMALL_LOOP = "xla_cpu_small_while_loop_byte_threshold"
 #
-# The tiled emitter takes three times as long as the loop emitter to write a kernel, which is no faster on the whole:
-# transposing a matrix of a million entries takes 1.3 times as long without it, one of 16 million 0.6 times, all else
-# the same. First steps of models are 5-10 % sooner without it.
+# The tiled emitter takes three times as long as the loop emitter to write a kernel, and only transposes are faster, 1.3
+# to 4 times if they are large. So programs with such ones have it, and first steps of models are 5-10 % sooner without.
 _TILED_EMITTER = "xla_cpu_disable_tiled_emitter"
 _EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536", _TILED_EMITTER: "true"}}
 
-# For programs that are better compiled so, see `Module.unrolled`. Networks run as fast; what is slower otherwise: small
+# For programs that are better compiled so, see `Module.codegen`. Networks run as fast; what is slower otherwise: small
 # loops, reductions that combine rows, and stencils, up to 5 times.
 _ROLLED_OPTIONS: dict[str, dict[str, str]] = {"cpu": {"xla_cpu_disable_loop_unrolling": "true"}}
 
+_USUAL = Codegen()
+
 # The fusion emitters make better code for models and twice the compile time for programs of one operation.
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_use_fusion_emitters": False}}
+
+# For programs with functions that are written as arithmetic: these take 1 to 1.7 times as long in vectors of the 256
+# bits that XLA prefers on machines that have 512. Other elementwise operations are no slower in wide ones.
+_WIDE_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
+
+process_options: dict[str, Any] = {}  # XLA's flags for all programs of this process; the tests' (conftest.py)
 _missing_options: set[str] = set()  # those of the above that turned out not to exist: jaxlib 0.11 has no such choice
 
 
@@ -86,14 +98,14 @@ class Executable:
         try:
             return self.raw.execute_sharded(buffers).consume_with_handlers(self.handlers)
         except RuntimeError as error:
-            here = moved(buffers, self.device, error)
-            if here is None:
+            on_device = moved(buffers, self.device, error)
+            if on_device is None:
                 error.add_note(f"In the program {self.name}.")
                 raise
-        return self.run(here)
+        return self.run(on_device)
 
     def hot_path(self) -> tuple[Callable[[list[Buffer]], Any], list[Any] | None]:
-        """What runs it on buffers that are all there, and the handlers of its results; None if it gives buffers."""
+        """The jaxlib function that runs it, and the handlers of its results; None if it returns buffers."""
         return self.raw.execute_sharded, self.handlers
 
     def as_text(self) -> str:
@@ -101,7 +113,7 @@ class Executable:
         return "\n\n".join(module.to_string() for module in self.raw.hlo_modules())
 
     def cost_analysis(self) -> dict[str, float]:
-        """What XLA estimates of the optimized program: flops, bytes accessed, transcendentals."""
+        """XLA's estimates for the optimized program: flops, bytes accessed, transcendentals."""
         return dict(self.raw.cost_analysis())
 
     def memory_analysis(self) -> Any:
@@ -110,7 +122,7 @@ class Executable:
 
 
 class _WithoutMemory:
-    """What stands for a program that needs more memory than the machine has: it can be looked at, and not run.
+    """A program that needs more memory than there is: it can be inspected, and raises when it is run.
 
     Programs run in the background, so the system would end the process while it writes results.
     """
@@ -133,7 +145,7 @@ class _WithoutMemory:
             f"({', '.join(f'{name} {_gibibytes(n)}' for name, n in sizes.items())}), and the machine has "
             f"{_gibibytes(machine_memory() or 0)}. Its results are of types "
             f"{', '.join(aval.str_short() for aval in largest)}{', ...' if len(set(self._out_avals)) > 3 else ''}. "
-            "Make less at a time, in pieces say; for a gradient, see xpr.checkpoint."
+            "Compute less at a time, in batches say; for a gradient, see xpr.checkpoint."
         )
 
 
@@ -141,8 +153,8 @@ def _gibibytes(n: int) -> str:
     return f"{n / 2**30:,.1f} GiB"
 
 
-def _runnable(raw: Any, out_avals: Sequence[ShapedArray], device: Device) -> Any:
-    """The program, if the machine has the memory that it needs; else what says so when it is run."""
+def runnable(raw: Any, out_avals: Sequence[ShapedArray], device: Device) -> Any:
+    """The program, if there is enough memory for it; else one that raises when it is run."""
     most = machine_memory() if device.platform == "cpu" else None
     if most is None:
         return raw
@@ -173,7 +185,7 @@ class CallingExecutable(Executable):
         """Runs the program and waits for it.
 
         Raises:
-          Exception: what a callback raised, as itself.
+          CallbackError: a callback raised.
           DeletedArrayError: one of the buffers was deleted or donated.
           RuntimeError: what XLA has to say.
         """
@@ -183,7 +195,7 @@ class CallingExecutable(Executable):
         try:
             outs = self._run_on(device, program, sent)
         except RuntimeError as failure:
-            error = kept_exception(failure)
+            error = stored_exception(failure)
             if error is None:
                 failure.add_note(f"In the program {self.name}.")
                 raise
@@ -214,20 +226,20 @@ def compile(
     name: str = "program",
     options: dict[str, Any] | None = None,
     quick: bool = False,
-    unrolled: bool = True,
+    codegen: Codegen = _USUAL,
     callbacks: Sequence[Callback] = (),
 ) -> Executable:
     """Compiles a module whose `@main` has results of the types `out_avals`.
 
-    An argument that the text marks `jax.buffer_donor` is donated: results may use its buffer. `options` are XLA's own
-    flags by name. `quick` is for programs of one operation, where compiling costs more than running; `unrolled` says
-    whether loops are unrolled. `callbacks` are the Python functions that the module calls; a program that has any is
-    not kept on disk.
+    An argument that the text marks `jax.buffer_donor` is donated: results may use its buffer. `options` are XLA's
+    flags by name. `quick` is for programs of one operation, where compiling costs more than running; `codegen` says
+    what XLA:CPU is to write. `callbacks` are the Python functions that the module calls; a program that has any is
+    not cached on disk.
 
     Raises:
       ValueError: XLA has no such option, or not with such a value; or the device is another process's.
     """
-    lapack.register_for(text)
+    text = _linked(text)
     if device.process_index != device.client.process_index():
         raise ValueError(
             f"The program {name} is to run on {device}, a device of process {device.process_index}, and this is "
@@ -235,18 +247,40 @@ def compile(
         )
     if callbacks:
 
-        def compile_for(place: Device) -> Any:
-            return _compile_raw(text, place, _compile_options(place, options, quick, unrolled), callbacks)
+        def compile_for(target: Device) -> Any:
+            return compile_text(text, target, _compile_options(target, options, quick, codegen), callbacks)
 
         return CallingExecutable(compile_for, out_avals, device, name)
-    made_options = _compile_options(device, options, quick, unrolled)
-    if settings.compilation_cache_dir:
-        from xpr.backend import cache  # 10 ms of imports that most processes never need
+    compile_options = _compile_options(device, options, quick, codegen)
+    raw = _compiled_once(text, device, compile_options)
+    return Executable(watched(runnable(raw, out_avals, device), text), out_avals, device, name)
 
-        raw = cache.load_or_compile(text, device, made_options, _compile_raw)
-    else:
-        raw = _compile_raw(text, device, made_options)
-    return Executable(watched(_runnable(raw, out_avals, device), text), out_avals, device, name)
+
+_recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, the latest last
+_RECENT_PROGRAMS, _RECENT_TEXT = 256, 1 << 16  # how many, and of what length at most
+
+
+def forget_recent() -> None:
+    """Clears the cache of small programs."""
+    _recent.clear()
+
+
+def _compiled_once(text: str, device: Device, options: Any) -> Any:
+    """A program, the same one for the same text if it is small: a function may be defined and traced anew."""
+    key = text, device, options.SerializeAsString(), settings.compilation_cache_dir
+    raw = _recent.pop(key, None)
+    if raw is None:
+        if settings.compilation_cache_dir:
+            from xpr.backend import cache  # 10 ms of imports that most processes never need
+
+            raw = cache.load_or_compile(text, device, options, compile_text)
+        else:
+            raw = compile_text(text, device, options)
+    if len(text) <= _RECENT_TEXT:
+        _recent[key] = raw
+        if len(_recent) > _RECENT_PROGRAMS:
+            _recent.popitem(last=False)
+    return raw
 
 
 def compile_partitioned(
@@ -259,7 +293,7 @@ def compile_partitioned(
     *,
     name: str = "program",
     options: dict[str, Any] | None = None,
-    unrolled: bool = True,
+    codegen: Codegen = _USUAL,
     callbacks: Sequence[Callback] = (),
 ) -> PartitionedExecutable:
     """Compiles a module for the devices of a mesh; where a sharding is None the compiler chooses one.
@@ -267,23 +301,23 @@ def compile_partitioned(
     Raises:
       ValueError: XLA has no such option, or not with such a value.
     """
-    lapack.register_for(text)
+    text = _linked(text)
 
-    def compile_for(place: Mesh, called: Sequence[Any] = ()) -> Any:
-        own = {**(PATIENT if called else {}), **(options or {})}
-        made = _over(place, _compile_options(place.flat[0], own, unrolled=unrolled))
-        build = made.executable_build_options
-        # At least one entry; one for each argument and result otherwise.
+    def compile_for(target: Mesh, called: Sequence[Any] = ()) -> Any:
+        all_options = {**(NO_TIMEOUT if called else {}), **(options or {})}
+        compile_options = _over(target, _compile_options(target.flat[0], all_options, codegen=codegen))
+        build = compile_options.executable_build_options
+        # At least one element; one for each argument and result otherwise.
         build.allow_spmd_sharding_propagation_to_parameters = [s is None for s in in_shardings] or [False]
         build.allow_spmd_sharding_propagation_to_output = [s is None for s in out_shardings] or [False]
         try:
-            return _compiled(text, place.flat, made, called)
+            return _compiled(text, target.flat, compile_options, called)
         except RuntimeError as error:
             _raise_if_option(error)
             raise
 
     copies = Copies(compile_for, mesh, callbacks) if callbacks else None
-    raw = copies.here().raw if copies else compile_for(mesh)
+    raw = copies.current().raw if copies else compile_for(mesh)
     chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
     chosen_out = _chosen(out_shardings, [aval.ndim for aval in out_avals], mesh, raw.get_output_shardings)
     about = out_avals, mesh.flat, name, chosen_in, chosen_out
@@ -301,77 +335,108 @@ def _over(mesh: Mesh, options: Any) -> Any:
 
 
 def _chosen(
-    asked: Sequence[NamedSharding | None], ranks: Sequence[int], mesh: Mesh, found: Callable[[], Any]
+    requested: Sequence[NamedSharding | None], ranks: Sequence[int], mesh: Mesh, protos_of: Callable[[], Any]
 ) -> list[NamedSharding]:
-    if None not in asked:
-        return list(asked)  # type: ignore[arg-type]  # none is None
-    protos = found()
-    if protos is None or len(protos) != len(asked):  # a single device, on which nothing is cut
-        return [NamedSharding(mesh) if want is None else want for want in asked]
+    if None not in requested:
+        return list(requested)  # type: ignore[arg-type]  # none is None
+    protos = protos_of()
+    if protos is None or len(protos) != len(requested):  # a single device, on which nothing is cut
+        return [NamedSharding(mesh) if sharding is None else sharding for sharding in requested]
     return [
-        sharding_from_proto(proto, mesh, rank) if want is None else want
-        for want, proto, rank in zip(asked, protos, ranks)
+        sharding_from_proto(proto, mesh, rank) if sharding is None else sharding
+        for sharding, proto, rank in zip(requested, protos, ranks)
     ]
 
 
-def _compile_raw(text: str, device: Device, options: Any, callbacks: Sequence[Callback] = ()) -> Any:
+def compile_text(text: str, device: Device, options: Any, callbacks: Sequence[Callback] = ()) -> Any:
     try:
         return _compiled(text, [device], options, callbacks)
     except RuntimeError as error:
-        if own := _own_option_missing(device, error):
-            _missing_options.add(own)
-            return _compile_raw(text, device, _without(options, own), callbacks)
+        if missing := _missing_option(device, error):
+            _missing_options.add(missing)
+            return compile_text(text, device, _without(options, missing), callbacks)
         _raise_if_option(error)
         if "Unknown MLIR failure" not in str(error):
             raise
     # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
-    unfused = _quick_options(device) or {"xla_disable_hlo_passes": "fusion"}
+    unfused = _known(_QUICK_OPTIONS, device) or {"xla_disable_hlo_passes": "fusion"}
     return _compiled(text, [device], _updated(options, unfused), callbacks)
 
 
 def _compiled(text: str, devices: Sequence[Device], options: Any, callbacks: Sequence[Any]) -> Any:
     client = devices[0].client
+    module: Any = refined(text) if POLYMORPHIC in text.partition("\n")[0] else text
     if not callbacks:
-        return client.compile_and_load(text, list(devices), options)
-    return client.compile_and_load(parse(text), runtime._jax.DeviceList(tuple(devices)), options, list(callbacks))
+        return client.compile_and_load(module, list(devices), options)
+    return client.compile_and_load(parse(module), runtime._jax.DeviceList(tuple(devices)), options, list(callbacks))
 
 
-def _own_option_missing(device: Device, error: RuntimeError) -> str | None:
-    """The option of our own choosing that this release of XLA doesn't know, if that is what went wrong."""
+def _missing_option(device: Device, error: RuntimeError) -> str | None:
+    """The option set by xpr that this release of XLA doesn't know, if the error says so."""
     unknown = re.search(r"No such compile option: '(.*?)'", str(error))
-    return unknown[1] if unknown and unknown[1] in _quick_options(device) else None
+    ours = _known(_QUICK_OPTIONS, device) | _known(_WIDE_OPTIONS, device)
+    return unknown[1] if unknown and unknown[1] in ours else None
 
 
 def _raise_if_option(error: RuntimeError) -> None:
     message = str(error)
     if unknown := re.search(r"No such compile option: '(.*?)'", message):
-        raise ValueError(
+        raise _option_error()(
             f"XLA has no compiler option {unknown[1]!r}. The options are XLA's flags, spelled like "
             "'xla_cpu_enable_fast_math' and without dashes; see xla.proto's DebugOptions."
         ) from error
     if bad := re.search(r"While setting option (\S+), (.*)", message):
-        raise ValueError(f"The compiler option {bad[1]!r} was given a wrong value: {bad[2]}") from error
+        raise _option_error()(f"The compiler option {bad[1]!r} has a wrong value: {bad[2]}") from error
+
+
+@functools.cache
+def _option_error() -> type[Exception]:
+    """A ValueError that is jaxlib's error, too, whose class is not there before jaxlib is imported."""
+    return type("CompilerOptionError", (runtime._jax.JaxRuntimeError, ValueError), {"__module__": __name__})
+
+
+def _linked(text: str) -> str:
+    """Makes known to XLA the functions that a program calls; returns its text with their names in this process."""
+    if lapack.is_called_by(text):
+        lapack.register()
+        text = lapack.threaded(text)
+    if native.is_called_by(text):
+        native.register()
+    return text
 
 
 # -- Options
 
 
 def _compile_options(
-    device: Device, overrides: dict[str, Any] | None, quick: bool = False, unrolled: bool = True
+    device: Device, overrides: dict[str, Any] | None, quick: bool = False, codegen: Codegen = _USUAL
 ) -> Any:
     overrides = _checked(overrides or {})
     extra = dict(_EXTRA_OPTIONS.get(device.platform, {}))
-    if not unrolled:
+    if codegen.tiled:
+        extra.pop(_TILED_EMITTER, None)
+    if not codegen.unrolled:
         extra.update(_ROLLED_OPTIONS.get(device.platform, {}))
     for option in extra.keys() & overrides.keys():
         extra[option] = str(overrides.pop(option))
-    flags = {**(_quick_options(device) if quick else {}), **overrides}
-    return _updated(_with_extra_options(_options_for(device), extra), flags)
+    efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
+    chosen = _known(_QUICK_OPTIONS, device) if quick else {}
+    if codegen.wide:
+        chosen |= _known(_WIDE_OPTIONS, device)
+    flags = {**process_options, **chosen, **overrides}
+    options = _updated(_with_extra_options(options_for(device), extra), flags)
+    for name, value in efforts.items():
+        setattr(options.executable_build_options, name, value)
+    return options
 
 
-def _quick_options(device: Device) -> dict[str, Any]:
-    own = _QUICK_OPTIONS.get(device.platform, {})
-    return {name: value for name, value in own.items() if name not in _missing_options}
+# The compiler options that are no flags of XLA: how hard it is to try.
+_EFFORTS = ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
+
+
+def _known(options: dict[str, dict[str, Any]], device: Device) -> dict[str, Any]:
+    """Those of the options for the platform that XLA has."""
+    return {name: value for name, value in options.get(device.platform, {}).items() if name not in _missing_options}
 
 
 def _without(options: Any, name: str) -> Any:
@@ -380,8 +445,8 @@ def _without(options: Any, name: str) -> Any:
     return copy
 
 
-def _options_for(device: Device) -> Any:
-    """Options that place the program on the device: it would otherwise belong to the first one, wherever it is put."""
+def options_for(device: Device) -> Any:
+    """Options that assign the program to the device: it would otherwise belong to the first one."""
     options = runtime._jax.CompileOptions()
     assignment = runtime._jax.DeviceAssignment.create(
         np.array([[device.id]], np.int32)
@@ -405,16 +470,16 @@ def _updated(options: Any, flags: dict[str, Any]) -> Any:
 
 
 def _with_extra_options(options: Any, extra: dict[str, str]) -> Any:
-    """The options with entries added to `xla_backend_extra_options`, a map that jaxlib gives no access to.
+    """The options with items added to `xla_backend_extra_options`, a map that jaxlib gives no access to.
 
     Protocol buffers merge when their bytes are put one after the other, so a message that holds the map alone is
     appended: CompileOptionsProto.executable_build_options = 3, its .debug_options = 3, its
-    .xla_backend_extra_options = 500, and of each entry the key = 1 and the value = 2.
+    .xla_backend_extra_options = 500, and of each item the key = 1 and the value = 2.
     """
     message = options.SerializeAsString()
     for key, value in extra.items():
-        entry = _field(1, key.encode()) + _field(2, value.encode())
-        message += _field(3, _field(3, _field(500, entry)))
+        item = _field(1, key.encode()) + _field(2, value.encode())
+        message += _field(3, _field(3, _field(500, item)))
     return runtime._jax.CompileOptions.ParseFromString(message)
 
 

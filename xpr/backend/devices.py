@@ -1,7 +1,7 @@
-"""Platforms and their devices. A client (a platform's runtime) is made when it is first needed.
+"""Platforms and their devices. A client (a platform's runtime) is created when it is first needed.
 
 The platform is the first of `config.platforms` (XPR_PLATFORMS, a comma-separated list), else the GPU where there is
-one, else the CPU. An accelerator that was asked for and is not there is an error, never quietly the CPU.
+one, else the CPU. An accelerator that was asked for and is not there is an error, never silently the CPU.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from xpr.core.primitive import all_primitives
 from xpr.errors import DeviceNotFound, ForkedProcessError
 
 __all__ = [
-    "default_backend", "default_device", "device_count", "devices", "local_device_count", "local_devices",
-    "process_count", "process_index",
+    "default_backend", "device_count", "devices", "host_count", "host_id", "host_ids", "local_device_count",
+    "local_devices", "process_count", "process_index", "process_indices",
 ]  # fmt: skip
 
 Device: TypeAlias = Any  # jaxlib's Device
 
 _ALIASES = {"cuda": "gpu"}
 _lock = threading.RLock()
-_clients: dict[str, Any] = {}
-_defaults: dict[str | None, Any] = {}  # the first local device for each value of the setting `platforms`
-_left_behind: list[Any] = []  # in a process forked from one that had clients: these, and what was made with them
+clients: dict[str, Any] = {}
+defaults: dict[str | None, Any] = {}  # the first local device for each value of the setting `platforms`
+_of_parent: list[Any] = []  # in a process forked from one that had clients: these, and their programs
 
 
 def _make_cpu_client() -> Any:
@@ -43,7 +43,7 @@ def _check_num_cpu_devices(number: Any) -> None:
     """Refuses what is no number of devices, and another number than the running CPU client has."""
     if type(number) is not int or number < 1:
         raise ValueError(f"num_cpu_devices is a positive integer, and {number!r} is none.")
-    client = _clients.get("cpu")
+    client = clients.get("cpu")
     if client is not None and client.local_device_count() != number:
         raise RuntimeError(
             f"num_cpu_devices can't become {number}: the CPU is in use already, with {client.local_device_count()} "
@@ -57,8 +57,8 @@ _MAKERS: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client, "gpu": gpu_plu
 
 
 def in_use() -> list[str]:
-    """The platforms whose client is made, after which it can't be one of many any more."""
-    return list(_clients)
+    """The platforms whose client exists, after which it can't be one of several processes any more."""
+    return list(clients)
 
 
 def client_of(platform: str | None = None) -> Any:
@@ -71,7 +71,7 @@ def client_of(platform: str | None = None) -> Any:
     if platform is None:
         return _default_client()
     name = _ALIASES.get(platform.strip().lower(), platform.strip().lower())
-    client = _clients.get(name)
+    client = clients.get(name)
     return client if client is not None else _make_client(name)
 
 
@@ -81,7 +81,7 @@ def _make_client(name: str) -> Any:
             f"There is no platform {name!r}; xpr runs on {' and '.join(sorted(_MAKERS))}. "
             "Give one of these as `backend`, or set XPR_PLATFORMS to it."
         )
-    if _left_behind:
+    if _of_parent:
         raise ForkedProcessError(
             f"This process (number {os.getpid()}) was forked from one that had computed with xpr. A fork has none of "
             "the threads that programs run in, so they would wait forever. Start processes by "
@@ -89,10 +89,10 @@ def _make_client(name: str) -> Any:
             "and data loaders take such a context), or fork before anything is computed."
         )
     with _lock:
-        if name not in _clients:
-            _clients[name] = _MAKERS[name]()
+        if name not in clients:
+            clients[name] = _MAKERS[name]()
             _watch_for_forks()
-        return _clients[name]
+        return clients[name]
 
 
 @functools.cache
@@ -102,25 +102,25 @@ def _watch_for_forks() -> None:
 
 
 def _leave_to_the_parent() -> None:
-    """Forgets clients and programs, so that the next one is looked for here, where there is none.
+    """Drops clients and programs after a fork, so that this process creates its own.
 
-    They are kept: to free a client is to wait for its threads.
+    They are not freed: that would wait for their threads.
     """
-    _left_behind.extend([dict(_clients), dict(_defaults)])
-    _clients.clear()
-    _defaults.clear()
+    _of_parent.extend([dict(clients), dict(defaults)])
+    clients.clear()
+    defaults.clear()
     for primitive in all_primitives():
-        _left_behind.append(primitive.plans)
+        _of_parent.append(primitive.plans)
         primitive.plans = {}
     forget_trace_keys()
 
 
 def _default_client() -> Any:
     if settings.platforms:
-        clients = [client_of(name) for name in settings.platforms.split(",") if name.strip()]
-        if clients:
-            return clients[0]
-    if "gpu" not in _clients and not gpu_plugin.is_worth_trying():
+        named = [client_of(name) for name in settings.platforms.split(",") if name.strip()]
+        if named:
+            return named[0]
+    if "gpu" not in clients and not gpu_plugin.is_worth_trying():
         return client_of("cpu")
     try:
         return client_of("gpu")
@@ -137,9 +137,9 @@ def default_device() -> Device:
     chosen = settings.default_device
     if chosen is not None:
         return local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
-    device = _defaults.get(settings.platforms)
+    device = defaults.get(settings.platforms)
     if device is None:
-        device = _defaults.setdefault(settings.platforms, client_of().local_devices()[0])
+        device = defaults.setdefault(settings.platforms, client_of().local_devices()[0])
     return device
 
 
@@ -156,7 +156,15 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of a platform that belong to this process, or to the one asked for.
+    """The devices of a platform that belong to this process, or to another one.
+
+    Args:
+      process_index: the process; None for this one.
+      backend: the platform, "cpu" or "gpu"; None for the default one.
+      host_id: another name for `process_index`.
+
+    Returns:
+      A list of devices.
 
     Raises:
       ValueError: there is no such process.
@@ -169,11 +177,11 @@ def local_devices(
     process_index = host_id if process_index is None else process_index
     if process_index is None:
         return client.local_devices()
-    found = [device for device in client.devices() if device.process_index == process_index]
-    if not found:
+    local = [device for device in client.devices() if device.process_index == process_index]
+    if not local:
         known = sorted({device.process_index for device in client.devices()})
         raise ValueError(f"There is no process {process_index}; the processes are {known}.")
-    return found
+    return local
 
 
 def device_count(backend: str | None = None) -> int:
@@ -224,3 +232,43 @@ def process_count(backend: str | None = None) -> int:
     1
     """
     return 1 + max(device.process_index for device in client_of(backend).devices())
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of all processes that share the platform.
+
+    >>> import xpr
+    >>> xpr.process_indices()
+    [0]
+    """
+    return list(range(process_count(backend)))
+
+
+def host_count(backend: str | None = None) -> int:
+    """JAX's older name of `process_count`.
+
+    >>> import xpr
+    >>> xpr.host_count()
+    1
+    """
+    return process_count(backend)
+
+
+def host_id(backend: str | None = None) -> int:
+    """JAX's older name of `process_index`.
+
+    >>> import xpr
+    >>> xpr.host_id()
+    0
+    """
+    return process_index(backend)
+
+
+def host_ids(backend: str | None = None) -> list[int]:
+    """JAX's older name of `process_indices`.
+
+    >>> import xpr
+    >>> xpr.host_ids()
+    [0]
+    """
+    return process_indices(backend)

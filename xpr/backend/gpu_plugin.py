@@ -1,4 +1,4 @@
-"""The CUDA platform: finding jax's plugin wheels, loading them without jax, and making the client.
+"""The CUDA platform: finding jax's plugin wheels, loading them without jax, and creating the client.
 
 The wheels jax-cuda12-plugin (or jax-cuda13-plugin) and their `pjrt` companion hold XLA's CUDA backend and its FFI
 targets; neither needs jax, only the wheels' own `__init__` does, so it is never imported.
@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import os
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from xpr.backend import processes, runtime
@@ -26,7 +25,7 @@ class Toolkit(NamedTuple):
     libraries: tuple[tuple[str, tuple[str, ...]], ...]  # (folder under `nvidia`, file names)
 
 
-_TOOLKITS = (  # jaxlib's own modules look for cuda13 first, so this does too
+TOOLKITS = (  # jaxlib's own modules look for cuda13 first, so this does too
     Toolkit("cuda13", (
         ("cu13", ("libcudart.so.13", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcupti.so.13",
                   "libnvJitLink.so.13", "libcusparse.so.12", "libcusolver.so.12", "libcufft.so.12")),
@@ -43,20 +42,20 @@ _TOOLKITS = (  # jaxlib's own modules look for cuda13 first, so this does too
 
 _JAXLIB_MODULES = ("gpu_solver", "gpu_linalg", "gpu_prng", "gpu_sparse")  # have registrations() to hand over
 _SELF_REGISTERING = ("gpu_rnn", "gpu_triton")  # register their targets when imported
-_DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the driver's, and WSL's
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the driver's, and WSL's
 
-_given_up = False
+given_up = False
 
 
 def is_worth_trying() -> bool:
     """Whether a GPU may be here: a driver, a plugin, and no failure so far. Costs a few look-ups of files."""
-    return not _given_up and any(map(os.path.exists, _DEVICE_FILES)) and _find() is not None
+    return not given_up and any(map(os.path.exists, DEVICE_FILES)) and find_plugin() is not None
 
 
 def give_up() -> None:
     """After a failure, keeps the choice of a default platform from trying (and warning) again."""
-    global _given_up
-    _given_up = True
+    global given_up
+    given_up = True
 
 
 def make_client() -> Any:
@@ -65,44 +64,44 @@ def make_client() -> Any:
     Raises:
       DeviceNotFound: the plugin is not installed, does not load, or finds no GPU.
     """
-    found = _find()
-    if found is None:
+    location = find_plugin()
+    if location is None:
         raise DeviceNotFound(_not_installed_message())
-    toolkit, plugin = found
+    toolkit, plugin = location
     try:
-        _load(toolkit, plugin)
+        load_plugin(toolkit, plugin)
         group = processes.group()
         return _client({}, None) if group is None else group.make_gpu_client(_client)
     except (RuntimeError, ImportError, OSError) as error:
         raise DeviceNotFound(_not_working_message(plugin, error)) from error
 
 
-def _find() -> tuple[Toolkit, Path] | None:
+def find_plugin() -> tuple[Toolkit, str] | None:
     """The first generation whose plugin library is installed, with the library's path."""
-    for toolkit in _TOOLKITS:
-        for root in _folders_of("jax_plugins"):
-            plugin = root / f"xla_{toolkit.suffix}" / "xla_cuda_plugin.so"
-            if plugin.is_file():
+    for toolkit in TOOLKITS:
+        for root in folders_of("jax_plugins"):
+            plugin = os.path.join(root, f"xla_{toolkit.suffix}", "xla_cuda_plugin.so")
+            if os.path.isfile(plugin):
                 return toolkit, plugin
     return None
 
 
-def _folders_of(package: str) -> list[Path]:
-    """Where a package lies, without importing it; a namespace package may lie in several places."""
+def folders_of(package: str) -> list[str]:
+    """The folders of a package, without importing it; a namespace package may have several."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
         return []
-    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    return list(spec.submodule_search_locations or ()) if spec else []
 
 
-def _load(toolkit: Toolkit, plugin: Path) -> None:
+def load_plugin(toolkit: Toolkit, plugin: str) -> None:
     _load_nvidia_libraries(toolkit)
     extension = importlib.import_module(f"jax_{toolkit.suffix}_plugin.cuda_plugin_extension")
     if runtime.xc.pjrt_plugin_loaded("cuda"):  # by jax, which has registered everything; loading twice is refused
         _initialize()
         return
-    api = runtime.xc.load_pjrt_plugin_dynamically("cuda", str(plugin))
+    api = runtime.xc.load_pjrt_plugin_dynamically("cuda", plugin)
     importlib.import_module("jaxlib._profiler").register_plugin_profiler(api)
     _initialize()
     _register_handlers(extension, api)
@@ -117,11 +116,11 @@ def _initialize() -> None:
 def _load_nvidia_libraries(toolkit: Toolkit) -> None:
     """Loads what is installed as wheels; what is missing is left to the system's loader."""
     for package, names in toolkit.libraries:
-        for folder in _folders_of("nvidia"):
+        for folder in folders_of("nvidia"):
             for name in names:
-                library = folder / package / "lib" / name
-                if library.is_file():
-                    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+                library = os.path.join(folder, package, "lib", name)
+                if os.path.isfile(library):
+                    ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
 
 
 def _register_handlers(extension: Any, api: Any) -> None:
@@ -150,19 +149,19 @@ def _client(options: dict[str, Any], distributed_client: Any) -> Any:
 
 
 def _not_installed_message() -> str:
-    places = [str(folder) for folder in _folders_of("jax_plugins")] or sys.path
-    driver = [name for name in _DEVICE_FILES if os.path.exists(name)]
+    folders = folders_of("jax_plugins") or sys.path
+    driver = [name for name in DEVICE_FILES if os.path.exists(name)]
     return (
         "A GPU was asked for and the CUDA plugin is not installed.\n"
-        f"  looked for  {', '.join(f'jax_plugins/xla_{t.suffix}/xla_cuda_plugin.so' for t in _TOOLKITS)}\n"
-        f"  in          {', '.join(place for place in places if place)}\n"
+        f"  looked for  {', '.join(f'jax_plugins/xla_{t.suffix}/xla_cuda_plugin.so' for t in TOOLKITS)}\n"
+        f"  in          {', '.join(folder for folder in folders if folder)}\n"
         f"  driver      {', '.join(driver) if driver else 'none found, so there may be no NVIDIA GPU here'}\n"
         'Install it with `pip install "jax-cuda12-plugin[with-cuda]" jax-cuda12-pjrt` in the version of jaxlib, '
         "or set XPR_PLATFORMS=cpu to run on the CPU."
     )
 
 
-def _not_working_message(plugin: Path, error: Exception) -> str:
+def _not_working_message(plugin: str, error: Exception) -> str:
     return (
         "A GPU was looked for and the CUDA plugin gave none.\n"
         f"  plugin  {plugin}\n"

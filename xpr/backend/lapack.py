@@ -1,31 +1,86 @@
 """LAPACK: the routines that programs on CPU call, registered when a program that calls one is first compiled.
 
 jaxlib brings the calls and finds the routines in SciPy, which it depends on. Loading both takes 0.1 to 0.3 s, so it is
-left until it is needed.
+left until it is needed. Where there are functions in C, each routine is called with as many threads as it can use (see
+c/lapack.c).
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import re
 import threading
+from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-from xpr.backend import runtime
+from xpr.backend import native, runtime
+from xpr.backend.foreign import pycapsule
 
-_MARK = '"lapack_'  # every target's name begins so
+_CALL = 'call_target_name = "lapack_'  # in the generic form of text
+_THREADED = native.THREADED  # the names of routines begin so that are called with as many threads as they can use
+# How the names of targets begin, in the generic form of text and in the pretty one.
+_MARKS = '"lapack_', "@lapack_", f'"{_THREADED}lapack_', '"tridiagonal_solve_', "@tridiagonal_solve_"
 _lock = threading.Lock()  # several threads may compile at once, and each routine is registered once
 
 
-def register_for(text: str) -> None:
-    """Registers the routines, if the text of a program names one."""
-    if _MARK in text:
-        with _lock:
-            _register()
+def is_called_by(text: str) -> bool:
+    """Whether the text of a program, StableHLO or HLO, calls a routine."""
+    return any(mark in text for mark in _MARKS)
+
+
+def threaded(text: str) -> str:
+    """The text of a program, where each routine is called with as many threads as it can use."""
+    return text.replace(_CALL, _CALL.replace('"', f'"{_THREADED}')) if _openblas() else text
+
+
+def register() -> None:
+    """Makes the routines known to XLA."""
+    with _lock:
+        _register()
 
 
 @cache
 def _register() -> None:
-    for name, target, version in importlib.import_module("jaxlib.lapack").registrations()["cpu"]:
+    """Under their own names, which jax registers too, and as called with as many threads as they can use."""
+    registrations = importlib.import_module("jaxlib.lapack").registrations()["cpu"]
+    importlib.import_module("jaxlib.cpu._lapack").initialize()
+    handlers = list(registrations)
+    if functions := _openblas():
+        handlers += _with_threads(registrations, *functions)
+    for name, target, version in handlers:
         runtime.xc.register_custom_call_target(name, target, "cpu", api_version=version)
         runtime.xc.register_custom_call_as_batch_partitionable(name)
+
+
+def _with_threads(
+    registrations: Sequence[tuple[str, Any, int]], get_threads: Any, set_threads: Any
+) -> Iterator[tuple[str, Any, int]]:
+    library = native.load()
+    library.xpr_set_threads(get_threads, set_threads)
+    library.xpr_threaded.restype, library.xpr_threaded.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
+    for number, (name, target, version) in enumerate(registrations):
+        routine = native.pointer_in(target, b"xla._CUSTOM_CALL_TARGET")
+        yield _THREADED + name, pycapsule(library.xpr_threaded(number, routine)), version
+
+
+@cache
+def _openblas() -> tuple[ctypes.c_void_p, ctypes.c_void_p] | None:
+    """What gets and what sets the number of threads of OpenBLAS, if that is what SciPy loaded, and if C can call it."""
+    if not native.available():
+        return None
     importlib.import_module("jaxlib.cpu._lapack").initialize()
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return None
+    scipys = [path for path in dict.fromkeys(re.findall(r"/\S*openblas\S*", maps)) if "numpy" not in path]
+    for path in scipys:
+        library = ctypes.CDLL(path)
+        for prefix in ("scipy_openblas", "openblas"):
+            if hasattr(library, f"{prefix}_set_num_threads"):
+                get, set_ = (getattr(library, f"{prefix}_{name}_num_threads") for name in ("get", "set"))
+                return ctypes.cast(get, ctypes.c_void_p), ctypes.cast(set_, ctypes.c_void_p)
+    return None

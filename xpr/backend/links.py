@@ -1,11 +1,11 @@
-"""links : a connection from each process to every other, by which they talk, and by which each learns that one is gone.
+"""TCP connections between all processes of a distributed program: they carry messages, and show when a process ends.
 
-A process that dies closes its connections, whatever it dies of: the system does it. One that can't be reached any more
-does not answer the system's own probes, which the others' systems send while nobody talks, so that no thread of Python
-has to find time for it. Messages are lines of JSON.
+When a process dies, the operating system closes its connections. When its machine can't be reached any more, TCP
+keepalive probes fail, which the system sends without help of a Python thread. Messages are lines of JSON.
 
-Process 0 is reached at the coordinator's address. All others come there and say where they can be reached; when all are
-there, each is told where the others are. Who does not come is named by all who came.
+Process 0 listens at the coordinator's address. All others connect to it and send the address at which they listen; when
+all have connected, each receives the addresses of the others and connects to them. Errors name the processes that did
+not connect.
 """
 
 from __future__ import annotations
@@ -20,44 +20,46 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from xpr.backend.program_log import names
+
 Message = dict[str, Any]
 Address = tuple[str, int]
 
-_HELLO = 5.0  # seconds in which one who connects says who it is
+_HELLO = 5.0  # seconds in which a new connection has to send its first message
 _RETRY = 0.1
 _TICK = 1.0
 _LONGEST = 1 << 22  # bytes of a first message
 
 
-class Refused(Exception):
-    """The processes could not be brought together; the message says why."""
+class NotConnected(Exception):
+    """The processes could not be connected; the message says why."""
 
 
 class Watcher(Protocol):
-    """Who is told of what happens."""
+    """Receives messages, and the news that a process has ended."""
 
-    def heard(self, index: int, message: Message) -> None:
-        """A process said something."""
+    def received(self, index: int, message: Message) -> None:
+        """A message of a process has arrived."""
 
-    def ended(self, index: int, answers: bool) -> None:
-        """A process is gone; where it still `answers`, its system does and has closed the connection."""
+    def ended(self, index: int, closed_by_peer: bool) -> None:
+        """The connection of a process has ended; `closed_by_peer`: its system closed it, rather than not answering."""
 
     def tick(self) -> None:
-        """A second has passed, or less."""
+        """Called at least every second."""
 
 
 class Links:
-    """The connections of one process.
+    """The connections of one process to the others.
 
     Args:
       index, count: the number of this process, and of processes.
-      coordinator: where process 0 is reached.
-      bind: where process 0 listens.
-      timeout: seconds in which all have to come.
-      heartbeat: seconds after which a process that does not answer is taken for lost.
-      offer: what process 0 tells all others when they are there.
+      coordinator: the address of process 0.
+      bind: the address at which process 0 listens.
+      timeout: seconds in which all have to connect.
+      heartbeat: seconds without an answer after which a process counts as lost.
+      offer: the message of process 0 to all others once they have connected.
     Raises:
-      Refused: not all came, or they do not agree.
+      NotConnected: not all connected, or they do not agree on their number.
     """
 
     def __init__(
@@ -69,55 +71,55 @@ class Links:
         self._timeout, self._lock = timeout, threading.Lock()
         self._sockets: dict[int, socket.socket] = {}
         try:
-            self.offered = self._gather(coordinator, bind, offer) if index == 0 else self._come(coordinator)
+            self.offered = self._accept_all(coordinator, bind, offer) if index == 0 else self._join(coordinator)
         except BaseException:
             for link in self._sockets.values():
                 link.close()
             raise
 
-    # -- Coming together
+    # -- Connecting
 
-    def _gather(self, coordinator: Address, bind: Address, offer: Callable[[], Message]) -> Message:
+    def _accept_all(self, coordinator: Address, bind: Address, offer: Callable[[], Message]) -> Message:
         try:
             listener = socket.create_server(bind, family=_family(bind), backlog=self.count)
         except OSError as error:
-            raise Refused(
+            raise NotConnected(
                 f"process 0 can't listen at {_text(bind)}: {error.strerror or error}. It has to run on the machine of "
                 f"coordinator_address ({_text(coordinator)}), with a port that no other program uses, and only once"
             ) from error
-        doors: dict[int, Any] = {0: coordinator}
+        addresses: dict[int, Any] = {0: coordinator}
         with listener:
-            while len(doors) < self.count:
+            while len(addresses) < self.count:
                 accepted = self._accept(listener)
                 if accepted is None:
-                    missing = [i for i in range(self.count) if i not in doors]
+                    missing = [i for i in range(self.count) if i not in addresses]
                     why = f"{names(missing)} did not come within {self._timeout:g} s"
                     self._refuse(why)
-                    raise Refused(why)
+                    raise NotConnected(why)
                 link, hello = accepted
-                if not {"count", "door"} <= hello.keys():  # a stranger
+                if not {"count", "address"} <= hello.keys():  # no process of this program
                     link.close()
                     continue
-                wrong = self._objection(hello, doors)
+                wrong = self._disagreement(hello, addresses)
                 if wrong:
                     with link:
                         _send(link, {"refused": wrong})
                     self._refuse(wrong)
-                    raise Refused(wrong)
-                doors[hello["index"]] = tuple(hello["door"])
+                    raise NotConnected(wrong)
+                addresses[hello["index"]] = tuple(hello["address"])
                 self._sockets[hello["index"]] = link
-        table = {**offer(), "doors": [doors[i] for i in range(self.count)], "token": secrets.token_hex(16)}
+        table = {**offer(), "addresses": [addresses[i] for i in range(self.count)], "token": secrets.token_hex(16)}
         for link in self._sockets.values():
             _send(link, table)
         return table
 
-    def _objection(self, hello: Message, doors: dict[int, Any]) -> str:
+    def _disagreement(self, hello: Message, addresses: dict[int, Any]) -> str:
         index, count = hello["index"], hello["count"]
         if count != self.count:
             return (
                 f"process {index} was told that there are {count} processes, and process 0 that there are {self.count}"
             )
-        if index in doors:
+        if index in addresses:
             return f"two processes were told that they are process {index}"
         return ""
 
@@ -125,29 +127,31 @@ class Links:
         for link in self._sockets.values():
             _send(link, {"refused": why})
 
-    def _come(self, coordinator: Address) -> Message:
-        door = socket.create_server((self.own_host, 0), family=_family((self.own_host, 0)), backlog=self.count)
-        with door:
+    def _join(self, coordinator: Address) -> Message:
+        listener = socket.create_server((self.own_host, 0), family=_family((self.own_host, 0)), backlog=self.count)
+        with listener:
             link = self._sockets[0] = self._connect(coordinator)
-            _send(link, {"index": self.index, "count": self.count, "door": door.getsockname()[:2]})
-            told = _receive(link, self._until - time.monotonic() + _HELLO)
-            if told is None:
-                raise Refused(f"process 0 at {_text(coordinator)} ended before all had come, or is no process of xpr")
-            if "refused" in told:
-                raise Refused(told["refused"])
+            _send(link, {"index": self.index, "count": self.count, "address": listener.getsockname()[:2]})
+            table = _receive(link, self._until - time.monotonic() + _HELLO)
+            if table is None:
+                raise NotConnected(
+                    f"process 0 at {_text(coordinator)} ended before all had come, or is no process of xpr"
+                )
+            if "refused" in table:
+                raise NotConnected(table["refused"])
             for other in range(1, self.index):
-                host, port = told["doors"][other]
+                host, port = table["addresses"][other]
                 self._sockets[other] = self._connect((host, port), other)
-                _send(self._sockets[other], {"index": self.index, "token": told["token"]})
+                _send(self._sockets[other], {"index": self.index, "token": table["token"]})
             while len(self._sockets) < self.count - 1:
-                accepted = self._accept(door)
+                accepted = self._accept(listener)
                 if accepted is None:
                     missing = [i for i in range(self.count) if i not in self._sockets and i != self.index]
-                    raise Refused(f"{names(missing)} could not reach this one at {_text(door.getsockname())}")
+                    raise NotConnected(f"{names(missing)} could not reach this one at {_text(listener.getsockname())}")
                 link, hello = accepted
-                if hello.get("token") == told["token"]:
+                if hello.get("token") == table["token"]:
                     self._sockets[hello["index"]] = link
-        return told
+        return table
 
     def _connect(self, address: Address, other: int = 0) -> socket.socket:
         while True:
@@ -158,14 +162,14 @@ class Links:
                 return link
             except OSError as error:
                 if left <= 0:
-                    raise Refused(
+                    raise NotConnected(
                         f"process {other} did not come within {self._timeout:g} s: nobody answers at {_text(address)} "
                         f"({error.strerror or error})"
                     ) from error
             time.sleep(_RETRY)
 
     def _accept(self, listener: socket.socket) -> tuple[socket.socket, Message] | None:
-        """The next one who says who it is; None where time is up."""
+        """The next connection, with its first message; None after the timeout."""
         while True:
             left = self._until - time.monotonic()
             if left <= 0:
@@ -180,44 +184,44 @@ class Links:
                 return link, hello
             link.close()
 
-    # -- Talking
+    # -- Messages
 
     def watch(self, watcher: Watcher) -> None:
-        """From now on tells of what the others say, and of who is gone, in a thread of its own."""
+        """Starts a thread that passes messages, and ends of connections, to `watcher`."""
         for link in self._sockets.values():
             _keep_probing(link, self._heartbeat)
         threading.Thread(target=self._watch, args=(watcher,), daemon=True, name="xpr links").start()
 
     def _watch(self, watcher: Watcher) -> None:
         selector = selectors.DefaultSelector()
-        rest: dict[int, bytes] = {}
+        partial_lines: dict[int, bytes] = {}
         for index, link in self._sockets.items():
             selector.register(link, selectors.EVENT_READ, index)
-            rest[index] = b""
+            partial_lines[index] = b""
         while selector.get_map():
             for key, _ in selector.select(_TICK):
                 index, link = key.data, self._sockets[key.data]
-                answers = True
+                closed_by_peer = True
                 try:
                     data = link.recv(1 << 16)
                 except OSError as error:
-                    data, answers = b"", isinstance(error, ConnectionError)
-                *lines, rest[index] = (rest[index] + data).split(b"\n")
+                    data, closed_by_peer = b"", isinstance(error, ConnectionError)
+                *lines, partial_lines[index] = (partial_lines[index] + data).split(b"\n")
                 for line in lines:
-                    watcher.heard(index, json.loads(line))
+                    watcher.received(index, json.loads(line))
                 if not data:
                     selector.unregister(link)
                     link.close()
-                    watcher.ended(index, answers)
+                    watcher.ended(index, closed_by_peer)
             watcher.tick()
 
     def send(self, index: int, message: Message) -> None:
-        """Says something to another process; what can't be sent any more is not."""
+        """Sends a message to another process; dropped if its connection has ended."""
         with self._lock:
             _send(self._sockets[index], message)
 
     def close(self) -> None:
-        """Leaves; the others learn of it."""
+        """Closes the connections, which the others notice."""
         for link in self._sockets.values():
             try:
                 link.shutdown(socket.SHUT_RDWR)
@@ -225,23 +229,15 @@ class Links:
                 pass
 
 
-def names(processes: list[int]) -> str:
-    """`process 1`, `processes 1 and 3`."""
-    if len(processes) == 1:
-        return f"process {processes[0]}"
-    *first, last = map(str, processes)
-    return f"processes {', '.join(first)} and {last}"
-
-
 def _send(link: socket.socket, message: Message) -> None:
     try:
         link.sendall(json.dumps(message).encode() + b"\n")
     except OSError:
-        pass  # it is gone, which comes up where it is listened to
+        pass  # its end is noticed by the thread that reads
 
 
 def _receive(link: socket.socket, timeout: float) -> Message | None:
-    """The first message; None where there is none, or it is no message of ours."""
+    """The first message; None where there is none, or it is no JSON object."""
     data = b""
     until = time.monotonic() + timeout
     try:
@@ -251,14 +247,14 @@ def _receive(link: socket.socket, timeout: float) -> Message | None:
             if not more:
                 return None
         link.settimeout(None)
-        found = json.loads(data)
+        message = json.loads(data)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return message if isinstance(message, dict) else None
 
 
 def _keep_probing(link: socket.socket, heartbeat: float) -> None:
-    """Has the system end the connection when the other side's system has not answered for so long."""
+    """Enables TCP keepalive: the system ends the connection when the other side has not answered for so long."""
     idle, between = max(1, int(heartbeat / 3)), max(1, int(heartbeat / 6))
     limit = max(1.0, heartbeat - between)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -285,7 +281,7 @@ def _family(address: Address) -> socket.AddressFamily:
 
 
 def free_port(host: str) -> int:
-    """A port that nobody listens at, and that the system gives to no connection, as it does with ports above."""
+    """A port without a listener, below those that the system assigns to outgoing connections."""
     ports = range(20_000, 32_000)
     while True:
         port = random.choice(ports)
@@ -297,12 +293,12 @@ def free_port(host: str) -> int:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is one that only this machine reaches by it."""
+    """Whether an address is a loopback address."""
     return host == "localhost" or host == "::1" or host.startswith("127.")
 
 
 def _own_host(coordinator: Address) -> str:
-    """The address by which other processes reach this one: that from which this machine reaches the coordinator."""
+    """The address at which other processes reach this one: the source address of a route to the coordinator."""
     if is_loopback(coordinator[0]):
         return "127.0.0.1" if coordinator[0] == "localhost" else coordinator[0]
     for target in (coordinator, ("192.0.2.1", 9)):  # the second, which is nobody's, where the first is this machine

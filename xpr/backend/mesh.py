@@ -1,4 +1,4 @@
-"""Meshes: grids of devices whose axes have names, and grids of places for devices.
+"""Meshes: grids of devices with named axes, and their abstract shapes without devices.
 
 A mesh that is written as text, or in a file, is its axes and the numbers of its devices. Where it is read and one of
 them is missing it becomes an `AbstractMesh`, which says so when a program is to run there.
@@ -18,12 +18,12 @@ import numpy as np
 from xpr.backend import devices as platforms
 from xpr.backend.devices import Device
 from xpr.config import settings
-from xpr.errors import DeviceNotFound
+from xpr.errors import ArgumentError, DeviceNotFound
 from xpr.text.parameters import register_parameter
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays are cut along an axis of a mesh: `Auto`, the compiler.
+    """How the sharding along an axis of a mesh is decided: `Auto`, by the compiler.
 
     `Explicit` is taken and means the same here, `Manual` is what the axes of a `shard_map` are inside.
     """
@@ -34,7 +34,7 @@ class AxisType(enum.Enum):
 
 
 class AbstractMesh:
-    """A grid of places for devices: the axes of a mesh, by name and size.
+    """The axes of a mesh, by name and size, without devices.
 
     Args:
       axis_sizes: the size of each axis.
@@ -54,7 +54,8 @@ class AbstractMesh:
         self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
     ):
         names = tuple(axis_names) if isinstance(axis_names, (tuple, list)) else (axis_names,)
-        self.axis_sizes, self.axis_names, self.size = tuple(axis_sizes), names, math.prod(axis_sizes)
+        self.axis_sizes, self.axis_names = tuple(axis_sizes), names
+        self.size = math.prod(axis_sizes) if self.axis_sizes else 0
         kind = type(self).__name__
         if len(names) != len(self.axis_sizes):
             raise ValueError(
@@ -62,10 +63,10 @@ class AbstractMesh:
             )
         if len(set(names)) != len(names):
             raise ValueError(f"{kind}: an axis name occurs twice in {names}.")
-        given = (axis_types,) * len(names) if isinstance(axis_types, AxisType) else axis_types
-        self.axis_types: tuple[AxisType, ...] = tuple(given or (AxisType.Auto,) * len(names))
+        types = (axis_types,) if isinstance(axis_types, AxisType) else axis_types
+        self.axis_types: tuple[AxisType, ...] = tuple(types or (AxisType.Auto,) * len(names))
         if len(self.axis_types) != len(names) or not all(isinstance(t, AxisType) for t in self.axis_types):
-            raise ValueError(f"{kind}: axis_types is to hold an AxisType for each of {names}, and is {axis_types!r}.")
+            raise ArgumentError(f"{kind}: axis_types is to hold an AxisType for each of {names}, not {axis_types!r}.")
         self.missing = ""  # why there are no devices
 
     @property
@@ -116,7 +117,7 @@ class AbstractMesh:
 
 
 class _Entered(threading.local):
-    """What was the current mesh before each `with mesh:` that this thread is in."""
+    """The previous current meshes of the `with mesh:` blocks that this thread is in."""
 
     def __init__(self) -> None:
         self.before: list[AbstractMesh | None] = []
@@ -177,8 +178,8 @@ class Mesh(AbstractMesh):
     def local(self) -> tuple[int, ...]:
         """The numbers, among `flat`, of the devices that belong to this process."""
         if self._local is None:
-            here = [device.process_index == device.client.process_index() for device in self._flat]
-            self._local = tuple([i for i, is_here in enumerate(here) if is_here])
+            is_local = [device.process_index == device.client.process_index() for device in self._flat]
+            self._local = tuple([i for i, local in enumerate(is_local) if local])
         return self._local
 
     @property
@@ -188,11 +189,11 @@ class Mesh(AbstractMesh):
         Raises:
           ValueError: there are none, or they fill no grid.
         """
-        places = np.array(np.unravel_index(list(self.local), self.axis_sizes))
-        grid = self.devices[np.ix_(*map(np.unique, places))] if self.local else np.empty(0, object)
+        coordinates = np.array(np.unravel_index(list(self.local), self.axis_sizes))
+        grid = self.devices[np.ix_(*map(np.unique, coordinates))] if self.local else np.empty(0, object)
         if not self.local or grid.size != len(self.local):
-            here = [self._flat[i] for i in self.local]
-            raise ValueError(f"The devices of this process fill no grid in {self!r}: {here}.")
+            local_devices = [self._flat[i] for i in self.local]
+            raise ValueError(f"The devices of this process fill no grid in {self!r}: {local_devices}.")
         return Mesh(grid, self.axis_names, self.axis_types)
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
@@ -228,7 +229,7 @@ class Mesh(AbstractMesh):
 # -- As text, and in files
 
 
-def names_of_devices(found: Sequence[Device]) -> str:
+def names_of_devices(devices: Sequence[Device]) -> str:
     """Devices as text: the platform and their numbers, `cpu:0-3,6`.
 
     >>> import xpr
@@ -236,14 +237,14 @@ def names_of_devices(found: Sequence[Device]) -> str:
     'cpu:0'
     """
     texts: list[str] = []
-    for platform, group in groupby(found, lambda device: device.platform):
-        stretches: list[list[int]] = []
+    for platform, group in groupby(devices, lambda device: device.platform):
+        ranges: list[list[int]] = []
         for device in group:
-            if stretches and device.id == stretches[-1][1] + 1:
-                stretches[-1][1] += 1
+            if ranges and device.id == ranges[-1][1] + 1:
+                ranges[-1][1] += 1
             else:
-                stretches.append([device.id, device.id])
-        texts.append(f"{platform}:{','.join(str(a) if a == b else f'{a}-{b}' for a, b in stretches)}")
+                ranges.append([device.id, device.id])
+        texts.append(f"{platform}:{','.join(str(a) if a == b else f'{a}-{b}' for a, b in ranges)}")
     return " ".join(texts)
 
 
@@ -253,18 +254,18 @@ def devices_of_names(text: str) -> list[Device]:
     Raises:
       DeviceNotFound: one of them is not there.
     """
-    found = []
+    named = []
     for part in text.split():
         platform, numbers = part.split(":")
-        there = {device.id: device for device in platforms.devices(platform)}
-        for stretch in numbers.split(","):
-            first, _, last = stretch.partition("-")
+        by_id = {device.id: device for device in platforms.devices(platform)}
+        for span in numbers.split(","):
+            first, _, last = span.partition("-")
             for number in range(int(first), int(last or first) + 1):
-                if number not in there:
-                    known = names_of_devices(list(there.values()))
+                if number not in by_id:
+                    known = names_of_devices(list(by_id.values()))
                     raise DeviceNotFound(f"There is no device {platform}:{number}; there are {known}.")
-                found.append(there[number])
-    return found
+                named.append(by_id[number])
+    return named
 
 
 def _mesh_parts(mesh: Mesh) -> dict[str, Any]:
@@ -275,13 +276,13 @@ def mesh_of_parts(axes: Sequence[tuple[Any, int]], devices: str) -> AbstractMesh
     """The mesh of these devices; an `AbstractMesh` where one of them is not there."""
     names, sizes = [name for name, _ in axes], [size for _, size in axes]
     try:
-        found = devices_of_names(devices)
+        named = devices_of_names(devices)
     except DeviceNotFound as error:
         mesh = AbstractMesh(sizes, names)
         mesh.missing = f"It was written for the devices {devices}. {error}"
         return mesh
-    grid = np.empty(len(found), object)
-    grid[:] = found
+    grid = np.empty(len(named), object)
+    grid[:] = named
     return Mesh(grid.reshape(sizes), names)
 
 

@@ -1,4 +1,4 @@
-"""open_sockets: the TCP sockets of this process, among them Gloo's, which jaxlib does not tell of."""
+"""The TCP sockets of this process, among them Gloo's, which jaxlib does not expose."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OpenSocket:
         return hash((self.number, self.address))
 
     def end(self) -> None:
-        """Shuts the connection down, whoever uses it."""
+        """Shuts the connection down, whichever library uses it."""
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.number)) as copy:
             copy.shutdown(socket.SHUT_RDWR)
 

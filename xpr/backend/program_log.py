@@ -1,8 +1,7 @@
-"""program_log: what some processes have run together, and what tells programs apart."""
+"""The programs that some processes have run together, and the hashes that identify them."""
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections import deque
 
@@ -11,8 +10,16 @@ Ranks = tuple[int, ...]
 _REMEMBERED = 1000  # runs
 
 
+def names(processes: list[int]) -> str:
+    """`process 1`, `processes 1 and 3`."""
+    if len(processes) == 1:
+        return f"process {processes[0]}"
+    *first, last = map(str, processes)
+    return f"processes {', '.join(first)} and {last}"
+
+
 class Program:
-    """What identifies a program among the processes `ranks` that run it together.
+    """The identity of a program among the processes `ranks` that run it together.
 
     `ends` says whether it ends, with an error, when Gloo's connections are closed; what waits in NCCL does not.
     """
@@ -21,6 +28,8 @@ class Program:
 
     def __init__(self, name: str, ranks: Ranks, text: str, line: str, ends: bool):
         self.name, self.ranks, self.line, self.ends = name, ranks, line, ends
+        import hashlib  # 3 ms that a process by itself never needs
+
         self.digest = hashlib.sha256(text.encode()).hexdigest()
         self.number = int(self.digest[:15], 16)
         self.has_run = False
@@ -28,7 +37,7 @@ class Program:
 
     @property
     def text(self) -> str:
-        """The program, and how its arguments and results lie."""
+        """The text of the program, and the shardings of its arguments and results."""
         return zlib.decompress(self._compressed).decode()
 
     def __str__(self) -> str:
@@ -64,5 +73,5 @@ class Log:
 
     def at(self, number: int) -> Program | None:
         """The program that ran as this number, counted from 0, if it is remembered."""
-        place = number - self.count + len(self.last)
-        return self.last[place] if 0 <= place < len(self.last) else None
+        index = number - self.count + len(self.last)
+        return self.last[index] if 0 <= index < len(self.last) else None

@@ -1,9 +1,9 @@
-"""relay: a port of this machine that stands for a port of another, and stays open when that one is gone.
+"""A TCP relay: a local port whose connections lead to a remote port, and stay open when the remote side is gone.
 
-NOTE [XLA ends the process]: XLA's distributed client asks the service for errors all the time, and where the connection
-to it breaks it ends the process, so that no Python sees why. It can't be told otherwise: from Python neither the asking
-can be turned off, nor can its callback be given. So its connection leads through a relay in its own process, which goes
-on saying nothing when the service is gone; what has become of other processes is known by links.py.
+NOTE [XLA ends the process]: XLA's distributed client polls the service for errors, and where the connection to it
+breaks it ends the process without a Python exception. From Python neither the polling can be turned off, nor can its
+callback be replaced. So its connection leads through a relay in the same process, which stays silent when the service
+is gone; links.py notices the end of other processes.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ class Relay:
     def _accept(self) -> None:
         while True:
             try:
-                near, _ = self._listener.accept()
+                local, _ = self._listener.accept()
             except OSError:  # closed
                 return
-            _in_background(self._join, near)
+            _in_background(self._join, local)
 
-    def _join(self, near: socket.socket) -> None:
+    def _join(self, local: socket.socket) -> None:
         while True:
             try:
-                far = socket.create_connection(self._target)
+                remote = socket.create_connection(self._target)
                 break
             except OSError:
                 time.sleep(_RETRY)
-        for each in (near, far):
+        for each in (local, remote):
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _in_background(_pass_on, far, near)
-        _pass_on(near, far)
-        far.close()  # nobody asks any more
+        _in_background(_forward, remote, local)
+        _forward(local, remote)
+        remote.close()  # the local side has closed
 
     def close(self) -> None:
-        """Takes no more connections."""
+        """Accepts no more connections."""
         self._listener.close()
 
 
-def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+def _forward(source: socket.socket, sink: socket.socket) -> None:
     try:
         while data := source.recv(1 << 16):
             sink.sendall(data)

@@ -1,8 +1,8 @@
-"""The door to jaxlib: every other file of the backend uses `runtime._jax` and `runtime.xc`.
+"""The import of jaxlib: every other file of the backend uses `runtime._jax` and `runtime.xc`.
 
 NOTE [jaxlib without jax]: some of jaxlib's calls look for the Python package jax and import it when it is installed,
 which costs half a second and changes the process. `without_jax()` answers those look-ups with stand-ins. jaxlib keeps
-the `ShapedArray` it finds for the life of the process, so ours steps aside when the real jax is imported later.
+the `ShapedArray` it finds for the life of the process, so ours returns jax's own type once the real jax is imported.
 None of the process-wide states that jax owns (x64 mode, post hooks, the pytree registry) is ever written.
 """
 
@@ -17,19 +17,23 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-# Must precede the import of jaxlib. XLA prints what it also raises; only fatal messages, which raise nothing, are kept.
+# Must precede the import of jaxlib. XLA prints what it also raises; only fatal messages, which don't raise, are shown.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from xpr.core.avals import ShapedArray
 
-__all__ = ["_jax", "without_jax", "xc"]  # the first and the last come from `__getattr__`
+__all__ = ["_jax", "profiler", "without_jax", "xc"]  # but for one function, they come from `__getattr__`
 
 _jax: Any
+profiler: Any
 xc: Any
 
 
 def __getattr__(name: str) -> Any:
     """Imports jaxlib when something of it is first used: a fifth of the time that `import xpr` would take."""
+    if name == "profiler":
+        globals()[name] = importlib.import_module("jaxlib._profiler")
+        return globals()[name]
     if name not in ("_jax", "xc"):
         raise AttributeError(f"module 'xpr.backend.runtime' has no attribute {name!r}")
     globals()["_jax"] = importlib.import_module("jaxlib._jax")

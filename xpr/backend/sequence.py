@@ -1,4 +1,4 @@
-"""A program that is a sequence of compiled ones, some of which run several times. See compile/segments.py."""
+"""Executables that run a sequence of compiled programs, some of them several times. See compile/segments.py."""
 
 from __future__ import annotations
 
@@ -72,21 +72,21 @@ class SequenceExecutable:
         values += [None] * (self.size - len(values))
         try:
             for execute, handlers, operands, results, dead in self._plan:
-                made = execute([values[i] for i in operands]).consume_with_handlers(handlers)
-                for i, buffer in zip(results, made):
+                outs = execute([values[i] for i in operands]).consume_with_handlers(handlers)
+                for i, buffer in zip(results, outs):
                     values[i] = buffer
                 for i in dead:
                     values[i] = None
         except RuntimeError as error:
-            here = moved(buffers, self.device, error)
-            if here is None:
+            on_device = moved(buffers, self.device, error)
+            if on_device is None:
                 error.add_note(f"In the program {self.name}.")
                 raise
-            return self.run(here)
+            return self.run(on_device)
         return [values[i] for i in self.outs]
 
     def hot_path(self) -> tuple[Callable[[list[Buffer]], list[Buffer]], None]:
-        """What runs it, and no handlers: it gives buffers."""
+        """The function that runs it, and no handlers: it returns buffers."""
         return self.run, None
 
     def times(self) -> Counter[Executable]:
@@ -98,7 +98,7 @@ class SequenceExecutable:
         return "\n\n".join(f"// runs {times} times\n{program.as_text()}" for program, times in self.times().items())
 
     def cost_analysis(self) -> dict[str, float]:
-        """What XLA estimates of the optimized programs together: flops, bytes accessed, transcendentals."""
+        """XLA's estimates for the optimized programs together: flops, bytes accessed, transcendentals."""
         total: Counter[str] = Counter()
         for program, times in self.times().items():
             total.update({name: times * cost for name, cost in program.cost_analysis().items()})

@@ -1,7 +1,7 @@
-"""How arrays lie on devices.
+"""Shardings: how arrays are partitioned and replicated over devices.
 
-A `PartitionSpec` says for each axis of an array along which axes of a mesh it is cut; over the others the array is
-repeated. Both together are a `NamedSharding`.
+A `PartitionSpec` says for each axis of an array along which axes of a mesh it is partitioned; over the others the
+array is replicated. Both together are a `NamedSharding`.
 
     mesh x=4, y=2;  P("x", None) of f32[8,6]:  4 shards f32[2,6], each on the 2 devices along y
 """
@@ -18,13 +18,14 @@ import numpy as np
 from xpr.backend import runtime
 from xpr.backend.devices import Device
 from xpr.backend.mesh import AbstractMesh, Mesh, devices_of_names, names_of_devices
+from xpr.core.avals import ShapedArray
 from xpr.text.parameters import register_parameter
 
 Index = tuple[slice, ...]
 
 
 class Unconstrained:
-    """An axis about which a constraint says nothing; there is one, `PartitionSpec.UNCONSTRAINED`."""
+    """An axis that a constraint leaves to the compiler; there is one, `PartitionSpec.UNCONSTRAINED`."""
 
     def __repr__(self) -> str:
         return "UNCONSTRAINED"
@@ -41,9 +42,9 @@ register_parameter(Unconstrained, lambda value: {}, _unconstrained)
 
 
 class PartitionSpec(tuple):
-    """For each axis of an array the axis of a mesh along which it is cut: a name, a tuple of names, or None.
+    """For each axis of an array the axes of a mesh that partition it: a name, a tuple of names, or None.
 
-    Axes beyond the last entry are not cut. A tuple of one name is that name, an empty one None.
+    Further axes are not partitioned. A tuple of one name is that name, an empty one None.
 
     >>> from xpr.sharding import PartitionSpec as P
     >>> P("x", None, ("y", "z"))
@@ -53,21 +54,24 @@ class PartitionSpec(tuple):
     __slots__ = ()
     UNCONSTRAINED: ClassVar[Any] = Unconstrained()
 
-    def __new__(cls, *entries: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
+    def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
         if unreduced or reduced:
             raise NotImplementedError(
-                "PartitionSpec: unreduced and reduced axes are not told apart; sums over devices are done where they "
-                "are asked for (lax.psum in a shard_map), or where the compiler sees fit."
+                "PartitionSpec: unreduced and reduced axes are not distinguished; sums over devices are done where "
+                "they are asked for (lax.psum in a shard_map), or where the compiler sees fit."
             )
-        return super().__new__(cls, map(_entry, entries))
+        return super().__new__(cls, map(_normalized, partitions))
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("PartitionSpec has no subclasses: shardings are compared by what their specs name.")
 
     @property
     def partitions(self) -> tuple[Any, ...]:
-        """The entries."""
+        """The elements."""
         return tuple(self)
 
     def update(self, partitions: Sequence[Any]) -> PartitionSpec:
-        """A spec of other entries."""
+        """A spec with other elements."""
         return PartitionSpec(*partitions)
 
     def __repr__(self) -> str:
@@ -77,26 +81,32 @@ class PartitionSpec(tuple):
         return PartitionSpec, tuple(self)
 
 
-def _entry(entry: Any) -> Any:
-    if type(entry) not in (list, tuple):  # the name of an axis may itself be a tuple of some class
-        return entry
-    return (entry[0] if entry else None) if len(entry) < 2 else tuple(entry)
+def _normalized(part: Any) -> Any:
+    if type(part) not in (list, tuple):  # the name of an axis may itself be a tuple of some class
+        return part
+    nested = next((each for each in part if type(each) in (list, tuple)), None)
+    if nested is not None:
+        raise ValueError(
+            f"PartitionSpec: {part!r} holds {nested!r}, a tuple within a tuple. Name all axes of the mesh that "
+            "partition an axis of the array in one tuple."
+        )
+    return (part[0] if part else None) if len(part) < 2 else tuple(part)
 
 
 P = PartitionSpec  # as JAX calls it, too
 NOT_CUT = PartitionSpec()
 
 
-def axes_of(entry: Any) -> tuple[Any, ...]:
-    """The mesh axes that an entry of a spec names."""
-    if entry is None or entry is PartitionSpec.UNCONSTRAINED:
+def axes_of(part: Any) -> tuple[Any, ...]:
+    """The mesh axes that an element of a spec names."""
+    if part is None or part is PartitionSpec.UNCONSTRAINED:
         return ()
-    return entry if type(entry) is tuple else (entry,)
+    return part if type(part) is tuple else (part,)
 
 
 def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
     """Raises ValueError where a spec names no axis of the mesh, or one twice."""
-    names = [name for entry in spec for name in axes_of(entry)]
+    names = [name for part in spec for name in axes_of(part)]
     unknown = [name for name in names if name not in mesh.axis_names]
     if unknown:
         raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh!r}.")
@@ -105,7 +115,7 @@ def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
 
 
 class Sharding:
-    """How an array lies on devices. Subclasses give `devices`, and the index of each device's shard."""
+    """How an array is distributed over devices. Subclasses define `devices`, and the index of each device's shard."""
 
     __slots__ = ()
     devices: tuple[Device, ...]
@@ -117,7 +127,7 @@ class Sharding:
         raise NotImplementedError(type(self))
 
     def indices(self, shape: tuple[int, ...]) -> list[Index]:
-        """For each of `devices` what part of an array of that shape it holds."""
+        """For each of `devices` the index of its part of an array of that shape."""
         raise NotImplementedError(type(self))
 
     @property
@@ -156,18 +166,25 @@ class Sharding:
         return self
 
     @property
+    def _device_assignment(self) -> tuple[Device, ...]:  # JAX's name of `devices`, and XLA's form, which libraries read
+        return self.devices
+
+    def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
+        return runtime.xc.HloSharding.replicate()
+
+    @property
     def is_fully_addressable(self) -> bool:
         """Whether all the devices belong to this process."""
         return len(self.local) == len(self.devices)
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
-        """What part of an array of that shape each device holds."""
+        """The index of each device's part of an array of that shape."""
         return dict(zip(self.devices, self.indices(tuple(global_shape))))
 
     def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
-        """What part of an array of that shape each device of this process holds."""
-        mine = self.addressable_devices
-        return {d: index for d, index in self.devices_indices_map(global_shape).items() if d in mine}
+        """The index of the part of an array of that shape of each device of this process."""
+        local = self.addressable_devices
+        return {d: index for d, index in self.devices_indices_map(global_shape).items() if d in local}
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of the shards of an array.
@@ -192,6 +209,12 @@ class Sharding:
 class SingleDeviceSharding(Sharding):
     """The whole array on one device.
 
+    Args:
+      device: the device.
+      memory_kind: "device", or None.
+    Raises:
+      ValueError: another kind of memory is asked for.
+
     >>> import xpr
     >>> xpr.numpy.ones(2).sharding == xpr.sharding.SingleDeviceSharding(xpr.devices()[0])
     True
@@ -199,7 +222,8 @@ class SingleDeviceSharding(Sharding):
 
     __slots__ = ("device", "devices")
 
-    def __init__(self, device: Device):
+    def __init__(self, device: Device, *, memory_kind: str | None = None):
+        self.with_memory_kind(memory_kind or self.memory_kind)
         self.device = device
         self.devices = (device,)
 
@@ -265,6 +289,9 @@ class NamedSharding(Sharding):
     def local(self) -> Sequence[int]:
         return self.mesh.local
 
+    def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
+        return hlo_sharding(self, num_dimensions)
+
     @property
     def is_fully_replicated(self) -> bool:
         return self.mesh.size == 1 or math.prod(self.cuts(len(self.spec))) == 1
@@ -272,26 +299,26 @@ class NamedSharding(Sharding):
     def cuts(self, ndim: int) -> tuple[int, ...]:
         """Into how many parts each axis of an array is cut."""
         sizes = self.mesh.shape
-        found = [math.prod([sizes[name] for name in axes_of(entry)]) for entry in self.spec]
-        return tuple(found[:ndim]) + (1,) * (ndim - len(found))
+        counts = [math.prod([sizes[name] for name in axes_of(part)]) for part in self.spec]
+        return tuple(counts[:ndim]) + (1,) * (ndim - len(counts))
 
     def check(self, shape: Sequence[int], function: str, what: str) -> None:
-        """Raises ValueError where an array of that shape can't be cut so; `what` names it, and `function` asks."""
-        asked = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh!r}"
+        """Raises ValueError where an array of that shape can't be cut so; `what` and `function` are for the message."""
+        message = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh!r}"
         if len(self.spec) > len(shape):
-            raise ValueError(f"{asked}: the spec has {len(self.spec)} entries, for {len(shape)} axes.")
-        for axis, (size, count, entry) in enumerate(zip(shape, self.cuts(len(shape)), self.spec)):
+            raise ValueError(f"{message}: the spec has {len(self.spec)} elements, for {len(shape)} axes.")
+        for axis, (size, count, part) in enumerate(zip(shape, self.cuts(len(shape)), self.spec)):
             if size % count:
-                names = " * ".join(str(name) for name in axes_of(entry))
+                names = " * ".join(str(name) for name in axes_of(part))
                 raise ValueError(
-                    f"{asked}: {count} ({names}) does not divide {size}, the size of its axis {axis}. "
+                    f"{message}: {count} ({names}) does not divide {size}, the size of its axis {axis}. "
                     "Pad the axis, or leave it whole (None in the spec)."
                 )
 
     @property
     def replicated_axes(self) -> frozenset[Any]:
         """The axes of the mesh along which nothing is cut."""
-        return frozenset(self.mesh.axis_names) - {name for entry in self.spec for name in axes_of(entry)}
+        return frozenset(self.mesh.axis_names) - {name for part in self.spec for name in axes_of(part)}
 
     def update(self, mesh: Any = None, spec: Any = None) -> NamedSharding:
         """The sharding with another mesh or spec."""
@@ -309,27 +336,27 @@ class NamedSharding(Sharding):
         self.check(global_shape, "shard_shape", "an array")
         return tuple(n // count for n, count in zip(global_shape, self.cuts(len(global_shape))))
 
-    def places(self, ndim: int) -> np.ndarray:
+    def part_numbers(self, ndim: int) -> np.ndarray:
         """For each device, in order, the number of its part along each axis of an array."""
         mesh = self.mesh
         coordinates = dict(zip(mesh.axis_names, np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)))
-        found = np.zeros((mesh.size, ndim), int)
-        for axis, entry in enumerate(self.spec):
-            for name in axes_of(entry):
-                found[:, axis] = found[:, axis] * mesh.shape[name] + coordinates[name]
-        return found
+        numbers = np.zeros((mesh.size, ndim), int)
+        for axis, part in enumerate(self.spec):
+            for name in axes_of(part):
+                numbers[:, axis] = numbers[:, axis] * mesh.shape[name] + coordinates[name]
+        return numbers
 
     def indices(self, shape: tuple[int, ...]) -> list[Index]:
         sizes = [n // count for n, count in zip(shape, self.cuts(len(shape)))]
         return [
             tuple([slice(None) if n == m else slice(i * m, (i + 1) * m) for i, m, n in zip(row, sizes, shape)])
-            for row in self.places(len(shape)).tolist()
+            for row in self.part_numbers(len(shape)).tolist()
         ]
 
-    def with_rows(self, axis: int, ndim: int, entry: Any = None) -> NamedSharding:
-        """The sharding of an array with one more axis, at `axis`, cut as `entry` says; of `ndim` axes before."""
-        entries = [*self.spec, *[None] * (ndim - len(self.spec))]
-        return NamedSharding(self.mesh, PartitionSpec(*entries[:axis], entry, *entries[axis:]))
+    def with_rows(self, axis: int, ndim: int, part: Any = None) -> NamedSharding:
+        """The sharding of an array with one more axis, at `axis`, partitioned as `part` says; of `ndim` axes before."""
+        parts = [*self.spec, *[None] * (ndim - len(self.spec))]
+        return NamedSharding(self.mesh, PartitionSpec(*parts[:axis], part, *parts[axis:]))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -354,7 +381,7 @@ register_parameter(
 
 
 class Shard:
-    """What one device holds of an array: `device`, `index` (slices into the whole), `replica_id`, and `data`."""
+    """The part of an array on one device: `device`, `index` (slices into the whole), `replica_id`, and `data`."""
 
     __slots__ = ("device", "index", "replica_id", "data")
 
@@ -374,27 +401,32 @@ def replica_ids(indices: Sequence[Index]) -> Iterator[int]:
         yield seen[key]
 
 
-# -- What XLA knows of it
+# -- As XLA writes it
 
 
 @functools.lru_cache(4096)
 def raw_sharding(sharding: NamedSharding, ndim: int) -> Any:
     """The same for jaxlib, for arrays with `ndim` axes."""
-    hlo = runtime.xc.HloSharding
     devices = runtime._jax.DeviceList(sharding.devices)
+    return runtime._jax.GSPMDSharding(devices, hlo_sharding(sharding, ndim), memory_kind=None)
+
+
+def hlo_sharding(sharding: NamedSharding, ndim: int) -> Any:
+    """The parts of an array with `ndim` axes by the numbers of devices."""
+    hlo = runtime.xc.HloSharding
     cuts, mesh = sharding.cuts(ndim), sharding.mesh
     if math.prod(cuts) == 1:
-        return runtime._jax.GSPMDSharding(devices, hlo.replicate(), memory_kind=None)
-    order = [mesh.axis_names.index(name) for entry in sharding.spec for name in axes_of(entry)]
+        return hlo.replicate()
+    order = [mesh.axis_names.index(name) for part in sharding.spec for name in axes_of(part)]
     order += [i for i in range(len(mesh.axis_sizes)) if i not in order]
-    copies = mesh.size // math.prod(cuts)
-    tiles = [*cuts, copies] if copies > 1 else [*cuts]
+    replicas = mesh.size // math.prod(cuts)
+    tiles = [*cuts, replicas] if replicas > 1 else [*cuts]
     sizes, turned = ",".join(map(str, mesh.axis_sizes)), ",".join(map(str, order))
-    last = " last_tile_dim_replicate" if copies > 1 else ""
+    last = " last_tile_dim_replicate" if replicas > 1 else ""
     text = f"{{devices=[{','.join(map(str, tiles))}]<=[{sizes}]T({turned}){last}}}"
     if order == sorted(order):
         text = text.replace(f"[{sizes}]T({turned})", f"[{mesh.size}]")
-    return runtime._jax.GSPMDSharding(devices, hlo.from_string(text), memory_kind=None)
+    return hlo.from_string(text)
 
 
 def sharding_from_proto(proto: Any, mesh: Mesh, ndim: int) -> NamedSharding:
@@ -402,13 +434,13 @@ def sharding_from_proto(proto: Any, mesh: Mesh, ndim: int) -> NamedSharding:
     return sharding_from_hlo(runtime.xc.HloSharding.from_proto(proto), mesh, ndim)
 
 
-def sharding_from_hlo(found: Any, mesh: Mesh, ndim: int) -> NamedSharding:
-    """What a compiler chose for an array with `ndim` axes, in terms of a mesh's axes, or of parts of them."""
-    if found.is_replicated() or not found.is_tiled():
+def sharding_from_hlo(hlo: Any, mesh: Mesh, ndim: int) -> NamedSharding:
+    """The sharding that a compiler chose for an array with `ndim` axes, by a mesh's axes or factors of them."""
+    if hlo.is_replicated() or not hlo.is_tiled():
         return NamedSharding(mesh, PartitionSpec())
     tiles = np.empty((mesh.size, ndim), int)
-    dimensions = found.tile_assignment_dimensions()
-    order = np.argsort(found.tile_assignment_devices())
+    dimensions = hlo.tile_assignment_dimensions()
+    order = np.argsort(hlo.tile_assignment_devices())
     tiles[:] = np.stack(np.unravel_index(order, dimensions), 1)[:, :ndim]
     cuts = dimensions[:ndim]
     spec = _spec_of(tiles, cuts, mesh)
@@ -416,27 +448,27 @@ def sharding_from_hlo(found: Any, mesh: Mesh, ndim: int) -> NamedSharding:
         mesh = _in_prime_factors(mesh)
         spec = _spec_of(tiles, cuts, mesh)
     if spec is None:
-        raise ValueError(f"The compiler chose a layout that the axes of {mesh!r} can't express: {found}.")
+        raise ValueError(f"The compiler chose a layout that the axes of {mesh!r} can't express: {hlo}.")
     return NamedSharding(mesh, spec)
 
 
 def _spec_of(tiles: np.ndarray, cuts: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
     """The spec by which each device has these numbers of its parts; None where there is no such spec."""
     coordinates = dict(zip(mesh.axis_names, np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)))
-    entries: list[Any] = []
+    parts: list[Any] = []
     for axis, count in enumerate(cuts):
-        stride, rest = 1, tiles[:, axis]
+        stride, part_of_device = 1, tiles[:, axis]
         names: list[Any] = []
         while stride < count:  # from the axis that runs fastest
-            name = _runs_at(rest // stride, coordinates, mesh, names)
+            name = _runs_at(part_of_device // stride, coordinates, mesh, names)
             if name is None:
                 return None
             names.insert(0, name)
             stride *= mesh.shape[name]
-        entries.append(None if not names else names[0] if len(names) == 1 else tuple(names))
-    while entries and entries[-1] is None:
-        entries.pop()
-    return PartitionSpec(*entries)
+        parts.append(None if not names else names[0] if len(names) == 1 else tuple(names))
+    while parts and parts[-1] is None:
+        parts.pop()
+    return PartitionSpec(*parts)
 
 
 def _runs_at(numbers: np.ndarray, coordinates: dict[Any, np.ndarray], mesh: Mesh, used: Sequence[Any]) -> Any:
@@ -447,7 +479,7 @@ def _runs_at(numbers: np.ndarray, coordinates: dict[Any, np.ndarray], mesh: Mesh
 
 
 def _in_prime_factors(mesh: Mesh) -> Mesh:
-    """The same devices on a grid whose axes can't be parted: `x` of size 4 becomes `x:0` and `x:1` of size 2."""
+    """The same devices on a grid with axes of prime sizes: `x` of size 4 becomes `x:0` and `x:1` of size 2."""
     names: list[Any] = []
     sizes: list[int] = []
     for name, size in mesh.shape.items():
@@ -459,3 +491,12 @@ def _in_prime_factors(mesh: Mesh) -> Mesh:
         names += [f"{name}:{i}" for i in range(len(factors))]
         sizes += factors
     return Mesh(mesh.devices.reshape(sizes), names)
+
+
+def _of_type(aval: ShapedArray) -> NamedSharding:
+    """What the types of arrays say of shardings: nothing is cut."""
+    return NamedSharding(_NO_MESH, PartitionSpec(*[None] * aval.ndim))
+
+
+_NO_MESH = AbstractMesh((), ())
+ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]

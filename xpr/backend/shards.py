@@ -1,4 +1,4 @@
-"""Buffers on several devices: cut and put there, read, and laid out anew; and the programs that run on them.
+"""Buffers on several devices: sharding of host values, reading, resharding; and the programs that run on them.
 
 NOTE [one program at a time]: XLA:CPU runs the parts of a program on one pool of threads, of which those wait that
 have reached a collective. Two programs under way may take all threads for parts that wait for parts which find none,
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.backend import processes, runtime
 from xpr.backend.buffers import Buffer, Device, get, raise_if_deleted
 from xpr.backend.runtime import without_jax
@@ -27,6 +28,9 @@ from xpr.errors import NotAddressableError, XprError
 
 def put_shards(host: np.ndarray, aval: ShapedArray, sharding: NamedSharding) -> Buffer:
     """The values of `host`, which must then never change, cut and put on the devices of this process."""
+    if aval.dtype == dtypes.float0:
+        host = np.zeros(aval.shape, bool)
+    aval = aval.physical
     indices = sharding.indices(aval.shape)
     return assemble([host[indices[i]] for i in sharding.local], aval, sharding)
 
@@ -39,7 +43,8 @@ def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedShar
     Raises:
       ValueError: none of the devices belongs to this process.
     """
-    check_here(sharding)
+    check_has_local_devices(sharding)
+    aval = aval.physical
     parts = [np.asarray(part, order="C") for part in parts]
     return runtime._jax.batched_device_put(
         aval, raw_sharding(sharding, aval.ndim), parts, [sharding.devices[i] for i in sharding.local], committed=True,
@@ -48,12 +53,12 @@ def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedShar
     )  # fmt: skip
 
 
-def check_here(sharding: NamedSharding) -> None:
+def check_has_local_devices(sharding: NamedSharding) -> None:
     """Raises ValueError where none of the devices belongs to this process."""
     if not sharding.local:
-        held = processes.names(sorted({device.process_index for device in sharding.devices}))
+        ranks = processes.names(sorted({device.process_index for device in sharding.devices}))
         raise ValueError(
-            f"No device of {sharding.mesh!r} belongs to this process: they are those of {held}, which alone make "
+            f"No device of {sharding.mesh!r} belongs to this process: they are those of {ranks}, which alone make "
             "arrays and run programs on them."
         )
 
@@ -72,7 +77,8 @@ def get_shards(buffer: Buffer, aval: ShapedArray, sharding: NamedSharding) -> np
       NotAddressableError: a part of them is with other processes.
       RuntimeError: what the computation of the buffer failed with.
     """
-    places = [] if sharding.is_fully_replicated else _places_here(aval, sharding)
+    aval = aval.physical
+    part_numbers = [] if sharding.is_fully_replicated else _local_part_numbers(aval, sharding)
     try:
         parts = shards_of(buffer)
     except RuntimeError as error:
@@ -84,27 +90,27 @@ def get_shards(buffer: Buffer, aval: ShapedArray, sharding: NamedSharding) -> np
     host = np.empty(aval.shape, aval.dtype)
     done = set()
     indices = sharding.indices(aval.shape)
-    for part, place, number in zip(parts, places, sharding.local):
-        if place not in done:
-            done.add(place)
+    for part, part_number, number in zip(parts, part_numbers, sharding.local):
+        if part_number not in done:
+            done.add(part_number)
             host[indices[number]] = get(part, shard)
     host.flags.writeable = False
     return host
 
 
-def _places_here(aval: ShapedArray, sharding: NamedSharding) -> list[tuple[int, ...]]:
+def _local_part_numbers(aval: ShapedArray, sharding: NamedSharding) -> list[tuple[int, ...]]:
     """The numbers of the parts on the devices of this process; NotAddressableError where these are not all."""
-    found = [tuple(place) for place in sharding.places(aval.ndim)[list(sharding.local)].tolist()]
-    if len(set(found)) < math.prod(sharding.cuts(aval.ndim)):
-        raise NotAddressableError(_elsewhere(aval, sharding))
-    return found
+    numbers = [tuple(row) for row in sharding.part_numbers(aval.ndim)[list(sharding.local)].tolist()]
+    if len(set(numbers)) < math.prod(sharding.cuts(aval.ndim)):
+        raise NotAddressableError(_not_addressable_message(aval, sharding))
+    return numbers
 
 
-def _elsewhere(aval: ShapedArray, sharding: NamedSharding) -> str:
-    held = sorted({device.process_index for device in sharding.devices})
+def _not_addressable_message(aval: ShapedArray, sharding: NamedSharding) -> str:
+    ranks = sorted({device.process_index for device in sharding.devices})
     return (
         f"The value of this array of type {aval.str_short()} is not all here: it is cut by {sharding.spec!r} over "
-        f"{sharding.mesh!r}, on devices of {processes.names(held)}. addressable_shards has what is on devices of this "
+        f"{sharding.mesh!r}, on devices of {processes.names(ranks)}. addressable_shards has what is on devices of this "
         "process; multihost_utils.process_allgather(x, tiled=True) gives every process the whole, where all call it; "
         "and so does a jitted function with out_shardings=NamedSharding(mesh, P())."
     )
@@ -112,9 +118,10 @@ def _elsewhere(aval: ShapedArray, sharding: NamedSharding) -> str:
 
 @functools.lru_cache(4096)
 def sharded_handler(aval: ShapedArray, sharding: NamedSharding) -> Any:
-    """What turns one result of an execution into a buffer on several devices."""
+    """The jaxlib object that turns one result of an execution into a buffer on several devices."""
     make = runtime._jax.array_result_handler
     without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
+    aval = aval.physical
     return make(aval, raw_sharding(sharding, aval.ndim), committed=True, **without_checks)
 
 
@@ -150,7 +157,7 @@ _COLLECTIVES = ("all-reduce(", "all-gather(", "all-to-all(", "reduce-scatter(", 
 
 
 class PartitionedExecutable:
-    """A compiled program on several devices, and how its arguments and results lie on them."""
+    """A compiled program on several devices, and the shardings of its arguments and results."""
 
     __slots__ = ("__weakref__", "devices", "handlers", "in_shardings", "name", "one_at_a_time", "out_avals",
                  "out_shardings", "raw", "shared")  # fmt: skip
@@ -163,18 +170,18 @@ class PartitionedExecutable:
         self.in_shardings, self.out_shardings = tuple(in_shardings), tuple(out_shardings)
         self.handlers = [sharded_handler(aval, sharding) for aval, sharding in zip(out_avals, out_shardings)]
         self.one_at_a_time = len(self.devices) > 1 and self.devices[0].platform == "cpu"
-        self.shared: processes.Program | None = None  # what other processes know it by, who run it too
+        self.shared: processes.Program | None = None  # its identity among the processes that run it
 
     def __repr__(self) -> str:
         return f"<PartitionedExecutable {self.name} on {len(self.devices)} devices>"
 
     def run(self, buffers: list[Buffer]) -> list[Buffer]:
-        """Runs the program on buffers that lie as `in_shardings` says.
+        """Runs the program on buffers with the shardings `in_shardings`.
 
         Raises:
           DeletedArrayError: one of the buffers was deleted or donated.
           ProcessLost: it runs on devices of another process, too, which is gone.
-          ProgramMismatch: another process runs another program in its place.
+          ProgramMismatch: another process runs another program instead.
           RuntimeError: what XLA has to say.
         """
         try:
@@ -209,8 +216,8 @@ class PartitionedExecutable:
         token.block_until_ready()
         return results
 
-    def share(self, text: str) -> None:
-        """Has the program compared with those of other processes, where it runs on devices of several."""
+    def register(self, text: str) -> None:
+        """Registers the program for comparison with those of other processes, if it runs on devices of several."""
         ranks = tuple(sorted({device.process_index for device in self.devices}))
         if len(ranks) > 1:
             ids = [device.id for device in self.devices]
@@ -224,7 +231,7 @@ class PartitionedExecutable:
         return "\n\n".join(module.to_string() for module in self.raw.hlo_modules())
 
     def cost_analysis(self) -> dict[str, float]:
-        """What XLA estimates of the optimized program of one device: flops, bytes accessed, transcendentals."""
+        """XLA's estimates for the optimized program of one device: flops, bytes accessed, transcendentals."""
         return dict(self.raw.cost_analysis())
 
     def memory_analysis(self) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from xpr.backend import runtime
 from xpr.backend.callbacks import TARGET, Callback, HostFunction
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
 from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import DimExpr, Factor, is_symbolic_dim, max_dim, unexpected
 from xpr.errors import ArrayTooLargeError
 
 _ELEMENT = {
@@ -31,6 +32,8 @@ _ELEMENT = {
     dtypes.int4: "i4", dtypes.uint4: "ui4", dtypes.int2: "i2", dtypes.uint2: "ui2",
     dtypes.float8_e4m3fn: "f8E4M3FN", dtypes.float8_e5m2: "f8E5M2", dtypes.float8_e4m3b11fnuz: "f8E4M3B11FNUZ",
     dtypes.float8_e4m3fnuz: "f8E4M3FNUZ", dtypes.float8_e5m2fnuz: "f8E5M2FNUZ",
+    dtypes.float8_e3m4: "f8E3M4", dtypes.float8_e4m3: "f8E4M3", dtypes.float8_e8m0fnu: "f8E8M0FNU",
+    dtypes.float4_e2m1fn: "f4E2M1FN",
 }  # fmt: skip
 
 
@@ -38,6 +41,7 @@ class _Token:
     """The type of a token: operations with effects are put in order by taking the last one's and giving the next."""
 
     __slots__ = ()
+    is_symbolic = False
 
 
 TOKEN: Any = _Token()
@@ -54,12 +58,13 @@ def tensor_type(aval: ShapedArray) -> str:
     try:
         return _type_texts[aval]
     except KeyError:
-        if aval.size * aval.dtype.itemsize > _MOST_BYTES:
+        if not aval.is_symbolic and aval.size * aval.dtype.itemsize > _MOST_BYTES:
             raise ArrayTooLargeError(
                 f"An array of type {aval.str_short()} has {aval.size * aval.dtype.itemsize:.3g} bytes; no array can "
                 f"have more than {_MOST_BYTES:.3g} (2**63 - 1). Is one of its sizes a mistake?"
             ) from None
-        text = f"tensor<{''.join(f'{n}x' for n in aval.shape)}{_ELEMENT[aval.dtype]}>"
+        sizes = "".join(f"{'?' if is_symbolic_dim(n) else n}x" for n in aval.shape)
+        text = f"tensor<{sizes}{_ELEMENT[aval.dtype]}>"
         return _type_texts.setdefault(aval, text)
 
 
@@ -80,11 +85,20 @@ def scalar_text(value: Any, dtype: np.dtype) -> str:
     return f"0x{int(bits):0{2 * dtype.itemsize}X}"
 
 
+_LONG = 64  # elements, from which on a constant is written as its bytes
+_PACKED = frozenset({dtypes.bool_, dtypes.float0, dtypes.int4, dtypes.uint4, dtypes.int2, dtypes.uint2})
+
+
 def dense(value: Any, dtype: np.dtype) -> str:
-    """The text of a constant array, `dense<[1, 2]>`; a scalar is a splat of whatever shape the type says."""
+    """The text of a constant array, `dense<[1, 2]>`; a scalar is a splat of whatever shape the type says.
+
+    Long ones are written as bytes, `dense<"0x01000000...">`.
+    """
     array = np.asarray(value)
     if array.ndim == 0:
         return f"dense<{scalar_text(array[()], dtype)}>"
+    if array.size > _LONG and dtype not in _PACKED:
+        return f'dense<"0x{np.ascontiguousarray(array, dtype).tobytes().hex().upper()}">'
 
     def rows(part: np.ndarray) -> str:
         if part.ndim == 0:
@@ -116,6 +130,42 @@ def axis_text(name: Any) -> str:
     return '"' + "".join(c if c.isalnum() or c in "_:.-" else "_" for c in str(name)) + '"'
 
 
+def attribute_text(value: Any) -> str:
+    """A Python value as an MLIR attribute: numbers, texts, dtypes, NumPy arrays, and sequences and dicts of them.
+
+    Raises:
+      TypeError: there is no attribute for it.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value)).lower()
+    if isinstance(value, (int, float)):
+        return f"{value} : i64" if isinstance(value, int) else f"{scalar_text(value, dtypes.float64)} : f64"
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return _ELEMENT[np.dtype(value)]
+    if isinstance(value, (np.ndarray, np.generic)):
+        aval = ShapedArray(value.shape, value.dtype)
+        if isinstance(value, np.generic):
+            return f"{scalar_text(value, value.dtype)} : {_ELEMENT[value.dtype]}"
+        splat = value.size > 0 and (value == value.flat[0]).all()
+        return f"{dense(value.flat[0] if splat else value, value.dtype)} : {tensor_type(aval)}"
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(attribute_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name} = {attribute_text(each)}' for name, each in value.items())}}}"
+    raise TypeError(f"{value!r} of type {type(value).__qualname__} is no attribute of an operation.")
+
+
+def quoted(text: str) -> str:
+    """Any text as an MLIR string."""
+    return '"' + "".join(c if c.isprintable() and c not in '"\\' else _escaped(c) for c in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"\\{byte:02X}" for byte in character.encode())
+
+
 class Value:
     """An SSA value: its name, `%7`, and its type."""
 
@@ -129,31 +179,42 @@ class Value:
 
 
 class Inspection:
-    """Somebody who asks how a value with `ndim` axes lies on the devices of a mesh, and is told after compiling.
+    """A callback that receives, after compiling, the sharding of a value with `ndim` axes over a mesh.
 
-    In a region that is written for each device along some axes, `by_hand`, it is about the value of one of them. `key`
-    is what the text names it by: the address of `answer`, which the compiler calls and does not keep alive.
+    In a region that is manual along some axes, `manual_axes`, it is the sharding of the value of one device. `key` is
+    its name in the text: the address of `append_sharding`, which the compiler calls and does not keep alive.
     """
 
-    __slots__ = ("callback", "mesh", "ndim", "by_hand", "answer", "key", "found")
+    __slots__ = ("callback", "mesh", "ndim", "manual_axes", "append_sharding", "key", "shardings")
 
-    def __init__(self, callback: Callable[[NamedSharding], Any], mesh: Mesh, ndim: int, by_hand: Sequence[Any]):
-        self.callback, self.mesh, self.ndim, self.by_hand = callback, mesh, ndim, by_hand
-        self.found: list[Any] = []  # nothing else is done while the compiler works
-        self.answer = self.found.append
-        self.key = "".join(f"\\{byte:02X}" for byte in runtime.xc.encode_inspect_sharding_callback(self.answer))
+    def __init__(self, callback: Callable[[NamedSharding], Any], mesh: Mesh, ndim: int, manual_axes: Sequence[Any]):
+        self.callback, self.mesh, self.ndim, self.manual_axes = callback, mesh, ndim, manual_axes
+        self.shardings: list[Any] = []  # the compiler only appends to it
+        self.append_sharding = self.shardings.append
+        encoded = runtime.xc.encode_inspect_sharding_callback(self.append_sharding)
+        self.key = "".join(f"\\{byte:02X}" for byte in encoded)
 
-    def tell(self) -> None:
-        """Calls who asked."""
-        names = [name for name in self.mesh.axis_names if name not in self.by_hand]
+    def call(self) -> None:
+        """Calls the callback."""
+        names = [name for name in self.mesh.axis_names if name not in self.manual_axes]
         first = tuple([slice(None) if name in names else 0 for name in self.mesh.axis_names])
-        for found in self.found:
-            sharding = sharding_from_hlo(found, Mesh(self.mesh.devices[first], names), self.ndim)
+        for hlo in self.shardings:
+            sharding = sharding_from_hlo(hlo, Mesh(self.mesh.devices[first], names), self.ndim)
             whole = all(name in names for name in sharding.mesh.axis_names)
             self.callback(NamedSharding(self.mesh, sharding.spec) if whole else sharding)
 
 
 _DEEP = 8  # products
+_LARGE = 1 << 18  # elements
+
+
+class Codegen(NamedTuple):
+    """What XLA:CPU writes for a program: whether loops are unrolled, transposes go tile by tile, vectors are wide."""
+
+    unrolled: bool = True
+    tiled: bool = False
+    wide: bool = False
+
 
 # XLA:CPU hands sums of 4096 elements and more to a library, YNNPACK, together with the elementwise operations before
 # them. Its maxima and minima leave out a nan in their first operand (jaxlib 0.10.2). It has no clamp, so a maximum
@@ -161,6 +222,18 @@ _DEEP = 8  # products
 _OTHER_BOUND: dict[str, Callable[[np.dtype], Any]] = {
     "stablehlo.maximum": dtypes.greatest, "stablehlo.minimum": dtypes.least
 }  # fmt: skip
+
+
+SIZE = ShapedArray((), dtypes.int32)  # the type of dimensions
+
+# Operations that take the shape of their result, where it is symbolic.
+_WITH_SHAPE = {
+    "stablehlo.broadcast_in_dim": "stablehlo.dynamic_broadcast_in_dim",
+    "stablehlo.reshape": "stablehlo.dynamic_reshape",
+    "stablehlo.iota": "stablehlo.dynamic_iota",
+}
+
+POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 
 
 class Module:
@@ -171,27 +244,34 @@ class Module:
         self.functions: list[str] = []
         self.products = 0  # how many matrix products it has
         self.has_hot_loops = False  # some that are several times slower on CPU if they are not unrolled
+        self.has_large_transposes = False
+        self.has_formulas = False  # whether functions are written as arithmetic
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
-        self.shared: dict[Any, Any] = {}  # what lowering has already made a function of, by whatever key it chose
+        self.shared: dict[Any, Any] = {}  # functions that lowering has already written, by its keys
         self.mesh: Mesh | None = None  # of a program on several devices: what numbers them
         self.manual: dict[Any, Mesh] = {}  # the named axes of the manual regions around what is written, and their mesh
-        self.inspections: list[Inspection] = []  # what asks how values lie on several devices
+        self.dimension_variables: tuple[str, ...] = ()  # which all of its functions but `main` take first
+        self.is_polymorphic = False  # whether shapes in it are known only when it is compiled
+        self.located = False  # whether operations are written with the user's lines
+        self.exported = False  # whether other installations are to read it
+        self.inspections: list[Inspection] = []  # callbacks that receive shardings of values
         self._meshes: dict[Mesh, str] = {}
+        self.meshes: list[str] = []  # definitions of the meshes that inlined functions name
         self._channels = 0
         self._names: dict[str, int] = {}
         self._next = 0
 
     @property
-    def unrolled(self) -> bool:
-        """Whether XLA:CPU is to unroll loops: not those of deep networks, which run as fast and compile 10 % sooner."""
-        return self.has_hot_loops or self.products < _DEEP
+    def codegen(self) -> Codegen:
+        """How XLA:CPU is to compile it: deep networks run as fast without unrolled loops, and compile 10 % sooner."""
+        return Codegen(self.has_hot_loops or self.products < _DEEP, self.has_large_transposes, self.has_formulas)
 
     def fresh(self) -> str:
         self._next += 1
         return f"%{self._next}"
 
     def unique_name(self, base: str) -> str:
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in base) or "f"
+        clean = "".join(c if c.isalnum() or c in "_." else "_" for c in base) or "f"
         count = self._names.get(clean, 0)
         self._names[clean] = count + 1
         return f"{clean}_{count}" if count else clean
@@ -206,29 +286,35 @@ class Module:
         argument_attributes: Sequence[str] = (),
         result_attributes: Sequence[str] = (),
     ) -> str:
-        """Adds a function whose body is written by `body(builder, arguments) -> results`; gives its name."""
+        """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name."""
         name = name if public else self.unique_name(name)
         builder = Builder(self)
         arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
-        results = body(builder, arguments)
+        builder.inputs = frozenset(arguments) if public else frozenset()
         attributes = list(argument_attributes) or [""] * len(arguments)
+        if self.dimension_variables and not public:
+            builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
+            attributes[:0] = [f" {{jax.global_constant = {quoted(each)}}}" for each in self.dimension_variables]
+        results = body(builder, arguments)
+        arguments = [*([] if public else builder.dimensions.values()), *arguments]
         header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{a}" for v, a in zip(arguments, attributes))
         types = ", ".join(tensor_type(v.aval) for v in results)
-        given = ", ".join(f"{tensor_type(v.aval)}{a}" for v, a in zip(results, result_attributes)) or types
+        result_types = ", ".join(f"{tensor_type(v.aval)}{a}" for v, a in zip(results, result_attributes)) or types
         lines = "\n".join(builder.lines)
         self.functions.append(
-            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({given}) {{\n{lines}\n"
+            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({result_types}) {{\n{lines}\n"
             f'"func.return"({", ".join(v.name for v in results)}) : ({types}) -> ()\n}}'
         )
         return name
 
     def text(self, name: str = "xpr") -> str:
         clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
-        if self.mesh is None:
-            return f"module @{clean} {{\n" + "\n".join(self.functions) + "\n}\n"
-        attributes = f"mhlo.num_partitions = {self.mesh.size} : i32, mhlo.num_replicas = 1 : i32"
+        attributes = [POLYMORPHIC] if self.is_polymorphic else []
         meshes = [f"sdy.mesh @{name} = {self._mesh_text(mesh)}" for mesh, name in self._meshes.items()]
-        return f"module @{clean} attributes {{{attributes}}} {{\n" + "\n".join([*meshes, *self.functions]) + "\n}\n"
+        if self.mesh is not None:
+            attributes += [f"mhlo.num_partitions = {self.mesh.size} : i32", "mhlo.num_replicas = 1 : i32"]
+        header = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
+        return f"module @{clean}{header} {{\n" + "\n".join([*meshes, *self.meshes, *self.functions]) + "\n}\n"
 
     def _mesh_text(self, mesh: Mesh) -> str:
         axes = ", ".join(f"{axis_text(name)}={size}" for name, size in mesh.shape.items())
@@ -237,33 +323,34 @@ class Module:
         return f"<[{axes}]{order}>"
 
     def numbers(self, mesh: Mesh) -> np.ndarray:
-        """What the program calls the devices of a mesh, on its grid.
+        """The numbers that the devices of a mesh have in the program, on its grid.
 
         Raises:
           ValueError: the mesh has other devices than the program.
         """
-        places = {device: i for i, device in enumerate(self.mesh.flat)}  # type: ignore[union-attr]  # it has one
-        if set(mesh.flat) != places.keys():
+        if not isinstance(mesh, Mesh):  # in a program that is exported: on the devices that it will have, in order
+            return np.arange(mesh.size).reshape(mesh.axis_sizes)
+        numbers = {device: i for i, device in enumerate(self.mesh.flat)}  # type: ignore[union-attr]  # it has one
+        if set(mesh.flat) != numbers.keys():
             raise ValueError(
-                f"A program runs on {len(places)} devices, {self.mesh!r}, and a part of it on {mesh.size}, {mesh!r}: "
+                f"A program runs on {len(numbers)} devices, {self.mesh!r}, and a part of it on {mesh.size}, {mesh!r}: "
                 "they must be the same devices. Make one mesh of them, or jit the parts by themselves."
             )
-        return np.array([places[device] for device in mesh.flat]).reshape(mesh.axis_sizes)
+        return np.array([numbers[device] for device in mesh.flat]).reshape(mesh.axis_sizes)
 
-    def sharding(self, mesh: Mesh, entries: Sequence[Any], ndim: int, is_open: bool = False) -> str:
+    def sharding(self, mesh: Mesh, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
         """`<@mesh, [{"x"}, {}]>`; what is open may be cut further."""
         if mesh not in self._meshes:
             self.numbers(mesh)
             self._meshes[mesh] = f"mesh{len(self._meshes) or ''}"
-        rest = "?" if is_open else ""
-        found = []
-        for entry in (*entries, *[None] * (ndim - len(entries))):
-            names = [*map(axis_text, axes_of(entry)), *["?"] * bool(rest or entry is PartitionSpec.UNCONSTRAINED)]
-            found.append(f"{{{', '.join(names)}}}")
-        return f"<@{self._meshes[mesh]}, [{', '.join(found)}]>"
+        axes = []
+        for part in (*spec, *[None] * (ndim - len(spec))):
+            names = [*map(axis_text, axes_of(part)), *["?"] * (is_open or part is PartitionSpec.UNCONSTRAINED)]
+            axes.append(f"{{{', '.join(names)}}}")
+        return f"<@{self._meshes[mesh]}, [{', '.join(axes)}]>"
 
     def channel(self) -> str:
-        """What marks an operation by which the devices communicate."""
+        """The attribute of an operation by which the devices communicate."""
         self._channels += 1
         return f"channel_handle = #stablehlo.channel_handle<handle = {self._channels}, type = 1>"
 
@@ -272,13 +359,20 @@ class Builder:
     """Writes the operations of one function or region, in order.
 
     `token` is what the next ordered effect has to wait for, where there has been one in this function or region.
+    `literals` are the constants of a jaxpr's literals that were written here, `inputs` the arguments of the program,
+    where this is its main function.
     """
 
-    __slots__ = ("_written", "lines", "module", "token")
+    __slots__ = ("_sizes", "_written", "dimensions", "draws", "inputs", "lines", "literals", "module", "token")
 
     def __init__(self, module: Module, token: Value | None = None):
         self.module, self.token = module, token
+        self.inputs: frozenset[Value] = frozenset()
+        self.draws = False  # whether what is written draws random numbers
+        self.dimensions: dict[str, Value] = {}  # the values of dimension variables
+        self.literals: dict[tuple[ShapedArray, str], Value] = {}
         self.lines: list[str] = []
+        self._sizes: dict[Any, Value] = {}  # dimensions that were computed here
         self._written: dict[str, Value] = {}  # what `op` wrote here, by its text
 
     @property
@@ -303,7 +397,7 @@ class Builder:
 
         Args:
           name: with its dialect, `stablehlo.add`.
-          operands: values made by this builder, or by the one around it.
+          operands: values of this builder, or of the one around it.
           result: the type of the result.
           properties: `key = value, ...` as MLIR writes attributes.
           regions: texts made by `region`.
@@ -312,6 +406,8 @@ class Builder:
         """
         if name in _OTHER_BOUND and result.ndim and result.dtype in dtypes.FLOATS and self.platform == "cpu":
             name, operands = "stablehlo.clamp", self._bounds(name, operands, result)
+        if result.is_symbolic and name in _WITH_SHAPE:
+            name, operands = _WITH_SHAPE[name], [*operands, self.shape(result.shape)]
         types = ", ".join([tensor_type(v.aval) for v in operands])
         names = ", ".join([v.name for v in operands])
         middle = f" <{{{properties}}}>" if properties else ""
@@ -357,7 +453,95 @@ class Builder:
 
     def constant(self, value: Any, aval: ShapedArray) -> Value:
         """A constant of the given type; a scalar `value` fills its shape."""
+        if aval.is_symbolic:
+            return self.broadcast(self.constant(value, aval.update(shape=())), aval.shape)
         return self.op("stablehlo.constant", (), aval, f"value = {dense(value, aval.dtype)} : {tensor_type(aval)}")
+
+    # -- Symbolic dimensions
+
+    def dimension(self, size: Any) -> Value:
+        """A dimension as an i32 scalar, computed from the dimension variables."""
+        if not is_symbolic_dim(size):
+            return self.constant(int(size), SIZE)
+        known = self._sizes.get(size)
+        if known is None:
+            total = self._sum(size)
+            known = self._sizes[size] = total
+        return known
+
+    def shape(self, shape: Sequence[Any]) -> Value:
+        """A shape as a vector of i32."""
+        vectors = [self.reshape(self.dimension(n), (1,)) for n in shape]
+        if len(vectors) == 1:
+            return vectors[0]
+        return self.op("stablehlo.concatenate", vectors, SIZE.update(shape=(len(vectors),)), "dimension = 0 : i64")
+
+    def _sum(self, size: DimExpr) -> Value:
+        total: Value | None = None
+        for term, count in size.terms:
+            part = self._product([self._factor(f) for f, n in term.factors for _ in range(n)], count)
+            total = part if total is None else self.op("stablehlo.add", [total, part], SIZE)
+        return total  # type: ignore[return-value]  # an expression has terms
+
+    def _product(self, factors: Sequence[Value], count: int) -> Value:
+        product = self.constant(count, SIZE) if count != 1 or not factors else factors[0]
+        for each in factors if count != 1 else factors[1:]:
+            product = self.op("stablehlo.multiply", [product, each], SIZE)
+        return product
+
+    def _factor(self, factor: Factor) -> Value:
+        if factor.variable:
+            if factor.variable not in self.dimensions:
+                raise unexpected(factor.variable, self.dimensions)
+            return self.dimensions[factor.variable]
+        x, y = map(self.dimension, factor.operands)
+        if factor.operation in ("max", "min"):
+            return self.op(f"stablehlo.{factor.operation}imum", [x, y], SIZE)
+        return self._floor_division(x, y)[factor.operation == "mod"]
+
+    def _floor_division(self, x: Value, y: Value) -> tuple[Value, Value]:
+        """The quotient rounded down, and the remainder, which has the sign of the divisor."""
+        zero = self.constant(0, SIZE)
+        quotient, remainder = [self.op(f"stablehlo.{name}", [x, y], SIZE) for name in ("divide", "remainder")]
+        product = self.op("stablehlo.multiply", [remainder, y], SIZE)
+        rounded_up = self._compare(product, "LT", zero)
+        below = self.op("stablehlo.subtract", [quotient, self.constant(1, SIZE)], SIZE)
+        shifted = self.op("stablehlo.add", [remainder, y], SIZE)
+        return (
+            self.op("stablehlo.select", [rounded_up, below, quotient], SIZE),
+            self.op("stablehlo.select", [rounded_up, shifted, remainder], SIZE),
+        )
+
+    def compare_sizes(self, x: Any, direction: str, y: Any) -> Value:
+        """Whether two dimensions compare so: EQ or GE."""
+        return self._compare(self.dimension(x), direction, self.dimension(y))
+
+    def _compare(self, x: Value, direction: str, y: Value) -> Value:
+        return self.op(
+            "stablehlo.compare", [x, y], SIZE.update(dtype=dtypes.bool_),
+            f"comparison_direction = #stablehlo<comparison_direction {direction}>, "
+            "compare_type = #stablehlo<comparison_type SIGNED>",
+        )  # fmt: skip
+
+    def size(self, n: Any, aval: ShapedArray) -> Value:
+        """A dimension that fills an array of integers."""
+        if not is_symbolic_dim(n):
+            return self.constant(n, aval)
+        return self.broadcast(self.convert(self.dimension(n), aval.dtype), aval.shape)
+
+    def dimension_size(self, x: Value, axis: int) -> Value:
+        """The size of an axis."""
+        return self.op("stablehlo.get_dimension_size", [x], SIZE, f"dimension = {axis} : i64")
+
+    def assert_shape(self, holds: Value, message: str, numbers: Sequence[Value]) -> None:
+        """An assertion that is checked when shapes are known; `{0}` in the message is the first number."""
+        self.ops(
+            "stablehlo.custom_call", [holds, *numbers], [],
+            'call_target_name = "shape_assertion", has_side_effect = true, api_version = 2 : i32',
+            attributes=f"error_message = {quoted(message)}",
+        )  # fmt: skip
+
+    # -- Arrays
 
     def broadcast(self, operand: Value, shape: Sequence[int], dimensions: Sequence[int] = ()) -> Value:
         """`broadcast_in_dim`; `dimensions[i]` is where the operand's axis i goes."""
@@ -383,6 +567,9 @@ class Builder:
 
     def transpose(self, operand: Value, permutation: Sequence[int]) -> Value:
         shape = tuple(operand.aval.shape[i] for i in permutation)
+        if not self.module.is_polymorphic and operand.aval.size >= _LARGE:
+            kept = [i for i in permutation if operand.aval.shape[i] != 1]
+            self.module.has_large_transposes |= kept != sorted(kept)
         return self.op(
             "stablehlo.transpose",
             (operand,),
@@ -398,6 +585,7 @@ class Builder:
     ) -> str:
         """A region for `op(regions=[...])`, whose body is written by `body(builder, arguments) -> results`."""
         inner = Builder(self.module)
+        inner.dimensions, inner.draws = self.dimensions, self.draws
         arguments = [Value(self.module.fresh().replace("%", "%r"), aval) for aval in in_avals]
         results = body(inner, arguments)
         header = ", ".join(f"{v.name}: {tensor_type(v.aval)}" for v in arguments)
@@ -407,36 +595,36 @@ class Builder:
         return f"{{\n{block}{lines}\n}}"
 
     def take_token(self) -> Value:
-        """The token of the last ordered effect, made where there has been none."""
+        """The token of the last ordered effect; a new one where there has been none."""
         if self.token is None:
             self.token = self.op("stablehlo.create_token", (), TOKEN)
         return self.token
 
     def while_loop(
         self,
-        going: Callable[[Builder, list[Value]], Value],
+        condition: Callable[[Builder, list[Value]], Value],
         step: Callable[[Builder, list[Value]], list[Value]],
         carried: Sequence[Value],
         *,
         ordered: bool = False,
     ) -> list[Value]:
-        """A loop that takes steps from `carried` for as long as `going` gives true; `ordered`: its steps have effects.
+        """A loop that takes steps from `carried` while `condition` holds; `ordered`: its steps have effects.
 
-        Both functions write into regions of their own, and may use values that were made before the loop.
+        Each function writes into its region, and may use values from before the loop.
         """
         tokens = [self.take_token()] if ordered else []
         types = [v.aval for v in (*tokens, *carried)]
         n = len(tokens)
 
-        def write_going(inner: Builder, state: list[Value]) -> list[Value]:
-            return [going(inner, state[n:])]
+        def write_condition(inner: Builder, state: list[Value]) -> list[Value]:
+            return [condition(inner, state[n:])]
 
         def write_step(inner: Builder, state: list[Value]) -> list[Value]:
             inner.token = state[0] if ordered else None
             results = step(inner, state[n:])
             return [inner.take_token(), *results] if ordered else results
 
-        regions = [self.region(types, write_going), self.region(types, write_step)]
+        regions = [self.region(types, write_condition), self.region(types, write_step)]
         results = self.ops("stablehlo.while", [*tokens, *carried], types, regions=regions)
         if ordered:
             self.token = results[0]
@@ -450,9 +638,9 @@ class Builder:
         *,
         ordered: bool = False,
     ) -> list[Value]:
-        """What the branch numbered `index` (an i32 scalar) writes; the last one where there is no such branch.
+        """The results of the branch numbered `index` (an i32 scalar); of the last one where there is no such branch.
 
-        Branches write into regions of their own, and may use values that were made before.
+        Each branch writes into its region, and may use values from before.
         """
         token = self.take_token() if ordered else None
 
@@ -465,19 +653,24 @@ class Builder:
             return self.region([], write)
 
         types = [TOKEN, *results] if ordered else list(results)
-        given = self.ops("stablehlo.case", [index], types, regions=[region_of(branch) for branch in branches])
+        outs = self.ops("stablehlo.case", [index], types, regions=[region_of(branch) for branch in branches])
         if ordered:
-            self.token = given[0]
-        return given[1:] if ordered else given
+            self.token = outs[0]
+        return outs[1:] if ordered else outs
 
     def slice(
         self, x: Value, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int] | None = None
     ) -> Value:
-        """The entries of `x` from `starts` to before `limits`, every `strides`-th one along each axis.
+        """The elements of `x` from `starts` to before `limits`, every `strides`-th one along each axis.
 
-        Of a single entry the stride does not matter, but XLA can't cut an axis for several devices that has one.
+        Of a single element the stride does not matter, but XLA can't cut an axis for several devices that has one.
         """
         steps = [1] * x.aval.ndim if strides is None else list(strides)
+        if x.aval.is_symbolic or any(map(is_symbolic_dim, (*starts, *limits))):
+            sizes = [-(-(limit - start) // step) for start, limit, step in zip(starts, limits, steps)]
+            return self.dynamic_slice(
+                x, list(map(self.dimension, starts)), list(map(self.dimension, limits)), steps, sizes
+            )
         shape = tuple([-(-(limit - start) // step) for start, limit, step in zip(starts, limits, steps)])
         steps = [1 if n == 1 else step for n, step in zip(shape, steps)]
         limits = [start + 1 if n == 1 else limit for start, limit, n in zip(starts, limits, shape)]
@@ -486,13 +679,44 @@ class Builder:
         )
         return self.op("stablehlo.slice", [x], x.aval.update(shape=shape), properties)
 
-    def pad(self, x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
-        """`x` with a scalar around and between its entries; where `low` or `high` are negative entries are cut off.
+    def window(self, x: Value, starts: Sequence[Value], sizes: Sequence[Any]) -> Value:
+        """The window of these sizes that starts at indices (scalars), moved inside `x`."""
+        aval = x.aval.update(shape=tuple(sizes))
+        if not aval.is_symbolic:
+            return self.op("stablehlo.dynamic_slice", [x, *starts], aval, f"slice_sizes = {int_array(sizes)}")
+        zero = self.constant(0, SIZE)
+        moved = [
+            self.op("stablehlo.clamp", [zero, self.convert(start, dtypes.int32), self.dimension(n - size)], SIZE)
+            for start, n, size in zip(starts, x.aval.shape, sizes)
+        ]
+        first, extent = self._vector(moved), self.shape(sizes)
+        ones = self.constant(np.ones(len(sizes), np.int32), extent.aval)
+        last = self.op("stablehlo.add", [first, extent], first.aval)
+        return self.op("stablehlo.real_dynamic_slice", [x, first, last, ones], aval)
 
-        XLA can't cut an axis for several devices that loses entries and has others put in between: the process ends.
+    def dynamic_slice(
+        self, x: Value, starts: Sequence[Value], limits: Sequence[Value], strides: Sequence[int], sizes: Sequence[Any]
+    ) -> Value:
+        """A slice whose starts and limits are computed from dimensions, and its sizes."""
+        vectors = [self._vector(starts), self._vector(limits), self.shape(strides)]
+        return self.op("stablehlo.real_dynamic_slice", [x, *vectors], x.aval.update(shape=tuple(sizes)))
+
+    def _vector(self, scalars: Sequence[Value]) -> Value:
+        rows = [self.reshape(x, (1,)) for x in scalars]
+        if len(rows) == 1:
+            return rows[0]
+        return self.op("stablehlo.concatenate", rows, rows[0].aval.update(shape=(len(rows),)), "dimension = 0 : i64")
+
+    def pad(self, x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
+        """`x` with a scalar around and between its elements; negative `low` or `high` remove elements.
+
+        XLA can't cut an axis for several devices that loses elements and has others put in between: the process ends.
         """
-        spread = zip(x.aval.shape, low, high, interior)
-        shape = tuple([n + max(n - 1, 0) * between + lo + hi for n, lo, hi, between in spread])
+        numbers = zip(x.aval.shape, low, high, interior)
+        shape = tuple([n + max_dim(n - 1, 0) * between + lo + hi for n, lo, hi, between in numbers])
+        if any(map(is_symbolic_dim, (*low, *high))):
+            vectors = list(map(self.shape, (low, high, interior)))
+            return self.op("stablehlo.dynamic_pad", [x, value, *vectors], x.aval.update(shape=shape))
         never_cut = [axis for axis, between in enumerate(interior) if between and min(low[axis], high[axis]) < 0]
         properties = (
             f"edge_padding_low = {int_array(low)}, edge_padding_high = {int_array(high)}, "
@@ -506,8 +730,8 @@ class Builder:
         mesh, free = self.module.mesh, PartitionSpec.UNCONSTRAINED
         if not self.may_be_cut or not axes or mesh is None:
             return x
-        entries = [None if axis in axes else free for axis in range(x.aval.ndim)]
-        text = self.module.sharding(mesh, entries, x.aval.ndim)
+        spec = [None if axis in axes else free for axis in range(x.aval.ndim)]
+        text = self.module.sharding(mesh, spec, x.aval.ndim)
         return self.op("sdy.sharding_constraint", [x], x.aval, f"sharding = #sdy.sharding{text}")
 
     def call(
@@ -515,6 +739,7 @@ class Builder:
     ) -> list[Value]:
         """A call of a function of this module. XLA keeps an `inline=False` call apart when it fuses."""
         attributes = "" if inline else 'mhlo.frontend_attributes = {inlineable = "false"}'
+        operands = [*self.dimensions.values(), *operands]
         return self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
 
     def callback(
@@ -529,9 +754,9 @@ class Builder:
         self.module.callbacks.append(Callback(function, ordered, results))
         if not ordered:
             return self.ops("stablehlo.custom_call", operands, results, properties)
-        given = self.ops("stablehlo.custom_call", [self.take_token(), *operands], [TOKEN, *results], properties)
-        self.token = given[0]
-        return given[1:]
+        outs = self.ops("stablehlo.custom_call", [self.take_token(), *operands], [TOKEN, *results], properties)
+        self.token = outs[0]
+        return outs[1:]
 
     def manual_region(
         self,
@@ -543,11 +768,11 @@ class Builder:
         out_specs: Sequence[Any],
         body: Callable[[Builder, list[Value]], list[Value]],
     ) -> list[Value]:
-        """What `body` writes of each device's parts, which may communicate along `axes` of the mesh.
+        """The results of `body`, which computes with each device's parts, and may communicate along `axes` of the mesh.
 
-        `results` are the types of the whole results. Along the other axes of the mesh the compiler cuts as it likes.
+        `results` are the types of the whole results. Along the other axes of the mesh the compiler partitions freely.
         """
-        if not results and mesh.size > 1:  # to XLA what takes and gives nothing is no region, and effects have no place
+        if not results and mesh.size > 1:  # XLA removes a region without operands and results, effects and all
             number = ShapedArray((), dtypes.int32)
 
             def with_number(inner: Builder, parts: list[Value]) -> list[Value]:
@@ -565,8 +790,8 @@ class Builder:
             ]
 
         def shardings(avals: Sequence[ShapedArray], specs: Sequence[Any]) -> str:
-            found = [module.sharding(mesh, spec, a.ndim, is_open) for a, spec in zip(avals, specs)]
-            return f"#sdy.sharding_per_value<[{', '.join(found)}]>"
+            texts = [module.sharding(mesh, spec, a.ndim, is_open) for a, spec in zip(avals, specs)]
+            return f"#sdy.sharding_per_value<[{', '.join(texts)}]>"
 
         in_avals, before = [v.aval for v in operands], module.manual
         module.manual = {**before, **dict.fromkeys(axes, mesh)}
@@ -584,25 +809,25 @@ class Builder:
         )  # fmt: skip
 
     def inspect(self, operand: Value, callback: Callable[[NamedSharding], Any]) -> None:
-        """Has `callback` called with how the value lies, after the program has been compiled."""
-        by_hand = self.module.manual
-        mesh: Any = next(iter(by_hand.values()), self.module.mesh)
-        asked = Inspection(callback, mesh, operand.aval.ndim, list(by_hand))
-        self.module.inspections.append(asked)
+        """Registers `callback` to be called with the sharding of the value, after the program has been compiled."""
+        manual_axes = self.module.manual
+        mesh: Any = next(iter(manual_axes.values()), self.module.mesh)
+        inspection = Inspection(callback, mesh, operand.aval.ndim, list(manual_axes))
+        self.module.inspections.append(inspection)
         self.op(
             "stablehlo.custom_call", (operand,), operand.aval,
             'call_target_name = "InspectSharding", has_side_effect = true, api_version = 1 : i32, '
-            f'backend_config = "{asked.key}"',
+            f'backend_config = "{inspection.key}"',
         )  # fmt: skip
 
-    def fence(self, operand: Value) -> Value:
-        """The operand itself, kept by XLA:CPU from being fused into what reads it.
+    def fusion_barrier(self, operand: Value) -> Value:
+        """The operand behind a fusion barrier: XLA:CPU does not fuse its computation into its readers.
 
-        Elsewhere than on CPU it is an optimization barrier.
+        On other platforms it is an optimization barrier.
         """
         if self.platform != "cpu":
             return self.ops("stablehlo.optimization_barrier", (operand,), [operand.aval])[0]  # each is one of its own
-        key = ("fence", operand.aval)
+        key = ("fusion_barrier", operand.aval)
         if key not in self.module.shared:
-            self.module.shared[key] = self.module.function("fence", [operand.aval], lambda _, args: args)
+            self.module.shared[key] = self.module.function("fusion_barrier", [operand.aval], lambda _, args: args)
         return self.call(self.module.shared[key], [operand], [operand.aval], inline=False)[0]

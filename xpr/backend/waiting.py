@@ -24,7 +24,7 @@ _started = threading.local()  # `long`: whether this thread started a watched pr
 
 
 class WatchedProgram:
-    """A program that may take long, in place of the one of jaxlib."""
+    """A program that may take long, with the interface of jaxlib's."""
 
     __slots__ = ("_is_large", "_is_long", "_raw")
 
@@ -66,7 +66,7 @@ def block_until_ready(buffers: Sequence[Any]) -> None:
 
 
 def _interruptible(task: Callable[[], Any]) -> Any:
-    """What a function of jaxlib gives that is run by another thread, while the main thread takes interrupts."""
+    """The result of a function of jaxlib that another thread runs, while the main thread handles interrupts."""
     if threading.current_thread() is not threading.main_thread():
         return task()
     outcome: list[tuple[Any, Exception | None]] = []
@@ -102,7 +102,7 @@ _threads: list[SimpleQueue[Any]] = []
 
 
 def _tasks() -> SimpleQueue[Any]:
-    """What the other thread, which is started when it is first needed, is given to do."""
+    """The queue of the other thread, which is started when it is first needed."""
     if not _threads:
         tasks: SimpleQueue[Any] = SimpleQueue()
         _threads.append(tasks)

@@ -1,6 +1,6 @@
-"""How values lie on several devices, also those that stand for the arguments of a program that is traced.
+"""Shardings of values, also of the arguments of a program while it is traced.
 
-A program that was traced by this (`shard_map` without in_specs) holds for arguments that lie so alone.
+A program whose trace depends on them (`shard_map` without in_specs) is valid for arguments with these shardings alone.
 """
 
 from __future__ import annotations
@@ -16,26 +16,23 @@ from xpr.transforms.stage import StageTracer
 
 
 class ArgumentShardings:
-    """How the arguments of a program lie, for those that ask while it is traced.
+    """The shardings of a program's arguments; `was_read` says whether its trace depends on them."""
 
-    `asked` says whether someone did.
-    """
-
-    __slots__ = ("values", "asked")
+    __slots__ = ("values", "was_read")
 
     def __init__(self, values: Sequence[Any]):
-        self.values, self.asked = values, False
+        self.values, self.was_read = values, False
 
     def all(self) -> tuple[Any, ...]:
-        """`lying` of each, which can be compared."""
-        return tuple(map(lying, self.values))
+        """The known sharding of each, which can be compared."""
+        return tuple(map(known_sharding, self.values))
 
 
-def lying(x: Any) -> tuple[bool, NamedSharding | None]:
-    """Whether it is known how a value lies on several devices; and how, None for one that was put nowhere.
+def known_sharding(x: Any) -> tuple[bool, NamedSharding | None]:
+    """Whether the sharding of a value is known; and the sharding, None for one that is not committed to devices.
 
-    It is known of arrays, of what stands for one while a function is differentiated, and of the arguments of `jit`;
-    values that are computed lie as the compiler sees fit.
+    It is known of arrays, of primals while a function is differentiated, and of the arguments of `jit`; the compiler
+    chooses those of values that are computed.
     """
     while isinstance(x, (JVPTracer, LinearizeTracer)):
         x = x.primal
@@ -43,8 +40,8 @@ def lying(x: Any) -> tuple[bool, NamedSharding | None]:
         trace: Any = x._trace
         for value, argument in zip(trace.shardings.values if trace.shardings else (), trace.arguments):
             if argument.variable is x.variable:
-                trace.shardings.asked = True
-                return lying(value)
+                trace.shardings.was_read = True
+                return known_sharding(value)
     if isinstance(x, Tracer):
         return False, None
     sharding = getattr(x, "sharding", None)

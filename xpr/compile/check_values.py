@@ -1,15 +1,13 @@
-"""check : run each operation now and look at its results. What `debug_nans` and `debug_infs` put at the bottom.
+"""check : arrays -> arrays. Runs each operation and checks its results for nan or inf: `debug_nans` and `debug_infs`.
 
-The bottom interpreter of a thread is replaced, so nothing is looked at, and nothing costs time, while they are off. A
+The bottom interpreter of a thread is replaced, so nothing is checked, and nothing costs time, while they are off. A
 program whose results are not finite is run again, equation by equation, into the jaxprs it calls, to find the first
-that gives such a value: rules of loops and branches say in NumPy what they mean (`reference`), and run their jaxprs
-through the search instead.
+with such a result: the `reference` rules of loops and branches run their inner jaxprs through the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +15,14 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.compile.evaluate import EvalTrace, jaxprs_run_by, run_jaxpr
-from xpr.config import after_update, override, settings
 from xpr.core.avals import aval_of
-from xpr.core.interpreter import context, current, install_base
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs
+from xpr.core.interpreter import context
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
+from xpr.core.lines import with_lines
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.regions import called_jaxpr, regions_of
 from xpr.core.source import here, summarize, text_of
+from xpr.passes.physical import physical
 from xpr.text.printer import format_eqn, letters
 
 
@@ -31,6 +30,7 @@ class CheckingTrace(EvalTrace):
     """Runs operations and raises FloatingPointError where a result is nan (or infinite)."""
 
     __slots__ = ("infs", "nans")
+    runs_programs = False
 
     def __init__(self, nans: bool, infs: bool):
         super().__init__()
@@ -38,12 +38,12 @@ class CheckingTrace(EvalTrace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         outs = EvalTrace.process(self, primitive, args, params)
-        if any(map(self.found_in, outs)):
+        if any(map(self.bad_value, outs)):
             _Search(self, ()).operation(primitive, args, params, outs, context.source or here(2))
         return outs
 
-    def found_in(self, x: Any) -> str | None:
-        """What a value holds that it should not, "nan" or "inf"."""
+    def bad_value(self, x: Any) -> str | None:
+        """The bad value that an array holds, "nan" or "inf"; None if it holds none."""
         if aval_of(x).dtype not in dtypes.INEXACT:
             return None
         value = np.asarray(x)
@@ -53,26 +53,29 @@ class CheckingTrace(EvalTrace):
 
 
 class _Search:
-    """Looks for the first equation with such a result; `places` are the lines of a message that say where it is."""
+    """Searches for the first equation with such a result; `context_lines` are a message's lines for where it is."""
 
-    __slots__ = ("places", "trace")
+    __slots__ = ("context_lines", "trace")
 
-    def __init__(self, trace: CheckingTrace, places: tuple[str, ...]):
-        self.trace, self.places = trace, places
+    def __init__(self, trace: CheckingTrace, context_lines: tuple[str, ...]):
+        self.trace, self.context_lines = trace, context_lines
 
     def operation(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], outs: Sequence[Any], source: Any
     ) -> None:
-        """Raises for an operation that is known to have such a result, or for the equation inside that is to blame."""
-        where = f"{summarize(source)}"
+        """Raises for an operation that is known to have such a result, or for the equation inside that caused it."""
+        location = f"{summarize(source)}"
         called = called_jaxpr(JaxprEqn((), (), primitive, params))
         if called is not None:
-            inside = _Search(self.trace, (f"in {params.get('name', primitive)}, called at {where}", *self.places))
-            inside.equations(called, args)
+            inside = _Search(
+                self.trace, (f"in {params.get('name', primitive)}, called at {location}", *self.context_lines)
+            )
+            inside.equations(with_lines(called, source), args)
         elif _holds_jaxprs(primitive, params) and not isinstance(primitive.reference, Unsupported):
-            runner = _Runner(self, primitive, params, where)
+            on_words = with_subjaxprs(JaxprEqn((), (), primitive, params), physical).params
+            runner = _Runner(self, primitive, on_words, location)
             with jaxprs_run_by(runner.run):
-                primitive.reference([np.asarray(x) for x in args], **params)
+                primitive.reference([np.asarray(x.host if type(x) is Array else x) for x in args], **on_words)
         raise FloatingPointError(self.message(primitive, args, params, outs, source))
 
     def equations(self, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
@@ -86,7 +89,7 @@ class _Search:
             values = [read(v) for v in eqn.invars]
             with jaxprs_run_by(None):
                 outs = EvalTrace.process(self.trace, eqn.primitive, values, eqn.params)
-            if any(map(self.trace.found_in, outs)):
+            if any(map(self.trace.bad_value, outs)):
                 self.operation(eqn.primitive, values, eqn.params, outs, eqn.source)
             env.update(zip(eqn.outvars, outs))
         return [read(v) for v in jaxpr.outvars]
@@ -94,17 +97,17 @@ class _Search:
     def message(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], outs: Sequence[Any], source: Any
     ) -> str:
-        bad = next(x for x in outs if self.trace.found_in(x))
-        kind = self.trace.found_in(bad)
-        entries = np.asarray(bad)
-        number = int((np.isnan(entries) if kind == "nan" else np.isinf(entries)).sum())
-        among = f", in {number} of {entries.size} entries" if entries.ndim else ""
+        bad = next(x for x in outs if self.trace.bad_value(x))
+        kind = self.trace.bad_value(bad)
+        values = np.asarray(bad)
+        number = int((np.isnan(values) if kind == "nan" else np.isinf(values)).sum())
+        among = f", in {number} of {values.size} elements" if values.ndim else ""
         lines = [f"{primitive} gave {kind}{among}.", f"  {_equation(primitive, args, params, outs)}"]
         lines += [f"  {name}: {_range(x)}" for name, x in _named_operands(args)]
         lines.append(f"  at {summarize(source)}: {text_of(source)}")
         if source is not None and len(source) == 3:
             lines.append(f"  in the backward pass: a cotangent of that line, through the {source[2]} of its derivative")
-        return "\n".join([*lines, *(f"  {place}" for place in self.places)])
+        return "\n".join([*lines, *(f"  {line}" for line in self.context_lines)])
 
 
 class _Runner:
@@ -112,8 +115,8 @@ class _Runner:
 
     __slots__ = ("counts", "name", "params", "search", "where")
 
-    def __init__(self, search: _Search, name: Primitive, params: dict[str, Any], where: str):
-        self.search, self.name, self.params, self.where = search, name, params, where
+    def __init__(self, search: _Search, name: Primitive, params: dict[str, Any], location: str):
+        self.search, self.name, self.params, self.where = search, name, params, location
         self.counts: dict[Jaxpr, int] = {}
 
     def run(self, jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
@@ -122,15 +125,15 @@ class _Runner:
         trace = self.search.trace
         with jaxprs_run_by(None):
             outs: list[Any] = run_jaxpr(jaxpr, values, str(self.name)) if not jaxpr.constvars else []
-        if jaxpr.constvars or any(map(trace.found_in, outs)):
-            place = f"in {self.place(jaxpr, count)} of {self.name}, at {self.where}"
-            outs = _Search(trace, (place, *self.search.places)).equations(
+        if jaxpr.constvars or any(map(trace.bad_value, outs)):
+            location = f"in {self.region_name(jaxpr, count)} of {self.name}, at {self.where}"
+            outs = _Search(trace, (location, *self.search.context_lines)).equations(
                 jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), values
             )
         return [np.asarray(x, v.aval.dtype) for x, v in zip(outs, jaxpr.outvars)]
 
-    def place(self, jaxpr: Jaxpr, count: int) -> str:
-        """Which of several branches, or which round of a loop."""
+    def region_name(self, jaxpr: Jaxpr, count: int) -> str:
+        """Which of several branches, or which iteration of a loop."""
         for index, region in enumerate(regions_of(JaxprEqn((), (), self.name, self.params))):
             if region.kind == "branch" and region.jaxpr is jaxpr:
                 return f"branch {index}"
@@ -160,82 +163,16 @@ def _named_operands(args: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def _range(x: Any) -> str:
-    """What values an operand has."""
+    """The type of an operand, and the range of its values."""
     value = np.asarray(x)
     if aval_of(x).dtype not in dtypes.INEXACT or not value.size:
         return aval_of(x).str_short()
     wide = value.astype(np.complex128) if aval_of(x).dtype.kind == "c" else value.astype(np.float64)
     if not np.isfinite(wide).all():
-        held = " and ".join(kind for kind, test in (("nan", np.isnan), ("inf", np.isinf)) if test(wide).any())
-        return f"{aval_of(x).str_short()}, holds {held} already"
+        kinds_of_bad = " and ".join(kind for kind, test in (("nan", np.isnan), ("inf", np.isinf)) if test(wide).any())
+        return f"{aval_of(x).str_short()}, holds {kinds_of_bad} already"
     if wide.dtype.kind == "c":
         return f"{aval_of(x).str_short()}, finite"
     if not wide.shape:
         return f"{aval_of(x).str_short()}, {wide[()]:.6g}"
     return f"{aval_of(x).str_short()}, from {wide.min():.6g} to {wide.max():.6g}"
-
-
-# -- What users call
-
-
-def _base() -> EvalTrace:
-    """The bottom interpreter that the settings ask for."""
-    if settings.debug_nans or settings.debug_infs:
-        return CheckingTrace(settings.debug_nans, settings.debug_infs)
-    return EvalTrace()
-
-
-@contextmanager
-def _checking(name: str, on: bool) -> Iterator[None]:
-    at_the_bottom = isinstance(context.trace, EvalTrace)  # while something is traced there is nothing to look at
-    with override(name, on), current(_base()) if at_the_bottom else nullcontext():
-        yield
-
-
-def debug_nans(new_val: bool = True) -> Any:
-    """A context manager in which every result is looked at, and a nan is a FloatingPointError.
-
-    The error names the equation that gave it and the user's line. A compiled program (`jit`, a loop) whose result holds
-    a nan is run again equation by equation to find the first one; in a backward pass the error names the forward line
-    whose cotangent it is. `config.update("debug_nans", True)`, or XPR_DEBUG_NANS=1, sets it for the process.
-
-    Raises:
-      FloatingPointError: inside, where a result is nan.
-
-    >>> import xpr, xpr.numpy as jnp
-    >>> with xpr.debug_nans(True):
-    ...     jnp.log(-jnp.ones(2))
-    Traceback (most recent call last):
-        ...
-    FloatingPointError: log gave nan, in 2 of 2 entries.
-      b:f32[2] = log a
-      a: f32[2], from -1 to -1
-      at <doctest ...>:2 (<module>): jnp.log(-jnp.ones(2))
-    """
-    return _checking("debug_nans", new_val)
-
-
-def debug_infs(new_val: bool = True) -> Any:
-    """A context manager in which every result is looked at, and an infinity is a FloatingPointError.
-
-    See `debug_nans`.
-
-    >>> import xpr, xpr.numpy as jnp
-    >>> with xpr.debug_infs(True):
-    ...     jnp.ones(()) / 2
-    Array(0.5, dtype=float32)
-    """
-    return _checking("debug_infs", new_val)
-
-
-def _install() -> None:
-    """For the whole process: for this thread at once, for others that start afterwards."""
-    base = _base()
-    install_base(base)
-    if isinstance(context.trace, EvalTrace):
-        context.trace = base
-
-
-after_update.update(debug_nans=_install, debug_infs=_install)
-if settings.debug_nans or settings.debug_infs:
-    _install()

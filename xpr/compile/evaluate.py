@@ -1,4 +1,4 @@
-"""evaluate : run each operation now. The bottom of the stack of interpreters.
+"""evaluate : arrays -> arrays. Runs each operation eagerly; the bottom of the stack of interpreters.
 
 A small operation whose NumPy meaning gives the very bits that XLA gives runs in NumPy, in about a microsecond and
 with nothing to compile. Everything else becomes a program of one operation, compiled once for its operand types and
@@ -8,10 +8,10 @@ parameters. Programs that hold jaxprs (`call=True`) are compiled whole.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -20,25 +20,26 @@ import numpy as np
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, buffer_of, host_value, result
 from xpr.backend.sharding import NamedSharding
-from xpr.backend.stablehlo import Module
+from xpr.backend.stablehlo import Codegen, Module
 from xpr.compile.lower import lower_jaxpr, lower_operation
-from xpr.compile.partition import forget_moves, mesh_of, run_partitioned
+from xpr.compile.partition import mesh_of, run_partitioned
 from xpr.config import settings
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
 from xpr.core.primitive import Primitive, key_of
 from xpr.core.regions import called_jaxpr
 from xpr.core.source import here
+from xpr.passes.physical import physical
 
-HOST_LIMIT = 1 << 14  # entries; beyond it XLA's threads and asynchronous dispatch win
+HOST_LIMIT = 1 << 14  # elements; beyond it XLA's threads and asynchronous dispatch win
 
 
-class _Quietly(threading.local):
+class _WithoutWarnings(threading.local):
     """Runs NumPy without floating-point warnings: inf and nan are values here, as in XLA.
 
-    NumPy keeps what to do about them in a context variable. A context of each thread in which it says "ignore" costs a
-    tenth of entering and leaving `np.errstate`.
+    NumPy stores the error state in a context variable. Running in a context where it is "ignore", one for each thread,
+    costs a tenth of entering and leaving `np.errstate`.
     """
 
     def __init__(self) -> None:
@@ -46,30 +47,39 @@ class _Quietly(threading.local):
         self.run(np.seterr, all="ignore")
 
 
-_quietly = _Quietly()
+_without_warnings = _WithoutWarnings()
 
 
-class Plan:
-    """How an operation runs on operands of some types: in NumPy where `on_host`, else by a program, compiled at need.
+class OperationPlan:
+    """The way to run an operation on operands of some types: in NumPy if `on_host`, else by a compiled program.
 
     NumPy has to wait for its operands, so an operation on a value that is still being computed runs as a program, and
     stays asynchronous.
     """
 
-    __slots__ = ("on_host", "out_avals", "place", "where", "execute", "handlers")
+    __slots__ = ("reference", "on_host", "out_avals", "device", "committed_to", "on_words", "execute", "handlers")
 
-    def __init__(self, on_host: bool, out_avals: list[ShapedArray], place: Any, where: Any):
-        self.on_host, self.out_avals, self.place, self.where = on_host, out_avals, place, where
+    def __init__(
+        self, reference: Any, on_host: bool, out_avals: list[ShapedArray], device: Any, committed_to: Any,
+        on_words: Jaxpr | None = None,
+    ):  # fmt: skip
+        self.reference, self.on_host, self.out_avals = reference, on_host, out_avals
+        self.device, self.committed_to = device, committed_to
+        self.on_words = on_words  # the operation on the words of its operands, where these or its results are keys
         self.execute: Any = None
         self.handlers: Any = None
 
     def compile(self, primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> None:
-        module = Module(self.place.platform)
-        module.function(
-            "main", avals, lambda b, xs: lower_operation(b, primitive, xs, self.out_avals, params), public=True
-        )
+        if self.on_words is None:
+            module = Module(self.device.platform)
+            module.function(
+                "main", avals, lambda b, xs: lower_operation(b, primitive, xs, self.out_avals, params), public=True
+            )
+        else:
+            module = lower_jaxpr(self.on_words, self.device.platform)
         text, name = module.text(primitive.name), primitive.name
-        executable = compiler.compile(text, self.out_avals, self.place, name=name, quick=True)
+        codegen = Codegen(wide=module.has_formulas)
+        executable = compiler.compile(text, self.out_avals, self.device, name=name, quick=True, codegen=codegen)
         self.execute, self.handlers = executable.raw.execute_sharded, executable.handlers
 
 
@@ -77,9 +87,13 @@ class EvalTrace(Trace):
     """Runs operations."""
 
     __slots__ = ()
+    runs_programs: bool = True  # whether the program of a jitted function runs as it is
 
     def __init__(self) -> None:
         super().__init__(None)
+
+    def check_transfers(self, args: Sequence[Any], shardings: Sequence[Any]) -> None:
+        """Nothing: a guard on transfers is another interpreter, `GuardingTrace`."""
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         if primitive.evaluate is not None:
@@ -110,14 +124,14 @@ class EvalTrace(Trace):
         try:
             plan = primitive.plans[tuple(key)]
         except (KeyError, TypeError):
-            plan = None  # what is raised below is then no consequence of this, in tracebacks
+            plan = None  # an error that is raised below is then not chained to this one
         if plan is None:
             plan = new_plan(primitive, tuple(key), len(args), params)
         if plan.on_host:
             if values is None:
                 values = host_values(args, key[1:])
             if values is not None:
-                return list(map(Array, plan.out_avals, _quietly.run(primitive.reference, values, **params)))
+                return list(map(Array, plan.out_avals, _without_warnings.run(plan.reference, values, **params)))
         if plan.execute is None:
             plan.compile(primitive, key[1 : len(args) + 1], params)
         buffers = []
@@ -127,17 +141,17 @@ class EvalTrace(Trace):
         try:
             outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
         except RuntimeError as error:
-            here = compiler.moved(buffers, plan.place, error)
-            if here is None:
+            moved = compiler.moved(buffers, plan.device, error)
+            if moved is None:
                 raise
-            outs = plan.execute(here).consume_with_handlers(plan.handlers)
-        if plan.where is None:
+            outs = plan.execute(moved).consume_with_handlers(plan.handlers)
+        if plan.committed_to is None:
             return [Array(aval, None, b) for aval, b in zip(plan.out_avals, outs)]
-        return [Array(aval, None, b, plan.where) for aval, b in zip(plan.out_avals, outs)]
+        return [Array(aval, None, b, plan.committed_to) for aval, b in zip(plan.out_avals, outs)]
 
 
-def new_plan(primitive: Primitive, key: tuple[Any, ...], n_operands: int, params: dict[str, Any]) -> Plan:
-    """A plan kept with the primitive, unless a parameter can't be hashed."""
+def new_plan(primitive: Primitive, key: tuple[Any, ...], n_operands: int, params: dict[str, Any]) -> OperationPlan:
+    """A plan, memoized with the primitive unless a parameter can't be hashed."""
     plan = make_plan(primitive, key[0], key[1 : n_operands + 1], params)
     try:
         primitive.plans[key] = plan
@@ -146,14 +160,27 @@ def new_plan(primitive: Primitive, key: tuple[Any, ...], n_operands: int, params
     return plan
 
 
-def make_plan(primitive: Primitive, device: Any, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Plan:
+def make_plan(
+    primitive: Primitive, device: Any, avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> OperationPlan:
     """Types the operation, and decides where it is to run."""
     out_avals = primitive.type_of(avals, params)
     default = devices.default_device()
-    place = default if device is None or isinstance(device, str) else device
-    on_host = device is None and primitive.exact and default.platform == "cpu"
-    on_host = on_host and runs_on_host(primitive, avals, out_avals, params)
-    return Plan(on_host, out_avals, place, None if place is default else place)
+    runs_on = default if device is None or isinstance(device, str) else device
+    committed_to = None if runs_on is default else runs_on
+    can_be_on_host = device is None and default.platform == "cpu"
+    if any(map(is_key, (*avals, *out_avals))):
+        words = physical(_jaxpr_of(primitive, avals, params))
+        small = all(aval.size <= HOST_LIMIT for aval in (*avals, *out_avals))
+        on_host = can_be_on_host and small and all(eqn.primitive.exact for eqn in words.eqns)
+        return OperationPlan(partial(_reference_on_words, words), on_host, out_avals, runs_on, committed_to, words)
+    on_host = can_be_on_host and primitive.exact and runs_on_host(primitive, avals, out_avals, params)
+    return OperationPlan(primitive.reference, on_host, out_avals, runs_on, committed_to)
+
+
+def _reference_on_words(words: Jaxpr, values: Sequence[Any], **params: Any) -> list[Any]:
+    """The `reference` of an operation on random keys, for words of the keys."""
+    return reference_eval(words, (), *values)
 
 
 def host_values(args: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any] | None:
@@ -189,41 +216,43 @@ def _aval(x: Any) -> ShapedArray:
 
 
 def run_on_several(
-    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], place: NamedSharding
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], sharding: NamedSharding
 ) -> list[Any]:
-    """Runs one operation on operands of which some lie on several devices."""
+    """Runs one operation on operands of which some are on several devices."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
     key = ("several", *avals, *(key_of(params) if primitive.any_params else params.items()))
     jaxpr = primitive.plans.get(key)
     if jaxpr is None:
         jaxpr = primitive.plans[key] = _jaxpr_of(primitive, avals, params)
-    return run_partitioned(jaxpr, args, primitive.name, place.mesh)
+    return run_partitioned(jaxpr, args, primitive.name, sharding.mesh)
 
 
 def device_of(args: Sequence[Any]) -> Any:
-    """The device that committed operands are on, a sharding where they lie on several, else the default.
+    """The device that committed operands are on, a sharding if there are several, else the default.
 
     Raises:
       ValueError: operands are committed to different devices.
     """
-    found = None
+    device = None
     for x in args:
-        if type(x) is Array and x._device is not None and x._device is not found:
-            if found is not None and type(found) is type(x._device) is NamedSharding:
-                if found.device_set == x._device.device_set:
+        if type(x) is Array and x._device is not None and x._device is not device:
+            if device is not None and type(device) is type(x._device) is NamedSharding:
+                if device.device_set == x._device.device_set:
                     continue
-            if found is not None:
+            if device is not None:
                 raise ValueError(
-                    f"Operands are on different devices, {found} and {x._device}. "
+                    f"Operands are on different devices, {device} and {x._device}. "
                     "Put them on one with xpr.device_put(x, device)."
                 )
-            found = x._device
-    return found or devices.default_device()
+            device = x._device
+    return device or devices.default_device()
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, ...] = ()) -> list[Any]:
-    """Runs a jaxpr without constants as one compiled program, kept with the jaxpr; on several devices it may use the
-    memory of the arguments that are `donated`."""
+    """Runs a jaxpr without constants as one compiled program, memoized with the jaxpr.
+
+    On several devices it may use the memory of the arguments that are `donated`.
+    """
     device = device_of(args)
     mesh = mesh_of(jaxpr)
     if mesh is not None or type(device) is NamedSharding:
@@ -233,58 +262,32 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
     if executable is None:
         executable = jaxpr.memo[key] = _compiled(jaxpr, name, device)
     buffers = [x.buffer if type(x) is Array else buffer_of(x, _aval(x)) for x in args]
-    where = None if device is devices.default_device() else device
-    return [result(v.aval, b, where) for v, b in zip(jaxpr.outvars, executable.run(buffers))]
+    committed_to = None if device is devices.default_device() else device
+    return [result(v.aval, b, committed_to) for v, b in zip(jaxpr.outvars, executable.run(buffers))]
 
 
 def _compiled(jaxpr: Jaxpr, name: str, device: Any) -> Any:
-    """The program of a jaxpr. A small one that was compiled lately is found again, though its function is made anew."""
     module = lower_jaxpr(jaxpr, device.platform)
-    text = module.text(name)
-    if len(text) > _RECENT_TEXT or module.callbacks:
-        return _program(module, text, jaxpr, name, device)
-    key = (text, device, settings.compilation_cache_dir)
-    executable = _recent.pop(key, None)
-    if executable is None:
-        executable = _program(module, text, jaxpr, name, device)
-    _recent[key] = executable
-    if len(_recent) > _RECENT_PROGRAMS:
-        _recent.popitem(last=False)
-    return executable
-
-
-def _program(module: Module, text: str, jaxpr: Jaxpr, name: str, device: Any) -> Any:
     return compiler.compile(
-        text, jaxpr.out_avals, device, name=name, unrolled=module.unrolled, callbacks=module.callbacks
+        module.text(name), jaxpr.out_avals, device, name=name, codegen=module.codegen, callbacks=module.callbacks
     )
-
-
-_recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, the latest last
-_RECENT_PROGRAMS, _RECENT_TEXT = 128, 1 << 16  # how many, and of what length at most
-
-
-def forget_recent() -> None:
-    """Lets the programs go that are kept by their text, and those that move arrays."""
-    _recent.clear()
-    forget_moves()
 
 
 def run_operation(
     primitive: Primitive, args: Sequence[Any], params: dict[str, Any], donated: tuple[int, ...] = ()
 ) -> list[Any]:
-    """Runs an operation that holds jaxprs as a program of its own, kept with the first of those."""
+    """Runs an operation that holds jaxprs as a program, memoized with the first of those."""
     return run_jaxpr(operation_jaxpr(primitive, args, params), args, primitive.name, donated)
 
 
 def operation_jaxpr(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Jaxpr:
     """The jaxpr that `run_operation` runs."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
-    held = JaxprEqn((), (), primitive, params)
-    keeper = next(subjaxprs(held))
+    owner = next(subjaxprs(JaxprEqn((), (), primitive, params)))
     key = ("operation", primitive, avals, *sorted(params.items(), key=itemgetter(0)))
-    jaxpr = keeper.memo.get(key)
+    jaxpr = owner.memo.get(key)
     if jaxpr is None:
-        jaxpr = keeper.memo[key] = _jaxpr_of(primitive, avals, params)
+        jaxpr = owner.memo[key] = _jaxpr_of(primitive, avals, params)
     return jaxpr
 
 
@@ -296,7 +299,7 @@ def _jaxpr_of(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict
 
 
 class _Reference(threading.local):
-    """Who runs the jaxprs that `reference` rules run."""
+    """The function that runs the jaxprs that `reference` rules run."""
 
     run: Callable[[Jaxpr, Sequence[Any]], list[Any]] | None = None
 
@@ -306,7 +309,7 @@ _reference = _Reference()
 
 @contextmanager
 def jaxprs_run_by(run: Callable[[Jaxpr, Sequence[Any]], list[Any]] | None) -> Iterator[None]:
-    """Has `run` run the jaxprs of `reference` rules in this thread; None for `reference_eval` itself."""
+    """Makes `run` the function that runs the jaxprs of `reference` rules in this thread; None for `reference_eval`."""
     before = _reference.run
     _reference.run = run
     try:
@@ -316,7 +319,9 @@ def jaxprs_run_by(run: Callable[[Jaxpr, Sequence[Any]], list[Any]] | None) -> It
 
 
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Runs a jaxpr in NumPy alone, by its primitives' `reference` rules: the language's second meaning.
+    """Runs a jaxpr in NumPy alone, by its primitives' `reference` rules: a second definition of the language.
+
+    Random keys among its arguments and results are arrays of their words.
 
     Inside `with jaxprs_run_by(run)` it is `run(jaxpr, values)`, so that the rules of loops and branches show which
     jaxprs they run, one after another.
@@ -324,6 +329,7 @@ def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]
     if _reference.run is not None:
         return _reference.run(jaxpr, [*consts, *args])
     env: dict[Any, Any] = {}
+    jaxpr = physical(jaxpr)
     for var, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args]):
         env[var] = np.asarray(host_value(value, var.aval))
 

@@ -1,13 +1,13 @@
-"""Which values XLA:CPU is kept from computing again in each of their readers, see `Builder.fence`.
+"""Fusion barriers: values that XLA:CPU must not recompute in each of their readers, see `Builder.fusion_barrier`.
 
-XLA fuses a cheap operation into every operation that reads it. Where sums are made of sums (a residual stream, and the
-cotangents that a deep network adds to each other; a simulation written out step by step) each reader computes the whole
-chain again: time to compile and to run grow with the square of its length. Three kinds of values are kept apart, all
-of more than one axis and read by several equations:
+XLA fuses a cheap operation into every operation that reads it. Where sums are added to sums (a residual stream, and the
+cotangents that a deep network adds to each other; a simulation written out step by step) each reader recomputes the
+whole chain: time to compile and to run grow with the square of its length. Three kinds of values get a barrier, all of
+more than one axis and read by several equations:
 
     cotangents    that accumulate
-    streams       sums of which one is made of another; some reader needs each in memory anyway
-    long chains   whatever many operations would be computed again for
+    streams       sums of which one depends on another; some reader needs each in memory anyway
+    long chains   values for which many operations would be recomputed
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from xpr.core.regions import called_jaxpr
 from xpr.primitives.elementwise import add_any_p, add_p, sub_p
 
 _LONG = 48  # operations
-_MANY = frozenset(range(-1, -2 - _LONG, -1))  # stands for more than `_LONG` operations
+_MANY = frozenset(range(-1, -2 - _LONG, -1))  # any set of more than `_LONG` operations
 
 
 def is_fused(eqn: JaxprEqn) -> bool:
-    """Whether XLA computes it inside what reads it, or it is a view."""
+    """Whether XLA computes it inside its readers, or it is a view."""
     return eqn.primitive.fusion == "view" or eqn.primitive.fusion in FUSED
 
 
@@ -34,20 +34,22 @@ def is_expensive(eqn: JaxprEqn) -> bool:
     return eqn.primitive.fusion in ("vectorized", "expensive")
 
 
-def kept_apart(jaxpr: Jaxpr) -> set[Any]:
-    """The variables of a jaxpr that are to be computed once."""
+def fusion_barriers(jaxpr: Jaxpr) -> set[Any]:
+    """The variables of a jaxpr that are to be computed once, behind a fusion barrier."""
     if len(jaxpr.eqns) < 2:
         return set()
     readers, in_memory = _readers(jaxpr)
-    apart: set[Any] = set()
-    made_of: dict[Any, frozenset[int]] = {}  # the operations that a reader would compute again, by number; or _MANY
-    last_sum: dict[Any, Any] = {}  # the sum of a stream that a value is made of
+    if not any(n > 1 and v.aval.ndim > 1 for v, n in readers.items()):
+        return set()
+    barriers: set[Any] = set()
+    chain: dict[Any, frozenset[int]] = {}  # the operations that a reader would recompute, by number; or _MANY
+    last_sum: dict[Any, Any] = {}  # the sum of a stream that a value depends on
     number = 0
     for eqn in jaxpr.eqns:
         weight = _weight(eqn)
         if not weight:
             continue
-        operations = _together(range(number, number + weight), [made_of[v] for v in eqn.invars if v in made_of])
+        operations = _union(range(number, number + weight), [chain[v] for v in eqn.invars if v in chain])
         number += weight
         before = next((last_sum[v] for v in reversed(eqn.invars) if v in last_sum), None)
         primitive = eqn.primitive
@@ -57,24 +59,24 @@ def kept_apart(jaxpr: Jaxpr) -> set[Any]:
                 continue
             is_sum = several and primitive in (add_p, sub_p) and v in in_memory and v.aval.ndim > 1
             if is_sum and before is not None:
-                apart |= {v, before}
-                made_of.pop(before, None)
+                barriers |= {v, before}
+                chain.pop(before, None)
             elif several and v.aval.ndim > 1 and (primitive is add_any_p or operations is _MANY):
-                apart.add(v)
+                barriers.add(v)
             else:
-                made_of[v] = operations
+                chain[v] = operations
             if is_sum:
                 last_sum[v] = v
             elif before is not None:
                 last_sum[v] = before
-    return apart
+    return barriers
 
 
-def _together(own: range, others: list[frozenset[int]]) -> frozenset[int]:
+def _union(new: range, others: list[frozenset[int]]) -> frozenset[int]:
     if any(each is _MANY for each in others):
         return _MANY
-    found = frozenset(own).union(*others)
-    return found if len(found) <= _LONG else _MANY
+    operations = frozenset(new).union(*others)
+    return operations if len(operations) <= _LONG else _MANY
 
 
 def _readers(jaxpr: Jaxpr) -> tuple[Counter[Any], set[Any]]:
@@ -90,7 +92,7 @@ def _readers(jaxpr: Jaxpr) -> tuple[Counter[Any], set[Any]]:
 
 
 def _weight(eqn: JaxprEqn) -> int:
-    """How many operations an equation is that XLA fuses; 0 if it does not."""
+    """The number of operations of an equation that XLA fuses; 0 if it does not."""
     if is_fused(eqn):
         return 1
     called = called_jaxpr(eqn)

@@ -1,4 +1,4 @@
-"""lower : jaxpr -> StableHLO. Walks the equations and writes each with its primitive's `lower` rule."""
+"""lower : jaxpr -> StableHLO. Translates each equation by its primitive's `lower` rule."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.sharding import Mesh, NamedSharding
-from xpr.backend.stablehlo import TOKEN, Builder, Module, Value
-from xpr.compile.fusion import kept_apart
+from xpr.backend.stablehlo import TOKEN, Builder, Module, Value, quoted
+from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, effects
 from xpr.core.primitive import Primitive, Unsupported
-from xpr.core.source import summarize
+from xpr.core.source import line_number, summarize
 from xpr.errors import UnsupportedRule
+from xpr.passes.physical import physical
+from xpr.primitives.random_bits import threefry2x32_p
+from xpr.primitives.rng_bit_generator import rng_bit_generator_p
 from xpr.transforms.stage import stage
 
 
@@ -25,55 +28,93 @@ def lower_jaxpr(
     mesh: Mesh | None = None,
     in_shardings: Sequence[NamedSharding | None] = (),
     out_shardings: Sequence[NamedSharding | None] = (),
+    located: bool = False,
 ) -> Module:
     """A module whose `main` takes the jaxpr's constvars and then its invars.
 
     Args:
-      jaxpr: the program. Its constants are arguments of `main`, never part of the text.
+      jaxpr: the program. Its constants are arguments of `main`, never part of the text; random keys are words there.
       platform: what it is lowered for.
       donated: which arguments of `main` may be overwritten.
       mesh: the devices, of a program on several.
-      in_shardings, out_shardings: how arguments and results lie on them, as far as that is asked for.
+      in_shardings, out_shardings: of arguments and results, None where the compiler is to choose.
+      located: whether operations are written with the user's lines that they come from.
     """
     module = Module(platform)
-    module.mesh = mesh
-    variables = [*jaxpr.constvars, *jaxpr.invars]
-    given_up = set(donated)
-    texts = [["jax.buffer_donor = true"] if i in given_up else [] for i in range(len(variables))]
-    for text, sharding, aval in zip(texts, in_shardings, [v.aval for v in variables]):
-        text += _sharding_texts(module, sharding, aval)
-    outs = [_sharding_texts(module, *each) for each in zip(out_shardings, jaxpr.out_avals)]
+    module.mesh, module.located = mesh, located
+    jaxpr = physical(jaxpr)
+    in_avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]
+    inputs, outputs = argument_attributes(module, in_avals, jaxpr.out_avals, donated, in_shardings, out_shardings)
     module.function(
         "main",
-        [v.aval for v in variables],
+        in_avals,
         lambda builder, arguments: lower_eqns(builder, jaxpr, arguments),
         public=True,
-        argument_attributes=[f" {{{', '.join(text)}}}" if text else "" for text in texts],
-        result_attributes=[f" {{{', '.join(text)}}}" if text else "" for text in outs],
+        argument_attributes=inputs,
+        result_attributes=outputs,
     )
     return module
 
 
+def argument_attributes(
+    module: Module,
+    in_avals: Sequence[ShapedArray],
+    out_avals: Sequence[ShapedArray],
+    donated: Sequence[int],
+    in_shardings: Sequence[NamedSharding | None],
+    out_shardings: Sequence[NamedSharding | None],
+) -> tuple[list[str], list[str]]:
+    """The attributes of the arguments and of the results of `main`: donation and shardings."""
+    donors = set(donated)
+    inputs = [["jax.buffer_donor = true"] if i in donors else [] for i in range(len(in_avals))]
+    for texts, sharding, aval in zip(inputs, in_shardings, in_avals):
+        texts += _sharding_texts(module, sharding, aval)
+    outputs = [_sharding_texts(module, *each) for each in zip(out_shardings, out_avals)]
+
+    def joined(every: list[list[str]]) -> list[str]:
+        return [f" {{{', '.join(texts)}}}" if texts else "" for texts in every]
+
+    return joined(inputs), joined(outputs)
+
+
 def _sharding_texts(module: Module, sharding: NamedSharding | None, aval: ShapedArray) -> list[str]:
-    """The attribute by which an argument or a result lies as asked for, if that is."""
+    """The attribute for the sharding of an argument or a result, if it has one."""
     if sharding is None:
         return []
     return [f"sdy.sharding = #sdy.sharding{module.sharding(sharding.mesh, sharding.spec, aval.ndim)}"]
 
 
 def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> list[Value]:
-    """Writes a jaxpr's equations where `builder` stands; gives the results."""
+    """Appends a jaxpr's equations to the builder; returns the results."""
     env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments))
-    apart = kept_apart(jaxpr) if builder.platform == "cpu" else ()
-    fenced: dict[str, Value] = {}  # by name: what is computed twice in the jaxpr is written once, and fenced once
+    barriers = fusion_barriers(jaxpr) if builder.platform == "cpu" else ()
+    draws, builder.draws = builder.draws, builder.draws or draws_numbers(jaxpr)
+    barrier_of: dict[str, Value] = {}  # by name: values that the jaxpr computes twice have one barrier
     for eqn in jaxpr.eqns:
+        start = len(builder.lines)
         operands = [env[v] if type(v) is not Literal else literal(builder, v) for v in eqn.invars]
         results = lower_eqn(builder, eqn, operands)
+        if builder.module.located:
+            builder.lines[start:] = [line + location(eqn) for line in builder.lines[start:]]
         for v, x in zip(eqn.outvars, results):
-            if v in apart:
-                x = fenced.get(x.name) or fenced.setdefault(x.name, builder.fence(x))
+            if v in barriers:
+                x = barrier_of.get(x.name) or barrier_of.setdefault(x.name, builder.fusion_barrier(x))
             env[v] = x
+    builder.draws = draws
     return [env[v] if type(v) is not Literal else literal(builder, v) for v in jaxpr.outvars]
+
+
+def draws_numbers(jaxpr: Jaxpr) -> bool:
+    """Whether some equation makes random bits: of samplers, whose numbers are to be those of JAX to the last bit."""
+    return any(eqn.primitive in (threefry2x32_p, rng_bit_generator_p) for eqn in jaxpr.eqns)
+
+
+def location(eqn: JaxprEqn) -> str:
+    """The primitive and the user's line of an equation, as MLIR writes the location of an operation."""
+    where = "unknown"
+    if eqn.source is not None:
+        where = f"{quoted(eqn.source[0].co_filename)}:{line_number(eqn.source)}:0"
+    return f" loc({quoted(eqn.primitive.name)}({where}))"
 
 
 def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
@@ -92,22 +133,38 @@ def lower_operation(
     if primitive.lower_as is None or not isinstance(primitive.lower, Unsupported):
         return primitive.lower(builder, operands, avals, **params)
     closed = stage(lambda *xs: primitive.lower_as(*xs, **params), [v.aval for v in operands])  # type: ignore[misc]
-    return lower_eqns(builder, closed.jaxpr, [*constants(builder, closed), *operands])
+    return lower_eqns(builder, physical(closed.jaxpr), [*constants(builder, closed), *operands])
 
 
 def constants(builder: Builder, closed: ClosedJaxpr) -> list[Value]:
-    """The constants of a jaxpr made while lowering, written into the text: small tables, never user data."""
+    """The constants of a jaxpr that was traced while lowering, written into the text: small tables, never user data."""
     return [builder.constant(np.asarray(c), v.aval) for c, v in zip(closed.consts, closed.jaxpr.constvars)]
 
 
 def literal(builder: Builder, atom: Literal) -> Value:
-    return builder.constant(np.asarray(atom.val).astype(atom.aval.dtype)[()], atom.aval)
+    """The constant of a literal, which is written once in a function or region."""
+    key = (atom.aval, repr(atom.val))
+    known = builder.literals.get(key)
+    if known is None:
+        value = np.asarray(atom.val).astype(atom.aval.dtype)[()]
+        known = builder.literals[key] = builder.constant(value, atom.aval)
+    return known
 
 
 def lower_call(
     builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: str, inline: bool = True
 ) -> list[Value]:
-    """A call of a function of its own, made once for each jaxpr in a module; `inline` as in `Builder.call`."""
+    """A call of a function for the jaxpr, one for each jaxpr in a module; `inline` as in `Builder.call`."""
+    function = lower_function(builder, jaxpr, name)
+    if "ordered" not in effects(jaxpr):
+        return builder.call(function, operands, jaxpr.out_avals, inline)
+    types = [TOKEN, *jaxpr.out_avals]
+    builder.token, *results = builder.call(function, [builder.take_token(), *operands], types, inline)
+    return results
+
+
+def lower_function(builder: Builder, jaxpr: Jaxpr, name: str) -> str:
+    """The name of a function for the jaxpr, one for each jaxpr in a module; with ordered effects it takes a token."""
     key = ("call", jaxpr, *builder.module.manual.items())
     shared = builder.module.shared
     ordered = "ordered" in effects(jaxpr)
@@ -121,8 +178,4 @@ def lower_call(
             return [inner.take_token(), *results]
 
         shared[key] = builder.module.function(name, [TOKEN] * ordered + jaxpr.in_avals, body)
-    if not ordered:
-        return builder.call(shared[key], operands, jaxpr.out_avals, inline)
-    types = [TOKEN, *jaxpr.out_avals]
-    builder.token, *results = builder.call(shared[key], [builder.take_token(), *operands], types, inline)
-    return results
+    return shared[key]

@@ -1,8 +1,8 @@
-"""partition : a program for one device -> one for each device of a mesh. XLA does it; here it is asked to.
+"""partition : jaxpr -> a program for each device of a mesh. XLA's partitioner does it, from the shardings of arguments.
 
-A program runs on several devices where an argument lies on them, or where an operation in it spreads its operands over
-a mesh (`Primitive.mesh`). How the arguments lie is written into the program; the compiler chooses how everything else
-does, and says how the results do.
+A program runs on several devices where an argument is on them, or where an operation in it shards its operands over
+a mesh (`Primitive.mesh`). The shardings of arguments are written into the program; the compiler chooses all
+others, and reports those of results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.array import Array, host_value
-from xpr.backend.sharding import Mesh, NamedSharding
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
 from xpr.compile.lower import lower_jaxpr
@@ -23,37 +23,39 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
 from xpr.core.source import summarize, text_of
+from xpr.primitives.sharding_constraint import sharding_constraint_p
+from xpr.transforms.flat import as_array
 
 
 def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
     """The first mesh that an operation of a jaxpr names, remembered with it; None where it runs on one device."""
     key = ("mesh", settings.platforms)
     if key not in jaxpr.memo:
-        jaxpr.memo[key] = _found_mesh(jaxpr)
+        jaxpr.memo[key] = _first_mesh(jaxpr)
     return jaxpr.memo[key]
 
 
-def _found_mesh(jaxpr: Jaxpr) -> Mesh | None:
+def _first_mesh(jaxpr: Jaxpr) -> Mesh | None:
     for eqn in jaxpr.eqns:
         if eqn.primitive.mesh is not None:
             return eqn.primitive.mesh(**eqn.params)
         if eqn.primitive.call:
             for inner in subjaxprs(eqn):
-                found = mesh_of(inner)
-                if found is not None:
-                    return found
+                mesh = mesh_of(inner)
+                if mesh is not None:
+                    return mesh
     return None
 
 
 def shardings_of(args: Sequence[Any]) -> tuple[NamedSharding | None, ...]:
-    """How arguments lie on several devices; None for those that were put nowhere."""
+    """The shardings of arguments; None for those that are not committed to several devices."""
     return tuple([x._device if type(x) is Array and type(x._device) is NamedSharding else None for x in args])
 
 
 def run_partitioned(
     jaxpr: Jaxpr, args: Sequence[Any], name: str, mesh: Mesh, donated: tuple[int, ...] = ()
 ) -> list[Array]:
-    """Runs a jaxpr without constants on the devices of a mesh, as one program that is kept with the jaxpr."""
+    """Runs a jaxpr without constants on the devices of a mesh, as one program that is memoized with the jaxpr."""
     return run_program(program_for(jaxpr, args, name, mesh, donated), args, donated)
 
 
@@ -98,12 +100,12 @@ def compile_module(
     program = compiler.compile_partitioned(
         text, jaxpr.out_avals, module.mesh, in_shardings, out_shardings,  # type: ignore[arg-type]
         [v.aval.ndim for v in variables], name=name, options=options,
-        unrolled=module.unrolled, callbacks=module.callbacks,
+        codegen=module.codegen, callbacks=module.callbacks,
     )  # fmt: skip
     for inspection in module.inspections:
-        inspection.tell()
+        inspection.call()
         text = text.replace(inspection.key, "")
-    program.share(text)
+    program.register(text)
     return program
 
 
@@ -113,13 +115,13 @@ def _where_python_is_called(jaxpr: Jaxpr) -> str:
         if "callback" in eqn.params:
             return f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}"
         for inner in subjaxprs(eqn):
-            if found := _where_python_is_called(inner):
-                return found
+            if line := _where_python_is_called(inner):
+                return line
     return ""
 
 
 def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Sequence[int] = ()) -> list[Array]:
-    """The results of a program, for arguments that are put in their places first where they lie otherwise."""
+    """The results of a program, for arguments, which are moved first where their shardings differ."""
     buffers = [buffer_at(x, sharding) for x, sharding in zip(args, program.in_shardings)]
     results = list(map(array_at, program.out_avals, program.run(buffers), program.out_shardings))
     for i in donated:
@@ -134,45 +136,54 @@ def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding) -> Array:
 
 
 def buffer_at(x: Any, sharding: NamedSharding) -> Any:
-    """The buffer of an array that lies as the sharding says."""
+    """The buffer of an array with this sharding; moved if it has another one."""
     if type(x) is Array:
-        return x.buffer if lies_as(x, sharding) else moved(x, sharding).buffer
+        return x.buffer if has_sharding(x, sharding) else moved(x, sharding).buffer
     if isinstance(x, Tracer):
         raise x.misused()
     aval = aval_of(x)
     return put_shards(np.array(host_value(x, aval), aval.dtype), aval, sharding)
 
 
-def lies_as(x: Array, sharding: NamedSharding) -> bool:
-    """Whether an array is on devices already, and lies there as a sharding says."""
-    place, ndim = x._device, x.aval.ndim
-    if place is sharding or type(place) is not NamedSharding:
-        return place is sharding
-    return place == sharding or (
-        place.devices == sharding.devices
-        and place.cuts(ndim) == sharding.cuts(ndim)
-        and (place.places(ndim) == sharding.places(ndim)).all()
+def has_sharding(x: Array, sharding: NamedSharding) -> bool:
+    """Whether an array is on devices already, with an equivalent sharding."""
+    current, ndim = x._device, x.aval.ndim
+    if current is sharding or type(current) is not NamedSharding:
+        return current is sharding
+    return current == sharding or (
+        current.devices == sharding.devices
+        and current.cuts(ndim) == sharding.cuts(ndim)
+        and (current.part_numbers(ndim) == sharding.part_numbers(ndim)).all()
     )
 
 
 def moved(x: Array, sharding: NamedSharding) -> Array:
-    """The same array, lying as the sharding says: by a program where it is on those devices already.
+    """The array with this sharding: moved by a program if it is on those devices already.
 
     Raises:
       DeviceNotFound: the sharding is of a mesh without devices.
     """
-    place, _ = x._device, sharding.mesh.flat
-    if type(place) is not NamedSharding or place.devices != sharding.devices:
+    current, _ = x._device, sharding.mesh.flat
+    if type(current) is not NamedSharding or current.devices != sharding.devices:
         return Array(x.aval, x.host, None, sharding)
     variable = Var(x.aval)
-    key = (x.aval, place, sharding)
+    key = (x.aval, current, sharding)
     program = _moves.get(key)
     if program is None:
         jaxpr = Jaxpr([], [variable], [variable], [])
-        module = lower_partitioned(jaxpr, sharding.mesh, [place], [sharding])
-        program = _moves[key] = compile_module(module, jaxpr, [place], [sharding], "moved")
+        module = lower_partitioned(jaxpr, sharding.mesh, [current], [sharding])
+        program = _moves[key] = compile_module(module, jaxpr, [current], [sharding], "moved")
     return run_program(program, [x])[0]
 
+
+def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Moves the array; unspecified axes are not sharded."""
+    x, sharding = as_array(args[0]), params["sharding"]
+    entries = [None if entry is PartitionSpec.UNCONSTRAINED else entry for entry in sharding.spec]
+    return [moved(x, NamedSharding(sharding.mesh, PartitionSpec(*entries)))]
+
+
+sharding_constraint_p.evaluate = _evaluate_sharding_constraint
 
 _moves: dict[Any, PartitionedExecutable] = {}  # by the type of the array, where it is and where it goes
 

@@ -1,8 +1,8 @@
-"""Where a sequence repeats itself: stretches in which every symbol equals the one a period before.
+"""Repetitions in a sequence: ranges in which every symbol equals the one a period before.
 
-Two stretches of 2^n symbols are equal if their halves are, so that numbering the stretches of each length, from one
-symbol to half of the sequence, takes n log n steps; equal stretches that follow each other within their length give the
-periods (the first half of the way to a suffix array, as Karp, Miller and Rosenberg found, 1972).
+Two factors (consecutive symbols) of length 2^n are equal if their halves are, so that numbering the factors of each
+length, from one symbol to half of the sequence, takes n log n steps; equal factors whose distance is at most their
+length give the periods (Karp, Miller and Rosenberg, 1972; continued, it sorts the suffixes).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 MOST_PERIODS = 64  # that are followed, those that cover most of the sequence first
 
 
-class Stretch(NamedTuple):
+class Repetition(NamedTuple):
     """`symbols[i] == symbols[i + period]` for all i from start to end - period."""
 
     start: int
@@ -27,31 +27,31 @@ class Stretch(NamedTuple):
         return (self.end - self.start) // self.period
 
 
-def stretches(symbols: np.ndarray, least: int) -> list[Stretch]:
-    """The longest stretches of at least `least` periods, 3 or more; those come first that repeat most symbols.
+def repetitions(symbols: np.ndarray, least: int) -> list[Repetition]:
+    """The longest repetitions of at least `least` periods, 3 or more; those that repeat most symbols come first.
 
-    >>> stretches(np.array([9, 1, 2, 1, 2, 1, 2, 1, 7]), 3)
-    [Stretch(start=1, end=8, period=2)]
+    >>> repetitions(np.array([9, 1, 2, 1, 2, 1, 2, 1, 7]), 3)
+    [Repetition(start=1, end=8, period=2)]
     """
-    found = []
+    repeated = []
     for period in _periods(symbols):
         same = np.zeros(len(symbols) - period + 2, bool)
         np.equal(symbols[:-period], symbols[period:], out=same[1:-1])
         starts, ends = np.flatnonzero(same[1:] != same[:-1]).reshape(-1, 2).T
         long = ends - starts >= (least - 1) * period
         for start, end in zip(starts[long].tolist(), ends[long].tolist()):
-            found.append(Stretch(start, end + period, period))
-    return sorted(found, key=lambda each: (each.period - (each.end - each.start), each.period))
+            repeated.append(Repetition(start, end + period, period))
+    return sorted(repeated, key=lambda each: (each.period - (each.end - each.start), each.period))
 
 
 def _periods(symbols: np.ndarray) -> list[int]:
-    """The distances at which equal stretches follow each other that are at least as long, the commonest first."""
+    """The distances at which equal factors of at least that length follow each other, the commonest first."""
     ranks, length = np.unique(symbols, return_inverse=True)[1].astype(np.int64), 1
     counts: dict[int, int] = {}
     while len(ranks) > 1:
         ordered = np.sort(ranks * len(ranks) + np.arange(len(ranks)))  # many times as fast as a stable argsort
-        rank, place = np.divmod(ordered, len(ranks))
-        distances = np.diff(place)[np.diff(rank) == 0]
+        rank, position = np.divmod(ordered, len(ranks))
+        distances = np.diff(position)[np.diff(rank) == 0]
         near = distances[(distances <= length) & (distances > length // 2)]
         for distance, times in zip(*np.unique(near, return_counts=True)):
             counts[int(distance)] = counts.get(int(distance), 0) + int(times)

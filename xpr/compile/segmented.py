@@ -1,4 +1,4 @@
-"""stepwise : [Step] -> a program that runs them. Lowers and compiles each of them that is like no earlier one."""
+"""segmented : [Segment] -> executable. Lowers and compiles the segments of a program, structurally equal ones once."""
 
 from __future__ import annotations
 
@@ -12,44 +12,51 @@ from xpr.backend import compiler
 from xpr.backend.sequence import Run, SequenceExecutable
 from xpr.backend.stablehlo import Module
 from xpr.compile.lower import lower_jaxpr
-from xpr.compile.segments import Step, cut
+from xpr.compile.segments import Segment, cut_into_segments
 from xpr.config import same_settings, settings_of_thread
+from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Atom, Jaxpr, Literal, Var
+from xpr.passes.physical import physical
 
 
-class Stepwise:
-    """A program that is cut into steps, lowered.
+class SegmentedProgram:
+    """A program that is cut into segments, lowered.
 
     Attributes:
-      modules: of each jaxpr that steps share, what it is lowered to. It may overwrite those of the program's donated
-        arguments that nothing needs after it. (What steps hand to each other is not donated: XLA then copies more.)
+      jaxpr: the whole; random keys are words in it, and in its segments.
+      out_avals: the types of its results, some of which may be keys.
+      modules: by the jaxprs of segments, their lowered modules. A module may overwrite those of the program's donated
+        arguments that are dead after it. (Live-out values are not donated: XLA then copies more.)
     """
 
     def __init__(
-        self, jaxpr: Jaxpr, steps: Sequence[Step], outvars: Sequence[Atom], donated: Sequence[int], device: Any
-    ):
-        self.jaxpr, self.steps, self.outvars = jaxpr, steps, outvars
+        self, jaxpr: Jaxpr, out_avals: Sequence[ShapedArray], segments: Sequence[Segment], outvars: Sequence[Atom],
+        donated: Sequence[int], device: Any,
+    ):  # fmt: skip
+        self.jaxpr, self.out_avals, self.segments, self.outvars = jaxpr, out_avals, segments, outvars
         self.donated, self.device = donated, device
         self.inputs = [*jaxpr.constvars, *jaxpr.invars]
-        self.dead = self.dying()
-        given_up = {self.inputs[i] for i in donated}
+        self.dead = self.dead_after()
+        donated_vars = {self.inputs[i] for i in donated}
         donors: dict[Jaxpr, set[int]] = {}
-        for step, dead in zip(steps, self.dead):
-            free = {v for v in dead & given_up if step.operands.count(v) == 1}
-            own = {i for i, v in enumerate(step.operands) if v in free}
-            donors[step.jaxpr] = donors.get(step.jaxpr, own) & own
-        self.modules = {each: lower_jaxpr(each, device.platform, sorted(own)) for each, own in donors.items()}
+        for segment, dead in zip(segments, self.dead):
+            free = {v for v in dead & donated_vars if segment.operands.count(v) == 1}
+            positions = {i for i, v in enumerate(segment.operands) if v in free}
+            donors[segment.jaxpr] = donors.get(segment.jaxpr, positions) & positions
+        self.modules = {each: lower_jaxpr(each, device.platform, sorted(i)) for each, i in donors.items()}
 
     def whole(self) -> Module:
-        """The program as one, which is not what runs."""
+        """The module of the whole program, for its text; it is not what runs."""
         return lower_jaxpr(self.jaxpr, self.device.platform, self.donated)
 
-    def dying(self) -> list[set[Atom]]:
-        """Of each step the values that nothing needs after it, but for arguments that are not donated."""
-        last: dict[Any, int] = {v: i for i, step in enumerate(self.steps) for v in (*step.operands, *step.results)}
+    def dead_after(self) -> list[set[Atom]]:
+        """For each segment the values that are dead after it, but for arguments that are not donated."""
+        last: dict[Any, int] = {
+            v: i for i, segment in enumerate(self.segments) for v in (*segment.operands, *segment.results)
+        }
         for v in {*self.inputs} - {self.inputs[i] for i in self.donated} | {*self.outvars}:
             last.pop(v, None)
-        dead: list[set[Atom]] = [set() for _ in self.steps]
+        dead: list[set[Atom]] = [set() for _ in self.segments]
         for v, i in last.items():
             if type(v) is Var:
                 dead[i].add(v)
@@ -64,30 +71,30 @@ class Stepwise:
             with same_settings(overrides):
                 return compiler.compile(
                     module.text(name), jaxpr.out_avals, self.device, name=name, options=options,
-                    unrolled=module.has_hot_loops,
+                    codegen=module.codegen._replace(unrolled=module.has_hot_loops),
                 )  # fmt: skip
 
-        programs = dict(zip(self.modules, _at_once(compiled, list(self.modules.items()))))
-        numbers = list({v: None for step in self.steps for v in step.operands if type(v) is Literal})
-        made = [v for step in self.steps for v in step.results]
-        places: dict[Any, int] = {v: i for i, v in enumerate([*self.inputs, *numbers, *made])}
+        programs = dict(zip(self.modules, _in_parallel(compiled, list(self.modules.items()))))
+        numbers = list({v: None for segment in self.segments for v in segment.operands if type(v) is Literal})
+        results = [v for segment in self.segments for v in segment.results]
+        slots: dict[Any, int] = {v: i for i, v in enumerate([*self.inputs, *numbers, *results])}
 
         def at(variables: Iterable[Any]) -> list[int]:
-            return [places[v] for v in variables]
+            return [slots[v] for v in variables]
 
         runs = [
-            Run(programs[step.jaxpr], at(step.operands), at(step.results), at(dead))
-            for step, dead in zip(self.steps, self.dead)
+            Run(programs[segment.jaxpr], at(segment.operands), at(segment.results), at(dead))
+            for segment, dead in zip(self.segments, self.dead)
         ]
         buffers = [compiler.put(np.asarray(v.val).astype(v.aval.dtype), v.aval, self.device) for v in numbers]
         in_avals = [v.aval for v in self.inputs]
         return SequenceExecutable(
-            runs, buffers, len(places), at(self.outvars), in_avals, self.jaxpr.out_avals, self.device, name
+            runs, buffers, len(slots), at(self.outvars), in_avals, self.out_avals, self.device, name
         )
 
 
-def _at_once(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-    """The results for all values, each in a thread of its own.
+def _in_parallel(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    """The results for all values, each computed in another thread.
 
     Raises:
       Exception: the first that the function raised.
@@ -107,7 +114,7 @@ def _at_once(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]
         try:
             thread.start()
             threads.append(thread)
-        except RuntimeError:  # there are no more threads to be had: at the system's limit, or when the process ends
+        except RuntimeError:  # no thread can be started: at the system's limit, or when the process ends
             work(i)
     work(0)
     for thread in threads:
@@ -117,8 +124,11 @@ def _at_once(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]
     return results
 
 
-def stepwise(jaxpr: Jaxpr, donated: Sequence[int], device: Any) -> Stepwise | None:
-    """The program in steps, where it is one that repeats itself and calls no Python functions."""
-    found = cut(jaxpr) if device.platform == "cpu" else None
-    made = found and Stepwise(jaxpr, *found, donated, device)
-    return made if made and not any(module.callbacks for module in made.modules.values()) else None
+def lower_segmented(jaxpr: Jaxpr, donated: Sequence[int], device: Any) -> SegmentedProgram | None:
+    """The program in segments; None where it does not repeat itself, or calls Python functions."""
+    if device.platform != "cpu":
+        return None
+    on_words = physical(jaxpr)
+    segments = cut_into_segments(on_words)
+    program = segments and SegmentedProgram(on_words, jaxpr.out_avals, *segments, donated, device)
+    return program if program and not any(module.callbacks for module in program.modules.values()) else None

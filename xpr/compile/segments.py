@@ -1,17 +1,17 @@
-"""pieces : jaxpr -> [Step]. A program cut where it repeats itself, so that what repeats is compiled once.
+"""segments : jaxpr -> [Segment]. Cuts a program that repeats itself into segments; equal ones are compiled once.
 
 XLA compiles the 48th layer of a network as if it had not seen the 47 before, which are the same equations on other
-variables. Cut between layers a program is a list of steps, and steps that are alike share a program: the gradient of 48
-layers is a handful of programs of a few layers each, which run many times.
+variables. Cut between layers a program is a list of segments, and structurally equal segments share a program: the
+gradient of 48 layers is a handful of programs of a few layers each, which run many times.
 
-    order           first equations move so that each layer's are together (order.py)
-    where to cut    into the periods of a stretch that repeats (repeats.py), where least memory is alive
-    what to pass    what is in memory anyway, or dear; the rest is computed again, as XLA does when it fuses
-    the last one    often the first layer's gradient, lacks some of what the others do; it does that, too, for nothing
+    order         first equations move so that each layer's are together (order.py)
+    cuts          into the periods of a repetition (repeats.py), where least memory is live
+    live-outs     values that are in memory anyway, or expensive; others are recomputed, as XLA does when it fuses
+    last segment  often the first layer's gradient, without some equations of the others; it runs those for nothing
 
-To start a step takes some 50 microseconds, so steps are of several layers where one is short. Each array that a step
-hands on takes some 8 (networks were measured whole and in steps): it has a place of its own in memory, allocated and
-freed in each call. So programs whose layers hand on much for what they work stay whole, as those of narrow networks do.
+To start a segment takes some 50 microseconds, so segments are of several layers where one is short. Each live-out array
+of a segment takes some 8 (networks were measured whole and in segments): it has its own memory, allocated and freed in
+each call. So programs whose layers have many live-out values for their work stay whole, as those of narrow networks do.
 """
 
 from __future__ import annotations
@@ -24,40 +24,60 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpr.compile.fusion import is_fused, kept_apart
+from xpr.compile.fusion import fusion_barriers, is_fused
 from xpr.compile.order import nbytes, ordered
-from xpr.compile.repeats import stretches
+from xpr.compile.repeats import repetitions
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
 from xpr.core.regions import Region, regions_of
 from xpr.passes.dce import has_effect, live_jaxpr
 from xpr.passes.inline import inline_jaxpr
-from xpr.passes.structure import Numbers, operand_key, structure
+from xpr.passes.structure import EquationNumbers, operand_key, structure
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.flops import operations
 from xpr.primitives.windows.convolution import conv_general_dilated_p
 
-_LEAST = 4  # steps that are alike
-_LONG = 600  # equations: no program is shorter that is cut
-_SHORTER = 3  # times as many equations as are compiled, at least
-_STEP = 1_000_000  # nanoseconds of work in each of them, at least
-_HANDED_ON = 8_000  # nanoseconds for each array that a later step reads
-_SHARE = 1 / 6  # of the work of the whole program: what handing on may take
-_NOT_READ = 1 / 32  # of the work of the whole program: what may be done for nothing, so as to compile less
 _PER_NANOSECOND = 4  # operations
 _PRODUCTS_PER_NANOSECOND = 200  # those of matrix products and convolutions
 _PRODUCTS = (dot_general_p, conv_general_dilated_p)
-_AGAIN = 16  # equations that are computed again for one value, at most
-_QUICK = ("view", "cheap", "vectorized")  # fusion classes that are no slower computed again than read from memory
+_MOST_RECOMPUTED = 16  # equations, for one value
+_QUICK = ("view", "cheap", "vectorized")  # fusion classes that are no slower recomputed than read from memory
 
 
-class Step(NamedTuple):
+class Thresholds(NamedTuple):
+    """Which programs are cut into segments, and how large the segments are.
+
+    Attributes:
+      repeats: the fewest segments that share a program.
+      equations: the fewest equations of a program that is cut.
+      shorter: how many times as many equations as are compiled a program has, at least.
+      work: the fewest nanoseconds that a segment takes.
+      live_out: the nanoseconds that each array takes which a later segment reads.
+      live_out_share: of the work of the whole program, what live-out arrays may take.
+      unused_share: of the work of the whole program, what may go into unused results so as to compile less.
+      periods: the most periods of the program that are one segment.
+    """
+
+    repeats: int = 4
+    equations: int = 600
+    shorter: float = 3
+    work: int = 1_000_000
+    live_out: int = 8_000
+    live_out_share: float = 1 / 6
+    unused_share: float = 1 / 32
+    periods: int = 1_000_000
+
+
+thresholds = Thresholds()  # of every program; tests, whose programs are small, take others
+
+
+class Segment(NamedTuple):
     """A part of a program.
 
     Attributes:
-      jaxpr: what it does; the same object in steps that are alike.
-      operands: what of the whole program its arguments are. A literal is a number in which it differs from others.
-      results: what of the whole program its results are.
+      jaxpr: its program; the same object in structurally equal segments.
+      operands: the atoms of the whole program that are its arguments. A literal is one in which it differs from others.
+      results: the variables of the whole program that are its results.
     """
 
     jaxpr: Jaxpr
@@ -65,52 +85,57 @@ class Step(NamedTuple):
     results: list[Var]
 
 
-def cut(jaxpr: Jaxpr) -> tuple[list[Step], list[Atom]] | None:
-    """The steps of a program that repeats itself, and the variables that are its results; None for others."""
+def cut_into_segments(jaxpr: Jaxpr) -> tuple[list[Segment], list[Atom]] | None:
+    """The segments of a program that repeats itself, and the variables of its results; None for other programs."""
     if any(map(has_effect, jaxpr.eqns)):
         return None
     flat = inline_jaxpr(jaxpr)
     work = sum(map(_nanoseconds, flat.eqns))
-    if sum(map(_count, flat.eqns)) < _LONG or work < _LEAST * _STEP:
+    if sum(map(_count, flat.eqns)) < thresholds.equations or work < thresholds.repeats * thresholds.work:
         return None
-    flat = ordered(live_jaxpr(_with_own_results(flat)))
-    places = _repeated(flat)
-    if not places:
+    flat = ordered(live_jaxpr(_with_distinct_results(flat)))
+    repeated = _find_repeated(flat)
+    if not repeated:
         return None
-    steps = _urgent_first(_Cutting(flat, places).steps())
-    return (steps, flat.outvars) if _handed_on(steps) * _HANDED_ON <= _SHARE * work else None
+    segments = _critical_path_first(_Segmentation(flat, repeated).segments())
+    return (
+        (segments, flat.outvars)
+        if _live_outs(segments) * thresholds.live_out <= thresholds.live_out_share * work
+        else None
+    )
 
 
-def _urgent_first(steps: Sequence[Step]) -> list[Step]:
-    """The same, with the operands and results of each in another order: XLA starts what it can in the order of those.
+def _critical_path_first(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments with their operands and results reordered, since XLA starts operations in the order of those.
 
-    What is computed last, for which the next step mostly waits, must not stand behind what only the caller reads. So
-    the last result comes first, and the operands from which it is farthest; networks run 5 to 20 % faster for it.
+    The result that is computed last, for which the next segment mostly waits, must not come after those that only the
+    caller reads. So it comes first, and so do the operands farthest from it; networks run 5 to 20 % faster for it.
     """
     orders: dict[Jaxpr, list[int]] = {}
     programs: dict[Jaxpr, Jaxpr] = {}
-    for jaxpr in {step.jaxpr: None for step in steps}:
-        far: dict[Any, int] = dict.fromkeys(jaxpr.outvars[-1:], 0)
+    for jaxpr in {segment.jaxpr: None for segment in segments}:
+        distance: dict[Any, int] = dict.fromkeys(jaxpr.outvars[-1:], 0)
         for eqn in reversed(jaxpr.eqns):
-            at = max((far[v] for v in eqn.outvars if v in far), default=None)
+            at = max((distance[v] for v in eqn.outvars if v in distance), default=None)
             if at is not None:
-                far.update({v: max(far.get(v, 0), at + 1) for v in eqn.invars if type(v) is Var})
-        order = sorted(range(len(jaxpr.invars)), key=lambda i: -far.get(jaxpr.invars[i], -1))
+                distance.update({v: max(distance.get(v, 0), at + 1) for v in eqn.invars if type(v) is Var})
+        order = sorted(range(len(jaxpr.invars)), key=lambda i: -distance.get(jaxpr.invars[i], -1))
         orders[jaxpr] = order
         programs[jaxpr] = jaxpr.replace(invars=[jaxpr.invars[i] for i in order], outvars=jaxpr.outvars[::-1])
     return [
-        Step(programs[jaxpr], [operands[i] for i in orders[jaxpr]], results[::-1]) for jaxpr, operands, results in steps
+        Segment(programs[jaxpr], [operands[i] for i in orders[jaxpr]], results[::-1])
+        for jaxpr, operands, results in segments
     ]
 
 
-def _handed_on(steps: Sequence[Step]) -> int:
-    """How many arrays of a step another one reads."""
-    read = {v for step in steps for v in step.operands if type(v) is Var}
-    return sum(v in read for step in steps for v in step.results)
+def _live_outs(segments: Sequence[Segment]) -> int:
+    """How many arrays of a segment are read by another one."""
+    read = {v for segment in segments for v in segment.operands if type(v) is Var}
+    return sum(v in read for segment in segments for v in segment.results)
 
 
-def _with_own_results(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr whose results are variables of equations, no two the same: arrays must not share their memory."""
+def _with_distinct_results(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with distinct results that are variables of equations: arrays must not share their memory."""
     bound = {v for eqn in jaxpr.eqns for v in eqn.outvars}
     outvars: list[Atom] = []
     copies = []
@@ -119,24 +144,26 @@ def _with_own_results(jaxpr: Jaxpr) -> Jaxpr:
             bound.discard(v)
             outvars.append(v)
         else:
-            own = Var(v.aval)
-            outvars.append(own)
-            copies.append(JaxprEqn([v], [own], copy_p, {}, jaxpr.eqns[-1].source))
+            copied = Var(v.aval)
+            outvars.append(copied)
+            copies.append(JaxprEqn([v], [copied], copy_p, {}, jaxpr.eqns[-1].source))
     return jaxpr.replace(outvars=outvars, eqns=[*jaxpr.eqns, *copies]) if copies else jaxpr
 
 
 def _count(eqn: JaxprEqn) -> int:
-    """How many equations it is, with those that it holds."""
+    """The number of equations, with those of inner jaxprs."""
     if not eqn.primitive.call:
         return 1
     return 1 + sum(_count(each) for jaxpr in subjaxprs(eqn) for each in jaxpr.eqns)
 
 
 def _nanoseconds(eqn: JaxprEqn) -> int:
-    """About how long an equation takes."""
-    inside = sum(_times(region) * _nanoseconds(each) for region in regions_of(eqn) for each in region.jaxpr.eqns)
+    """An estimate of the time an equation takes."""
     speed = _PRODUCTS_PER_NANOSECOND if eqn.primitive in _PRODUCTS else _PER_NANOSECOND
-    return inside + operations(eqn) // speed
+    total = operations(eqn) // speed
+    for region in regions_of(eqn):
+        total += _times(region) * sum(map(_nanoseconds, region.jaxpr.eqns))
+    return total
 
 
 def _times(region: Region) -> int:
@@ -144,12 +171,12 @@ def _times(region: Region) -> int:
     return 1 if region.times is None else region.times
 
 
-def _may_go_on(eqn: JaxprEqn) -> bool:
-    """Whether it holds a loop that ends when its values say so."""
-    return any(region.times is None or any(map(_may_go_on, region.jaxpr.eqns)) for region in regions_of(eqn))
+def _may_not_terminate(eqn: JaxprEqn) -> bool:
+    """Whether it has a loop whose length depends on values."""
+    return any(region.times is None or any(map(_may_not_terminate, region.jaxpr.eqns)) for region in regions_of(eqn))
 
 
-def _read_as_it_lies(eqn: JaxprEqn) -> list[Atom]:
+def _read_in_memory(eqn: JaxprEqn) -> list[Atom]:
     """The operands that an equation, which is not fused, needs in memory.
 
     Those of a matrix product are copied where their batch axes are not the first ones.
@@ -160,61 +187,65 @@ def _read_as_it_lies(eqn: JaxprEqn) -> list[Atom]:
     return [v for v, axes in zip(eqn.invars, batch) if tuple(axes) == tuple(range(len(axes)))]
 
 
-class _Periods(NamedTuple):
-    """Equations from `start` to `end` that repeat every `period` of them; the last may be the beginning of one."""
+class _RepeatedSegments(NamedTuple):
+    """Equations from `start` to `end` that repeat every `period` of them; the last segment may be shorter."""
 
     start: int
     end: int
     period: int
 
-    def pieces(self) -> list[range]:
+    def ranges(self) -> list[range]:
         return [range(at, min(at + self.period, self.end)) for at in range(self.start, self.end, self.period)]
 
 
-def _repeated(jaxpr: Jaxpr) -> list[_Periods]:
-    """Where to cut: into periods that work long enough."""
+def _find_repeated(jaxpr: Jaxpr) -> list[_RepeatedSegments]:
+    """Where to cut: repeated segments that have enough work each."""
     work = np.cumsum([0, *map(_nanoseconds, jaxpr.eqns)])
     alive = _bytes_alive(jaxpr)
-    found: list[_Periods] = []
-    for start, end, period in stretches(Numbers().of(jaxpr.eqns), _LEAST):
-        if any(each.start < end and start < each.end for each in found):
+    repeated: list[_RepeatedSegments] = []
+    for start, end, period in repetitions(EquationNumbers().of(jaxpr.eqns), thresholds.repeats):
+        if any(each.start < end and start < each.end for each in repeated):
             continue
 
         def is_whole(period: int, start: int = start, end: int = end) -> bool:
-            """Whether the last period is, or has hardly less work than the others."""
-            rest = (end - start) % period
-            missing = jaxpr.eqns[start + rest : start + period] if rest else []
-            ends = not any(map(_may_go_on, missing))  # what is made of other layers' values might go on for ever
-            return ends and sum(map(_nanoseconds, missing)) <= _NOT_READ * work[-1]
+            """Whether the last period is complete, or has hardly less work than the others."""
+            remainder = (end - start) % period
+            missing = jaxpr.eqns[start + remainder : start + period] if remainder else []
+            ends = not any(
+                map(_may_not_terminate, missing)
+            )  # computed from other layers' values it might loop for ever
+            return ends and sum(map(_nanoseconds, missing)) <= thresholds.unused_share * work[-1]
 
         repeats = -(-(end - start) // period) if is_whole(period) else (end - start) // period
-        together = _in_a_step(repeats, (work[end] - work[start]) * period / (end - start))
-        if together is None:
+        per_segment = _periods_per_segment(repeats, (work[end] - work[start]) * period / (end - start))
+        if per_segment is None:
             continue
-        period *= together
+        period *= per_segment
         if not is_whole(period):
-            times, rest = divmod(end - start, period)
-            start = min(range(start, start + rest + 1), key=lambda at: alive[at : at + times * period : period].sum())
+            times, remainder = divmod(end - start, period)
+            start = min(
+                range(start, start + remainder + 1), key=lambda at: alive[at : at + times * period : period].sum()
+            )
             end = start + times * period
-        found.append(_Periods(start, end, period))
+        repeated.append(_RepeatedSegments(start, end, period))
     counts = np.cumsum([0, *map(_count, jaxpr.eqns)])
-    saved = sum(counts[each.end] - counts[each.start + each.period] for each in found)
-    return sorted(found) if _SHORTER * (counts[-1] - saved) <= counts[-1] else []
+    saved = sum(counts[each.end] - counts[each.start + each.period] for each in repeated)
+    return sorted(repeated) if thresholds.shorter * (counts[-1] - saved) <= counts[-1] else []
 
 
-def _in_a_step(repeats: int, nanoseconds: float) -> int | None:
-    """How many periods are a step; None where steps would be too short, or too few.
+def _periods_per_segment(repeats: int, nanoseconds: float) -> int | None:
+    """How many periods are a segment; None where segments would be too short, or too few.
 
-    Few long steps lose less time between them, and periods that are left over are compiled, too.
+    Few long segments lose less time between them, and a remainder of periods is compiled, too.
     """
-    most = repeats // _LEAST
-    fewest = math.ceil(_STEP / nanoseconds) if nanoseconds else repeats
+    most = min(repeats // thresholds.repeats, thresholds.periods)
+    fewest = math.ceil(thresholds.work / nanoseconds) if nanoseconds else repeats
     choices = range(max(fewest, math.ceil(most / 2), 1), most + 1)
     return min(choices, key=lambda number: (repeats % number, -number), default=None)
 
 
 def _bytes_alive(jaxpr: Jaxpr) -> np.ndarray:
-    """The bytes that equations have made and later ones, or the caller, read: before each equation, and at the end."""
+    """The bytes of values that are read later, before each equation and at the end."""
     end = len(jaxpr.eqns)
     last = {v: index for index, eqn in enumerate(jaxpr.eqns) for v in eqn.invars} | dict.fromkeys(jaxpr.outvars, end)
     changes = np.zeros(end + 2, np.int64)
@@ -226,136 +257,137 @@ def _bytes_alive(jaxpr: Jaxpr) -> np.ndarray:
 
 
 class _Body(NamedTuple):
-    """A piece with what it reads: for each of its own variables for that, what of the whole program it is."""
+    """The body of a segment: its equations, and by its variables for those the atoms of the program that it reads."""
 
-    piece: range
+    indices: range
     operands: dict[Any, Atom]
     eqns: list[JaxprEqn]
 
 
-class _Cutting:
-    """A program being cut.
+class _Segmentation:
+    """A program that is being cut into segments, which are ranges of its equations.
 
     Attributes:
-      producers: of a variable, the place of its equation.
-      again: the variables that a piece computes again rather than read them from another.
-      different: the numbers that a piece is given, rather than that they are written into its program.
+      producers: of a variable, the index of its equation.
+      groups: lists of segments; those of one list repeat.
+      recomputed: the variables that a segment recomputes rather than reads from another.
+      varying: the literals that differ between repeated segments, and so are operands.
     """
 
-    def __init__(self, jaxpr: Jaxpr, places: Sequence[_Periods]):
+    def __init__(self, jaxpr: Jaxpr, repeated: Sequence[_RepeatedSegments]):
         self.jaxpr, self.eqns = jaxpr, jaxpr.eqns
         self.producers: dict[Any, int] = {v: index for index, eqn in enumerate(jaxpr.eqns) for v in eqn.outvars}
-        ends = [0, *(at for each in places for at in (each.start, each.end)), len(jaxpr.eqns)]
+        ends = [0, *(at for each in repeated for at in (each.start, each.end)), len(jaxpr.eqns)]
         between = [[range(start, end)] if start < end else [] for start, end in list(pairwise(ends))[::2]]
-        self.alike = [between[0]]  # lists of pieces
-        for each, rest in zip(places, between[1:]):
-            self.alike += [each.pieces(), rest]
-        self.again, self.different = self.computed_again(), self.different_numbers()
+        self.groups = [between[0]]
+        for each, following in zip(repeated, between[1:]):
+            self.groups += [each.ranges(), following]
+        self.recomputed, self.varying = self.recomputed_values(), self.varying_literals()
 
-    def computed_again(self) -> set[Var]:
-        """What takes few cheap equations, and nothing where it is computed needs in memory, or it alone.
+    def recomputed_values(self) -> set[Var]:
+        """Values that take few cheap equations, and that no reader where they are computed needs in memory.
 
-        The same in pieces that are alike: what each of them makes of the one before is not made again from the start.
+        The same in repeated segments; chains through several of them are not recomputed from the start.
         """
-        in_memory = {v for eqn in self.eqns if not is_fused(eqn) for v in _read_as_it_lies(eqn)}
-        in_memory.update(self.jaxpr.outvars, kept_apart(self.jaxpr))
+        in_memory = {v for eqn in self.eqns if not is_fused(eqn) for v in _read_in_memory(eqn)}
+        in_memory.update(self.jaxpr.outvars, fusion_barriers(self.jaxpr))
         first: dict[Any, int] = {}
         for index, eqn in enumerate(self.eqns):
             for v in eqn.invars:
                 first.setdefault(v, index)
         lengths: dict[Any, int] = {}
-        for pieces in self.alike:
-            times: Counter[int] = Counter()  # in how many pieces a place has such an equation
-            for piece, index in [(each, index) for each in pieces for index in each]:
+        for segments in self.groups:
+            times: Counter[int] = Counter()  # in how many segments an offset has such an equation
+            for segment, index in [(each, index) for each in segments for index in each]:
                 eqn = self.eqns[index]
-                again = [v for v in eqn.invars if v in lengths]
-                length = 1 + sum(lengths[v] for v in again)
-                is_chain = any(pieces[0].start <= self.producers[v] < piece.start for v in again)
-                if is_chain or length > _AGAIN or eqn.primitive.fusion not in _QUICK:
+                recomputed = [v for v in eqn.invars if v in lengths]
+                length = 1 + sum(lengths[v] for v in recomputed)
+                is_chain = any(segments[0].start <= self.producers[v] < segment.start for v in recomputed)
+                if is_chain or length > _MOST_RECOMPUTED or eqn.primitive.fusion not in _QUICK:
                     continue
                 (v,) = eqn.outvars
-                if v not in in_memory and first.get(v, piece.stop) < piece.stop:
+                if v not in in_memory and first.get(v, segment.stop) < segment.stop:
                     lengths[v] = length
-                    times[index - piece.start] += 1
-            for place, number in times.items():
-                alike = [piece[place] for piece in pieces if place < len(piece)]
-                if number < len(alike):
-                    for index in alike:
+                    times[index - segment.start] += 1
+            for offset, count in times.items():
+                same = [segment[offset] for segment in segments if offset < len(segment)]
+                if count < len(same):
+                    for index in same:
                         lengths.pop(self.eqns[index].outvars[0], None)
         return set(lengths)
 
-    def steps(self) -> list[Step]:
-        """The pieces as programs of their own, in order."""
-        bodies = [list(map(self.body, pieces)) for pieces in self.alike]
+    def segments(self) -> list[Segment]:
+        """The segments as programs, in order."""
+        bodies = [list(map(self.body, segments)) for segments in self.groups]
         read = {v for each in bodies for body in each for v in body.operands.values()} | set(self.jaxpr.outvars)
         programs: dict[Any, Jaxpr] = {}
-        found: list[Step] = []
+        segments: list[Segment] = []
         for each in bodies:
-            wanted = {
-                (index - body.piece.start, result)
+            live_outs = {
+                (index - body.indices.start, result)
                 for body in each
-                for index in body.piece
+                for index in body.indices
                 for result, v in enumerate(self.eqns[index].outvars)
                 if v in read
             }
-            order = sorted(wanted)
+            order = sorted(live_outs)
             for body, before in zip(each, [None, *each]):
-                own = [(place, number) for place, number in order if place < len(body.piece)]
-                operands, results = list(body.operands.values()), self.results(body, own)
-                if before and len(body.piece) < len(before.piece) and self.begins(body, before, own):
-                    # What goes beyond the piece is done with what the step before did it with, and is not read.
+                present = [(offset, number) for offset, number in order if offset < len(body.indices)]
+                operands, results = list(body.operands.values()), self.results(body, present)
+                if before and len(body.indices) < len(before.indices) and self.begins(body, before, present):
+                    # The equations that it lacks have the operands of the segment before, and unused results.
                     operands += list(before.operands.values())[len(operands) :]
-                    results += [Var(v.aval) for v in self.results(before, order[len(own) :])]
-                    jaxpr = found[-1].jaxpr
+                    results += [Var(v.aval) for v in self.results(before, order[len(present) :])]
+                    jaxpr = segments[-1].jaxpr
                 else:
                     program = live_jaxpr(Jaxpr([], list(body.operands), results, body.eqns))
                     jaxpr = programs.setdefault(structure(program), program)
-                found.append(Step(jaxpr, operands, results))
-        return found
+                segments.append(Segment(jaxpr, operands, results))
+        return segments
 
     def begins(self, body: _Body, before: _Body, order: Sequence[tuple[int, int]]) -> bool:
-        """Whether a piece, of which `order` has the results, is the beginning of one like the piece before."""
-        own, beginning = (
+        """Whether a segment, of which `order` has the results, equals the beginning of the one before."""
+        whole, beginning = (
             Jaxpr([], list(each.operands)[: len(body.operands)], self.results(each, order), each.eqns[: len(body.eqns)])
             for each in (body, before)
         )
-        return structure(own) == structure(beginning)
+        return structure(whole) == structure(beginning)
 
     def results(self, body: _Body, order: Sequence[tuple[int, int]]) -> list[Var]:
-        """The variables at places of a piece: results of its equations, by place and number."""
-        return [self.eqns[body.piece[place]].outvars[number] for place, number in order]
+        """The results of equations of a segment, by the offset of the equation and the number of the result."""
+        return [self.eqns[body.indices[offset]].outvars[number] for offset, number in order]
 
-    def different_numbers(self) -> set[tuple[int, int]]:
-        """The operands that are literals in which pieces differ, as places of equations and their numbers there."""
-        found: set[tuple[int, int]] = set()
-        for pieces in self.alike:
-            for place in range(len(pieces[0]) if pieces else 0):
-                alike = [piece[place] for piece in pieces if place < len(piece)]
-                for operand, atoms in enumerate(zip(*[self.eqns[index].invars for index in alike])):
+    def varying_literals(self) -> set[tuple[int, int]]:
+        """The literals in which repeated segments differ, by index of the equation and number of the operand."""
+        varying: set[tuple[int, int]] = set()
+        for segments in self.groups:
+            for offset in range(len(segments[0]) if segments else 0):
+                same = [segment[offset] for segment in segments if offset < len(segment)]
+                for operand, atoms in enumerate(zip(*[self.eqns[index].invars for index in same])):
                     if any(type(v) is Literal for v in atoms) and len(set(map(operand_key, atoms))) > 1:
-                        found.update((index, operand) for index in alike)
-        return found
+                        varying.update((index, operand) for index in same)
+        return varying
 
-    def body(self, piece: range) -> _Body:
-        """The equations of a piece, after those that it computes again."""
-        body = _Body(piece, {}, [])
-        own: dict[Any, Atom] = {}  # what stands for variables of other pieces
+    def body(self, indices: range) -> _Body:
+        """The equations of a segment, after those that it recomputes."""
+        body = _Body(indices, {}, [])
+        outside: dict[Any, Atom] = {}  # by variables of other segments
 
         def read(v: Atom) -> Atom:
-            if type(v) is Literal or self.producers.get(v, -1) in piece:
+            if type(v) is Literal or self.producers.get(v, -1) in indices:
                 return v
-            if v not in own and v in self.again:
+            if v not in outside and v in self.recomputed:
                 index = self.producers[v]
-                own[v] = again = Var(v.aval)
-                body.eqns.append(self.eqns[index].replace(invars=operands_of(index), outvars=[again]))
-            elif v not in own:
-                own[v] = body.operands[v] = v
-            return own[v]
+                outside[v] = recomputed = Var(v.aval)
+                body.eqns.append(self.eqns[index].replace(invars=operands_of(index), outvars=[recomputed]))
+            elif v not in outside:
+                outside[v] = body.operands[v] = v
+            return outside[v]
 
         def operands_of(index: int) -> list[Atom]:
             operands: list[Atom] = []
             for operand, v in enumerate(self.eqns[index].invars):
-                if type(v) is Literal and (index, operand) in self.different:
+                if type(v) is Literal and (index, operand) in self.varying:
                     number = Var(v.aval)
                     body.operands[number] = v
                     operands.append(number)
@@ -363,7 +395,7 @@ class _Cutting:
                     operands.append(read(v))
             return operands
 
-        for index in piece:
+        for index in indices:
             eqn, operands = self.eqns[index], operands_of(index)
             body.eqns.append(eqn if operands == eqn.invars else eqn.replace(invars=operands))
         return body

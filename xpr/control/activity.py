@@ -1,8 +1,8 @@
-"""Which parts of a loop's carry a transformation touches: those reached from what it touches at the start.
+"""Which carries of a loop a transformation affects: those that depend on mapped operands, or operands with tangents.
 
-What is mapped, or has a tangent, spreads through the body from carry to carry until nothing changes. The spreading is
-followed along the equations, which is cheap and may say too much (a result that reads a tangent can be flat); a trace
-of the body then says exactly.
+A fixed point: being mapped, or having a tangent, spreads through the body from carry to carry until nothing changes. A
+pass over the equations is cheap and overestimates the set (a result that reads a tangent may have none); a trace of the
+body then determines it exactly.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xpr import dtypes
+from xpr.core.avals import Zero
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from xpr.core.regions import propagate, regions_of
 
@@ -19,22 +20,22 @@ Flags = tuple[bool, ...]
 T = TypeVar("T")
 
 
-def picked(values: Sequence[T], flags: Sequence[bool]) -> list[T]:
-    """The values that are marked."""
-    return [x for x, flag in zip(values, flags) if flag]
+def is_active(tangents: Sequence[Any]) -> Flags:
+    """Which tangents, or cotangents, are not symbolic zeros."""
+    return tuple([type(t) is not Zero for t in tangents])
 
 
-def reached_outputs(jaxpr: Jaxpr, touched: Sequence[bool], differentiable: bool) -> list[bool]:
-    """Which results of a jaxpr read a touched argument, followed into the jaxprs that equations hold.
+def affected_outputs(jaxpr: Jaxpr, affected: Sequence[bool], differentiable: bool) -> list[bool]:
+    """Which results of a jaxpr depend on an affected argument, also through inner jaxprs.
 
-    With `differentiable`, through inexact values only.
+    With `differentiable`, only dependencies through inexact values count.
     """
-    live: set[Any] = {v for v, is_touched in zip(jaxpr.invars, touched) if is_touched}
+    live: set[Any] = {v for v, is_affected in zip(jaxpr.invars, affected) if is_affected}
     for eqn in jaxpr.eqns:
         flags = [type(v) is not Literal and v in live for v in eqn.invars]
         if any(flags):
-            reached = zip(eqn.outvars, _reached_results(eqn, flags, differentiable))
-            live.update(v for v, is_reached in reached if is_reached and _may_carry(v, differentiable))
+            results = zip(eqn.outvars, _affected_results(eqn, flags, differentiable))
+            live.update(v for v, is_affected in results if is_affected and _may_carry(v, differentiable))
     return [type(v) is not Literal and v in live for v in jaxpr.outvars]
 
 
@@ -42,28 +43,28 @@ def _may_carry(var: Any, differentiable: bool) -> bool:
     return not differentiable or var.aval.dtype in dtypes.INEXACT
 
 
-def _reached_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
+def _affected_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
     regions = regions_of(eqn)
     if not regions or not all(region.follows for region in regions):
         return [True] * len(eqn.outvars)
 
-    def through(jaxpr: Jaxpr, touched: Sequence[bool]) -> list[bool]:
-        return reached_outputs(jaxpr, touched, differentiable)
+    def through(jaxpr: Jaxpr, affected: Sequence[bool]) -> list[bool]:
+        return affected_outputs(jaxpr, affected, differentiable)
 
     return propagate(regions, flags, len(eqn.outvars), through, operator.or_, False)
 
 
-def reached_inputs(jaxpr: Jaxpr, touched: Sequence[bool], linear: Sequence[bool]) -> list[bool]:
-    """Which linear arguments of a jaxpr are read by a touched result."""
-    live: set[Any] = {v for v, is_touched in zip(jaxpr.outvars, touched) if is_touched and type(v) is not Literal}
+def affected_inputs(jaxpr: Jaxpr, affected: Sequence[bool], linear: Sequence[bool]) -> list[bool]:
+    """The linear arguments of a jaxpr on which an affected result depends."""
+    live: set[Any] = {v for v, is_affected in zip(jaxpr.outvars, affected) if is_affected and type(v) is not Literal}
     for eqn in reversed(jaxpr.eqns):
         if not live.isdisjoint(eqn.outvars):
             live.update(v for v in eqn.invars if type(v) is not Literal)
     return [is_linear and v in live for v, is_linear in zip(jaxpr.invars, linear)]
 
 
-def spread(start: Flags, step: Callable[[Flags], Sequence[bool]]) -> Flags:
-    """The smallest set of carries that holds `start` and is closed under `step`."""
+def least_fixed_point(start: Flags, step: Callable[[Flags], Sequence[bool]]) -> Flags:
+    """The smallest set of carries that contains `start` and is closed under `step`."""
     while True:
         grown = tuple([a or b for a, b in zip(start, step(start))])
         if grown == start:
@@ -71,21 +72,23 @@ def spread(start: Flags, step: Callable[[Flags], Sequence[bool]]) -> Flags:
         start = grown
 
 
-def settle(start: Flags, bound: Flags, trace: Callable[[Flags, Flags], tuple[T, Sequence[bool]]]) -> tuple[T, Flags]:
-    """Traces a loop's body with a set of carries touched that its results agree with.
+def trace_fixed_point(
+    start: Flags, bound: Flags, trace: Callable[[Flags, Flags], tuple[T, Sequence[bool]]]
+) -> tuple[T, Flags]:
+    """Traces a loop's body for a set of affected carries that is the same among its arguments and results.
 
     Args:
-      start: the carries that are touched at the start.
-      bound: a set that surely holds all that will be touched, from `spread`.
-      trace: given the carries touched and those that must come out touched, gives what it made of the body and which
-        carries came out touched.
+      start: the carries that are affected initially.
+      bound: a superset of all affected carries, from `least_fixed_point`.
+      trace: from the affected carries and those that must be affected among the results to the transformed body and
+        the affected carries among its results.
     Returns:
-      What `trace` made, and the set of carries.
+      The transformed body, and the set of carries.
     """
     none = (False,) * len(start)
     while True:
-        made, found = trace(bound, none)
-        needed = tuple([a or b for a, b in zip(start, found)])
+        transformed, traced_flags = trace(bound, none)
+        needed = tuple([a or b for a, b in zip(start, traced_flags)])
         if needed == bound:
-            return (made if tuple(found) == bound else trace(bound, bound)[0]), bound
+            return (transformed if tuple(traced_flags) == bound else trace(bound, bound)[0]), bound
         bound = needed

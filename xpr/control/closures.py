@@ -1,12 +1,12 @@
-"""What Python functions close over: the tracers among it, made arguments.
+"""Closure conversion: turns the tracers that Python functions close over into arguments.
 
-A function with a rule of its own is run by interpreters other than the one it is called under: its rule by the one
-below, its batched form inside another, its jaxpr's derivative after all of them are gone. Tracers that it closes over
-would be out of place there. So they become operands of the call, where every interpreter sees them, and the functions
-are made anew around the values that arrive in their places.
+A function with a user-defined rule is run by interpreters other than the one it is called under: its rule by the outer
+one, its batched form inside another, its jaxpr's derivative after all of them have ended. Tracers that it closes over
+would be invalid there. So they become operands of the call, which every interpreter sees, and the functions are rebuilt
+around the operands' values.
 
-What is looked through: cells of closures, `functools.partial`, methods, pytrees, and the library's own callable objects
-(whose class says in `__closes_over__` which attributes). Attributes of other objects and globals are not.
+The search covers cells of closures, `functools.partial`, methods, pytrees, and the library's callable objects
+(whose class lists the attributes in `__closes_over__`), but not attributes of other objects and globals.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from xpr import tree
 from xpr.backend.array import Array
 from xpr.core.interpreter import Tracer, context
+from xpr.core.refs import Ref
 
 _OPAQUE = frozenset({type(None), bool, int, float, complex, str, bytes, Array, np.ndarray, type})
 
@@ -29,29 +30,29 @@ _OPAQUE = frozenset({type(None), bool, int, float, complex, str, bytes, Array, n
 class Closures:
     """Things that may close over tracers: functions, and pytrees of functions and arrays.
 
-    `tracers` holds each live tracer among it once; `around(values)` gives the things made anew around other values.
+    `tracers` holds each live tracer among them once; `rebuilt(values)` returns the things rebuilt with other values.
     """
 
-    __slots__ = ("things", "tracers", "_touched")
+    __slots__ = ("things", "tracers", "_dependent")
 
     def __init__(self, *things: Any):
         self.things = things
-        self.tracers: list[Tracer] = []
+        self.tracers: list[Any] = []
         if context.trace.parent is not None:  # at the bottom there are no live tracers
             walk = _Walk()
             walk.visit(things)
             self.tracers = list(walk.tracers.values())
-            self._touched = walk.touched() if self.tracers else set()
+            self._dependent = walk.dependent() if self.tracers else set()
 
-    def around(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The things with `values` in the places of the tracers."""
+    def rebuilt(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The things with `values` instead of the tracers."""
         if not self.tracers:
             return self.things
-        return _Rebuilding(self._touched, {id(t): v for t, v in zip(self.tracers, values)}).of(self.things)
+        return _Rebuild(self._dependent, {id(t): v for t, v in zip(self.tracers, values)}).of(self.things)
 
 
 def _contents(x: Any) -> list[Any]:
-    """What a thing refers to, as far as it is looked through."""
+    """The objects to which a thing refers, as far as the search covers it."""
     if isinstance(x, FunctionType):
         return [cell.cell_contents for cell in x.__closure__ or () if _is_full(cell)]
     if isinstance(x, MethodType):
@@ -74,17 +75,21 @@ def _is_full(cell: CellType) -> bool:
 
 
 class _Walk:
-    """Visits all that is reachable, and remembers who refers to whom."""
+    """Visits all reachable objects, and records which refer to which."""
 
     def __init__(self) -> None:
-        self.tracers: dict[int, Tracer] = {}
+        self.tracers: dict[int, Any] = {}
         self.referrers: dict[int, list[int]] = {}
-        self.visited: dict[int, Any] = {}  # keeps what is visited alive, so that no identity is used twice
+        self.visited: dict[int, Any] = {}  # keeps visited objects alive, so that no identity is reused
 
     def visit(self, x: Any) -> None:
         self.visited[id(x)] = x
         if isinstance(x, Tracer):
             if x._trace.alive:
+                self.tracers[id(x)] = x
+            return
+        if type(x) is Ref:
+            if x.owner is not None and x.owner.alive:
                 self.tracers[id(x)] = x
             return
         for child in _contents(x):
@@ -94,32 +99,32 @@ class _Walk:
             if id(child) not in self.visited:
                 self.visit(child)
 
-    def touched(self) -> set[int]:
-        """The identities of all that refers to a tracer, directly or through others."""
-        found: set[int] = set()
-        rest = list(self.tracers)
-        while rest:
-            identity = rest.pop()
-            if identity not in found:
-                found.add(identity)
-                rest.extend(self.referrers.get(identity, ()))
-        return found
+    def dependent(self) -> set[int]:
+        """The identities of all objects that refer to a tracer, directly or through others."""
+        dependent: set[int] = set()
+        pending = list(self.tracers)
+        while pending:
+            identity = pending.pop()
+            if identity not in dependent:
+                dependent.add(identity)
+                pending.extend(self.referrers.get(identity, ()))
+        return dependent
 
 
-class _Rebuilding:
-    """Makes things anew around other values; what touches no tracer stays the very same object."""
+class _Rebuild:
+    """Rebuilds things with other values; an object that refers to no tracer stays the same object."""
 
-    def __init__(self, touched: set[int], values: dict[int, Any]):
-        self.touched, self.made = touched, dict(values)
+    def __init__(self, dependent: set[int], values: dict[int, Any]):
+        self.dependent, self.copies = dependent, dict(values)
 
     def of(self, x: Any) -> Any:
-        if id(x) not in self.touched:
+        if id(x) not in self.dependent:
             return x
-        if id(x) not in self.made:
-            self.made[id(x)] = self.anew(x)
-        return self.made[id(x)]
+        if id(x) not in self.copies:
+            self.copies[id(x)] = self.rebuilt(x)
+        return self.copies[id(x)]
 
-    def anew(self, x: Any) -> Any:
+    def rebuilt(self, x: Any) -> Any:
         if isinstance(x, FunctionType):
             return self.function(x)
         if isinstance(x, MethodType):
@@ -129,7 +134,7 @@ class _Rebuilding:
             return partial(self.of(x.func), *map(self.of, x.args), **keywords)
         names = getattr(type(x), "__closes_over__", None)
         if names is not None:
-            clone = self.made[id(x)] = copy.copy(x)
+            clone = self.copies[id(x)] = copy.copy(x)
             for name in names:
                 setattr(clone, name, self.of(getattr(x, name)))
             return clone
@@ -137,16 +142,16 @@ class _Rebuilding:
         return tree.unflatten(treedef, [self.of(leaf) for leaf in leaves])
 
     def function(self, fun: FunctionType) -> FunctionType:
-        """The function with new cells for what is touched; its other variables are shared with the old one."""
+        """The function with new cells for variables that refer to tracers; the others are shared with the old one."""
         old = fun.__closure__ or ()
-        is_new = [_is_full(cell) and id(cell.cell_contents) in self.touched for cell in old]
+        is_new = [_is_full(cell) and id(cell.cell_contents) in self.dependent for cell in old]
         cells = tuple([CellType() if new else cell for cell, new in zip(old, is_new)])
-        made = FunctionType(fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, cells)
-        made.__kwdefaults__ = fun.__kwdefaults__
-        made.__dict__.update(fun.__dict__)
-        made.__qualname__, made.__doc__, made.__module__ = fun.__qualname__, fun.__doc__, fun.__module__
-        self.made[id(fun)] = made
+        rebuilt = FunctionType(fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, cells)
+        rebuilt.__kwdefaults__ = fun.__kwdefaults__
+        rebuilt.__dict__.update(fun.__dict__)
+        rebuilt.__qualname__, rebuilt.__doc__, rebuilt.__module__ = fun.__qualname__, fun.__doc__, fun.__module__
+        self.copies[id(fun)] = rebuilt
         for cell, before, new in zip(cells, old, is_new):
             if new:
                 cell.cell_contents = self.of(before.cell_contents)
-        return made
+        return rebuilt

@@ -1,8 +1,9 @@
-"""compiled: a function of the library itself that runs as one program, not operation by operation.
+"""compiled: a decorator that runs a function of the library as one compiled program, not operation by operation.
 
-`jit` is for users and stands above; this is its core for functions of flat arrays whose other arguments are static. The
-function is traced once for each signature. Called eagerly it is one compiled program; while something is traced it is
-one `xla_call`, so a random draw is a line of the jaxpr and a function of the program text, whatever it consists of.
+`jit`, for users, is in a higher layer; this is for functions of flat arrays whose other arguments are static. The
+function is traced once for each signature. Called eagerly it is one compiled program; during tracing it is one
+`xla_call`, so a random draw is one equation of the jaxpr and one function of the lowered text. Its equations have the
+line of the call (core/lines.py).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from xpr.backend.array import Array
 from xpr.config import settings
 from xpr.control.xla_call import call
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.primitive import told_apart
+from xpr.core.primitive import cache_key
+from xpr.core.source import OF_CALL
 from xpr.transforms.stage import stage
 
 
@@ -43,7 +46,7 @@ class Compiled:
         if settings.disable_jit:
             return self.fun(*operands, **static)
         avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in operands])
-        key = (avals, settings.trace_key, *map(told_apart, static.values()))
+        key = (avals, settings.trace_key, *map(cache_key, static.values()))
         program = self.programs.get(key)
         if program is None:
             program = self.programs[key] = self.trace(avals, static)
@@ -58,7 +61,11 @@ class Compiled:
             kinds.append(not isinstance(outs, (tuple, list)))
             return [outs] if kinds[0] else outs
 
-        return _Program(stage(flat, avals), kinds[0])
+        before, context.source = context.source, OF_CALL
+        try:
+            return _Program(stage(flat, avals), kinds[0])
+        finally:
+            context.source = before
 
 
 _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -67,13 +74,13 @@ _all: weakref.WeakSet[Compiled] = weakref.WeakSet()
 def compiled(fun: Callable[..., Any]) -> Compiled:
     """A decorator: runs a function of arrays as one program, traced once for each signature.
 
-    Its positional arguments are arrays or scalars, its keyword arguments static and hashable, given in one order; it
-    gives an array, or several. The program has the function's name, less a leading underscore.
+    Its positional arguments are arrays or scalars, its keyword arguments static and hashable, always in the same order;
+    it returns one or several arrays. The program has the function's name, without a leading underscore.
     """
     return Compiled(fun)
 
 
 def clear_compiled() -> None:
-    """Forgets every traced program of the library's own functions."""
+    """Clears the cache of traced programs of the library's functions."""
     for each in _all:
         each.programs.clear()

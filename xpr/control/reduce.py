@@ -1,9 +1,8 @@
 """reduce: arrays reduced over axes by any associative function.
 
-The operations that have a primitive (primitives/reductions.py) are recognized by what the user's function does to two
-scalars, however it is written. Any other function is applied, as `vmap` would, to the first and the second half of the
-entries, then to the halves of the result, and so on: each of log n steps is an operation on whole arrays, and every
-transformation of it is at hand.
+Functions that have a primitive (primitives/reductions.py) are recognized by their jaxpr for two scalars. Any other
+function is applied, as `vmap` would, to the first and the second half of the elements, then to the halves of the
+result, and so on: each of log n steps is an operation on whole arrays, and all transformations apply to it.
 """
 
 from __future__ import annotations
@@ -15,35 +14,48 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.control.groups import split_list
+from xpr.core.avals import ShapedArray, aval_of, types_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import describe_function
 from xpr.dtypes import greatest, least
 from xpr.primitives import elementwise as e
 from xpr.primitives import reductions as r
 from xpr.primitives.shapes import broadcast_to, reduce_sum, reshape, transpose
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import stage
 
+__all__ = ["reduce"]
+
 _SCALARS = frozenset({bool, int, float, complex})
 
 
 @boundary
-def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int]) -> Any:
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Any:
     """Reduces arrays over axes by an associative function of two scalars.
 
     Args:
       operands: an array, or a pytree of arrays of one shape that are reduced together.
-      init_values: for each array a scalar of its dtype, which comes in once.
-      computation: takes two scalars, or two pytrees of them like `operands`, and gives such a one; associative.
+      init_values: for each array a scalar of its dtype, which enters the reduction once.
+      computation: takes two scalars, or two pytrees of them like `operands`, and returns one; associative.
       dimensions: the axes to reduce; none of them leaves the arrays as they are.
+      out_sharding: a sharding for the results; None for the compiler's choice.
+
     Returns:
       A pytree like `operands`, without the axes.
+
     Raises:
-      TypeError: shapes differ, initial values are no scalars of the arrays' dtypes, `computation` gives something else
-        than it takes, or the axes are no different axes of the arrays.
+      TypeError: initial values aren't of the arrays' dtypes, or `computation` returns other types than it takes.
+      ValueError: shapes differ, initial values aren't scalars, or the axes aren't distinct axes of the arrays.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.reduce(jnp.array([[1., 2.], [3., 4.]]), 1., lambda x, y: x * y, (1,))
@@ -52,16 +64,18 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
     leaves, structure = tree.flatten(operands)
     starts, start_structure = tree.flatten(init_values)
     if not leaves or start_structure != structure or len({aval_of(x).shape for x in leaves}) != 1:
-        raise TypeError(
+        raise ValueError(
             f"reduce: takes arrays of one shape, and as many initial values in the same structure; it was given "
-            f"({_types(leaves)}) in {structure} and ({_types(starts)}) in {start_structure}."
+            f"({types_of(leaves)}) in {structure} and ({types_of(starts)}) in {start_structure}."
         )
     ndim = aval_of(leaves[0]).ndim
     axes = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in map(int, dimensions))
     if len(set(axes)) != len(axes) or not all(0 <= axis < ndim for axis in axes):
-        raise TypeError(
-            f"reduce: dimensions must be different axes of {_types(leaves[:1])}, and are {tuple(dimensions)}."
+        raise ValueError(
+            f"reduce: dimensions must be different axes of {types_of(leaves[:1])}, and are {tuple(dimensions)}."
         )
+    if any(aval_of(start).ndim for start in starts):
+        raise ValueError(f"reduce: initial values must be scalars, and are ({types_of(starts)}).")
     starts = [start_of("reduce", start, aval_of(x)) for start, x in zip(starts, leaves)]
     if not axes:
         return operands
@@ -69,35 +83,34 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
     if len(leaves) == 1:
         known = _known(of_scalars, aval_of(leaves[0]))
         if known is not None:
-            return tree.unflatten(structure, [_reduce_by(known, leaves[0], starts[0], axes)])
-    return tree.unflatten(structure, _reduce_in_pairs(of_scalars, leaves, starts, axes))
-
-
-def _types(values: Sequence[Any]) -> str:
-    return ", ".join(aval_of(x).str_short() for x in values)
+            return tree.unflatten(
+                structure, [sharded(_reduce_by(known, leaves[0], starts[0], axes), out_sharding, "reduce")]
+            )
+    reduced = _reduce_in_pairs(of_scalars, leaves, starts, axes)
+    return tree.unflatten(structure, [sharded(x, out_sharding, "reduce") for x in reduced])
 
 
 def start_of(name: str, start: Any, aval: ShapedArray) -> Any:
     """The initial value in the operand's dtype: an infinity is the bound of an integer dtype.
 
     Raises:
-      TypeError: it is no scalar of that dtype, and none that converting leaves as it is.
+      TypeError: it is not a scalar of that dtype, and conversion would change its value.
     """
-    given, number = aval_of(start), start if type(start) in _SCALARS else None
-    if given.ndim == 0 and given.dtype == aval.dtype and number is None:
+    initial, number = aval_of(start), start if type(start) in _SCALARS else None
+    if initial.ndim == 0 and initial.dtype == aval.dtype and number is None:
         return start
     if number is not None:
-        if dtypes.promote_pair(aval.dtype, False, given.dtype, given.weak_type)[0] == aval.dtype:
-            return aval.dtype.type(number)
         if aval.dtype in dtypes.INTEGERS and type(number) is float:
             if math.isinf(number):
                 return (least if number < 0 else greatest)(aval.dtype)
             if number.is_integer():
                 return aval.dtype.type(int(number))
+        elif dtypes.promote_pair(aval.dtype, False, initial.dtype, initial.weak_type)[0] == aval.dtype:
+            return aval.dtype.type(number)
     what = f"{start!r}, " if number is not None else ""
     raise TypeError(
         f"{name}: the initial value for {aval.str_short()} must be a scalar of its dtype, and is {what}"
-        f"{given.str_short()}. Convert one of them."
+        f"{initial.str_short()}. Convert one of them."
     )
 
 
@@ -105,14 +118,14 @@ def _on_leaves(computation: Callable[..., Any], structure: Any) -> Callable[...,
     """The user's function on flat lists of scalars."""
 
     def on_leaves(*scalars: Any) -> list[Any]:
-        half = len(scalars) // 2
-        left, right = (tree.unflatten_sorted(structure, list(part)) for part in (scalars[:half], scalars[half:]))
-        outs, found = tree.flatten(computation(left, right))
+        halves = split_list(scalars, len(scalars) // 2)
+        left, right = (tree.unflatten_sorted(structure, half) for half in halves)
+        outs, out_tree = tree.flatten(computation(left, right))
         same = [aval_of(x).str_short() == aval_of(y).str_short() for x, y in zip(outs, scalars)]
-        if found != structure or not all(same):
+        if out_tree != structure or not all(same):
             raise TypeError(
-                f"reduce: {describe_function(computation)} must give what it takes twice, ({_types(scalars[:half])}) "
-                f"in {structure}; it gave ({_types(outs)}) in {found}."
+                f"reduce: {describe_function(computation)} must give what it takes twice, ({types_of(halves[0])}) "
+                f"in {structure}; it gave ({types_of(outs)}) in {out_tree}."
             )
         return outs
 
@@ -121,7 +134,7 @@ def _on_leaves(computation: Callable[..., Any], structure: Any) -> Callable[...,
 
 # -- Operations with a primitive
 
-# What it does to two scalars: the reduction, the operation, and the value that changes nothing, by dtype.
+# By the operation on two scalars: the reduction, the operation, and the neutral element, by dtype.
 _KNOWN: dict[Primitive, tuple[Callable[..., Any], Callable[..., Any], Callable[[np.dtype], Any]]] = {
     e.add_p: (reduce_sum, e.add, lambda dtype: 0),
     e.mul_p: (r.reduce_prod, e.mul, lambda dtype: 1),
@@ -134,7 +147,7 @@ _KNOWN: dict[Primitive, tuple[Callable[..., Any], Callable[..., Any], Callable[[
 
 
 def _known(of_scalars: Callable[..., list[Any]], aval: ShapedArray) -> Any:
-    """The entry of `_KNOWN` for a function that does one operation to two scalars, or None."""
+    """The element of `_KNOWN` for a function that is one operation on two scalars, or None."""
     scalar = ShapedArray((), aval.dtype)
     closed = stage(of_scalars, [scalar, scalar])
     eqns, jaxpr = closed.eqns, closed.jaxpr

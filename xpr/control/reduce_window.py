@@ -1,9 +1,8 @@
 """reduce_window: any reduction over sliding windows.
 
-Sums, maxima and minima, which are nearly all there are, have primitives (windows/window_reductions.py). They are
-recognized by what the user's function does to two scalars, however it is written. Any other function is applied to
-shifted slices of the whole arrays, one after the other, as `vmap` would; so every transformation of it is at hand, and
-the program grows with the size of the window.
+Sums, maxima and minima, nearly all uses, have primitives (windows/window_reductions.py). They are recognized by the
+jaxpr of the user's function for two scalars. Any other function is applied to shifted slices of the whole arrays, one
+after another, as `vmap` would; so all transformations apply to it, and the program grows with the size of the window.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.control.groups import split_list
 from xpr.control.reduce import start_of
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive
@@ -28,10 +28,12 @@ from xpr.primitives.windows.window_reductions import (
     reduce_window_min_p,
     reduce_window_sum_p,
 )
-from xpr.primitives.windows.window_reductions_lowering import Window, places, windowed_shape
+from xpr.primitives.windows.window_reductions_lowering import Window, offsets, windowed_shape
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import stage
+
+__all__ = ["reduce_window"]
 
 
 @boundary
@@ -45,19 +47,21 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Reduces every window that slides over an array; pooling, in neural networks.
+    """Reduces the elements of every window that slides over an array; pooling, in neural networks.
 
     Args:
-      operand: an array, or a tree of arrays of one shape that are reduced together.
-      init_value: a scalar (for each array) that changes nothing, as 0 for sums; padding holds it.
-      computation: an associative function of two scalars (or trees of them).
-      window_dimensions: the window's size along each axis.
-      window_strides: how far it moves along each axis; 1 where not given.
-      padding: "VALID", "SAME", "SAME_LOWER", or (low, high) for each axis. "SAME" counts entries before dilation.
-      base_dilation: entries are put so far apart.
-      window_dilation: the window's entries are put so far apart.
+      operand: an array, or a pytree of arrays of one shape that are reduced together.
+      init_value: a scalar (for each array) that is neutral, as 0 for sums; padding holds it.
+      computation: an associative function of two scalars (or pytrees of them).
+      window_dimensions: the size of the window along each axis.
+      window_strides: the step of the window along each axis; None for 1.
+      padding: "VALID", "SAME", "SAME_LOWER", or (low, high) for each axis. "SAME" counts elements before dilation.
+      base_dilation: the distance of the operand's elements along each axis; None for 1.
+      window_dilation: the distance of the window's elements along each axis; None for 1.
+
     Returns:
-      An array, or a tree of arrays, with an entry for each window.
+      An array, or a pytree of arrays, with an element for each window.
+
     Raises:
       TypeError: dtypes don't match.
       ValueError: a window parameter is not well formed.
@@ -98,7 +102,7 @@ _FUNCTIONS = {add: add_p, max: max_p, min: min_p}
 
 
 def _monoid(computation: Callable[..., Any], aval: ShapedArray, structure: Any) -> Any:
-    """The entry of `_MONOIDS` for a function that does one of these to two scalars, or None."""
+    """The element of `_MONOIDS` for a function that is one of these operations on two scalars, or None."""
     known = _FUNCTIONS.get(computation)
     if known is None:
         scalar = ShapedArray((), aval.dtype)
@@ -115,7 +119,7 @@ def _monoid(computation: Callable[..., Any], aval: ShapedArray, structure: Any) 
 
 
 def _reduce_by(monoid: Any, x: Any, start: Any, window: Window) -> Any:
-    """An initial value that is not neutral comes in once, at the end."""
+    """Reduces with a primitive; an initial value that is not neutral enters once, at the end."""
     primitive, join, neutral = monoid
     out = primitive.bind(x, **window)
     known = isinstance(start, (np.generic, np.ndarray))
@@ -129,14 +133,14 @@ def _flat(computation: Callable[..., Any], structure: Any) -> Callable[..., list
     """The function on flat lists of scalars."""
 
     def flat(*scalars: Any) -> list[Any]:
-        half = len(scalars) // 2
-        left, right = (tree.unflatten_sorted(structure, list(part)) for part in (scalars[:half], scalars[half:]))
-        out, found = tree.flatten(computation(left, right))
-        if found != structure or any(aval_of(x).str_short() != aval_of(y).str_short() for x, y in zip(out, scalars)):
-            given, wanted = (", ".join(aval_of(x).str_short() for x in part) for part in (out, scalars[:half]))
+        halves = split_list(scalars, len(scalars) // 2)
+        left, right = (tree.unflatten_sorted(structure, half) for half in halves)
+        out, out_tree = tree.flatten(computation(left, right))
+        if out_tree != structure or any(aval_of(x).str_short() != aval_of(y).str_short() for x, y in zip(out, scalars)):
+            actual, expected = (", ".join(aval_of(x).str_short() for x in part) for part in (out, halves[0]))
             raise TypeError(
                 f"reduce_window: {describe_function(computation)} must return what it takes, scalars of type "
-                f"({wanted}); it returned ({given})."
+                f"({expected}); it returned ({actual})."
             )
         return out
 
@@ -144,15 +148,15 @@ def _flat(computation: Callable[..., Any], structure: Any) -> Callable[..., list
 
 
 def _fold(operands: Sequence[Any], starts: Sequence[Any], step: Callable[..., Any], window: Window) -> list[Any]:
-    """Applies the function to what the windows hold at one place after the other."""
+    """Applies the function to the windows' elements at one position after another."""
     counts = windowed_shape(aval_of(operands[0]).shape, window)
     config = [(low, high, d - 1) for (low, high), d in zip(window["padding"], window["base_dilation"])]
-    spread = [pad(x, start, config) for x, start in zip(operands, starts)]
+    padded = [pad(x, start, config) for x, start in zip(operands, starts)]
     size = int(np.prod(counts))
     totals = list(starts)
     dims: list[int | None] = [None] * len(totals)
-    for place in places(window):
-        limits = [a + (n - 1) * s + 1 if n else a for a, n, s in zip(place, counts, window["window_strides"])]
-        values = [reshape(slice_(x, place, limits, window["window_strides"]), (size,)) for x in spread]
+    for offset in offsets(window):
+        limits = [a + (n - 1) * s + 1 if n else a for a, n, s in zip(offset, counts, window["window_strides"])]
+        values = [reshape(slice_(x, offset, limits, window["window_strides"]), (size,)) for x in padded]
         totals, dims = batch_flat(step, size, [*totals, *values], [*dims, *(0 for _ in values)])
     return [reshape(mapped_to(total, dim, size), counts) for total, dim in zip(totals, dims)]

@@ -1,7 +1,7 @@
-"""scatter_apply: a function applied to entries of an array at computed places, as often as they are named.
+"""scatter_apply: a function applied to elements of an array at computed indices, once for each occurrence of an index.
 
-The function becomes the body of a scatter, so it is staged for one entry and may hold no values from outside but
-scalars. Where no place is named twice it is the function between a gather and a scatter, and can be differentiated.
+The function becomes the body of a scatter, so it is traced for one element and may close over no values except
+scalars. If all indices are distinct it is the function between a gather and a scatter, and can be differentiated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval, run_jaxpr
 from xpr.compile.lower import lower_eqns
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, types_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.regions import Region
@@ -28,6 +28,8 @@ from xpr.primitives.gather.scatter import scatter_p
 from xpr.primitives.gather.windows import GatherScatterMode, ScatterDimensionNumbers
 from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import stage
+
+__all__ = ["scatter_apply", "scatter_apply_p"]
 
 
 def _abstract(
@@ -48,12 +50,12 @@ def _reference(
     numbers, sizes = windows.gather_of(dimension_numbers, operand.shape, update_shape)
     if mode is windows.CLIP:
         indices = windows.clipped(numbers, operand.shape, indices, sizes)
-    kept = windows.inside(numbers, operand.shape, indices, sizes)
+    inside = windows.inside(numbers, operand.shape, indices, sizes)
     ones, none = np.ones(update_shape, np.int32), np.zeros(operand.shape, np.int32)
-    counts = windows.write(np.add, none, numbers, indices, sizes, ones, kept)
-    for place in np.argwhere(counts):
-        for _ in range(counts[tuple(place)]):
-            (operand[tuple(place)],) = reference_eval(update_jaxpr, (), operand[tuple(place)])
+    counts = windows.write(np.add, none, numbers, indices, sizes, ones, inside)
+    for index in np.argwhere(counts):
+        for _ in range(counts[tuple(index)]):
+            (operand[tuple(index)],) = reference_eval(update_jaxpr, (), operand[tuple(index)])
     return [operand]
 
 
@@ -68,7 +70,7 @@ def _lower(
 
 
 def _body(jaxpr: Jaxpr) -> Callable[[Builder, list[Value]], list[Value]]:
-    """The function on one entry as a scatter's body; on a whole window, where there is only one, as a map."""
+    """The function on one element as a scatter's body; on a whole window, if there is only one, as a map."""
 
     def combine(inner: Builder, args: list[Value]) -> list[Value]:
         old = args[0]
@@ -94,7 +96,7 @@ def _batch(
 
 
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Compiles the operation as a program that is kept with the function's jaxpr."""
+    """Compiles the operation as a program that is cached with the function's jaxpr."""
     avals = tuple(map(aval_of, args))
     rest = {key: value for key, value in params.items() if key != "update_jaxpr"}
     key = ("scatter_apply", avals, *rest.items())
@@ -111,7 +113,7 @@ _NOT_DIFFERENTIABLE = (
 
 
 def _regions(*, update_jaxpr: Jaxpr, update_shape: tuple[int, ...], **params: Any) -> list[Region]:
-    """The function, which runs again on an element that is named again."""
+    """The function, which runs once for each occurrence of an index."""
     return [Region(update_jaxpr, "loop", (0,), ((0,),), (0,), math.prod(update_shape), (1,))]
 
 
@@ -135,18 +137,17 @@ _staged: WeakKeyDictionary[Callable[..., Any], dict[np.dtype, Jaxpr]] = WeakKeyD
 
 
 def _staged_for(func: Callable[[Any], Any], dtype: np.dtype) -> Jaxpr:
-    """The jaxpr of the function on one entry, kept as long as the function is."""
-    kept = _staged.setdefault(func, {})
-    if dtype not in kept:
+    """The jaxpr of the function on one element, cached as long as the function is alive."""
+    cached = _staged.setdefault(func, {})
+    if dtype not in cached:
         closed = stage(lambda x: [convert_element_type(func(x), dtype)], [ShapedArray((), dtype)])
         if closed.consts:
-            types = ", ".join(aval_of(c).str_short() for c in closed.consts)
             raise TypeError(
                 "scatter_apply: where places may be named twice, the function can use no arrays from outside "
-                f"({types}). Say unique_indices=True where they aren't."
+                f"({types_of(closed.consts)}). Say unique_indices=True where they aren't."
             )
-        kept[dtype] = closed.jaxpr
-    return kept[dtype]
+        cached[dtype] = closed.jaxpr
+    return cached[dtype]
 
 
 @boundary
@@ -161,17 +162,20 @@ def scatter_apply(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """Applies an elementwise function to windows of an array; where several overlap, as often.
+    """Applies an elementwise function to windows of an array; where windows overlap, once for each of them.
 
     Args:
-      operand: any array.
+      operand: an array.
       scatter_indices: integers; the last axis holds, for each window, its starts along `scatter_dims_to_operand_dims`.
-      func: from a scalar to a scalar; with `unique_indices` it is given all the windows at once.
-      dimension_numbers: which axes are which.
+      func: a function from a scalar to a scalar; with `unique_indices` it is called with all windows at once.
+      dimension_numbers: the roles of axes, `ScatterDimensionNumbers`.
       update_shape: the shape that updates of a `scatter` to the same windows would have.
-      indices_are_sorted: a promise that the starts are in order.
-      unique_indices: a promise that no two windows overlap; makes it differentiable.
-      mode: for windows that lie partly outside, see `GatherScatterMode`; by default they are left alone.
+      indices_are_sorted: a promise that the starts are sorted.
+      unique_indices: a promise that no two windows overlap; it makes the operation differentiable.
+      mode: for windows that are partly out of bounds, see `GatherScatterMode`; None to leave them unchanged.
+
+    Returns:
+      An array of the shape and dtype of `operand`.
 
     >>> from xpr import lax, numpy as jnp
     >>> entries = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))

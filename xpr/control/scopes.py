@@ -12,13 +12,15 @@ from xpr.core.interpreter import Trace, Tracer, context, current
 from xpr.core.primitive import Primitive
 from xpr.transforms.flat import named_like
 
+__all__ = ["platform_dependent"]
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class named_scope(ContextDecorator):
     """A context manager, and a decorator, that names a part of a program.
 
-    The name is for those who read: equations know the user's line and function anyway, so nothing is done with it.
+    The name is for readers of the source only: equations record the user's line and function anyway.
 
     >>> import xpr, xpr.numpy as jnp
     >>> with xpr.named_scope("loss"):
@@ -38,7 +40,14 @@ class named_scope(ContextDecorator):
 
 
 def named_call(fun: F, *, name: str | None = None) -> F:
-    """A function under another name, by which messages and the names of jitted calls speak of it.
+    """A function with another name, which messages and the names of jitted calls use.
+
+    Args:
+      fun: the function.
+      name: the name; None for the function's own.
+
+    Returns:
+      A function of the same arguments and results.
 
     >>> import xpr
     >>> xpr.named_call(lambda x: x, name="layer").__name__
@@ -74,7 +83,7 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
 
 class _KnownTrace(Trace):
-    """Evaluates what no tracer is an operand of; the rest is for the trace below."""
+    """Evaluates operations without tracers among their operands; others go to the outer trace."""
 
     __slots__ = ("evaluator",)
 
@@ -93,10 +102,18 @@ class _KnownTrace(Trace):
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:
-    """Calls the function for the platform that programs run on: `cpu=`, `gpu=` or `cuda=`; `default` for any other.
+    """Calls the function for the platform that programs run on.
+
+    Args:
+      *args: the arguments.
+      default: the function for any other platform; None for none.
+      **per_platform: functions by platform: `cpu=`, `gpu=` or `cuda=`.
+
+    Returns:
+      The result.
 
     Raises:
-      NotImplementedError: there is none for it, and no default.
+      NotImplementedError: there is no function for the platform, and no default.
 
     >>> from xpr import lax
     >>> lax.platform_dependent(2, cpu=lambda x: x + 1, default=lambda x: x)
@@ -113,13 +130,3 @@ def platform_dependent(
             f"platform_dependent: programs run on {platform}, and there are functions for: {known}. Give default=."
         )
     return default(*args)
-
-
-def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
-    """A function as an operation of its own name, for compilers that know of it; here it is the function.
-
-    >>> from xpr import lax
-    >>> lax.composite(lambda x: 2 * x, "my.double")(3)
-    6
-    """
-    return named_call(decomposition, name=name)

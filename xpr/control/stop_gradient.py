@@ -9,6 +9,8 @@ from xpr.core.avals import aval_of
 from xpr.dtypes import ANY, INEXACT
 from xpr.primitives.elementwise_rules import ZERO, elementwise
 
+__all__ = ["stop_gradient", "stop_gradient_p"]
+
 stop_gradient_p = elementwise(
     "stop_gradient",
     fusion="view",

@@ -1,7 +1,7 @@
-"""Users' functions as jaxprs: what every control-flow function does first, and how it says that types don't agree.
+"""Traces users' functions to jaxprs for all control-flow functions, and formats differences between types.
 
-A function is staged once for each signature, as far as that is sound: it closes over no tracer, and its closure holds
-what it held before. What was staged is kept in a weak dictionary by the function.
+A function is traced once for each signature, if that is sound: it closes over no tracer, and its closure holds the
+same values as before. Its jaxprs are cached in a weak dictionary by the function.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any
 
 from xpr import tree
 from xpr.config import settings
+from xpr.control.refs import with_values_read
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr
+from xpr.core.refs import Ref
 from xpr.core.source import describe_function
+from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.flat import FlatFunction, argument_names
 from xpr.transforms.stage import Signature, stage
 
 
 class Body:
-    """A user's function of pytrees, staged for arguments of some types; its constants are what it closed over."""
+    """A user's function of pytrees, traced for arguments of some types; its constants are the values it closed over."""
 
     __slots__ = ("closed", "fun", "out_tree")
 
@@ -39,13 +42,13 @@ class Body:
 
 
 class Step:
-    """A loop's function that was made of the user's, of which messages speak, and by which it is remembered.
+    """A loop's function derived from the user's function, which messages name, and by which it is cached.
 
     Args:
       what: what the user calls the loop.
-      fun: the user's function, all that `step` depends on.
+      fun: the user's function, on which alone `step` depends.
       step: the loop's function.
-      arguments: given the arguments of `step`, those of `fun`.
+      arguments: from the arguments of `step` to those of `fun`.
     """
 
     __slots__ = ("__wrapped__", "arguments", "step", "what")
@@ -67,18 +70,20 @@ def trace_body(
     *,
     owner: Callable[..., Any] | None = None,
     static: Any = (),
+    refs: bool = False,
 ) -> Body:
-    """Stages `fun(*args)`.
+    """Traces `fun(*args)` to a `Body`.
 
     Args:
       fun: a function of positional pytrees.
       in_tree: the structure of its arguments, `tree.structure((args, {}))`.
       avals: the types of their leaves.
-      verb: what messages say is being done to the function: "the body of a scan".
-      owner: the user's function, where `fun` is made of it.
-      static: what `fun` depends on beside `owner`, for functions made of it with the same `verb`.
+      verb: the role of the function, in messages: "the body of a scan".
+      owner: the user's function, if `fun` is derived from it.
+      refs: whether the caller provides for refs that `fun` closes over. Else it may only read them.
+      static: other values on which `fun` depends, for functions derived from `owner` with the same `verb`.
     Raises:
-      TypeError: `fun` is no function, or one of its results is no array.
+      TypeError: `fun` is not a function, or one of its results is not an array.
     """
     if not callable(fun):
         raise TypeError(f"{verb.split()[-1]}: {verb} must be a function, and is {fun!r}.")
@@ -94,19 +99,21 @@ def trace_body(
         args, kwargs = tree.unflatten(in_tree, range(in_tree.num_leaves))
         if type(fun) is not Step:
             return argument_names(owner, args, kwargs)
-        own = fun.arguments(*args)
-        of_leaf = dict(zip(tree.leaves(own), argument_names(owner, own, {})))
+        user_args = fun.arguments(*args)
+        of_leaf = dict(zip(tree.leaves(user_args), argument_names(owner, user_args, {})))
         return [of_leaf.get(i, "") for i in range(in_tree.num_leaves)]
 
     flat = FlatFunction(fun, in_tree)
     closed = stage(flat, avals, Signature(f"staged as {verb}", fun, names))
-    if known is not None and not any(isinstance(x, Tracer) for x in (*closure, *closed.consts)):
+    if not refs and uses_of_refs(closed.jaxpr).any:
+        closed, known = with_values_read(verb, fun, closed), None  # which may hold others in the next call
+    if known is not None and not any(isinstance(x, (Tracer, Ref)) for x in (*closure, *closed.consts)):
         known[key] = _Staged(closed, flat.out_tree, closure)
     return Body(fun, closed, flat.out_tree)
 
 
 class _Staged:
-    """A function staged for one signature, and what its closure held then, which it does not keep alive if it can."""
+    """A function traced for one signature, and the contents of its closure, held weakly if possible."""
 
     __slots__ = ("closed", "closure", "out_tree")
 
@@ -122,12 +129,12 @@ _staged: weakref.WeakKeyDictionary[Any, dict[Any, _Staged]] = weakref.WeakKeyDic
 
 
 def forget_bodies() -> None:
-    """Forgets what was staged of users' functions."""
+    """Clears the cache of users' traced functions."""
     _staged.clear()
 
 
 def _known(fun: Callable[..., Any], key: Any) -> tuple[dict[Any, _Staged] | None, list[Any]]:
-    """What was staged of a function, None where nothing can be kept; and what its closure holds."""
+    """The cached traces of a function, None if it can't be cached; and the contents of its closure."""
     if type(fun) is not FunctionType:
         return None, []
     try:
@@ -150,8 +157,8 @@ def join_consts(closed: Sequence[ClosedJaxpr]) -> tuple[list[Any], list[Jaxpr]]:
     values: dict[int, Any] = {id(c): c for each in closed for c in each.consts}
     if not values:
         return [], [each.jaxpr for each in closed]
-    places = {key: i for i, key in enumerate(values)}
-    pattern = tuple([tuple([places[id(c)] for c in each.consts]) for each in closed])
+    positions = {key: i for i, key in enumerate(values)}
+    pattern = tuple([tuple([positions[id(c)] for c in each.consts]) for each in closed])
     memo, key = closed[0].jaxpr.memo, ("joined", pattern, *(each.jaxpr for each in closed))
     if key not in memo:
         memo[key] = _with_leading(closed, values)
@@ -161,21 +168,14 @@ def join_consts(closed: Sequence[ClosedJaxpr]) -> tuple[list[Any], list[Jaxpr]]:
 def _with_leading(closed: Sequence[ClosedJaxpr], values: dict[int, Any]) -> list[Jaxpr]:
     jaxprs = []
     for each in closed:
-        own = {id(c): v for v, c in zip(each.jaxpr.constvars, each.consts)}
-        leading = [own[key] if key in own else FillerVar(aval_of(value)) for key, value in values.items()]
+        variables = {id(c): v for v, c in zip(each.jaxpr.constvars, each.consts)}
+        leading = [variables[key] if key in variables else FillerVar(aval_of(value)) for key, value in values.items()]
         jaxprs.append(each.jaxpr.replace(constvars=[], invars=[*leading, *each.jaxpr.invars]))
     return jaxprs
 
 
-def same_types(expected: Sequence[ShapedArray], found: Sequence[ShapedArray]) -> bool:
-    """Whether types agree in shape and dtype; weakness aside."""
-    return len(expected) == len(found) and all(
-        a is b or (a.shape == b.shape and a.dtype == b.dtype) for a, b in zip(expected, found)
-    )
-
-
 def type_differences(
-    name: str, in_tree: Any, expected: Sequence[ShapedArray], found: Sequence[ShapedArray], words: tuple[str, str]
+    name: str, in_tree: Any, expected: Sequence[ShapedArray], actual: Sequence[ShapedArray], words: tuple[str, str]
 ) -> list[str]:
     """A line for each leaf whose type differs: its path in `name`, and both types, introduced by `words`.
 
@@ -189,7 +189,7 @@ def type_differences(
     paths = [name + tree.keystr(path) for path, _ in tree.leaves_with_path(blank)]
     rows = [
         (path, f"{words[0]} {a.str_short()}", f"{words[1]} {b.str_short()}")
-        for path, a, b in zip(paths, expected, found)
+        for path, a, b in zip(paths, expected, actual)
         if a.shape != b.shape or a.dtype != b.dtype
     ]
     wide = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
@@ -197,5 +197,5 @@ def type_differences(
 
 
 def where_defined(what: str, fun: Callable[..., Any]) -> str:
-    """The line of a message that says where a user's function is."""
+    """The line of a message with the file and line of a user's function."""
     return f"  {what} is {describe_function(fun)}"

@@ -1,4 +1,4 @@
-"""Abstract values: what is known of a value while it is traced.
+"""Abstract values (avals): the types of arrays, which is what is known of a value while it is traced.
 
 A `ShapedArray` is interned: two with the same shape, dtype and weak type are one object, so comparing and hashing
 are pointer operations, and caches keyed by avals cost one dictionary look-up.
@@ -6,12 +6,17 @@ are pointer operations, and caches keyed by avals cost one dictionary look-up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from xpr import dtypes
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import float0, short_name
+from xpr.key_types import KeyType
+
+__all__ = ["typeof"]
 
 Shape = tuple[int, ...]
 
@@ -19,21 +24,26 @@ Shape = tuple[int, ...]
 class ShapedArray:
     """The type of an array: its shape and dtype, and whether the dtype is weak (came from a Python scalar).
 
+    `sharding` is for programs that pass on what they read from another type. It is no part of the type: compilers
+    distribute arrays over devices, so reading it gives one over no axis of a mesh (backend/sharding.py).
+
     >>> from xpr import core
     >>> core.ShapedArray((2, 3), "float32")
     ShapedArray(float32[2,3])
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "__weakref__")
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "physical", "__weakref__")
     shape: Shape
     dtype: np.dtype
     weak_type: bool
     ndim: int
     size: int
+    is_symbolic: bool  # whether a dimension is a `DimExpr`
+    physical: ShapedArray  # the type in memory: of keys that of their words, of float0 bool, else itself
 
     _interned: ClassVar[dict[tuple[Shape, np.dtype, bool], ShapedArray]] = {}
 
-    def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False) -> ShapedArray:
+    def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False, *, sharding: Any = None) -> ShapedArray:
         try:
             return cls._interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
@@ -41,7 +51,8 @@ class ShapedArray:
 
     @classmethod
     def _intern(cls, shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
-        shape, dtype, weak_type = tuple(int(n) for n in shape), np.dtype(dtype), bool(weak_type)
+        shape, weak_type = tuple(map(_dimension, shape)), bool(weak_type)
+        dtype = dtype if type(dtype) is KeyType else np.dtype(dtype)
         key = (shape, dtype, weak_type)
         if key in cls._interned:
             return cls._interned[key]
@@ -49,11 +60,17 @@ class ShapedArray:
         size = 1
         for n in shape:
             size *= n
-        for name, value in zip(
-            ("shape", "dtype", "weak_type", "ndim", "size"), (shape, dtype, weak_type, len(shape), size)
-        ):
+        is_symbolic = any(type(n) is not int for n in shape)
+        for name, value in zip(cls.__slots__, (shape, dtype, weak_type, len(shape), size, is_symbolic)):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "physical", self._in_memory())
         return cls._interned.setdefault(key, self)
+
+    def _in_memory(self) -> ShapedArray:
+        dtype: Any = self.dtype
+        if type(dtype) is KeyType:
+            return ShapedArray((*self.shape, *dtype.key_shape), dtypes.uint32)
+        return ShapedArray(self.shape, dtypes.bool_) if dtype == float0 else self
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"ShapedArray is immutable; use .update({name}=...).")
@@ -96,8 +113,28 @@ class ShapedArray:
         return ShapedArray(self.shape, float0, False)
 
 
+def _dimension(n: Any) -> int:
+    """A dimension as an integer; a symbolic one as it is."""
+    return n if is_symbolic_dim(n) else int(n)  # type: ignore[return-value]  # it stands for an integer
+
+
+def is_key(aval: ShapedArray) -> bool:
+    """Whether a type is that of random keys."""
+    return type(aval.dtype) is KeyType  # type: ignore[comparison-overlap]  # the one dtype that is not NumPy's
+
+
+def same_type(expected: ShapedArray, actual: ShapedArray) -> bool:
+    """Whether two types agree in shape and dtype; weakness aside."""
+    return expected is actual or (expected.shape == actual.shape and expected.dtype == actual.dtype)
+
+
+def same_types(expected: Sequence[ShapedArray], actual: Sequence[ShapedArray]) -> bool:
+    """Whether as many types agree, each in shape and dtype; weakness aside."""
+    return [*expected] == [*actual] or (len(expected) == len(actual) and all(map(same_type, expected, actual)))
+
+
 class Zero:
-    """A tangent or cotangent known to be zero, of type `aval`, that is never made into an array.
+    """A tangent or cotangent known to be zero, of type `aval`, that is never materialized as an array.
 
     Rules of custom_jvp and custom_vjp functions meet it as `custom_derivatives.SymbolicZero`.
     """
@@ -148,6 +185,11 @@ def aval_of(x: Any) -> ShapedArray:
 
     Raises:
       TypeError: `x` is none of these.
+      ValueError: `x` is a masked array of NumPy's.
+
+    >>> from xpr.core import aval_of
+    >>> aval_of(1.0)
+    ShapedArray(float32[], weak_type=True)
     """
     aval = getattr(x, "aval", None) or TYPED_SCALARS.get(type(x))
     if aval is not None:
@@ -155,14 +197,21 @@ def aval_of(x: Any) -> ShapedArray:
     if type(x) in _PYTHON_SCALARS:
         return python_scalar_aval(type(x))
     if isinstance(x, (np.ndarray, np.generic)):
-        if x.dtype == float0 or x.dtype in dtypes.ANY:
-            return ShapedArray(x.shape, dtypes.canonical(x.dtype) if x.dtype != float0 else float0)
+        if hasattr(x, "filled"):  # a subclass of NumPy's
+            raise ValueError("A NumPy masked array is not an array here: its mask would be lost. Take x.filled(0).")
+        if x.dtype == float0:
+            return ShapedArray(x.shape, float0)
+        if x.dtype in dtypes.ANY:
+            narrow = dtypes.narrows_arrays(x.dtype) if isinstance(x, np.generic) else dtypes.is_narrowed(x.dtype)
+            return ShapedArray(x.shape, dtypes.canonical(x.dtype) if narrow else x.dtype)
         raise TypeError(
             f"A NumPy array of dtype {x.dtype} is not a numeric array. Convert it to numbers or booleans first."
         )
     for kind in (bool, int, float, complex):
         if isinstance(x, kind):
             return python_scalar_aval(kind)
+    if is_symbolic_dim(x):
+        return python_scalar_aval(int)
     for method in ("__xpr_array__", "__jax_array__"):
         if hasattr(type(x), method):
             return aval_of(getattr(x, method)())
@@ -172,20 +221,25 @@ def aval_of(x: Any) -> ShapedArray:
     )
 
 
-class HeldArrayError(TypeError):
-    """An operand is an object whose `__jax_array__` gives the array: `bind` then takes that in its place."""
+def types_of(values: Iterable[Any]) -> str:
+    """The types of values, or types themselves, as messages list them: `f32[2,3], i32[]`."""
+    return ", ".join([(x if type(x) is ShapedArray else aval_of(x)).str_short() for x in values])
+
+
+class ConvertibleArrayError(TypeError):
+    """An operand is an object that `__jax_array__` converts to an array: `bind` then takes that array instead."""
 
 
 def array_in(x: Any) -> Any:
-    """What `__jax_array__` of an object gives; anything else as it is."""
+    """The array that `__jax_array__` of an object returns; anything else unchanged."""
     return x.__jax_array__() if hasattr(type(x), "__jax_array__") else x
 
 
-def refuse_held(x: Any) -> None:
-    """Raises HeldArrayError where an operand is an object that gives an array by `__jax_array__`."""
+def refuse_convertible(x: Any) -> None:
+    """Raises ConvertibleArrayError where an operand is an object with a method `__jax_array__`."""
     if hasattr(type(x), "__jax_array__"):
         kind = type(x).__qualname__
-        raise HeldArrayError(
+        raise ConvertibleArrayError(
             f"A {kind} is no array, but can be made one: give jnp.asarray(x), which calls its __jax_array__."
         )
 
@@ -206,3 +260,25 @@ def typeof(x: Any) -> ShapedArray:
 def describe(x: Any) -> str:
     text = repr(x)
     return f"{text if len(text) <= 60 else text[:57] + '...'} of type {type(x).__module__}.{type(x).__qualname__}"
+
+
+def integer(x: int, dtype: np.dtype) -> Any:
+    """A Python integer in an integer dtype; itself for another dtype.
+
+    Raises:
+      OverflowError: the dtype has no such number.
+    """
+    if dtype not in dtypes.INTEGERS:
+        return x
+    try:
+        return dtype.type(x)
+    except OverflowError:
+        raise overflow(x, dtype) from None
+
+
+def overflow(x: Any, dtype: np.dtype) -> OverflowError:
+    """The exception for a Python integer that a dtype doesn't have."""
+    way_out = ""
+    if dtype == dtypes.int32:
+        way_out = ' Switch 64-bit types on with xpr.config.update("enable_x64", True), or give a float.'
+    return OverflowError(f"The Python integer {x} does not fit in {dtype.name}.{way_out}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.avals import ShapedArray
+from xpr.core.avals import same_type
 from xpr.core.jaxpr import (
     ClosedJaxpr,
     DropVar,
@@ -14,12 +14,12 @@ from xpr.core.jaxpr import (
     Literal,
     UnitVar,
     Var,
-    given_jaxpr,
+    require_jaxpr,
     subjaxprs,
     text_hooks,
     unitvar,
 )
-from xpr.core.source import summarize, text_of
+from xpr.core.source import saved, summarize, text_of
 from xpr.errors import JaxprTypeError
 
 
@@ -34,7 +34,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     >>> import xpr
     >>> xpr.core.check_jaxpr(xpr.make_jaxpr(lambda x: x * x)(3.0))
     """
-    inner = given_jaxpr("check_jaxpr", jaxpr)
+    inner = require_jaxpr("check_jaxpr", jaxpr)
     bound: set[Var] = {unitvar}
     for var in [*inner.constvars, *inner.invars]:
         _bind(var, bound, inner, None)
@@ -77,20 +77,16 @@ def _check_types(jaxpr: Jaxpr, eqn: JaxprEqn) -> None:
         expected = eqn.primitive.type_of(avals, eqn.params)
     except (TypeError, ValueError, IndexError) as error:
         raise _error(jaxpr, eqn, f"the operands don't fit the primitive: {error}") from error
-    found = [var.aval for var in eqn.outvars]
-    if len(expected) != len(found):
-        raise _error(jaxpr, eqn, f"{eqn.primitive} gives {len(expected)} results, and {len(found)} are bound")
-    for index, (want, have) in enumerate(zip(expected, found)):
-        if not _same_type(want, have):
+    bound = [var.aval for var in eqn.outvars]
+    if len(expected) != len(bound):
+        raise _error(jaxpr, eqn, f"{eqn.primitive} gives {len(expected)} results, and {len(bound)} are bound")
+    for index, (expected_aval, aval) in enumerate(zip(expected, bound)):
+        if not same_type(expected_aval, aval):
             raise _error(
                 jaxpr,
                 eqn,
-                f"result {index} is bound as {have.str_short()} and {eqn.primitive} gives {want.str_short()}",
+                f"result {index} is bound as {aval.str_short()} and {eqn.primitive} gives {expected_aval.str_short()}",
             )
-
-
-def _same_type(a: ShapedArray, b: ShapedArray) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype
 
 
 def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: Sequence[Var] = ()) -> JaxprTypeError:
@@ -103,5 +99,5 @@ def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: Sequence[Va
     else:
         for index in range(max(0, at - 2), min(len(lines), at + 3)):
             text.append(f"  {'-> ' if index == at else '   '}{lines[index][1]}")
-        text.append(f"  from {summarize(eqn.source)}: {text_of(eqn.source)}" if eqn and eqn.source else "")
+        text.append(f"  from {summarize(eqn.source)}: {text_of(eqn.source)}" if eqn and saved(eqn.source) else "")
     return JaxprTypeError("\n".join(line for line in text if line))

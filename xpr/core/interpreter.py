@@ -1,12 +1,12 @@
-"""Interpreters: what `bind` hands every operation to.
+"""Interpreters (traces): what an operation does depends on the one that is current, to which `bind` passes it.
 
 One trace is *current* in each thread. It knows the trace below it (its parent) and runs its rules with that one
 current, so interpreters nest to any depth, and each sees every operation done while it is current, also those that
 touch none of its tracers. The bottom one evaluates.
 
-The contract of `Trace.process(primitive, args, params)`: it gives the list of results, looks at its own state only
-(never at which trace is current), and may make other traces current while it works as long as it restores the one it
-found. So passing an operation on to the parent is a plain method call.
+The contract of `Trace.process(primitive, args, params)`: it returns the list of results, reads its own state only
+(never which trace is current), and may make other traces current while it works as long as it restores the previous
+one. So passing an operation on to the parent is a plain method call.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from xpr.errors import (
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
+    TracerSliceError,
     UnexpectedTracerError,
 )
 
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """One interpreter at work. Subclasses give `process`, and slots for what they carry."""
+    """One interpreter at work. Subclasses define `process`, and slots for their state."""
 
     __slots__ = ("parent", "alive", "__weakref__")
     parent: Trace | None
-    alive: bool  # False once the transformed function has returned: its tracers are then of no use to anyone
+    alive: bool  # False once the transformed function has returned: its tracers can then no longer be used
     verb: ClassVar[str] = "traced"  # how messages say what is being done to the user's function
 
     def __init__(self, parent: Trace | None):
@@ -55,7 +56,7 @@ class Trace:
 
 
 class _Context(threading.local):
-    """What is current in this thread."""
+    """The current trace, axes and source line of this thread."""
 
     trace: Trace  # set on the class by the evaluator, which is the bottom of every thread's stack
     axes: tuple[NamedAxis, ...] = ()  # the mapped axes in scope, innermost last
@@ -104,7 +105,7 @@ class at_the_bottom:
 class NamedAxis:
     """A mapped axis that collectives can name: its name and its size.
 
-    `checked`: what does not differ along it counts once in derivatives, see custom/replicated_cotangents.py.
+    `checked`: values that are replicated over it count once in derivatives, see custom/replicated_cotangents.py.
     """
 
     __slots__ = ("name", "size", "checked")
@@ -154,9 +155,9 @@ def axis_size(name: Any) -> int:
 
 
 class Tracer:
-    """A stand-in for an array while a function is traced: it has a type, and often no value.
+    """The value of an array while a function is traced: it has a type, and often no concrete value.
 
-    Arithmetic, indexing and methods are those of `xpr.Array`; the library floor installs them on both.
+    Arithmetic, indexing and methods are those of `xpr.Array`; numpy/methods.py installs them on both.
     """
 
     __slots__ = ("_trace", "aval", "__weakref__")
@@ -173,7 +174,7 @@ class Tracer:
     # What a subclass may know more about.
 
     def concrete(self) -> Any:
-        """The value this tracer stands for, or None where only its type is known."""
+        """The concrete value of this tracer, or None where only its type is known."""
         return None
 
     def __repr__(self) -> str:
@@ -182,19 +183,27 @@ class Tracer:
         return f"{text}with<{type(self._trace).__name__}>"
 
     def misused(self) -> Exception:
-        """What to raise where an interpreter meets this tracer and can't compute with it."""
+        """The exception to raise where an interpreter can't compute with this tracer."""
         return UnexpectedTracerError(escaped(self))
+
+    @property
+    def sharding(self) -> Any:
+        raise AttributeError(
+            f"A traced array of type {self.aval.str_short()} is on no device, and has no attribute sharding. What its "
+            "type says of shardings is xpr.typeof(x).sharding; xpr.debug.inspect_array_sharding(x, callback=print) "
+            "shows what the compiler chooses."
+        )
 
     # Conversions to Python and NumPy, which need a value.
 
-    def _value_for(self, error: type[ConcretizationTypeError], asked: str, way_out: str) -> Any:
+    def _value_for(self, error: type[ConcretizationTypeError], operation: str, way_out: str) -> Any:
         value = self.concrete()
         if value is not None:
             return value if hasattr(value, "aval") else np.asarray(value)[()]
         if not self._trace.alive:
             raise self.misused()
         raise error(
-            f"{asked} needs the value of a traced array of type {self.aval.str_short()},\n"
+            f"{operation} needs the value of a traced array of type {self.aval.str_short()},\n"
             f"and while a function is {self._trace.verb} only shapes and dtypes are known.\n"
             f"{self._trace.explain(self)}"
             f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{way_out}"
@@ -218,6 +227,10 @@ class Tracer:
     def static_integer(self, what: str) -> int:
         """The value as a Python integer; `what` it is to be, for the message where it is not known."""
         return operator.index(self._value_for(TracerIntegerConversionError, what, _FOR_INDEX))
+
+    def static_bound(self) -> int:
+        """The value as a bound of a slice."""
+        return operator.index(self._value_for(TracerSliceError, "A bound of a slice", _FOR_SLICE))
 
     def item(self, *args: Any) -> Any:
         """The value as a Python scalar."""
@@ -252,6 +265,9 @@ jit(f, static_argnums=...) or static_argnames=..."""
 _FOR_INDEX = """\
 To index an array use jnp arrays (x[i] works when x is a jnp array) or lax.dynamic_slice; to loop, lax.fori_loop;
 for shapes, axes and lengths, mark the argument static: jit(f, static_argnums=...) or static_argnames=..."""
+_FOR_SLICE = """\
+The sizes of arrays are static: take lax.dynamic_slice(x, (start,), (size,)), or set the elements outside to a neutral
+one with jnp.where; or mark the argument static: jit(f, static_argnums=...) or static_argnames=..."""
 _FOR_NUMPY = """\
 Call the function of the same name in xpr.numpy instead of numpy's; to run host code on traced values, use a callback;
 or mark the argument static: jit(f, static_argnums=...) or static_argnames=..."""
@@ -270,7 +286,7 @@ def escaped(tracer: Tracer) -> str:
         )
     return (
         f"A tracer of type {tracer.aval.str_short()} was used after the function it was made in had been "
-        f"{tracer._trace.verb}: it has escaped, through a global, an attribute or a closure, as a side effect.\n"
+        f"{tracer._trace.verb}: it has escaped, through global state, an attribute or a closure, as a side effect.\n"
         f"{tracer._trace.explain(tracer)}"
         f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
         "Return the value from the function instead of storing it."

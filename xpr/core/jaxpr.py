@@ -3,7 +3,7 @@
     { lambda constvars ; invars. let eqns in (outvars) }
 
 Everything here is immutable by convention: `replace` gives a changed copy. A `Jaxpr` carries a `memo`, in which
-transformations keep what they derived from it (its jvp, its compiled form), so that those live as long as it does.
+transformations store what they derived from it (its jvp, its compiled form), so that this lives as long as it does.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.avals import ShapedArray, aval_of, describe, integer, same_type
 from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive
+from xpr.core.refs import RefEffect
 from xpr.core.source import Source, describe_function, saved, summarize
 from xpr.dtypes import float0
 
@@ -36,7 +37,7 @@ class Var:
 
 
 class DropVar(Var):
-    """A result that nothing uses; printed as `_`."""
+    """An unused result; printed as `_`."""
 
     __slots__ = ()
 
@@ -45,13 +46,13 @@ class DropVar(Var):
 
 
 class FillerVar(Var):
-    """An argument that stands only to match the arguments of sibling jaxprs; printed with an underscore behind."""
+    """An unused argument that matches one of sibling jaxprs; printed with a trailing underscore."""
 
     __slots__ = ()
 
 
 class Unit:
-    """The value of what is not needed: `unit`, printed as `*`. Its type holds nothing."""
+    """The value of an operand that is not needed: `unit`, printed as `*`. Its dtype is float0."""
 
     __slots__ = ()
     aval = ShapedArray((), float0)
@@ -67,7 +68,7 @@ class Unit:
 
 
 class UnitVar(Var):
-    """The variable of what is not needed: `unitvar`, printed as `*`. It is always bound, and its value is `unit`."""
+    """The variable of an operand that is not needed: `unitvar`, printed as `*`. Always bound; its value is `unit`."""
 
     __slots__ = ()
 
@@ -118,6 +119,11 @@ class JaxprEqn:
         """A copy with some of invars, outvars, primitive, params and source changed."""
         return _replaced(self, changes, JaxprEqn.__slots__)
 
+    @property
+    def effects(self) -> frozenset[Any]:
+        """The side effects of the equation, see `Jaxpr.effects`."""
+        return Jaxpr((), [v for v in self.invars if isinstance(v, Var)], (), [self]).effects
+
     def __repr__(self) -> str:
         return text_hooks["eqn"](self)
 
@@ -139,11 +145,11 @@ class JaxprEqn:
 def split_each(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
     """The `split` rule of an operation that does the same to each of its operands apart."""
 
-    def those(flag: bool) -> JaxprEqn:
+    def half(flag: bool) -> JaxprEqn:
         pairs = [pair for pair, known in zip(zip(eqn.invars, eqn.outvars), is_known) if known is flag]
         return eqn.replace(invars=[v for v, _ in pairs], outvars=[v for _, v in pairs])
 
-    return [those(True)], [those(False)]
+    return [half(True)], [half(False)]
 
 
 def _check_pickles(eqn: JaxprEqn, name: str, function: Any) -> None:
@@ -160,7 +166,7 @@ def _check_pickles(eqn: JaxprEqn, name: str, function: Any) -> None:
         raise pickle.PicklingError(
             f"This jaxpr holds a Python function that can't be pickled ({error}).\n"
             f"  it is the parameter {name}=<function {called}> of {eqn.primitive.name}, from {summarize(eqn.source)}\n"
-            "  xpr.jaxpr.dumps saves the program with a hole in the function's place, which "
+            "  xpr.jaxpr.dumps saves the program with a hole instead of the function, which "
             f"xpr.jaxpr.loads(text, functions={{{called!r}: ...}}) fills."
         ) from None
 
@@ -178,12 +184,34 @@ class Jaxpr:
         self.memo: dict[Any, Any] = {}
 
     @property
+    def jaxpr(self) -> Jaxpr:
+        """Itself, so that one without constvars can stand where a `ClosedJaxpr` is read, and so `consts`."""
+        return self
+
+    @property
+    def consts(self) -> list[Any]:
+        """No values. For a jaxpr with constvars, which must be closed first, ValueError."""
+        if self.constvars:
+            raise ValueError("This jaxpr has constvars, whose values only its ClosedJaxpr has.")
+        return []
+
+    @property
     def in_avals(self) -> list[ShapedArray]:
         return [v.aval for v in self.invars]
 
     @property
     def out_avals(self) -> list[ShapedArray]:
         return [v.aval for v in self.outvars]
+
+    @property
+    def effects(self) -> frozenset[Any]:
+        """The side effects of running it: "ordered", "unordered", and a `RefEffect` for each ref read or written.
+
+        >>> import xpr
+        >>> xpr.make_jaxpr(lambda ref: ref[...])(xpr.new_ref(1.0)).effects
+        frozenset({Read<0>})
+        """
+        return _all_effects(self)
 
     def replace(self, **changes: Any) -> Jaxpr:
         """A copy with some of constvars, invars, outvars and eqns changed."""
@@ -200,6 +228,12 @@ class Jaxpr:
     ) -> str:
         """The text of the program; see `xpr.jaxpr.pformat`."""
         return text_hooks["jaxpr"](self, types=types, source=source, color=color, width=width)
+
+    def pretty_print(
+        self, *, source_info: bool = False, print_shapes: bool = True, name_stack: bool = False, use_color: bool = False
+    ) -> str:
+        """`pformat` by JAX's name and options. Name scopes are equations, which are always shown."""
+        return self.pformat(types=print_shapes, source=source_info, color=use_color)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -225,6 +259,11 @@ class ClosedJaxpr:
         return self.jaxpr.eqns
 
     @property
+    def effects(self) -> frozenset[Any]:
+        """The side effects of running it, see `Jaxpr.effects`."""
+        return self.jaxpr.effects
+
+    @property
     def in_avals(self) -> list[ShapedArray]:
         return self.jaxpr.in_avals
 
@@ -245,11 +284,17 @@ class ClosedJaxpr:
         """The text of the program; see `xpr.jaxpr.pformat`."""
         return self.jaxpr.pformat(types=types, source=source, color=color, width=width)
 
+    def pretty_print(
+        self, *, source_info: bool = False, print_shapes: bool = True, name_stack: bool = False, use_color: bool = False
+    ) -> str:
+        """`pformat` by JAX's name and options. Name scopes are equations, which are always shown."""
+        return self.pformat(types=print_shapes, source=source_info, color=use_color)
+
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
 
 
-text_hooks: dict[str, Callable[..., Any]] = {}  # filled by text/printer.py, which stands on this file
+text_hooks: dict[str, Callable[..., Any]] = {}  # filled by text/printer.py, which imports this file
 
 
 def _replaced(record: Any, changes: dict[str, Any], fields: tuple[str, ...]) -> Any:
@@ -260,32 +305,32 @@ def _replaced(record: Any, changes: dict[str, Any], fields: tuple[str, ...]) -> 
     return type(record)(*values)
 
 
-# -- What users hand over
+# -- Programs that users pass
 
 
-def given_jaxpr(verb: str, given: Any) -> Jaxpr:
-    """The jaxpr of a program that was given to `verb`, closed or not.
+def require_jaxpr(verb: str, value: Any) -> Jaxpr:
+    """The jaxpr that was passed to the function named `verb`, closed or not.
 
     Raises:
       TypeError: it is no jaxpr.
     """
-    if isinstance(given, ClosedJaxpr):
-        return given.jaxpr
-    if isinstance(given, Jaxpr):
-        return given
-    what = f"the function {describe_function(given)}" if callable(given) else describe(given)
+    if isinstance(value, ClosedJaxpr):
+        return value.jaxpr
+    if isinstance(value, Jaxpr):
+        return value
+    what = f"the function {describe_function(value)}" if callable(value) else describe(value)
     raise TypeError(f"{verb} takes a jaxpr, and got {what}. xpr.make_jaxpr(f)(*args) gives the jaxpr of a function f.")
 
 
-def given_program(verb: str, given: Any) -> ClosedJaxpr:
-    """A program that was given to `verb`, closed; a jaxpr without constants is closed over none.
+def require_closed_jaxpr(verb: str, value: Any) -> ClosedJaxpr:
+    """The closed jaxpr that was passed to the function named `verb`; one without constants may be open.
 
     Raises:
       TypeError: it is no jaxpr, or one with constants that have no values.
     """
-    if isinstance(given, ClosedJaxpr):
-        return given
-    jaxpr = given_jaxpr(verb, given)
+    if isinstance(value, ClosedJaxpr):
+        return value
+    jaxpr = require_jaxpr(verb, value)
     if jaxpr.constvars:
         types = ", ".join(v.aval.str_short() for v in jaxpr.constvars)
         raise TypeError(
@@ -299,14 +344,16 @@ def given_program(verb: str, given: Any) -> ClosedJaxpr:
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Runs a jaxpr by binding its primitives one by one, through whatever interpreter is current.
+    """Evaluates a jaxpr by binding its primitives one by one, with the current interpreter.
 
     Args:
       jaxpr: the program.
       consts: a value for each constvar.
       *args: a value for each invar.
+
     Returns:
-      A list, one value for each outvar.
+      A list with a value for each outvar.
+
     Raises:
       TypeError: the number of values differs from the number of variables.
 
@@ -338,7 +385,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
 def make_literal(value: Any, aval: ShapedArray) -> Literal:
     """A literal for a scalar of known type: a Python scalar where the type is weak, a NumPy scalar where not."""
     if type(value) is int and aval.dtype.kind in "iu":
-        np.asarray(value, aval.dtype)  # an OverflowError where it doesn't fit
+        integer(value, aval.dtype)  # an OverflowError where it doesn't fit
     if aval.weak_type:
         return Literal(value if type(value) in (int, float, complex) else np.asarray(value).item(), aval)
     return Literal(np.asarray(value).astype(aval.dtype)[()], aval)
@@ -356,30 +403,30 @@ def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     [Array(6., dtype=float32, weak_type=True)]
     """
 
-    program = given_program("jaxpr_as_fun", closed)
-    jaxpr, wanted = program.jaxpr, program.in_avals
+    program = require_closed_jaxpr("jaxpr_as_fun", closed)
+    jaxpr, expected = program.jaxpr, program.in_avals
 
     def run(*args: Any) -> list[Any]:
-        if len(args) != len(wanted) or not all(map(_fits, args, wanted)):
-            raise _other_arguments(args, wanted)
+        if len(args) != len(expected) or not all(map(_fits, args, expected)):
+            raise _other_arguments(args, expected)
         return eval_jaxpr(jaxpr, program.consts, *args)
 
     return run
 
 
-def _fits(value: Any, wanted: ShapedArray) -> bool:
+def _fits(value: Any, expected: ShapedArray) -> bool:
     try:
         aval = aval_of(value)
     except TypeError:
         return False
-    return aval is wanted or (aval.shape == wanted.shape and aval.dtype == wanted.dtype)
+    return same_type(expected, aval)
 
 
-def _other_arguments(args: Sequence[Any], wanted: Sequence[ShapedArray]) -> TypeError:
+def _other_arguments(args: Sequence[Any], expected: Sequence[ShapedArray]) -> TypeError:
     lines = []
-    for i in range(max(len(args), len(wanted))):
-        if i >= len(args) or i >= len(wanted) or not _fits(args[i], wanted[i]):
-            takes = wanted[i].str_short() if i < len(wanted) else "nothing"
+    for i in range(max(len(args), len(expected))):
+        if i >= len(args) or i >= len(expected) or not _fits(args[i], expected[i]):
+            takes = expected[i].str_short() if i < len(expected) else "nothing"
             lines.append(
                 f"  argument {i}   takes {takes:12} given {_type_text(args[i]) if i < len(args) else 'nothing'}"
             )
@@ -400,8 +447,19 @@ def _type_text(x: Any) -> str:
 # -- Walking
 
 
-def subjaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
-    """The jaxprs among an equation's parameters, in the order they are printed."""
+def subjaxprs(eqn: JaxprEqn | Jaxpr | ClosedJaxpr) -> Iterator[Jaxpr]:
+    """The jaxprs among the parameters of an equation, or of the equations of a jaxpr, in the order of printing.
+
+    >>> import xpr
+    >>> from xpr.core import subjaxprs
+    >>> eqn = xpr.make_jaxpr(xpr.jit(lambda x: x + 1))(1.0).eqns[0]
+    >>> [len(jaxpr.eqns) for jaxpr in subjaxprs(eqn)]
+    [1]
+    """
+    if isinstance(eqn, (Jaxpr, ClosedJaxpr)):
+        for each in eqn.eqns:
+            yield from subjaxprs(each)
+        return
     params = eqn.params
     for name in sorted(params):
         value = params[name]
@@ -418,7 +476,7 @@ def subjaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
 def with_subjaxprs(eqn: JaxprEqn, change: Callable[[Jaxpr], Jaxpr]) -> JaxprEqn:
     """The equation with each jaxpr among its parameters changed to another one of the same type.
 
-    What `change` gives for a jaxpr is best remembered with it: a function that is called twice then stays one.
+    `change` should memoize its result with the jaxpr: a function that is called twice then stays one.
     """
 
     changes = {}
@@ -453,17 +511,31 @@ def _changed(value: Any, change: Callable[[Jaxpr], Jaxpr]) -> Any:
 
 
 def effects(jaxpr: Jaxpr) -> frozenset[str]:
-    """The effects that running a jaxpr has beside its results: of "ordered" and "unordered". Remembered with it."""
+    """The side effects of running a jaxpr, a subset of "ordered" and "unordered". Memoized with it."""
     if "effects" not in jaxpr.memo:
-        found: set[str] = set()
+        kinds: set[str] = set()
         for eqn in jaxpr.eqns:
             effect = eqn.primitive.effect and eqn.primitive.effect(**eqn.params)
             if effect:
-                found.add(effect)
+                kinds.add(effect)
             for inner in subjaxprs(eqn):
-                found |= effects(inner)
-        jaxpr.memo["effects"] = frozenset(found)
+                kinds |= effects(inner)
+        jaxpr.memo["effects"] = frozenset(kinds)
     return jaxpr.memo["effects"]
+
+
+def _all_effects(jaxpr: Jaxpr) -> frozenset[Any]:
+    position = {v: i for i, v in enumerate([*jaxpr.constvars, *jaxpr.invars])}
+    found: set[Any] = set()
+    others: list[JaxprEqn] = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.takes_refs:
+            ref: Any = eqn.invars[0]
+            is_read = len(eqn.invars) == 1  # a write has the new value as well
+            found.add(RefEffect("Read" if is_read else "Write", position[ref]))
+        else:
+            others.append(eqn)
+    return frozenset(found | effects(jaxpr.replace(eqns=others)))
 
 
 def used_vars(jaxpr: Jaxpr) -> set[Var]:

@@ -1,4 +1,4 @@
-"""Primitives: the words of the language, each with every rule it has.
+"""Primitives: the operations that jaxprs consist of, each with all its rules.
 
 A primitive is a closed record. Each slot holds a rule, or `Unsupported("why")`; nothing else is looked up anywhere.
 Rules take and give lists; only `bind` looks at `multiple_results`.
@@ -11,40 +11,45 @@ Rules take and give lists; only `bind` looks at `multiple_results`.
                                                                     None or Zero for "nothing to add"
     batch(size, values, dims, **params)       -> (outs, dims)       a dim is None where a value isn't mapped
 
-Some give more. `linearize(trace, primals, tangents, params)` splits primal from tangent work, see
+Some have more. `linearize(trace, primals, tangents, params)` splits primal from tangent work, see
 transforms/linearize.py. `batch_named(axis_name, size, values, dims, **params)` is a collective's batch rule over the
-axis it names. `evaluate(args, params)` runs the operation in place of a program compiled from `lower`, and
+axis it names. `evaluate(args, params)` runs the operation without compiling a program, and
 `prepare(args, params) -> (args, params)` turns parameters that are Python functions into jaxprs before an equation is
-written. `lower_as(*args, **params)` is a traceable function to lower in place of `lower`.
+written. `lower_as(*args, **params)` is a traceable function that is lowered instead of `lower`.
 `faster_in_numpy(avals, **params)` says of an exact primitive that its `reference` beats XLA:CPU at any size.
-`dce(eqn, used) -> eqn` gives up the results of an equation that nothing reads, see passes/dce.py.
+`dce(eqn, used) -> eqn` removes the unused results of an equation, see passes/dce.py.
 `hazard` is what can go wrong, for `checkify`, see gather/bounds_checks.py.
 `threaded(state, thread, values, **params) -> (state, results)` passes state through the jaxprs that it holds, of which
 `thread(jaxpr)` is the version from (state, arguments) to (state, results).
 `split(eqn, is_known) -> (known, unknown)` halves an equation of which some operands are known, see
 passes/partial_eval.py. `commutative` says that two operands may be swapped.
 `flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/flops.py.
-`effect(**params)` names the effect that an operation has beside its results, "ordered" or "unordered", or gives None.
-`mesh(**params)` is the mesh of devices that an operation spreads its operands over.
+`effect(**params)` is the side effect of an operation, "ordered" or "unordered", or None.
+`mesh(**params)` is the mesh of devices that an operation shards its operands over.
 `fusion` is how XLA:CPU fuses an operation into those that read it: a "view" is its operand, in another shape; a "cheap"
 one is computed again in each reader, also a "vectorized" one where several read it that are no slower for it, and an
 "expensive" one once; a "reduction" has its operands computed inside it. Where it is None nothing is fused.
 `regions(**params)` lists the jaxprs that an operation holds and how they run, see core/regions.py.
+`physical` says what an operation on random keys is on their words, see passes/physical.py: "moved" where it moves whole
+elements and reads none; "all" or "any" where it is true of two keys if it is of all or any of their words; or a rule
+`physical(each, words, avals, **params) -> [array]`. An operation without it refuses keys.
 
-`params` are the names of the parameters: those that the typing rule takes, unless they are given. A typing rule that
-takes any, as those do that users give, leaves them open.
+`params` are the names of the parameters: those that the typing rule takes, unless they are listed. A typing rule that
+takes any, as those of users may, leaves them open.
 """
 
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from xpr.core.avals import HeldArrayError, ShapedArray, array_in
+from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, is_key, types_of
 from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.refs import AbstractRef, not_an_array
 from xpr.errors import UnsupportedRule
 
 
@@ -86,30 +91,35 @@ class Linear(Tracer):
 
 
 def is_linear(operand: Any) -> bool:
-    """Whether a transposition rule's operand is one to solve for."""
+    """Whether an operand of a transposition rule is one whose cotangent is asked for.
+
+    >>> from xpr.extend import is_linear
+    >>> is_linear(1.0)
+    False
+    """
     return type(operand) is Linear
 
 
-def told_apart(value: Any) -> Any:
-    """What stands for a parameter or a static argument in a key: 1, 1.0 and True are three things, so are 0.0 and -0.0.
+def cache_key(value: Any) -> Any:
+    """The cache key of a parameter or static argument: 1, 1.0 and True have different keys, and so have 0.0 and -0.0.
 
-    Equality is taken at its word for anything but numbers, tuples and frozensets.
+    Anything but numbers, tuples and frozensets is its own key.
     """
     kind = type(value)
     if kind is float or kind is complex:
         return kind, repr(value)
     if isinstance(value, tuple):
-        return kind, tuple([told_apart(each) for each in value])
+        return kind, tuple([cache_key(each) for each in value])
     if kind is frozenset:
-        return kind, frozenset([told_apart(each) for each in value])
+        return kind, frozenset([cache_key(each) for each in value])
     if isinstance(value, np.generic):
         return kind, value.tobytes()
     return kind, value
 
 
 def key_of(params: dict[str, Any]) -> list[Any]:
-    """Parameters as a part of keys, told apart."""
-    return [(name, told_apart(value)) for name, value in params.items()]
+    """The cache keys of parameters, with their names."""
+    return [(name, cache_key(value)) for name, value in params.items()]
 
 
 Fusion = Literal["view", "cheap", "vectorized", "expensive", "reduction"] | None
@@ -127,7 +137,7 @@ def params_of(rule: Any) -> tuple[str, ...] | None:
 
 
 def _taken_out(args: Sequence[Any]) -> list[Any]:
-    """The operands, with what `__jax_array__` gives in place of objects that have it.
+    """The operands, with those that have a method `__jax_array__` converted by it.
 
     A rule may meet an object with a tracer of the interpreter whose rule it is. To take that out here would make it a
     constant; it is left to the `bind` that called the interpreter.
@@ -149,7 +159,8 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "regions", "fusion", "params", "optional", "typed", "plans", "__weakref__",
+        "mesh", "regions", "fusion", "physical", "params", "optional", "takes_refs", "typed", "plans", "_original",
+        "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -182,8 +193,10 @@ class Primitive:
         mesh: Callable[..., Any] | None = None,
         regions: Callable[..., Any] | None = None,
         fusion: Fusion = None,
+        physical: Literal["moved", "all", "any"] | Rule | None = None,
         params: Iterable[str] | None = None,
         optional: Iterable[str] = (),
+        takes_refs: bool = False,
     ):
         self.name = name
         self.multiple_results = multiple_results
@@ -195,15 +208,17 @@ class Primitive:
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
         self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
-        self.regions, self.fusion = regions, fusion
+        self.regions, self.fusion, self.physical = regions, fusion, physical
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         names = params_of(abstract) if params is None else params
         self.params = None if names is None else frozenset(names)
         self.optional = frozenset(optional)  # of the parameters, those that an equation may do without
-        self.any_params = any_params  # may be numbers of several types, which equality alone does not tell apart
+        self.takes_refs = takes_refs  # of primitives that hold jaxprs all do
+        self.any_params = any_params  # may be numbers of several types, which are equal and not the same
         self.typed: dict[Any, list[ShapedArray]] = {}
         self.plans: dict[Any, Any] = {}  # how to run it eagerly, by operand types and parameters
+        self._original: Primitive | None = None  # as it was before `def_impl`
         for slot in SLOTS:
             rule = getattr(self, slot)
             if isinstance(rule, Unsupported):
@@ -219,9 +234,48 @@ class Primitive:
         """Applies the primitive, through whatever interpreter is current."""
         try:
             outs = context.trace.process(self, args, params)
-        except HeldArrayError:
+        except ConvertibleArrayError:
             outs = context.trace.process(self, _taken_out(args), params)
         return outs if self.multiple_results else outs[0]
+
+    @property
+    def impl(self) -> Rule:
+        """The evaluation of eager calls as it is without `def_impl`: a function of arrays and parameters."""
+        if self._original is None:
+            original = self._original = object.__new__(Primitive)
+            for name in Primitive.__slots__:
+                if name != "__weakref__":
+                    setattr(original, name, getattr(self, name))
+        return self._original.bind
+
+    def def_impl(self, rule: Rule) -> Rule:
+        """Replaces the evaluation of eager calls, as to count or to show them; `def_impl(impl)` with the former `impl`
+        undoes it. Programs that are compiled, such as those of jitted functions, are the same as before.
+
+        >>> from xpr import lax
+        >>> seen, impl = [], lax.sin_p.impl
+        >>> _ = lax.sin_p.def_impl(lambda x, **params: seen.append(float(x)) or impl(x, **params))
+        >>> _ = lax.sin(1.0), lax.sin_p.def_impl(impl), lax.sin(2.0)
+        >>> seen
+        [1.0]
+        """
+        unchanged = self.impl
+        if rule == unchanged:
+            self.evaluate = self._original.evaluate  # type: ignore[union-attr]  # `impl` has made it
+            with_impl.discard(self)
+            return rule
+
+        def evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+            outs = rule(*args, **params)
+            return list(outs) if self.multiple_results else [outs]
+
+        self.evaluate = evaluate
+        with_impl.add(self)
+        return rule
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of an equation as `bind` takes them: as they are."""
+        return params
 
     def key_of(self, params: dict[str, Any]) -> Iterable[Any]:
         """Parameters as a part of keys that this primitive is in."""
@@ -229,10 +283,10 @@ class Primitive:
 
     def check_params(self, params: dict[str, Any]) -> None:
         """Raises TypeError where parameters are missing, or are none of the primitive's."""
-        names, given = self.params, params.keys()
-        if names is None or given == names or names - self.optional <= given <= names:
+        names, passed = self.params, params.keys()
+        if names is None or passed == names or names - self.optional <= passed <= names:
             return
-        unknown, missing = ", ".join(sorted(given - names)), ", ".join(sorted(names - self.optional - given))
+        unknown, missing = ", ".join(sorted(passed - names)), ", ".join(sorted(names - self.optional - passed))
         faults = [f"has no parameter {unknown}"] * bool(unknown) + [f"needs the parameter {missing}"] * bool(missing)
         known = ", ".join(sorted(names)) or "none"
         raise TypeError(f"`{self.name}` {' and '.join(faults)}. Its parameters are: {known}.")
@@ -250,16 +304,25 @@ class Primitive:
         try:
             return self.typed[key]
         except KeyError:
-            pass  # what is raised below is then no consequence of this, in tracebacks
+            pass  # an error that is raised below is then not chained to this one
         except TypeError:  # a parameter that can't be hashed
             self.check_params(params)
             return self.abstract(avals, **params)
         self.check_params(params)
+        if AbstractRef in map(type, avals) and not self.takes_refs:
+            raise TypeError(f"{self.name}: {not_an_array(next(a for a in avals if type(a) is AbstractRef))}")
+        if self.physical is None and any(map(is_key, avals)):
+            raise TypeError(
+                f"{self.name}: takes no random keys, and its operands are {types_of(avals)}. Keys can be moved, by "
+                "indexing, where, concatenate and the like, and be compared by == and !=; random.key_data(keys) gives "
+                "their words, as uint32."
+            )
         outs = self.typed[key] = self.abstract(avals, **params)
         return outs
 
 
 registered: dict[str, Primitive] = {}  # by name
+with_impl: weakref.WeakSet[Primitive] = weakref.WeakSet()  # those that have an evaluation by `def_impl`
 
 
 def register(primitive: Primitive) -> Primitive:
@@ -268,7 +331,9 @@ def register(primitive: Primitive) -> Primitive:
     return primitive
 
 
-vocabulary: list[Callable[[], Any]] = []  # these load further primitives, when one is asked for that is not known yet
+vocabulary: list[
+    Callable[[], Any]
+] = []  # called to import further primitives when one is looked up that is not registered yet
 
 
 def _by_name(name: str) -> Primitive:
@@ -281,5 +346,5 @@ def _by_name(name: str) -> Primitive:
 
 
 def all_primitives() -> Sequence[Primitive]:
-    """Every primitive of the library, in the order of their making."""
+    """Every primitive of the library, in the order in which they were registered."""
     return list(registered.values())

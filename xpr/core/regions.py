@@ -1,8 +1,8 @@
-"""Regions: the jaxprs that an equation holds, how its operands and results are theirs, and how often they run.
+"""Regions: the inner jaxprs of an equation, how its operands and results map to theirs, and how often they run.
 
-A primitive that holds jaxprs lists them by its rule `regions(**params)`. Whatever is asked of a program at every depth
-(what a result depends on, what it costs, what differs between devices) is then asked of regions, and no analysis knows
-primitives by their names or parameters.
+A primitive that holds jaxprs lists them by its rule `regions(**params)`. Analyses of a program at every depth (what a
+result depends on, what it costs, what varies between devices) then work on regions, and none knows primitives by their
+names or parameters.
 
     scan[jaxpr=body, length=10, num_consts=1, num_carry=1] c s xs      loop, body of (c, s, x)
       operands (0, 1, 2)    results ((0,), (1,))    carry (1, None)    times 10
@@ -27,13 +27,13 @@ class Region(NamedTuple):
       kind: "call" runs once; of all "branch"es one runs; a "loop" runs again on its own results; a "predicate" gives a
         boolean that decides whether the others go on.
       operands: for each argument of the jaxpr the index of the equation's operand that it is, or is a part of; None
-        for what is neither, such as a loop's counter.
+        for others, such as a loop's counter.
       results: for each result of the jaxpr the indices of the equation's results that it becomes, or a part of.
       carry: for each result of a loop's jaxpr the argument that it is in the next run, or None.
       times: how often one run of the equation runs it; None where that is known only when it has run.
       chosen_by: the operands of the equation that decide which region runs, or how often.
-      inlined: whether its equations may stand in place of the equation: "always"; "lowered" once no transformation is
-        to come, since the equation has rules of its own; "compiled" only by the compiler; or "never".
+      inlined: whether its equations may replace the equation: "always"; "lowered" once no transformation
+        follows, since the equation has rules of its own; "compiled" only by the compiler; or "never".
       follows: whether transformations of the equation do to operands and results what they do in the jaxpr. Not where
         a rule of the user's says something else.
     """
@@ -50,7 +50,13 @@ class Region(NamedTuple):
 
 
 def regions_of(eqn: JaxprEqn) -> Sequence[Region]:
-    """The regions of an equation; none where its primitive holds no jaxprs, or does not say so."""
+    """The regions of an equation; none if its primitive holds no jaxprs, or has no rule for them.
+
+    >>> import xpr
+    >>> from xpr.extend import regions_of
+    >>> len(regions_of(xpr.make_jaxpr(xpr.jit(lambda x: x + 1))(1.0).eqns[0]))
+    1
+    """
     rule = eqn.primitive.regions
     return () if rule is None else rule(**eqn.params)
 
@@ -62,7 +68,7 @@ def whole_call(jaxpr: Jaxpr, **changes: Any) -> list[Region]:
 
 
 def called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
-    """The jaxpr whose equations may stand in place of the equation when it is lowered; None where there is none."""
+    """The jaxpr whose equations may replace the equation when it is lowered; None where there is none."""
     if eqn.primitive.regions is None:
         return None
     region = eqn.primitive.regions(**eqn.params)[0]
@@ -70,7 +76,7 @@ def called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
 
 
 def plainly_called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
-    """The jaxpr of an equation that is nothing more than a call of it; None where it has rules of its own beside."""
+    """The jaxpr of an equation that is merely a call of it; None where the equation has rules of its own."""
     if eqn.primitive.regions is None:
         return None
     region = eqn.primitive.regions(**eqn.params)[0]
@@ -85,7 +91,7 @@ def propagate(
     join: Callable[[T, T], T],
     bottom: T,
 ) -> list[T]:
-    """What is known of an equation's results from what is known of its operands, as the least fixed point.
+    """Dataflow analysis of an equation: the lattice elements of its results from those of its operands, a fixed point.
 
     Args:
       regions: those of the equation.

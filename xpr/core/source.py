@@ -1,16 +1,18 @@
-"""The user's line: where in the user's own code an equation was made or an error arose.
+"""Source lines: where in the user's code an equation was traced or an error arose.
 
-While tracing, only a code object and an instruction offset are kept; the line is worked out when someone asks.
+While tracing, only a code object and an instruction offset are stored; the line is computed when it is needed.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import linecache
 import os
 import sys
 from functools import partial
 from types import CodeType
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from xpr.optree_kept import optree
 
 
 class SavedLine:
-    """What stands for a code object in a program that was saved: the file, the line and the function's name."""
+    """The code object of a program that was saved: the file, the line and the function's name."""
 
     __slots__ = ("co_filename", "co_firstlineno", "co_name")
 
@@ -36,12 +38,18 @@ class SavedLine:
 Code = CodeType | SavedLine
 Source = tuple[Code, int] | tuple[Code, int, str]  # see `cotangent_of` for the third
 
-# Folders are told by where the packages lie, whatever folders above them are called.
+# The line of the equations of a library function, which is traced once for all of its calls: that of the call.
+OF_CALL: Source = (SavedLine("", 0, "a function of xpr"), 0)
+
+# By the folders of the packages, whatever the folders above them are called.
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _DEMO = _PACKAGE + "demo" + os.sep  # a part of the package that is a user of it
 _FOLDERS = [os.path.dirname(str(library.__file__)) + os.sep for library in (np, optree)]
 _LIBRARIES = (_PACKAGE, functools.__file__, *_FOLDERS)
 _is_internal: dict[str, bool] = {}
+
+
+excluded: list[str] = []  # what file names begin with that tracebacks leave out, besides xpr's own
 
 
 def is_internal(filename: str) -> bool:
@@ -68,6 +76,18 @@ def here(depth: int = 1) -> Source | None:
     return None
 
 
+def is_of_call(source: Source | None) -> bool:
+    """Whether an equation with this line is one of a library function, see `OF_CALL`."""
+    return source is not None and source[0] is OF_CALL[0]
+
+
+def line_at_call(source: Source | None, call: Source | None) -> Source | None:
+    """The line of an equation in a function that is called from the line `call`."""
+    if source is None or source[0] is not OF_CALL[0]:
+        return source
+    return call and (*call[:2], *source[2:])  # type: ignore[return-value]  # the third is a cotangent's
+
+
 def cotangent_of(source: Source | None, operation: str) -> Source | None:
     """The line of a forward operation, for the equations that compute the cotangents of its operands."""
     return source and (source[0], source[1], operation)
@@ -82,7 +102,8 @@ def line_number(source: Source) -> int:
 
 
 def saved(source: Source | None) -> Source | None:
-    """The same line as data, which can be written to a file and copied."""
+    """The same line as data, which can be written to a file and copied; None for that of a call."""
+    source = line_at_call(source, None)
     if source is None or isinstance(source[0], SavedLine):
         return source
     code = source[0]
@@ -91,8 +112,8 @@ def saved(source: Source | None) -> Source | None:
 
 def summarize(source: Source | None) -> str:
     """`train.py:41 (loss)`."""
-    if source is None:
-        return "an unknown place"
+    if source is None or is_of_call(source):
+        return "an unknown line"
     code = source[0]
     return f"{os.path.basename(code.co_filename)}:{line_number(source)} ({code.co_name})"
 
@@ -103,11 +124,24 @@ def text_of(source: Source | None) -> str:
 
 
 def function_name(fun: object) -> str:
-    """The name of a callable: its own, that of what a `functools.partial` calls, or that of its class."""
+    """The name of a callable: its `__name__`, that of what a `functools.partial` calls, or that of its class."""
     while isinstance(fun, partial):
         fun = fun.func
     name = getattr(fun, "__name__", None)
     return name if isinstance(name, str) else type(fun).__name__
+
+
+def check_function(fun: Any, verb: str) -> None:
+    """Raises TypeError if `verb` can't transform `fun`: it is no function, or a generator, or a staticmethod object."""
+    if isinstance(fun, staticmethod):
+        raise TypeError(f"{verb}: expected a function, and got a staticmethod. Write @staticmethod above @{verb}.")
+    if not callable(fun):
+        raise TypeError(f"{verb}: expected a function, and got {fun!r} of type {type(fun).__qualname__}.")
+    code = getattr(fun, "__code__", None)
+    if code is not None and code.co_flags & inspect.CO_GENERATOR:
+        raise TypeError(
+            f"{verb}: {describe_function(fun)} is a generator function. Return a list of what it yields, or a tuple."
+        )
 
 
 def describe_function(fun: object) -> str:

@@ -1,1 +1,1 @@
-"""Looking at programs: their graph, a page for the browser, what changed between two of them."""
+"""Visualization of programs: their graph, a page for the browser, the differences of two of them."""

@@ -1,7 +1,7 @@
-"""compare : (program, program) -> what changed. Which equations of one jaxpr stand where in another.
+"""compare : (program, program) -> what changed. Aligns the equations of two jaxprs.
 
 Two equations are the same if they apply one primitive with equal parameters to the same operands, all the way back to
-the arguments; so names don't matter, nor what stands between. Of the others, those between the same neighbours that
+the arguments; so names don't matter, nor what is between. Of the others, those between the same neighbours that
 have the same primitive, and a first result of the same type, are taken for one equation: changed if its parameters or
 operands are, and else the same, whatever came of what it reads. What is left was removed, or added; what is the same
 but out of order was moved.
@@ -16,8 +16,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
-from xpr.core.primitive import told_apart
-from xpr.inspect.tables import held_jaxprs
+from xpr.core.primitive import cache_key
+from xpr.inspect.tables import inner_jaxprs
 from xpr.text.literals import literal_text
 from xpr.text.parameters import parameter_text
 
@@ -26,7 +26,7 @@ Row = tuple[int, int, int]  # position before, position after (-1: none), and on
 
 
 class Comparison:
-    """What changed between two programs; `rows(before, after)` aligns two of their jaxprs."""
+    """The differences of two programs; `rows(before, after)` aligns two of their jaxprs."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -44,10 +44,10 @@ class Comparison:
         for i, j in [*anchors, (len(old), len(new))]:
             gap_before = [k for k in range(start[0], i) if k not in left]
             gap_after = [k for k in range(start[1], j) if k not in right]
-            alike = _increasing(_matched(
+            matching = _increasing(_matched(
                 [_kind(before.eqns[k]) for k in gap_before], [_kind(after.eqns[k]) for k in gap_after]
             ))  # fmt: skip
-            changed = [(gap_before[m], gap_after[n]) for m, n in alike]
+            changed = [(gap_before[m], gap_after[n]) for m, n in matching]
             rows += _gap_rows(start, (i, j), changed, left, right)
             if i < len(old):
                 rows.append((i, j, SAME))
@@ -58,14 +58,14 @@ class Comparison:
         """The same rows, with only those marked as changed that are no mere consequence of changes further up."""
         partner: dict[Any, Any] = dict(zip(before.constvars, after.constvars))
         partner.update(zip(before.invars, after.invars))
-        settled = []
+        statuses = []
         for i, j, status in rows:
             if i >= 0 and j >= 0:
                 if status == CHANGED and self._alike(before.eqns[i], after.eqns[j], partner):
                     status = SAME
                 partner.update(zip(before.eqns[i].outvars, after.eqns[j].outvars))
-            settled.append((i, j, status))
-        return settled
+            statuses.append((i, j, status))
+        return statuses
 
     def _alike(self, before: JaxprEqn, after: JaxprEqn, partner: dict[Any, Any]) -> bool:
         operands = [self._literal(v) if type(v) is Literal else partner.get(v) for v in before.invars]
@@ -104,7 +104,7 @@ class Comparison:
         """A number for the parameters: jaxprs by what they compute, all else by its value."""
         key: list[Hashable] = []
         for name, value in sorted(eqn.params.items()):
-            inner = list(held_jaxprs(value))
+            inner = list(inner_jaxprs(value))
             key.append((name, tuple([self._numbered(each)[1] for each in inner]) if inner else _hashable(value)))
         return self._number("params", *key)
 
@@ -112,7 +112,7 @@ class Comparison:
 def _hashable(value: Any) -> Hashable:
     try:
         hash(value)
-        return told_apart(value)
+        return cache_key(value)
     except TypeError:
         return parameter_text(value)
 
@@ -123,10 +123,10 @@ def _kind(eqn: JaxprEqn) -> Hashable:
 
 def _matched(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pairs of positions of equal items, the first with the first, the second with the second, and so on."""
-    places: dict[Hashable, list[int]] = {}
+    positions: dict[Hashable, list[int]] = {}
     for j in reversed(range(len(after))):
-        places.setdefault(after[j], []).append(j)
-    return [(i, places[item].pop()) for i, item in enumerate(before) if places.get(item)]
+        positions.setdefault(after[j], []).append(j)
+    return [(i, positions[item].pop()) for i, item in enumerate(before) if positions.get(item)]
 
 
 def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -150,7 +150,7 @@ def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def _gap_rows(
     start: tuple[int, int], end: tuple[int, int], changed: list[tuple[int, int]], left: set[int], right: set[int]
 ) -> list[Row]:
-    """What stands between two equations that are the same: changed ones side by side, the others before them."""
+    """The rows between two equations that are equal: changed ones side by side, the others before them."""
     rows: list[Row] = []
     i, j = start
     for to_i, to_j in [*changed, end]:

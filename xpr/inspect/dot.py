@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, given_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, require_jaxpr
 from xpr.inspect.graph import graph_of
 from xpr.inspect.tables import Tables
 
@@ -22,7 +22,7 @@ def to_dot(jaxpr: Jaxpr | ClosedJaxpr) -> str:
       "0/eqn0" -> "0/out0" [label="b:f32[]"];
     }
     """
-    tables = Tables(given_jaxpr("to_dot", jaxpr))
+    tables = Tables(require_jaxpr("to_dot", jaxpr))
     lines = ["digraph jaxpr {", '  node [shape=box, style=rounded, fontname="monospace", fontsize=10];']
     lines.append('  edge [fontname="monospace", fontsize=8];')
     lines += _dot_lines(tables, 0, "0", "  ")

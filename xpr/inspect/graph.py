@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xpr.inspect.graph_layout import Layout, layered
+from xpr.inspect.graph_layout import GraphLayout, layered
 from xpr.inspect.tables import Tables
 
 CHARACTER = 7.25  # the width of a letter
@@ -36,7 +36,7 @@ class Graph(NamedTuple):
 
 
 def graph_of(tables: Tables, number: int) -> Graph:
-    """The graph of one jaxpr of a program; arguments that nothing reads are left out."""
+    """The graph of one jaxpr of a program; unused arguments are left out."""
     constants, arguments, results, first, count = tables.jaxprs[number]
     boxes: list[Box] = []
     arrows: list[Arrow] = []
@@ -45,17 +45,17 @@ def graph_of(tables: Tables, number: int) -> Graph:
     def read(operands: list[int], at: int) -> None:
         arrows.extend([Arrow(maker[v], at, v) for v in dict.fromkeys(operands) if v >= 0])
 
-    own = tables.eqns[first : first + count]
-    needed = {v for eqn in own for v in eqn[1]} | set(results)
+    eqns = tables.eqns[first : first + count]
+    needed = {v for eqn in eqns for v in eqn[1]} | set(results)
     for kind, group in (("const", constants), ("arg", arguments)):
         for index, v in enumerate(group):
             if v in needed:
                 maker[v] = len(boxes)
                 boxes.append(Box(kind, index, tables.names[v]))
-    for index, eqn in enumerate(own):
+    for index, eqn in enumerate(eqns):
         read(eqn[1], len(boxes))
         maker.update(dict.fromkeys(eqn[2], len(boxes)))
-        boxes.append(Box("eqn", index, _title(tables, eqn), _held(tables, eqn)))
+        boxes.append(Box("eqn", index, _title(tables, eqn), _inner_jaxprs(tables, eqn)))
     for index, v in enumerate(results):
         read([v], len(boxes))
         boxes.append(Box("out", index, tables.text_of(v)))
@@ -64,12 +64,12 @@ def graph_of(tables: Tables, number: int) -> Graph:
 
 def _title(tables: Tables, eqn: list[Any]) -> str:
     """The name of the function that an equation calls, where it has one; else that of the primitive."""
-    held = _held(tables, eqn)
-    name = dict(tables.parameter_sets[eqn[3]]).get("name") if held else None
+    inner = _inner_jaxprs(tables, eqn)
+    name = dict(tables.parameter_sets[eqn[3]]).get("name") if inner else None
     return name if isinstance(name, str) and name.isidentifier() else tables.primitives.items[eqn[0]]
 
 
-def _held(tables: Tables, eqn: list[Any]) -> tuple[int, ...]:
+def _inner_jaxprs(tables: Tables, eqn: list[Any]) -> tuple[int, ...]:
     if eqn[3] < 0:
         return ()
     groups = [value for _, value in tables.parameter_sets[eqn[3]] if type(value) is list]
@@ -80,7 +80,7 @@ def box_width(text: str) -> float:
     return round(max(30.0, len(text) * CHARACTER + 18))
 
 
-def place(graph: Graph) -> Layout:
-    """The places of a graph whose boxes hold their texts alone."""
+def layout_of(graph: Graph) -> GraphLayout:
+    """The positions of the boxes of a graph, each as large as its text."""
     widths = [box_width(box.text) for box in graph.boxes]
     return layered(widths, [BOX_HEIGHT] * len(widths), [(arrow.start, arrow.end) for arrow in graph.arrows])

@@ -1,10 +1,10 @@
 """layered : boxes and arrows -> positions. A drawing of an acyclic graph in rows, arrows pointing down.
 
 The method of Sugiyama, Tagawa and Toda (1981): boxes go to rows, by their longest path from above; the boxes of a row
-are ordered so that few arrows cross, by sweeps that put each at the mean of its neighbours; then they get places, close
-to their neighbours. An arrow over several rows holds a place free in each, together with the others that start where it
-does, unless it is so long that all arrows would have many more points than there are boxes: then it is drawn over what
-lies in between.
+are ordered so that few arrows cross, by sweeps that put each at the mean of its neighbours; then they get positions,
+close to their neighbours. An arrow over several rows has a dummy box in each, shared with the others that start where
+it does, unless it is so long that all arrows would have many more points than there are boxes: then it is drawn over
+what lies in between.
 
 Every step is linear, or n log n, in boxes and arrows.
 """
@@ -19,8 +19,8 @@ ROW_GAP = 34.0
 SWEEPS, LARGE = 4, 4000  # sweeps, half as many over graphs of more boxes than that
 
 
-class Layout(NamedTuple):
-    """Where the boxes are, in a drawing that reaches from (0, 0) to (width, height).
+class GraphLayout(NamedTuple):
+    """The positions of boxes, in a drawing that reaches from (0, 0) to (width, height).
 
     `x` and `y` are the middles of the boxes; `row` says in which row each is. `paths` are the arrows' points, x0 y0 x1
     y1 and so on, from the lower edge of one box to the upper edge of another.
@@ -34,27 +34,27 @@ class Layout(NamedTuple):
     height: float
 
 
-def layered(widths: Sequence[float], heights: Sequence[float], arrows: Sequence[tuple[int, int]]) -> Layout:
-    """The places of boxes that are joined by arrows, each from an earlier box to a later one.
+def layered(widths: Sequence[float], heights: Sequence[float], arrows: Sequence[tuple[int, int]]) -> GraphLayout:
+    """The positions of boxes that are joined by arrows, each from an earlier box to a later one.
 
     >>> layout = layered([40, 40, 40], [20, 20, 20], [(0, 1), (0, 2)])
     >>> layout.row, layout.x[0] == (layout.x[1] + layout.x[2]) / 2
     ([0, 1, 1], True)
     """
     if not widths:
-        return Layout([], [], [], [], 0.0, 0.0)
+        return GraphLayout([], [], [], [], 0.0, 0.0)
     drawing = _Drawing(widths, arrows)
     sweeps = SWEEPS if len(widths) <= LARGE else SWEEPS // 2
     for sweep in range(sweeps):
         drawing.order(downwards=sweep % 2 == 0)
-    drawing.spread()
+    drawing.center_rows()
     for sweep in range(sweeps + 1):
-        drawing.place(downwards=sweep % 2 == 0)
+        drawing.align(downwards=sweep % 2 == 0)
     return drawing.layout(heights)
 
 
 class _Drawing:
-    """Boxes 0 ... n-1 and, numbered on, the places that long arrows hold free in the rows they cross."""
+    """Boxes 0 ... n-1 and, numbered on, the dummy boxes of long arrows in the rows they cross."""
 
     def __init__(self, widths: Sequence[float], arrows: Sequence[tuple[int, int]]):
         self.boxes, self.arrows = len(widths), arrows
@@ -62,11 +62,11 @@ class _Drawing:
         self.row = _rows(len(widths), arrows)
         self.above: list[list[int]] = [[] for _ in widths]
         self.below: list[list[int]] = [[] for _ in widths]
-        self.trunks: dict[int, list[int]] = {}  # by the box where arrows start: the places that they hold together
-        self.places: list[list[int]] = []  # of each arrow
-        for (start, end), held in zip(arrows, self._held()):
-            self.places.append(self._hold_places(start, end) if held else [])
-            last = self.places[-1][-1] if self.places[-1] else start
+        self.trunks: dict[int, list[int]] = {}  # by the box where arrows start: their shared dummy boxes
+        self.dummies: list[list[int]] = []  # of each arrow
+        for (start, end), has in zip(arrows, self._has_dummies()):
+            self.dummies.append(self._dummies(start, end) if has else [])
+            last = self.dummies[-1][-1] if self.dummies[-1] else start
             self.below[last].append(end)
             self.above[end].append(last)
         self.rows: list[list[int]] = [[] for _ in range(max(self.row) + 1)]
@@ -74,8 +74,8 @@ class _Drawing:
             self.rows[row].append(item)
         self.x = [0.0] * len(self.row)
 
-    def _held(self) -> list[bool]:
-        """Which arrows hold places: the shorter ones, as long as these are few."""
+    def _has_dummies(self) -> list[bool]:
+        """Which arrows have dummy boxes: the shorter ones, as long as these are few."""
         spans = [self.row[end] - self.row[start] for start, end in self.arrows]
         allowed, longest = 2 * self.boxes + 200, 1
         for span in sorted(spans):
@@ -85,18 +85,18 @@ class _Drawing:
             longest = span
         return [span <= longest for span in spans]
 
-    def _hold_places(self, start: int, end: int) -> list[int]:
-        """The places of an arrow; all that start at one box go down together, as far as they do."""
+    def _dummies(self, start: int, end: int) -> list[int]:
+        """The dummy boxes of an arrow, shared by all that start at one box."""
         trunk = self.trunks.setdefault(start, [])
         count = self.row[end] - self.row[start] - 1
         while len(trunk) < count:
-            upper, place = trunk[-1] if trunk else start, len(self.row)
+            upper, dummy = trunk[-1] if trunk else start, len(self.row)
             self.row.append(self.row[start] + len(trunk) + 1)
             self.widths.append(0.0)
             self.above.append([upper])
             self.below.append([])
-            self.below[upper].append(place)
-            trunk.append(place)
+            self.below[upper].append(dummy)
+            trunk.append(dummy)
         return trunk[:count]
 
     def order(self, downwards: bool) -> None:
@@ -111,8 +111,8 @@ class _Drawing:
             for index, item in enumerate(row):
                 position[item] = index
 
-    def spread(self) -> None:
-        """First places: side by side, every row centred."""
+    def center_rows(self) -> None:
+        """First positions: side by side, every row centred."""
         for row in self.rows:
             total = sum([self.widths[item] + GAP for item in row])
             left = -total / 2
@@ -120,23 +120,25 @@ class _Drawing:
                 self.x[item] = left + (self.widths[item] + GAP) / 2
                 left += self.widths[item] + GAP
 
-    def place(self, downwards: bool) -> None:
-        """Moves each box towards the mean of its neighbours, as far as those beside it allow."""
+    def align(self, downwards: bool) -> None:
+        """Moves each box towards the mean of its neighbours, as far as those to its left and right allow."""
         x, boxes = self.x, self.boxes
         neighbours = self.above if downwards else self.below
         for row in self.rows if downwards else reversed(self.rows):
-            wanted, weights = [], []
+            targets, weights = [], []
             for item in row:
                 joined = neighbours[item]
                 if len(joined) == 1:
-                    wanted.append(x[joined[0]])
+                    targets.append(x[joined[0]])
                 else:
-                    wanted.append(sum([x[i] for i in joined]) / len(joined) if joined else x[item])
+                    targets.append(sum([x[i] for i in joined]) / len(joined) if joined else x[item])
                 weights.append((4.0 if item >= boxes else 1.0) if joined else 0.1)  # long arrows are to be straight
-            for item, place in zip(row, _apart(wanted, weights, [self.widths[item] + GAP for item in row])):
-                x[item] = place
+            for item, position in zip(
+                row, _nonoverlapping(targets, weights, [self.widths[item] + GAP for item in row])
+            ):
+                x[item] = position
 
-    def layout(self, heights: Sequence[float]) -> Layout:
+    def layout(self, heights: Sequence[float]) -> GraphLayout:
         tops, y = [0.0], []
         for row in self.rows:
             tallest = max([heights[item] for item in row if item < self.boxes], default=0.0)
@@ -147,7 +149,7 @@ class _Drawing:
         xs = [x - left for x in self.x]
         ys = [y[row] for row in self.row]
         paths = self._paths(xs, ys, heights)
-        return Layout(
+        return GraphLayout(
             xs[: self.boxes], ys[: self.boxes], self.row[: self.boxes], paths, right - left, tops[-1] - ROW_GAP
         )
 
@@ -157,9 +159,9 @@ class _Drawing:
         lower = [y + height / 2 for y, height in zip(ys, heights)]
         upper = [y - height / 2 for y, height in zip(ys, heights)]
         paths = []
-        for (start, end), places, x, to_x in zip(self.arrows, self.places, leaving, entering):
+        for (start, end), dummies, x, to_x in zip(self.arrows, self.dummies, leaving, entering):
             path = [x, lower[start]]
-            for item in places:
+            for item in dummies:
                 path += (xs[item], ys[item])
             path += (to_x, upper[end])
             paths.append(path)
@@ -172,9 +174,9 @@ class _Drawing:
         """
         meeting: dict[int, dict[int, list[int]]] = {}  # by box, and by what comes next
         over: dict[int, int] = {}
-        for arrow, (ends, places) in enumerate(zip(self.arrows, self.places)):
-            beyond = places[-at_end] if places else ends[not at_end]
-            if not at_end and not places and self.row[ends[1]] - self.row[ends[0]] > 1:
+        for arrow, (ends, dummies) in enumerate(zip(self.arrows, self.dummies)):
+            beyond = dummies[-at_end] if dummies else ends[not at_end]
+            if not at_end and not dummies and self.row[ends[1]] - self.row[ends[0]] > 1:
                 beyond = over.setdefault(ends[0], beyond)
             meeting.setdefault(ends[at_end], {}).setdefault(beyond, []).append(arrow)
         ports = [0.0] * len(self.arrows)
@@ -188,14 +190,16 @@ class _Drawing:
 
 
 def _rows(boxes: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """A box is right below the lowest of those above it; what is made of arguments alone is right above its reader."""
+    """The row of each box: right below those above it; for values of arguments alone, right above their reader."""
     above: list[list[int]] = [[] for _ in range(boxes)]
     below: list[list[int]] = [[] for _ in range(boxes)]
     for start, end in arrows:
         above[end].append(start)
         below[start].append(end)
     row = [0] * boxes
-    hangs = [True] * boxes  # from what is below alone: those above it have nobody else to read them, or nothing above
+    hangs = [
+        True
+    ] * boxes  # whether its row follows from those below: all above it have no other readers, or nothing above
     for box, starts in enumerate(above):
         if starts:
             row[box] = max([row[start] for start in starts]) + 1
@@ -206,23 +210,23 @@ def _rows(boxes: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
     return row
 
 
-def _apart(wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones, by weighted squares, at which boxes in this order don't overlap.
+def _nonoverlapping(targets: Sequence[float], weights: Sequence[float], widths: Sequence[float]) -> list[float]:
+    """The positions nearest to the targets, by weighted squares, at which boxes in this order don't overlap.
 
-    Less the room that stands to the left of each, the places must not decrease: isotonic regression, by pooling
+    Less the widths to the left of each, the positions must not decrease: isotonic regression, by pooling
     adjacent violators.
     """
     pools: list[tuple[float, float, int]] = []  # mean, weight, how many
-    room, rooms = 0.0, []
-    for index, (place, weight) in enumerate(zip(wanted, weights)):
+    offset, offsets = 0.0, []
+    for index, (target, weight) in enumerate(zip(targets, weights)):
         if index:
-            room += (widths[index - 1] + widths[index]) / 2
-        rooms.append(room)
-        mean, count = place - room, 1
+            offset += (widths[index - 1] + widths[index]) / 2
+        offsets.append(offset)
+        mean, count = target - offset, 1
         while pools and pools[-1][0] > mean:
             before, before_weight, before_count = pools.pop()
             mean = (mean * weight + before * before_weight) / (weight + before_weight)
             weight, count = weight + before_weight, count + before_count
         pools.append((mean, weight, count))
     means = [mean for mean, _, count in pools for _ in range(count)]
-    return [mean + room for mean, room in zip(means, rooms)]
+    return [mean + offset for mean, offset in zip(means, offsets)]

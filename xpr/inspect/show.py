@@ -1,7 +1,7 @@
 """show : program -> a page. One HTML file, for a browser or a notebook, that needs no network.
 
-The page holds the program as tables (tables.py), the places of its graph (graph.py, layout.py), what changed if there
-are two programs (compare.py), and the scripts in page/, which write only the rows and draw only the boxes in sight.
+The page holds the program as tables (tables.py), the layout of its graph (graph.py, graph_layout.py), the differences
+of two programs (compare.py), and the scripts in page/, which write and draw only the rows and boxes in sight.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from xpr.api.staging import make_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs
 from xpr.inspect.compare import CHANGED, SAME, Comparison
-from xpr.inspect.graph import box_width, graph_of, place
+from xpr.inspect.graph import box_width, graph_of, layout_of
 from xpr.inspect.tables import Tables
 
 Program = Jaxpr | ClosedJaxpr
@@ -96,7 +96,7 @@ class Page:
 
 def _graph(tables: Tables, number: int) -> dict[str, Any]:
     graph = graph_of(tables, number)
-    layout = place(graph)
+    layout = layout_of(graph)
     boxes = [
         [box.kind, box.position, box.text, round(x), round(y), box_width(box.text), row]
         for box, x, y, row in zip(graph.boxes, layout.x, layout.y, layout.row)
@@ -106,21 +106,21 @@ def _graph(tables: Tables, number: int) -> dict[str, Any]:
 
 
 def _changes(old: Tables, new: Tables) -> list[Any]:
-    """For each two jaxprs that stand in the same place: their numbers, and the rows of both in one list."""
+    """For each pair of corresponding jaxprs: their numbers, and the rows of both in one list."""
     comparison = Comparison()
-    waiting, found = [(old.root, new.root)], []
+    pending, pairs = [(old.root, new.root)], []
     seen = {(id(old.root), id(new.root))}
-    while waiting:
-        a, b = waiting.pop()
+    while pending:
+        a, b = pending.pop()
         rows = comparison.rows(a, b)
-        found.append([old.number_of(a), new.number_of(b), rows])
+        pairs.append([old.number_of(a), new.number_of(b), rows])
         for i, j, status in rows:
             if status in (SAME, CHANGED):
                 for pair in _inner_pairs(a.eqns[i], b.eqns[j]):
                     if (id(pair[0]), id(pair[1])) not in seen:
                         seen.add((id(pair[0]), id(pair[1])))
-                        waiting.append(pair)
-    return found
+                        pending.append(pair)
+    return pairs
 
 
 def _inner_pairs(before: JaxprEqn, after: JaxprEqn) -> list[tuple[Jaxpr, Jaxpr]]:
@@ -133,15 +133,17 @@ def show(
     *,
     labels: Sequence[str] | None = None,
 ) -> Any:
-    """A page that shows a program as text beside its graph; or two programs, with what changed marked.
+    """A page that shows a program as text and as a graph; or two programs, with their differences marked.
 
     Args:
       program: a jaxpr, or a function to be traced.
-      other: a second one of the same kind: what a pass made of the first, or the gradient of it.
-      labels: what to call them; if not given, by the names of the functions where these differ.
+      other: a second program of the same kind, such as the result of a pass, or the gradient; None for none.
+      labels: the names of the programs; None for the names of the functions where these differ.
+
     Returns:
       For jaxprs a `Page`; for functions, a function of their arguments (arrays, or anything with a shape and a dtype)
-      that gives one. `.save(path)` writes it, `.open()` shows it in the browser, a notebook shows it by itself.
+      that returns one. `.save(path)` writes it, `.open()` shows it in the browser, a notebook shows it by itself.
+
     Raises:
       TypeError: one is a jaxpr and the other one a function, or neither.
       ValueError: there are more programs than labels, or fewer.
@@ -173,7 +175,7 @@ def _labels(subjects: Sequence[Any]) -> list[str]:
 
 
 def _notebook_html(program: Any) -> str | None:
-    """What notebooks show of a jaxpr: the page, or, of a large one, nothing but the text."""
+    """The display of a jaxpr in notebooks: the page, or only the text of a large one."""
     page = show(program)
     return page._repr_html_() if len(page.jaxprs[0].eqns) <= NOTEBOOK_EQUATIONS else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import NamedTuple
 
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, given_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, require_jaxpr
 from xpr.inspect.graph import BOX_HEIGHT, Arrow, Box, box_width, graph_of
 from xpr.inspect.graph_layout import layered
 from xpr.inspect.tables import Tables
@@ -38,14 +38,15 @@ def to_svg(jaxpr: Jaxpr | ClosedJaxpr, depth: int = 1) -> str:
     Args:
       jaxpr: the program.
       depth: how many levels of jaxprs inside it are drawn, each within the box of its equation.
+
     Returns:
-      The text of an SVG file. Hovering over an arrow or a box shows the types.
+      The text of an SVG file; hovering over an arrow or a box shows types.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jaxpr.to_svg(xpr.make_jaxpr(jnp.sin)(1.0)).count("<rect")  # an argument, an equation, a result; the page
     4
     """
-    drawn = _draw(Tables(given_jaxpr("to_svg", jaxpr)), 0, depth)
+    drawn = _draw(Tables(require_jaxpr("to_svg", jaxpr)), 0, depth)
     width, height = drawn.width + 2 * _MARGIN, drawn.height + 2 * _MARGIN
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     style = f"<style>{_LIGHT}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>"
@@ -60,8 +61,8 @@ def _draw(tables: Tables, number: int, depth: int) -> _Drawn:
     layout = layered([w for w, _ in sizes], [h for _, h in sizes], [(a.start, a.end) for a in graph.arrows])
     parts = [_arrow(tables, arrow, path) for arrow, path in zip(graph.arrows, layout.paths)]
     for box, (w, h), x, y, drawings in zip(graph.boxes, sizes, layout.x, layout.y, inner):
-        place = f'<g transform="translate({x - w / 2:.1f} {y - h / 2:.1f})">'
-        parts += [place, f"<title>{escape(_types(tables, number, box))}</title>", *_box(box, w, h, drawings), "</g>"]
+        group = f'<g transform="translate({x - w / 2:.1f} {y - h / 2:.1f})">'
+        parts += [group, f"<title>{escape(_types(tables, number, box))}</title>", *_box(box, w, h, drawings), "</g>"]
     return _Drawn(parts, layout.width, layout.height)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, subjaxprs, used_vars
-from xpr.core.primitive import told_apart
+from xpr.core.lines import with_lines
+from xpr.core.primitive import cache_key
 from xpr.core.source import Source, line_number, text_of
 from xpr.inspect.weights import live_bytes, weigh
 from xpr.text.literals import literal_text
@@ -21,7 +22,7 @@ from xpr.text.printer import _Names
 Table = list[Any]
 
 
-def held_jaxprs(value: Any) -> Iterator[Jaxpr]:
+def inner_jaxprs(value: Any) -> Iterator[Jaxpr]:
     """The jaxprs in a parameter."""
     for item in value if isinstance(value, (tuple, list)) else (value,):
         if isinstance(item, (Jaxpr, ClosedJaxpr)):
@@ -30,15 +31,15 @@ def held_jaxprs(value: Any) -> Iterator[Jaxpr]:
 
 def all_jaxprs(jaxpr: Jaxpr) -> list[Jaxpr]:
     """A jaxpr and those inside it, each once, outer ones first."""
-    found: dict[int, Jaxpr] = {id(jaxpr): jaxpr}
-    waiting = [jaxpr]
-    while waiting:
-        for eqn in waiting.pop().eqns:
+    jaxprs: dict[int, Jaxpr] = {id(jaxpr): jaxpr}
+    pending = [jaxpr]
+    while pending:
+        for eqn in pending.pop().eqns:
             for inner in subjaxprs(eqn):
-                if id(inner) not in found:
-                    found[id(inner)] = inner
-                    waiting.append(inner)
-    return list(found.values())
+                if id(inner) not in jaxprs:
+                    jaxprs[id(inner)] = inner
+                    pending.append(inner)
+    return list(jaxprs.values())
 
 
 class _Index:
@@ -57,20 +58,20 @@ class _Index:
 
 
 class Tables:
-    """What a page shows of one program.
+    """The data of one program for a page.
 
     An operand is the number of a variable, or -1 less the number of a literal. A parameter is a pair of its name and
     its text, or its name and the list of the jaxprs it holds.
     """
 
     def __init__(self, jaxpr: Jaxpr | ClosedJaxpr):
-        self.root = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+        self.root = with_lines(jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr)
         self.nested = all_jaxprs(self.root)
         self.name = _Names(set().union(*map(used_vars, self.nested)))
         self.types, self.primitives, self.literals = _Index(), _Index(), _Index()
         self.plain_sets: dict[Any, int] = {}  # parameters that hold no jaxpr
         self.sources: dict[Any, int] = {}
-        self.places = _Index()  # file, line, function, the line's text, and whether it is a cotangent's
+        self.source_lines = _Index()  # file, line, function, the line's text, and whether it is a cotangent's
         self.parameter_sets: Table = []
         self.texts: dict[Any, str] = {}
         self.names: Table = []
@@ -104,7 +105,7 @@ class Tables:
             "literals": self.literals.items,
             "primitives": self.primitives.items,
             "params": self.parameter_sets,
-            "places": self.places.items,
+            "sources": self.source_lines.items,
         }
 
     def _add(self, jaxpr: Jaxpr) -> int:
@@ -115,10 +116,10 @@ class Tables:
         self.jaxprs.append(None)
         constants, arguments = [[self._var(v) for v in group] for group in (jaxpr.constvars, jaxpr.invars)]
         live = live_bytes(jaxpr)
-        own = [self._equation(eqn, alive) for eqn, alive in zip(jaxpr.eqns, live)]
+        eqns = [self._equation(eqn, alive) for eqn, alive in zip(jaxpr.eqns, live)]
         first = len(self.eqns)
-        self.eqns.extend(own)
-        self.jaxprs[number] = [constants, arguments, [self._atom(v) for v in jaxpr.outvars], first, len(own)]
+        self.eqns.extend(eqns)
+        self.jaxprs[number] = [constants, arguments, [self._atom(v) for v in jaxpr.outvars], first, len(eqns)]
         return number
 
     def _equation(self, eqn: JaxprEqn, alive: int) -> Table:
@@ -130,7 +131,7 @@ class Tables:
             operands,
             results,
             self._params(eqn),
-            self._place(eqn.source),
+            self._line_number(eqn.source),
             flops,
             moved,
             alive,
@@ -167,14 +168,14 @@ class Tables:
 
     def _parameter(self, value: Any) -> Any:
         items = value if isinstance(value, (tuple, list)) else (value,)
-        if any(True for _ in held_jaxprs(value)):
+        if any(True for _ in inner_jaxprs(value)):
             inner = [item.jaxpr if isinstance(item, ClosedJaxpr) else item for item in items]
             return [self._add(each) if isinstance(each, Jaxpr) else parameter_text(each) for each in inner]
         return self._text(value)
 
     def _text(self, value: Any) -> str:
         try:
-            key = told_apart(value)
+            key = cache_key(value)
             known = self.texts.get(key)
             if known is None:
                 known = self.texts[key] = parameter_text(value)
@@ -182,13 +183,13 @@ class Tables:
         except TypeError:  # it can't be hashed
             return parameter_text(value)
 
-    def _place(self, source: Source | None) -> int:
+    def _line_number(self, source: Source | None) -> int:
         if source is None:
             return -1
         number = self.sources.get(source)
         if number is None:
             code, line = source[0], line_number(source)
             of = source[2] if len(source) == 3 else ""
-            place = (os.path.basename(code.co_filename), line, code.co_name, text_of(source), of)
-            number = self.sources[source] = self.places(place)
+            line_data = (os.path.basename(code.co_filename), line, code.co_name, text_of(source), of)
+            number = self.sources[source] = self.source_lines(line_data)
         return number

@@ -1,6 +1,6 @@
-"""What an equation costs, as far as its types tell: operations, bytes read and written, bytes alive meanwhile.
+"""The cost of an equation, from its types: operations, bytes read and written, bytes live meanwhile.
 
-An equation that holds jaxprs takes what these take, as often as it runs them.
+The cost of an equation with inner jaxprs is theirs, times how often it runs them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def weigh(eqn: JaxprEqn) -> tuple[int, int]:
 
 def all_operations(eqn: JaxprEqn) -> int:
     """The operations of one run of an equation, with those of what it holds."""
-    if is_holder(eqn):
-        return sum([times * _total(inner) for inner, times in held_runs(eqn)])
+    if only_runs_jaxprs(eqn):
+        return sum([times * _total(inner) for inner, times in inner_runs(eqn)])
     return operations(eqn)
 
 
-def is_holder(eqn: JaxprEqn) -> bool:
+def only_runs_jaxprs(eqn: JaxprEqn) -> bool:
     """Whether an equation does nothing but run jaxprs that it holds."""
     return eqn.primitive.regions is not None
 
 
-def held_runs(eqn: JaxprEqn) -> list[tuple[Jaxpr, int]]:
+def inner_runs(eqn: JaxprEqn) -> list[tuple[Jaxpr, int]]:
     """The jaxprs that one run of an equation runs, and how often; of branches the one that takes most operations.
 
     A loop of unknown length counts as one step.
@@ -56,17 +56,17 @@ def _total(jaxpr: Jaxpr) -> int:
 
 
 def live_bytes(jaxpr: Jaxpr) -> list[int]:
-    """For each equation, the bytes alive while it runs: the jaxpr's inputs, and values made and still to be read."""
+    """For each equation, the bytes alive while it runs: the jaxpr's inputs, and results that are still to be read."""
     last: dict[Var, int] = {}
     for position, eqn in enumerate(jaxpr.eqns):
         for v in (*eqn.invars, *eqn.outvars):
             if type(v) is not Literal:
                 last[v] = position  # type: ignore[index]
-    kept = {v for v in jaxpr.outvars if type(v) is not Literal}
-    kept.update(jaxpr.constvars, jaxpr.invars)
+    live_throughout = {v for v in jaxpr.outvars if type(v) is not Literal}
+    live_throughout.update(jaxpr.constvars, jaxpr.invars)
     ending = [0] * len(jaxpr.eqns)
     for v, position in last.items():
-        if v not in kept:
+        if v not in live_throughout:
             ending[position] += size_of(v.aval)
     alive = sum(size_of(v.aval) for v in [*jaxpr.constvars, *jaxpr.invars])
     profile = []

@@ -1,1 +1,1 @@
-"""Inverses of functions, and their log determinants."""
+"""Inverses of functions, and the log-determinants of their Jacobians."""

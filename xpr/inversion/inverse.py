@@ -1,8 +1,8 @@
 """inverse : (a -> b) -> (b -> a). Walks a jaxpr backwards, equation by equation.
 
-`exp(tanh(x))` is `b = tanh a; c = exp b`; from c the walk finds b by log, and a by atanh. Operands that are known take
-part: in `c = mul a b` with b known, a is c / b. What the walk does are operations like any other, so an inverse can be
-compiled, differentiated and mapped. The walk itself is solving.py.
+`exp(tanh(x))` is `b = tanh a; c = exp b`; from c the walk finds b by log, and a by atanh. Operands that are known are
+used: in `c = mul a b` with b known, a is c / b. The walk consists of ordinary operations, so an inverse can be
+compiled, differentiated and mapped. It is in solving.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from xpr import dtypes, tree
 from xpr.api.staging import shaped, trace_function
+from xpr.control.groups import split_list
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.core.source import describe_function
@@ -39,20 +40,22 @@ def inverse(
     """The inverse of a function: from its result to the arguments it was called with.
 
     The program of `fun` is walked backwards. It may hold sums, products, quotients and powers of which one operand is
-    known, products with a square matrix that is known, solves, elementary functions, sums along an axis, whatever moves
-    entries (shapes, slices, concatenation, indexing in known places and writing there), choices and conditionals whose
+    known, products with a square matrix that is known, solves, elementary functions, sums along an axis, rearrangements
+    of elements (shapes, slices, concatenation, reading and writing at known indices), choices and conditionals whose
     predicate is known, calls, scans, and loops whose number of steps is known. A variable may be used in several
-    places, as in coupling layers, if one of them determines it; entries that are found can be read. Even powers and
+    equations, as in coupling layers, if one of them determines it; elements that are known can be read. Even powers and
     periodic functions give the principal value.
 
     Args:
-      fun: takes and gives pytrees of arrays.
-      argnums: which positional arguments to find, one or several.
-      known: values of the other arguments, by position or by name.
-      like: the types of the arguments to find (arrays, or anything with a shape and a dtype), where they are not those
-        of the result; a sequence if `argnums` is one.
+      fun: a function of pytrees of arrays to a pytree of arrays.
+      argnums: the positional argument to compute, or a sequence of several.
+      known: values of the other arguments, by position or by name; None for none.
+      like: the types of the arguments to compute (arrays, or anything with a shape and a dtype); a sequence if
+        `argnums` is one. None for the type of the result.
+
     Returns:
-      A function of the result of `fun`, giving the argument, or a tuple of them.
+      A function of the result of `fun` that returns the argument, or a tuple of them.
+
     Raises:
       NotInvertible: when called: an equation can't be inverted; the message shows it, with the user's line.
       TypeError: `fun` is no function, `known` no dictionary, or a position no integer.
@@ -76,14 +79,20 @@ def inverse_and_log_det(
     """The inverse of a function, and the logarithm of the absolute determinant of the inverse's Jacobian.
 
     That is what the density of a transformed random variable needs: if x has the density p, then y = fun(x) has the
-    logarithmic density `log p(x) + log_det`, with `x, log_det = inverse_and_log_det(fun)(y)`. It is summed on the way,
-    from the slopes of the operations.
+    logarithmic density `log p(x) + log_det`, with `x, log_det = inverse_and_log_det(fun)(y)`. The determinant is
+    accumulated from the derivatives of the operations.
 
-    Args: as those of `inverse`.
+    Args:
+      fun: as for `inverse`.
+      argnums: as for `inverse`.
+      known: as for `inverse`.
+      like: as for `inverse`.
+
     Returns:
-      A function of the result of `fun`, giving the argument (or a tuple of them) and a scalar.
+      A function of the result of `fun` that returns `(argument or tuple of arguments, log determinant)`.
+
     Raises:
-      NotInvertible: as `inverse`, or arguments and results have not equally many entries.
+      NotInvertible: as `inverse`, or arguments and results have not equally many elements.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.inverse_and_log_det(lambda x: 2 * x)(jnp.array([2.0, 4.0]))
@@ -148,13 +157,13 @@ class _Inverse:
             looked_for, known = sorted(self.argnums), [*sorted(self.known), *self.named]
             raise ValueError(
                 f"{self.what}: {describe_function(self.fun)} takes {signature}, and can't be called with the arguments "
-                f"looked for (argnums {looked_for}) and known ({known}): {error}. Those not looked for are given by "
+                f"looked for (argnums {looked_for}) and known ({known}): {error}. Those not looked for are passed by "
                 "position or by name, as in known={1: 4.0} or known={'y': 4.0}."
             ) from None
 
     def __call__(self, result: Any) -> Any:
-        wanted = self.like if self.like is not None else result
-        parts = (wanted,) if self.is_single else tuple(wanted)
+        examples = self.like if self.like is not None else result
+        parts = (examples,) if self.is_single else tuple(examples)
         if len(parts) != len(self.argnums):
             raise ValueError(
                 f"{self.what}: {len(self.argnums)} arguments are looked for, and `like` gives types for {len(parts)}."
@@ -167,8 +176,8 @@ class _Inverse:
         jaxpr, n = without_repetitions(constvars_to_invars(closed)), len(closed.consts)
         operands = [*closed.consts]
         for i, arg in enumerate(args):
-            found = [Unknown(shaped(x)) for x in tree.leaves(arg)] if i in self.argnums else tree.leaves(arg)
-            operands.extend(found)
+            leaves_of_arg = [Unknown(shaped(x)) for x in tree.leaves(arg)] if i in self.argnums else tree.leaves(arg)
+            operands.extend(leaves_of_arg)
         operands.extend(tree.leaves(self.named))
         if self.log_det:
             self.check_sizes(operands, leaves)
@@ -177,7 +186,8 @@ class _Inverse:
             solved, _, total = solve(jaxpr, operands, leaves, self.log_det, lambda i: names[i - n])
         except NotInvertible as error:
             raise NotInvertible(f"{self.what}: {describe_function(self.fun)} can't be inverted: {error}") from None
-        return self.arranged(args, solved[n:], total, leaves)
+        _, arguments = split_list(solved, n)
+        return self.unflattened(args, arguments, total, leaves)
 
     def checked(self, result: Any, avals: Sequence[Any], out_tree: Any) -> list[Any]:
         """The leaves of the result, if they have the types that the function gives."""
@@ -193,19 +203,19 @@ class _Inverse:
         return leaves
 
     def check_sizes(self, operands: Sequence[Any], leaves: Sequence[Any]) -> None:
-        found = sum(x.aval.size for x in operands if type(x) is Unknown)
-        given = sum(aval_of(x).size for x in leaves)
-        if found != given:
+        n_unknown = sum(x.aval.size for x in operands if type(x) is Unknown)
+        n_results = sum(aval_of(x).size for x in leaves)
+        if n_unknown != n_results:
             raise NotInvertible(
-                f"{self.what}: the Jacobian of {describe_function(self.fun)} has no determinant: it makes {given} "
-                f"numbers of {found}. `inverse` gives its inverse alone."
+                f"{self.what}: the Jacobian of {describe_function(self.fun)} has no determinant: it maps {n_unknown} "
+                f"numbers to {n_results}. `inverse` gives its inverse alone."
             )
 
-    def arranged(self, args: Sequence[Any], solved: Sequence[Any], total: Any, leaves: Sequence[Any]) -> Any:
+    def unflattened(self, args: Sequence[Any], solved: Sequence[Any], total: Any, leaves: Sequence[Any]) -> Any:
         values = iter(solved)
-        found = [tree.map(lambda _: as_array(next(values)), arg) for arg in args]
-        wanted = tuple(found[i] for i in self.argnums)
-        answer = wanted[0] if self.is_single else wanted
+        solved_args = [tree.map(lambda _: as_array(next(values)), arg) for arg in args]
+        selected = tuple(solved_args[i] for i in self.argnums)
+        answer = selected[0] if self.is_single else selected
         if not self.log_det:
             return answer
         if total is None:

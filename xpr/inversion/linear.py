@@ -1,4 +1,4 @@
-"""The inverses of linear maps that are known: products with a matrix are solved, and solves are multiplied out.
+"""Inverse rules of linear operations with a known matrix: products are solved, and solves are multiplied.
 
 The logarithm of the determinant of x -> A x is log abs det A for each column of x.
 """
@@ -13,7 +13,8 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.api.vmap import vmap
-from xpr.control.custom.linear_solve import Four, custom_linear_solve_p
+from xpr.control.custom.linear_solve import Four, custom_linear_solve_p, split
+from xpr.control.groups import split_list
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
 from xpr.errors import NotInvertible
@@ -51,16 +52,16 @@ def _times(x: Any, number: float) -> Any:
 def _dot_general(
     results: Sequence[Any], operands: Sequence[Any], log_det: bool, *, dimension_numbers: Numbers, **params: Any
 ) -> Answer:
-    """Both operands as stacks of matrices; the unknown one is what the known one has to be solved for."""
-    place = 0 if is_unknown(operands[0]) else 1
-    unknown, known = operands[place], operands[1 - place]
+    """Both operands as stacks of matrices; the known one is the matrix of linear equations for the unknown one."""
+    side = 0 if is_unknown(operands[0]) else 1
+    unknown, known = operands[side], operands[1 - side]
     if is_unknown(known):
         return "It has two operands that are not known."
     aval = unknown.aval
     if aval.dtype not in dtypes.INEXACT:
         return "It has an inverse for floats alone."
-    (contracted, batched) = (pair[place] for pair in dimension_numbers)
-    (known_contracted, known_batched) = (pair[1 - place] for pair in dimension_numbers)
+    (contracted, batched) = (pair[side] for pair in dimension_numbers)
+    (known_contracted, known_batched) = (pair[1 - side] for pair in dimension_numbers)
     shape = aval_of(known).shape
     known_free = free_axes(len(shape), known_contracted, known_batched)
     terms, columns = (math.prod(shape[a] for a in axes) for axes in (known_contracted, known_free))
@@ -75,13 +76,13 @@ def _dot_general(
     dtype = aval.dtype if aval.dtype in LAPACK_DTYPES else np.dtype(np.float32)
     matrices = _matrices(known, (*known_batched, *known_free, *known_contracted), (*stack, columns, terms), dtype)
     y = e.convert_element_type(results[0], dtype)
-    y = reshape(y, (*stack, vectors, columns) if place == 0 else (*stack, columns, vectors))
-    y = transposed(y) if place == 0 else y
+    y = reshape(y, (*stack, vectors, columns) if side == 0 else (*stack, columns, vectors))
+    y = transposed(y) if side == 0 else y
     x, log = solve_with_log_det(matrices, y) if log_det else (linear_equations.solve(matrices, y), None)
     x = reshape(x, (*stack, *(aval.shape[a] for a in (*contracted, *free))))
     order = np.argsort((*batched, *contracted, *free)).tolist()
     x = e.convert_element_type(transpose(x, order), aval.dtype, aval.weak_type)
-    return Solution({place: x}, lambda: _times(log, vectors))
+    return Solution({side: x}, lambda: _times(log, vectors))
 
 
 def _matrices(x: Any, order: Axes, shape: Axes, dtype: np.dtype) -> Any:
@@ -103,14 +104,16 @@ def _triangular_solve(
         matrix = e.add(e.sub(matrix, diagonal_part(matrix)), identity(aval_of(a)))
     matrix = conjugated(matrix) if conjugate_a else matrix
     matrix = transposed(matrix) if transpose_a else matrix
-    found = product(matrix, x) if left_side else product(x, matrix)
+    b_solved = product(matrix, x) if left_side else product(x, matrix)
     vectors = b.aval.shape[-1 if left_side else -2]
     if unit_diagonal:
-        return Solution({1: found})
-    return Solution({1: found}, lambda: _times(e.log(e.abs(diagonal_of(a))), -vectors))
+        return Solution({1: b_solved})
+    return Solution({1: b_solved}, lambda: _times(e.log(e.abs(diagonal_of(a))), -vectors))
 
 
-def _tridiagonal_solve(results: Sequence[Any], operands: Sequence[Any], log_det: bool) -> Answer:
+def _tridiagonal_solve(
+    results: Sequence[Any], operands: Sequence[Any], log_det: bool, *, perturb_singular: bool
+) -> Answer:
     (x,), (*diagonals, b) = results, operands
     if any(map(is_unknown, diagonals)):
         return "Its matrix is not known."
@@ -128,28 +131,24 @@ def _linear_solve(
 ) -> Answer:
     """Of x = A^-1 b, b is A x.
 
-    The determinant is found by walking the solver backwards, or where there is no way, from the columns of A.
+    The determinant comes from inverting the solver, or where that is impossible, from the columns of A.
     """
-    start = sum(const_lengths)
-    consts, b = operands[:start], operands[start:]
-    if any(map(is_unknown, consts)):
-        return "What its matrix is made of is not known."
-    if any(map(is_unknown, results[: len(b)])) or not all(map(is_unknown, b)):
+    consts, b = split(operands, const_lengths)
+    x, _ = split_list(results, len(b))
+    if any(is_unknown(c) for part in consts for c in part):
+        return "Its matrix depends on what is not known."
+    if any(map(is_unknown, x)) or not all(map(is_unknown, b)):
         return "The right-hand side and the solution are known in parts."
-    of_matrix = consts[: const_lengths.matvec]
-    before = const_lengths.matvec + const_lengths.vecmat
-    of_solver = consts[before : before + const_lengths.solve]
-    x = results[: len(b)]
 
     def log_slope() -> Any:
         try:
-            total = solve(jaxprs.solve, [*of_solver, *b], results, True, lambda i: "b")[2]
+            total = solve(jaxprs.solve, [*consts.solve, *b], results, True, lambda i: "b")[2]
         except NotInvertible:
-            return e.neg(slogdet(_dense(jaxprs.matvec, of_matrix, x))[1])
+            return e.neg(slogdet(_dense(jaxprs.matvec, consts.matvec, x))[1])
         return np.float32(0) if total is None else total
 
-    found = eval_jaxpr(jaxprs.matvec, (), *of_matrix, *x)
-    return Solution({start + i: value for i, value in enumerate(found)}, log_slope)
+    b_values = eval_jaxpr(jaxprs.matvec, (), *consts.matvec, *x)
+    return Solution(dict(enumerate(b_values, sum(const_lengths))), log_slope)
 
 
 def _dense(matvec: Jaxpr, consts: Sequence[Any], x: Sequence[Any]) -> Any:

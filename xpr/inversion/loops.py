@@ -1,4 +1,4 @@
-"""The inverses of conditionals whose predicate is known, of loops, and of rows on several devices."""
+"""Inverse rules of conditionals whose predicate is known, loops, and pmap."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from xpr.control.activity import picked, reached_outputs, spread
+from xpr.control.activity import affected_outputs
 from xpr.control.cond.cond import bind_cond, cond_p
 from xpr.control.devices.xla_pmap import pmap_params, xla_pmap_p
-from xpr.control.scan.layout import layout_of
+from xpr.control.groups import Groups, mask, merge, partition, split_list
+from xpr.control.scan.layout import affected_operands, loop_groups
 from xpr.control.scan.scan import bind_scan, scan_p
 from xpr.control.tracing import join_consts
 from xpr.control.while_.while_loop import Loop, repeat, while_p
@@ -42,14 +43,14 @@ def solved_jaxpr(jaxpr: Jaxpr, known_ins: Flags, known_outs: Flags, log_det: boo
     dtype = _log_det_aval(jaxpr)
 
     def run(*args: Any) -> list[Any]:
-        given = iter(args)
-        ins = [next(given) if k else Unknown(v.aval) for v, k in zip(jaxpr.invars, known_ins)]
-        outs = [next(given) if k else Unknown(v.aval) for v, k in zip(jaxpr.outvars, known_outs)]
-        found, results, total = solve(jaxpr, ins, outs, log_det, lambda i: f"Argument {i} of {what}")
+        known, known_results = split_list(args, sum(known_ins))
+        ins = merge(known, map(Unknown, mask(jaxpr.in_avals, [not k for k in known_ins])), known_ins)
+        outs = merge(known_results, map(Unknown, mask(jaxpr.out_avals, [not k for k in known_outs])), known_outs)
+        solved, results, total = solve(jaxpr, ins, outs, log_det, lambda i: f"Argument {i} of {what}")
         if any(map(is_unknown, results)):
-            results = eval_jaxpr(jaxpr, (), *found)
+            results = eval_jaxpr(jaxpr, (), *solved)
         total = full((), 0, dtype) if total is None else total
-        return [*(x for x, k in zip(found, known_ins) if not k), *results, total]
+        return [*mask(solved, [not k for k in known_ins]), *results, total]
 
     return stage(run, avals)
 
@@ -58,31 +59,35 @@ def solved_jaxpr(jaxpr: Jaxpr, known_ins: Flags, known_outs: Flags, log_det: boo
 
 
 def _cond(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Solution | str:
-    """The inverse of each branch, picked by the same index."""
-    index, *given = operands
+    """The inverse of each branch, selected by the same index."""
+    index, *values = operands
     if is_unknown(index):
         return "Which branch was taken is not known."
     if any(map(is_unknown, results)):
         return "Not all of its results are known."
-    branches, known_ins = params["branches"], [not is_unknown(x) for x in given]
-    everything = [True] * len(results)
-    closed = [solved_jaxpr(b, known_ins, everything, log_det, "a branch of a cond") for b in branches]
+    branches, known_ins = params["branches"], [not is_unknown(x) for x in values]
+    all_known = [True] * len(results)
+    closed = [solved_jaxpr(b, known_ins, all_known, log_det, "a branch of a cond") for b in branches]
     consts, jaxprs = join_consts(closed)
-    found = bind_cond(tuple(jaxprs), index, [*consts, *_known(given), *results], {**params})
-    places = [i for i, k in enumerate(known_ins, 1) if not k]
-    return Solution(dict(zip(places, found)), lambda: found[-1])
+    solved = bind_cond(tuple(jaxprs), index, [*consts, *_known(values), *results], {**params})
+    return Solution(_by_position([True, *known_ins], solved), lambda: solved[-1])
+
+
+def _by_position(is_known: Flags, values: Sequence[Any]) -> dict[int, Any]:
+    """The solved values, by the positions of those that are not known."""
+    return dict(zip([i for i, known in enumerate(is_known) if not known], values))
 
 
 # -- scan
 
 
 def _scan(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Solution | str:
-    """Forwards where the first carry is known and rows are looked for, else backwards from the last carry."""
-    layout = layout_of(params)
-    consts, carry, _ = layout.operands(operands)
-    last, ys = layout.results(results)
+    """Forwards where the first carry is known and rows are unknown, else backwards from the last carry."""
+    groups, result_groups = loop_groups(params)
+    consts, carry, _ = groups.split(operands)
+    last, ys = result_groups.split(results)
     if any(map(is_unknown, consts)):
-        return "What every step of it reads is not known."
+        return "A constant of its body is not known."
     if any(map(is_unknown, ys)):
         return "Not all of its stacked results are known."
     if not any(map(is_unknown, carry)):
@@ -93,93 +98,81 @@ def _scan(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **para
 
 
 def _rows(results: Sequence[Any], operands: Sequence[Any], log_det: bool, params: dict[str, Any]) -> Solution:
-    """A scan whose body finds its rows from the carry and the rows of the results."""
-    body, layout = params["jaxpr"], layout_of(params)
-    consts, carry, xs = layout.operands(operands)
-    ys = layout.results(results)[1]
-    known_xs = [not is_unknown(x) for x in xs]
-    k, n_unknown = len(carry), known_xs.count(False)
-    known_ins = [True] * (len(consts) + k) + known_xs
-    closed = solved_jaxpr(body, known_ins, [False] * k + [True] * len(ys), log_det, "the body of a scan")
+    """A scan whose body solves for its rows, from the carry and the rows of the results."""
+    body, (groups, result_groups) = params["jaxpr"], loop_groups(params)
+    (consts, carry, xs), (last, ys) = groups.split(operands), result_groups.split(results)
+    known_ins = [not is_unknown(x) for x in operands]
+    known_outs = [False] * len(carry) + [True] * len(ys)
+    closed = solved_jaxpr(body, known_ins, known_outs, log_det, "the body of a scan")
     inner = constvars_to_invars(closed)
-    found_rows, new_carry = inner.outvars[:n_unknown], inner.outvars[n_unknown : n_unknown + k]
-    step = inner.replace(outvars=[*new_carry, *found_rows, inner.outvars[-1]])
+    rows, new_carry, _, (total,) = split_list(inner.outvars, known_ins.count(False), len(carry), len(ys))
+    step = inner.replace(outvars=[*new_carry, *rows, total])
     outs = bind_scan(step, [*closed.consts, *consts], carry, [*_known(xs), *ys], params)
-    places = [len(consts) + k + i for i, known in enumerate(known_xs) if not known]
-    last = {i: x for i, x in enumerate(outs[:k]) if is_unknown(results[i])}
-    return Solution(dict(zip(places, outs[k:])), lambda: outs[-1], last)
+    last_carry, solved = split_list(outs, len(carry))
+    ends = {i: x for i, (x, y) in enumerate(zip(last_carry, last)) if is_unknown(y)}
+    return Solution(_by_position(known_ins, solved), lambda: outs[-1], ends)
 
 
 def _backwards(
     results: Sequence[Any], operands: Sequence[Any], log_det: bool, params: dict[str, Any]
 ) -> Solution | str:
     """A scan in the other direction. Carries that depend on nothing unknown, counters, are computed beforehand."""
-    body, layout = params["jaxpr"], layout_of(params)
-    consts, carry, xs = layout.operands(operands)
-    last, ys = layout.results(results)
-    k, nc = len(carry), len(consts)
-    known_xs = [not is_unknown(x) for x in xs]
-
-    def reached(flags: tuple[bool, ...]) -> list[bool]:
-        return reached_outputs(body, (*[False] * nc, *flags, *(not known for known in known_xs)), False)[:k]
-
-    moving = spread(tuple(map(is_unknown, carry)), reached)
+    body, (groups, result_groups) = params["jaxpr"], loop_groups(params)
+    (consts, carry, xs), (last, ys) = groups.split(operands), result_groups.split(results)
+    unknown_consts, moving, unknown_xs = groups.split(affected_operands(params, list(map(is_unknown, operands)), False))
     if any(m and is_unknown(y) for m, y in zip(moving, last)):
         return "The last carry is not known."
     if any(m and not is_unknown(x) for m, x in zip(moving, carry)):
-        return "Its first carry is known in part, and the rest of it mixes with that."
-    counters = _counters(body, consts, carry, xs, moving, params)
-    known_ins = [True] * nc + [not m for m in moving] + known_xs
+        return "Its first carry is known in part, and the other part depends on it."
+    counters = _counters(operands, moving, params)
+    known_ins = [not unknown for unknown in (*unknown_consts, *moving, *unknown_xs)]
     closed = solved_jaxpr(body, known_ins, [*moving, *[True] * len(ys)], log_det, "the body of a scan")
-    inner, shift = constvars_to_invars(closed), len(closed.consts)
-    n_counters, n_known = k - sum(moving), sum(known_xs)
-    own = inner.invars[: shift + nc]
-    counter_vars = inner.invars[shift + nc : shift + nc + n_counters]
-    x_vars = inner.invars[shift + nc + n_counters : shift + nc + n_counters + n_known]
-    rest = inner.invars[shift + nc + n_counters + n_known :]
-    carry_vars, y_vars = rest[: sum(moving)], rest[sum(moving) :]
-    outs = inner.outvars[: sum(moving) + known_xs.count(False)]
-    step = inner.replace(
-        invars=[*own, *carry_vars, *counter_vars, *x_vars, *y_vars], outvars=[*outs, inner.outvars[-1]]
+    inner = constvars_to_invars(closed)
+    num_consts, num_counters, num_xs = groups.masked(known_ins).sizes
+    arguments = Groups(
+        consts=len(closed.consts) + num_consts, counters=num_counters, xs=num_xs, carry=sum(moving), ys=len(ys)
     )
-    end = [y for y, m in zip(last, moving) if m]
+    of_consts, of_counters, of_xs, of_carry, of_ys = arguments.split(inner.invars)
+    outvars, _ = split_list(inner.outvars, known_ins.count(False))
+    step = inner.replace(
+        invars=[*of_consts, *of_carry, *of_counters, *of_xs, *of_ys], outvars=[*outvars, inner.outvars[-1]]
+    )
     rows = [*counters, *_known(xs), *ys]
-    found = bind_scan(step, [*closed.consts, *consts], end, rows, {**params, "reverse": not params["reverse"]})
-    places = [nc + i for i, m in enumerate(moving) if m]
-    places += [nc + k + i for i, known in enumerate(known_xs) if not known]
-    return Solution(dict(zip(places, found)), lambda: found[-1])
+    backwards = {**params, "reverse": not params["reverse"]}
+    solved = bind_scan(step, [*closed.consts, *consts], mask(last, moving), rows, backwards)
+    return Solution(_by_position(known_ins, solved), lambda: solved[-1])
 
 
-def _counters(
-    body: Jaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], moving: Flags, params: dict[str, Any]
-) -> list[Any]:
-    """The values, before each step, of the carries that do not move with what is unknown."""
-    still = [x for x, m in zip(carry, moving) if not m]
-    if not still:
+def _counters(operands: Sequence[Any], moving: Flags, params: dict[str, Any]) -> list[Any]:
+    """The values, before each step, of the carries that do not depend on unknowns."""
+    body, (groups, results) = params["jaxpr"], loop_groups(params)
+    consts, carry, xs = groups.split(operands)
+    still = [not m for m in moving]
+    counters = mask(carry, still)
+    if not counters:
         return []
-    nc, k = len(consts), len(carry)
-    stand_ins = [v.aval for v in body.invars]
+    _, carry_avals, row_avals = groups.split(body.in_avals)
+    known_rows = [not is_unknown(x) for x in xs]
 
     def step(*args: Any) -> list[Any]:
-        given = iter(args[nc : nc + len(still)])
-        rows = iter(args[nc + len(still) :])
-        full_carry = [_nothing(a) if m else next(given) for a, m in zip(stand_ins[nc : nc + k], moving)]
-        full_rows = [_nothing(a) if is_unknown(x) else next(rows) for a, x in zip(stand_ins[nc + k :], xs)]
-        outs = eval_jaxpr(body, (), *args[:nc], *full_carry, *full_rows)
-        return [*(x for x, m in zip(outs[:k], moving) if not m), *args[nc : nc + len(still)]]
+        closed_consts, counted, rows = split_list(args, len(consts), len(counters))
+        full_carry = merge(counted, map(_zeros, mask(carry_avals, moving)), still)
+        full_rows = merge(rows, map(_zeros, mask(row_avals, map(is_unknown, xs))), known_rows)
+        outs = eval_jaxpr(body, (), *closed_consts, *full_carry, *full_rows)
+        return [*mask(results.part("carry", outs), still), *counted]
 
     rows = _known(xs)
-    avals = [*map(aval_of, consts), *map(aval_of, still), *(_row(aval_of(x)) for x in rows)]
+    avals = [*map(aval_of, consts), *map(aval_of, counters), *(_row(aval_of(x)) for x in rows)]
     closed = stage(step, avals)
-    outs = bind_scan(constvars_to_invars(closed), [*closed.consts, *consts], still, rows, params)
-    return outs[len(still) :]
+    outs = bind_scan(constvars_to_invars(closed), [*closed.consts, *consts], counters, rows, params)
+    return split_list(outs, len(counters))[1]
 
 
 def _row(aval: ShapedArray) -> ShapedArray:
     return aval.update(shape=aval.shape[1:])
 
 
-def _nothing(aval: ShapedArray) -> Any:
+def _zeros(aval: ShapedArray) -> Any:
     return full(aval.shape, 0, aval.dtype)
 
 
@@ -187,58 +180,61 @@ def _nothing(aval: ShapedArray) -> Any:
 
 
 def _while(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Solution | str:
-    """As many steps back as there were, which are counted by a loop of what does not move with the unknown.
+    """As many inverse steps as there were steps, which a loop over the carries without unknowns counts.
 
-    Those carries, counters, are stepped back too, since what the steps read of them is not kept.
+    Those carries, counters, are inverted too, since their values in each step are not stored.
     """
     loop = Loop.of(operands, **params)
     if any(map(is_unknown, (*loop.cond_consts, *loop.body_consts))):
-        return "What every step of it reads is not known."
-    moving = loop.like(list(map(is_unknown, operands))).reached(False)
-    if any(reached_outputs(loop.cond, [*[False] * len(loop.cond_consts), *moving], False)):
+        return "A constant of its body is not known."
+    moving = loop.like(list(map(is_unknown, operands))).affected(False)
+    if any(affected_outputs(loop.cond, [*[False] * len(loop.cond_consts), *moving], False)):
         return "How many steps it takes depends on what is not known."
     if any(m and is_unknown(y) for m, y in zip(moving, results)):
         return "The last carry is not known."
     if any(m and not is_unknown(x) for m, x in zip(moving, loop.carry)):
-        return "Its first carry is known in part, and the rest of it mixes with that."
+        return "Its first carry is known in part, and the other part depends on it."
     still, consts = [not m for m in moving], loop.body_consts
     counters = _counting_loop(loop, moving)
-    steps, *last = repeat(*counters, [np.int32(0), *picked(loop.carry, still)])
+    steps, *last = repeat(*counters, [np.int32(0), *mask(loop.carry, still)])
     counter_body, _ = dce_jaxpr(loop.body, still, [*[True] * len(consts), *still])
     name = "the body of a while"
-    unknown = [True] * len(consts) + [False] * sum(still)
-    back = solved_jaxpr(counter_body, unknown, [True] * sum(still), False, name)
+    unknown = [True] * len(consts) + [False] * len(last)
+    back = solved_jaxpr(counter_body, unknown, [True] * len(last), False, name)
     closed = solved_jaxpr(loop.body, [*[True] * len(consts), *still], moving, log_det, name)
 
     def step(left: Any, total: Any, *carry: Any) -> list[Any]:
-        counted, moved = list(carry[: sum(still)]), carry[sum(still) :]
-        counted = eval_jaxpr(back.jaxpr, back.consts, *consts, *counted)[: sum(still)]
-        found = eval_jaxpr(closed.jaxpr, closed.consts, *consts, *counted, *moved)
-        return [sub(left, np.int32(1)), add(total, found[-1]), *counted, *found[: sum(moving)]]
+        counted, moved = split_list(carry, len(last))
+        counted, _ = split_list(eval_jaxpr(back.jaxpr, back.consts, *consts, *counted), len(last))
+        solved = eval_jaxpr(closed.jaxpr, closed.consts, *consts, *counted, *moved)
+        moved, _ = split_list(solved, sum(moving))
+        return [sub(left, np.int32(1)), add(total, solved[-1]), *counted, *moved]
 
-    start = [steps, full((), 0, closed.out_avals[-1].dtype), *last, *picked(results, moving)]
-    found = repeat(lambda left, *_: gt(left, np.int32(0)), step, start)
-    first = len(operands) - len(moving)
-    places = [first + i for i, m in enumerate(moving) if m]
-    ends = {i: x for i, x in zip([i for i, m in enumerate(moving) if not m], last) if is_unknown(results[i])}
-    return Solution(dict(zip(places, found[2 + sum(still) :])), lambda: found[1], ends)
+    start = [steps, full((), 0, closed.out_avals[-1].dtype), *last, *mask(results, moving)]
+    _, total, *carry = repeat(lambda left, *_: gt(left, np.int32(0)), step, start)
+    _, first = split_list(carry, len(last))
+    is_known = [*[True] * (len(operands) - len(moving)), *still]
+    positions = [i for i, flag in enumerate(still) if flag]
+    ends = {i: x for i, x in zip(positions, last) if is_unknown(results[i])}
+    return Solution(_by_position(is_known, first), lambda: total, ends)
 
 
 def _counting_loop(loop: Loop, moving: Flags) -> tuple[Any, Any]:
-    """The predicate and the body of a loop that counts steps and carries what does not move."""
+    """The predicate and the body of a loop that counts steps and has the carries without unknowns."""
+    still = [not m for m in moving]
+    moving_avals = mask(loop.body.out_avals, moving)
 
     def whole(counted: Sequence[Any]) -> list[Any]:
-        given = iter(counted)
-        return [_nothing(v.aval) if m else next(given) for v, m in zip(loop.body.outvars, moving)]
+        return merge(counted, map(_zeros, moving_avals), still)
 
-    def going(count: Any, *counted: Any) -> Any:
+    def condition(count: Any, *counted: Any) -> Any:
         return eval_jaxpr(loop.cond, (), *loop.cond_consts, *whole(counted))[0]
 
     def step(count: Any, *counted: Any) -> list[Any]:
         outs = eval_jaxpr(loop.body, (), *loop.body_consts, *whole(counted))
-        return [add(count, np.int32(1)), *(x for x, m in zip(outs, moving) if not m)]
+        return [add(count, np.int32(1)), *mask(outs, still)]
 
-    return going, step
+    return condition, step
 
 
 # -- xla_pmap
@@ -254,18 +250,17 @@ def _pmap(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **para
     jaxpr, name = params["call_jaxpr"], "the function of a pmap"
     with axes_in_scope(NamedAxis(params["axis_name"], params["axis_size"])):
         closed = solved_jaxpr(jaxpr, known_ins, [True] * len(results), log_det, name)
-    places = [i for i, known in enumerate(known_ins) if not known]
-    given = [axis for axis, known in zip(params["in_axes"], known_ins) if known]
-    found = xla_pmap_p.bind(
+    known_axes, solved_axes = partition(params["in_axes"], known_ins)
+    solved = xla_pmap_p.bind(
         *closed.consts, *_known(operands), *results,
         **pmap_params(
             constvars_to_invars(closed),
-            [*[None] * len(closed.consts), *given, *params["out_axes"]],
-            [*(params["in_axes"][i] for i in places), *params["out_axes"], 0],
+            [*[None] * len(closed.consts), *known_axes, *params["out_axes"]],
+            [*solved_axes, *params["out_axes"], 0],
             **{key: params[key] for key in ("axis_name", "axis_size", "name", "backend", "devices")},
         ),
     )  # fmt: skip
-    return Solution(dict(zip(places, found)), lambda: found[-1])
+    return Solution(_by_position(known_ins, solved), lambda: solved[-1])
 
 
 INVERSES.update({cond_p: _cond, scan_p: _scan, while_p: _while, xla_pmap_p: _pmap})

@@ -1,4 +1,4 @@
-"""The inverses of operations, each with the logarithm of its slope, from which log-determinants are summed.
+"""Inverse rules of first-order operations, each with the logarithm of its slope, a term of log-determinants.
 
 Even powers and periodic functions give the principal value: the root that is not negative, the angle of arcsine.
 """
@@ -22,7 +22,7 @@ from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Linear, Primitive
-from xpr.inversion.solutions import CALLS, INVERSES, READS, Part, Solution, is_unknown
+from xpr.inversion.solutions import CALLS, INVERSES, READS, PartialSolution, Solution, is_unknown
 from xpr.primitives import dynamic_slices, shapes, slicing
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
@@ -33,9 +33,9 @@ from xpr.primitives.shapes import broadcast_to, reshape
 from xpr.primitives.slicing import slice_in_dim
 from xpr.primitives.special import erf, erf_inv, erf_inv_p, erf_p
 
-Answer = Solution | Part | str
+Answer = Solution | PartialSolution | str
 TWO_UNKNOWN = "It has two operands that are not known."
-SPREADS = "It repeats the operand, so not every result has an inverse."
+REPEATS = "It repeats the operand, so not every result has an inverse."
 
 
 def _times(x: Any, number: float) -> Any:
@@ -112,7 +112,7 @@ def _unary(inverse: Callable[[Any], Any], log_slope: Callable[[Any, Any], Any]) 
 
 
 def _volume_preserving(inverse: Callable[..., Any]) -> Callable[..., Answer]:
-    """The rule of what moves or shifts entries: `inverse(y, aval, **params)`."""
+    """The rule of operations that rearrange or shift elements: `inverse(y, aval, **params)`."""
     return lambda results, operands, log_det, **params: Solution({0: inverse(results[0], operands[0].aval, **params)})
 
 
@@ -149,7 +149,7 @@ class _Twice:
         self.inverse, self.log_slope = inverse, log_slope
 
 
-def _spread(x: Any, y: Any) -> Any:
+def _broadcast_to_result(x: Any, y: Any) -> Any:
     return broadcast_to(x, aval_of(y).shape)
 
 
@@ -165,14 +165,14 @@ def _binary(left: _Side, right: _Side, twice: _Twice | None = None, integers: bo
         if is_unknown(a) and is_unknown(b):
             return TWO_UNKNOWN
         if unknown.aval.shape != aval_of(y).shape:
-            return SPREADS
-        place = 0 if unknown is a else 1
-        side, other = (left, b) if place == 0 else (right, a)
+            return REPEATS
+        position = 0 if unknown is a else 1
+        side, other = (left, b) if position == 0 else (right, a)
         x = side.inverse(y, other)
         log_slope = side.log_slope
         if log_slope is None:
-            return Solution({place: x})
-        return Solution({place: x}, lambda: _spread(log_slope(x, y, other), y))
+            return Solution({position: x})
+        return Solution({position: x}, lambda: _broadcast_to_result(log_slope(x, y, other), y))
 
     return rule
 
@@ -180,7 +180,7 @@ def _binary(left: _Side, right: _Side, twice: _Twice | None = None, integers: bo
 _add = _binary(
     _Side(lambda y, b: sub(y, b)),
     _Side(lambda y, a: sub(y, a)),
-    _Twice(lambda y: _times(y, 0.5), lambda x, y: _spread(scalar(math.log(2), y), y)),
+    _Twice(lambda y: _times(y, 0.5), lambda x, y: _broadcast_to_result(scalar(math.log(2), y), y)),
     integers=True,
 )
 _sub = _binary(_Side(lambda y, b: add(y, b)), _Side(lambda y, a: sub(a, y)), integers=True)
@@ -203,58 +203,58 @@ _pow = _binary(
 _xor = _binary(_Side(e.bitwise_xor), _Side(e.bitwise_xor), integers=True)
 
 
-# -- Moving entries
+# -- Rearranging elements
 
 
 def _broadcast(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Answer:
     aval = operands[0].aval
-    return Solution({0: reshape(results[0], aval.shape)}) if aval.size == aval_of(results[0]).size else SPREADS
+    return Solution({0: reshape(results[0], aval.shape)}) if aval.size == aval_of(results[0]).size else REPEATS
 
 
 def _concatenate(results: Sequence[Any], operands: Sequence[Any], log_det: bool, *, dimension: int) -> Answer:
-    """Cuts the result where its parts meet."""
-    found, start = {}, 0
+    """Splits the result into its parts."""
+    solved, start = {}, 0
     for i, x in enumerate(operands):
         stop = start + aval_of(x).shape[dimension]
         if is_unknown(x):
-            found[i] = slice_in_dim(results[0], start, stop, axis=dimension)
+            solved[i] = slice_in_dim(results[0], start, stop, axis=dimension)
         start = stop
-    return Solution(found)
+    return Solution(solved)
 
 
 def _reads(primitive: Primitive) -> Callable[..., np.ndarray | str]:
-    """The places of the first operand from which an operation takes its result."""
+    """The flat indices of the elements of its first operand that an operation reads."""
 
-    def places(operands: Sequence[Any], **params: Any) -> np.ndarray | str:
+    def indices(operands: Sequence[Any], **params: Any) -> np.ndarray | str:
         first, *others = operands
         if not is_unknown(first) or any(map(is_unknown, others)):
-            return "The places that it reads depend on what is not known."
+            return "The indices that it reads depend on what is not known."
         if any(isinstance(x, Tracer) for x in others):
-            return "The places that it reads are traced, and have to be known."
+            return "The indices that it reads are traced, and have to be known."
         numbers = np.arange(first.aval.size, dtype=np.int32).reshape(first.aval.shape)
-        (found,) = primitive.reference([numbers, *map(np.asarray, others)], **params)
-        return np.asarray(found) if (np.asarray(found) >= 0).all() else "It reads an entry that is not there."
+        (read,) = primitive.reference([numbers, *map(np.asarray, others)], **params)
+        return np.asarray(read) if (np.asarray(read) >= 0).all() else "It reads an element that is not there."
 
-    return places
+    return indices
 
 
 def _part_by(primitive: Primitive) -> Callable[..., Answer]:
-    """The rule of what takes entries of its first operand, at places that are known."""
+    """The rule of operations that read elements of their first operand, at known indices."""
 
     def rule(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Answer:
         first, *others = operands
         if is_unknown(first) and not any(map(is_unknown, others)) and any(isinstance(x, Tracer) for x in others):
             if params.get("unique_indices") and aval_of(results[0]).size == first.aval.size:  # each is read once
                 return Solution({0: primitive.transpose(results, [Linear(first.aval), *others], **params)[0]})
-        places = READS[primitive](operands, **params)
-        if isinstance(places, str):
-            return places
-        return Part(places) if np.unique(places).size == places.size else "It reads an entry twice."
+        indices = READS[primitive](operands, **params)
+        if isinstance(indices, str):
+            return indices
+        return PartialSolution(indices) if np.unique(indices).size == indices.size else "It reads an element twice."
 
     return rule
 
 
-# -- Running along an axis
+# -- Recurrences along an axis
 
 
 def _cumsum(results: Sequence[Any], operands: Sequence[Any], log_det: bool, *, axis: int, reverse: bool) -> Answer:
@@ -278,20 +278,20 @@ def _recurrence(results: Sequence[Any], operands: Sequence[Any], log_det: bool, 
 
 def _select(results: Sequence[Any], operands: Sequence[Any], log_det: bool) -> Answer:
     """A choice whose predicate is known is left to cases.py."""
-    return "Which of its cases was picked is not known."
+    return "Which of its cases was selected is not known."
 
 
 def _converted(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **params: Any) -> Answer:
     aval, y = operands[0].aval, results[0]
     if aval.dtype not in dtypes.FLOATS or aval_of(y).dtype not in dtypes.FLOATS:
-        return f"It makes {aval_of(y).str_short()} of {aval.str_short()}, which loses information."
+        return f"It converts {aval.str_short()} to {aval_of(y).str_short()}, which loses information."
     return Solution({0: e.convert_element_type(y, aval.dtype, aval.weak_type)})
 
 
 def _complex(results: Sequence[Any], operands: Sequence[Any], log_det: bool) -> Answer:
     parts = (e.real(results[0]), e.imag(results[0]))
     if any(x.aval.shape != aval_of(results[0]).shape for x in operands if is_unknown(x)):
-        return SPREADS
+        return REPEATS
     return Solution({i: part for i, part in enumerate(parts) if is_unknown(operands[i])})
 
 

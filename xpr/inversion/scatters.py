@@ -1,11 +1,11 @@
-"""Operations that write at known places, as choices by a mask between what was there and what is written.
+"""Writes at known indices, as choices by a mask between the old elements and the updates.
 
     y = dynamic_update_slice x u 1      p = dynamic_update_slice 0 u 1;  y = select_n mask x p;  u = gather p
     y = pad u c                         p = pad u 0;  y = select_n mask c p;  u = gather p
     y = scatter-add x i u               p = scatter 0 i u;  q = select_n mask 0 p;  u = gather p;  y = add x q
 
-All of these equations hold, and cases.py finds x where nothing is written, from which the updates may follow. What is
-known is added or multiplied wherever it goes, `q = scatter-add 0 i u; y = add x q`.
+All of these equations hold, and cases.py finds x where nothing is written, from which the updates may follow. Known
+updates are added or multiplied at any indices, `q = scatter-add 0 i u; y = add x q`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import JaxprEqn, Var
 from xpr.core.primitive import Primitive
-from xpr.inversion.solutions import WRITES, Equations, is_unknown
+from xpr.inversion.solutions import WRITES, EquivalentEquations, is_unknown
 from xpr.primitives.dynamic_slices import dynamic_update_slice_p
 from xpr.primitives.elementwise import add_p, mul_p, sub_p
 from xpr.primitives.gather.gather_scatter import gather_p, scatter_add_p, scatter_sub_p
@@ -30,17 +30,17 @@ from xpr.primitives.slicing import pad_p, select_n_p
 
 
 class _Combination(NamedTuple):
-    """What is made of an array and of updates, where these don't take the place of what was there."""
+    """How a scatter combines updates with the old elements, where it does not replace them."""
 
-    primitive: Primitive  # of the array and of one that holds the updates, and is neutral elsewhere
-    repeated: Primitive  # makes that one, also of updates that go to one place
+    primitive: Primitive  # combines the array with one that has the updates, and the neutral value elsewhere
+    repeated: Primitive  # computes that one, also from several updates of one element
     neutral: int
 
 
 class _Write(NamedTuple):
-    """An equation that writes updates into a base: which of its operands are these, and what it does with both.
+    """An equation that writes updates into a base: the positions of these operands, and how they are combined.
 
-    `alone` writes the updates in place of what was there.
+    `alone` writes the updates over the old elements.
     """
 
     base: int
@@ -48,31 +48,31 @@ class _Write(NamedTuple):
     alone: Primitive
     combination: _Combination | None = None
 
-    def rewritten(self, eqn: JaxprEqn, operands: Sequence[Any]) -> Equations | str:
+    def rewritten(self, eqn: JaxprEqn, operands: Sequence[Any]) -> EquivalentEquations | str:
         others = [x for i, x in enumerate(operands) if i not in (self.base, self.updates)]
         if self.combination and not any(map(is_unknown, (*others, operands[self.updates]))):
             return _known_updates(eqn, self.combination)
         if any(map(is_unknown, others)):
-            return "The places that it writes depend on what is not known."
+            return "The indices that it writes to depend on what is not known."
         if any(isinstance(x, Tracer) for x in others):
-            return "The places that it writes are traced, and have to be known."
+            return "The indices that it writes to are traced, and have to be known."
         numbers = self.numbers(eqn, operands)
         written = numbers >= 0
-        places = np.flatnonzero(written)[np.argsort(numbers[written], kind="stable")]
+        indices = np.flatnonzero(written)[np.argsort(numbers[written], kind="stable")]
         is_whole = np.array_equal(np.sort(numbers[written]), np.arange(eqn.invars[self.updates].aval.size))
         if self.combination and not is_whole:
-            return "It writes an entry twice, or one that is not there."
-        return self.equations(eqn, written, places if is_whole else None)
+            return "It writes an element twice, or one that is not there."
+        return self.equations(eqn, written, indices if is_whole else None)
 
     def numbers(self, eqn: JaxprEqn, operands: Sequence[Any]) -> np.ndarray:
-        """For each entry of the result, the number of the update that is written there; -1 where none is."""
+        """For each element of the result, the number of the update that is written there; -1 where none is."""
         values = list(operands)
         base, updates = (eqn.invars[i].aval for i in (self.base, self.updates))
         values[self.base] = np.full(base.shape, -1, np.int32)
         values[self.updates] = np.arange(updates.size, dtype=np.int32).reshape(updates.shape)
         return np.asarray(self.alone.reference(list(map(np.asarray, values)), **eqn.params)[0])
 
-    def equations(self, eqn: JaxprEqn, written: np.ndarray, places: np.ndarray | None) -> Equations:
+    def equations(self, eqn: JaxprEqn, written: np.ndarray, indices: np.ndarray | None) -> EquivalentEquations:
         (out,), base, updates = eqn.outvars, eqn.invars[self.base], eqn.invars[self.updates]
         values: dict[Var, Any] = {}
 
@@ -93,32 +93,32 @@ class _Write(NamedTuple):
         operands[self.base] = constant(0, base.aval)
         write(operands, alone, self.alone, eqn.params)
         both = self.combination
-        kept = base if both is None else constant(both.neutral, out.aval)
-        if kept.aval.shape != out.aval.shape:  # that of a pad
-            kept = Var(out.aval)
-            write([base], kept, broadcast_in_dim_p, {"shape": out.aval.shape, "broadcast_dimensions": ()})
-        chosen = out if both is None else Var(out.aval)
-        write([mask, kept, alone], chosen, select_n_p, {})
+        old = base if both is None else constant(both.neutral, out.aval)
+        if old.aval.shape != out.aval.shape:  # that of a pad
+            old = Var(out.aval)
+            write([base], old, broadcast_in_dim_p, {"shape": out.aval.shape, "broadcast_dimensions": ()})
+        selected = out if both is None else Var(out.aval)
+        write([mask, old, alone], selected, select_n_p, {})
         if both is not None:
-            write([base, chosen], out, both.primitive, {})
-        if places is not None and isinstance(updates, Var):
-            axes = np.unravel_index(places, written.shape)
-            where = np.stack(axes, -1).astype(np.int32).reshape(*updates.aval.shape, written.ndim)
-            write([alone, known(where)], updates, gather_p, _entries(written.ndim))
-        return Equations(eqns, values)
+            write([base, selected], out, both.primitive, {})
+        if indices is not None and isinstance(updates, Var):
+            axes = np.unravel_index(indices, written.shape)
+            positions = np.stack(axes, -1).astype(np.int32).reshape(*updates.aval.shape, written.ndim)
+            write([alone, known(positions)], updates, gather_p, _gather_params(written.ndim))
+        return EquivalentEquations(eqns, values)
 
 
-def _known_updates(eqn: JaxprEqn, both: _Combination) -> Equations:
-    """The updates are put together first, wherever they go."""
+def _known_updates(eqn: JaxprEqn, both: _Combination) -> EquivalentEquations:
+    """The updates are combined with each other first, at any indices."""
     aval = eqn.outvars[0].aval
     neutral, updates = Var(aval), Var(aval)
-    made = JaxprEqn([neutral, *eqn.invars[1:]], [updates], both.repeated, eqn.params, eqn.source)
+    combine = JaxprEqn([neutral, *eqn.invars[1:]], [updates], both.repeated, eqn.params, eqn.source)
     combined = JaxprEqn([eqn.invars[0], updates], eqn.outvars, both.primitive, {}, eqn.source)
-    return Equations([made, combined], {neutral: np.full(aval.shape, both.neutral, aval.dtype)})
+    return EquivalentEquations([combine, combined], {neutral: np.full(aval.shape, both.neutral, aval.dtype)})
 
 
-def _entries(ndim: int) -> dict[str, Any]:
-    """The parameters of a gather of single entries."""
+def _gather_params(ndim: int) -> dict[str, Any]:
+    """The parameters of a gather of single elements."""
     axes = tuple(range(ndim))
     return {
         "dimension_numbers": GatherDimensionNumbers((), axes, axes),

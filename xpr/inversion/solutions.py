@@ -1,8 +1,8 @@
-"""What the rules of inverses take and give, and the tables that hold them.
+"""The interface of inverse rules: unknown operands, solutions, and the tables of rules.
 
-A rule takes `(results, operands, log_det, **params)`, in which `Unknown(aval)` stands for what is not known, and gives
-the solved operands by position, the results that were not known by position, and what the log-determinant gains; or a
-text that says why it can't.
+A rule takes `(results, operands, log_det, **params)`, in which `Unknown(aval)` is a value that is not known, and
+returns the solved operands and unknown results by position, and its term of the log-determinant; or a text that says
+why it can't.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xpr.primitives.slicing import concatenate
 
 
 class Unknown:
-    """Stands for a value that is not known, in rules."""
+    """A value that is not known, in rules."""
 
     __slots__ = ("aval",)
 
@@ -33,9 +33,10 @@ def is_unknown(x: Any) -> bool:
 
 
 class Solution:
-    """What a rule found: operands and results by position; `log_slope`, an array whose sum the log-determinant gains.
+    """The result of a rule: operands and results by position; `log_slope`, whose sum is added to the log-determinant.
 
-    `log_slope` is a function, or None where it is zero; it is asked for only if the log-determinant is.
+    `log_slope` is a function that returns an array, or None where it is zero; it is called only if the log-determinant
+    is needed.
     """
 
     __slots__ = ("log_slope", "operands", "results")
@@ -49,55 +50,59 @@ class Solution:
         self.operands, self.log_slope, self.results = operands, log_slope, results or {}
 
 
-class Part:
-    """A rule's answer where the result is a part of its first operand: the flat places of its entries there."""
+class PartialSolution:
+    """The result of a rule whose equation reads elements of its first operand: their flat indices there."""
 
-    __slots__ = ("places",)
+    __slots__ = ("indices",)
 
-    def __init__(self, places: np.ndarray):
-        self.places = places
+    def __init__(self, indices: np.ndarray):
+        self.indices = indices
 
 
-class Parts:
-    """What is known of a value that is found in parts: arrays of entries, and for each entry which of them has it."""
+class KnownElements:
+    """The known elements of a value: arrays, and for each element the number of its array and its offset there."""
 
-    __slots__ = ("arrays", "holder", "place")
+    __slots__ = ("arrays", "holder", "offset")
 
     def __init__(self, size: int):
         self.arrays: list[Any] = []
-        self.holder, self.place = np.full(size, -1), np.zeros(size, np.int32)
+        self.holder, self.offset = np.full(size, -1), np.zeros(size, np.int32)
 
-    def add(self, places: np.ndarray, value: Any) -> bool:
-        """Takes the entries at flat places; gives whether one was new."""
-        flat = places.reshape(-1)
+    def add(self, indices: np.ndarray, value: Any) -> bool:
+        """Adds the elements at flat indices; returns whether one was new."""
+        flat = indices.reshape(-1)
         new = self.holder[flat] < 0
-        self.holder[flat[new]], self.place[flat[new]] = len(self.arrays), np.flatnonzero(new)
+        self.holder[flat[new]], self.offset[flat[new]] = len(self.arrays), np.flatnonzero(new)
         self.arrays.append(reshape(value, (flat.size,)))
         return bool(new.any()) or not flat.size
 
-    def has(self, places: np.ndarray) -> bool:
-        return bool((self.holder[places] >= 0).all())
+    def has(self, indices: np.ndarray) -> bool:
+        return bool((self.holder[indices] >= 0).all())
 
-    def at(self, places: np.ndarray) -> Any:
-        """The array of the entries at flat places, in their shape."""
-        flat = places.reshape(-1)
+    def at(self, indices: np.ndarray) -> Any:
+        """The array of the elements at flat indices, in their shape."""
+        flat = indices.reshape(-1)
         used = np.unique(self.holder[flat]) if flat.size else np.array([0])
         arrays = [self.arrays[i] for i in used]
         joined = concatenate(arrays, 0) if len(arrays) > 1 else arrays[0]
         starts = np.cumsum([0, *(aval_of(x).size for x in arrays)])
-        order = starts[np.searchsorted(used, self.holder[flat])] + self.place[flat]
+        order = starts[np.searchsorted(used, self.holder[flat])] + self.offset[flat]
         is_in_order = np.array_equal(order, np.arange(aval_of(joined).size))
-        return reshape(joined if is_in_order else take(joined, order), places.shape)
+        return reshape(joined if is_in_order else take(joined, order), indices.shape)
 
 
-class Equations(NamedTuple):
-    """What an equation is the same as: others, with the values of some of their variables."""
+class EquivalentEquations(NamedTuple):
+    """Equations that are equivalent to another one, with the values of some of their variables."""
 
     eqns: list[JaxprEqn]
     values: dict[Var, Any]
 
 
-INVERSES: dict[Any, Callable[..., Solution | Part | str]] = {}
+INVERSES: dict[Any, Callable[..., Solution | PartialSolution | str]] = {}
 CALLS: dict[Any, Callable[[dict[str, Any]], Jaxpr]] = {}  # primitives that call a jaxpr on their operands
-READS: dict[Any, Callable[..., np.ndarray | str]] = {}  # (operands, **params) -> the places of `Part`, or why not
-WRITES: dict[Any, Callable[[JaxprEqn, Sequence[Any]], Equations | str]] = {}  # (eqn, operands); a text says why not
+READS: dict[
+    Any, Callable[..., np.ndarray | str]
+] = {}  # (operands, **params) -> the indices of `PartialSolution`, or why not
+WRITES: dict[
+    Any, Callable[[JaxprEqn, Sequence[Any]], EquivalentEquations | str]
+] = {}  # (eqn, operands); a text says why not

@@ -61,7 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     for name in FORMATS:
         help_text = f"write it as {name}"
         what.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=help_text)
-    parser.add_argument("-o", "--output", metavar="OUT", help="where to; its ending says the format if none is given")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="where to; its ending is the format if no other option says it"
+    )
     return parser
 
 
@@ -83,7 +85,7 @@ def check(name: str, closed: ClosedJaxpr) -> None:
 
 
 def format_of(output: str | None) -> str:
-    """What the ending of a file's name says: the text of a jaxpr where it says nothing."""
+    """The format of a file name's ending; by default the text of a jaxpr."""
     ending = Path(output or "").suffix[1:].lower()
     return ending if ending in FORMATS else "text"
 

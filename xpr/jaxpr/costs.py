@@ -1,8 +1,8 @@
-"""cost : (a -> b) -> a -> Cost. What a program takes: operations, bytes, memory, equation by equation and line by line.
+"""cost : (a -> b) -> a -> Cost. Estimates operations, bytes and memory of a program, by equation and by source line.
 
-It is read off the jaxpr, from the types of operands and results, and nothing is compiled or run. What loops hold counts
-as often as they run, and of a cond's branches the one counts that takes most operations. A `while`, of which no one
-knows how long it goes on, counts as one step.
+The estimate needs only the types of operands and results; nothing is compiled or run. The body of a loop counts as
+often as it runs, and of a cond's branches the one with most operations counts. A `while`, whose length is unknown,
+counts as one step.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from xpr.api.staging import trace_function
 from xpr.control.remat.memory import predict_memory
 from xpr.core.avals import describe
 from xpr.core.jaxpr import Jaxpr, JaxprEqn
+from xpr.core.lines import with_lines
 from xpr.core.regions import regions_of
 from xpr.core.source import Source, describe_function, summarize, text_of
-from xpr.inspect.weights import held_runs, is_holder, weigh
+from xpr.inspect.weights import inner_runs, only_runs_jaxprs, weigh
 
 SHOWN = 20  # lines of a table
 
 
 class EquationCost(NamedTuple):
-    """What all runs of one equation take, which are `times` many; `line` is where it comes from."""
+    """The cost of all runs of one equation, `times` in number; `line` is its source line."""
 
     equation: JaxprEqn
     times: int
@@ -32,7 +33,7 @@ class EquationCost(NamedTuple):
 
 
 class LineCost(NamedTuple):
-    """What the equations that come from one line of source take."""
+    """The cost of the equations of one source line."""
 
     flops: int
     bytes: int
@@ -41,7 +42,7 @@ class LineCost(NamedTuple):
 
 
 class Cost:
-    """What a program takes; as text, a table of the lines that take most.
+    """The cost of a program; as text, a table of the most expensive lines.
 
     Attributes:
       flops: operations. A sum, a comparison and an exponential are one each; moving data takes none.
@@ -59,9 +60,9 @@ class Cost:
         self.by_line: dict[str, LineCost] = {}
         self.endless = 0
         lines = _Lines()
-        for inner, times in _runs(jaxpr):
+        for inner, times in _runs(with_lines(jaxpr)):
             for eqn in inner.eqns:
-                if not is_holder(eqn):
+                if not only_runs_jaxprs(eqn):
                     flops, moved = weigh(eqn)
                     self.by_equation.append(EquationCost(eqn, times, times * flops, times * moved, lines(eqn.source)))
                 elif any(region.times is None for region in regions_of(eqn)):
@@ -90,10 +91,14 @@ class Cost:
 
 
 def cost(fun: Callable[..., Any]) -> Callable[..., Cost]:
-    """A function of the same arguments that says what `fun` takes: operations, bytes and memory.
+    """A function of the same arguments that estimates the cost of `fun`: operations, bytes and memory.
 
     Args:
       fun: takes and gives pytrees of arrays; it is traced. Its arguments may be anything with a shape and a dtype.
+
+    Returns:
+      A function of the same arguments that returns a `Cost`.
+
     Raises:
       TypeError: `fun` is no function.
 
@@ -147,18 +152,18 @@ def _runs(jaxpr: Jaxpr) -> Iterator[tuple[Jaxpr, int]]:
     def visit(inner: Jaxpr) -> None:
         seen.add(id(inner))
         for eqn in inner.eqns:
-            if is_holder(eqn):
-                for held, _ in held_runs(eqn):
-                    if id(held) not in seen:
-                        visit(held)
+            if only_runs_jaxprs(eqn):
+                for nested, _ in inner_runs(eqn):
+                    if id(nested) not in seen:
+                        visit(nested)
         order.append(inner)
 
     visit(jaxpr)
     times = {id(jaxpr): 1}
     for inner in reversed(order):
-        own = times[id(inner)]
-        yield inner, own
+        count = times[id(inner)]
+        yield inner, count
         for eqn in inner.eqns:
-            if is_holder(eqn):
-                for held, often in held_runs(eqn):
-                    times[id(held)] = times.get(id(held), 0) + own * often
+            if only_runs_jaxprs(eqn):
+                for nested, often in inner_runs(eqn):
+                    times[id(nested)] = times.get(id(nested), 0) + count * often

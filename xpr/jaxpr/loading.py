@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend.array import from_host
-from xpr.core.avals import ShapedArray, describe
+from xpr.backend.array import from_host, from_words
+from xpr.core.avals import ShapedArray, describe, is_key
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
 from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
@@ -20,6 +20,7 @@ from xpr.errors import JaxprSyntaxError
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import did_you_mean
 from xpr.jaxpr.saving import FORMAT, VERSION, number_in_json
+from xpr.key_types import implementations, key_type_of_text
 from xpr.text.literals import DTYPES
 from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
@@ -30,8 +31,15 @@ def loads(text: str | bytes, functions: Mapping[str, Any] | None = None) -> Clos
     Nothing in the file is executed: values are numbers, texts, and classes and primitives that this process knows by
     name. Python functions are holes, unless `functions` gives them by name, as it does to `parse`.
 
+    Args:
+      text: the text, or its bytes.
+      functions: Python functions by name, to fill holes; None for none.
+
+    Returns:
+      A `ClosedJaxpr`.
+
     Raises:
-      JaxprSyntaxError: the text is no saved jaxpr, or one of a newer format, or it names what is not known here.
+      JaxprSyntaxError: the text is no saved jaxpr, or one of a newer format, or it has an unknown name.
       TypeError: `text` is neither text nor bytes, or `functions` has a list for a name, and not as many different ones
         are saved.
 
@@ -82,8 +90,8 @@ class _Loader:
         for saved in whole["jaxprs"]:
             self.jaxprs.append(self.jaxpr(saved))
 
-    def closed(self, place: int, constants: list[Any]) -> ClosedJaxpr:
-        return ClosedJaxpr(_at(self.jaxprs, place), [self.constant(x) for x in constants])
+    def closed(self, index: int, constants: list[Any]) -> ClosedJaxpr:
+        return ClosedJaxpr(_at(self.jaxprs, index), [self.constant(x) for x in constants])
 
     def jaxpr(self, saved: dict[str, Any]) -> Jaxpr:
         variables: list[Var] = []
@@ -91,8 +99,8 @@ class _Loader:
         def bind(binder: Any) -> Var:
             if binder == "*":
                 return unitvar
-            place, mark = binder if isinstance(binder, list) else (binder, None)
-            var = _BINDERS[mark](_at(self.types, place))
+            type_index, mark = binder if isinstance(binder, list) else (binder, None)
+            var = _BINDERS[mark](_at(self.types, type_index))
             variables.append(var)
             return var
 
@@ -133,29 +141,34 @@ class _Loader:
         if "hole" in saved:
             return ConstantHole(_at(self.types, saved["hole"]))
         array = self.array(saved)
-        return array if is_narrowed(array.dtype) else from_host(array)  # 64 bits are kept, whatever the setting is now
+        aval = _at(self.types, saved["type"])
+        if is_key(aval):
+            return from_words(array, aval.dtype)
+        return array if is_narrowed(array.dtype) else from_host(array)  # also of 64 bits, whatever the setting is now
 
     def array(self, saved: dict[str, Any]) -> np.ndarray:
         aval = _at(self.types, saved["type"])
         if aval.dtype == float0:
             return np.zeros(aval.shape, float0)
+        aval = aval.physical
         array: np.ndarray = np.frombuffer(base64.b64decode(saved["data"], validate=True), aval.dtype)
         if aval.dtype == bool_ and (array.view(np.uint8) > 1).any():
             raise ValueError("an array of booleans holds something else")
         return (array if sys.byteorder == "little" else array.byteswap()).reshape(aval.shape)
 
-    def hole(self, kind: str, name: str, place: int = 0) -> Any:
-        return self.filling.at(Hole(str(kind), str(name), place), place)
+    def hole(self, kind: str, name: str, index: int = 0) -> Any:
+        return self.filling.at(Hole(str(kind), str(name), index), index)
 
 
 _BINDERS: dict[Any, type[Var]] = {None: Var, "_": DropVar, "m_": FillerVar}
 
-# What the sorts of values are made of, by the first key of each.
+# How values are read, by their first key.
 _VALUES: dict[str, Callable[..., Any]] = {
     "list": lambda self, list: [self.value(item) for item in list],
     "float": lambda self, float: _real(float),
     "complex": lambda self, complex: _complex(complex),
-    "dtype": lambda self, dtype: _known("dtype", DTYPE_NAMES, dtype),
+    "dtype": lambda self, dtype: key_type_of_text(dtype) or _known("dtype", DTYPE_NAMES, dtype),
+    "generator": lambda self, generator: _known("generator", implementations, generator),
     "type": lambda self, type: _at(self.types, type),
     "enum": lambda self, enum, name: _known("class", STRUCTURES, enum) and member(enum, name),
     "structure": lambda self, structure, fields: build_structure(
@@ -170,15 +183,16 @@ _VALUES: dict[str, Callable[..., Any]] = {
 }
 
 
-def _at(items: Any, place: Any) -> Any:
-    if type(place) is not int or not 0 <= place < len(items):
-        raise JaxprSyntaxError(f"This saved jaxpr is damaged: {place!r} is no place among {len(items)}.")
-    return items[place]
+def _at(items: Any, index: Any) -> Any:
+    if type(index) is not int or not 0 <= index < len(items):
+        raise JaxprSyntaxError(f"This saved jaxpr is damaged: {index!r} is no index into {len(items)}.")
+    return items[index]
 
 
 def _type(text: str) -> ShapedArray:
     dtype, _, shape = text.lstrip("~").rstrip("]").partition("[")
-    return ShapedArray([int(n) for n in shape.split(",") if n], _known("dtype", DTYPES, dtype), text[0] == "~")  # type: ignore[arg-type]
+    known = key_type_of_text(dtype) or _known("dtype", DTYPES, dtype)
+    return ShapedArray([int(n) for n in shape.split(",") if n], known, text[0] == "~")  # type: ignore[arg-type]
 
 
 def _primitive(name: str) -> Primitive:

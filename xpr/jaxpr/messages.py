@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from xpr.errors import JaxprSyntaxError
 
-# What the terminals of grammar.lark stand for, in words, in the order in which they are named.
+# The terminals of grammar.lark in words, in the order in which messages list them.
 _WORDS = {
     "_LAMBDA": "`{ lambda`",
     "BINDERS": "a variable with its type (`a:f32[2,3]`)",
@@ -33,14 +33,14 @@ _LONGEST = 100
 
 
 class Fault(Exception):
-    """What is wrong at a position of a text that is being read."""
+    """A syntax error at a position of the text."""
 
     def __init__(self, position: int, message: str):
         self.position, self.message = position, message
 
 
 def expected(terminals: Iterable[str]) -> str:
-    """`a, b or c`, in words, of what could stand at a place."""
+    """`a, b or c`: the terminals that are allowed at a position, in words."""
     terminals = set(terminals)
     if _VALUES <= terminals:
         return _WORDS["WORD"]
@@ -48,20 +48,20 @@ def expected(terminals: Iterable[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words) or "something else"
 
 
-def found(text: str, position: int) -> str:
-    """The word that stands there."""
-    rest = text[position:].split(None, 1)
-    return f"`{rest[0][:40]}`" if rest else "the end of the text"
+def word_at(text: str, position: int) -> str:
+    """The word at a position."""
+    words = text[position:].split(None, 1)
+    return f"`{words[0][:40]}`" if words else "the end of the text"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean `sin`?` where something like the word is known."""
+    """`; did you mean `sin`?` where a similar word is known."""
     close = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean `{close[0]}`?" if close else "."
 
 
 def syntax_error(text: str, position: int, message: str) -> JaxprSyntaxError:
-    """The error that shows the place."""
+    """The error with the line at a position."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     line = text[start : end if end >= 0 else len(text)]
@@ -77,8 +77,8 @@ def syntax_error(text: str, position: int, message: str) -> JaxprSyntaxError:
 
 
 def _hint(text: str) -> str:
-    head, found_let, _ = text.partition("let")
-    untyped = found_let and ":" not in head and head.replace("lambda", "").strip(" {};.\n")
+    head, let, _ = text.partition("let")
+    untyped = let and ":" not in head and head.replace("lambda", "").strip(" {};.\n")
     return (
         "\n  The text has no types, as pformat(types=False) writes it; only text with types can be read."
         if untyped

@@ -17,14 +17,18 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
 from xpr.core.primitive import Primitive, registered
+from xpr.core.refs import AbstractRef
+from xpr.dimensions.scope import SymbolicScope, begin_reading, symbolic_shape
 from xpr.errors import AxisNameError, HoleError, UnsupportedRule
 from xpr.jaxpr.functions import Filling
-from xpr.jaxpr.messages import Fault, did_you_mean, expected, found, syntax_error
+from xpr.jaxpr.messages import Fault, did_you_mean, expected, syntax_error, word_at
+from xpr.key_types import key_type_of_text, of_tag
 from xpr.text.literals import DTYPES, expected_dtype, kind_of_text, literal, number
 from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
 _CONSTANTS = {"None": None, "True": True, "False": False, "nan": float("nan"), "inf": float("inf")}
-_BINDERS = re.compile(r"(?:[A-Za-z_]\w*:[a-z]\w*\[(?:[0-9]{1,18},)*(?:[0-9]{1,18})?\]\s+|\*\s+)*")
+_BINDERS = re.compile(r"(?:[A-Za-z_]\w*:(?:Ref\{)?[a-z]\w*\[[\w ^*+(),-]*\]\}?\s+|\*\s+)*")
+_BINDER = re.compile(r"[^\s\[]+(?:\[[^\]]*\]\}?)?|\*")  # the dimensions of a type may have spaces
 _ILL_TYPED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)  # of typing rules
 _NUMBER_WORDS = frozenset({"True", "False", "nan", "inf"})
 
@@ -33,20 +37,22 @@ def parse(text: str, constants: Sequence[Any] | None = None, functions: Mapping[
     """Reads a jaxpr from its text.
 
     Every well typed jaxpr that prints can be read, and is then equal to the one that was printed (`xpr.jaxpr.equal`).
-    Comments run from `#` to the end of the line. Each equation must have the types that its primitive gives.
+    Comments run from `#` to the end of the line. Each equation must have the types that its primitive computes.
 
     Args:
       text: as `str(jaxpr)` or `jaxpr.pformat()` gives it.
       constants: the values of the constants, in the order of the text. Without them the program can be printed,
         compared and transformed, but not run.
       functions: Python objects that the text shows as `<function name>`, by name; where different ones have one name, a
-        list of one for each place in the text. `xpr.jaxpr.functions` gives those of a program. Those not given are
-        holes, which raise `HoleError` when they are used.
+        list of one for each occurrence in the text. `xpr.jaxpr.functions` gives those of a program. Without them they
+        are holes, which raise `HoleError` when they are used.
+
     Returns:
-      The program, with its constants.
+      A `ClosedJaxpr`.
+
     Raises:
-      JaxprSyntaxError: the text is not a jaxpr, or an equation is ill-typed; the message points to the place and says
-        what was expected.
+      JaxprSyntaxError: the text is not a jaxpr, or an equation is ill-typed; the message points to the position and
+        says what was expected.
       TypeError: a constant has another type than the text says, or their number differs, or that of functions of one
         name; `text` is no string.
 
@@ -81,22 +87,22 @@ def _with_constants(jaxpr: Jaxpr, nested: list[ClosedJaxpr], constants: Sequence
     variables = [(closed, i, v.aval) for closed in [whole, *nested] for i, v in enumerate(closed.jaxpr.constvars)]
     types, avals = [aval_of(value) for value in constants], [aval for _, _, aval in variables]
     if len(types) != len(avals) or not all(map(_fits, constants, types, avals)):
-        wanted, given = (", ".join(aval.str_short() for aval in each) for each in (avals, types))
+        expected_types, passed = (", ".join(aval.str_short() for aval in each) for each in (avals, types))
         raise TypeError(
             "The constants differ from those of the text.\n"
-            f"  the text takes   {wanted or 'none'}\n  it was given     {given or 'none'}"
+            f"  the text takes   {expected_types or 'none'}\n  it was given     {passed or 'none'}"
         )
     for (closed, i, _), value in zip(variables, constants):
         closed.consts[i] = value
     return whole
 
 
-def _fits(value: Any, aval: ShapedArray, wanted: ShapedArray) -> bool:
-    """Whether a value has the type wanted, as it is or narrowed to 32 bits."""
-    return aval.shape == wanted.shape and wanted.dtype in (aval.dtype, getattr(value, "dtype", None))
+def _fits(value: Any, aval: ShapedArray, expected_aval: ShapedArray) -> bool:
+    """Whether a value has the expected type, perhaps after narrowing to 32 bits."""
+    return aval.shape == expected_aval.shape and expected_aval.dtype in (aval.dtype, getattr(value, "dtype", None))
 
 
-# -- The parser, made once; its reader has a state, so one text is read at a time.
+# -- The parser, built once; its reader has a state, so one text is read at a time.
 
 _lock = threading.Lock()
 
@@ -124,12 +130,12 @@ def _fault(error: UnexpectedInput, text: str) -> Fault:
     if "APPLY" in terminals:  # the binders before the one at fault are good
         good = _BINDERS.match(text, position)
         position = good.end() if good else position
-    return Fault(position, f"expected {expected(terminals)}, and found {found(text, position)}.")
+    return Fault(position, f"expected {expected(terminals)}, and found {word_at(text, position)}.")
 
 
 @lru_cache(8192)
 def _plain_params(text: str) -> dict[str, Any]:
-    """The parameters of a plain list, which are the same wherever it stands."""
+    """The parameters of a plain list, which are the same wherever it occurs."""
     try:
         return cast(dict[str, Any], _parser().parse(text, start="params"))
     except UnexpectedInput as error:
@@ -137,13 +143,36 @@ def _plain_params(text: str) -> dict[str, Any]:
 
 
 @lru_cache(8192)
-def _type(text: str) -> ShapedArray | None:
+def _type(text: str) -> Any:
+    if text.startswith("Ref{"):
+        inner = _type(text[4:-1])
+        return None if inner is None else AbstractRef(inner)
     dtype, _, shape = text[:-1].partition("[")
     sizes = [n for n in shape.split(",") if n]
-    return ShapedArray(tuple(map(int, sizes)), DTYPES[dtype]) if dtype in DTYPES else None
+    known = DTYPES.get(dtype) or key_type_of_text(dtype)
+    return None if known is None else ShapedArray(tuple(map(int, sizes)), known)
 
 
-# -- The reader: each method makes of a rule's parts what the rule stands for.
+_SYMBOLIC = re.compile(r"\[.*[A-Za-z]")
+
+
+def _type_in(text: str, scope: SymbolicScope) -> Any:
+    """The type of a text, whose symbolic dimensions are of a scope; a ValueError says what is wrong with them."""
+    if not _SYMBOLIC.search(text):
+        return _type(text)
+    if text.startswith("Ref{"):
+        inner = _type_in(text[4:-1], scope)
+        return None if inner is None else AbstractRef(inner)
+    dtype, _, shape = text[:-1].partition("[")
+    if dtype not in DTYPES:
+        return None
+    dimensions = symbolic_shape(shape, scope=scope)
+    if negative := [size for size in dimensions if isinstance(size, int) and size < 0]:
+        raise ValueError(f"The symbolic shape {shape!r} has a negative dimension, {negative[0]}.")
+    return ShapedArray(dimensions, DTYPES[dtype])
+
+
+# -- The reader: each method builds the value of a grammar rule from those of its parts.
 
 
 class _Reader(Transformer):
@@ -152,6 +181,7 @@ class _Reader(Transformer):
     def begin(self, filling: Filling) -> None:
         self.filling = filling
         self.scope: dict[str, Var] = {}
+        self.dimensions = begin_reading()  # the scope of all symbolic dimensions
         self.outer: list[dict[str, Var]] = []
         self.nested: dict[int, ClosedJaxpr] = {}  # by position
 
@@ -221,20 +251,23 @@ class _Reader(Transformer):
         except TypeError as error:
             raise Fault(_start_of_name(apply), str(error)) from None
         try:
-            wanted = primitive.type_of(tuple([v.aval for v in invars]), params)
+            result_avals = primitive.type_of(tuple([v.aval for v in invars]), params)
         except (AxisNameError, HoleError, UnsupportedRule):
             return  # its types are known only where it is run
         except _ILL_TYPED as error:
             types = ", ".join(v.aval.str_short() for v in invars) or "nothing"
             what = f"`{primitive}` can't be applied to {types}: {str(error).rstrip('.')}."
             raise Fault(_start_of_name(apply), what) from None
-        if len(wanted) != len(outvars):
-            counts = f"`{primitive}` gives {len(wanted)} results, and {len(outvars)} are bound."
+        if len(result_avals) != len(outvars):
+            counts = f"`{primitive}` gives {len(result_avals)} results, and {len(outvars)} are bound."
             raise Fault(_start(apply), counts)
-        for want, var, word in zip(wanted, outvars, apply.split()):
-            if want is not var.aval and (want.shape, want.dtype) != (var.aval.shape, var.aval.dtype):
-                what = f"`{word}` is bound as {var.aval.str_short()}, and `{primitive}` gives {want.str_short()}."
-                raise Fault(_start(apply) + _place(apply, word), what)
+        for aval, var, word in zip(result_avals, outvars, _BINDER.findall(apply)):
+            if aval is not var.aval and (aval.shape, aval.dtype) != (
+                var.aval.shape,
+                var.aval.dtype,
+            ):
+                what = f"`{word}` is bound as {var.aval.str_short()}, and `{primitive}` gives {aval.str_short()}."
+                raise Fault(_start(apply) + _position_of(apply, word), what)
 
     def result(self, parts: list[Any]) -> list[Any]:
         if not parts:
@@ -247,14 +280,18 @@ class _Reader(Transformer):
     # -- Variables and literals
 
     def binders(self, text: str, position: int) -> list[Var]:
-        """The variables that a run of binders makes known."""
+        """The variables that a sequence of binders binds."""
         variables: list[Var] = []
         scope = self.scope
-        for word in text.split():
+        for word in text.split() if " " not in text or "[" not in text else _BINDER.findall(text):
             name, _, type_text = word.partition(":")
-            aval = _type(type_text) if type_text else unitvar.aval
+            try:
+                aval = _type_in(type_text, self.dimensions) if type_text else unitvar.aval
+            except ValueError as error:
+                raise Fault(position + text.index(word), str(error)) from None
             if aval is None:
-                raise Fault(position + _place(text, word), self.no_dtype(type_text.partition("[")[0]))
+                dtype = type_text.removeprefix("Ref{").partition("[")[0]
+                raise Fault(position + _position_of(text, word), self.no_dtype(dtype))
             if name == "_":
                 variables.append(DropVar(aval))
                 continue
@@ -262,13 +299,13 @@ class _Reader(Transformer):
                 variables.append(unitvar)
                 continue
             if name in scope:
-                raise Fault(position + _place(text, word), f"`{name}` is bound a second time.")
+                raise Fault(position + _position_of(text, word), f"`{name}` is bound a second time.")
             var = scope[name] = FillerVar(aval) if name[-1] == "_" else Var(aval)
             variables.append(var)
         return variables
 
     def literals(self, token: Token, atoms: list[Any], operands: Sequence[Any], results: Sequence[Var]) -> None:
-        """Puts what is no variable in its place among the atoms."""
+        """Fills in the literals among the atoms."""
         words = token.replace(",", " ").split()
         for i, word in enumerate(words):
             if atoms[i] is None:
@@ -278,17 +315,19 @@ class _Reader(Transformer):
                 text, _, short = word.partition(":")
                 if text[0].isalpha() and text not in _NUMBER_WORDS:
                     names = did_you_mean(text, self.scope)
-                    raise Fault(_start(token) + _place(token, word), f"`{text}` is not bound in this jaxpr{names}")
+                    raise Fault(
+                        _start(token) + _position_of(token, word), f"`{text}` is not bound in this jaxpr{names}"
+                    )
                 dtype = DTYPES.get(short) if short else expected_dtype(kind_of_text(text), operands, results)
                 if dtype is None:
-                    raise Fault(_start(token) + _place(token, word), self.no_dtype(short))
+                    raise Fault(_start(token) + _position_of(token, word), self.no_dtype(short))
                 atoms[i] = self.literal(token, word, text, dtype)
 
     def literal(self, token: Token, word: str, text: str, dtype: np.dtype) -> Literal:
         try:
             return literal(text, dtype)
         except (OverflowError, ValueError) as error:
-            raise Fault(_start(token) + _place(token, word), f"{error}.") from None
+            raise Fault(_start(token) + _position_of(token, word), f"{error}.") from None
 
     # -- Parameters
 
@@ -337,6 +376,8 @@ class _Reader(Transformer):
             return _CONSTANTS[text]
         if text in DTYPE_NAMES:
             return DTYPE_NAMES[text]
+        if known := of_tag(text) or key_type_of_text(text):
+            return known
         name, dot, of_it = text.partition(".")
         if not dot:
             return text
@@ -365,7 +406,10 @@ class _Reader(Transformer):
         return _unquoted(token, _start(token))
 
     def TYPE(self, token: Token) -> ShapedArray:
-        aval = _type(str(token))
+        try:
+            aval = _type_in(str(token), self.dimensions)
+        except ValueError as error:
+            raise Fault(_start(token), str(error)) from None
         if aval is None:
             raise Fault(_start(token), self.no_dtype(token.partition("[")[0]))
         return aval
@@ -412,8 +456,8 @@ def _start_of_name(apply: Token) -> int:
     return _start(apply) + len(apply) - len(apply.partition("=")[2].lstrip())
 
 
-def _place(text: str, word: str) -> int:
-    """Where a word begins in a text."""
+def _position_of(text: str, word: str) -> int:
+    """The position of a word in a text."""
     start = 0
     for each in text.replace(",", " ").split():
         start = text.index(each, start)

@@ -3,9 +3,9 @@
     {"format": "xpr.jaxpr", "version": [1, 1], "types": [...], "sources": [...], "jaxprs": [...],
      "main": 0, "constants": [...]}
 
-`types` are texts such as "f32[2,3]", with "~" before a weak one; elsewhere a type is a place in this list. `sources`
-are [file, line, function], the file relative to a project. `jaxprs` are the programs, each after those that it holds;
-`main` is the place of the whole.
+`types` are texts such as "f32[2,3]", with "~" before a weak one; elsewhere a type is an index into this list. `sources`
+are [file, line, function], the file relative to a project. `jaxprs` are the programs, each after its inner ones;
+`main` is the index of the whole.
 
     jaxpr     {"constvars": [binder...], "invars": [binder...], "eqns": [equation...], "outvars": [atom...]}
     binder    a type; [type, "_"] where nothing may read it, [type, "m_"] for a filler; "*" for unitvar
@@ -16,12 +16,12 @@ are [file, line, function], the file relative to a project. `jaxprs` are the pro
     value     null, true, 3, "text" as themselves; [...] a tuple;
               {"list": [...]}  {"float": number}  {"complex": number}  {"dtype": "float32"}  {"type": type}
               {"enum": class, or group of functions, "name": member}  {"structure": class, "fields": {...}}
-              {"primitive": name}
-              {"jaxpr": place}  {"closed": place, "constants": [...]}
+              {"primitive": name}  {"generator": name}
+              {"jaxpr": index}  {"closed": index, "constants": [...]}
               {"scalar": number, "dtype": name}  {"array": array}
-              {"hole": [kind, name]}, with its first place in the text behind these, from 1 on, where other objects of
-              that name stand before it
-    array     {"type": type, "data": base64 of the entries, row by row, little-endian}
+              {"hole": [kind, name]}; [kind, name, index] where other objects of that name occur before it, with the
+              index of its first occurrence among all of them
+    array     {"type": type, "data": base64 of the elements, row by row, little-endian}; of random keys, of their words
     constant  an array; {"hole": type} where its value is not known
 """
 
@@ -36,7 +36,8 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.backend.array import Array
+from xpr.core.avals import ShapedArray, aval_of, describe, is_key
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import (
     ClosedJaxpr,
@@ -48,13 +49,14 @@ from xpr.core.jaxpr import (
     Unit,
     UnitVar,
     Var,
-    given_jaxpr,
+    require_jaxpr,
     subjaxprs,
 )
 from xpr.core.primitive import Primitive
-from xpr.core.source import saved
+from xpr.core.source import Source, saved
 from xpr.dtypes import short_name
-from xpr.jaxpr.functions import places
+from xpr.jaxpr.functions import first_occurrences
+from xpr.key_types import KeyType, PRNGImpl, implementations
 from xpr.text.literals import KINDS
 from xpr.text.parameters import DTYPE_NAMES, ConstantHole, hole_of, member_of, parts_of
 
@@ -68,12 +70,17 @@ def dumps(jaxpr: ClosedJaxpr | Jaxpr, *, project: str | os.PathLike[str] | None 
     """A jaxpr as JSON, with its constants and source lines, for `loads` to read in any process.
 
     Python functions among the parameters, such as the rules of a custom_jvp, are saved as holes: the program can be
-    loaded, and `loads(..., functions=...)` fills them. What a constant that is being traced holds can't be saved.
+    loaded, and `loads(..., functions=...)` fills them. Constants without values, which are being traced, can't be
+    saved.
 
     Args:
       jaxpr: the program.
       project: the folder relative to which the files of source lines are named; of files outside of it the name alone
         is saved, without folders. None: no source lines are saved.
+
+    Returns:
+      The text, JSON.
+
     Raises:
       TypeError: a constant has no value, or `project` is no path.
 
@@ -82,11 +89,11 @@ def dumps(jaxpr: ClosedJaxpr | Jaxpr, *, project: str | os.PathLike[str] | None 
     >>> xpr.jaxpr.loads(text)
     { lambda ; a:f32[]. let b:f32[] = mul 2.0 a in (b,) }
     """
-    inner = given_jaxpr("dumps", jaxpr)
+    inner = require_jaxpr("dumps", jaxpr)
     if not (project is None or isinstance(project, (str, os.PathLike))):
         raise TypeError(f"dumps: project is the path of a folder or None, and is {describe(project)}.")
-    saver = _Saver(places(inner), project)
-    main = saver.place_of(inner)
+    saver = _Saver(first_occurrences(inner), project)
+    main = saver.index_of(inner)
     consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else [ConstantHole(v.aval) for v in inner.constvars]
     constants = [saver.constant(x) for x in consts]
     whole = {
@@ -105,21 +112,21 @@ class _Saver:
     def __init__(self, holes: dict[int, int], project: str | os.PathLike[str] | None) -> None:
         self.holes = holes
         self.project = None if project is None else os.path.realpath(project)
-        self.files: dict[str, str] = {}  # what they are called in the project
+        self.files: dict[str, str] = {}  # their names in the project
         self.types: dict[str, int] = {}
         self.sources: dict[tuple[str, int, str], int] = {}
         self.jaxprs: list[Any] = []
-        self.places: dict[int, int] = {}  # by the ids of jaxprs, which the whole keeps alive
+        self.indices: dict[int, int] = {}  # by the ids of jaxprs, which the whole keeps alive
         self.type_of: dict[ShapedArray, int] = {}
 
-    def place_of(self, jaxpr: Jaxpr) -> int:
-        if id(jaxpr) not in self.places:
+    def index_of(self, jaxpr: Jaxpr) -> int:
+        if id(jaxpr) not in self.indices:
             for eqn in jaxpr.eqns:
                 for inner in subjaxprs(eqn):
-                    self.place_of(inner)
+                    self.index_of(inner)
             self.jaxprs.append(self.jaxpr(jaxpr))
-            self.places[id(jaxpr)] = len(self.jaxprs) - 1
-        return self.places[id(jaxpr)]
+            self.indices[id(jaxpr)] = len(self.jaxprs) - 1
+        return self.indices[id(jaxpr)]
 
     def jaxpr(self, jaxpr: Jaxpr) -> dict[str, Any]:
         numbers: dict[Var, int] = {}
@@ -128,9 +135,9 @@ class _Saver:
             if isinstance(var, UnitVar):
                 return "*"
             numbers[var] = len(numbers)
-            place = self.type(var.aval)
+            type_index = self.type(var.aval)
             marks = "_" if isinstance(var, DropVar) else "m_" if isinstance(var, FillerVar) else None
-            return [place, marks] if marks else place
+            return [type_index, marks] if marks else type_index
 
         def atom(x: Any) -> Any:
             if isinstance(x, UnitVar) or (isinstance(x, Literal) and isinstance(x.val, Unit)):
@@ -143,7 +150,8 @@ class _Saver:
             params = {key: self.value(value) for key, value in sorted(eqn.params.items())}
             operands = [atom(x) for x in eqn.invars]
             whole = [eqn.primitive.name, operands, [bind(v) for v in eqn.outvars], params]
-            return [*whole, self.source(eqn)] if eqn.source and self.project is not None else whole
+            source = saved(eqn.source)
+            return [*whole, self.source(source)] if source and self.project is not None else whole
 
         binders = {
             "constvars": [bind(v) for v in jaxpr.constvars],
@@ -153,14 +161,14 @@ class _Saver:
         return {**binders, "eqns": eqns, "outvars": [atom(x) for x in jaxpr.outvars]}
 
     def type(self, aval: ShapedArray) -> int:
-        place = self.type_of.get(aval)
-        if place is None:
+        index = self.type_of.get(aval)
+        if index is None:
             text = "~" * aval.weak_type + aval.str_short()
-            place = self.type_of[aval] = self.types.setdefault(text, len(self.types))
-        return place
+            index = self.type_of[aval] = self.types.setdefault(text, len(self.types))
+        return index
 
-    def source(self, eqn: JaxprEqn) -> int:
-        code = saved(eqn.source)[0]  # type: ignore[index]
+    def source(self, source: Source) -> int:
+        code = source[0]
         file = self.files.get(code.co_filename)
         if file is None:
             file = self.files[code.co_filename] = _in_project(code.co_filename, self.project)  # type: ignore[arg-type]
@@ -173,9 +181,9 @@ class _Saver:
         if kind is float or kind is complex:
             return {kind.__name__: number_in_json(value, np.dtype(kind))}
         if isinstance(value, ClosedJaxpr) and value.consts:
-            return {"closed": self.place_of(value.jaxpr), "constants": [self.constant(x) for x in value.consts]}
+            return {"closed": self.index_of(value.jaxpr), "constants": [self.constant(x) for x in value.consts]}
         if isinstance(value, (Jaxpr, ClosedJaxpr)):
-            return {"jaxpr": self.place_of(value.jaxpr if isinstance(value, ClosedJaxpr) else value)}
+            return {"jaxpr": self.index_of(value.jaxpr if isinstance(value, ClosedJaxpr) else value)}
         if kind is tuple:
             return [self.value(item) for item in value]
         if kind is list:
@@ -187,6 +195,10 @@ class _Saver:
         return self.leaf(value)
 
     def leaf(self, value: Any) -> Any:
+        if isinstance(value, KeyType):
+            return {"dtype": value.name}
+        if isinstance(value, PRNGImpl) and implementations.get(value.name) == value:
+            return {"generator": value.name}
         member = member_of(value)
         if member is not None:
             return {"enum": member[0], "name": member[1]}
@@ -203,8 +215,8 @@ class _Saver:
         if isinstance(value, np.ndarray) and value.dtype in KINDS:
             return {"array": self.constant(value)}
         hole = hole_of(value)
-        place = self.holes.get(id(value), hole.place)
-        return {"hole": [hole.kind, hole.name, place] if place else [hole.kind, hole.name]}
+        index = self.holes.get(id(value), hole.index)
+        return {"hole": [hole.kind, hole.name, index] if index else [hole.kind, hole.name]}
 
     def constant(self, value: Any) -> dict[str, Any]:
         aval = aval_of(value)
@@ -215,13 +227,14 @@ class _Saver:
                 f"A constant of type {aval.str_short()} has no value yet, so it can't be saved: the program was traced "
                 "inside another one. Make it an argument."
             )
-        array = np.asarray(value)
+        is_keys = type(value) is Array and is_key(aval)
+        array = np.asarray(value.host if is_keys else value)
         data = base64.b64encode(_little_endian(array)).decode()
-        return {"type": self.type(aval.update(dtype=array.dtype)), "data": data}
+        return {"type": self.type(aval if is_keys else aval.update(dtype=array.dtype)), "data": data}
 
 
 def _in_project(file: str, project: str) -> str:
-    """What a file is called in a folder, with slashes between folders; its last name if it lies elsewhere."""
+    """The path of a file relative to a folder, with slashes; its name alone if it is outside."""
     if not os.path.isabs(file):  # it was read from a saved jaxpr, or is none: "<stdin>"
         return file
     path = os.path.realpath(file)

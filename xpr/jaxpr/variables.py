@@ -1,4 +1,4 @@
-"""Variables of jaxprs: which are read, which are not, and putting values in their place."""
+"""Variables of jaxprs: which are used, which are unused, and substitution of values for them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from xpr.core import jaxpr as language
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, UnitVar, Var, given_jaxpr, make_literal
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, UnitVar, Var, make_literal, require_jaxpr
 
 
 def used_variables(jaxpr: Jaxpr | ClosedJaxpr) -> set[Var]:
-    """The variables that an equation or the result reads; jaxprs inside have their own.
+    """The variables that an equation or the result reads; not those of inner jaxprs.
 
     >>> import xpr
     >>> closed = xpr.make_jaxpr(lambda x, y: 2.0 * x)(1.0, 1.0)
@@ -22,51 +22,55 @@ def used_variables(jaxpr: Jaxpr | ClosedJaxpr) -> set[Var]:
     >>> x in xpr.jaxpr.used_variables(closed), y in xpr.jaxpr.used_variables(closed)
     (True, False)
     """
-    return {v for v in language.used_vars(given_jaxpr("used_variables", jaxpr)) if not isinstance(v, UnitVar)}
+    return {v for v in language.used_vars(require_jaxpr("used_variables", jaxpr)) if not isinstance(v, UnitVar)}
 
 
 def unused_variables(jaxpr: Jaxpr | ClosedJaxpr) -> list[Var]:
-    """The variables that are bound and that nothing reads, in the order of binding; those printed as `_` are left out.
+    """The variables that are bound and unused, in the order of binding; without those printed as `_`.
 
     >>> import xpr
     >>> closed = xpr.make_jaxpr(lambda x, y: 2.0 * x)(1.0, 1.0)
     >>> xpr.jaxpr.unused_variables(closed) == [closed.jaxpr.invars[1]]
     True
     """
-    inner = given_jaxpr("unused_variables", jaxpr)
+    inner = require_jaxpr("unused_variables", jaxpr)
     used = used_variables(inner)
     bound = [*inner.constvars, *inner.invars, *(v for eqn in inner.eqns for v in eqn.outvars)]
     return [v for v in bound if v not in used and not isinstance(v, (DropVar, UnitVar))]
 
 
 def effects(jaxpr: Jaxpr | ClosedJaxpr) -> frozenset[str]:
-    """The effects that a program has beside its results: of "ordered" and "unordered", those in jaxprs inside too.
+    """The side effects of a program, a subset of "ordered" and "unordered"; also those of inner jaxprs.
 
     >>> import xpr
     >>> xpr.jaxpr.effects(xpr.make_jaxpr(lambda x: xpr.debug.print("{}", x))(1.0))
     frozenset({'unordered'})
     """
-    return language.effects(given_jaxpr("effects", jaxpr))
+    return language.effects(require_jaxpr("effects", jaxpr))
 
 
 def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> ClosedJaxpr:
-    """The program with other things in the place of some of its variables.
+    """The program with some of its variables replaced by other variables, literals or values.
 
     Args:
       jaxpr: the program.
       values: for a variable, or the position of an argument: another variable of the program that is bound before the
         first use, a literal, or a value. Scalars become literals, arrays constants. Arguments and constants that are
-        replaced are gone; an equation that gives a replaced variable stays, for `dce` to remove.
+        replaced are removed; an equation that computes a replaced variable stays, for `dce` to remove.
+
+    Returns:
+      A program of the kind of `jaxpr`.
+
     Raises:
       TypeError: a value has another type than its variable; a variable is not bound in the program.
       IndexError: there is no argument at a position.
-      ValueError: a jaxpr with constants is given without their values.
+      ValueError: a jaxpr with constants is passed without their values.
 
     >>> import xpr
     >>> xpr.jaxpr.substitute(xpr.make_jaxpr(lambda x, y: x * y)(1.0, 1.0), {0: 3.0})
     { lambda ; a:f32[]. let b:f32[] = mul 3.0 a in (b,) }
     """
-    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(given_jaxpr("substitute", jaxpr))
+    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(require_jaxpr("substitute", jaxpr))
     inner = closed.jaxpr
     bound = {*inner.constvars, *inner.invars, *(v for eqn in inner.eqns for v in eqn.outvars)}
     replaced: dict[Var, Any] = {}
@@ -87,11 +91,11 @@ def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> C
             atom = replaced[atom]
         return atom
 
-    kept = [(v, x) for v, x in zip(inner.constvars, closed.consts) if v not in replaced] + constants
+    constants_left = [(v, x) for v, x in zip(inner.constvars, closed.consts) if v not in replaced] + constants
     eqns = [eqn.replace(invars=[new(x) for x in eqn.invars]) for eqn in inner.eqns]
     invars = [v for v in inner.invars if v not in replaced]
     outvars = [new(x) for x in inner.outvars]
-    return ClosedJaxpr(Jaxpr([v for v, _ in kept], invars, outvars, eqns), [x for _, x in kept])
+    return ClosedJaxpr(Jaxpr([v for v, _ in constants_left], invars, outvars, eqns), [x for _, x in constants_left])
 
 
 def _argument(jaxpr: Jaxpr, position: int) -> Var:

@@ -1,359 +1,87 @@
 """Primitives and the functions that apply them, one to one: no promotion, no broadcasting but of scalars."""
 
-from xpr.control.cond.cond import cond_p as cond_p
-from xpr.control.cond.function import cond as cond
-from xpr.control.cond.function import switch as switch
+from xpr.control.composite import *
+from xpr.control.cond.cond import *
+from xpr.control.cond.function import *
 from xpr.control.custom.custom_jvp import custom_jvp_call_p as custom_jvp_call_p
-from xpr.control.custom.custom_lin import custom_lin_p as custom_lin_p
-from xpr.control.custom.custom_root import custom_root as custom_root
+from xpr.control.custom.custom_lin import *
+from xpr.control.custom.custom_root import *
 from xpr.control.custom.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
-from xpr.control.custom.custom_vmap import custom_vmap_call_p as custom_vmap_call_p
-from xpr.control.custom.linear_call import linear_call_p as linear_call_p
-from xpr.control.custom.linear_solve import custom_linear_solve as custom_linear_solve
-from xpr.control.custom.linear_solve import custom_linear_solve_p as custom_linear_solve_p
-from xpr.control.devices.sharding_constraint import sharding_constraint_p as sharding_constraint_p
-from xpr.control.devices.sharding_constraint import with_sharding_constraint as with_sharding_constraint
-from xpr.control.reduce import reduce as reduce
-from xpr.control.reduce_window import reduce_window as reduce_window
-from xpr.control.remat.checkpoint import checkpoint_p as checkpoint_p
+from xpr.control.custom.custom_vmap import *
+from xpr.control.custom.linear_call import *
+from xpr.control.custom.linear_solve import *
+from xpr.control.devices.sharding_constraint import *
+from xpr.control.reduce import *
+from xpr.control.reduce_window import *
+from xpr.control.remat.checkpoint import *
 from xpr.control.remat.policies import name_p as name_p
-from xpr.control.scan.bounded import bounded_scan_p as bounded_scan_p
-from xpr.control.scan.bounded import scan_until_p as scan_until_p
-from xpr.control.scan.function import scan as scan
-from xpr.control.scan.mapping import associative_scan as associative_scan
-from xpr.control.scan.mapping import map as map
-from xpr.control.scan.scan import scan_p as scan_p
-from xpr.control.scatter_apply import scatter_apply as scatter_apply
-from xpr.control.scatter_apply import scatter_apply_p as scatter_apply_p
-from xpr.control.scopes import composite as composite
-from xpr.control.scopes import platform_dependent as platform_dependent
-from xpr.control.stop_gradient import stop_gradient as stop_gradient
-from xpr.control.stop_gradient import stop_gradient_p as stop_gradient_p
-from xpr.control.while_.fold import while_fold_p as while_fold_p
-from xpr.control.while_.fori_loop import fori_loop as fori_loop
-from xpr.control.while_.function import while_loop as while_loop
-from xpr.control.while_.reverse import while_saving_p as while_saving_p
-from xpr.control.while_.while_loop import while_p as while_p
-from xpr.control.xla_call import xla_call_p as xla_call_p
+from xpr.control.scan.bounded import *
+from xpr.control.scan.function import *
+from xpr.control.scan.mapping import *
+from xpr.control.scan.scan import *
+from xpr.control.scatter_apply import *
+from xpr.control.scopes import *
+from xpr.control.stop_gradient import *
+from xpr.control.while_.fold import *
+from xpr.control.while_.fori_loop import *
+from xpr.control.while_.function import *
+from xpr.control.while_.reverse import *
+from xpr.control.while_.while_loop import *
+from xpr.control.xla_call import *
 from xpr.lax import linalg as linalg
-from xpr.lax.entries import broadcast as broadcast
-from xpr.lax.entries import broadcast_in_dim as broadcast_in_dim
-from xpr.lax.entries import concatenate as concatenate
-from xpr.lax.entries import dynamic_index_in_dim as dynamic_index_in_dim
-from xpr.lax.entries import dynamic_slice as dynamic_slice
-from xpr.lax.entries import dynamic_slice_in_dim as dynamic_slice_in_dim
-from xpr.lax.entries import dynamic_update_index_in_dim as dynamic_update_index_in_dim
-from xpr.lax.entries import dynamic_update_slice as dynamic_update_slice
-from xpr.lax.entries import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
-from xpr.lax.entries import expand_dims as expand_dims
-from xpr.lax.entries import index_in_dim as index_in_dim
-from xpr.lax.entries import reshape as reshape
-from xpr.lax.entries import rev as rev
-from xpr.lax.entries import select as select
-from xpr.lax.entries import select_n as select_n
-from xpr.lax.entries import slice as slice
-from xpr.lax.entries import slice_in_dim as slice_in_dim
-from xpr.lax.entries import squeeze as squeeze
-from xpr.lax.entries import transpose as transpose
-from xpr.primitives.argminmax import argmax as argmax
-from xpr.primitives.argminmax import argmax_p as argmax_p
-from xpr.primitives.argminmax import argmin as argmin
-from xpr.primitives.argminmax import argmin_p as argmin_p
-from xpr.primitives.barrier import optimization_barrier as optimization_barrier
-from xpr.primitives.barrier import optimization_barrier_p as optimization_barrier_p
-from xpr.primitives.collectives.exchange import all_gather as all_gather
-from xpr.primitives.collectives.exchange import all_gather_p as all_gather_p
-from xpr.primitives.collectives.exchange import all_to_all as all_to_all
-from xpr.primitives.collectives.exchange import all_to_all_p as all_to_all_p
-from xpr.primitives.collectives.exchange import pbroadcast as pbroadcast
-from xpr.primitives.collectives.exchange import ppermute as ppermute
-from xpr.primitives.collectives.exchange import ppermute_p as ppermute_p
-from xpr.primitives.collectives.exchange import pprod as pprod
-from xpr.primitives.collectives.exchange import pshuffle as pshuffle
-from xpr.primitives.collectives.exchange import psum_scatter as psum_scatter
-from xpr.primitives.collectives.exchange import pswapaxes as pswapaxes
-from xpr.primitives.collectives.exchange import reduce_scatter_p as reduce_scatter_p
-from xpr.primitives.collectives.reduce import axis_index as axis_index
-from xpr.primitives.collectives.reduce import axis_index_p as axis_index_p
-from xpr.primitives.collectives.reduce import axis_size as axis_size
-from xpr.primitives.collectives.reduce import pcast as pcast
-from xpr.primitives.collectives.reduce import pmax as pmax
-from xpr.primitives.collectives.reduce import pmax_p as pmax_p
-from xpr.primitives.collectives.reduce import pmean as pmean
-from xpr.primitives.collectives.reduce import pmin as pmin
-from xpr.primitives.collectives.reduce import pmin_p as pmin_p
-from xpr.primitives.collectives.reduce import psum as psum
-from xpr.primitives.collectives.reduce import psum_p as psum_p
-from xpr.primitives.composites import broadcast_shapes as broadcast_shapes
-from xpr.primitives.composites import broadcast_to_rank as broadcast_to_rank
-from xpr.primitives.composites import collapse as collapse
-from xpr.primitives.composites import dtype as dtype
-from xpr.primitives.composites import full as full
-from xpr.primitives.composites import full_like as full_like
-from xpr.primitives.composites import iota as iota
-from xpr.primitives.composites import reciprocal as reciprocal
-from xpr.primitives.concatenation import approx_max_k as approx_max_k
-from xpr.primitives.concatenation import approx_min_k as approx_min_k
-from xpr.primitives.concatenation import broadcast_like as broadcast_like
-from xpr.primitives.concatenation import empty as empty
-from xpr.primitives.concatenation import split as split
-from xpr.primitives.concatenation import stack as stack
-from xpr.primitives.concatenation import tile as tile
-from xpr.primitives.concatenation import unstack as unstack
-from xpr.primitives.cumulative import cumlogsumexp as cumlogsumexp
-from xpr.primitives.cumulative import cumlogsumexp_p as cumlogsumexp_p
-from xpr.primitives.cumulative import cummax as cummax
-from xpr.primitives.cumulative import cummax_p as cummax_p
-from xpr.primitives.cumulative import cummin as cummin
-from xpr.primitives.cumulative import cummin_p as cummin_p
-from xpr.primitives.cumulative import cumprod as cumprod
-from xpr.primitives.cumulative import cumprod_p as cumprod_p
-from xpr.primitives.cumulative import cumsum as cumsum
-from xpr.primitives.cumulative import cumsum_p as cumsum_p
-from xpr.primitives.dot import DotDimensionNumbers as DotDimensionNumbers
-from xpr.primitives.dot import batch_matmul as batch_matmul
-from xpr.primitives.dot import dot as dot
-from xpr.primitives.dot import dot_general as dot_general
-from xpr.primitives.dot import dot_general_p as dot_general_p
-from xpr.primitives.dynamic_slices import dynamic_slice_p as dynamic_slice_p
-from xpr.primitives.dynamic_slices import dynamic_update_slice_p as dynamic_update_slice_p
-from xpr.primitives.elementwise import abs as abs
-from xpr.primitives.elementwise import abs_p as abs_p
-from xpr.primitives.elementwise import acos as acos
-from xpr.primitives.elementwise import acos_p as acos_p
-from xpr.primitives.elementwise import acosh as acosh
-from xpr.primitives.elementwise import acosh_p as acosh_p
-from xpr.primitives.elementwise import add as add
-from xpr.primitives.elementwise import add_any_p as add_any_p
-from xpr.primitives.elementwise import add_p as add_p
-from xpr.primitives.elementwise import and_p as and_p
-from xpr.primitives.elementwise import asin as asin
-from xpr.primitives.elementwise import asin_p as asin_p
-from xpr.primitives.elementwise import asinh as asinh
-from xpr.primitives.elementwise import asinh_p as asinh_p
-from xpr.primitives.elementwise import atan as atan
-from xpr.primitives.elementwise import atan2 as atan2
-from xpr.primitives.elementwise import atan2_p as atan2_p
-from xpr.primitives.elementwise import atan_p as atan_p
-from xpr.primitives.elementwise import atanh as atanh
-from xpr.primitives.elementwise import atanh_p as atanh_p
-from xpr.primitives.elementwise import bitcast_convert_type as bitcast_convert_type
-from xpr.primitives.elementwise import bitcast_convert_type_p as bitcast_convert_type_p
-from xpr.primitives.elementwise import bitwise_and as bitwise_and
-from xpr.primitives.elementwise import bitwise_not as bitwise_not
-from xpr.primitives.elementwise import bitwise_or as bitwise_or
-from xpr.primitives.elementwise import bitwise_xor as bitwise_xor
-from xpr.primitives.elementwise import cbrt as cbrt
-from xpr.primitives.elementwise import cbrt_p as cbrt_p
-from xpr.primitives.elementwise import ceil as ceil
-from xpr.primitives.elementwise import ceil_p as ceil_p
-from xpr.primitives.elementwise import clamp as clamp
-from xpr.primitives.elementwise import clamp_p as clamp_p
-from xpr.primitives.elementwise import clz as clz
-from xpr.primitives.elementwise import clz_p as clz_p
-from xpr.primitives.elementwise import complex_ as complex
-from xpr.primitives.elementwise import complex_p as complex_p
-from xpr.primitives.elementwise import conj as conj
-from xpr.primitives.elementwise import conj_p as conj_p
-from xpr.primitives.elementwise import convert_element_type as convert_element_type
-from xpr.primitives.elementwise import convert_element_type_p as convert_element_type_p
-from xpr.primitives.elementwise import copy_p as copy_p
-from xpr.primitives.elementwise import cos as cos
-from xpr.primitives.elementwise import cos_p as cos_p
-from xpr.primitives.elementwise import cosh as cosh
-from xpr.primitives.elementwise import cosh_p as cosh_p
-from xpr.primitives.elementwise import div as div
-from xpr.primitives.elementwise import div_p as div_p
-from xpr.primitives.elementwise import eq as eq
-from xpr.primitives.elementwise import eq_p as eq_p
-from xpr.primitives.elementwise import exp as exp
-from xpr.primitives.elementwise import exp2 as exp2
-from xpr.primitives.elementwise import exp2_p as exp2_p
-from xpr.primitives.elementwise import exp_p as exp_p
-from xpr.primitives.elementwise import expm1 as expm1
-from xpr.primitives.elementwise import expm1_p as expm1_p
-from xpr.primitives.elementwise import floor as floor
-from xpr.primitives.elementwise import floor_p as floor_p
-from xpr.primitives.elementwise import ge as ge
-from xpr.primitives.elementwise import ge_p as ge_p
-from xpr.primitives.elementwise import gt as gt
-from xpr.primitives.elementwise import gt_p as gt_p
-from xpr.primitives.elementwise import imag as imag
-from xpr.primitives.elementwise import imag_p as imag_p
-from xpr.primitives.elementwise import integer_pow as integer_pow
-from xpr.primitives.elementwise import integer_pow_p as integer_pow_p
-from xpr.primitives.elementwise import is_finite as is_finite
-from xpr.primitives.elementwise import is_finite_p as is_finite_p
-from xpr.primitives.elementwise import le as le
-from xpr.primitives.elementwise import le_p as le_p
-from xpr.primitives.elementwise import log as log
-from xpr.primitives.elementwise import log1p as log1p
-from xpr.primitives.elementwise import log1p_p as log1p_p
-from xpr.primitives.elementwise import log_p as log_p
-from xpr.primitives.elementwise import logistic as logistic
-from xpr.primitives.elementwise import logistic_p as logistic_p
-from xpr.primitives.elementwise import lt as lt
-from xpr.primitives.elementwise import lt_p as lt_p
-from xpr.primitives.elementwise import max as max
-from xpr.primitives.elementwise import max_p as max_p
-from xpr.primitives.elementwise import min as min
-from xpr.primitives.elementwise import min_p as min_p
-from xpr.primitives.elementwise import mul as mul
-from xpr.primitives.elementwise import mul_p as mul_p
-from xpr.primitives.elementwise import ne as ne
-from xpr.primitives.elementwise import ne_p as ne_p
-from xpr.primitives.elementwise import neg as neg
-from xpr.primitives.elementwise import neg_p as neg_p
-from xpr.primitives.elementwise import nextafter as nextafter
-from xpr.primitives.elementwise import nextafter_p as nextafter_p
-from xpr.primitives.elementwise import not_p as not_p
-from xpr.primitives.elementwise import or_p as or_p
-from xpr.primitives.elementwise import population_count as population_count
-from xpr.primitives.elementwise import population_count_p as population_count_p
-from xpr.primitives.elementwise import pow as pow
-from xpr.primitives.elementwise import pow_p as pow_p
-from xpr.primitives.elementwise import real as real
-from xpr.primitives.elementwise import real_p as real_p
-from xpr.primitives.elementwise import reduce_precision as reduce_precision
-from xpr.primitives.elementwise import reduce_precision_p as reduce_precision_p
-from xpr.primitives.elementwise import rem as rem
-from xpr.primitives.elementwise import rem_p as rem_p
-from xpr.primitives.elementwise import round as round
-from xpr.primitives.elementwise import round_p as round_p
-from xpr.primitives.elementwise import rsqrt as rsqrt
-from xpr.primitives.elementwise import rsqrt_p as rsqrt_p
-from xpr.primitives.elementwise import shift_left as shift_left
-from xpr.primitives.elementwise import shift_left_p as shift_left_p
-from xpr.primitives.elementwise import shift_right_arithmetic as shift_right_arithmetic
-from xpr.primitives.elementwise import shift_right_arithmetic_p as shift_right_arithmetic_p
-from xpr.primitives.elementwise import shift_right_logical as shift_right_logical
-from xpr.primitives.elementwise import shift_right_logical_p as shift_right_logical_p
-from xpr.primitives.elementwise import sign as sign
-from xpr.primitives.elementwise import sign_p as sign_p
-from xpr.primitives.elementwise import sin as sin
-from xpr.primitives.elementwise import sin_p as sin_p
-from xpr.primitives.elementwise import sinh as sinh
-from xpr.primitives.elementwise import sinh_p as sinh_p
-from xpr.primitives.elementwise import sqrt as sqrt
-from xpr.primitives.elementwise import sqrt_p as sqrt_p
-from xpr.primitives.elementwise import square as square
-from xpr.primitives.elementwise import square_p as square_p
-from xpr.primitives.elementwise import sub as sub
-from xpr.primitives.elementwise import sub_p as sub_p
-from xpr.primitives.elementwise import tan as tan
-from xpr.primitives.elementwise import tan_p as tan_p
-from xpr.primitives.elementwise import tanh as tanh
-from xpr.primitives.elementwise import tanh_p as tanh_p
-from xpr.primitives.elementwise import xor_p as xor_p
-from xpr.primitives.elementwise_while import iterate_p as iterate_p
-from xpr.primitives.fft import FftType as FftType
-from xpr.primitives.fft import fft as fft
-from xpr.primitives.fft import fft_p as fft_p
-from xpr.primitives.gather.gather_scatter import gather as gather
-from xpr.primitives.gather.gather_scatter import gather_p as gather_p
-from xpr.primitives.gather.gather_scatter import scatter_add as scatter_add
-from xpr.primitives.gather.gather_scatter import scatter_add_p as scatter_add_p
-from xpr.primitives.gather.gather_scatter import scatter_sub as scatter_sub
-from xpr.primitives.gather.gather_scatter import scatter_sub_p as scatter_sub_p
-from xpr.primitives.gather.scatter import scatter as scatter
-from xpr.primitives.gather.scatter import scatter_max as scatter_max
-from xpr.primitives.gather.scatter import scatter_max_p as scatter_max_p
-from xpr.primitives.gather.scatter import scatter_min as scatter_min
-from xpr.primitives.gather.scatter import scatter_min_p as scatter_min_p
-from xpr.primitives.gather.scatter import scatter_mul as scatter_mul
-from xpr.primitives.gather.scatter import scatter_mul_p as scatter_mul_p
-from xpr.primitives.gather.scatter import scatter_p as scatter_p
-from xpr.primitives.gather.windows import GatherDimensionNumbers as GatherDimensionNumbers
-from xpr.primitives.gather.windows import GatherScatterMode as GatherScatterMode
-from xpr.primitives.gather.windows import ScatterDimensionNumbers as ScatterDimensionNumbers
-from xpr.primitives.incomplete import betainc as betainc
-from xpr.primitives.incomplete import igamma as igamma
-from xpr.primitives.incomplete import igamma_grad_a as igamma_grad_a
-from xpr.primitives.incomplete import igamma_grad_a_p as igamma_grad_a_p
-from xpr.primitives.incomplete import igamma_p as igamma_p
-from xpr.primitives.incomplete import igammac as igammac
-from xpr.primitives.incomplete import igammac_p as igammac_p
-from xpr.primitives.incomplete import random_gamma_grad as random_gamma_grad
-from xpr.primitives.incomplete import random_gamma_grad_p as random_gamma_grad_p
-from xpr.primitives.incomplete import regularized_incomplete_beta_p as regularized_incomplete_beta_p
-from xpr.primitives.precision import Precision as Precision
-from xpr.primitives.precision import PrecisionLike as PrecisionLike
-from xpr.primitives.random_bits import threefry2x32_p as threefry2x32_p
-from xpr.primitives.random_gamma import random_gamma_p as random_gamma_p
-from xpr.primitives.recurrences import linear_recurrence_p as linear_recurrence_p
-from xpr.primitives.reductions import reduce_and as reduce_and
-from xpr.primitives.reductions import reduce_and_p as reduce_and_p
-from xpr.primitives.reductions import reduce_max as reduce_max
-from xpr.primitives.reductions import reduce_max_p as reduce_max_p
-from xpr.primitives.reductions import reduce_min as reduce_min
-from xpr.primitives.reductions import reduce_min_p as reduce_min_p
-from xpr.primitives.reductions import reduce_or as reduce_or
-from xpr.primitives.reductions import reduce_or_p as reduce_or_p
-from xpr.primitives.reductions import reduce_prod as reduce_prod
-from xpr.primitives.reductions import reduce_prod_p as reduce_prod_p
-from xpr.primitives.reductions import reduce_xor as reduce_xor
-from xpr.primitives.reductions import reduce_xor_p as reduce_xor_p
-from xpr.primitives.shapes import broadcast_in_dim_p as broadcast_in_dim_p
-from xpr.primitives.shapes import reduce_sum as reduce_sum
-from xpr.primitives.shapes import reduce_sum_p as reduce_sum_p
-from xpr.primitives.shapes import reshape_p as reshape_p
-from xpr.primitives.shapes import rev_p as rev_p
-from xpr.primitives.shapes import squeeze_p as squeeze_p
-from xpr.primitives.shapes import transpose_p as transpose_p
-from xpr.primitives.slicing import broadcasted_iota as broadcasted_iota
-from xpr.primitives.slicing import concatenate_p as concatenate_p
-from xpr.primitives.slicing import iota_p as iota_p
-from xpr.primitives.slicing import pad as pad
-from xpr.primitives.slicing import pad_p as pad_p
-from xpr.primitives.slicing import select_n_p as select_n_p
-from xpr.primitives.slicing import slice_p as slice_p
-from xpr.primitives.slicing_in_dim import index_take as index_take
-from xpr.primitives.smooth import bessel_i0 as bessel_i0
-from xpr.primitives.smooth import bessel_i0_p as bessel_i0_p
-from xpr.primitives.smooth import expm1_quotient as expm1_quotient
-from xpr.primitives.smooth import expm1_quotient_p as expm1_quotient_p
-from xpr.primitives.smooth import hypot as hypot
-from xpr.primitives.smooth import hypot_p as hypot_p
-from xpr.primitives.smooth import sine_quotient as sine_quotient
-from xpr.primitives.smooth import sine_quotient_p as sine_quotient_p
-from xpr.primitives.sorting import sort as sort
-from xpr.primitives.sorting import sort_key_val as sort_key_val
-from xpr.primitives.sorting import sort_p as sort_p
-from xpr.primitives.sorting import top_k as top_k
-from xpr.primitives.sorting import top_k_p as top_k_p
-from xpr.primitives.special import bessel_i0e as bessel_i0e
-from xpr.primitives.special import bessel_i0e_p as bessel_i0e_p
-from xpr.primitives.special import bessel_i1e as bessel_i1e
-from xpr.primitives.special import bessel_i1e_p as bessel_i1e_p
-from xpr.primitives.special import digamma as digamma
-from xpr.primitives.special import digamma_p as digamma_p
-from xpr.primitives.special import erf as erf
-from xpr.primitives.special import erf_inv as erf_inv
-from xpr.primitives.special import erf_inv_p as erf_inv_p
-from xpr.primitives.special import erf_p as erf_p
-from xpr.primitives.special import erfc as erfc
-from xpr.primitives.special import erfc_p as erfc_p
-from xpr.primitives.special import lgamma as lgamma
-from xpr.primitives.special import lgamma_p as lgamma_p
-from xpr.primitives.special import polygamma as polygamma
-from xpr.primitives.special import polygamma_p as polygamma_p
-from xpr.primitives.special import zeta as zeta
-from xpr.primitives.special import zeta_p as zeta_p
-from xpr.primitives.windows.convolution import ConvDimensionNumbers as ConvDimensionNumbers
-from xpr.primitives.windows.convolution import conv_general_dilated_p as conv_general_dilated_p
-from xpr.primitives.windows.convolution_functions import (
-    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
-)
-from xpr.primitives.windows.convolution_functions import conv as conv
-from xpr.primitives.windows.convolution_functions import conv_dimension_numbers as conv_dimension_numbers
-from xpr.primitives.windows.convolution_functions import conv_general_dilated as conv_general_dilated
-from xpr.primitives.windows.convolution_functions import conv_general_dilated_patches as conv_general_dilated_patches
-from xpr.primitives.windows.convolution_functions import conv_transpose as conv_transpose
-from xpr.primitives.windows.convolution_functions import conv_with_general_padding as conv_with_general_padding
-from xpr.primitives.windows.sizes import padtype_to_pads as padtype_to_pads
-from xpr.primitives.windows.window_reductions import reduce_window_max_p as reduce_window_max_p
-from xpr.primitives.windows.window_reductions import reduce_window_min_p as reduce_window_min_p
-from xpr.primitives.windows.window_reductions import reduce_window_shape_tuple as reduce_window_shape_tuple
-from xpr.primitives.windows.window_reductions import reduce_window_sum_p as reduce_window_sum_p
-from xpr.primitives.windows.window_reductions import select_and_gather_add_p as select_and_gather_add_p
-from xpr.primitives.windows.window_reductions import select_and_scatter_add_p as select_and_scatter_add_p
+from xpr.lax.ragged_exchange import *
+from xpr.primitives.argminmax import *
+from xpr.primitives.arithmetic import *
+from xpr.primitives.barrier import *
+from xpr.primitives.bitwise import *
+from xpr.primitives.collectives.exchange import *
+from xpr.primitives.collectives.reduce import *
+from xpr.primitives.comparisons import *
+from xpr.primitives.complex_numbers import *
+from xpr.primitives.complex_numbers import complex_ as _complex
+from xpr.primitives.composites import *
+from xpr.primitives.concatenation import *
+from xpr.primitives.conversions import *
+from xpr.primitives.cumulative import *
+from xpr.primitives.dimension_values import *
+from xpr.primitives.dot import *
+from xpr.primitives.dot_algorithms import *
+from xpr.primitives.dynamic_slices import *
+from xpr.primitives.elementwise_rules import *
+from xpr.primitives.elementwise_while import *
+from xpr.primitives.exponentials import *
+from xpr.primitives.fft import *
+from xpr.primitives.gather.gather_scatter import *
+from xpr.primitives.gather.scatter import *
+from xpr.primitives.gather.windows import *
+from xpr.primitives.incomplete import *
+from xpr.primitives.powers import *
+from xpr.primitives.precision import *
+from xpr.primitives.ragged_dot import *
+from xpr.primitives.random_bits import *
+from xpr.primitives.random_gamma import *
+from xpr.primitives.random_keys import *
+from xpr.primitives.recurrences import *
+from xpr.primitives.reductions import *
+from xpr.primitives.rng_bit_generator import *
+from xpr.primitives.rng_uniform import *
+from xpr.primitives.rounding import *
+from xpr.primitives.scaled_dot import *
+from xpr.primitives.shapes import *
+from xpr.primitives.sharding_constraint import *
+from xpr.primitives.slicing import *
+from xpr.primitives.slicing import slice_ as _slice
+from xpr.primitives.slicing_in_dim import *
+from xpr.primitives.smooth import *
+from xpr.primitives.sorting import *
+from xpr.primitives.special import *
+from xpr.primitives.tokens import *
+from xpr.primitives.trigonometric import *
+from xpr.primitives.windows.convolution import *
+from xpr.primitives.windows.convolution_functions import *
+from xpr.primitives.windows.convolution_shapes import *
+from xpr.primitives.windows.sizes import *
+from xpr.primitives.windows.window_reductions import *
+
+complex = _complex
+slice = _slice

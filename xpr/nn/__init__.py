@@ -1,35 +1,7 @@
 """Functions for neural networks: activations, softmax and its kin, attention; initializers of weights."""
 
 from xpr.nn import initializers as initializers
-from xpr.nn.activations import celu as celu
-from xpr.nn.activations import elu as elu
-from xpr.nn.activations import gelu as gelu
-from xpr.nn.activations import glu as glu
-from xpr.nn.activations import hard_sigmoid as hard_sigmoid
-from xpr.nn.activations import hard_silu as hard_silu
-from xpr.nn.activations import hard_swish as hard_swish
-from xpr.nn.activations import hard_tanh as hard_tanh
-from xpr.nn.activations import identity as identity
-from xpr.nn.activations import leaky_relu as leaky_relu
-from xpr.nn.activations import log1mexp as log1mexp
-from xpr.nn.activations import log_sigmoid as log_sigmoid
-from xpr.nn.activations import mish as mish
-from xpr.nn.activations import relu as relu
-from xpr.nn.activations import relu6 as relu6
-from xpr.nn.activations import selu as selu
-from xpr.nn.activations import sigmoid as sigmoid
-from xpr.nn.activations import silu as silu
-from xpr.nn.activations import soft_sign as soft_sign
-from xpr.nn.activations import softplus as softplus
-from xpr.nn.activations import sparse_plus as sparse_plus
-from xpr.nn.activations import sparse_sigmoid as sparse_sigmoid
-from xpr.nn.activations import squareplus as squareplus
-from xpr.nn.activations import swish as swish
-from xpr.nn.activations import tanh as tanh
-from xpr.nn.attention import dot_product_attention as dot_product_attention
-from xpr.nn.normalizing import log_softmax as log_softmax
-from xpr.nn.normalizing import logmeanexp as logmeanexp
-from xpr.nn.normalizing import logsumexp as logsumexp
-from xpr.nn.normalizing import one_hot as one_hot
-from xpr.nn.normalizing import softmax as softmax
-from xpr.nn.normalizing import standardize as standardize
+from xpr.nn.activations import *
+from xpr.nn.attention import *
+from xpr.nn.normalizing import *
+from xpr.nn.scaled import *

@@ -1,23 +1,25 @@
 """Activation functions: elementwise, of floats, each with the derivative it should have at its kinks.
 
-A piecewise function is written with `select`, whose derivative is that of the piece chosen, to every order; no piece
+A piecewise function is written with `select`, whose derivative is that of the selected case, to every order; no case
 is ever evaluated where its value or derivative is infinite. Integers are converted to floats, except where a function
 has integer values at integers (`relu`, `hard_tanh`, `identity`).
 
 A function of more than one operation is `compiled`: one call in a jaxpr, so that a network that uses it in every layer
-has it traced, differentiated and lowered once, and one program when it is called eagerly.
+has it traced, differentiated and lowered once, and one program when it is called eagerly. `_activation` makes such
+a function of a formula in one array; those with parameters call their program themselves.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, comparisons, exponentials, trigonometric
-from xpr.numpy.axes import one_axis
 from xpr.numpy.promotion import (
     as_operand,
     asarray_like,
@@ -29,26 +31,34 @@ from xpr.numpy.promotion import (
 )
 from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
-from xpr.primitives.shapes import broadcast_in_dim, zeros_like_aval
+from xpr.primitives.shapes import broadcast_in_dim, one_axis, zeros_like_aval
 from xpr.primitives.slicing import select, slice_in_dim
 from xpr.primitives.special import erfc
 
+__all__ = [
+    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu",
+    "log1mexp", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus",
+    "sparse_plus", "sparse_sigmoid", "squareplus", "swish", "tanh",
+]  # fmt: skip
 
-def _inexact(x: Any, beside: type | None = None) -> Any:
-    """The operand as floats, weak where it is weak; or where it would be so beside a Python number of that type."""
+_Formula = TypeVar("_Formula", bound=Callable[[Any], Any])
+
+
+def _inexact(x: Any, scalar_type: type | None = None) -> Any:
+    """The operand as floats, weak if it is weak; or promoted with a Python number of a type, as in `x + 1.0`."""
     aval = getattr(x, "aval", None)
     if aval is not None and aval.dtype in dtypes.INEXACT:
         return x
-    if beside is None:
+    if scalar_type is None:
         return promote_inexact(x)[0]
     x = as_operand(x)
     aval = aval_of(x)
-    dtype, weak = dtypes.promote_pair(aval.dtype, aval.weak_type, dtypes.of_python(beside), True)
+    dtype, weak = dtypes.promote_pair(aval.dtype, aval.weak_type, dtypes.of_python(scalar_type), True)
     return convert(x, dtypes.to_inexact(dtype), weak)
 
 
 def _number(value: float, x: Any) -> Any:
-    """A Python number as an operand beside `x`, which is of floats, weak where it is weak."""
+    """A Python number in the type of `x`, an array of floats, weak if that is weak."""
     aval = aval_of(x)
     if not aval.weak_type:
         return aval.dtype.type(value)
@@ -60,16 +70,35 @@ def _zeros(x: Any) -> Any:
 
 
 def _constant(value: float, x: Any) -> Any:
-    """An array of one number repeated, of the type of `x`."""
+    """An array filled with one number, of the type of `x`."""
     aval = aval_of(x)
     return broadcast_in_dim(_number(value, x), aval.shape, ())
+
+
+_with_float = functools.partial(_inexact, scalar_type=float)
+_with_int = functools.partial(_inexact, scalar_type=int)
+
+
+def _activation(operand: Callable[[Any], Any]) -> Callable[[_Formula], _Formula]:
+    """A decorator: the formula in x is compiled, and called with `operand(x)`."""
+
+    def decorate(formula: _Formula) -> _Formula:
+        program = compiled(formula)
+
+        @functools.wraps(formula)
+        def function(x: Any) -> Any:
+            return program(operand(x))
+
+        return cast(_Formula, function)
+
+    return decorate
 
 
 # -- Rectifiers
 
 
-def _nothing(x: Any) -> Any:
-    """0, and nan where `x` is nan: a constant there too, so that it has derivative 0."""
+def _zero_or_nan(x: Any) -> Any:
+    """0, and nan where `x` is nan, without a derivative: the values of a rectifier for negative x."""
     return select(e.ne(x, x), _constant(math.nan, x), _zeros(x)) if aval_of(x).dtype in dtypes.INEXACT else _zeros(x)
 
 
@@ -87,9 +116,10 @@ def relu(x: Any) -> Any:
 @compiled
 def _relu(x: Any) -> Any:
     zero = converter(aval_of(x), int)(0)  # type: ignore[misc]  # every number takes an int
-    return select(e.gt(x, zero), x, _nothing(x))
+    return select(e.gt(x, zero), x, _zero_or_nan(x))
 
 
+@_activation(_with_float)
 def relu6(x: Any) -> Any:
     """min(max(x, 0), 6), with derivative 0 at 0 and at 6.
 
@@ -97,17 +127,23 @@ def relu6(x: Any) -> Any:
     >>> xpr.nn.relu6(jnp.array([-1.0, 2.0, 7.0]))
     Array([0., 2., 6.], dtype=float32)
     """
-    return _relu6(_inexact(x, float))
+    return _relu6(x)
 
 
-@compiled
 def _relu6(x: Any) -> Any:
-    low = select(e.gt(x, _number(0, x)), x, _nothing(x))
+    low = select(e.gt(x, _number(0, x)), x, _zero_or_nan(x))
     return select(e.ge(x, _number(6, x)), _constant(6, x), low)
 
 
 def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
-    """x from 0 upward, and `negative_slope` times x below.
+    """x where it is positive, and `negative_slope` times x elsewhere.
+
+    Args:
+      x: array of real numbers; integers are converted to floats.
+      negative_slope: the slope for negative numbers, a number or an array that broadcasts.
+
+    Returns:
+      An array of the broadcast shape.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.leaky_relu(jnp.array([-1.0, 2.0]))
@@ -122,7 +158,14 @@ def _leaky_relu(x: Any, negative_slope: Any) -> Any:
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Any:
-    """x above 0, and alpha (exp(x) - 1) below: the exponential linear unit of Clevert et al., 2016.
+    """The exponential linear unit: x where it is positive, and alpha (exp(x) - 1) elsewhere (Clevert et al., 2016).
+
+    Args:
+      x: array of real numbers; integers are converted to floats.
+      alpha: the scale for negative numbers, a number or an array that broadcasts.
+
+    Returns:
+      Floats of the shape of `x`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.elu(jnp.array([-1.0, 0.0, 2.0]))
@@ -139,7 +182,14 @@ def _elu(x: Any, alpha: Any) -> Any:
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Any:
-    """max(x, 0) + min(alpha (exp(x / alpha) - 1), 0): smooth at 0 for every alpha (Barron, 2017).
+    """max(x, 0) + min(alpha (exp(x / alpha) - 1), 0), continuously differentiable for every alpha (Barron, 2017).
+
+    Args:
+      x: array of real numbers; integers are converted to floats.
+      alpha: the scale, a number or an array that broadcasts.
+
+    Returns:
+      Floats of the shape of `x`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.celu(jnp.array([-1.0, 0.0, 2.0]))
@@ -159,6 +209,7 @@ SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
 
 
+@_activation(_with_float)
 def selu(x: Any) -> Any:
     """`elu` with the scale and alpha that keep mean 0 and variance 1 from layer to layer (Klambauer et al., 2017).
 
@@ -166,30 +217,22 @@ def selu(x: Any) -> Any:
     >>> xpr.nn.selu(jnp.array([-1.0, 0.0, 2.0]))
     Array([-1.1113307,  0.       ,  2.101402 ], dtype=float32)
     """
-    return _selu(_inexact(x, float))
-
-
-@compiled
-def _selu(x: Any) -> Any:
     return e.mul(_number(SELU_SCALE, x), _elu.fun(x, SELU_ALPHA))
 
 
+@_activation(as_operand)
 def hard_tanh(x: Any) -> Any:
-    """x between -1 and 1, and the nearer of the two outside.
+    """x limited to the interval [-1, 1].
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.hard_tanh(jnp.array([-3.0, 0.5, 2.0]))
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """
-    return _hard_tanh(as_operand(x))
-
-
-@compiled
-def _hard_tanh(x: Any) -> Any:
     low = x if aval_of(x).dtype in dtypes.UNSIGNED else where(comparisons.less(x, -1), -1, x)
     return where(comparisons.greater(x, 1), 1, low)
 
 
+@_activation(_with_float)
 def hard_sigmoid(x: Any) -> Any:
     """relu6(x + 3) / 6.
 
@@ -197,27 +240,22 @@ def hard_sigmoid(x: Any) -> Any:
     >>> xpr.nn.hard_sigmoid(jnp.array([-3.0, 0.0, 3.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return _hard_sigmoid(_inexact(x, float))
+    return _hard_sigmoid(x)
 
 
-@compiled
 def _hard_sigmoid(x: Any) -> Any:
-    return e.div(_relu6.fun(e.add(x, _number(3, x))), _number(6, x))
+    return e.div(_relu6(e.add(x, _number(3, x))), _number(6, x))
 
 
+@_activation(_with_float)
 def hard_silu(x: Any) -> Any:
-    """x times `hard_sigmoid` of x; `hard_swish` is the same.
+    """x times `hard_sigmoid(x)`; another name is `hard_swish`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.hard_silu(jnp.array([-3.0, 1.5, 3.0]))
     Array([-0.   ,  1.125,  3.   ], dtype=float32)
     """
-    return _hard_silu(_inexact(x, float))
-
-
-@compiled
-def _hard_silu(x: Any) -> Any:
-    return e.mul(x, _hard_sigmoid.fun(x))
+    return e.mul(x, _hard_sigmoid(x))
 
 
 hard_swish = hard_silu
@@ -245,38 +283,34 @@ def tanh(x: Any, /) -> Any:
     return trigonometric.tanh(x)
 
 
+@_activation(_inexact)
 def silu(x: Any) -> Any:
-    """x times its sigmoid; `swish` is the same.
+    """x times sigmoid(x); another name is `swish`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.silu(jnp.array([-1.0, 0.0, 1.0]))
     Array([-0.26894143,  0.        ,  0.7310586 ], dtype=float32)
     """
-    return _silu(_inexact(x))
-
-
-@compiled
-def _silu(x: Any) -> Any:
     return e.mul(x, e.logistic(x))
 
 
 swish = silu
 
 
+@_activation(_with_int)
 def softplus(x: Any) -> Any:
     """log(1 + exp(x)).
 
-    It is max(x, 0) + log1p(exp(-|x|)), with -|x| written as a choice between x and -x, so that derivatives of every
-    order are right at 0 too.
+    It is max(x, 0) + log1p(exp(-|x|)), with -|x| written as a select of x or -x, so that derivatives of every order are
+    right at 0 too.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.softplus(jnp.array([-100.0, 0.0, 100.0]))
     Array([3.783506e-44, 6.931472e-01, 1.000000e+02], dtype=float32)
     """
-    return _softplus(_inexact(x, int))
+    return _softplus(x)
 
 
-@compiled
 def _softplus(x: Any) -> Any:
     if aval_of(x).dtype in dtypes.COMPLEX:
         return e.log1p(e.exp(x))
@@ -284,6 +318,7 @@ def _softplus(x: Any) -> Any:
     return e.add(select(above, x, _zeros(x)), e.log1p(e.exp(select(above, e.neg(x), x))))
 
 
+@_activation(_inexact)
 def log_sigmoid(x: Any) -> Any:
     """log(sigmoid(x)), which is -softplus(-x).
 
@@ -291,14 +326,10 @@ def log_sigmoid(x: Any) -> Any:
     >>> xpr.nn.log_sigmoid(jnp.array([-100.0, 0.0]))
     Array([-100.       ,   -0.6931472], dtype=float32)
     """
-    return _log_sigmoid(_inexact(x))
+    return e.neg(_softplus(e.neg(x)))
 
 
-@compiled
-def _log_sigmoid(x: Any) -> Any:
-    return e.neg(_softplus.fun(e.neg(x)))
-
-
+@_activation(_with_int)
 def mish(x: Any) -> Any:
     """x tanh(softplus(x)) (Misra, 2019).
 
@@ -306,14 +337,10 @@ def mish(x: Any) -> Any:
     >>> xpr.nn.mish(jnp.array([0.0, 1.0]))
     Array([0.        , 0.86509836], dtype=float32)
     """
-    return _mish(_inexact(x, int))
+    return e.mul(x, e.tanh(_softplus(x)))
 
 
-@compiled
-def _mish(x: Any) -> Any:
-    return e.mul(x, e.tanh(_softplus.fun(x)))
-
-
+@_activation(_with_int)
 def soft_sign(x: Any) -> Any:
     """x / (|x| + 1).
 
@@ -321,32 +348,24 @@ def soft_sign(x: Any) -> Any:
     >>> xpr.nn.soft_sign(jnp.array([-1.0, 0.0, 3.0]))
     Array([-0.5 ,  0.  ,  0.75], dtype=float32)
     """
-    return _soft_sign(_inexact(x, int))
-
-
-@compiled
-def _soft_sign(x: Any) -> Any:
     return e.div(x, e.add(e.abs(x), _number(1, x)))
 
 
+@_activation(_with_float)
 def sparse_plus(x: Any) -> Any:
-    """0 up to -1, x from 1, and (x + 1)^2 / 4 between (Martins and Astudillo's sparsemax loss).
+    """0 for x <= -1, x for x >= 1, and (x + 1)^2 / 4 between (Martins and Astudillo's sparsemax loss).
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    return _sparse_plus(_inexact(x, float))
-
-
-@compiled
-def _sparse_plus(x: Any) -> Any:
     low, high = e.le(x, _number(-1, x)), e.ge(x, _number(1, x))
     between = e.add(select(e.bitwise_or(low, high), _zeros(x), x), _number(1, x))
     curve = e.mul(_number(0.25, x), e.mul(between, between))
     return select(low, _zeros(x), select(high, x, curve))
 
 
+@_activation(_with_float)
 def sparse_sigmoid(x: Any) -> Any:
     """The derivative of `sparse_plus`: (x + 1) / 2, kept between 0 and 1.
 
@@ -354,17 +373,19 @@ def sparse_sigmoid(x: Any) -> Any:
     >>> xpr.nn.sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return _sparse_sigmoid(_inexact(x, float))
-
-
-@compiled
-def _sparse_sigmoid(x: Any) -> Any:
     moved = e.add(x, _number(1, x))
     return e.mul(_number(0.5, x), e.min(e.max(moved, _number(0, x)), _number(2, x)))
 
 
 def squareplus(x: Any, b: Any = 4) -> Any:
     """(x + sqrt(x^2 + b)) / 2, a smooth rectifier without exponentials (Barron, 2021).
+
+    Args:
+      x: array of real numbers; integers are converted to floats.
+      b: the smoothing, a positive number or an array that broadcasts.
+
+    Returns:
+      Floats of the shape of `x`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.squareplus(jnp.array([0.0, 1.5]))
@@ -380,11 +401,17 @@ def _squareplus(x: Any, b: Any) -> Any:
 
 
 def gelu(x: Any, approximate: bool = True) -> Any:
-    """x times the normal distribution's Phi(x); approximately x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+    """The Gaussian error linear unit: x times the normal distribution function (Hendrycks and Gimpel, 2016).
 
-    The approximation is computed as x times the logistic function, in which digits are not lost where tanh is near -1.
+    The approximation is x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), computed as x times the logistic function, in
+    which digits are not lost where tanh is near -1.
 
-    Source: Hendrycks and Gimpel, 2016.
+    Args:
+      x: array of real numbers; integers are converted to floats.
+      approximate: whether to use the approximation by tanh instead of erf.
+
+    Returns:
+      Floats of the shape of `x`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.gelu(jnp.array([0.0, 1.0]), approximate=False)
@@ -407,7 +434,14 @@ def _gelu(x: Any) -> Any:
 
 
 def glu(x: Any, axis: int = -1) -> Any:
-    """The first half along an axis times the sigmoid of the second (Dauphin et al., 2017).
+    """The gated linear unit: the first half along an axis times the sigmoid of the second half (Dauphin et al., 2017).
+
+    Args:
+      x: array of real numbers; integers are converted to floats.
+      axis: the axis.
+
+    Returns:
+      Floats of the shape of `x`, but with half the size along the axis.
 
     Raises:
       ValueError: the axis has an odd size.
@@ -430,6 +464,7 @@ def _glu(x: Any, *, axis: int) -> Any:
     return e.mul(slice_in_dim(x, 0, half, axis=axis), e.logistic(slice_in_dim(x, half, 2 * half, axis=axis)))
 
 
+@_activation(_inexact)
 def log1mexp(x: Any) -> Any:
     """log(1 - exp(-x)) for positive x, by expm1 below log 2 and by log1p above (Maechler, 2012).
 
@@ -437,11 +472,6 @@ def log1mexp(x: Any) -> Any:
     >>> xpr.nn.log1mexp(jnp.array([1.0, 100.0]))
     Array([-4.586751e-01, -3.783506e-44], dtype=float32)
     """
-    return _log1mexp(_inexact(x))
-
-
-@compiled
-def _log1mexp(x: Any) -> Any:
     near = e.lt(x, _number(math.log(2), x))
     one = _constant(1, x)
     small = e.log(e.neg(e.expm1(e.neg(select(near, x, one)))))

@@ -16,6 +16,8 @@ from xpr.primitives.dot import contract
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape, transpose
 from xpr.primitives.slicing import broadcasted_iota, select
 
+__all__ = ["dot_product_attention"]
+
 
 def dot_product_attention(
     query: Any,
@@ -32,22 +34,29 @@ def dot_product_attention(
     implementation: str | None = None,
     return_residual: bool = False,
 ) -> Any:
-    """softmax(scale Q K^T + bias) V for every head. B is the batch, T and S are positions, N and K heads, H features.
+    """Attention, softmax(scale Q K^T + bias) V, for every head.
+
+    B is the batch, T and S are positions, N and K are numbers of heads, H is the number of features.
 
     Args:
-      query: (B, T, N, H), or (T, N, H).
-      key, value: (B, S, K, H), or (S, K, H); N is a multiple of K, and each head of them serves N / K of the query.
-      bias: added to the logits; broadcasts to (B, N, T, S).
-      mask: boolean, True where a position takes part; broadcasts to (B, N, T, S).
-      scale: 1 / sqrt(H) where not said.
-      is_causal: position t sees the positions up to t.
-      query_seq_lengths, key_value_seq_lengths: integers (B,): positions from there on are padding. Results at padding
-        are zero.
-      local_window_size: (left, right): position t sees the positions from t - left to t + right. One integer is both.
+      query: (B, T, N, H) or (T, N, H).
+      key: (B, S, K, H) or (S, K, H); N is a multiple of K, and each of its heads serves N / K heads of the query.
+      value: as `key`.
+      bias: added to the logits; broadcasts to (B, N, T, S). None for 0.
+      mask: booleans, True where a key takes part; broadcasts to (B, N, T, S). None for all.
+      scale: of the logits; None for 1 / sqrt(H).
+      is_causal: whether position t sees only positions up to t.
+      query_seq_lengths: integers (B,); positions from there on are padding, for which results are 0. None for T.
+      key_value_seq_lengths: integers (B,); positions from there on are padding, and take no part. None for S.
+      local_window_size: (left, right): position t sees positions t - left to t + right. An integer is both; None for
+        all.
       implementation: "xla" or None.
-      return_residual: give the logsumexp of the logits besides, (B, T, N), without a derivative.
+      return_residual: whether to return the logsumexp of the logits too, (B, T, N), which has no derivative.
+
     Returns:
-      (B, T, N, H), in the dtype of `query`. Logits and softmax are computed in float32 at least.
+      (B, T, N, H) in the dtype of `query`, computed in float32 at least; with `return_residual`
+      `(attention, logsumexp)`.
+
     Raises:
       ValueError: shapes do not fit, or there is no such implementation.
 
@@ -65,10 +74,10 @@ def dot_product_attention(
     options = {"bias": bias, "mask": mask, "query_lengths": query_seq_lengths, "key_lengths": key_value_seq_lengths}
     if not isinstance(scale, (int, float)):
         scale, options["scale"] = None, scale  # known only when the program runs, or not given
-    given = {name: as_operand(x) for name, x in options.items() if x is not None}
+    arrays = {name: as_operand(x) for name, x in options.items() if x is not None}
     window = (local_window_size,) * 2 if isinstance(local_window_size, int) else local_window_size
     out, *residual = _attention(
-        query, key, value, *given.values(), names=tuple(given), scale=scale, is_causal=is_causal,
+        query, key, value, *arrays.values(), names=tuple(arrays), scale=scale, is_causal=is_causal,
         window=window, with_residual=return_residual,
     )  # fmt: skip
     out = reshape(out, whole)
@@ -80,15 +89,15 @@ def _attention(
     query: Any,
     key: Any,
     value: Any,
-    *given: Any,
+    *arrays: Any,
     names: tuple[str, ...],
     scale: float | None,
     is_causal: bool,
     window: tuple[int, int] | None,
     with_residual: bool,
 ) -> Any:
-    """Attention with a batch axis; `names` says what the operands beyond the first three are."""
-    options = dict(zip(names, given))
+    """Attention with a batch axis; `names` are those of the operands after the first three."""
+    options = dict(zip(names, arrays))
     batch, targets, _, features = aval_of(query).shape
     sources, key_heads = aval_of(key).shape[1:3]
     groups = aval_of(query).shape[2] // key_heads
@@ -157,27 +166,27 @@ def _before(lengths: Any, shape: tuple[int, int], dimension: int) -> Any:
 
 
 def _visible(shape: tuple[int, ...], options: dict[str, Any], is_causal: bool, window: tuple[int, int] | None) -> Any:
-    """Which pairs of positions take part, broadcasting to `shape` (B, K, G, T, S); None for all."""
+    """The mask of pairs of positions, which broadcasts to `shape` (B, K, G, T, S); None for all."""
     batch, key_heads, groups, targets, sources = shape
     pairs = (targets, sources)
-    found = []
+    masks = []
     if "mask" in options:
         if aval_of(options["mask"]).dtype != dtypes.bool_:
             raise ValueError("dot_product_attention: mask must be boolean; what is added to the logits is `bias`.")
-        found.append(_over_heads(options["mask"], key_heads, groups))
+        masks.append(_over_heads(options["mask"], key_heads, groups))
     if is_causal or window is not None:
         row, column = (broadcasted_iota(dtypes.int32, pairs, i) for i in (0, 1))
         if is_causal:
-            found.append(e.ge(row, column))
+            masks.append(e.ge(row, column))
         if window is not None:
             left, right = window
-            found.append(e.bitwise_and(e.le(row, e.add(column, left)), e.ge(row, e.sub(column, right))))
+            masks.append(e.bitwise_and(e.le(row, e.add(column, left)), e.ge(row, e.sub(column, right))))
     if "query_lengths" in options:
-        found.append(_of_positions(_before(options["query_lengths"], (batch, targets), 1), shape, 3))
+        masks.append(_of_positions(_before(options["query_lengths"], (batch, targets), 1), shape, 3))
     if "key_lengths" in options:
-        found.append(_of_positions(_before(options["key_lengths"], (batch, sources), 1), shape, 4))
+        masks.append(_of_positions(_before(options["key_lengths"], (batch, sources), 1), shape, 4))
     seen = None
-    for flags in found:
+    for flags in masks:
         flags = broadcast_to(flags, shape)
         seen = flags if seen is None else e.bitwise_and(seen, flags)
     return seen

@@ -11,14 +11,21 @@ import numpy as np
 from xpr import dtypes, random
 from xpr.numpy import arithmetic, creation, exponentials, powers, reshaping
 from xpr.numpy.promotion import requested_dtype
+from xpr.primitives.sharding_constraint import sharded
+
+__all__ = [
+    "constant", "delta_orthogonal", "fans", "glorot_normal", "glorot_uniform", "he_normal",
+    "he_uniform", "Initializer", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal",
+    "truncated_normal", "uniform", "variance_scaling", "zeros",
+]  # fmt: skip
 
 Axes = int | Sequence[int]
 
 
 class Initializer(Protocol):
-    """What this module's functions are, or give."""
+    """The type of initializers: `initializer(key, shape, dtype, out_sharding)` returns an array."""
 
-    def __call__(self, key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def __call__(self, key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
         """An array of that shape and dtype (float where not said), drawn with the key."""
         raise NotImplementedError
 
@@ -32,36 +39,61 @@ def _dtype(dtype: Any, default: Any) -> np.dtype:
 # -- Constants
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
-    """Zeros; the key is not used.
+def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    """An initializer that returns zeros.
+
+    Args:
+      key: not used.
+      shape: the shape of the array.
+      dtype: of the array; None for the default float dtype.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of zeros.
 
     >>> import xpr
     >>> xpr.nn.initializers.zeros(xpr.random.key(0), (2,))
     Array([0., 0.], dtype=float32)
     """
-    return creation.zeros(shape, _dtype(dtype, None))
+    return sharded(creation.zeros(shape, _dtype(dtype, None)), out_sharding, "initializer")
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
-    """Ones; the key is not used.
+def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
+    """An initializer that returns ones.
+
+    Args:
+      key: not used.
+      shape: the shape of the array.
+      dtype: of the array; None for the default float dtype.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of ones.
 
     >>> import xpr
     >>> xpr.nn.initializers.ones(xpr.random.key(0), (2,))
     Array([1., 1.], dtype=float32)
     """
-    return creation.ones(shape, _dtype(dtype, None))
+    return sharded(creation.ones(shape, _dtype(dtype, None)), out_sharding, "initializer")
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
-    """An initializer that repeats one value, or broadcasts an array.
+    """Makes an initializer that returns one value, or an array, broadcast to the shape.
+
+    Args:
+      value: a number, or an array that broadcasts to the shape.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.constant(7)(xpr.random.key(0), (2,))
     Array([7., 7.], dtype=float32)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
-        return creation.full(shape, value, _dtype(dtype, None))
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
+        return sharded(creation.full(shape, value, _dtype(dtype, None)), out_sharding, "initializer")
 
     return init
 
@@ -70,47 +102,82 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 
 
 def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
-    """An initializer that draws uniformly from 0 up to `scale`.
+    """Makes an initializer that draws uniformly from 0 up to `scale`.
+
+    Args:
+      scale: the upper bound.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.uniform(10.0)(xpr.random.key(0), (2, 3)).shape
     (2, 3)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype, None)
-        return arithmetic.multiply(random.uniform(key, shape, dtype), creation.array(scale, dtype))
+        return sharded(
+            arithmetic.multiply(random.uniform(key, shape, dtype), creation.array(scale, dtype)),
+            out_sharding,
+            "initializer",
+        )
 
     return init
 
 
 def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
-    """An initializer that draws from a normal distribution of mean 0.
+    """Makes an initializer that draws from the normal distribution of mean 0.
+
+    Args:
+      stddev: the standard deviation.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.normal(5.0)(xpr.random.key(0), (2, 3)).shape
     (2, 3)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype, None)
-        return arithmetic.multiply(random.normal(key, shape, dtype), creation.array(stddev, dtype))
+        return sharded(
+            arithmetic.multiply(random.normal(key, shape, dtype), creation.array(stddev, dtype)),
+            out_sharding,
+            "initializer",
+        )
 
     return init
 
 
 def truncated_normal(stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0) -> Initializer:
-    """An initializer that draws from a normal distribution cut at `lower` and `upper`, then multiplied by `stddev`.
+    """Makes an initializer that draws from the standard normal distribution truncated to an interval, times `stddev`.
+
+    Args:
+      stddev: the factor.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+      lower: the lower bound of the interval.
+      upper: the upper bound of the interval.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.truncated_normal(5.0)(xpr.random.key(0), (2, 3)).shape
     (2, 3)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype, None)
-        return arithmetic.multiply(
-            random.truncated_normal(key, lower, upper, shape, dtype), creation.array(stddev, dtype)
+        return sharded(
+            arithmetic.multiply(
+                random.truncated_normal(key, lower, upper, shape, dtype), creation.array(stddev, dtype)
+            ),
+            out_sharding,
+            "initializer",
         )
 
     return init
@@ -131,12 +198,25 @@ def _size(shape: Sequence[int], axes: Axes) -> int:
 
 
 def fans(shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()) -> tuple[float, float]:
-    """How many inputs each result of a layer is made of, and how many results each input goes into.
+    """The fan-in and fan-out of weights: the numbers of inputs of each output, and of outputs of each input.
 
-    Axes that are none of inputs, outputs and batch are places of a kernel, and count for both.
+    Axes that are along neither inputs, outputs nor a batch are positions of a kernel, and count for both.
+
+    Args:
+      shape: the shape of the weights.
+      in_axis: the axis or axes of the weights along the inputs of a layer.
+      out_axis: the axis or axes along its outputs.
+      batch_axis: the axis or axes along neither.
+
+    Returns:
+      `(fan_in, fan_out)`.
 
     Raises:
       ValueError: the shape has less than two axes.
+
+    >>> import xpr
+    >>> xpr.nn.initializers.fans((3, 3, 8, 16))
+    (72.0, 144.0)
     """
     if len(shape) < 2:
         raise ValueError(f"Scaling variance needs an input and an output axis, which shape {tuple(shape)} hasn't.")
@@ -154,14 +234,22 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: Any = None,
 ) -> Initializer:
-    """An initializer whose variance is `scale` over a number of inputs or outputs.
+    """Makes an initializer whose variance is `scale` over the number of inputs or outputs.
 
     Args:
-      mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg": which number.
-      distribution: "truncated_normal" (cut at two standard deviations), "normal" or "uniform".
-      in_axis, out_axis, batch_axis: which axes of the weights go along inputs, outputs, and neither.
+      scale: the numerator of the variance.
+      mode: the denominator: "fan_in", "fan_out", "fan_avg" (their mean) or "fan_geo_avg" (their geometric mean).
+      distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform".
+      in_axis: the axis or axes of the weights along the inputs of a layer.
+      out_axis: the axis or axes along its outputs.
+      batch_axis: the axis or axes along neither.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
+
     Raises:
-      ValueError: there is no such mode or distribution, or the shape to be drawn has less than two axes.
+      ValueError: there is no such mode or distribution, or the shape of weights has less than two axes.
 
     >>> import xpr
     >>> initializer = xpr.nn.initializers.variance_scaling(1.0, "fan_in", "normal")
@@ -173,12 +261,12 @@ def variance_scaling(
     if distribution not in _DRAWN:
         raise ValueError(f"variance_scaling: distribution must be one of {', '.join(_DRAWN)}, and is {distribution!r}.")
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype, None)
         shape = creation.shape_of(shape)
         count = _FANS[mode](*fans(shape, in_axis, out_axis, batch_axis))
         variance = dtype.type(scale / count)
-        return _DRAWN[distribution](key, shape, dtype, variance)
+        return sharded(_DRAWN[distribution](key, shape, dtype, variance), out_sharding, "initializer")
 
     return init
 
@@ -210,14 +298,14 @@ _DRAWN = {"truncated_normal": _draw_truncated_normal, "normal": _draw_normal, "u
 
 
 def _complex_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Uniform in the unit disk: the square of the size is uniform, and so is the angle."""
+    """Complex numbers uniform in the unit disk: the squared absolute value is uniform, and so is the angle."""
     size_key, angle_key = random.split(key)
     real = dtypes.real_part_of(dtype)
     return _polar(powers.sqrt(random.uniform(size_key, shape, real)), angle_key, shape, dtype)
 
 
 def _complex_truncated_normal(key: Any, upper: float, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """A complex normal variable whose size is cut at `upper`: its squared size is exponential, found by inversion."""
+    """A complex normal variable with absolute value truncated at `upper`, by inverse transform of its square."""
     size_key, angle_key = random.split(key)
     real = dtypes.real_part_of(dtype)
     share = arithmetic.multiply(1 - math.exp(-(upper**2)), random.uniform(size_key, shape, real))
@@ -235,7 +323,16 @@ def _polar(size: Any, angle_key: Any, shape: tuple[int, ...], dtype: np.dtype) -
 
 
 def glorot_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
-    """An initializer of variance 2 / (fan_in + fan_out), uniform (Glorot and Bengio, 2010).
+    """Makes an initializer of variance 2 / (fan_in + fan_out), uniform (Glorot and Bengio, 2010).
+
+    Args:
+      in_axis: the axis or axes of the weights along the inputs of a layer.
+      out_axis: the axis or axes along its outputs.
+      batch_axis: the axis or axes along neither.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.glorot_uniform()(xpr.random.key(0), (2, 3)).shape
@@ -245,7 +342,16 @@ def glorot_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (
 
 
 def glorot_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
-    """An initializer of variance 2 / (fan_in + fan_out), normal cut at two deviations (Glorot and Bengio, 2010).
+    """Makes an initializer of variance 2 / (fan_in + fan_out), truncated normal (Glorot and Bengio, 2010).
+
+    Args:
+      in_axis: the axis or axes of the weights along the inputs of a layer.
+      out_axis: the axis or axes along its outputs.
+      batch_axis: the axis or axes along neither.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.glorot_normal()(xpr.random.key(0), (2, 3)).shape
@@ -255,7 +361,16 @@ def glorot_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()
 
 
 def lecun_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
-    """An initializer of variance 1 / fan_in, uniform (LeCun et al., 1998).
+    """Makes an initializer of variance 1 / fan_in, uniform (LeCun et al., 1998).
+
+    Args:
+      in_axis: the axis or axes of the weights along the inputs of a layer.
+      out_axis: the axis or axes along its outputs.
+      batch_axis: the axis or axes along neither.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.lecun_uniform()(xpr.random.key(0), (2, 3)).shape
@@ -265,7 +380,16 @@ def lecun_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()
 
 
 def lecun_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
-    """An initializer of variance 1 / fan_in, normal cut at two standard deviations (LeCun et al., 1998).
+    """Makes an initializer of variance 1 / fan_in, truncated normal (LeCun et al., 1998).
+
+    Args:
+      in_axis: the axis or axes of the weights along the inputs of a layer.
+      out_axis: the axis or axes along its outputs.
+      batch_axis: the axis or axes along neither.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.lecun_normal()(xpr.random.key(0), (2, 3)).shape
@@ -275,7 +399,16 @@ def lecun_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (),
 
 
 def he_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
-    """An initializer of variance 2 / fan_in, uniform (He et al., 2015).
+    """Makes an initializer of variance 2 / fan_in, uniform (He et al., 2015).
+
+    Args:
+      in_axis: the axis or axes of the weights along the inputs of a layer.
+      out_axis: the axis or axes along its outputs.
+      batch_axis: the axis or axes along neither.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.he_uniform()(xpr.random.key(0), (2, 3)).shape
@@ -285,7 +418,16 @@ def he_uniform(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), d
 
 
 def he_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
-    """An initializer of variance 2 / fan_in, normal cut at two standard deviations (He et al., 2015).
+    """Makes an initializer of variance 2 / fan_in, truncated normal (He et al., 2015).
+
+    Args:
+      in_axis: the axis or axes of the weights along the inputs of a layer.
+      out_axis: the axis or axes along its outputs.
+      batch_axis: the axis or axes along neither.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     >>> import xpr
     >>> xpr.nn.initializers.he_normal()(xpr.random.key(0), (2, 3)).shape
@@ -298,42 +440,62 @@ def he_normal(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dt
 
 
 def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """An initializer that draws evenly from orthogonal matrices; the other axes than `column_axis` make up the rows.
+    """Makes an initializer that draws uniformly from orthogonal matrices, times `scale`.
+
+    Args:
+      scale: the factor.
+      column_axis: the axis of the matrix's columns; the others are its rows.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     Raises:
-      ValueError: the shape has fewer than two axes.
+      ValueError: the shape of weights has fewer than two axes.
 
     >>> import xpr
     >>> xpr.nn.initializers.orthogonal()(xpr.random.key(0), (3, 2)).shape
     (3, 2)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype, shape = _dtype(dtype, None), tuple(shape)
         if len(shape) < 2:
             raise ValueError(f"orthogonal: takes a shape of at least two axes, and got {shape}.")
         if not all(shape):
-            return creation.zeros(shape, dtype)
+            return sharded(creation.zeros(shape, dtype), out_sharding, "initializer")
         columns = shape[column_axis]
         drawn = random.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
         rows = reshaping.reshape(drawn, (*np.delete(shape, column_axis).tolist(), columns))
-        return arithmetic.multiply(creation.array(scale, dtype), reshaping.moveaxis(rows, -1, column_axis))
+        return sharded(
+            arithmetic.multiply(creation.array(scale, dtype), reshaping.moveaxis(rows, -1, column_axis)),
+            out_sharding,
+            "initializer",
+        )
 
     return init
 
 
 def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """An initializer of convolutions: an orthogonal matrix amid the window, zeros elsewhere (Xiao et al., 2018).
+    """Makes an initializer of convolutions: an orthogonal matrix at the center of the kernel (Xiao et al., 2018).
+
+    Args:
+      scale: the factor of the matrix.
+      column_axis: the axis of the matrix's columns.
+      dtype: the default dtype of the initializer; None for the default float dtype.
+
+    Returns:
+      An initializer `(key, shape, dtype) -> array`.
 
     Raises:
-      ValueError: the shape has not 3 to 5 axes, or the last is shorter than the one before.
+      ValueError: the shape of weights has not 3 to 5 axes, or its last size is less than the one before.
 
     >>> import xpr
     >>> xpr.nn.initializers.delta_orthogonal()(xpr.random.key(0), (3, 2, 2)).shape
     (3, 2, 2)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype, shape = _dtype(dtype, None), tuple(shape)
         if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:
             raise ValueError(
@@ -342,7 +504,7 @@ def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = Non
             )
         matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
         middle = tuple((n - 1) // 2 for n in shape[:-2])
-        return creation.zeros(shape, dtype).at[middle].set(matrix)
+        return sharded(creation.zeros(shape, dtype).at[middle].set(matrix), out_sharding, "initializer")
 
     return init
 

@@ -1,7 +1,7 @@
 """Functions over whole axes: softmax and its logarithm, logsumexp, standardize, one_hot.
 
-Exponentials are taken of differences to the greatest entry, so they never overflow. That entry is treated as a
-constant by differentiation: shifting all entries changes nothing, so what it would contribute is zero.
+The greatest element is subtracted before exponentials are taken, so they never overflow. Differentiation treats it as
+a constant: the result is invariant to shifts, so its contribution would be zero.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from xpr.control.compiled import compiled
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, exponentials, powers, reductions, statistics
-from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.axes import reduced_axes
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_shapes, requested_dtype
-from xpr.numpy.reductions import boolean_mask, entries_along, spread_back, summed
+from xpr.numpy.reductions import boolean_mask, broadcast_back, elements_along, summed
 from xpr.primitives import elementwise as e
 from xpr.primitives.reductions import reduce_max_of_numbers_p
-from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, one_axis
 from xpr.primitives.slicing import broadcasted_iota, select
+
+__all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
 
 
 def _prepared(x: Any, axis: Any, where: Any) -> tuple[Any, ...]:
@@ -42,13 +44,13 @@ def _hidden(x: Any, where: Any) -> Any:
 
 
 def _greatest(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """The greatest entry (by real part) over the axes, without a derivative; -inf of none.
+    """The maximum (by real part) over the axes, without a derivative; -inf of no elements.
 
-    It is subtracted from all entries, so a nan shows even if it is left out here.
+    It is subtracted from all elements, so a nan propagates even if it is left out here.
     """
     if aval_of(x).dtype in dtypes.COMPLEX:
         x = e.real(x)
-    if entries_along(shape, axes):
+    if elements_along(shape, axes):
         constant = x if type(x) is Array else stop_gradient(x)  # an array in memory has no derivative to stop
         return reduce_max_of_numbers_p.bind(constant, axes=axes)
     return full([n for i, n in enumerate(shape) if i not in axes], -np.inf, aval_of(x).dtype)
@@ -63,11 +65,19 @@ def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: Any) 
     if where is not None:
         top = _finite_or_zero(top)  # of a row that is masked everywhere
     top = convert(top, aval_of(x).dtype)
-    return e.sub(x, spread_back(top, shape, axes))
+    return e.sub(x, broadcast_back(top, shape, axes))
 
 
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """exp(x) over its sum along some axes; entries that `where` leaves out are 0.
+    """exp(x) over its sum along axes; elements that `where` leaves out are 0.
+
+    Args:
+      x: array of numbers.
+      axis: the axis or axes; None for all.
+      where: booleans that broadcast against `x`, which elements to include; None for all.
+
+    Returns:
+      Floats of the shape of `x`.
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -87,11 +97,19 @@ def _softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
     total = summed(weights, axes)
     if where is not None:
         total = select(e.eq(total, e.scalar(0, total)), full(aval_of(total).shape, 1, aval_of(total).dtype), total)
-    return e.div(weights, spread_back(total, shape, axes))
+    return e.div(weights, broadcast_back(total, shape, axes))
 
 
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """The logarithm of `softmax`; entries that `where` leaves out are -inf.
+    """The logarithm of `softmax`, x - logsumexp(x); elements that `where` leaves out are -inf.
+
+    Args:
+      x: array of numbers.
+      axis: the axis or axes; None for all.
+      where: booleans that broadcast against `x`, which elements to include; None for all.
+
+    Returns:
+      Floats of the shape of `x`.
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -109,20 +127,26 @@ def _log_softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
     x, shape = _hidden(x, where), aval_of(x).shape
     shifted = _shifted(x, shape, axes, where)
     total = summed(e.exp(shifted), axes)
-    return _hidden(e.sub(shifted, spread_back(e.log(total), shape, axes)), where)
+    return _hidden(e.sub(shifted, broadcast_back(e.log(total), shape, axes)), where)
 
 
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
 ) -> Any:
-    """log(sum(b exp(a))) over some axes, without overflow.
+    """log(sum(b exp(a))) over axes, without overflow.
 
     Args:
-      a: the exponents.
-      b: factors, 1 where not said; they broadcast against `a`.
-      return_sign: give the logarithm of the sum's size and, besides, its sign. Without it the logarithm of a negative
-        sum is nan.
-      where: which entries to take.
+      a: array of numbers.
+      axis: the axis or axes; None for all.
+      b: factors that broadcast against `a`; None for 1.
+      keepdims: whether the reduced axes stay, with size 1.
+      return_sign: whether to return the logarithm of the sum's absolute value, and its sign; without it the logarithm
+        of a negative sum is nan.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      Floats without the reduced axes (of size 1 with `keepdims`); with `return_sign` `(logarithm, sign)`.
+
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
 
@@ -155,15 +179,15 @@ def _logsumexp_with_factors(a: Any, b: Any, where: Any = None, *, axes: tuple[in
 
 
 def _log_of_sum(a: Any, b: Any, axes: tuple[int, ...], return_sign: bool, zero: Any = None) -> list[Any]:
-    """The logarithm of the sum, or of its size and, besides, its sign.
+    """The logarithm of the sum; or of its absolute value, with its sign.
 
-    Entries whose factor is `zero` have no part in the greatest one. Their exponentials are the slopes of the sum in
+    Elements whose factor is `zero` have no part in the greatest one. Their exponentials are the slopes of the sum in
     those factors, and are left out where they overflow, since infinity times 0 is nan.
     """
     shape, dtype = aval_of(a).shape, aval_of(a).dtype
     top = _finite_or_zero(_greatest(a if zero is None else _hidden(a, e.bitwise_not(zero)), shape, axes))
     shift = convert(top, dtype)
-    exponents = e.sub(a, spread_back(shift, shape, axes))
+    exponents = e.sub(a, broadcast_back(shift, shape, axes))
     if b is not None:
         size = e.real(exponents) if dtype in dtypes.COMPLEX else exponents
         limit = e.scalar(np.log(float(dtypes.finfo(dtype).max)), size)
@@ -178,7 +202,16 @@ def _log_of_sum(a: Any, b: Any, axes: tuple[int, ...], return_sign: bool, zero: 
 
 
 def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
-    """log(mean(exp(x))) over some axes, without overflow.
+    """log(mean(exp(x))) over axes, without overflow.
+
+    Args:
+      x: array of numbers.
+      axis: the axis or axes; None for all.
+      where: booleans that broadcast against `x`, which elements to include; None for all.
+      keepdims: whether the reduced axes stay, with size 1.
+
+    Returns:
+      Floats without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -191,7 +224,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
     shape = aval_of(as_operand(x)).shape
     axes = reduced_axes(axis, len(shape))
     if where is None:
-        return arithmetic.subtract(total, float(np.log(max(entries_along(shape, axes), 1))))
+        return arithmetic.subtract(total, float(np.log(max(elements_along(shape, axes), 1))))
     count = reductions.sum(broadcast_to(where, shape), axes, keepdims=keepdims)
     return arithmetic.subtract(total, exponentials.log(convert(count, dtypes.real_part_of(aval_of(total).dtype))))
 
@@ -206,15 +239,23 @@ def standardize(
     *,
     algorithm: str = "fast",
 ) -> Any:
-    """(x - mean) / sqrt(variance + epsilon) along some axes.
+    """(x - mean) / sqrt(variance + epsilon), with mean and variance along axes.
 
     Args:
-      mean, variance: what to use in place of the array's own.
-      where: which entries the mean and variance are taken over.
-      algorithm: "fast" takes the variance as mean(x^2) - mean(x)^2, "stable" as mean((x - mean)^2), which loses no
+      x: array of numbers.
+      axis: the axis or axes; None for all.
+      mean: the mean; None to compute it.
+      variance: the variance; None to compute it.
+      epsilon: added to the variance.
+      where: booleans that broadcast against `x`, which elements the mean and variance include; None for all.
+      algorithm: of the variance: "fast" for mean(x^2) - mean(x)^2; "stable" for mean((x - mean)^2), which keeps its
         digits where the mean is large.
+
+    Returns:
+      Floats of the shape of `x`.
+
     Raises:
-      ValueError: there is no such axis, `where` is not boolean, or the algorithm is another.
+      ValueError: there is no such axis, `where` is not boolean, or there is no such algorithm.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.standardize(jnp.array([-1.0, 1.0]), epsilon=0.0)
@@ -249,13 +290,17 @@ def _variance(x: Any, axis: Any, mean: Any, where: Any, algorithm: str) -> Any:
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
-    """For each index a vector of zeros with a 1 at it; an index outside the classes gives zeros alone.
+    """For each index a vector of zeros with a 1 at the index; of zeros alone where the index is out of bounds.
 
     Args:
       x: indices, of any shape.
       num_classes: the length of the vectors.
-      dtype: of the result, float where not said.
-      axis: where in the result's shape the vectors lie.
+      dtype: of the result; None for the default float dtype.
+      axis: the axis of the vectors in the result.
+
+    Returns:
+      An array with one more axis than `x`.
+
     Raises:
       ValueError: the result has no such axis.
 

@@ -3,410 +3,52 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from xpr.backend.array import Array as ndarray
-from xpr.dtypes import finfo as finfo
-from xpr.dtypes import iinfo as iinfo
-from xpr.dtypes import issubdtype as issubdtype
 from xpr.numpy import fft as fft
 from xpr.numpy import methods as methods
-from xpr.numpy import ufunc_methods as ufunc_methods
-from xpr.numpy.argminmax import argmax as argmax
-from xpr.numpy.argminmax import argmin as argmin
-from xpr.numpy.argminmax import nanargmax as nanargmax
-from xpr.numpy.argminmax import nanargmin as nanargmin
-from xpr.numpy.arithmetic import abs as abs
-from xpr.numpy.arithmetic import absolute as absolute
-from xpr.numpy.arithmetic import add as add
-from xpr.numpy.arithmetic import copysign as copysign
-from xpr.numpy.arithmetic import divide as divide
-from xpr.numpy.arithmetic import fabs as fabs
-from xpr.numpy.arithmetic import fmax as fmax
-from xpr.numpy.arithmetic import fmin as fmin
-from xpr.numpy.arithmetic import heaviside as heaviside
-from xpr.numpy.arithmetic import maximum as maximum
-from xpr.numpy.arithmetic import minimum as minimum
-from xpr.numpy.arithmetic import multiply as multiply
-from xpr.numpy.arithmetic import negative as negative
-from xpr.numpy.arithmetic import positive as positive
-from xpr.numpy.arithmetic import reciprocal as reciprocal
-from xpr.numpy.arithmetic import sign as sign
-from xpr.numpy.arithmetic import signbit as signbit
-from xpr.numpy.arithmetic import subtract as subtract
-from xpr.numpy.arithmetic import true_divide as true_divide
-from xpr.numpy.bits_and_floats import frexp as frexp
-from xpr.numpy.bits_and_floats import ldexp as ldexp
-from xpr.numpy.bits_and_floats import nan_to_num as nan_to_num
-from xpr.numpy.bits_and_floats import packbits as packbits
-from xpr.numpy.bits_and_floats import spacing as spacing
-from xpr.numpy.bits_and_floats import unpackbits as unpackbits
-from xpr.numpy.bitwise import bitwise_and as bitwise_and
-from xpr.numpy.bitwise import bitwise_count as bitwise_count
-from xpr.numpy.bitwise import bitwise_invert as bitwise_invert
-from xpr.numpy.bitwise import bitwise_left_shift as bitwise_left_shift
-from xpr.numpy.bitwise import bitwise_not as bitwise_not
-from xpr.numpy.bitwise import bitwise_or as bitwise_or
-from xpr.numpy.bitwise import bitwise_right_shift as bitwise_right_shift
-from xpr.numpy.bitwise import bitwise_xor as bitwise_xor
-from xpr.numpy.bitwise import invert as invert
-from xpr.numpy.bitwise import left_shift as left_shift
-from xpr.numpy.bitwise import right_shift as right_shift
-from xpr.numpy.calculus import diff as diff
-from xpr.numpy.calculus import ediff1d as ediff1d
-from xpr.numpy.calculus import gradient as gradient
-from xpr.numpy.calculus import interp as interp
-from xpr.numpy.calculus import trapezoid as trapezoid
-from xpr.numpy.calculus import unwrap as unwrap
-from xpr.numpy.comparisons import equal as equal
-from xpr.numpy.comparisons import greater as greater
-from xpr.numpy.comparisons import greater_equal as greater_equal
-from xpr.numpy.comparisons import less as less
-from xpr.numpy.comparisons import less_equal as less_equal
-from xpr.numpy.comparisons import logical_and as logical_and
-from xpr.numpy.comparisons import logical_not as logical_not
-from xpr.numpy.comparisons import logical_or as logical_or
-from xpr.numpy.comparisons import logical_xor as logical_xor
-from xpr.numpy.comparisons import not_equal as not_equal
-from xpr.numpy.complex_numbers import angle as angle
-from xpr.numpy.complex_numbers import conj as conj
-from xpr.numpy.complex_numbers import conjugate as conjugate
-from xpr.numpy.complex_numbers import imag as imag
-from xpr.numpy.complex_numbers import real as real
-from xpr.numpy.concatenation import append as append
-from xpr.numpy.concatenation import array_split as array_split
-from xpr.numpy.concatenation import block as block
-from xpr.numpy.concatenation import column_stack as column_stack
-from xpr.numpy.concatenation import concat as concat
-from xpr.numpy.concatenation import concatenate as concatenate
-from xpr.numpy.concatenation import dsplit as dsplit
-from xpr.numpy.concatenation import dstack as dstack
-from xpr.numpy.concatenation import hsplit as hsplit
-from xpr.numpy.concatenation import hstack as hstack
-from xpr.numpy.concatenation import split as split
-from xpr.numpy.concatenation import stack as stack
-from xpr.numpy.concatenation import unstack as unstack
-from xpr.numpy.concatenation import vsplit as vsplit
-from xpr.numpy.concatenation import vstack as vstack
-from xpr.numpy.contractions import cross as cross
-from xpr.numpy.contractions import dot as dot
-from xpr.numpy.contractions import inner as inner
-from xpr.numpy.contractions import kron as kron
-from xpr.numpy.contractions import matmul as matmul
-from xpr.numpy.contractions import matvec as matvec
-from xpr.numpy.contractions import outer as outer
-from xpr.numpy.contractions import tensordot as tensordot
-from xpr.numpy.contractions import trace as trace
-from xpr.numpy.contractions import vdot as vdot
-from xpr.numpy.contractions import vecdot as vecdot
-from xpr.numpy.contractions import vecmat as vecmat
-from xpr.numpy.convolutions import convolve as convolve
-from xpr.numpy.convolutions import correlate as correlate
-from xpr.numpy.counting import bincount as bincount
-from xpr.numpy.counting import histogram as histogram
-from xpr.numpy.counting import histogram2d as histogram2d
-from xpr.numpy.counting import histogram_bin_edges as histogram_bin_edges
-from xpr.numpy.counting import histogramdd as histogramdd
-from xpr.numpy.creation import array as array
-from xpr.numpy.creation import asarray as asarray
-from xpr.numpy.creation import copy as copy
-from xpr.numpy.creation import empty as empty
-from xpr.numpy.creation import empty_like as empty_like
-from xpr.numpy.creation import from_dlpack as from_dlpack
-from xpr.numpy.creation import full as full
-from xpr.numpy.creation import full_like as full_like
-from xpr.numpy.creation import ones as ones
-from xpr.numpy.creation import ones_like as ones_like
-from xpr.numpy.creation import zeros as zeros
-from xpr.numpy.creation import zeros_like as zeros_like
-from xpr.numpy.cumulative import cumprod as cumprod
-from xpr.numpy.cumulative import cumsum as cumsum
-from xpr.numpy.cumulative import cumulative_prod as cumulative_prod
-from xpr.numpy.cumulative import cumulative_sum as cumulative_sum
-from xpr.numpy.cumulative import nancumprod as nancumprod
-from xpr.numpy.cumulative import nancumsum as nancumsum
-from xpr.numpy.division import divmod as divmod
-from xpr.numpy.division import floor_divide as floor_divide
-from xpr.numpy.division import fmod as fmod
-from xpr.numpy.division import gcd as gcd
-from xpr.numpy.division import lcm as lcm
-from xpr.numpy.division import mod as mod
-from xpr.numpy.division import remainder as remainder
-from xpr.numpy.einstein import einsum as einsum
-from xpr.numpy.einstein import einsum_path as einsum_path
-from xpr.numpy.equality import allclose as allclose
-from xpr.numpy.equality import array_equal as array_equal
-from xpr.numpy.equality import array_equiv as array_equiv
-from xpr.numpy.equality import isclose as isclose
-from xpr.numpy.exponentials import exp as exp
-from xpr.numpy.exponentials import exp2 as exp2
-from xpr.numpy.exponentials import expm1 as expm1
-from xpr.numpy.exponentials import log as log
-from xpr.numpy.exponentials import log1p as log1p
-from xpr.numpy.exponentials import log2 as log2
-from xpr.numpy.exponentials import log10 as log10
-from xpr.numpy.exponentials import logaddexp as logaddexp
-from xpr.numpy.exponentials import logaddexp2 as logaddexp2
-from xpr.numpy.flip_roll_tile import delete as delete
-from xpr.numpy.flip_roll_tile import flip as flip
-from xpr.numpy.flip_roll_tile import fliplr as fliplr
-from xpr.numpy.flip_roll_tile import flipud as flipud
-from xpr.numpy.flip_roll_tile import insert as insert
-from xpr.numpy.flip_roll_tile import repeat as repeat
-from xpr.numpy.flip_roll_tile import resize as resize
-from xpr.numpy.flip_roll_tile import roll as roll
-from xpr.numpy.flip_roll_tile import rot90 as rot90
-from xpr.numpy.flip_roll_tile import tile as tile
-from xpr.numpy.flip_roll_tile import trim_zeros as trim_zeros
-from xpr.numpy.indexing.grids import c_ as c_
-from xpr.numpy.indexing.grids import index_exp as index_exp
-from xpr.numpy.indexing.grids import mgrid as mgrid
-from xpr.numpy.indexing.grids import ogrid as ogrid
-from xpr.numpy.indexing.grids import r_ as r_
-from xpr.numpy.indexing.grids import s_ as s_
-from xpr.numpy.indexing.nonzero import argwhere as argwhere
-from xpr.numpy.indexing.nonzero import diag_indices as diag_indices
-from xpr.numpy.indexing.nonzero import diag_indices_from as diag_indices_from
-from xpr.numpy.indexing.nonzero import flatnonzero as flatnonzero
-from xpr.numpy.indexing.nonzero import ix_ as ix_
-from xpr.numpy.indexing.nonzero import mask_indices as mask_indices
-from xpr.numpy.indexing.nonzero import nonzero as nonzero
-from xpr.numpy.indexing.nonzero import ravel_multi_index as ravel_multi_index
-from xpr.numpy.indexing.nonzero import tril_indices as tril_indices
-from xpr.numpy.indexing.nonzero import tril_indices_from as tril_indices_from
-from xpr.numpy.indexing.nonzero import triu_indices as triu_indices
-from xpr.numpy.indexing.nonzero import triu_indices_from as triu_indices_from
-from xpr.numpy.indexing.nonzero import unravel_index as unravel_index
-from xpr.numpy.indexing.take import compress as compress
-from xpr.numpy.indexing.take import extract as extract
-from xpr.numpy.indexing.take import place as place
-from xpr.numpy.indexing.take import put as put
-from xpr.numpy.indexing.take import put_along_axis as put_along_axis
-from xpr.numpy.indexing.take import take as take
-from xpr.numpy.indexing.take import take_along_axis as take_along_axis
-from xpr.numpy.io import array_repr as array_repr
-from xpr.numpy.io import array_str as array_str
-from xpr.numpy.io import frombuffer as frombuffer
-from xpr.numpy.io import fromfile as fromfile
-from xpr.numpy.io import fromiter as fromiter
-from xpr.numpy.io import fromstring as fromstring
-from xpr.numpy.io import get_printoptions as get_printoptions
-from xpr.numpy.io import load as load
-from xpr.numpy.io import printoptions as printoptions
-from xpr.numpy.io import save as save
-from xpr.numpy.io import savez as savez
-from xpr.numpy.io import set_printoptions as set_printoptions
-from xpr.numpy.mapping import apply_along_axis as apply_along_axis
-from xpr.numpy.mapping import apply_over_axes as apply_over_axes
-from xpr.numpy.mapping import fromfunction as fromfunction
-from xpr.numpy.mapping import vectorize as vectorize
-from xpr.numpy.matrices import diag as diag
-from xpr.numpy.matrices import diagflat as diagflat
-from xpr.numpy.matrices import diagonal as diagonal
-from xpr.numpy.matrices import eye as eye
-from xpr.numpy.matrices import fill_diagonal as fill_diagonal
-from xpr.numpy.matrices import identity as identity
-from xpr.numpy.matrices import tri as tri
-from xpr.numpy.matrices import tril as tril
-from xpr.numpy.matrices import triu as triu
-from xpr.numpy.matrices import vander as vander
-from xpr.numpy.nan_reductions import nanmax as nanmax
-from xpr.numpy.nan_reductions import nanmean as nanmean
-from xpr.numpy.nan_reductions import nanmin as nanmin
-from xpr.numpy.nan_reductions import nanprod as nanprod
-from xpr.numpy.nan_reductions import nanstd as nanstd
-from xpr.numpy.nan_reductions import nansum as nansum
-from xpr.numpy.nan_reductions import nanvar as nanvar
-from xpr.numpy.padding import pad as pad
-from xpr.numpy.polynomials import polyadd as polyadd
-from xpr.numpy.polynomials import polyder as polyder
-from xpr.numpy.polynomials import polydiv as polydiv
-from xpr.numpy.polynomials import polyint as polyint
-from xpr.numpy.polynomials import polymul as polymul
-from xpr.numpy.polynomials import polysub as polysub
-from xpr.numpy.polynomials import polyval as polyval
-from xpr.numpy.powers import cbrt as cbrt
-from xpr.numpy.powers import float_power as float_power
-from xpr.numpy.powers import hypot as hypot
-from xpr.numpy.powers import power as pow
-from xpr.numpy.powers import power as power
-from xpr.numpy.powers import sqrt as sqrt
-from xpr.numpy.powers import square as square
-from xpr.numpy.predicates import iscomplex as iscomplex
-from xpr.numpy.predicates import isfinite as isfinite
-from xpr.numpy.predicates import isinf as isinf
-from xpr.numpy.predicates import isnan as isnan
-from xpr.numpy.predicates import isneginf as isneginf
-from xpr.numpy.predicates import isposinf as isposinf
-from xpr.numpy.predicates import isreal as isreal
-from xpr.numpy.quantiles import median as median
-from xpr.numpy.quantiles import nanmedian as nanmedian
-from xpr.numpy.quantiles import nanpercentile as nanpercentile
-from xpr.numpy.quantiles import nanquantile as nanquantile
-from xpr.numpy.quantiles import percentile as percentile
-from xpr.numpy.quantiles import quantile as quantile
-from xpr.numpy.ranges import arange as arange
-from xpr.numpy.ranges import geomspace as geomspace
-from xpr.numpy.ranges import indices as indices
-from xpr.numpy.ranges import linspace as linspace
-from xpr.numpy.ranges import logspace as logspace
-from xpr.numpy.ranges import meshgrid as meshgrid
-from xpr.numpy.reductions import all as all
-from xpr.numpy.reductions import amax as amax
-from xpr.numpy.reductions import amin as amin
-from xpr.numpy.reductions import any as any
-from xpr.numpy.reductions import count_nonzero as count_nonzero
-from xpr.numpy.reductions import max as max
-from xpr.numpy.reductions import min as min
-from xpr.numpy.reductions import prod as prod
-from xpr.numpy.reductions import sum as sum
-from xpr.numpy.reshaping import astype as astype
-from xpr.numpy.reshaping import atleast_1d as atleast_1d
-from xpr.numpy.reshaping import atleast_2d as atleast_2d
-from xpr.numpy.reshaping import atleast_3d as atleast_3d
-from xpr.numpy.reshaping import broadcast_arrays as broadcast_arrays
-from xpr.numpy.reshaping import broadcast_to as broadcast_to
-from xpr.numpy.reshaping import expand_dims as expand_dims
-from xpr.numpy.reshaping import iterable as iterable
-from xpr.numpy.reshaping import matrix_transpose as matrix_transpose
-from xpr.numpy.reshaping import moveaxis as moveaxis
-from xpr.numpy.reshaping import ndim as ndim
-from xpr.numpy.reshaping import permute_dims as permute_dims
-from xpr.numpy.reshaping import ravel as ravel
-from xpr.numpy.reshaping import reshape as reshape
-from xpr.numpy.reshaping import rollaxis as rollaxis
-from xpr.numpy.reshaping import shape as shape
-from xpr.numpy.reshaping import size as size
-from xpr.numpy.reshaping import squeeze as squeeze
-from xpr.numpy.reshaping import swapaxes as swapaxes
-from xpr.numpy.reshaping import transpose as transpose
-from xpr.numpy.rounding import around as around
-from xpr.numpy.rounding import ceil as ceil
-from xpr.numpy.rounding import clip as clip
-from xpr.numpy.rounding import floor as floor
-from xpr.numpy.rounding import modf as modf
-from xpr.numpy.rounding import nextafter as nextafter
-from xpr.numpy.rounding import rint as rint
-from xpr.numpy.rounding import round as round
-from xpr.numpy.rounding import trunc as trunc
-from xpr.numpy.sets import intersect1d as intersect1d
-from xpr.numpy.sets import isin as isin
-from xpr.numpy.sets import setdiff1d as setdiff1d
-from xpr.numpy.sets import setxor1d as setxor1d
-from xpr.numpy.sets import union1d as union1d
-from xpr.numpy.sets import unique as unique
-from xpr.numpy.sets import unique_all as unique_all
-from xpr.numpy.sets import unique_counts as unique_counts
-from xpr.numpy.sets import unique_inverse as unique_inverse
-from xpr.numpy.sets import unique_values as unique_values
-from xpr.numpy.sorting import argpartition as argpartition
-from xpr.numpy.sorting import argsort as argsort
-from xpr.numpy.sorting import digitize as digitize
-from xpr.numpy.sorting import lexsort as lexsort
-from xpr.numpy.sorting import partition as partition
-from xpr.numpy.sorting import searchsorted as searchsorted
-from xpr.numpy.sorting import sort as sort
-from xpr.numpy.sorting import sort_complex as sort_complex
-from xpr.numpy.statistics import average as average
-from xpr.numpy.statistics import corrcoef as corrcoef
-from xpr.numpy.statistics import cov as cov
-from xpr.numpy.statistics import mean as mean
-from xpr.numpy.statistics import ptp as ptp
-from xpr.numpy.statistics import std as std
-from xpr.numpy.statistics import var as var
-from xpr.numpy.trigonometric import acos as acos
-from xpr.numpy.trigonometric import acosh as acosh
-from xpr.numpy.trigonometric import arccos as arccos
-from xpr.numpy.trigonometric import arccosh as arccosh
-from xpr.numpy.trigonometric import arcsin as arcsin
-from xpr.numpy.trigonometric import arcsinh as arcsinh
-from xpr.numpy.trigonometric import arctan as arctan
-from xpr.numpy.trigonometric import arctan2 as arctan2
-from xpr.numpy.trigonometric import arctanh as arctanh
-from xpr.numpy.trigonometric import asin as asin
-from xpr.numpy.trigonometric import asinh as asinh
-from xpr.numpy.trigonometric import atan as atan
-from xpr.numpy.trigonometric import atan2 as atan2
-from xpr.numpy.trigonometric import atanh as atanh
-from xpr.numpy.trigonometric import cos as cos
-from xpr.numpy.trigonometric import cosh as cosh
-from xpr.numpy.trigonometric import deg2rad as deg2rad
-from xpr.numpy.trigonometric import degrees as degrees
-from xpr.numpy.trigonometric import rad2deg as rad2deg
-from xpr.numpy.trigonometric import radians as radians
-from xpr.numpy.trigonometric import sin as sin
-from xpr.numpy.trigonometric import sinc as sinc
-from xpr.numpy.trigonometric import sinh as sinh
-from xpr.numpy.trigonometric import tan as tan
-from xpr.numpy.trigonometric import tanh as tanh
-from xpr.numpy.types import ComplexWarning as ComplexWarning
-from xpr.numpy.types import bfloat16 as bfloat16
-from xpr.numpy.types import bool as bool
-from xpr.numpy.types import bool_ as bool_
-from xpr.numpy.types import can_cast as can_cast
-from xpr.numpy.types import cdouble as cdouble
-from xpr.numpy.types import character as character
-from xpr.numpy.types import complex64 as complex64
-from xpr.numpy.types import complex128 as complex128
-from xpr.numpy.types import complex_ as complex_
-from xpr.numpy.types import complexfloating as complexfloating
-from xpr.numpy.types import csingle as csingle
-from xpr.numpy.types import double as double
-from xpr.numpy.types import dtype as dtype
-from xpr.numpy.types import e as e
-from xpr.numpy.types import euler_gamma as euler_gamma
-from xpr.numpy.types import flexible as flexible
-from xpr.numpy.types import float8_e4m3b11fnuz as float8_e4m3b11fnuz
-from xpr.numpy.types import float8_e4m3fn as float8_e4m3fn
-from xpr.numpy.types import float8_e4m3fnuz as float8_e4m3fnuz
-from xpr.numpy.types import float8_e5m2 as float8_e5m2
-from xpr.numpy.types import float8_e5m2fnuz as float8_e5m2fnuz
-from xpr.numpy.types import float16 as float16
-from xpr.numpy.types import float32 as float32
-from xpr.numpy.types import float64 as float64
-from xpr.numpy.types import float_ as float_
-from xpr.numpy.types import floating as floating
-from xpr.numpy.types import generic as generic
-from xpr.numpy.types import inexact as inexact
-from xpr.numpy.types import inf as inf
-from xpr.numpy.types import int2 as int2
-from xpr.numpy.types import int4 as int4
-from xpr.numpy.types import int8 as int8
-from xpr.numpy.types import int16 as int16
-from xpr.numpy.types import int32 as int32
-from xpr.numpy.types import int64 as int64
-from xpr.numpy.types import int_ as int_
-from xpr.numpy.types import integer as integer
-from xpr.numpy.types import iscomplexobj as iscomplexobj
-from xpr.numpy.types import isdtype as isdtype
-from xpr.numpy.types import isrealobj as isrealobj
-from xpr.numpy.types import isscalar as isscalar
-from xpr.numpy.types import nan as nan
-from xpr.numpy.types import newaxis as newaxis
-from xpr.numpy.types import number as number
-from xpr.numpy.types import object_ as object_
-from xpr.numpy.types import pi as pi
-from xpr.numpy.types import promote_types as promote_types
-from xpr.numpy.types import result_type as result_type
-from xpr.numpy.types import signedinteger as signedinteger
-from xpr.numpy.types import single as single
-from xpr.numpy.types import uint as uint
-from xpr.numpy.types import uint2 as uint2
-from xpr.numpy.types import uint4 as uint4
-from xpr.numpy.types import uint8 as uint8
-from xpr.numpy.types import uint16 as uint16
-from xpr.numpy.types import uint32 as uint32
-from xpr.numpy.types import uint64 as uint64
-from xpr.numpy.types import unsignedinteger as unsignedinteger
-from xpr.numpy.where_select import choose as choose
-from xpr.numpy.where_select import piecewise as piecewise
-from xpr.numpy.where_select import select as select
-from xpr.numpy.where_select import where as where
-from xpr.numpy.window_functions import bartlett as bartlett
-from xpr.numpy.window_functions import blackman as blackman
-from xpr.numpy.window_functions import hamming as hamming
-from xpr.numpy.window_functions import hanning as hanning
-from xpr.numpy.window_functions import i0 as i0
-from xpr.numpy.window_functions import kaiser as kaiser
-from xpr.primitives.composites import broadcast_shapes as broadcast_shapes
+from xpr.numpy.argminmax import *
+from xpr.numpy.arithmetic import *
+from xpr.numpy.bits_and_floats import *
+from xpr.numpy.bitwise import *
+from xpr.numpy.calculus import *
+from xpr.numpy.comparisons import *
+from xpr.numpy.complex_numbers import *
+from xpr.numpy.concatenation import *
+from xpr.numpy.contractions import *
+from xpr.numpy.convolutions import *
+from xpr.numpy.counting import *
+from xpr.numpy.creation import *
+from xpr.numpy.cumulative import *
+from xpr.numpy.division import *
+from xpr.numpy.einstein import *
+from xpr.numpy.equality import *
+from xpr.numpy.exponentials import *
+from xpr.numpy.flip_roll_tile import *
+from xpr.numpy.indexing.grids import *
+from xpr.numpy.indexing.nonzero import *
+from xpr.numpy.indexing.take import *
+from xpr.numpy.io import *
+from xpr.numpy.mapping import *
+from xpr.numpy.matrices import *
+from xpr.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
+from xpr.numpy.nan_reductions import *
+from xpr.numpy.padding import *
+from xpr.numpy.polynomials import *
+from xpr.numpy.powers import *
+from xpr.numpy.predicates import *
+from xpr.numpy.quantiles import *
+from xpr.numpy.ranges import *
+from xpr.numpy.reductions import *
+from xpr.numpy.reshaping import *
+from xpr.numpy.rounding import *
+from xpr.numpy.sets import *
+from xpr.numpy.sorting import *
+from xpr.numpy.statistics import *
+from xpr.numpy.trigonometric import *
+from xpr.numpy.types import *
+from xpr.numpy.ufunc_class import *
+from xpr.numpy.ufuncs import *
+from xpr.numpy.where_select import *
+from xpr.numpy.window_functions import *
 
 _LOADED_WHEN_ASKED_FOR = {"poly": "fitting", "polyfit": "fitting", "roots": "fitting"}  # and linalg itself
 
@@ -416,8 +58,8 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module("xpr.numpy.linalg")
     if name in _LOADED_WHEN_ASKED_FOR:
         module = _importlib.import_module(f"xpr.numpy.{_LOADED_WHEN_ASKED_FOR[name]}")
-        found = globals()[name] = getattr(module, name)
-        return found
+        value = globals()[name] = getattr(module, name)
+        return value
     raise AttributeError(f"module 'xpr.numpy' has no attribute {name!r}")
 
 

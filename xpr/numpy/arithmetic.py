@@ -1,4 +1,4 @@
-"""Sums, products and quotients; signs and sizes; the greater and the lesser."""
+"""Elementwise arithmetic: sums, products, quotients, signs, absolute values, maximum and minimum."""
 
 from __future__ import annotations
 
@@ -22,13 +22,25 @@ from xpr.numpy.ufunc_builders import binary, float_binary, or_logical
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import full
 
+__all__ = [
+    "abs", "absolute", "copysign", "fabs", "fmax", "fmin", "heaviside",
+    "positive", "reciprocal", "sign", "signbit",
+]  # fmt: skip
+
 # -- Sums, products and quotients
 
 add = or_logical(
     "add",
     e.add_p,
     e.or_p,
-    """The sum, entry by entry; of booleans, their or.
+    """The sum of two arrays, elementwise; logical or for booleans.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.add(jnp.array([1, 2]), 10)
@@ -39,7 +51,14 @@ multiply = or_logical(
     "multiply",
     e.mul_p,
     e.and_p,
-    """The product, entry by entry; of booleans, their and.
+    """The product of two arrays, elementwise; logical and for booleans.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.multiply(jnp.array([1, 2]), 10)
@@ -49,7 +68,14 @@ multiply = or_logical(
 subtract = binary(
     "subtract",
     e.sub_p,
-    """The difference, entry by entry.
+    """The difference of two arrays, elementwise.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.subtract(jnp.array([1, 2]), 10)
@@ -59,7 +85,14 @@ subtract = binary(
 true_divide = float_binary(
     "true_divide",
     e.div_p,
-    """The quotient, entry by entry, as floats.
+    """The quotient of two arrays, elementwise, in floating point.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape; integers and booleans are converted to floats.
 
     >>> import xpr.numpy as jnp
     >>> jnp.true_divide(jnp.array([1, 2]), 4)
@@ -70,7 +103,7 @@ divide = true_divide
 
 
 def negative(x: Any, /) -> Any:
-    """The negative of each entry.
+    """The negative of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.negative(jnp.array([1, -2]))
@@ -90,7 +123,7 @@ def positive(x: Any, /) -> Any:
 
 
 def reciprocal(x: Any, /) -> Any:
-    """One over each entry, as floats.
+    """1 / x for each element, in floating point.
 
     >>> import xpr.numpy as jnp
     >>> jnp.reciprocal(jnp.array([2.0, 4.0]))
@@ -104,7 +137,7 @@ def reciprocal(x: Any, /) -> Any:
 
 
 def absolute(x: Any, /) -> Any:
-    """The absolute value of each entry; real also for complex ones.
+    """The absolute value of each element; real for complex elements.
 
     >>> import xpr.numpy as jnp
     >>> jnp.absolute(jnp.array([1, -2]))
@@ -119,7 +152,7 @@ abs = absolute
 
 
 def fabs(x: Any, /) -> Any:
-    """The absolute value of each entry, as floats.
+    """The absolute value of each element, in floating point.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fabs(jnp.array([1, -2]))
@@ -129,7 +162,7 @@ def fabs(x: Any, /) -> Any:
 
 
 def sign(x: Any, /) -> Any:
-    """-1, 0 or 1 by the sign of each entry; x / |x| for complex ones.
+    """-1, 0 or 1 by the sign of each element; x / |x| for complex elements.
 
     >>> import xpr.numpy as jnp
     >>> jnp.sign(jnp.array([-3.0, 0.0, 2.0]))
@@ -139,7 +172,7 @@ def sign(x: Any, /) -> Any:
 
 
 def signbit(x: Any, /) -> Any:
-    """Whether the sign bit is set: also for -0.0.
+    """Whether the sign bit of each element is set, which it is for -0.0 too.
 
     >>> import xpr.numpy as jnp
     >>> jnp.signbit(jnp.array([1.0, -0.0]))
@@ -156,7 +189,14 @@ def signbit(x: Any, /) -> Any:
 
 
 def copysign(x: Any, y: Any, /) -> Any:
-    """The size of x with the sign of y.
+    """The absolute value of x with the sign of y, elementwise.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Floats of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.copysign(jnp.array([1.0, -2.0]), -1)
@@ -168,7 +208,14 @@ def copysign(x: Any, y: Any, /) -> Any:
 
 
 def heaviside(x: Any, y: Any, /) -> Any:
-    """0 below zero, 1 above it, and y at it.
+    """The step function: 0 where x is negative, 1 where it is positive, and y where it is 0.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Floats of the broadcast shape; nan where x is nan.
 
     >>> import xpr.numpy as jnp
     >>> jnp.heaviside(jnp.array([-1.0, 0.0, 2.0]), 0.5)
@@ -187,7 +234,14 @@ def heaviside(x: Any, y: Any, /) -> Any:
 maximum = binary(
     "maximum",
     e.max_p,
-    """The greater of two arrays, entry by entry; nan where either is.
+    """The maximum of two arrays, elementwise; nan where either is nan.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.maximum(jnp.array([1, 5]), 3)
@@ -197,7 +251,14 @@ maximum = binary(
 minimum = binary(
     "minimum",
     e.min_p,
-    """The lesser of two arrays, entry by entry; nan where either is.
+    """The minimum of two arrays, elementwise; nan where either is nan.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.minimum(jnp.array([1, 5]), 3)
@@ -206,23 +267,37 @@ minimum = binary(
 )
 
 
-def fmax(x: Any, y: Any, /) -> Any:
-    """The greater of two arrays, entry by entry; the other one where one is nan.
+def fmax(x1: Any, x2: Any) -> Any:
+    """The maximum of two arrays, elementwise; where one is nan, the other.
+
+    Args:
+      x1: array or number.
+      x2: array or number that broadcasts against `x1`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fmax(jnp.array([1.0, jnp.nan]), 0.5)
     Array([1. , 0.5], dtype=float32)
     """
-    x, y = promote_shapes(*promoted_pair(x, y))
+    x, y = promote_shapes(*promoted_pair(x1, x2))
     return select_scalar(e.bitwise_or(e.gt(x, y), e.ne(y, y)), x, y)
 
 
-def fmin(x: Any, y: Any, /) -> Any:
-    """The lesser of two arrays, entry by entry; the other one where one is nan.
+def fmin(x1: Any, x2: Any) -> Any:
+    """The minimum of two arrays, elementwise; where one is nan, the other.
+
+    Args:
+      x1: array or number.
+      x2: array or number that broadcasts against `x1`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fmin(jnp.array([1.0, jnp.nan]), 0.5)
     Array([0.5, 0.5], dtype=float32)
     """
-    x, y = promote_shapes(*promoted_pair(x, y))
+    x, y = promote_shapes(*promoted_pair(x1, x2))
     return select_scalar(e.bitwise_or(e.lt(x, y), e.ne(y, y)), x, y)

@@ -1,11 +1,11 @@
-"""Axes as users name them: negative, in tuples, or all."""
+"""Axis arguments normalized: negative axes, tuples of axes, and None for all."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from xpr.errors import ArgumentError
-from xpr.primitives.shapes import one_axis as one_axis
+from xpr.primitives.shapes import one_axis
 
 _ALL_AXES = tuple(tuple(range(n)) for n in range(33))
 
@@ -21,7 +21,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         return _ALL_AXES[ndim]
     if type(axis) is int:
         return (one_axis(axis, ndim),)
-    if not isinstance(axis, (tuple, list)):
+    if not isinstance(axis, (tuple, list, range)):
         return (one_axis(axis, ndim),)
     axes = tuple(one_axis(a, ndim) for a in axis)
     if len(set(axes)) != len(axes):
@@ -30,7 +30,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def no_out(name: str, out: Any) -> None:
-    """Refuses `out`, which NumPy's signatures have.
+    """Raises an error if `out` is given, which NumPy's signatures have.
 
     Raises:
       NotImplementedError: `out` was given.

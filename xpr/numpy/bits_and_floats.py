@@ -1,4 +1,4 @@
-"""How numbers are represented: bits packed into bytes, mantissas and exponents, what is not a finite number."""
+"""Functions of the representation of numbers: packed bits, mantissas and exponents, replacement of nan and inf."""
 
 from __future__ import annotations
 
@@ -11,37 +11,44 @@ from xpr.backend.array import Array
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy import predicates
-from xpr.numpy.axes import one_axis
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_ranks, truth
 from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
-from xpr.primitives.shapes import broadcast_in_dim, full, move_axis, reduce_sum, reshape
+from xpr.primitives.shapes import broadcast_in_dim, full, move_axis, one_axis, reduce_sum, reshape
 from xpr.primitives.slicing import pad, select
+
+__all__ = ["frexp", "ldexp", "nan_to_num", "packbits", "spacing", "unpackbits"]
 
 # -- Bits in bytes
 
 
-def _bit_places(bitorder: str) -> np.ndarray:
-    """By how much the bits of a byte are shifted, in order.
+def _bit_positions(bitorder: str) -> np.ndarray:
+    """The shift of each bit of a byte, in the order of `bitorder`.
 
     Raises:
       ValueError: there is no such order.
     """
     if bitorder not in ("big", "little"):
         raise ValueError(f'bitorder must be "big" or "little", and is {bitorder!r}.')
-    places = np.arange(8, dtype=np.uint8)
-    return places[::-1].copy() if bitorder == "big" else places
+    positions = np.arange(8, dtype=np.uint8)
+    return positions[::-1].copy() if bitorder == "big" else positions
 
 
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Eight entries along an axis as the bits of a byte, set where they are not zero; zeros fill the last one up.
+    """Groups of eight elements along an axis packed into bytes, a bit being 1 where an element is not zero.
+
+    The last group is padded with zeros.
 
     Args:
-      a: integers or booleans.
-      axis: by default that of the flattened array.
-      bitorder: whether the first entry is the highest bit ("big") or the lowest ("little").
+      a: array of integers or booleans.
+      axis: the axis; None for the flattened array.
+      bitorder: whether the first element is the highest bit ("big") or the lowest ("little").
+
+    Returns:
+      uint8, the axis having ceil(n / 8) elements.
+
     Raises:
-      TypeError: entries are neither integers nor booleans.
+      TypeError: elements are neither integers nor booleans.
       ValueError: there is no such axis or order.
 
     >>> import xpr.numpy as jnp
@@ -54,21 +61,26 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     count = -(-n // 8)
     bits = pad(bits, np.uint8(0), [(0, 0, 0)] * len(shape) + [(0, 8 * count - n, 0)])
     octets = reshape(bits, (*shape, count, 8))
-    places = broadcast_in_dim(_bit_places(bitorder), aval_of(octets).shape, (len(shape) + 1,))
-    packed = reduce_sum(e.shift_left(octets, places), (len(shape) + 1,))
+    positions = broadcast_in_dim(_bit_positions(bitorder), aval_of(octets).shape, (len(shape) + 1,))
+    packed = reduce_sum(e.shift_left(octets, positions), (len(shape) + 1,))
     return move_axis(packed, len(shape), axis)
 
 
 def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
-    """The bits of bytes as entries 0 or 1 along an axis, eight for each byte.
+    """The bits of bytes as elements 0 or 1 along an axis, eight for each byte.
 
     Args:
-      a: of uint8.
-      axis: by default that of the flattened array.
-      count: how many bits to give: zeros are added, or the last bits left out; a negative one says how many of those.
+      a: array of uint8.
+      axis: the axis; None for the flattened array.
+      count: how many bits to return, zeros being appended if there are fewer; a negative one drops so many; None for
+        all.
       bitorder: whether the highest bit comes first ("big") or the lowest ("little").
+
+    Returns:
+      uint8, eight elements along the axis for each of `a`.
+
     Raises:
-      TypeError: entries are not of uint8.
+      TypeError: elements are not of uint8.
       ValueError: there is no such axis or order.
 
     >>> import xpr.numpy as jnp
@@ -79,9 +91,9 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     octets = move_axis(a, axis, aval_of(a).ndim - 1)
     *shape, n = aval_of(octets).shape
     wide = (*shape, n, 8)
-    spread = broadcast_in_dim(octets, wide, tuple(np.arange(len(wide) - 1).tolist()))
-    places = broadcast_in_dim(_bit_places(bitorder), wide, (len(wide) - 1,))
-    bits = reshape(e.bitwise_and(e.shift_right_logical(spread, places), np.uint8(1)), (*shape, 8 * n))
+    repeated = broadcast_in_dim(octets, wide, tuple(np.arange(len(wide) - 1).tolist()))
+    positions = broadcast_in_dim(_bit_positions(bitorder), wide, (len(wide) - 1,))
+    bits = reshape(e.bitwise_and(e.shift_right_logical(repeated, positions), np.uint8(1)), (*shape, 8 * n))
     if count is not None:
         length = count if count >= 0 else 8 * n + count
         bits = pad(bits, np.uint8(0), [(0, 0, 0)] * len(shape) + [(0, length - 8 * n, 0)])
@@ -102,7 +114,7 @@ def _lined_up(name: str, a: Any, axis: int | None, over: frozenset[np.dtype]) ->
 
 
 class _Parts(NamedTuple):
-    """Of what the bits of a float consist: its sign, its exponent plus a bias, its fraction."""
+    """The layout of a float's bits: its sign, its exponent plus a bias, its fraction."""
 
     dtype: np.dtype
     integer: Any  # the unsigned integer of as many bits
@@ -127,10 +139,10 @@ _PARTS = {
 
 
 def frexp(x: Any, /) -> tuple[Any, Any]:
-    """A mantissa from 0.5 up to 1, with the sign of x, and an exponent: x = mantissa * 2^exponent.
+    """The mantissa and the exponent of each element: x = mantissa * 2^exponent, with 0.5 <= |mantissa| < 1, or 0 for 0.
 
     Raises:
-      TypeError: entries are complex.
+      TypeError: elements are complex.
 
     >>> import xpr.numpy as jnp
     >>> jnp.frexp(jnp.array([3.0]))
@@ -145,7 +157,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 
 
 def _mantissa_and_exponent(x: Any) -> tuple[Any, Any, Any]:
-    """By integers, so that subnormal numbers are seen on machines that take them for zeros; and what has no mantissa.
+    """`frexp` by integer operations, which read subnormal numbers on machines that flush them to zero.
 
     The fraction of a subnormal number, as a float, has the same mantissa, and an exponent that is too large by a
     constant.
@@ -169,11 +181,17 @@ def _mantissa_and_exponent(x: Any) -> tuple[Any, Any, Any]:
 
 
 def ldexp(x: Any, y: Any, /) -> Any:
-    """x times 2^y, rounded once; infinite or 0 only where the result is too large or too small for its dtype.
+    """x * 2^y, elementwise, rounded once.
+
+    The result is infinite or 0 only where it is too large or too small for its dtype.
 
     Args:
-      x: real numbers.
-      y: integers.
+      x: array of real numbers.
+      y: array of integers that broadcasts against `x`.
+
+    Returns:
+      Floats of the broadcast shape.
+
     Raises:
       ValueError: `x` is complex, or `y` is of floats.
 
@@ -191,7 +209,7 @@ def ldexp(x: Any, y: Any, /) -> Any:
 
 
 def _as_exponent(y: Any) -> Any:
-    """Integers of any dtype as int32; those that don't fit are beyond the range of every float anyway."""
+    """Integers of any dtype as int32; those that don't fit are out of the range of every float."""
     dtype = aval_of(y).dtype
     if dtype.itemsize >= 4 and dtype != dtypes.int32:
         y = e.min(y, e.scalar(1 << 16, y))
@@ -206,17 +224,17 @@ def _scaled(x: Any, exponent: Any) -> Any:
     """
     dtype = aval_of(x).dtype
     parts = _PARTS[dtypes.float32 if dtype.itemsize == 2 else dtype]
-    x, rest = convert(x, parts.dtype), exponent
-    down = full(aval_of(rest).shape, parts.least + parts.fraction_bits + 1, dtypes.int32)
+    x, remaining = convert(x, parts.dtype), exponent
+    down = full(aval_of(remaining).shape, parts.least + parts.fraction_bits + 1, dtypes.int32)
     for _ in range(2):
-        step = select(e.lt(rest, np.int32(parts.least)), down, e.min(rest, np.int32(parts.bias)))
-        x, rest = e.mul(x, _power_of_two(step, parts)), e.sub(rest, step)
-    last = e.clamp(np.int32(parts.least), rest, np.int32(parts.bias))
+        step = select(e.lt(remaining, np.int32(parts.least)), down, e.min(remaining, np.int32(parts.bias)))
+        x, remaining = e.mul(x, _power_of_two(step, parts)), e.sub(remaining, step)
+    last = e.clamp(np.int32(parts.least), remaining, np.int32(parts.bias))
     return convert(e.mul(x, _power_of_two(last, parts)), dtype)
 
 
 def _power_of_two(exponent: Any, parts: _Parts) -> Any:
-    """Exactly, for exponents of normal numbers."""
+    """2^exponent, exactly, for exponents of normal numbers."""
     field = convert(e.add(exponent, np.int32(parts.bias)), np.dtype(parts.integer))
     return e.bitcast_convert_type(e.shift_left(field, parts.integer(parts.fraction_bits)), parts.dtype)
 
@@ -224,15 +242,15 @@ def _power_of_two(exponent: Any, parts: _Parts) -> Any:
 def spacing(x: Any, /) -> Any:
     """The distance from each element to the next float away from zero, with its sign; nan where it is not finite.
 
-    As in NumPy the next float is the next greater one for float16, and the distance positive. It is put together of
-    bits, so that subnormal distances are not flushed to zero.
+    As in NumPy the next float is the next greater one for float16, and the distance positive. It is assembled from
+        bits, so that subnormal distances are not flushed to zero.
 
-    Raises:
-      TypeError: elements are complex.
+        Raises:
+          TypeError: elements are complex.
 
-    >>> import xpr.numpy as jnp
-    >>> jnp.spacing(jnp.float32(1))
-    Array(1.1920929e-07, dtype=float32)
+        >>> import xpr.numpy as jnp
+        >>> jnp.spacing(jnp.float32(1))
+        Array(1.1920929e-07, dtype=float32)
     """
     x = _as_float("spacing", x)
     parts, shape = _PARTS[aval_of(x).dtype], aval_of(x).shape
@@ -267,12 +285,17 @@ def _as_float(name: str, x: Any) -> Any:
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """The entries with numbers in place of nan and the infinities.
+    """The array with nan and the infinities replaced by finite numbers.
 
     Args:
-      copy: not used: arrays are immutable.
-      nan: for nan.
-      posinf, neginf: for the infinities, by default the greatest and the least finite number.
+      x: array or number.
+      copy: has no effect; arrays are immutable.
+      nan: the replacement for nan.
+      posinf: the replacement for inf; None for the greatest finite number of the dtype.
+      neginf: the replacement for -inf; None for the least finite number of the dtype.
+
+    Returns:
+      An array of the shape and dtype of `x`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.nan_to_num(jnp.array([jnp.nan, jnp.inf, 1.0]), posinf=9.0)

@@ -1,4 +1,4 @@
-"""The bits of integers."""
+"""Bitwise functions of integers and booleans."""
 
 from __future__ import annotations
 
@@ -11,10 +11,22 @@ from xpr.numpy.promotion import arithmetic_operands, as_operand, convert
 from xpr.numpy.ufunc_builders import binary
 from xpr.primitives import elementwise as e
 
+__all__ = [
+    "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
+    "bitwise_right_shift", "invert", "left_shift", "right_shift",
+]  # fmt: skip
+
 bitwise_and = binary(
     "bitwise_and",
     e.and_p,
     """Bitwise and.
+
+    Args:
+      x: array of integers or booleans, or a number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.bitwise_and(jnp.array([6, 3]), 5)
@@ -26,6 +38,13 @@ bitwise_or = binary(
     e.or_p,
     """Bitwise or.
 
+    Args:
+      x: array of integers or booleans, or a number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
+
     >>> import xpr.numpy as jnp
     >>> jnp.bitwise_or(jnp.array([6, 3]), 5)
     Array([7, 7], dtype=int32)
@@ -36,6 +55,13 @@ bitwise_xor = binary(
     e.xor_p,
     """Bitwise exclusive or.
 
+    Args:
+      x: array of integers or booleans, or a number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
+
     >>> import xpr.numpy as jnp
     >>> jnp.bitwise_xor(jnp.array([6, 3]), 5)
     Array([3, 6], dtype=int32)
@@ -44,7 +70,14 @@ bitwise_xor = binary(
 
 
 def left_shift(x: Any, y: Any, /) -> Any:
-    """The bits of x moved up by y places.
+    """x shifted left by y bits, elementwise.
+
+    Args:
+      x: array of integers.
+      y: integers that broadcast against `x`: how many bits.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.left_shift(jnp.array([1, 3]), 2)
@@ -54,7 +87,14 @@ def left_shift(x: Any, y: Any, /) -> Any:
 
 
 def right_shift(x: Any, y: Any, /) -> Any:
-    """The bits of x moved down by y places, the sign of signed integers moving in.
+    """x shifted right by y bits, elementwise; signed integers keep their sign.
+
+    Args:
+      x: array of integers.
+      y: integers that broadcast against `x`: how many bits.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.right_shift(jnp.array([8, -8]), 2)
@@ -66,7 +106,7 @@ def right_shift(x: Any, y: Any, /) -> Any:
 
 
 def invert(x: Any, /) -> Any:
-    """The bits of each entry, flipped; the negation of booleans.
+    """The bits of each element inverted; logical not for booleans.
 
     >>> import xpr.numpy as jnp
     >>> jnp.invert(jnp.array([0, 5]))
@@ -80,7 +120,7 @@ bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 
 
 def bitwise_count(x: Any, /) -> Any:
-    """How many bits are set in the absolute value of each entry, as uint8.
+    """The number of bits set in the absolute value of each element, as uint8.
 
     >>> import xpr.numpy as jnp
     >>> jnp.bitwise_count(jnp.array([0, 7]))

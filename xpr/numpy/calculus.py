@@ -12,24 +12,36 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, comparisons, division, reductions
-from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.axes import reduced_axes
 from xpr.numpy.cumulative import cumsum
 from xpr.numpy.indexing.along_axis import read
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, promote_inexact, select_scalar
 from xpr.numpy.sorting import argsort, searchsorted
 from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
-from xpr.primitives.shapes import broadcast_in_dim, expand_dims, reshape
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, one_axis, reshape
 from xpr.primitives.slicing import concatenate, slice_in_dim
+
+__all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"]
 
 # -- Differences
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """The differences of neighbours along an axis, taken `n` times; of booleans, whether they differ.
+    """The differences of consecutive elements along an axis, taken n times.
+
+    Of booleans, whether they differ.
 
     Args:
-      prepend, append: put before and behind the entries first; a scalar, or an array that fits.
+      a: array with at least one axis.
+      n: how many times.
+      axis: the axis.
+      prepend: joined before the elements first: a scalar, or an array that fits; None for nothing.
+      append: joined after the elements first: a scalar, or an array that fits; None for nothing.
+
+    Returns:
+      An array of the dtype of `a`, shorter by n along the axis.
+
     Raises:
       ValueError: there is no such axis, or `n` is negative.
 
@@ -55,7 +67,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def neighbours(a: Any, axis: int) -> tuple[Any, Any]:
-    """All entries along an axis but the last, and all but the first."""
+    """All elements along an axis but the last, and all but the first, for differences."""
     size = aval_of(a).shape[axis]
     return slice_in_dim(a, 0, max(size - 1, 0), axis=axis), slice_in_dim(a, min(1, size), size, axis=axis)
 
@@ -68,7 +80,15 @@ def _edge(part: Any, shape: tuple[int, ...], axis: int) -> Any:
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """The differences of neighbours in the flattened array, between what is put before and behind them.
+    """The differences of consecutive elements of the flattened array.
+
+    Args:
+      ary: array or number.
+      to_end: values appended to the result; None for none.
+      to_begin: values prepended to the result; None for none.
+
+    Returns:
+      A vector of the dtype of `ary`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.ediff1d(jnp.array([1, 4, 9]), to_begin=0)
@@ -82,16 +102,20 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
-    """The derivative along each axis by second-order differences, one-sided at the ends.
+    """The derivative along axes by second-order central differences, one-sided at the ends.
 
     Args:
       f: values of a function on a grid.
-      varargs: the distances of the grid: one for all axes, or for each axis a scalar, or a vector of its coordinates.
-      axis: along which axes; by default all.
+      *varargs: the spacing of the grid: one for all axes, or for each axis a scalar or a vector of coordinates; 1 by
+        default.
+      axis: the axis or axes; None for all.
+      edge_order: must be None.
+
     Returns:
-      An array; a list of them if there are several axes.
+      An array of the shape of `f`; a list of them for several axes.
+
     Raises:
-      ValueError: an axis has less than two entries, or distances don't fit.
+      ValueError: an axis has less than two elements, or spacings don't fit.
       NotImplementedError: `edge_order` is given.
 
     >>> import xpr.numpy as jnp
@@ -114,18 +138,18 @@ def _slope(f: Any, axis: int, spacing: Any) -> Any:
     shape, dtype = aval_of(f).shape, aval_of(f).dtype
     n = shape[axis]
     if n < 2:
-        raise ValueError(f"gradient: axis {axis} of {aval_of(f).str_short()} has less than two entries.")
+        raise ValueError(f"gradient: axis {axis} of {aval_of(f).str_short()} has less than two elements.")
     spacing = convert(as_operand(spacing), dtypes.real_part_of(dtype))
     rise = diff(f, axis=axis)
     if aval_of(spacing).ndim:
         if aval_of(spacing).shape != (n,):
-            raise ValueError(f"gradient: axis {axis} has {n} entries, and its coordinates are {aval_of(spacing)}.")
+            raise ValueError(f"gradient: axis {axis} has {n} elements, and its coordinates are {aval_of(spacing)}.")
         spacing = broadcast_in_dim(convert(diff(spacing), dtype), aval_of(rise).shape, (axis,))
     one_sided = e.div(rise, convert(spacing, dtype))
     if aval_of(spacing).ndim:  # the nearer side counts more: weights are the distances to the other one
-        before, behind = neighbours(one_sided, axis)
+        before, after = neighbours(one_sided, axis)
         left, right = neighbours(spacing, axis)
-        inner = e.div(e.add(e.mul(before, right), e.mul(behind, left)), e.add(left, right))
+        inner = e.div(e.add(e.mul(before, right), e.mul(after, left)), e.add(left, right))
     else:
         across = e.sub(slice_in_dim(f, 2, n, axis=axis), slice_in_dim(f, 0, n - 2, axis=axis))
         inner = e.div(e.mul(across, dtype.type(0.5)), convert(spacing, dtype))
@@ -141,8 +165,13 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
     Args:
       y: values of a function.
-      x: where they are taken; a vector, or an array that broadcasts against `y`.
-      dx: the distance between them, without `x`; a scalar, or an array that broadcasts against the differences of `y`.
+      x: the coordinates of the values: a vector, or an array that broadcasts against `y`; None for equal distances.
+      dx: the distance between values without `x`: a scalar, or an array that broadcasts against the differences of `y`.
+      axis: the axis.
+
+    Returns:
+      Floats of the shape of `y` without the axis.
+
     Raises:
       ValueError: there is no such axis.
 
@@ -167,14 +196,19 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """The values at `x` of the function that goes in straight lines through the points (xp, fp).
+    """The piecewise linear interpolation of the points (xp, fp) at `x`.
 
     Args:
-      x: where to evaluate, of any shape.
-      xp: an increasing vector (in any order if there is a period).
-      fp: the values there, a vector.
-      left, right: the values before the first and behind the last point, by default theirs; "extrapolate" goes on.
-      period: the function repeats after so much.
+      x: where to evaluate; of any shape.
+      xp: the points' coordinates: an increasing vector, in any order with a `period`.
+      fp: their values, a vector of the same length.
+      left: the value before the first point; None for the first value, "extrapolate" for the first line.
+      right: the value after the last point; None for the last value, "extrapolate" for the last line.
+      period: the period of the function; None for none.
+
+    Returns:
+      Floats of the shape of `x`.
+
     Raises:
       ValueError: `xp` and `fp` are not vectors of one length of at least 1, or the period is 0.
 
@@ -195,37 +229,37 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if aval_of(xp).size == 0:
         raise ValueError("interp: there are no points to go through.")
     ends = [end for end in (left, right) if end is not None and not isinstance(end, str)]
-    ways = tuple(end if end is None or isinstance(end, str) else "given" for end in (left, right))
-    return _interp(x, xp, fp, *ends, ways=ways)
+    kinds = tuple(end if end is None or isinstance(end, str) else "given" for end in (left, right))
+    return _interp(x, xp, fp, *ends, kinds=kinds)
 
 
 @compiled
-def _interp(x: Any, xp: Any, fp: Any, *given: Any, ways: tuple[str | None, ...]) -> Any:
-    values, n, ends = _on_lines(x, xp, fp), aval_of(xp).size, iter(given)
-    for way, place, beyond in zip(ways, (0, n - 1), (comparisons.less, comparisons.greater)):
-        if way != "extrapolate":
-            at_end = read(fp, np.int32(place)) if way is None else next(ends)
-            values = where(beyond(x, read(xp, np.int32(place))), at_end, values)
+def _interp(x: Any, xp: Any, fp: Any, *end_values: Any, kinds: tuple[str | None, ...]) -> Any:
+    values, n, ends = _on_lines(x, xp, fp), aval_of(xp).size, iter(end_values)
+    for kind, position, beyond in zip(kinds, (0, n - 1), (comparisons.less, comparisons.greater)):
+        if kind != "extrapolate":
+            at_end = read(fp, np.int32(position)) if kind is None else next(ends)
+            values = where(beyond(x, read(xp, np.int32(position))), at_end, values)
     return values
 
 
 def _on_lines(x: Any, xp: Any, fp: Any) -> Any:
-    """The values on the lines between neighbouring points, the first and the last line going on."""
+    """The values on the lines between consecutive points; the first and the last line are extended."""
     n = aval_of(xp).size
-    place = searchsorted(xp, x, "right")
-    dtype = aval_of(place).dtype
-    place = e.max(e.min(place, dtype.type(n - 1)), dtype.type(min(1, n - 1)))
-    before = e.max(e.sub(place, dtype.type(1)), dtype.type(0))
+    position = searchsorted(xp, x, "right")
+    dtype = aval_of(position).dtype
+    position = e.max(e.min(position, dtype.type(n - 1)), dtype.type(min(1, n - 1)))
+    before = e.max(e.sub(position, dtype.type(1)), dtype.type(0))
     x_before, f_before = read(xp, before), read(fp, before)
-    width, rise = e.sub(read(xp, place), x_before), e.sub(read(fp, place), f_before)
+    width, rise = e.sub(read(xp, position), x_before), e.sub(read(fp, position), f_before)
     kind = aval_of(width).dtype
     is_step = e.le(e.abs(width), kind.type(np.spacing(dtypes.finfo(kind).eps)))
-    share = e.div(e.sub(x, x_before), select_scalar(is_step, kind.type(1), width))
-    return where(is_step, f_before, arithmetic.add(f_before, arithmetic.multiply(share, rise)))
+    fraction = e.div(e.sub(x, x_before), select_scalar(is_step, kind.type(1), width))
+    return where(is_step, f_before, arithmetic.add(f_before, arithmetic.multiply(fraction, rise)))
 
 
 def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
-    """Everything moved into one period, and the points on either side of it added."""
+    """The points and coordinates moved into one period, with a point added on either side of it."""
     if type(period) in (int, float) and period == 0:
         raise ValueError("interp: the period must not be 0.")
     period = arithmetic.absolute(period)
@@ -239,12 +273,19 @@ def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
-    """The entries moved by whole periods so that neighbours along an axis differ by half a period at most.
+    """The elements shifted by multiples of the period, so that consecutive ones differ by half a period at most.
 
     Args:
-      discont: differences up to this are left as they are; half a period if that is more.
+      p: array of real numbers.
+      discont: the greatest difference that is left as it is, if more than half a period; None for half a period.
+      axis: the axis.
+      period: the period.
+
+    Returns:
+      Floats of the shape of `p`; integers stay integers for an integer period.
+
     Raises:
-      ValueError: there is no such axis.
+      ValueError: there is no such axis, or elements are complex.
 
     >>> import xpr.numpy as jnp
     >>> jnp.unwrap(jnp.array([0.0, 3.0, 7.0]), period=4.0)
@@ -269,6 +310,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     size = arithmetic.absolute(steps)
     small = comparisons.less(size, half if discont is None else arithmetic.maximum(discont, half))
     correction = where(small, 0, arithmetic.subtract(moved, steps))
-    rest = slice_in_dim(p, 1, aval_of(p).shape[axis], axis=axis)
+    following = slice_in_dim(p, 1, aval_of(p).shape[axis], axis=axis)
     first = slice_in_dim(p, 0, 1, axis=axis)
-    return concatenate(promote_dtypes(first, arithmetic.add(rest, cumsum(correction, axis))), axis)
+    return concatenate(promote_dtypes(first, arithmetic.add(following, cumsum(correction, axis))), axis)

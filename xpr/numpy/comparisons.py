@@ -1,4 +1,4 @@
-"""Comparisons, and logic on the truth of the entries."""
+"""Comparisons, and logical functions of elements."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ from xpr.numpy.promotion import truth
 from xpr.numpy.ufunc_builders import binary, logical
 from xpr.primitives import elementwise as e
 
+__all__ = [
+    "logical_not",
+
+]  # fmt: skip
+
 equal = binary(
     "equal",
     e.eq_p,
-    """Whether entries are equal.
+    """Whether x == y, elementwise.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.equal(jnp.array([1, 2, 3]), 2)
@@ -21,7 +33,14 @@ equal = binary(
 not_equal = binary(
     "not_equal",
     e.ne_p,
-    """Whether entries differ.
+    """Whether x != y, elementwise.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.not_equal(jnp.array([1, 2, 3]), 2)
@@ -31,7 +50,14 @@ not_equal = binary(
 less = binary(
     "less",
     e.lt_p,
-    """Whether entries of x are less than those of y.
+    """Whether x < y, elementwise; complex numbers compare by real, then by imaginary part.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.less(jnp.array([1, 2, 3]), 2)
@@ -41,7 +67,14 @@ less = binary(
 less_equal = binary(
     "less_equal",
     e.le_p,
-    """Whether entries of x are at most those of y.
+    """Whether x <= y, elementwise; complex numbers compare by real, then by imaginary part.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.less_equal(jnp.array([1, 2, 3]), 2)
@@ -51,7 +84,14 @@ less_equal = binary(
 greater = binary(
     "greater",
     e.gt_p,
-    """Whether entries of x are greater than those of y.
+    """Whether x > y, elementwise; complex numbers compare by real, then by imaginary part.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.greater(jnp.array([1, 2, 3]), 2)
@@ -61,7 +101,14 @@ greater = binary(
 greater_equal = binary(
     "greater_equal",
     e.ge_p,
-    """Whether entries of x are at least those of y.
+    """Whether x >= y, elementwise; complex numbers compare by real, then by imaginary part.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.greater_equal(jnp.array([1, 2, 3]), 2)
@@ -71,7 +118,14 @@ greater_equal = binary(
 logical_and = logical(
     "logical_and",
     e.and_p,
-    """Whether both entries are true.
+    """Whether both elements are true (not 0).
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.logical_and(jnp.array([True, False]), True)
@@ -81,7 +135,14 @@ logical_and = logical(
 logical_or = logical(
     "logical_or",
     e.or_p,
-    """Whether either entry is true.
+    """Whether either element is true (not 0).
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.logical_or(jnp.array([True, False]), True)
@@ -91,7 +152,14 @@ logical_or = logical(
 logical_xor = logical(
     "logical_xor",
     e.xor_p,
-    """Whether just one of the entries is true.
+    """Whether exactly one of the two elements is true (not 0).
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.logical_xor(jnp.array([True, False]), True)
@@ -101,7 +169,7 @@ logical_xor = logical(
 
 
 def logical_not(x: Any, /) -> Any:
-    """Whether each entry is false.
+    """Whether each element is false (0).
 
     >>> import xpr.numpy as jnp
     >>> jnp.logical_not(jnp.array([0, 3]))

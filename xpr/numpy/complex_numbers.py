@@ -11,9 +11,11 @@ from xpr.numpy.trigonometric import arctan2, rad2deg
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import zeros_like_aval
 
+__all__ = ["angle", "conj", "conjugate", "imag", "real"]
+
 
 def real(val: Any, /) -> Any:
-    """The real part of each entry.
+    """The real part of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.real(jnp.array([1 + 2j]))
@@ -24,7 +26,7 @@ def real(val: Any, /) -> Any:
 
 
 def imag(val: Any, /) -> Any:
-    """The imaginary part of each entry.
+    """The imaginary part of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.imag(jnp.array([1 + 2j]))
@@ -36,7 +38,7 @@ def imag(val: Any, /) -> Any:
 
 
 def conjugate(x: Any, /) -> Any:
-    """The complex conjugate of each entry.
+    """The complex conjugate of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.conjugate(jnp.array([1 + 2j]))
@@ -50,7 +52,14 @@ conj = conjugate
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """The angle of each entry in the complex plane, in radians (or degrees).
+    """The argument of each element in the complex plane.
+
+    Args:
+      z: array of real or complex numbers.
+      deg: whether angles are in degrees instead of radians.
+
+    Returns:
+      Real floats of the shape of `z`, from -pi to pi (-180 to 180 degrees).
 
     >>> import xpr.numpy as jnp
     >>> jnp.angle(1j)

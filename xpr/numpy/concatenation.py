@@ -1,4 +1,4 @@
-"""Arrays joined and taken apart: concatenate, stack, block, split and their kin."""
+"""Arrays joined and split: concatenate, stack, block, split and related functions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from xpr.backend.array import Array
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError
-from xpr.numpy.axes import no_out, one_axis
-from xpr.numpy.key_arrays import moves
+from xpr.numpy.axes import no_out
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype
 from xpr.numpy.reshaping import atleast_1d, atleast_2d, atleast_3d, ravel
 from xpr.primitives import slicing
-from xpr.primitives.shapes import expand_dims, squeeze, transpose
+from xpr.primitives.shapes import expand_dims, one_axis, squeeze, transpose
+
+__all__ = [
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit", "hstack",
+    "split", "stack", "unstack", "vsplit", "vstack",
+]  # fmt: skip
 
 # -- Joining
 
@@ -40,12 +44,19 @@ def _operands(name: str, arrays: Any, dtype: Any) -> list[Any]:
     return [convert(x, target) for x in items]
 
 
-@moves("arrays")
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
-    """Arrays joined along an axis that they have; with axis None, their entries in one axis.
+    """Arrays joined along an existing axis.
+
+    Args:
+      arrays: arrays whose shapes agree but along `axis`, or one array of them.
+      axis: the axis; None to join the arrays flattened.
+      dtype: of the result; None for the dtype to which all promote.
+
+    Returns:
+      An array of the common dtype, whose size along `axis` is the sum of theirs.
 
     Raises:
-      ValueError: there are no arrays, they have no axes, or their other axes differ.
+      ValueError: there are no arrays, they have no axes, or their other sizes differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.concatenate([jnp.arange(2), jnp.array([0.5])])
@@ -68,9 +79,18 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     return slicing.concatenate(operands, axis)
 
 
-@moves("arrays")
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
-    """Arrays joined along an axis that they have.
+    """Arrays joined along an existing axis; see `concatenate`.
+
+    Args:
+      arrays: arrays whose shapes agree but along `axis`.
+      axis: the axis; None to join the arrays flattened.
+
+    Returns:
+      An array of the common dtype, whose size along `axis` is the sum of theirs.
+
+    Raises:
+      ValueError: there are no arrays, they have no axes, or their other sizes differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.concat([jnp.arange(2), jnp.arange(1)])
@@ -79,9 +99,17 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     return concatenate(arrays, axis)
 
 
-@moves("arrays")
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
     """Arrays of one shape joined along a new axis.
+
+    Args:
+      arrays: arrays of one shape, or one array of them.
+      axis: the position of the new axis in the result.
+      out: must be None; arrays are immutable.
+      dtype: of the result; None for the dtype to which all promote.
+
+    Returns:
+      An array of the common dtype with one more axis.
 
     Raises:
       ValueError: there are no arrays, or their shapes differ.
@@ -100,9 +128,18 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     return slicing.concatenate([expand_dims(x, (axis,)) for x in operands], axis)
 
 
-@moves("tup")
 def vstack(tup: Any, dtype: Any = None) -> Any:
-    """Rows on top of each other: arrays joined along the first axis, vectors being rows.
+    """Arrays joined along the first axis; vectors count as rows.
+
+    Args:
+      tup: arrays whose shapes agree but along the first axis.
+      dtype: of the result; None for the dtype to which all promote.
+
+    Returns:
+      An array of the common dtype with at least two axes.
+
+    Raises:
+      ValueError: there are no arrays, or their other sizes differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.vstack([jnp.arange(2), jnp.arange(2)])
@@ -112,9 +149,18 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate([atleast_2d(x) for x in _operands("vstack", tup, dtype)], 0)
 
 
-@moves("tup")
 def hstack(tup: Any, dtype: Any = None) -> Any:
-    """Arrays side by side: joined along the second axis, or the first if they have one only.
+    """Arrays joined along the second axis; vectors along their only one.
+
+    Args:
+      tup: arrays whose shapes agree but along that axis.
+      dtype: of the result; None for the dtype to which all promote.
+
+    Returns:
+      An array of the common dtype.
+
+    Raises:
+      ValueError: there are no arrays, or their other sizes differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.hstack([jnp.arange(2), 7])
@@ -124,9 +170,18 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate(operands, 0 if aval_of(operands[0]).ndim == 1 else 1)
 
 
-@moves("tup")
 def dstack(tup: Any, dtype: Any = None) -> Any:
-    """Arrays behind each other: joined along the third axis.
+    """Arrays joined along the third axis; vectors and matrices get axes of size 1.
+
+    Args:
+      tup: arrays whose shapes agree but along the third axis.
+      dtype: of the result; None for the dtype to which all promote.
+
+    Returns:
+      An array of the common dtype with at least three axes.
+
+    Raises:
+      ValueError: there are no arrays, or their other sizes differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.dstack([jnp.arange(2), jnp.arange(2)]).shape
@@ -135,9 +190,8 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     return concatenate([atleast_3d(x) for x in _operands("dstack", tup, dtype)], 2)
 
 
-@moves("tup")
 def column_stack(tup: Any) -> Any:
-    """Arrays side by side, vectors being columns.
+    """Vectors as columns, and matrices, joined along the second axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.column_stack([jnp.arange(2), jnp.ones((2, 1), int)])
@@ -148,9 +202,19 @@ def column_stack(tup: Any) -> Any:
     return concatenate([x if aval_of(x).ndim > 1 else transpose(atleast_2d(x), (1, 0)) for x in operands], 1)
 
 
-@moves("arr", "values")
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """The values behind the array along an axis; with axis None, in one axis.
+    """The array with values appended along an axis.
+
+    Args:
+      arr: array or number.
+      values: array whose shape agrees with that of `arr` but along `axis`.
+      axis: the axis; None to join both flattened.
+
+    Returns:
+      An array of the dtype to which both promote.
+
+    Raises:
+      ValueError: the other sizes differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.append(jnp.arange(2), 7)
@@ -160,7 +224,9 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 
 def block(arrays: Any) -> Any:
-    """An array made of blocks: the innermost lists are joined along the last axis, the next along the one before.
+    """An array assembled from nested lists of blocks: the innermost are joined along the last axis.
+
+    The next level of lists is joined along the axis before, and so on.
 
     Raises:
       ValueError: an empty list, or lists of different depths.
@@ -192,9 +258,18 @@ def _block(x: Any) -> tuple[Any, int]:
 # -- Taking apart
 
 
-@moves("x")
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """The slices along an axis, which they lose.
+    """The slices of an array along an axis, without that axis.
+
+    Args:
+      x: an array.
+      axis: the axis.
+
+    Returns:
+      A tuple of arrays.
+
+    Raises:
+      ValueError: there is no such axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.unstack(jnp.array([[1, 2], [3, 4]]))
@@ -206,7 +281,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 def _cut(x: Any, bounds: Sequence[int], axis: int) -> list[Any]:
-    """The pieces of an axis between bounds that follow each other."""
+    """The slices of an axis between consecutive bounds."""
     return [slicing.slice_in_dim(x, a, max(a, b), axis=axis) for a, b in pairwise(bounds)]
 
 
@@ -220,16 +295,23 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool
             raise ValueError(f"{name}: an axis of size {size} can't be split into {count} {'equal ' * equal}parts.")
         longer, short = size % count, size // count
         return _cut(ary, [i * short + min(i, longer) for i in range(count + 1)], axis)
-    places = [slice(i.__index__()).indices(size)[1] for i in indices_or_sections]
-    return _cut(ary, [0, *places, size], axis)
+    positions = [slice(i.__index__()).indices(size)[1] for i in indices_or_sections]
+    return _cut(ary, [0, *positions, size], axis)
 
 
-@moves("ary")
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """The array cut along an axis into so many equal parts, or at the indices given.
+    """The array split along an axis into equal parts, or at indices.
+
+    Args:
+      ary: an array.
+      indices_or_sections: the number of equal parts, or the indices at which parts begin.
+      axis: the axis.
+
+    Returns:
+      A list of arrays.
 
     Raises:
-      ValueError: the axis can't be cut into so many equal parts.
+      ValueError: the axis can't be split into so many equal parts.
 
     >>> import xpr.numpy as jnp
     >>> jnp.split(jnp.arange(4), [1])
@@ -238,9 +320,20 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("split", ary, indices_or_sections, axis, True)
 
 
-@moves("ary")
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """The array cut along an axis into so many parts, the first ones longer by one where it doesn't come out even.
+    """The array split along an axis into parts of nearly equal sizes, or at indices.
+
+    Args:
+      ary: an array.
+      indices_or_sections: the number of parts, the first ones longer by one if need be, or the indices at which parts
+        begin.
+      axis: the axis.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ValueError: the number of parts is not positive.
 
     >>> import xpr.numpy as jnp
     >>> jnp.array_split(jnp.arange(3), 2)
@@ -249,9 +342,18 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("array_split", ary, indices_or_sections, axis, False)
 
 
-@moves("ary")
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """The array split along its first axis.
+    """The array split along its first axis; see `split`.
+
+    Args:
+      ary: an array with at least two axes.
+      indices_or_sections: the number of equal parts, or the indices at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ValueError: the axis can't be split into so many equal parts.
 
     >>> import xpr.numpy as jnp
     >>> [part.shape for part in jnp.vsplit(jnp.ones((4, 2)), 2)]
@@ -260,9 +362,18 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return _split("vsplit", ary, indices_or_sections, 0, True)
 
 
-@moves("ary")
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """The array split along its second axis, or the first if it has one only.
+    """The array split along its second axis, or the only one of a vector; see `split`.
+
+    Args:
+      ary: an array.
+      indices_or_sections: the number of equal parts, or the indices at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ValueError: the axis can't be split into so many equal parts.
 
     >>> import xpr.numpy as jnp
     >>> [part.shape for part in jnp.hsplit(jnp.ones((2, 4)), 2)]
@@ -272,9 +383,18 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return _split("hsplit", ary, indices_or_sections, 0 if ary.aval.ndim == 1 else 1, True)
 
 
-@moves("ary")
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """The array split along its third axis.
+    """The array split along its third axis; see `split`.
+
+    Args:
+      ary: an array with at least three axes.
+      indices_or_sections: the number of equal parts, or the indices at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ValueError: the axis can't be split into so many equal parts.
 
     >>> import xpr.numpy as jnp
     >>> [part.shape for part in jnp.dsplit(jnp.ones((2, 2, 4)), 2)]

@@ -1,4 +1,4 @@
-"""Values that a function needs while it is called, because the shape of its result depends on them."""
+"""Concrete values of arguments on which the shape of a result depends."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def concrete_value(x: Any, name: str, way_out: str) -> np.ndarray:
     """
     if isinstance(x, Tracer):
         x = x._value_for(ConcretizationTypeError, f"jnp.{name}, whose result's shape depends on values,", way_out)
-    return np.asarray(x.host if type(x) is Array else x)
+    return x.numbers() if type(x) is Array else np.asarray(x)
 
 
 def is_known(x: Any) -> bool:
-    """Whether the value of an operand is at hand."""
+    """Whether the value of an operand is known, so that it can be read on the host."""
     return not isinstance(x, Tracer) or x.concrete() is not None

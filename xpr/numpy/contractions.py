@@ -1,5 +1,4 @@
-"""Products of vectors, matrices and stacks of them: each traces to one `dot_general`, and a transposition if need be.
-
+"""Products of vectors, matrices and stacks of them: one `dot_general` each, with a transposition if needed.
 Operands meet in one dtype, which is also that of the result (`preferred_element_type` asks for another).
 """
 
@@ -13,15 +12,21 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.numpy.axes import no_out, one_axis
+from xpr.numpy.axes import no_out
 from xpr.numpy.matrices import diagonal
 from xpr.numpy.promotion import convert, promote_dtypes
 from xpr.numpy.reductions import sum as summed
 from xpr.primitives.dot import contract, dot_general_p
+from xpr.primitives.dot_algorithms import canonical_dot_precision
 from xpr.primitives.elementwise import conj, mul, sub
-from xpr.primitives.precision import PrecisionLike, canonical_precision
-from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, move_axis, reshape, squeeze
+from xpr.primitives.precision import PrecisionLike
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, move_axis, one_axis, reshape, squeeze
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import concatenate, pad, slice_in_dim
+
+__all__ = [
+    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "trace", "vdot", "vecdot", "vecmat",
+]  # fmt: skip
 
 _NONE: tuple[int, ...] = ()
 
@@ -31,9 +36,9 @@ def _product(a: Any, b: Any, numbers: Any, precision: Any, preferred: Any) -> An
     if preferred is None:
         dtype = a.aval.dtype if hasattr(a, "aval") else aval_of(a).dtype
     else:
-        dtype = dtypes.canonical(preferred)
-    how = canonical_precision(precision)
-    out = dot_general_p.bind(a, b, dimension_numbers=numbers, precision=how, preferred_element_type=dtype)
+        dtype = dtypes.requested(preferred)
+    canonical = canonical_dot_precision(precision)
+    out = dot_general_p.bind(a, b, dimension_numbers=numbers, precision=canonical, preferred_element_type=dtype)
     return out if preferred is None else convert(out, dtype)
 
 
@@ -48,19 +53,27 @@ def _promoted(a: Any, b: Any) -> tuple[Any, Any, ShapedArray, ShapedArray]:
 
 @cache
 def _flat(i: int, j: int) -> Any:
-    """The dimension numbers of last axis against last but one (or only one), for operands of i and j axes."""
+    """The dimension numbers that contract the last axis with the second to last (or only) one, of i and j axes."""
     return ((i - 1,), (max(j - 2, 0),)), (_NONE, _NONE)
 
 
-def dot(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
-    """The product summed over the last axis of `a` and the last but one of `b` (or its only one).
+def dot(
+    a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None, out_sharding: Any = None
+) -> Any:
+    """The product summed over the last axis of `a` and the second to last of `b`, or the only axis of a vector.
 
-    A scalar multiplies. For stacks of matrices `matmul` is usually what is wanted.
+    A scalar multiplies. For stacks of matrices `matmul` is usually what is meant.
 
     Args:
-      a, b: arrays of any number of axes.
+      a: array or number.
+      b: array or number.
       precision: see `lax.Precision`.
       preferred_element_type: the dtype to sum in, and of the result.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      The other axes of `a`, then those of `b`.
+
     Raises:
       TypeError: the sizes of the axes summed over differ.
 
@@ -68,21 +81,33 @@ def dot(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_ty
     >>> jnp.dot(jnp.array([1., 2.]), jnp.array([3., 4.]))
     Array(11., dtype=float32)
     """
+    if out_sharding is not None:
+        return sharded(
+            dot(a, b, precision=precision, preferred_element_type=preferred_element_type), out_sharding, "dot"
+        )
     a, b, x, y = _promoted(a, b)
     if not x.ndim or not y.ndim:
         return _product(a, b, ((_NONE, _NONE), (_NONE, _NONE)), precision, preferred_element_type)
     return _product(a, b, _flat(x.ndim, y.ndim), precision, preferred_element_type)
 
 
-def matmul(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
-    """The product of matrices, or of stacks of matrices, which broadcast: what `a @ b` is.
+def matmul(
+    a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None, out_sharding: Any = None
+) -> Any:
+    """The product of matrices, or of stacks of matrices, which broadcast: the function of `a @ b`.
 
-    A vector on the left is a row, on the right a column, and gives up that axis again.
+    A vector on the left counts as a row, on the right as a column, and its axis of size 1 is not in the result.
 
     Args:
-      a, b: [..., n, k] and [..., k, m], or vectors [k].
+      a: [..., n, k], or a vector [k].
+      b: [..., k, m], or a vector [k].
       precision: see `lax.Precision`.
       preferred_element_type: the dtype to sum in, and of the result.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      [..., n, m], without n or m for a vector.
+
     Raises:
       ValueError: an operand is a scalar, or stacks don't broadcast.
       TypeError: the sizes of the axes summed over differ.
@@ -91,6 +116,10 @@ def matmul(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element
     >>> jnp.matmul(jnp.ones((5, 2, 3)), jnp.ones((3, 4))).shape
     (5, 2, 4)
     """
+    if out_sharding is not None:
+        return sharded(
+            matmul(a, b, precision=precision, preferred_element_type=preferred_element_type), out_sharding, "matmul"
+        )
     a, b, x, y = _promoted(a, b)
     if not x.ndim or not y.ndim:
         raise ValueError(
@@ -107,9 +136,9 @@ def matmul(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element
 
 
 def _stacked(a: Any, a_core: Any, b: Any, b_core: Any, out_core: Any, precision: Any, preferred: Any) -> Any:
-    """A product over the last axes, labelled; the axes before them are stacks that broadcast.
+    """A product over labelled last axes; the axes before them are stacks that broadcast.
 
-    An axis of size 1 beside a longer one is dropped, so nothing is repeated.
+    An axis of size 1 that pairs with a longer one is dropped, so nothing is repeated.
     """
     x, y = aval_of(a), aval_of(b)
     a_stack, b_stack = x.shape[: x.ndim - len(a_core)], y.shape[: y.ndim - len(b_core)]
@@ -121,23 +150,37 @@ def _stacked(a: Any, a_core: Any, b: Any, b_core: Any, out_core: Any, precision:
         raise ValueError(f"The stacks of {types} don't broadcast: {a_stack} and {b_stack}.") from None
 
     def labelled(operand: Any, stack: Any, other: Any, core: Any) -> tuple[Any, tuple[Any, ...]]:
-        beside = (1,) * (len(stack) - len(other)) + other[max(len(other) - len(stack), 0) :]
-        dropped = [i for i, (n, m) in enumerate(zip(stack, beside)) if n == 1 and (m != 1 or len(stack) < len(other))]
+        other_sizes = (1,) * (len(stack) - len(other)) + other[max(len(other) - len(stack), 0) :]
+        dropped = [
+            i for i, (n, m) in enumerate(zip(stack, other_sizes)) if n == 1 and (m != 1 or len(stack) < len(other))
+        ]
         kept = [depth - len(stack) + i for i in range(len(stack)) if i not in dropped]
         return squeeze(operand, dropped), (*kept, *core)
 
     a, a_labels = labelled(a, a_stack, b_stack, a_core)
     b, b_labels = labelled(b, b_stack, a_stack, b_core)
     out_labels = (*range(depth), *out_core)
-    dtype = x.dtype if preferred is None else dtypes.canonical(preferred)
+    dtype = x.dtype if preferred is None else dtypes.requested(preferred)
     out = contract(
-        a, a_labels, b, b_labels, out_labels, precision=canonical_precision(precision), preferred_element_type=dtype
+        a, a_labels, b, b_labels, out_labels, precision=canonical_dot_precision(precision), preferred_element_type=dtype
     )
     return out if preferred is None else convert(out, dtype)
 
 
 def vdot(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
-    """The inner product of all entries, those of `a` conjugated.
+    """The inner product of two arrays, flattened, of which the first is conjugated.
+
+    Args:
+      a: array or number.
+      b: array with as many elements.
+      precision: of products, see `lax.Precision`; None for the default.
+      preferred_element_type: the dtype to accumulate in and of the result; None for the operands' common dtype.
+
+    Returns:
+      A scalar.
+
+    Raises:
+      TypeError: the numbers of elements differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.vdot(jnp.array([1j, 2]), jnp.array([1j, 1]))
@@ -157,10 +200,18 @@ def _conjugate(x: Any) -> Any:
 def vecdot(
     x1: Any, x2: Any, /, *, axis: int = -1, precision: PrecisionLike = None, preferred_element_type: Any = None
 ) -> Any:
-    """Inner products of stacks of vectors, which broadcast; those of `x1` are conjugated.
+    """The inner products of stacks of vectors, which broadcast; the first operand is conjugated.
 
     Args:
-      x1, x2: arrays whose vectors lie along `axis`.
+      x1: arrays whose vectors lie along `axis`.
+      x2: arrays whose vectors lie along `axis`.
+      axis: the axis of the vectors.
+      precision: of products, see `lax.Precision`; None for the default.
+      preferred_element_type: the dtype to accumulate in and of the result; None for the operands' common dtype.
+
+    Returns:
+      The broadcast shape of the stacks.
+
     Raises:
       ValueError: the vectors' lengths differ, or stacks don't broadcast.
 
@@ -178,7 +229,18 @@ def vecdot(
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:
-    """Products of stacks of matrices [..., n, k] and vectors [..., k], which broadcast.
+    """The products of stacks of matrices and stacks of vectors, which broadcast.
+
+    Args:
+      x1: matrices [..., n, k].
+      x2: vectors [..., k].
+
+    Returns:
+      [..., n].
+
+    Raises:
+      ValueError: an operand has too few axes, or stacks don't broadcast.
+      TypeError: the sizes of the axes summed over differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.matvec(jnp.ones((2, 3)), jnp.ones((5, 3))).shape
@@ -190,7 +252,18 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 
 
 def vecmat(x1: Any, x2: Any, /) -> Any:
-    """Products of stacks of vectors [..., k], conjugated, and matrices [..., k, m], which broadcast.
+    """The products of stacks of vectors, conjugated, and stacks of matrices, which broadcast.
+
+    Args:
+      x1: vectors [..., k].
+      x2: matrices [..., k, m].
+
+    Returns:
+      [..., m].
+
+    Raises:
+      ValueError: an operand has too few axes, or stacks don't broadcast.
+      TypeError: the sizes of the axes summed over differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.vecmat(jnp.ones((5, 3)), jnp.ones((3, 2))).shape
@@ -207,7 +280,19 @@ def _check_cores(name: str, x: ShapedArray, m: int, y: ShapedArray, n: int) -> N
 
 
 def inner(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
-    """The product summed over the last axes of both; a scalar multiplies.
+    """The product summed over the last axes of both operands; a scalar multiplies.
+
+    Args:
+      a: array or number.
+      b: array or number.
+      precision: of products, see `lax.Precision`; None for the default.
+      preferred_element_type: the dtype to accumulate in and of the result; None for the operands' common dtype.
+
+    Returns:
+      The other axes of `a`, then those of `b`.
+
+    Raises:
+      TypeError: the sizes of the last axes differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.inner(jnp.ones((2, 3)), jnp.ones((4, 3))).shape
@@ -219,7 +304,15 @@ def inner(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_
 
 
 def outer(a: Any, b: Any, out: None = None) -> Any:
-    """The products of every entry of `a` with every entry of `b`, both taken as vectors.
+    """The product of every element of `a` and every element of `b`.
+
+    Args:
+      a: array or number.
+      b: array or number.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      [number of elements of `a`, number of elements of `b`].
 
     >>> import xpr.numpy as jnp
     >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
@@ -240,14 +333,21 @@ def tensordot(
     *,
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
-    """The product summed over several axes.
+    """The product summed over several axes of both operands.
 
     Args:
-      a, b: arrays.
-      axes: a number n: the last n axes of `a` go with the first n of `b`; or a pair of axes, or of sequences of axes.
+      a: array or number.
+      b: array or number.
+      axes: a number n, for the last n axes of `a` and the first n of `b`; or a pair of axes, or of sequences of axes.
+      precision: of products, see `lax.Precision`; None for the default.
+      preferred_element_type: the dtype to accumulate in and of the result; None for the operands' common dtype.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
     Returns:
       The other axes of `a`, then those of `b`.
+
     Raises:
       TypeError: the axes don't match.
 
@@ -255,6 +355,12 @@ def tensordot(
     >>> jnp.tensordot(jnp.ones((2, 3, 4)), jnp.ones((4, 3)), ([2, 1], [0, 1]))
     Array([12., 12.], dtype=float32)
     """
+    if out_sharding is not None:
+        return sharded(
+            tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type),
+            out_sharding,
+            "tensordot",
+        )
     a, b, x, y = _promoted(a, b)
     if isinstance(axes, (int, np.integer)):
         if axes > min(x.ndim, y.ndim):
@@ -283,7 +389,14 @@ def _axes_pair(axes: Any, x: ShapedArray, y: ShapedArray) -> tuple[tuple[int, ..
 
 
 def kron(a: Any, b: Any) -> Any:
-    """The Kronecker product: every entry of `a` times the whole of `b`, laid out as `a` is.
+    """The Kronecker product: each element of `a` replaced by its product with `b`.
+
+    Args:
+      a: array or number.
+      b: array or number.
+
+    Returns:
+      An array whose sizes are the products of those of `a` and `b`, aligned at their last axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
@@ -299,12 +412,19 @@ def kron(a: Any, b: Any) -> Any:
 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
-    """Cross products of stacks of vectors in space, or in the plane: then only the third entry, if both are.
+    """The cross products of vectors in three dimensions, or in two, where only the third component is returned.
 
     Args:
-      a, b: arrays whose vectors, of 2 or 3 entries, lie along `axisa` and `axisb`; their stacks broadcast.
-      axisc: where the vectors of the result lie.
-      axis: stands for all three.
+      a: arrays of vectors of 2 or 3 elements; their other axes broadcast.
+      b: arrays of vectors of 2 or 3 elements; their other axes broadcast.
+      axisa: the axis of the vectors of `a`.
+      axisb: the axis of the vectors of `b`.
+      axisc: the axis of the vectors in the result.
+      axis: stands for all three; None for none.
+
+    Returns:
+      Vectors of 3 elements along `axisc`; for two operands of 2 elements, scalars.
+
     Raises:
       ValueError: vectors have other lengths.
 
@@ -321,17 +441,17 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
 
 def _cross(a: Any, b: Any, axis: int) -> Any:
-    """Of vectors along the last axes."""
+    """The cross products of vectors along the last axes."""
     x, y = aval_of(a), aval_of(b)
     if not {x.shape[-1], y.shape[-1]} <= {2, 3}:
         raise ValueError(
-            f"cross: vectors of 2 or 3 entries are multiplied, and these have {x.shape[-1]} and {y.shape[-1]}: "
+            f"cross: vectors of 2 or 3 elements are multiplied, and these have {x.shape[-1]} and {y.shape[-1]}: "
             f"{x.str_short()}, {y.str_short()}."
         )
     planar = x.shape[-1] == y.shape[-1] == 2
     stack = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     a, b = _spatial(a, stack), _spatial(b, stack)
-    # Entry i of the product is a[i+1] b[i+2] - a[i+2] b[i+1], indices taken modulo 3.
+    # Element i of the product is a[i+1] b[i+2] - a[i+2] b[i+1], indices taken modulo 3.
     last = len(stack)
     once, twice = ([slice_in_dim(v, k, k + 3, axis=last) for v in (a, b)] for k in (1, 2))
     product = sub(mul(once[0], twice[1]), mul(twice[0], once[1]))
@@ -341,7 +461,7 @@ def _cross(a: Any, b: Any, axis: int) -> Any:
 
 
 def _spatial(v: Any, stack: tuple[int, ...]) -> Any:
-    """The vectors, with a third entry 0 where they are planar, twice one after the other; the stack broadcast."""
+    """The vectors in three dimensions, concatenated with themselves, and the stack broadcast."""
     aval = aval_of(v)
     if aval.shape[-1] == 2:
         v = pad(v, np.zeros((), aval.dtype)[()], [(0, 0, 0)] * (aval.ndim - 1) + [(0, 1, 0)])
@@ -350,7 +470,21 @@ def _spatial(v: Any, stack: tuple[int, ...]) -> Any:
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
-    """The sum along a diagonal, `offset` places above the main one.
+    """The sum of a diagonal of the matrices that lie along two axes.
+
+    Args:
+      a: an array with at least two axes.
+      offset: which diagonal; 0 is the main one, positive ones are above it.
+      axis1: the axis of the matrices' rows.
+      axis2: the axis of their columns.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, small integers widened.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      The other axes of `a`.
+
+    Raises:
+      ValueError: the array has fewer than two axes, or both axes are the same.
 
     >>> import xpr.numpy as jnp
     >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))

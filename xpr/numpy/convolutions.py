@@ -12,22 +12,28 @@ from xpr.primitives.precision import PrecisionLike
 from xpr.primitives.shapes import reshape, rev
 from xpr.primitives.windows.convolution_functions import conv_general_dilated
 
+__all__ = ["convolve", "correlate"]
+
 _MODES = ("full", "same", "valid")
 
 
 def convolve(
     a: Any, v: Any, mode: str = "full", *, precision: PrecisionLike = None, preferred_element_type: Any = None
 ) -> Any:
-    """The convolution of two sequences, sum over m of a[m] v[n - m], in floating point.
+    """The convolution of two sequences, in floating point: the sums over m of a[m] v[n - m].
 
     Args:
-      a, v: sequences of N and M entries; the longer may be either.
-      mode: "full": all N + M - 1 places where they overlap; "same": the middle max(N, M) of these; "valid": where the
-        shorter lies wholly within the longer.
+      a: a vector of N elements.
+      v: a vector of M elements.
+      mode: "full" for all N + M - 1 sums, "same" for the middle max(N, M), "valid" for those of full overlap.
       precision: see `lax.Precision`.
-      preferred_element_type: the dtype to sum in, and of the result.
+      preferred_element_type: the dtype to accumulate in and of the result; None for that of the operands.
+
+    Returns:
+      A vector of floats.
+
     Raises:
-      ValueError: an operand is no sequence or is empty, or there is no such mode.
+      ValueError: an operand is not a vector or is empty, or there is no such mode.
 
     >>> import xpr.numpy as jnp
     >>> jnp.convolve(jnp.array([1., 2., 3.]), jnp.array([0., 1.]))
@@ -42,12 +48,20 @@ def convolve(
 def correlate(
     a: Any, v: Any, mode: str = "valid", *, precision: PrecisionLike = None, preferred_element_type: Any = None
 ) -> Any:
-    """The correlation of two sequences, sum over n of a[n + k] conj(v[n]), in floating point.
+    """The correlation of two sequences, in floating point: the sums over n of a[n + k] conj(v[n]).
 
     Args:
-      a, v, mode, precision, preferred_element_type: as for `convolve`.
+      a: a vector of N elements.
+      v: a vector of M elements.
+      mode: as for `convolve`.
+      precision: of products, see `lax.Precision`; None for the default.
+      preferred_element_type: the dtype to accumulate in and of the result; None for that of the operands.
+
+    Returns:
+      A vector of floats.
+
     Raises:
-      ValueError: an operand is no sequence or is empty, or there is no such mode.
+      ValueError: an operand is not a vector or is empty, or there is no such mode.
 
     >>> import xpr.numpy as jnp
     >>> jnp.correlate(jnp.array([1., 2., 3.]), jnp.array([0., 1.]))
@@ -68,13 +82,13 @@ def _sequences(name: str, a: Any, v: Any, mode: str) -> list[Any]:
     x, y = aval_of(a), aval_of(v)
     if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
         raise ValueError(
-            f"{name}: takes two sequences with at least one entry each, and got {x.str_short()} and {y.str_short()}."
+            f"{name}: takes two sequences with at least one element each, and got {x.str_short()} and {y.str_short()}."
         )
     return [a, v]
 
 
 def _slide(longer: Any, window: Any, mode: str, precision: Any, preferred: Any) -> Any:
-    """The sums of products with `window` wherever `mode` lets it lie."""
+    """The sums of products with `window` at all its positions that `mode` includes."""
     n, m = aval_of(longer).size, aval_of(window).size
     pads = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
     out = conv_general_dilated(

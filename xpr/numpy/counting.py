@@ -19,22 +19,33 @@ from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_ine
 from xpr.numpy.sorting import searchsorted
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import select, slice_in_dim
+
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 Bins = Any  # a number of bins, or a vector of their edges
 
 
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
-    """How often each of 0, 1, 2, ... occurs in a vector of integers; negative ones count as 0.
+def bincount(
+    x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None, out_sharding: Any = None
+) -> Any:
+    """The number of occurrences of 0, 1, 2, ... in a vector of integers; negative ones count as 0.
 
     Args:
-      weights: what each entry counts, 1 where not said.
-      minlength: the least length of the result, where `length` is not given.
-      length: the length of the result, needed under jit; greater entries don't count.
+      x: a vector of integers.
+      weights: the weight of each element; None for 1.
+      minlength: the least length of the result, without `length`.
+      length: the length of the result, needed where `x` is traced; greater elements are not counted.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      A vector of integers, or of the dtype of `weights`.
+
     Raises:
-      ConcretizationTypeError: the vector is traced and there is no `length`.
-      TypeError: entries are not integers.
-      ValueError: `x` is no vector, or the weights don't fit.
+      ConcretizationTypeError: `x` is traced and there is no `length`.
+      TypeError: elements are not integers.
+      ValueError: `x` is not a vector, or the weights don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.bincount(jnp.array([1, 1, 3]))
@@ -55,18 +66,23 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     if aval_of(weights).shape != aval.shape:
         raise ValueError(f"bincount: weights are {aval_of(weights).str_short()}, and the vector is {aval.str_short()}.")
     index = x if aval.dtype in dtypes.UNSIGNED else e.max(x, e.scalar(0, x))
-    return added_at(operator.index(length), index, weights)
+    return sharded(added_at(operator.index(length), index, weights), out_sharding, "bincount")
 
 
 def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any = None) -> Any:
-    """The edges of bins: of so many equal ones, from the least to the greatest entry or over `range`.
+    """The edges of histogram bins of equal width.
 
     Args:
-      bins: their number, or the edges, which are then the result.
-      range: (from, to).
+      a: array of real numbers.
+      bins: the number of bins, or their edges, which are then returned.
+      range: `(first, last)`; None for the minimum and maximum of `a`.
       weights: not used.
+
+    Returns:
+      A vector of floats, one more than bins.
+
     Raises:
-      ValueError: there are no entries to take a range from.
+      TypeError: `bins` is neither a number nor edges.
 
     >>> import xpr.numpy as jnp
     >>> jnp.histogram_bin_edges(jnp.array([1.0, 5.0]), bins=2)
@@ -91,15 +107,21 @@ def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any
 def histogram(
     a: Any, bins: Bins = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, Any]:
-    """How many entries lie in each bin, and the edges of the bins. The last bin includes its right edge.
+    """The number of elements in each bin, and the edges of the bins; the last bin includes its right edge.
 
     Args:
-      bins: their number, or their edges.
-      range: (from, to), by default from the least to the greatest entry.
-      weights: what each entry counts, 1 where not said.
-      density: divide by the number of entries and the widths of the bins.
+      a: array of real numbers.
+      bins: the number of bins, or their edges.
+      range: `(first, last)`; None for the minimum and maximum of `a`.
+      weights: the weight of each element; None for 1.
+      density: whether to divide by the number of elements and the widths of the bins.
+
+    Returns:
+      `(counts, edges)`, vectors of floats.
+
     Raises:
-      ValueError: there are no entries to take a range from, or the weights don't fit.
+      TypeError: `bins` is neither a number nor edges.
+      ValueError: the weights don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.histogram(jnp.array([0.0, 1.0, 4.0]), bins=2)
@@ -112,7 +134,7 @@ def histogram(
         weights = full((size,), 1, aval_of(a).dtype)
     else:
         if aval_of(as_operand(weights)).shape != aval_of(a).shape:
-            raise ValueError(f"histogram: weights have shape {aval_of(weights).shape}, and entries {aval_of(a).shape}.")
+            raise ValueError(f"histogram: weights have shape {aval_of(weights).shape}, and `a` {aval_of(a).shape}.")
         a, weights = promote_inexact(a, weights)
     a, weights = reshape(a, (size,)), reshape(weights, (size,))
     edges = histogram_bin_edges(a, bins, range)
@@ -123,27 +145,33 @@ def histogram(
 
 
 def _bin_of(x: Any, edges: Any) -> Any:
-    """The bin of each entry, an index out of bounds for those in none."""
+    """The index of each element's bin, out of bounds for elements in no bin."""
     count = aval_of(edges).size - 1
     x, edges = promote_dtypes(x, edges)
-    place = searchsorted(edges, x, "right")
+    position = searchsorted(edges, x, "right")
     last = broadcast_in_dim(slice_in_dim(edges, count, count + 1), aval_of(x).shape, (0,)) if aval_of(x).size else x
-    dtype = aval_of(place).dtype
-    inside = e.bitwise_and(e.gt(place, dtype.type(0)), e.le(x, last))
-    bin_of = e.min(e.sub(place, dtype.type(1)), dtype.type(count - 1))
+    dtype = aval_of(position).dtype
+    inside = e.bitwise_and(e.gt(position, dtype.type(0)), e.le(x, last))
+    bin_of = e.min(e.sub(position, dtype.type(1)), dtype.type(count - 1))
     return select(inside, bin_of, full(aval_of(x).shape, count, dtype))
 
 
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, Any, Any]:
-    """How many points (x, y) lie in each bin of the plane, and the edges of the bins along x and along y.
+    """The number of points (x, y) in each bin of the plane, and the edges of the bins along x and along y.
 
     Args:
-      bins: their number, or a vector of edges, for both axes; or a pair of such.
-      range: ((from, to), (from, to)), or None for either.
-      weights: what each point counts, 1 where not said.
-      density: divide by the number of points and the areas of the bins.
+      x: a vector of coordinates.
+      y: a vector of as many.
+      bins: the number of bins or a vector of edges, for both axes; or a pair of these.
+      range: `((first, last), (first, last))`, or None for either.
+      weights: the weight of each point; None for 1.
+      density: whether to divide by the number of points and the areas of the bins.
+
+    Returns:
+      `(counts [bins of x, bins of y], edges of x, edges of y)`.
+
     Raises:
       ValueError: x and y are not vectors of one length.
 
@@ -163,14 +191,18 @@ def histogram2d(
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, list[Any]]:
-    """How many points lie in each bin of the space, and the edges of the bins along each axis.
+    """The number of points in each bin of a space, and the edges of the bins along each axis.
 
     Args:
-      sample: (points, axes).
-      bins: their number along every axis; or for each axis their number, or a vector of edges.
-      range: for each axis (from, to), or None.
-      weights: what each point counts, 1 where not said.
-      density: divide by the number of points and the volumes of the bins.
+      sample: [points, axes].
+      bins: the number of bins along every axis; or for each axis their number, or a vector of edges.
+      range: for each axis `(first, last)` or None; None for all.
+      weights: the weight of each point; None for 1.
+      density: whether to divide by the number of points and the volumes of the bins.
+
+    Returns:
+      `(counts, list of edges)`; counts have an axis for each of the sample's.
+
     Raises:
       ValueError: `sample` has not two axes, or bins and ranges don't fit them.
 
@@ -191,7 +223,7 @@ def histogramdd(
 
 
 def _number_of(bins: Any) -> int | None:
-    """How many things `bins` lists; None for a number."""
+    """The length of `bins` if it is a sequence; None for a number."""
     if isinstance(bins, (list, tuple)):
         return len(bins)
     shape = bins.aval.shape if hasattr(bins, "aval") else np.shape(bins)
@@ -208,10 +240,10 @@ def _histogram_of(
     shape = tuple(aval_of(edge).size - 1 for edge in edges)
     index: Any = None
     for x, edge, n in zip(columns, edges, shape):
-        place = _bin_of(x, edge)
-        outside = e.eq(place, e.scalar(n, place))
-        place = select(outside, full(aval_of(place).shape, math.prod(shape), aval_of(place).dtype), place)
-        index = place if index is None else e.add(e.mul(index, e.scalar(n, index)), place)
+        position = _bin_of(x, edge)
+        outside = e.eq(position, e.scalar(n, position))
+        position = select(outside, full(aval_of(position).shape, math.prod(shape), aval_of(position).dtype), position)
+        index = position if index is None else e.add(e.mul(index, e.scalar(n, index)), position)
         index = e.min(index, e.scalar(math.prod(shape), index))
     weights = full(aval_of(index).shape, 1, dtypes.of_python(int)) if weights is None else promote_inexact(weights)[0]
     counts = reshape(added_at(math.prod(shape), index, convert(weights, aval_of(weights).dtype)), shape)

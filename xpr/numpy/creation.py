@@ -1,4 +1,4 @@
-"""New arrays, from values that the host has and from one value repeated.
+"""Array creation: from Python values, NumPy arrays and DLPack, and from one value repeated.
 
 While operations run at once, small arrays are made on the host directly, which costs about a microsecond; the device
 gets them when a compiled program asks. While a function is staged, a filled array is an operation, and values from the
@@ -14,26 +14,32 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, from_host
+from xpr.backend.array import Array, from_host, from_words
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding
+from xpr.compile import transfer_guard
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.partition import moved
-from xpr.core.avals import ShapedArray, aval_of, describe, python_scalar_aval
+from xpr.core.avals import ShapedArray, aval_of, describe, integer, is_key, overflow, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
-from xpr.numpy.key_arrays import moves
-from xpr.numpy.promotion import SCALARS, as_operand, convert, narrowed, requested_dtype
+from xpr.numpy.promotion import SCALARS, as_operand, common_dtype, convert, narrowed, requested_dtype
 from xpr.primitives.elementwise import copy_p
-from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape
-from xpr.primitives.shapes import shape_of as shape_of
+from xpr.primitives.random_keys import random_wrap
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape, shape_of
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import concatenate as join
 
-HOST_LIMIT = 1 << 20  # entries; a larger array is better filled by its device than sent there
+__all__ = [
+    "array", "asarray", "copy", "empty", "empty_like", "from_dlpack", "full", "full_like", "ones", "ones_like", "zeros",
+    "zeros_like",
+]  # fmt: skip
+
+HOST_LIMIT = 1 << 20  # elements; a larger array is better filled by its device than sent there
 
 # -- What the functions share
 
 
 def is_eager() -> bool:
-    """Whether operations run at once: no transformation is looking."""
+    """Whether operations are evaluated at once, because no transformation is tracing."""
     return type(context.trace) is EvalTrace
 
 
@@ -42,12 +48,12 @@ def chosen_dtype(dtype: Any, default: type = float) -> np.dtype:
     return dtypes.of_python(default) if dtype is None else requested_dtype(dtype)
 
 
-def placed(x: Any, device: Any) -> Any:
-    """The array on a device named by the user; anything traced stays where the whole computation is."""
-    if device is None or type(x) is not Array:
-        return x
+def to_device(x: Any, device: Any) -> Any:
+    """The array moved to a device or sharding; a tracer is returned itself."""
     if isinstance(device, SingleDeviceSharding):
         device = device.device
+    if device is None or type(x) is not Array or x._device == device:
+        return x
     if isinstance(device, NamedSharding):
         return moved(x, device)
     if x._buffer is None or type(x._device) is NamedSharding:
@@ -56,18 +62,18 @@ def placed(x: Any, device: Any) -> Any:
 
 
 def _filled(shape: tuple[int, ...], value: Any, aval: ShapedArray, device: Any = None) -> Any:
-    """One scalar repeated; `value` is a Python or NumPy scalar of the type `aval`, but for its shape."""
-    if shape and not (aval.size <= HOST_LIMIT and is_eager()):
+    """An array filled with a Python or NumPy scalar; `aval` is its type."""
+    if shape and not (is_eager() and aval.size <= HOST_LIMIT):
         if isinstance(device, NamedSharding):
             device.check(shape, "device", "an array")
-        return placed(broadcast_in_dim(value, shape, ()), device)
+        return to_device(broadcast_in_dim(value, shape, ()), device)
     host = np.empty(shape, aval.dtype)
     host.fill(value)
     return Array(aval, host) if device is None else on_device(aval, host, device)
 
 
 def on_device(aval: ShapedArray, host: np.ndarray, device: Any) -> Array:
-    """An array of values that are on the host, on a device or as a sharding says that the user named."""
+    """A host array as an `Array` on a device, or with a sharding, that the user chose."""
     if isinstance(device, NamedSharding):
         device.check(aval.shape, "device", "an array")
     return Array(aval, host, None, device.device if isinstance(device, SingleDeviceSharding) else device)
@@ -76,24 +82,36 @@ def on_device(aval: ShapedArray, host: np.ndarray, device: Any) -> Array:
 # -- From values
 
 
-@moves("object")
 def array(
-    object: Any, dtype: Any = None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *, device: Any = None
+    object: Any,
+    dtype: Any = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
-    """An array of what is given: numbers, nested lists of numbers, arrays and tracers, NumPy arrays, and other arrays.
+    """An array of a number, (nested) lists of numbers, or an array of this or another library.
 
     Args:
       object: a number, an array, a (nested) list or tuple of these, or an object with `__jax_array__`, `__array__`,
         `__dlpack__` or a buffer.
-      dtype: of the result; by default the one that all entries promote to, weak for a Python scalar alone.
-      copy: an array is copied; values are immutable, so this is seen only when one of the two is donated.
-      order: arrays have no memory order, so only "K", "C", "A" and None are taken.
-      ndmin: axes are added in front until there are so many.
-      device: where to put it, by default the default device.
+      dtype: of the result; None for the dtype to which all elements promote, weak for a Python scalar alone.
+      copy: whether an array is copied, which shows only when one of the two is donated.
+      order: "K", "C", "A" or None; arrays have no memory order.
+      ndmin: the least number of axes; missing ones are added in front, with size 1.
+      device: a device or sharding for the result; None for the default device.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array.
+
     Raises:
-      TypeError: entries are not numbers, such as text.
-      ValueError: lists of different lengths; None.
-      OverflowError: a Python integer that the dtype can't hold.
+      TypeError: elements are not numbers.
+      ValueError: lists have different lengths, or a value is None.
+      OverflowError: a Python integer is out of the dtype's range.
+      NotImplementedError: `order` is "F".
 
     >>> import xpr.numpy as jnp
     >>> jnp.array([[1, 2], [3, 4]])
@@ -102,27 +120,52 @@ def array(
     >>> jnp.array([1, 2.5], dtype=jnp.bfloat16)
     Array([1, 2.5], dtype=bfloat16)
     """
+    if out_sharding is not None:
+        return sharded(array(object, dtype, copy, order, ndmin, device=device), out_sharding, "array")
     if order not in ("K", "C", "A", None):
         raise NotImplementedError(f"array: arrays have no memory order, so order={order!r} can't be had. Leave it out.")
     result = _array_of(object, None if dtype is None else requested_dtype(dtype), copy)
     if ndmin and result.aval.ndim < ndmin:
         result = reshape(result, (1,) * (ndmin - result.aval.ndim) + result.aval.shape)
-    return result if device is None else placed(result, device)
+    return result if device is None else to_device(result, device)
 
 
-@moves("a")
 def asarray(
-    a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
-    """`jnp.array`, but an array is given back as it is; a NumPy array is copied unless copy is False.
+    """An array of a value; see `array`, but an array is returned itself.
+
+    Args:
+      a: see `array`.
+      dtype: of the result; None for the dtype to which all elements promote, weak for a Python scalar alone.
+      order: "K", "C", "A" or None; arrays have no memory order.
+      copy: whether to copy; None copies NumPy arrays alone, False shares their memory where that is possible.
+      device: a device or sharding for the result; None for the default device.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array.
+
+    Raises:
+      TypeError: elements are not numbers.
+      ValueError: lists have different lengths, or a value is None.
+      OverflowError: a Python integer is out of the dtype's range.
 
     >>> import xpr.numpy as jnp
     >>> jnp.asarray([1.0, 2.0])
     Array([1., 2.], dtype=float32)
     """
+    if out_sharding is not None:
+        return sharded(asarray(a, dtype, order, copy=copy, device=device), out_sharding, "asarray")
     if copy is False and type(a) is np.ndarray and a.dtype in dtypes.ANY and not dtypes.is_narrowed(a.dtype):
-        if dtype is None or dtypes.canonical(dtype) == a.dtype:
-            return placed(from_host(a), device)
+        if dtype is None or dtypes.requested(dtype) == a.dtype:
+            return to_device(_of_host(a, None, fresh=True), device)
     return array(a, dtype, bool(copy), order, device=device)
 
 
@@ -147,34 +190,28 @@ def copied(x: Array) -> Array:
     """An array with the same value that shares no memory with `x`, so that either may be donated."""
     if not is_eager():
         return x
-    if x._host is not None or x.device.platform == "cpu":
+    if type(x._device) is not NamedSharding and (x._host is not None or x.device.platform == "cpu"):
         return Array(x.aval, np.array(x.host), None, x._device)
     return copy_p.bind(x)
 
 
 def _of_scalar(x: Any, dtype: np.dtype | None) -> Array:
     """A Python scalar: weakly typed where no dtype was asked for."""
+    if transfer_guard.in_use:
+        transfer_guard.check_from_host(x)
     aval = python_scalar_aval(type(x)) if dtype is None else ShapedArray((), dtype)
     target = aval.dtype
     if type(x) is int and target in dtypes.INTEGERS:
-        try:
-            return Array(aval, target.type(x))
-        except OverflowError:
-            raise _overflow(x, target) from None
+        return Array(aval, integer(x, target))
     if type(x) is complex and target not in dtypes.COMPLEX:
         raise TypeError(f"array: {x!r} is complex, and {target.name} is not. Take x.real or x.imag.")
     return Array(aval, np.asarray(x).astype(target)[()])
 
 
-def _overflow(x: Any, dtype: np.dtype) -> OverflowError:
-    way_out = ""
-    if dtype == dtypes.int32:
-        way_out = ' Switch 64-bit types on with xpr.config.update("enable_x64", True), or give a float.'
-    return OverflowError(f"The Python integer {x} does not fit in {dtype.name}.{way_out}")
-
-
 def _of_host(x: np.ndarray, dtype: np.dtype | None, fresh: bool = False) -> Array:
-    """A NumPy array, copied unless nobody else has it."""
+    """A NumPy array as an `Array`, copied unless it is `fresh`, with no other reference."""
+    if transfer_guard.in_use:
+        transfer_guard.check_from_host(x)
     if x.dtype not in dtypes.ANY:
         if x.dtype.isnative or x.dtype.newbyteorder("=") not in dtypes.ANY:
             raise TypeError(_not_numeric(x))
@@ -199,7 +236,7 @@ def _not_numeric(x: Any) -> str:
 
 
 def _unwrapped(x: Any) -> Any:
-    """What an object of another library has to say of its value: something that `_array_of` knows."""
+    """The value of an object of another library, as something that `_array_of` converts."""
     if x is None:
         raise ValueError("array: None is not a value that an array can hold. Was a result not returned?")
     if hasattr(x, "__jax_array__"):
@@ -220,12 +257,12 @@ def _unwrapped(x: Any) -> Any:
         raise TypeError(_not_numeric(x)) from None
 
 
-# Lists. Those of Python scalars alone, the common case, are left to NumPy; an entry with a dtype of its own makes
+# Lists. Those of Python scalars alone, the common case, are left to NumPy; an element with a dtype of its own makes
 # promotion necessary, and a tracer, or an array while others are looking, makes the list an operation.
 
 
 def _kinds(items: Sequence[Any]) -> set[type]:
-    """The types of the entries, at any depth."""
+    """The types of the elements, at any depth."""
     kinds = set(map(type, items))
     if any(issubclass(kind, (list, tuple)) for kind in kinds):
         kinds = {kind for kind in kinds if not issubclass(kind, (list, tuple))}
@@ -242,15 +279,19 @@ def _of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     leaves: list[Any] = []
     x = _with_arrays(x, leaves)
     if dtype is None:
-        dtype, _ = dtypes.promote_all([(a.dtype, a.weak_type) for a in {aval_of(leaf) for leaf in leaves}])
+        dtype, _ = common_dtype([(a.dtype, a.weak_type) for a in {aval_of(leaf) for leaf in leaves}])
     if all(_is_on_host(leaf) for leaf in leaves):
         with np.errstate(all="ignore"):
-            return from_host(_regular(lambda: np.array(_hosts(x), dtype=dtype)))
+            words = dtypes.uint32 if type(dtype) is dtypes.KeyType else None
+            host = _regular(lambda: np.array(_hosts(x), dtype=words or dtype))
+            return from_words(host, dtype) if words else from_host(host)
     return _stacked(x, dtype)
 
 
 def _of_numbers(x: Sequence[Any], dtype: np.dtype | None) -> Array:
     """Nested lists of Python scalars."""
+    if transfer_guard.in_use:
+        transfer_guard.check_from_host(_regular(lambda: np.asarray(x)))
     if dtype is not None:
         try:
             value = _regular(lambda: np.array(x, dtype=dtype))
@@ -270,14 +311,14 @@ def _of_numbers(x: Sequence[Any], dtype: np.dtype | None) -> Array:
 def _fitting(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Python integers, which NumPy holds as int64 or, where they are too large, as objects, in the default dtype."""
     bounds = np.iinfo(dtype)
-    for extreme in (value.max(), value.min()):
-        if not bounds.min <= extreme <= bounds.max:
-            raise _overflow(extreme, dtype)
+    for limit in (value.max(), value.min()):
+        if not bounds.min <= limit <= bounds.max:
+            raise overflow(limit, dtype)
     return value.astype(dtype, copy=False)
 
 
 def _regular(make: Callable[[], np.ndarray]) -> np.ndarray:
-    """What NumPy makes of nested lists, with a message of ours where they are ragged."""
+    """The NumPy array of nested lists; an error if they are ragged."""
     try:
         return make()
     except ValueError as error:
@@ -285,7 +326,7 @@ def _regular(make: Callable[[], np.ndarray]) -> np.ndarray:
 
 
 def _with_arrays(x: Any, leaves: list[Any]) -> Any:
-    """Nested lists whose entries are scalars, arrays or tracers, which are also added to `leaves`."""
+    """Nested lists whose elements are scalars, arrays or tracers, which are also added to `leaves`."""
     if isinstance(x, (list, tuple)):
         return [_with_arrays(item, leaves) for item in x]
     while not (type(x) in SCALARS or type(x) is Array or isinstance(x, (Tracer, np.ndarray, np.generic))):
@@ -311,7 +352,7 @@ def _hosts(x: Any) -> Any:
 
 
 def _stacked(x: Any, dtype: np.dtype) -> Any:
-    """Nested lists with traced entries: every list joins its items along a new first axis."""
+    """Nested lists with traced elements: every list joins its items along a new first axis."""
     if not isinstance(x, list):
         return convert(x if hasattr(x, "aval") else _array_of(x, dtype, True), dtype)
     parts = [_stacked(item, dtype) for item in x]
@@ -323,9 +364,15 @@ def _stacked(x: Any, dtype: np.dtype) -> Any:
     return join([expand_dims(part, (0,)) for part in parts], 0)
 
 
-@moves("a")
 def copy(a: Any, order: str | None = None) -> Any:
-    """The array itself, as a new array.
+    """A copy of an array, which shares no memory with it.
+
+    Args:
+      a: see `array`.
+      order: "K", "C", "A" or None; arrays have no memory order.
+
+    Returns:
+      An array of the shape and dtype of `a`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.copy(jnp.arange(3))
@@ -337,90 +384,169 @@ def copy(a: Any, order: str | None = None) -> Any:
 # -- Filled
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """An array of zeros, float by default.
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of zeros.
+
+    Args:
+      shape: the shape, an integer or a sequence of them.
+      dtype: of the result; None for the default float dtype.
+      device: a device or sharding for the result; None for the default device.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the shape and dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.zeros((2, 3))
     Array([[0., 0., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    return _constant(shape, 0, dtype, device)
+    return sharded(_constant(shape, 0, dtype, device), out_sharding, "zeros")
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """An array of ones, float by default.
+def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of ones.
+
+    Args:
+      shape: the shape, an integer or a sequence of them.
+      dtype: of the result; None for the default float dtype.
+      device: a device or sharding for the result; None for the default device.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the shape and dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.ones(2, int)
     Array([1, 1], dtype=int32)
     """
-    return _constant(shape, 1, dtype, device)
+    return sharded(_constant(shape, 1, dtype, device), out_sharding, "ones")
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """An array whose values don't matter; they are zeros.
+def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array whose values are not specified; they are zeros.
+
+    Args:
+      shape: the shape, an integer or a sequence of them.
+      dtype: of the result; None for the default float dtype.
+      device: a device or sharding for the result; None for the default device.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the shape and dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.empty(2)
     Array([0., 0.], dtype=float32)
     """
-    return _constant(shape, 0, dtype, device)
+    return sharded(_constant(shape, 0, dtype, device), out_sharding, "empty")
 
 
 def _constant(shape: Any, value: int, dtype: Any, device: Any) -> Any:
     target = chosen_dtype(dtype)
     aval = ShapedArray(shape_of(shape), target)
+    if is_key(aval):
+        return _keys_filled(aval, value, device)
     return _filled(aval.shape, target.type(value), aval, device)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """An array of one value repeated; the value may be an array that broadcasts to the shape.
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array filled with one value.
+
+    Args:
+      shape: the shape, an integer or a sequence of them.
+      fill_value: a scalar, or an array that broadcasts to the shape.
+      dtype: of the result; None for that of `fill_value`.
+      device: a device or sharding for the result; None for the default device.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the shape and dtype.
+
+    Raises:
+      ValueError: `fill_value` does not broadcast to the shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.full(2, 7.0)
     Array([7., 7.], dtype=float32, weak_type=True)
     """
     fill_value = as_operand(fill_value)
-    own = aval_of(fill_value)
-    target, weak = (own.dtype, own.weak_type) if dtype is None else (requested_dtype(dtype), False)
-    return _full(shape_of(shape), fill_value, target, weak, device)
+    fill_aval = aval_of(fill_value)
+    target, weak = (fill_aval.dtype, fill_aval.weak_type) if dtype is None else (requested_dtype(dtype), False)
+    return sharded(_full(shape_of(shape), fill_value, target, weak, device), out_sharding, "full")
+
+
+def _keys_filled(aval: ShapedArray, number: Any, device: Any) -> Any:
+    """Keys whose words all are a number."""
+    dtype: Any = aval.dtype
+    words = _full(aval.physical.shape, number, aval.physical.dtype, False, None)
+    return to_device(random_wrap(words, dtype._impl), device)
 
 
 def _full(shape: tuple[int, ...], value: Any, dtype: np.dtype, weak: bool, device: Any) -> Any:
+    aval = ShapedArray(shape, dtype)
+    if is_key(aval) and not is_key(aval_of(value)):
+        return _keys_filled(aval, value, device)
     value = convert(value, dtype, weak)
     if type(value) in SCALARS or isinstance(value, np.generic):
         return _filled(shape, value, ShapedArray(shape, dtype, weak), device)
-    own = value.aval.shape
-    if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1])):
-        raise ValueError(f"full: a value of shape {own} does not broadcast to shape {shape}.")
-    return placed(broadcast_to(value, shape), device)
+    value_shape = value.aval.shape
+    if len(value_shape) > len(shape) or any(n not in (1, m) for n, m in zip(value_shape[::-1], shape[::-1])):
+        raise ValueError(f"full: a value of shape {value_shape} does not broadcast to shape {shape}.")
+    return to_device(broadcast_to(value, shape), device)
 
 
-@moves("a")
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Zeros of the shape and dtype of another array.
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of zeros with the shape and dtype of another.
+
+    Args:
+      a: an array, or anything with a shape and a dtype.
+      dtype: of the result; None for that of `a`.
+      shape: of the result; None for that of `a`.
+      device: a device or sharding for the result; None for that of `a`.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array.
 
     >>> import xpr.numpy as jnp
     >>> jnp.zeros_like(jnp.array([1.0, 2.0]))
     Array([0., 0.], dtype=float32)
     """
-    return full_like(a, 0, dtype, shape, device=device)
+    return sharded(full_like(a, 0, dtype, shape, device=device), out_sharding, "zeros_like")
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Ones of the shape and dtype of another array.
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
+    """An array of ones with the shape and dtype of another.
+
+    Args:
+      a: an array, or anything with a shape and a dtype.
+      dtype: of the result; None for that of `a`.
+      shape: of the result; None for that of `a`.
+      device: a device or sharding for the result; None for that of `a`.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array.
 
     >>> import xpr.numpy as jnp
     >>> jnp.ones_like(jnp.array([1.0, 2.0]))
     Array([1., 1.], dtype=float32)
     """
-    return full_like(a, 1, dtype, shape, device=device)
+    return sharded(full_like(a, 1, dtype, shape, device=device), out_sharding, "ones_like")
 
 
-@moves("prototype")
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """An array of the shape and dtype of another, whose values don't matter; they are zeros.
+    """An array with the shape and dtype of another, whose values are not specified; they are zeros.
+
+    Args:
+      prototype: an array, or anything with a shape and a dtype.
+      dtype: of the result; None for that of `prototype`.
+      shape: of the result; None for that of `prototype`.
+      device: a device or sharding for the result; None for that of `prototype`.
+
+    Returns:
+      An array.
 
     >>> import xpr.numpy as jnp
     >>> jnp.empty_like(jnp.array([1, 2]))
@@ -429,10 +555,23 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
     return full_like(prototype, 0, dtype, shape, device=device)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """One value repeated, in the shape and dtype of another array (or of anything with a shape and a dtype).
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Any:
+    """An array filled with one value, with the shape and dtype of another.
 
-    It lies on several devices as the other array does, unless a shape or a device is asked for.
+    It has the sharding of the other array, unless a shape or a device is asked for.
+
+    Args:
+      a: an array, or anything with a shape and a dtype.
+      fill_value: a scalar, or an array that broadcasts to the shape.
+      dtype: of the result; None for that of `a`.
+      shape: of the result; None for that of `a`.
+      device: a device or sharding for the result; None for that of `a`.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array.
 
     >>> import xpr.numpy as jnp
     >>> jnp.full_like(jnp.array([1, 2]), 7)
@@ -442,7 +581,11 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
     if device is None and shape is None and type(a) is Array:
         device = a._device if type(a._device) is NamedSharding else None
     target, weak = (aval.dtype, aval.weak_type) if dtype is None else (requested_dtype(dtype), False)
-    return _full(aval.shape if shape is None else shape_of(shape), as_operand(fill_value), target, weak, device)
+    return sharded(
+        _full(aval.shape if shape is None else shape_of(shape), as_operand(fill_value), target, weak, device),
+        out_sharding,
+        "full_like",
+    )
 
 
 def _like(a: Any) -> ShapedArray:
@@ -458,17 +601,21 @@ def _like(a: Any) -> ShapedArray:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of what another library's array holds, sharing its memory where that can be done.
+    """An array of the values of another library's array, whose memory is shared where possible.
 
-    Memory is shared where it lies on the same device and is aligned to 64 bytes; the other library must then not write
-    to it any more.
+    Memory is shared where it is on the same device and aligned to 64 bytes; the other library must then not write to it
+    any more.
 
     Args:
       x: an object with `__dlpack__` and `__dlpack_device__`.
-      device: where to put it, by default the default device.
-      copy: True to copy always.
+      device: a device or sharding for the result; None for the default device.
+      copy: True to copy always; None to share where possible.
+
+    Returns:
+      An array.
+
     Raises:
-      TypeError: `x` does not speak DLPack, or lies on a device of an unknown kind.
+      TypeError: `x` does not support DLPack, or is on a device of an unknown kind.
 
     >>> import numpy as np, xpr.numpy as jnp
     >>> jnp.from_dlpack(np.arange(3, dtype=np.float32))
@@ -476,5 +623,5 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     buffer, aval = compiler.from_dlpack(x, device or devices.default_device(), copy)
     if dtypes.is_narrowed(aval.dtype):
-        return placed(_of_host(compiler.get(buffer, aval), None), device)
+        return to_device(_of_host(compiler.get(buffer, aval), None), device)
     return Array(aval, None, buffer, device)

@@ -7,19 +7,30 @@ from typing import Any
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
-from xpr.numpy.axes import no_out, one_axis
-from xpr.numpy.promotion import as_operand, convert, requested_dtype
+from xpr.numpy.axes import no_out
+from xpr.numpy.promotion import as_operand, convert, requested_dtype, truth
 from xpr.numpy.reductions import widened
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
-from xpr.primitives.shapes import full, reshape
+from xpr.primitives.shapes import full, one_axis, reshape
 from xpr.primitives.slicing import concatenate, select
+
+__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod", "nancumsum"]
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """The sums of the first entry, of the first two, and so on along an axis, of all entries where no axis is said.
+    """The cumulative sum along an axis: the first element, the sum of the first two, and so on.
 
     Booleans are summed in 32 bits (64 where 64-bit types are on); other dtypes are kept.
+
+    Args:
+      a: array or number.
+      axis: the axis; None for the flattened array.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, booleans as integers.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      An array of the shape of `a`, flattened for axis None.
 
     Raises:
       ValueError: there is no such axis.
@@ -32,7 +43,16 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None)
 
 
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """The products of the first entry, of the first two, and so on along an axis; dtypes as in `cumsum`.
+    """The cumulative product along an axis: the first element, the product of the first two, and so on.
+
+    Args:
+      a: array or number.
+      axis: the axis; None for the flattened array.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, booleans as integers.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      An array of the shape of `a`, flattened for axis None.
 
     Raises:
       ValueError: there is no such axis.
@@ -45,7 +65,16 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None
 
 
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """`cumsum`, with nan counting as 0.
+    """The cumulative sum along an axis, with nan counted as 0.
+
+    Args:
+      a: array or number.
+      axis: the axis; None for the flattened array.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, booleans as integers.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      An array of the shape of `a`, flattened for axis None.
 
     Raises:
       ValueError: there is no such axis.
@@ -58,7 +87,16 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = No
 
 
 def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """`cumprod`, with nan counting as 1.
+    """The cumulative product along an axis, with nan counted as 1.
+
+    Args:
+      a: array or number.
+      axis: the axis; None for the flattened array.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, booleans as integers.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      An array of the shape of `a`, flattened for axis None.
 
     Raises:
       ValueError: there is no such axis.
@@ -71,12 +109,21 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    """`cumsum` along an axis, which only a vector may leave unsaid; with `include_initial` it starts with 0.
+    """The cumulative sum along an axis, optionally beginning with 0.
 
     Dtypes are as in `sum`: small integers become 32-bit ones.
 
+    Args:
+      x: array with at least one axis.
+      axis: the axis; may be None for a vector only.
+      dtype: the dtype to accumulate in and of the result; None for that of `x`, small integers widened.
+      include_initial: whether the result begins with 0, and is longer by one.
+
+    Returns:
+      An array of the shape of `x`, but for the longer axis with `include_initial`.
+
     Raises:
-      ValueError: there is no such axis, or it has to be said.
+      ValueError: there is no such axis, `x` is a scalar, or `axis` is None and `x` has several axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
@@ -86,12 +133,21 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    """`cumprod` along an axis, which only a vector may leave unsaid; with `include_initial` it starts with 1.
+    """The cumulative product along an axis, optionally beginning with 1.
 
     Dtypes are as in `prod`: small integers become 32-bit ones.
 
+    Args:
+      x: array with at least one axis.
+      axis: the axis; may be None for a vector only.
+      dtype: the dtype to accumulate in and of the result; None for that of `x`, small integers widened.
+      include_initial: whether the result begins with 1, and is longer by one.
+
+    Returns:
+      An array of the shape of `x`, but for the longer axis with `include_initial`.
+
     Raises:
-      ValueError: there is no such axis, or it has to be said.
+      ValueError: there is no such axis, `x` is a scalar, or `axis` is None and `x` has several axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
@@ -113,10 +169,11 @@ def _cumulative(
     if nan_as is not None and aval.dtype in dtypes.INEXACT:
         a = convert(a, aval.dtype)
         a = select(e.ne(a, a), full(aval_of(a).shape, nan_as, aval.dtype), a)
-    given = requested_dtype(dtype) if dtype is not None else aval.dtype
-    computed = dtypes.of_python(int) if given == dtypes.bool_ else given
+    result_dtype = requested_dtype(dtype) if dtype is not None else aval.dtype
+    computed = dtypes.of_python(int) if result_dtype == dtypes.bool_ else result_dtype
+    a = truth(a) if result_dtype == dtypes.bool_ else a
     result = primitive.bind(convert(a, computed), axis=axis, reverse=False)
-    return result if dtype is None else convert(result, given)
+    return result if dtype is None else convert(result, result_dtype)
 
 
 def _with_initial(

@@ -29,28 +29,28 @@ from xpr.primitives.sorting import sort_key_val
 
 
 class EigResult(NamedTuple):
-    """What `eig` gives."""
+    """The result of `eig`: eigenvalues and eigenvectors."""
 
     eigenvalues: Any
     eigenvectors: Any
 
 
 class EighResult(NamedTuple):
-    """What `eigh` gives."""
+    """The result of `eigh`: eigenvalues and eigenvectors."""
 
     eigenvalues: Any
     eigenvectors: Any
 
 
 class QRResult(NamedTuple):
-    """What `qr` gives."""
+    """The result of `qr`: A = Q R."""
 
     Q: Any
     R: Any
 
 
 class SVDResult(NamedTuple):
-    """What `svd` gives: A = U diag(S) Vh."""
+    """The result of `svd`: A = U diag(S) Vh."""
 
     U: Any
     S: Any
@@ -59,13 +59,13 @@ class SVDResult(NamedTuple):
 
 def matrices_of(name: str, *xs: Any, square: bool = False) -> Any:
     """The operands as arrays of the floating-point or complex dtype that they meet in; the first holds matrices."""
-    key = (square, settings.enable_x64, *[getattr(x, "aval", None) for x in xs])
+    key = (square, settings.enable_x64, settings.explicit_x64_dtypes, *[getattr(x, "aval", None) for x in xs])
     if key not in _as_they_are:
-        made = [asarray_like(x) for x in promote_inexact(*map(asarray_like, xs))]
-        check_matrices(name, made[0].aval, square)
-        if all(x is y for x, y in zip(made, xs)):
+        operands = [asarray_like(x) for x in promote_inexact(*map(asarray_like, xs))]
+        check_matrices(name, operands[0].aval, square)
+        if all(x is y for x, y in zip(operands, xs)):
             _as_they_are.add(key)
-        xs = tuple(made)
+        xs = tuple(operands)
     return xs if len(xs) > 1 else xs[0]
 
 
@@ -73,7 +73,7 @@ _as_they_are: set[Any] = set()  # types of operands that `matrices_of` has nothi
 
 
 def default_tolerance(aval: ShapedArray) -> float:
-    """What is taken for zero of singular values, relative to the greatest."""
+    """The default tolerance, relative to the greatest singular value, below which one counts as zero."""
     return max(aval.shape[-2:]) * float(dtypes.finfo(dtypes.real_part_of(aval.dtype)).eps)
 
 
@@ -88,14 +88,16 @@ def _cholesky(a: Any, *, upper: bool, symmetrize: bool) -> Any:
 
 
 def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
-    """The Cholesky factor of Hermitian, positive definite matrices: L of A = L L^H, or U of A = U^H U.
+    """The Cholesky factors of Hermitian, positive definite matrices: L with A = L L^H, or U with A = U^H U.
 
     Args:
-      a: [..., n, n].
-      upper: gives U.
-      symmetrize_input: takes (A + A^H) / 2; otherwise only the triangle that is given is read.
+      a: matrices [..., n, n].
+      upper: whether to return U.
+      symmetrize_input: whether to factor (A + A^H) / 2; otherwise only one triangle is read.
+
     Returns:
-      The factor, nans where a matrix is not positive definite.
+      Factors [..., n, n]; nans where a matrix is not positive definite.
+
     Raises:
       ValueError: the matrices are not square.
 
@@ -108,16 +110,18 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """The factors of A = Q R: orthonormal columns, and an upper triangular matrix.
+    """The factors of A = Q R: orthonormal columns and an upper triangular matrix.
 
     Args:
-      a: [..., m, n].
-      mode: "reduced" (k columns in Q, the lesser of m and n), "complete" (m columns), "r" (R alone), or "raw".
+      a: matrices [..., m, n].
+      mode: "reduced" (Q has k = min(m, n) columns), "complete" (Q has m columns), "r" (R alone), or "raw".
+
     Returns:
-      `(Q, R)`, or R; for "raw" as LAPACK leaves it, transposed: (h [..., n, m], tau [..., k]), where h holds R and,
-      beyond its diagonal, the vectors v of the reflections 1 - tau v v^H whose product is Q.
+      `(Q, R)`, or R. For "raw" `(h [..., n, m], tau [..., k])` as from LAPACK, transposed: h holds R and, beyond its
+      diagonal, the vectors v of the reflections 1 - tau v v^H whose product is Q.
+
     Raises:
-      ValueError: there is no such mode here.
+      ValueError: there is no such mode.
 
     >>> import xpr.numpy as jnp
     >>> jnp.abs(jnp.linalg.qr(jnp.array([[0., 1.], [2., 0.]]), "r"))
@@ -134,7 +138,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 @compiled
 def _reflections(q: Any, r: Any) -> tuple[Any, Any]:
-    """LAPACK's reflections, transposed, and their factors, from Q and R.
+    """The Householder reflections of a QR decomposition as LAPACK returns them, transposed, and their factors.
 
     Q = 1 - V T V^H with a unit lower V and an upper T, so 1 - Q = V (T V^H) is an LU factorization without exchanges
     of rows. Its pivots are the factors tau, in size 0 or at least 1 (Ballard et al., "Reconstructing Householder
@@ -143,18 +147,19 @@ def _reflections(q: Any, r: Any) -> tuple[Any, Any]:
     *stack, m, k = aval_of(q).shape
     shape, n = (*stack, m, k), aval_of(r).shape[-1]
     rows, columns = (broadcasted_iota(dtypes.int32, shape, len(stack) + i) for i in range(2))
-    nothing = full(shape, 0, aval_of(q).dtype)
+    zeros = full(shape, 0, aval_of(q).dtype)
 
     def eliminate(j: Any, x: Any) -> Any:
+        j = e.convert_element_type(j, dtypes.int32)
         column, row = dynamic_index_in_dim(x, j, -1), dynamic_index_in_dim(x, j, -2)
         pivot = dynamic_index_in_dim(row, j, -1)
         whole = select(e.eq(pivot, e.scalar(0, pivot)), full(aval_of(pivot).shape, 1, aval_of(q).dtype), pivot)
         below = e.gt(rows, j)
-        vector = select(below, broadcast_to(e.div(column, whole), shape), nothing)
-        x = e.sub(x, e.mul(vector, select(e.gt(columns, j), broadcast_to(row, shape), nothing)))
+        vector = select(below, broadcast_to(e.div(column, whole), shape), zeros)
+        x = e.sub(x, e.mul(vector, select(e.gt(columns, j), broadcast_to(row, shape), zeros)))
         return select(e.bitwise_and(below, e.eq(columns, j)), vector, x)
 
-    unit = select(e.eq(rows, columns), full(shape, 1, aval_of(q).dtype), nothing)
+    unit = select(e.eq(rows, columns), full(shape, 1, aval_of(q).dtype), zeros)
     factors = fori_loop(0, k, eliminate, e.sub(unit, q))
     packed = e.add(factorizations.grown(lower_triangle(factors, -1), m, n), factorizations.grown(r, m, n))
     return transposed(packed), diagonal(factors, axis1=-2, axis2=-1)
@@ -179,13 +184,15 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     """The eigenvalues, in ascending order, and eigenvectors of Hermitian matrices.
 
     Args:
-      a: [..., n, n].
-      UPLO: of matrices that are not symmetrized, which triangle is read, "L" or "U".
-      symmetrize_input: takes (A + A^H) / 2.
+      a: matrices [..., n, n].
+      UPLO: "L" or "U", the triangle that is read of matrices that are not symmetrized; None for "L".
+      symmetrize_input: whether to take (A + A^H) / 2.
+
     Returns:
       `(eigenvalues [..., n], eigenvectors [..., n, n])`, the vectors as columns.
+
     Raises:
-      ValueError: the matrices are not square, or UPLO is something else.
+      ValueError: the matrices are not square, or there is no such `UPLO`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.eigh(jnp.array([[2., 0.], [0., 1.]])).eigenvalues
@@ -198,6 +205,17 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
 def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
     """The eigenvalues of Hermitian matrices, in ascending order; see `eigh`.
 
+    Args:
+      a: matrices [..., n, n].
+      UPLO: "L" or "U", the triangle that is read of matrices that are not symmetrized.
+      symmetrize_input: whether to take (A + A^H) / 2.
+
+    Returns:
+      Real eigenvalues [..., n].
+
+    Raises:
+      ValueError: the matrices are not square, or there is no such `UPLO`.
+
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.eigvalsh(jnp.array([[2., 0.], [0., 1.]]))
     Array([1., 2.], dtype=float32)
@@ -207,12 +225,14 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
 
 
 def eig(a: Any) -> EigResult:
-    """The eigenvalues and right eigenvectors of square matrices, all complex. On CPU alone.
+    """The eigenvalues and right eigenvectors of square matrices, all complex (on CPU only).
 
     Args:
-      a: [..., n, n].
+      a: matrices [..., n, n].
+
     Returns:
-      `(eigenvalues [..., n], eigenvectors [..., n, n])`, in no particular order, the vectors as columns of length 1.
+      `(eigenvalues [..., n], eigenvectors [..., n, n])`, in no particular order, the vectors as columns of norm 1.
+
     Raises:
       ValueError: the matrices are not square.
 
@@ -224,7 +244,7 @@ def eig(a: Any) -> EigResult:
 
 
 def eigvals(a: Any) -> Any:
-    """The eigenvalues of square matrices, complex and in no particular order. On CPU alone.
+    """The eigenvalues of square matrices, complex and in no particular order (on CPU only).
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.eigvals(jnp.array([[0., 1.], [-1., 0.]]))
@@ -239,11 +259,11 @@ def eigvals(a: Any) -> Any:
 
 @compiled
 def _hermitian_svd(a: Any, *, compute_uv: bool) -> Any:
-    """From eigenvalues: their sizes are the singular values, and their signs go to one side."""
+    """The SVD of Hermitian matrices: singular values are absolute eigenvalues, whose signs are multiplied into Vh."""
     w, *vectors = eigen_svd.eigh_p.bind(factorizations.symmetrized(a), lower=True, compute_v=compute_uv)
     last = aval_of(w).ndim - 1
-    places = broadcasted_iota(dtypes.int32, aval_of(w).shape, last)
-    s, order = (rev(x, (last,)) for x in sort_key_val(e.abs(w), places))
+    positions = broadcasted_iota(dtypes.int32, aval_of(w).shape, last)
+    s, order = (rev(x, (last,)) for x in sort_key_val(e.abs(w), positions))
     if not compute_uv:
         return [s]
     rows = transposed(vectors[0])
@@ -259,18 +279,20 @@ def svd(
     hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Any:
-    """Singular values, in descending order, and singular vectors: A = U diag(S) Vh.
+    """The singular values, in descending order, and singular vectors of matrices: A = U diag(S) Vh.
 
     Args:
-      a: [..., m, n].
-      full_matrices: square U and Vh; otherwise the first k vectors of each, k the lesser of m and n.
-      compute_uv: whether vectors are wanted.
-      hermitian: the matrices are Hermitian, so eigenvalues will do, which are found sooner.
-      subset_by_index: the first and the last but one of the singular values wanted; not with full matrices.
+      a: matrices [..., m, n].
+      full_matrices: whether U and Vh are square; otherwise they have k = min(m, n) vectors.
+      compute_uv: whether to return U and Vh.
+      hermitian: a promise that the matrices are Hermitian, whose eigenvalues are computed faster.
+      subset_by_index: `(first, end)` of the singular values to return; None for all. Not with full matrices.
+
     Returns:
-      `(U, S, Vh)`, or S alone.
+      `(U [..., m, k], S [..., k], Vh [..., k, n])`, or S alone.
+
     Raises:
-      ValueError: a subset, and full matrices or Hermitian ones.
+      ValueError: a subset is asked for with full or Hermitian matrices.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.svd(jnp.array([[0., 2.], [1., 0.]]), compute_uv=False)
@@ -282,8 +304,8 @@ def svd(
             raise ValueError("svd: subset_by_index and hermitian=True don't go together.")
         outs = _hermitian_svd(a, compute_uv=bool(compute_uv))
         return SVDResult(*outs) if compute_uv else outs[0]
-    found = eigen_svd.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
-    return SVDResult(*found) if compute_uv else found
+    factors = eigen_svd.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
+    return SVDResult(*factors) if compute_uv else factors
 
 
 def svdvals(x: Any, /) -> Any:

@@ -10,14 +10,27 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute, multiply
-from xpr.numpy.promotion import arithmetic_operands, broadcast_shapes, promoted_pair, select_scalar
+from xpr.numpy.promotion import arithmetic_operands, convert, promoted_pair, select_scalar
 from xpr.primitives import elementwise as e
+from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.shapes import broadcast_to
 from xpr.primitives.slicing import select
 
+__all__ = ["divmod", "fmod", "gcd", "lcm"]
+
 
 def floor_divide(x: Any, y: Any, /) -> Any:
-    """The greatest integer not above the quotient.
+    """floor(x / y), elementwise: the greatest integer not above the quotient.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
+
+    Raises:
+      TypeError: operands are complex.
 
     >>> import xpr.numpy as jnp
     >>> jnp.floor_divide(jnp.array([7, -7]), 2)
@@ -36,26 +49,33 @@ def floor_divide(x: Any, y: Any, /) -> Any:
 
 @compiled
 def _floor_divide(x: Any, y: Any) -> Any:
-    quotient, rest = e.div(x, y), e.rem(x, y)
-    zero, one = e.scalar(0, rest), e.scalar(1, quotient)
-    below = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
+    quotient, rem = e.div(x, y), e.rem(x, y)
+    zero, one = e.scalar(0, rem), e.scalar(1, quotient)
+    below = e.bitwise_and(e.ne(rem, zero), e.ne(e.lt(rem, zero), e.lt(y, zero)))
     return select(below, e.sub(quotient, one), quotient)
 
 
 @compiled
 def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
-    """Quotient and remainder of floats as NumPy gives them: the quotient rounded from (x - rest) / y, x / 0 for 0."""
-    rest = e.rem(x, y)
-    zero, one = e.scalar(0, rest), e.scalar(1, rest)
-    wrong_sign = e.bitwise_and(e.ne(rest, zero), e.ne(e.sign(y), e.sign(rest)))
-    quotient = e.div(e.sub(x, rest), y)
+    """Quotient and remainder of floats as in NumPy: the quotient is (x - rem) / y rounded, and x / 0 for y = 0."""
+    rem = e.rem(x, y)
+    zero, one = e.scalar(0, rem), e.scalar(1, rem)
+    wrong_sign = e.bitwise_and(e.ne(rem, zero), e.ne(e.sign(y), e.sign(rem)))
+    quotient = e.div(e.sub(x, rem), y)
     quotient = select(wrong_sign, e.sub(quotient, one), quotient)
-    rest = select(wrong_sign, e.add(rest, y), rest)
-    return select_scalar(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rest
+    rem = select(wrong_sign, e.add(rem, y), rem)
+    return select_scalar(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rem
 
 
 def remainder(x: Any, y: Any, /) -> Any:
-    """What is left of x after floor division by y; it has the sign of y.
+    """The remainder of x after floor division by y, elementwise; it has the sign of y.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.remainder(jnp.array([7, -7]), 3)
@@ -69,24 +89,31 @@ def remainder(x: Any, y: Any, /) -> Any:
 
 @compiled
 def _remainder(x: Any, y: Any) -> Any:
-    rest = e.rem(x, _no_zero(y))
+    rem = e.rem(x, _no_zero(y))
     zero = aval_of(x).dtype.type(0)
-    wrong_sign = e.bitwise_and(e.ne(rest, zero), e.ne(e.lt(rest, zero), e.lt(y, zero)))
-    return select(wrong_sign, e.add(rest, y), rest)
+    wrong_sign = e.bitwise_and(e.ne(rem, zero), e.ne(e.lt(rem, zero), e.lt(y, zero)))
+    return select(wrong_sign, e.add(rem, y), rem)
 
 
 mod = remainder
 
 
 def _no_zero(y: Any) -> Any:
-    """A divisor whose zeros, of integers, are ones: nothing is left of a division by zero, as in NumPy."""
+    """An integer divisor with zeros replaced by ones, so that remainders of division by zero are 0, as in NumPy."""
     if aval_of(y).dtype not in dtypes.INTEGERS or (isinstance(y, (int, np.generic)) and y != 0):
         return y
     return select_scalar(e.eq(y, e.scalar(0, y)), e.scalar(1, y), y)
 
 
 def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
-    """Floor division and its remainder.
+    """`floor_divide(x, y)` and `remainder(x, y)` at once.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      `(quotient, remainder)`, of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.divmod(jnp.array([7]), 2)
@@ -95,12 +122,19 @@ def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
     x, y = arithmetic_operands(x, y)
     if aval_of(x).dtype in dtypes.INTEGERS:
         return floor_divide(x, y), remainder(x, y)
-    quotient, rest = _divmod(x, y)
-    return quotient, rest
+    quotient, rem = _divmod(x, y)
+    return quotient, rem
 
 
 def fmod(x: Any, y: Any, /) -> Any:
-    """The remainder of dividing towards zero; it has the sign of x.
+    """The remainder of division that rounds towards zero, elementwise; it has the sign of x.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fmod(jnp.array([7, -7]), 3)
@@ -113,8 +147,20 @@ def fmod(x: Any, y: Any, /) -> Any:
 # -- Divisors
 
 
-def gcd(x1: Any, x2: Any, /) -> Any:
-    """The greatest common divisor of integers, by Euclid's algorithm run as often as the dtype can need.
+def gcd(x1: Any, x2: Any) -> Any:
+    """The greatest common divisor of integers, elementwise.
+
+    By Euclid's algorithm, run as many times as the dtype can need.
+
+    Args:
+      x1: array of integers.
+      x2: integers that broadcast against `x1`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
+
+    Raises:
+      TypeError: an operand is not of integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.gcd(12, jnp.array([8, 9]))
@@ -130,14 +176,24 @@ def gcd(x1: Any, x2: Any, /) -> Any:
     for _ in range(_EUCLID_STEPS[dtype.itemsize]):
         done = e.eq(y, zero)
         x, y = select(done, x, y), select(done, y, e.rem(x, select_scalar(done, one, y)))
-    return x
+    return convert(x, dtype, False) if shape else x
 
 
 _EUCLID_STEPS = {1: 12, 2: 24, 4: 46, 8: 92}  # consecutive Fibonacci numbers below 2^bits take the most steps
 
 
-def lcm(x1: Any, x2: Any, /) -> Any:
-    """The least common multiple of integers.
+def lcm(x1: Any, x2: Any) -> Any:
+    """The least common multiple of integers, elementwise.
+
+    Args:
+      x1: array of integers.
+      x2: integers that broadcast against `x1`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
+
+    Raises:
+      TypeError: an operand is not of integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.lcm(4, jnp.array([6, 8]))

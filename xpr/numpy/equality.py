@@ -1,4 +1,4 @@
-"""Whether arrays are equal, or nearly."""
+"""Comparisons of whole arrays: equality, and closeness within a tolerance."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, comparisons, creation, predicates, reductions
-from xpr.numpy.promotion import broadcast_shapes, convert, promote_dtypes, promote_shapes
+from xpr.numpy.promotion import convert, promote_dtypes, promote_shapes
 from xpr.primitives import elementwise as e
+from xpr.primitives.composites import broadcast_shapes
+
+__all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether |a - b| <= atol + rtol |b|, entry by entry; infinities are close to themselves alone.
+    """Whether |a - b| <= atol + rtol |b|, elementwise; infinities are close only to themselves.
+
+    Args:
+      a: array or number.
+      b: array or number that broadcasts against `a`.
+      rtol: the relative tolerance.
+      atol: the absolute tolerance.
+      equal_nan: whether nan is close to nan.
+
+    Returns:
+      Booleans of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isclose(jnp.array([1.0, jnp.inf]), jnp.array([1.000001, jnp.inf]))
@@ -42,7 +55,17 @@ def _isclose(a: Any, b: Any, rtol: Any, atol: Any, *, equal_nan: bool) -> Any:
 
 
 def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether all entries are close; see `isclose`.
+    """Whether all elements of two arrays are close, as `isclose` says.
+
+    Args:
+      a: array or number.
+      b: array or number that broadcasts against `a`.
+      rtol: the relative tolerance.
+      atol: the absolute tolerance.
+      equal_nan: whether nan is close to nan.
+
+    Returns:
+      A boolean scalar.
 
     >>> import xpr.numpy as jnp
     >>> jnp.allclose(jnp.array([1.0, 2.0]), jnp.array([1.0, 2.000001]))
@@ -52,7 +75,15 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """Whether two arrays have one shape and equal entries.
+    """Whether two arrays have the same shape and equal elements.
+
+    Args:
+      a1: arrays.
+      a2: arrays.
+      equal_nan: whether nan equals nan.
+
+    Returns:
+      A boolean scalar.
 
     >>> import xpr.numpy as jnp
     >>> jnp.array_equal(jnp.array([1, 2]), jnp.array([1.0, 2.0]))
@@ -68,7 +99,14 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 def array_equiv(a1: Any, a2: Any) -> Any:
-    """Whether two arrays broadcast to one shape, and are equal then.
+    """Whether two arrays broadcast to one shape and are then equal.
+
+    Args:
+      a1: arrays.
+      a2: arrays.
+
+    Returns:
+      A boolean scalar.
 
     >>> import xpr.numpy as jnp
     >>> jnp.array_equiv(jnp.array([1, 1]), jnp.array(1))

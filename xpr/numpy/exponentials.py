@@ -11,10 +11,12 @@ from xpr.numpy.promotion import promote_inexact, promote_shapes, select_scalar
 from xpr.numpy.ufunc_builders import float_unary
 from xpr.primitives import elementwise as e
 
+__all__ = ["exp", "exp2", "expm1", "log", "log10", "log1p", "log2"]
+
 exp = float_unary(
     "exp",
     e.exp_p,
-    """e to the power of each entry.
+    """e to the power of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.exp(0.0)
@@ -24,7 +26,7 @@ exp = float_unary(
 exp2 = float_unary(
     "exp2",
     e.exp2_p,
-    """2 to the power of each entry.
+    """2 to the power of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.exp2(jnp.array([3.0]))
@@ -44,7 +46,7 @@ expm1 = float_unary(
 log = float_unary(
     "log",
     e.log_p,
-    """The natural logarithm of each entry.
+    """The natural logarithm of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.log(1.0)
@@ -86,7 +88,14 @@ def log10(x: Any, /) -> Any:
 
 
 def logaddexp(x: Any, y: Any, /) -> Any:
-    """log(exp(x) + exp(y)) without overflow.
+    """log(exp(x) + exp(y)), elementwise, without overflow.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Floats of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.logaddexp(0.0, 0.0)
@@ -110,7 +119,14 @@ def _logaddexp(x: Any, y: Any) -> Any:
 
 
 def logaddexp2(x: Any, y: Any, /) -> Any:
-    """log2(2^x + 2^y) without overflow.
+    """log2(2^x + 2^y), elementwise, without overflow.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Floats of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.logaddexp2(0.0, 0.0)

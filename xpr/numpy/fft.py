@@ -1,7 +1,7 @@
-"""Discrete Fourier transforms along axes and of lengths of one's choice: `xpr.numpy.fft`.
+"""Discrete Fourier transforms: `xpr.numpy.fft`.
 
-Arrays are cut to the lengths, or filled up with zeros. `norm` says who divides by the number of entries n: "backward"
-(which None stands for) the inverse, "forward" the transform itself, "ortho" both, by the square root of n.
+Axes are truncated to the lengths asked for, or padded with zeros. `norm` says which transform divides by the number of
+elements n: "backward" (the default, also None) the inverse, "forward" the forward one, "ortho" both, by sqrt(n).
 """
 
 from __future__ import annotations
@@ -16,29 +16,35 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import divide, multiply
-from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.axes import reduced_axes
 from xpr.numpy.complex_numbers import conj
-from xpr.numpy.creation import asarray, placed
+from xpr.numpy.creation import asarray, to_device
 from xpr.numpy.flip_roll_tile import roll
 from xpr.numpy.promotion import asarray_like, convert, requested_dtype
 from xpr.numpy.reshaping import moveaxis
 from xpr.primitives import fft as primitives
+from xpr.primitives.shapes import one_axis
 from xpr.primitives.slicing import pad, slice_
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
 
 _OTHER_NORM = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 _OF_OTHER_AXES = {"FFT": "FFT", "IFFT": "IFFT", "RFFT": "FFT", "IRFFT": "IFFT"}
 
 
 def _transformed(name: str, kind: str, a: Any, s: Any, axes: Any, norm: str | None) -> Any:
-    """The transform along several axes, of which those of real numbers halve the last."""
+    """The transform along several axes; real transforms halve the last one."""
     _check_norm(name, norm)
     a = _operand(name, a, kind == "RFFT")
     shape = aval_of(a).shape
     axes, lengths = _axes_and_lengths(name, shape, s, axes, kind == "IRFFT")
     if not axes:
         return a
-    given = [*lengths[:-1], lengths[-1] // 2 + 1] if kind == "IRFFT" else lengths
-    a = _sized(a, dict(zip(axes, given)))
+    input_lengths = [*lengths[:-1], lengths[-1] // 2 + 1] if kind == "IRFFT" else lengths
+    a = _sized(a, dict(zip(axes, input_lengths)))
     groups = [(axes[max(0, i - 3) : i], lengths[max(0, i - 3) : i]) for i in range(len(axes), 0, -3)]
     steps = [(kind if i == 0 else _OF_OTHER_AXES[kind], *group) for i, group in enumerate(groups)]
     for step, own_axes, own_lengths in reversed(steps) if kind == "IRFFT" else steps:
@@ -66,7 +72,7 @@ def _operand(name: str, a: Any, is_real: bool) -> Any:
 def _axes_and_lengths(
     name: str, shape: tuple[int, ...], s: Any, axes: Any, halved: bool
 ) -> tuple[list[int], list[int]]:
-    """The axes, counted from the front, and how many entries the whole transform has along each."""
+    """The axes, counted from the front, and the length of the transform along each."""
     ndim = len(shape)
     if axes is None:
         axes = range(ndim) if s is None else range(ndim - len(s), ndim)
@@ -87,18 +93,18 @@ def _axes_and_lengths(
 
 
 def _sized(a: Any, lengths: dict[int, int]) -> Any:
-    """The array with axes cut to lengths, or filled up with zeros."""
+    """The array with axes truncated to lengths, or padded with zeros."""
     shape = aval_of(a).shape
-    wanted = [lengths.get(axis, n) for axis, n in enumerate(shape)]
-    cut = tuple(map(min, shape, wanted))
+    expected = [lengths.get(axis, n) for axis, n in enumerate(shape)]
+    cut = tuple(map(min, shape, expected))
     if cut != shape:
         a = slice_(a, [0] * len(shape), cut)
-    missing = [(0, n - m, 0) for n, m in zip(wanted, cut)]
+    missing = [(0, n - m, 0) for n, m in zip(expected, cut)]
     return pad(a, aval_of(a).dtype.type(0), missing) if any(map(any, missing)) else a
 
 
 def _normalized(x: Any, n: int, norm: str | None, is_forward: bool) -> Any:
-    """The result with the division that `norm` asks for; inverses come divided by n."""
+    """The result divided as `norm` asks; inverses come divided by n."""
     power = {"ortho": 0.5, "forward": 1.0}.get(norm or "backward", 0.0)
     return multiply(x, float(n) ** (-power if is_forward else power)) if power else x
 
@@ -108,17 +114,20 @@ def _length(n: int | None) -> list[int] | None:
 
 
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The discrete Fourier transform along an axis: entry k is the sum of a_j exp(-2 pi i j k / n).
+    """The discrete Fourier transform along an axis: element k is the sum of a_j exp(-2 pi i j k / n).
 
     Args:
-      a: real or complex numbers.
-      n: the length to cut the axis to, or to fill it up to with zeros.
+      a: array of real or complex numbers.
+      n: the length to which the axis is truncated or padded with zeros; None for its size.
       axis: the axis.
-      norm: who divides by n: "backward" or None, "ortho", "forward".
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
     Returns:
-      Complex numbers.
+      Complex numbers, of length n along the axis.
+
     Raises:
-      ValueError: no such axis or norm; a length that isn't positive.
+      ValueError: there is no such axis or norm, or the length is not positive.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.fft(jnp.array([1.0, 0, 0, 0]))
@@ -128,7 +137,20 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
 
 
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The inverse of `fft`.
+    """The inverse of `fft`: element j is the sum of a_k exp(2 pi i j k / n), over n.
+
+    Args:
+      a: array of real or complex numbers.
+      n: the length to which the axis is truncated or padded with zeros; None for its size.
+      axis: the axis.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of length n along the axis.
+
+    Raises:
+      ValueError: there is no such axis or norm, or the length is not positive.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.ifft(jnp.ones(4)).real
@@ -138,10 +160,20 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The first n // 2 + 1 entries of the `fft` of real numbers, which say the others.
+    """The first n // 2 + 1 elements of the `fft` of real numbers, which determine the others.
+
+    Args:
+      a: array of real numbers.
+      n: the length to which the axis is truncated or padded with zeros; None for its size.
+      axis: the axis.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of length n // 2 + 1 along the axis.
 
     Raises:
-      ValueError: `a` is complex.
+      ValueError: `a` is complex, there is no such axis or norm, or the length is not positive.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.rfft(jnp.ones(4))
@@ -151,7 +183,20 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 
 
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The inverse of `rfft`: n real numbers, 2 (m - 1) from m entries if nothing is said.
+    """The inverse of `rfft`.
+
+    Args:
+      a: array of complex numbers, of length m along the axis.
+      n: the length of the result; None for 2 (m - 1).
+      axis: the axis.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Real numbers, of length n along the axis.
+
+    Raises:
+      ValueError: there is no such axis or norm, or the length is not positive.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.irfft(jnp.array([4.0, 0.0, 0.0]))
@@ -161,7 +206,20 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The `fft` of n numbers whose second half is the first one conjugated and reversed; it is real.
+    """The `fft` of n numbers whose second half is the first half conjugated and reversed; it is real.
+
+    Args:
+      a: the first half, of length m along the axis.
+      n: the length of the result; None for 2 (m - 1).
+      axis: the axis.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Real numbers, of length n along the axis.
+
+    Raises:
+      ValueError: there is no such axis or norm, or the length is not positive.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.hfft(jnp.ones(3))
@@ -174,6 +232,19 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `hfft`: the first half of the spectrum of real numbers.
 
+    Args:
+      a: array of real numbers.
+      n: the length to which the axis is truncated or padded with zeros; None for its size.
+      axis: the axis.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of length n // 2 + 1 along the axis.
+
+    Raises:
+      ValueError: `a` is complex, there is no such axis or norm, or the length is not positive.
+
     >>> import xpr.numpy as jnp
     >>> jnp.fft.ihfft(jnp.ones(4)).real
     Array([1., 0., 0.], dtype=float32)
@@ -183,7 +254,20 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 
 def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """The discrete Fourier transform along several axes, all if nothing is said; `s` holds a length for each.
+    """The discrete Fourier transform along several axes.
+
+    Args:
+      a: array of real or complex numbers.
+      s: the length for each axis, to which it is truncated or padded with zeros; None for its size.
+      axes: the axes; None for all, or the last ones if there are lengths `s`.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of the lengths `s` along the axes.
+
+    Raises:
+      ValueError: there is no such axis or norm, an axis is named twice, or lengths don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.fftn(jnp.ones((2, 2)))
@@ -196,6 +280,19 @@ def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = No
 def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """The inverse of `fftn`.
 
+    Args:
+      a: array of real or complex numbers.
+      s: the length for each axis, to which it is truncated or padded with zeros; None for its size.
+      axes: the axes; None for all, or the last ones if there are lengths `s`.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of the lengths `s` along the axes.
+
+    Raises:
+      ValueError: there is no such axis or norm, an axis is named twice, or lengths don't fit.
+
     >>> import xpr.numpy as jnp
     >>> jnp.fft.ifftn(jnp.ones((1, 2))).real
     Array([[1., 0.]], dtype=float32)
@@ -204,7 +301,20 @@ def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = N
 
 
 def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """The `fftn` of real numbers, its last axis being halved.
+    """The `fftn` of real numbers, of which the last axis has its first n // 2 + 1 elements.
+
+    Args:
+      a: array of real numbers.
+      s: the length for each axis, to which it is truncated or padded with zeros; None for its size.
+      axes: the axes; None for all, or the last ones if there are lengths `s`.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of the lengths `s` along the axes, the last one being n // 2 + 1.
+
+    Raises:
+      ValueError: `a` is complex, there is no such axis or norm, an axis is named twice, or lengths don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.rfftn(jnp.ones((2, 4))).shape
@@ -216,6 +326,19 @@ def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = N
 def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """The inverse of `rfftn`.
 
+    Args:
+      a: array of real or complex numbers.
+      s: the length of the result along each axis; None for its size, 2 (m - 1) for the last one.
+      axes: the axes; None for all, or the last ones if there are lengths `s`.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Real numbers, of the lengths `s` along the axes.
+
+    Raises:
+      ValueError: there is no such axis or norm, an axis is named twice, or lengths don't fit.
+
     >>> import xpr.numpy as jnp
     >>> jnp.fft.irfftn(jnp.ones((1, 2)))
     Array([[1., 0.]], dtype=float32)
@@ -224,7 +347,20 @@ def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = 
 
 
 def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """`fftn` along two axes.
+    """The discrete Fourier transform along two axes; see `fftn`.
+
+    Args:
+      a: array of real or complex numbers.
+      s: the length for each axis, to which it is truncated or padded with zeros; None for its size.
+      axes: the two axes.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of the lengths `s` along the axes.
+
+    Raises:
+      ValueError: there are not two axes, there is no such axis or norm, or lengths don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.fft2(jnp.ones((3, 2, 2))).shape
@@ -234,7 +370,20 @@ def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
 
 
 def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """`ifftn` along two axes.
+    """The inverse of `fft2`; see `ifftn`.
+
+    Args:
+      a: array of real or complex numbers.
+      s: the length for each axis, to which it is truncated or padded with zeros; None for its size.
+      axes: the two axes.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of the lengths `s` along the axes.
+
+    Raises:
+      ValueError: there are not two axes, there is no such axis or norm, or lengths don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.ifft2(jnp.ones((3, 2, 2))).shape
@@ -244,7 +393,20 @@ def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
 
 
 def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """`rfftn` along two axes.
+    """The `fft2` of real numbers, of which the last axis has its first n // 2 + 1 elements; see `rfftn`.
+
+    Args:
+      a: array of real numbers.
+      s: the length for each axis, to which it is truncated or padded with zeros; None for its size.
+      axes: the two axes.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Complex numbers, of the lengths `s` along the axes, the last one being n // 2 + 1.
+
+    Raises:
+      ValueError: `a` is complex, there are not two axes, there is no such axis or norm, or lengths don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.rfft2(jnp.ones((3, 2, 4))).shape
@@ -254,7 +416,20 @@ def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
 
 
 def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """`irfftn` along two axes.
+    """The inverse of `rfft2`; see `irfftn`.
+
+    Args:
+      a: array of real or complex numbers.
+      s: the length of the result along each axis; None for its size, 2 (m - 1) for the last one.
+      axes: the two axes.
+      norm: which transform divides by n: "backward" (or None) the inverse, "forward" the forward one, "ortho" both, by
+        sqrt(n).
+
+    Returns:
+      Real numbers, of the lengths `s` along the axes.
+
+    Raises:
+      ValueError: there are not two axes, there is no such axis or norm, or lengths don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.irfft2(jnp.ones((3, 2, 3))).shape
@@ -270,7 +445,16 @@ def _two(name: str, axes: Sequence[int]) -> Sequence[int]:
 
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies that the entries of an `fft` belong to, in cycles for each unit of the sample spacing d.
+    """The frequencies of the elements of an `fft` of n numbers, in cycles per unit of the sample spacing.
+
+    Args:
+      n: the number of samples.
+      d: the sample spacing.
+      dtype: of the result; None for the default float dtype.
+      device: a device or sharding for the result; None for the default device.
+
+    Returns:
+      A vector [n].
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.fftfreq(4, 0.5)
@@ -281,7 +465,16 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies that the entries of an `rfft` of n numbers belong to.
+    """The frequencies of the elements of an `rfft` of n numbers, in cycles per unit of the sample spacing.
+
+    Args:
+      n: the number of samples.
+      d: the sample spacing.
+      dtype: of the result; None for the default float dtype.
+      device: a device or sharding for the result; None for the default device.
+
+    Returns:
+      A vector [n // 2 + 1].
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.rfftfreq(4)
@@ -295,11 +488,21 @@ def _frequencies(cycles: np.ndarray, n: int, d: Any, dtype: Any, device: Any) ->
     dtype = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
     if not isinstance(d, (int, float)):
         d = asarray_like(d)
-    return placed(divide(asarray(cycles, dtype), multiply(d, n or 1)), device)
+    return to_device(divide(asarray(cycles, dtype), multiply(d, n or 1)), device)
 
 
 def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """The array with frequency 0 moved to the middle, along some axes or all.
+    """The elements shifted so that frequency 0 is in the middle of each axis.
+
+    Args:
+      x: an array.
+      axes: the axis or axes; None for all.
+
+    Returns:
+      An array of the shape and dtype of `x`.
+
+    Raises:
+      ValueError: there is no such axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fft.fftshift(jnp.fft.fftfreq(4))
@@ -311,6 +514,16 @@ def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     """The inverse of `fftshift`.
 
+    Args:
+      x: an array.
+      axes: the axis or axes; None for all.
+
+    Returns:
+      An array of the shape and dtype of `x`.
+
+    Raises:
+      ValueError: there is no such axis.
+
     >>> import xpr.numpy as jnp
     >>> jnp.fft.ifftshift(jnp.array([-1, 0, 1]))
     Array([ 0,  1, -1], dtype=int32)
@@ -321,5 +534,5 @@ def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 def _shifted(x: Any, axes: int | Sequence[int] | None, sign: int) -> Any:
     x = asarray_like(x)
     shape = aval_of(x).shape
-    found = reduced_axes(axes, len(shape))
-    return roll(x, [sign * (shape[axis] // 2) for axis in found], found)
+    shifted_axes = reduced_axes(axes, len(shape))
+    return roll(x, [sign * (shape[axis] // 2) for axis in shifted_axes], shifted_axes)

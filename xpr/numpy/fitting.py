@@ -1,4 +1,4 @@
-"""Polynomials and linear algebra: fitted to values by least squares, their roots as eigenvalues, and the way back."""
+"""Functions of polynomials that need linear algebra: least-squares fits, and roots as eigenvalues."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from xpr.primitives.slicing import slice_in_dim
 
 
 def poly(seq_of_zeros: Any) -> Any:
-    """The polynomial whose highest coefficient is 1 and whose zeros are given, or are the eigenvalues of a matrix.
+    """The polynomial with leading coefficient 1 that has given roots, or the characteristic polynomial of a matrix.
 
-    Raises:
-      ValueError: the zeros are no vector or square matrix.
+        Raises:
+    ValueError: the argument is neither a vector of roots nor a square matrix.
 
-    >>> import xpr.numpy as jnp
-    >>> jnp.poly(jnp.array([1.0, -2.0]))
-    Array([ 1.,  1., -2.], dtype=float32)
+        >>> import xpr.numpy as jnp
+        >>> jnp.poly(jnp.array([1.0, -2.0]))
+        Array([ 1.,  1., -2.], dtype=float32)
     """
-    found = as_operand(seq_of_zeros)
-    found = eigvals(found) if aval_of(found).ndim == 2 else coefficients("poly", found)
-    (found,) = promote_inexact(found)
-    dtype = aval_of(found).dtype
+    zeros = as_operand(seq_of_zeros)
+    zeros = eigvals(zeros) if aval_of(zeros).ndim == 2 else coefficients("poly", zeros)
+    (zeros,) = promote_inexact(zeros)
+    dtype = aval_of(zeros).dtype
     result: Any = full((1,), 1, dtype)
-    for i in np.arange(aval_of(found).size).tolist():
-        each = reshape(slice_in_dim(found, i, i + 1), ())
-        nothing = full((1,), 0, dtype)
-        result = e.sub(joined([result, nothing], 0), e.mul(joined([nothing, result], 0), each))
+    for i in np.arange(aval_of(zeros).size).tolist():
+        each = reshape(slice_in_dim(zeros, i, i + 1), ())
+        zero = full((1,), 0, dtype)
+        result = e.sub(joined([result, zero], 0), e.mul(joined([zero, result], 0), each))
     return asarray_like(result)
 
 
@@ -59,18 +59,21 @@ def polyfit(
     """The polynomial of a degree that fits values best, by least squares.
 
     Args:
-      x: where the values are, [n].
+      x: the coordinates of the values, [n].
       y: the values, [n], or [n, k] for k polynomials.
       deg: the degree.
-      rcond: see `jnp.linalg.lstsq`; the number of values times epsilon by default.
-      full: gives the residuals, the rank, the singular values and `rcond` as well.
-      w: weights of what is left at each place (not squared), [n].
-      cov: gives the covariance of the coefficients as well; "unscaled": of values whose deviation is 1 / w.
+      rcond: see `jnp.linalg.lstsq`; None for n times epsilon.
+      full: whether to return the residuals, the rank, the singular values and `rcond` too.
+      w: the weights of the residuals (not squared), [n]; None for 1.
+      cov: whether to return the covariance of the coefficients too; "unscaled" for values of standard deviation 1 / w.
+
     Returns:
-      The coefficients [deg + 1] or [deg + 1, k], the highest power first.
+      Coefficients [deg + 1] or [deg + 1, k], the highest power first; with `full` or `cov` a tuple that begins with
+      them.
+
     Raises:
-      ValueError: the degree is negative, or there are not enough values to scale a covariance.
-      TypeError: x or w is no vector, or sizes differ.
+      ValueError: the degree is negative, or there are too few values to scale a covariance.
+      TypeError: x or w is not a vector, or sizes differ.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyfit(jnp.array([0., 1., 2.]), jnp.array([1., 3., 5.]), 1).round(3)
@@ -78,47 +81,48 @@ def polyfit(
     """
     x, y = promote_inexact(asarray_like(x), asarray_like(y))
     x, y = asarray_like(x), asarray_like(y)
-    given = [x] if w is None else [x, *promote_inexact(asarray_like(w))]
+    vectors = [x] if w is None else [x, *promote_inexact(asarray_like(w))]
     if deg < 0:
         raise ValueError(f"polyfit: the degree must not be negative, and is {deg}.")
-    if y.aval.ndim not in (1, 2) or any(v.aval.shape != y.aval.shape[:1] for v in given) or not x.aval.size:
-        types = ", ".join(v.aval.str_short() for v in (*given, y))
+    if y.aval.ndim not in (1, 2) or any(v.aval.shape != y.aval.shape[:1] for v in vectors) or not x.aval.size:
+        types = ", ".join(v.aval.str_short() for v in (*vectors, y))
         raise TypeError(f"polyfit: takes vectors x and w, and y with as many values, at least one; and got {types}.")
     order, n = deg + 1, x.aval.shape[0]
     rcond = n * float(dtypes.finfo(x.aval.dtype).eps) if rcond is None else float(rcond)
     powers, values = vander(x, order), y
     if w is not None:
-        powers = powers * given[1][:, None]
-        values = values * (given[1][:, None] if y.aval.ndim == 2 else given[1])
+        powers = powers * vectors[1][:, None]
+        values = values * (vectors[1][:, None] if y.aval.ndim == 2 else vectors[1])
     scale = sqrt(summed(powers * powers, 0))
     powers = powers / scale
     scaled, residuals, rank, singular = lstsq(powers, values, rcond)
-    found = scaled / (scale[:, None] if y.aval.ndim == 2 else scale)
+    solution = scaled / (scale[:, None] if y.aval.ndim == 2 else scale)
     if full:
-        return found, residuals, rank, singular, asarray_like(np.asarray(rcond, scale.aval.dtype))
+        return solution, residuals, rank, singular, asarray_like(np.asarray(rcond, scale.aval.dtype))
     if not cov:
-        return found
-    spread = inv(powers.T @ powers) / (scale[:, None] * scale)
+        return solution
+    covariance = inv(powers.T @ powers) / (scale[:, None] * scale)
     factor: Any = np.ones(1, scale.aval.dtype)
     if cov != "unscaled":
         if n <= order:
             raise ValueError(f"polyfit: {n} values are too few to scale the covariance of {order} coefficients.")
         factor = residuals / (n - order)
-    return found, spread * factor if y.aval.ndim == 1 else spread[:, :, None] * factor
+    return solution, covariance * factor if y.aval.ndim == 1 else covariance[:, :, None] * factor
 
 
 def roots(p: Any, *, strip_zeros: bool = True) -> Any:
-    """The roots of a polynomial, as eigenvalues of its companion matrix. On CPU alone.
+    """The roots of a polynomial, as eigenvalues of its companion matrix (on CPU only).
 
     Args:
-      p: coefficients, the highest power first.
-      strip_zeros: leaves leading zeros out, which can't be done while p is traced; otherwise there is a nan at the end
-        for each.
+      p: a vector of coefficients, the highest power first.
+      strip_zeros: whether to drop leading zeros, which needs known values; otherwise each gives a nan at the end.
+
     Returns:
-      The roots, complex and in no particular order.
+      Complex numbers, in no particular order.
+
     Raises:
-      ValueError: p is no vector.
-      ConcretizationTypeError: p is traced, and `strip_zeros` is True.
+      ValueError: `p` is not a vector.
+      ConcretizationTypeError: `p` is traced, and `strip_zeros` is True.
 
     >>> import xpr.numpy as jnp
     >>> jnp.roots(jnp.array([1., 0., 1.]))
@@ -135,13 +139,13 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
         leading = n if known.all() else int(np.argmin(known))
         return _roots(p[leading:])
     leading = where(is_zero.all(), n, argmax(e.bitwise_not(is_zero)))
-    found = _roots(roll(p, -leading))
-    found = found[argsort(-absolute(found))]
-    return where(arange(n - 1) < n - 1 - leading, found, complex(np.nan, np.nan)) if n > 1 else found
+    result = _roots(roll(p, -leading))
+    result = result[argsort(-absolute(result))]
+    return where(arange(n - 1) < n - 1 - leading, result, complex(np.nan, np.nan)) if n > 1 else result
 
 
 def _roots(p: Any) -> Any:
-    """Of a polynomial whose first coefficient is not 0."""
+    """The roots of a polynomial whose first coefficient is not 0."""
     n = aval_of(p).size - 1
     if n < 1:
         return zeros(0, np.result_type(p.aval.dtype, np.complex64))

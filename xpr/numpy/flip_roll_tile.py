@@ -1,8 +1,8 @@
-"""Entries in other places: flip, roll, tile, repeat, resize, insert, delete.
+"""Elements reversed, shifted, repeated, inserted and deleted: flip, roll, tile, repeat, resize, insert, delete.
 
-Where the places are known while tracing, an index along one axis is worked out on the host, in NumPy, and taken as its
-*runs*: stretches where it counts up, counts down, or stays. Each is a slice, a reversed slice, or a repeated entry, so
-deleting an entry is two slices joined. An index of many runs is a gather.
+Where the indices along an axis are known while tracing, they are computed on the host, in NumPy, and split into *runs*
+in which they count up, count down, or stay. Each run is a slice, a reversed slice, or a repeated element, so deleting
+an element is two slices joined. Indices of many runs are a gather.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from xpr import dtypes
 from xpr.backend.array import from_host
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.numpy.axes import one_axis, reduced_axes
+from xpr.numpy.axes import reduced_axes
 from xpr.numpy.concrete import concrete_value, is_known
-from xpr.numpy.creation import shape_of, zeros
+from xpr.numpy.creation import zeros
 from xpr.numpy.division import remainder
-from xpr.numpy.indexing.along_axis import added_at, read, true_places
-from xpr.numpy.key_arrays import moves
+from xpr.numpy.indexing.along_axis import added_at, read, true_indices
 from xpr.numpy.promotion import asarray_like, convert
 from xpr.numpy.reshaping import broadcast_to, moveaxis, ravel
 from xpr.numpy.rounding import clip
@@ -31,17 +30,20 @@ from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
 from xpr.primitives import slicing
 from xpr.primitives.cumulative import cumsum_p
-from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, reshape, rev, transpose
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, one_axis, reshape, rev, shape_of, transpose
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import slice_in_dim
 
+__all__ = ["delete", "flip", "fliplr", "flipud", "insert", "repeat", "resize", "roll", "rot90", "tile", "trim_zeros"]
+
 _SLICE_INSTEAD = "Cut with a slice of static bounds instead."
-MOST_RUNS = 16  # an index of more is gathered
+MOST_RUNS = 16  # indices of more runs are gathered
 
 # -- Runs
 
 
 def runs(index: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """The stretches of an index that go on at one step: (first, length, step)."""
+    """The runs of consecutive indices with one step, as (first, length, step)."""
     start, n = 0, len(index)
     steps = np.diff(index)
     changes = np.flatnonzero(np.diff(steps)) + 1
@@ -49,14 +51,14 @@ def runs(index: np.ndarray) -> Iterator[tuple[int, int, int]]:
         later = changes[np.searchsorted(changes, start, "right") :]
         end = int(later[0]) + 1 if len(later) else n
         step = int(steps[start]) if start < n - 1 else 1
-        if abs(step) > 1 and end - start == 2 < n - start:  # two entries, and then others, are no stretch
+        if abs(step) > 1 and end - start == 2 < n - start:  # two elements followed by others are no run
             step, end = 1, start + 1
         yield int(index[start]), end - start, step
         start = end
 
 
 def taken(x: Any, index: np.ndarray, axis: int) -> Any:
-    """The entries of `x` at an index known on the host, along an axis; indices lie inside."""
+    """The elements of `x` along an axis at indices known on the host, which are in bounds."""
     if np.count_nonzero(np.diff(index, 2)) > 2 * MOST_RUNS:
         return read(x, from_host(index.astype(np.int32)), axis)
     parts = [_run(x, first, length, step, axis) for first, length, step in runs(index)]
@@ -77,9 +79,18 @@ def _run(x: Any, first: int, length: int, step: int, axis: int) -> Any:
 # -- flip, rot90, roll
 
 
-@moves("m")
 def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """The array reversed along an axis, several, or all.
+    """The array reversed along axes.
+
+    Args:
+      m: an array.
+      axis: the axis or axes; None for all.
+
+    Returns:
+      An array of the shape and dtype of `m`.
+
+    Raises:
+      ValueError: there is no such axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.flip(jnp.arange(3))
@@ -90,7 +101,6 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     return rev(m, axes) if axes else m
 
 
-@moves("m")
 def flipud(m: Any) -> Any:
     """The array reversed along its first axis.
 
@@ -102,7 +112,6 @@ def flipud(m: Any) -> Any:
     return flip(m, 0)
 
 
-@moves("m")
 def fliplr(m: Any) -> Any:
     """The array reversed along its second axis.
 
@@ -114,9 +123,19 @@ def fliplr(m: Any) -> Any:
     return flip(m, 1)
 
 
-@moves("m")
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """The array turned k times by 90 degrees in the plane of two axes, from the first towards the second.
+    """The array rotated by k times 90 degrees in the plane of two axes, from the first towards the second.
+
+    Args:
+      m: an array with at least two axes.
+      k: the number of rotations; negative ones go the other way.
+      axes: the two axes.
+
+    Returns:
+      An array of the dtype of `m`; its two sizes are exchanged for an odd k.
+
+    Raises:
+      ValueError: the array has fewer than two axes, or there are no such axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
@@ -140,14 +159,19 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return m
 
 
-@moves("a")
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """The entries moved along axes by so many places, those pushed out coming in again at the other end.
+    """The elements shifted cyclically along axes.
 
     Args:
-      a: an array.
+      a: array or number.
       shift: an integer, or one for each axis; may be traced.
-      axis: the axis or axes; None to roll all entries as if they were in one.
+      axis: the axis or axes; None to shift the flattened array.
+
+    Returns:
+      An array of the shape and dtype of `a`.
+
+    Raises:
+      ValueError: there is no such axis, or there are not as many shifts as axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.roll(jnp.arange(5), 2)
@@ -156,19 +180,19 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     a = asarray_like(a)
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), a.aval.shape)
-    axes = [one_axis(i, a.aval.ndim) for i in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    axes = [one_axis(i, a.aval.ndim) for i in (axis if isinstance(axis, (tuple, list, range)) else (axis,))]
     shifts = _shifts(shift, len(axes))
     if len(axes) == 1:
         axes = axes * len(shifts)
-    for place, by in zip(axes, shifts):
-        size = aval_of(a).shape[place]
+    for position, by in zip(axes, shifts):
+        size = aval_of(a).shape[position]
         if isinstance(by, Tracer):
             by = convert(by, dtypes.int32)
-            a = read(a, remainder(e.sub(from_host(np.arange(size, dtype=np.int32)), by), max(size, 1)), place)
+            a = read(a, remainder(e.sub(from_host(np.arange(size, dtype=np.int32)), by), max(size, 1)), position)
         elif size and by % size:
             cut = size - by % size
-            parts = [slice_in_dim(a, cut, size, axis=place), slice_in_dim(a, 0, cut, axis=place)]
-            a = slicing.concatenate(parts, place)
+            parts = [slice_in_dim(a, cut, size, axis=position), slice_in_dim(a, 0, cut, axis=position)]
+            a = slicing.concatenate(parts, position)
     return a
 
 
@@ -189,9 +213,15 @@ def _shifts(shift: Any, count: int) -> list[Any]:
 # -- tile, repeat, resize
 
 
-@moves("A")
 def tile(A: Any, reps: Any) -> Any:
-    """The array laid beside itself, so many times along each axis.
+    """The array repeated as a whole, a number of times along each axis.
+
+    Args:
+      A: array or number.
+      reps: an integer, or one for each axis; missing axes are added in front.
+
+    Returns:
+      An array of the dtype of `A`, whose sizes are multiplied by `reps`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.tile(jnp.arange(2), 3)
@@ -201,28 +231,38 @@ def tile(A: Any, reps: Any) -> Any:
     counts = shape_of(reps)
     shape = (1,) * (len(counts) - A.aval.ndim) + A.aval.shape
     counts = (1,) * (len(shape) - len(counts)) + counts
-    spread = [m for count, n in zip(counts, shape) for m in (count, n)]
-    places = [2 * i + 1 for i in range(len(shape) - A.aval.ndim, len(shape))]
-    tiled = broadcast_in_dim(A, spread, places) if any(c != 1 for c in counts) else A
+    interleaved = [m for count, n in zip(counts, shape) for m in (count, n)]
+    positions = [2 * i + 1 for i in range(len(shape) - A.aval.ndim, len(shape))]
+    tiled = broadcast_in_dim(A, interleaved, positions) if any(c != 1 for c in counts) else A
     return reshape(tiled, tuple([c * n for c, n in zip(counts, shape)]))
 
 
-@moves("a")
-def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
-    """Each entry along an axis (of all entries in one axis, for None) so many times.
+def repeat(
+    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None, out_sharding: Any = None
+) -> Any:
+    """Each element repeated along an axis.
 
     Args:
-      a: an array.
-      repeats: an integer, or one for each entry of the axis. Traced ones need `total_repeat_length`.
-      axis: the axis along which to repeat.
-      total_repeat_length: the size of the result's axis: what is beyond is cut, what is missing repeats the last entry.
+      a: array or number.
+      repeats: an integer, or one for each element of the axis; traced ones need `total_repeat_length`.
+      axis: the axis; None for the flattened array.
+      total_repeat_length: the size of the result's axis: longer results are truncated, shorter ones repeat the last
+        element.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the dtype of `a`.
+
     Raises:
-      ConcretizationTypeError: `repeats` is traced, and no `total_repeat_length` was given.
+      ConcretizationTypeError: `repeats` is traced and there is no `total_repeat_length`.
+      ValueError: `repeats` is negative, or does not broadcast to the axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.repeat(jnp.array([7, 8]), jnp.array([1, 2]))
     Array([7, 8, 8], dtype=int32)
     """
+    if out_sharding is not None:
+        return sharded(repeat(a, repeats, axis, total_repeat_length=total_repeat_length), out_sharding, "repeat")
     a = asarray_like(a)
     if axis is None:
         a, axis = ravel(a), 0
@@ -237,7 +277,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     if counts.size == 1 and total_repeat_length is None:
         return _each_repeated(a, int(counts.reshape(())), axis)
     if (counts < 0).any():
-        raise ValueError("repeat: entries can't be repeated a negative number of times.")
+        raise ValueError("repeat: elements can't be repeated a negative number of times.")
     try:
         index = np.repeat(np.arange(size), counts)
     except ValueError:
@@ -249,7 +289,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
 
 
 def _repeated_index(repeats: Any, size: int, length: int) -> Any:
-    """The entry that each of `length` places repeats: the number of entries, but the last, whose repeats have ended."""
+    """The index of the element that each of `length` positions repeats; positions past the end repeat the last."""
     repeats = broadcast_to(convert(ravel(repeats), dtypes.int32), (size,))
     ends = cumsum_p.bind(repeats, axis=0, reverse=False)
     ended = added_at(length, slice_in_dim(ends, 0, size - 1), full((size - 1,), 1, dtypes.int32))
@@ -259,14 +299,20 @@ def _repeated_index(repeats: Any, size: int, length: int) -> Any:
 def _each_repeated(a: Any, count: int, axis: int) -> Any:
     shape = aval_of(a).shape
     (count,) = shape_of(count)
-    places = [i if i <= axis else i + 1 for i in range(len(shape))]
-    spread = broadcast_in_dim(a, (*shape[: axis + 1], count, *shape[axis + 1 :]), places)
-    return reshape(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
+    positions = [i if i <= axis else i + 1 for i in range(len(shape))]
+    interleaved = broadcast_in_dim(a, (*shape[: axis + 1], count, *shape[axis + 1 :]), positions)
+    return reshape(interleaved, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
 
 
-@moves("a")
 def resize(a: Any, new_shape: Any) -> Any:
-    """The entries in another shape, repeated from the start or cut off as it takes more or fewer of them.
+    """The elements in another shape, repeated or truncated to fill it.
+
+    Args:
+      a: array or number.
+      new_shape: the shape, an integer or a sequence of them.
+
+    Returns:
+      An array of that shape, and the dtype of `a`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.resize(jnp.arange(3), (2, 2))
@@ -275,43 +321,46 @@ def resize(a: Any, new_shape: Any) -> Any:
     """
     flat = ravel(a)
     shape = shape_of(new_shape)
-    wanted, size = int(np.prod(shape)), flat.aval.shape[0]
+    total, size = int(np.prod(shape)), flat.aval.shape[0]
     if not size:
         return zeros(shape, flat.aval.dtype)
-    tiled = flat if wanted <= size else tile(flat, -(-wanted // size))
-    return reshape(slice_in_dim(tiled, 0, wanted), shape)
+    tiled = flat if total <= size else tile(flat, -(-total // size))
+    return reshape(slice_in_dim(tiled, 0, total), shape)
 
 
 # -- insert, delete
 
 
 def _is_integers(obj: Any) -> bool:
-    """Whether an index is traced integers, of which the number is known alone."""
+    """Whether an index is an array of traced integers, of which only the number is known."""
     return not isinstance(obj, slice) and not is_known(obj) and aval_of(obj).dtype in dtypes.INTEGERS
 
 
 def _known_index(name: str, obj: Any, instead: str) -> Any:
-    """An index that says which entries there are, so it has to be known while tracing."""
+    """The value of an index on which the shape of the result depends."""
     return obj if isinstance(obj, slice) else concrete_value(obj, name, instead)
 
 
 def _inside(obj: Any, n: int) -> Any:
-    """Traced positions in an axis as a vector, counted from its start and clipped to 0 .. n."""
+    """Traced indices as a vector, counted from the start of the axis and clipped to 0 .. n."""
     index = convert(ravel(obj), np.dtype(np.int32))
     return clip(where(e.lt(index, np.int32(0)), e.add(index, np.int32(n)), index), 0, n)
 
 
-@moves("arr", "values")
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """The array with values put in before the entries that an index names.
+    """The array with values inserted before the elements that indices name.
 
     Args:
-      arr: an array.
-      obj: an integer, a slice or integers; those that are traced are clipped to the axis.
-      values: what to put in; broadcasts along the axis, and is converted to the array's dtype.
-      axis: the axis; None for all entries in one axis.
+      arr: array or number.
+      obj: an integer, a slice or integers; traced ones are clipped to the axis.
+      values: values that broadcast along the axis, converted to the array's dtype.
+      axis: the axis; None for the flattened array.
+
+    Returns:
+      An array of the dtype of `arr`, longer along the axis.
+
     Raises:
-      IndexError: an index is out of range.
+      IndexError: an index is out of bounds.
 
     >>> import xpr.numpy as jnp
     >>> jnp.insert(jnp.arange(3), 1, 7)
@@ -338,19 +387,22 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     return taken(joined, order, axis)
 
 
-@moves("arr")
 def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
-    """The array without the entries that an index names.
+    """The array without the elements that indices name.
 
     Args:
-      arr: an array.
-      obj: an integer, a slice, integers or a boolean mask, known while tracing.
-      axis: the axis; None for all entries in one axis.
-      assume_unique_indices: no index is given twice, which allows integers that are traced; a single one always may be.
-        They are clipped to the axis.
+      arr: array or number.
+      obj: an integer, a slice, integers or a boolean mask, with known values.
+      axis: the axis; None for the flattened array.
+      assume_unique_indices: a promise that the indices differ, which allows traced ones, clipped to the axis; a single
+        integer may always be traced.
+
+    Returns:
+      An array of the dtype of `arr`, shorter along the axis.
+
     Raises:
-      IndexError: an index is out of range.
-      ConcretizationTypeError: an index is traced, and how many entries it names depends on its values.
+      IndexError: an index is out of bounds.
+      ConcretizationTypeError: the indices are traced, and the size of the result depends on them.
 
     >>> import xpr.numpy as jnp
     >>> jnp.delete(jnp.arange(4), 1)
@@ -362,28 +414,39 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     axis = one_axis(axis, arr.aval.ndim)
     n = arr.aval.shape[axis]
     if _is_integers(obj) and (assume_unique_indices or aval_of(obj).size == 1):
-        gone = _inside(obj, n)
-        kept = e.eq(added_at(n, gone, full((aval_of(gone).size,), 1, np.int32)), np.int32(0))
-        return read(arr, true_places(kept, n - aval_of(gone).size, 0), axis, indices_are_sorted=True)
+        deleted = _inside(obj, n)
+        kept = e.eq(added_at(n, deleted, full((aval_of(deleted).size,), 1, np.int32)), np.int32(0))
+        return read(arr, true_indices(kept, n - aval_of(deleted).size, 0), axis, indices_are_sorted=True)
     index = _known_index("delete", obj, "Say assume_unique_indices=True of different integers, or make it in NumPy.")
     return taken(arr, np.delete(np.arange(n), index), axis)
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:
-    """A vector without its leading ("f") and trailing ("b") zeros; of an array, the hull of what is not zero.
+    """The array without leading and trailing slices of zeros.
 
-    The values must be known, since the size depends on them.
+    The values must be known, since the size of the result depends on them.
+
+    Args:
+      filt: an array.
+      trim: "f" for leading zeros, "b" for trailing ones, "fb" for both.
+      axis: the axis or axes to trim; None for all.
+
+    Returns:
+      An array of the dtype of `filt`.
+
+    Raises:
+      ConcretizationTypeError: the array is traced.
 
     >>> import xpr.numpy as jnp
     >>> jnp.trim_zeros(jnp.array([0, 1, 0, 2, 0]))
     Array([1, 0, 2], dtype=int32)
     """
     filt = asarray_like(filt)
-    for place in reduced_axes(axis, filt.aval.ndim):
-        others = tuple(i for i in range(aval_of(filt).ndim) if i != place)
-        found = np.flatnonzero(np.any(concrete_value(filt, "trim_zeros", _SLICE_INSTEAD) != 0, axis=others))
-        size = aval_of(filt).shape[place]
-        first, last = (found[0], found[-1] + 1) if len(found) else (size, size)
+    for position in reduced_axes(axis, filt.aval.ndim):
+        others = tuple(i for i in range(aval_of(filt).ndim) if i != position)
+        nonzero = np.flatnonzero(np.any(concrete_value(filt, "trim_zeros", _SLICE_INSTEAD) != 0, axis=others))
+        size = aval_of(filt).shape[position]
+        first, last = (nonzero[0], nonzero[-1] + 1) if len(nonzero) else (size, size)
         start = int(first) if "f" in trim.lower() else 0
-        filt = slice_in_dim(filt, start, int(last) if "b" in trim.lower() else size, axis=place)
+        filt = slice_in_dim(filt, start, int(last) if "b" in trim.lower() else size, axis=position)
     return filt

@@ -1,4 +1,4 @@
-"""How arrays are shown: `Array([1., 2.], dtype=float32)`."""
+"""The text of arrays: `Array([1., 2.], dtype=float32)`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.array import Array
+from xpr.core.avals import is_key
 from xpr.errors import NotAddressableError
 
 
@@ -19,6 +20,8 @@ def array_repr(x: Array) -> str:
         value = np.asarray(x.host)
     except NotAddressableError:
         return f"Array(shape={x.aval.shape}{suffix[:-1]}, sharding={x.sharding})"
+    if is_key(x.aval):
+        return f"Array({x.aval.shape}, dtype={x.aval.dtype}) overlaying:\n{value}"
     if value.size == 0:
         return f"Array([], shape={value.shape}{suffix}"
     text = np.array2string(value, separator=", ", prefix="Array(")
@@ -31,12 +34,12 @@ def array_repr(x: Array) -> str:
 
 def array_str(x: Array) -> str:
     try:
-        return str(np.asarray(x.host))
+        return array_repr(x) if is_key(x.aval) else str(np.asarray(x.host))
     except NotAddressableError:
         return array_repr(x)
 
 
 def array_format(x: Array, spec: str) -> str:
-    """A scalar is formatted as the number it is."""
-    value: Any = np.asarray(x.host)
+    """`format(x, spec)`: a scalar is formatted as a number."""
+    value: Any = np.asarray(array_repr(x)) if is_key(x.aval) else np.asarray(x.host)
     return format(value[()], spec) if value.ndim == 0 else format(array_str(x), spec)

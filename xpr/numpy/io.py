@@ -1,4 +1,4 @@
-"""Arrays from bytes, text and files, and what NumPy does with them on the host as it is: saving, text options."""
+"""Arrays from bytes, text and files; NumPy's own functions for saving and for print options."""
 
 from __future__ import annotations
 
@@ -12,12 +12,29 @@ from xpr.backend.array import Array
 from xpr.numpy.creation import asarray
 from xpr.numpy.promotion import requested_dtype
 
+__all__ = [
+    "array_repr", "array_str", "frombuffer", "fromfile", "fromiter", "fromstring", "get_printoptions", "load",
+    "printoptions", "save", "savez", "set_printoptions",
+]  # fmt: skip
+
 get_printoptions, set_printoptions, printoptions = np.get_printoptions, np.set_printoptions, np.printoptions
 save, savez = np.save, np.savez
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
-    """The bytes of a buffer read as numbers.
+    """The bytes of a buffer interpreted as numbers.
+
+    Args:
+      buffer: bytes, or an object with the buffer protocol.
+      dtype: of the numbers.
+      count: how many numbers to read; -1 for all.
+      offset: where to start, in bytes.
+
+    Returns:
+      A vector.
+
+    Raises:
+      ValueError: the buffer is too small.
 
     >>> import xpr.numpy as jnp
     >>> jnp.frombuffer(b"abc", dtype="uint8")
@@ -27,7 +44,15 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 
 def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Array:
-    """The numbers that an iterable gives.
+    """A vector of the numbers of an iterable.
+
+    Args:
+      iter: an iterable of numbers.
+      dtype: of the result.
+      count: how many numbers to read; -1 for all.
+
+    Returns:
+      A vector.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fromiter((i * i for i in range(3)), int)
@@ -37,7 +62,16 @@ def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Array:
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
-    """Numbers read from text, where `sep` stands between them.
+    """Numbers parsed from text.
+
+    Args:
+      string: the text.
+      dtype: of the numbers.
+      count: how many numbers to read; -1 for all.
+      sep: the separator of the numbers.
+
+    Returns:
+      A vector.
 
     >>> import xpr.numpy as jnp
     >>> jnp.fromstring("1 2 3", dtype=int, sep=" ")
@@ -47,7 +81,15 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """What `jnp.save` wrote to a file; what `jnp.savez` wrote comes as NumPy arrays, by name.
+    """An array from a file that `jnp.save` wrote, or NumPy arrays by name from one that `jnp.savez` wrote.
+
+    Args:
+      file: a path, or a file that is open for reading.
+      *args: further arguments of NumPy's `load`.
+      **kwargs: further arguments of NumPy's `load`.
+
+    Returns:
+      An array, or for `savez` a dictionary of NumPy arrays.
 
     >>> import io, xpr.numpy as jnp
     >>> file = io.BytesIO()
@@ -64,7 +106,17 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
-    """The numbers in a file, read as NumPy's `fromfile` reads them.
+    """Numbers read from a file, as NumPy's `fromfile` reads them.
+
+    Args:
+      file: a path, or a file that is open for reading.
+      dtype: of the numbers.
+      count: how many numbers to read; -1 for all.
+      sep: the separator of numbers in a text file; "" for a binary file.
+      offset: where to start, in bytes.
+
+    Returns:
+      A vector.
 
     >>> import tempfile, xpr.numpy as jnp
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -78,7 +130,16 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 def array_repr(
     arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None
 ) -> str:
-    """The text of an array as `repr` gives it.
+    """The text of an array, as `repr` writes it.
+
+    Args:
+      arr: array or number.
+      max_line_width: the greatest length of a line; None for that of `jnp.set_printoptions`.
+      precision: digits of floats; None for that of `jnp.set_printoptions`.
+      suppress_small: whether numbers close to 0 are written as 0; None for what `jnp.set_printoptions` says.
+
+    Returns:
+      The text.
 
     >>> import xpr.numpy as jnp
     >>> jnp.array_repr(jnp.arange(3))
@@ -91,7 +152,16 @@ def array_repr(
 def array_str(
     a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None
 ) -> str:
-    """The text of an array as `str` gives it.
+    """The text of an array, as `str` writes it.
+
+    Args:
+      a: array or number.
+      max_line_width: the greatest length of a line; None for that of `jnp.set_printoptions`.
+      precision: digits of floats; None for that of `jnp.set_printoptions`.
+      suppress_small: whether numbers close to 0 are written as 0; None for what `jnp.set_printoptions` says.
+
+    Returns:
+      The text.
 
     >>> import xpr.numpy as jnp
     >>> jnp.array_str(jnp.arange(3))

@@ -5,34 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.numpy import contractions, matrices
-from xpr.numpy.contractions import matmul as matmul
-from xpr.numpy.contractions import vecdot as vecdot
-from xpr.numpy.decompositions import cholesky as cholesky
-from xpr.numpy.decompositions import eig as eig
-from xpr.numpy.decompositions import eigh as eigh
-from xpr.numpy.decompositions import eigvals as eigvals
-from xpr.numpy.decompositions import eigvalsh as eigvalsh
-from xpr.numpy.decompositions import qr as qr
-from xpr.numpy.decompositions import svd as svd
-from xpr.numpy.decompositions import svdvals as svdvals
-from xpr.numpy.linear_equations import det as det
-from xpr.numpy.linear_equations import inv as inv
-from xpr.numpy.linear_equations import lstsq as lstsq
-from xpr.numpy.linear_equations import matrix_power as matrix_power
-from xpr.numpy.linear_equations import multi_dot as multi_dot
-from xpr.numpy.linear_equations import pinv as pinv
-from xpr.numpy.linear_equations import slogdet as slogdet
-from xpr.numpy.linear_equations import solve as solve
-from xpr.numpy.linear_equations import tensorinv as tensorinv
-from xpr.numpy.linear_equations import tensorsolve as tensorsolve
-from xpr.numpy.norms import cond as cond
-from xpr.numpy.norms import matrix_norm as matrix_norm
-from xpr.numpy.norms import matrix_rank as matrix_rank
-from xpr.numpy.norms import norm as norm
-from xpr.numpy.norms import vector_norm as vector_norm
+from xpr.numpy.contractions import matmul, vecdot
+from xpr.numpy.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
+from xpr.numpy.linear_equations import (
+    det,
+    inv,
+    lstsq,
+    matrix_power,
+    multi_dot,
+    pinv,
+    slogdet,
+    solve,
+    tensorinv,
+    tensorsolve,
+)
+from xpr.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from xpr.numpy.promotion import asarray_like
-from xpr.numpy.reshaping import matrix_transpose as matrix_transpose
+from xpr.numpy.reshaping import matrix_transpose
 from xpr.primitives.precision import PrecisionLike
+from xpr.primitives.sharding_constraint import sharded
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",
@@ -42,10 +33,18 @@ __all__ = [
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Cross products of stacks of vectors in space.
+    """The cross products of vectors in three dimensions.
+
+    Args:
+      x1: arrays of vectors of 3 elements; their other axes broadcast.
+      x2: arrays of vectors of 3 elements; their other axes broadcast.
+      axis: the axis of the vectors.
+
+    Returns:
+      An array of the broadcast shape.
 
     Raises:
-      ValueError: the vectors have not 3 entries.
+      ValueError: the vectors have not 3 elements.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
@@ -54,17 +53,24 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     x1, x2 = asarray_like(x1), asarray_like(x2)
     if x1.aval.shape[axis] != 3 or x2.aval.shape[axis] != 3:
         raise ValueError(
-            f"cross: vectors of 3 entries are multiplied, and those of {x1.aval.str_short()} and {x2.aval.str_short()} "
-            f"along axis {axis} have {x1.aval.shape[axis]} and {x2.aval.shape[axis]}."
+            f"cross: vectors of 3 elements are multiplied, and those of {x1.aval.str_short()} and "
+            f"{x2.aval.str_short()} along axis {axis} have {x1.aval.shape[axis]} and {x2.aval.shape[axis]}."
         )
     return contractions.cross(x1, x2, axis=axis)
 
 
 def outer(x1: Any, x2: Any, /) -> Any:
-    """The products of every entry of a vector with every entry of another.
+    """The product of every element of a vector and every element of another.
+
+    Args:
+      x1: a vector [m].
+      x2: a vector [n].
+
+    Returns:
+      [m, n].
 
     Raises:
-      ValueError: one is no vector.
+      ValueError: an operand is not a vector.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.outer(jnp.array([1, 2]), jnp.array([3, 4]))
@@ -78,19 +84,55 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 
 def tensordot(
-    x1: Any, x2: Any, /, *, axes: Any = 2, precision: PrecisionLike = None, preferred_element_type: Any = None
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axes: Any = 2,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """The product summed over several axes; see `jnp.tensordot`.
+
+    Args:
+      x1: arrays.
+      x2: arrays.
+      axes: a number n, for the last n axes of `x1` and the first n of `x2`; or a pair of axes, or of sequences of axes.
+      precision: of products, see `lax.Precision`; None for the default.
+      preferred_element_type: the dtype to accumulate in and of the result; None for the operands' common dtype.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      The other axes of `x1`, then those of `x2`.
+
+    Raises:
+      TypeError: the axes don't match.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.tensordot(jnp.ones((2, 3)), jnp.ones((3, 2)), axes=1).shape
     (2, 2)
     """
-    return contractions.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type)
+    return sharded(
+        contractions.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type),
+        out_sharding,
+        "tensordot",
+    )
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """The sum along a diagonal of matrices [..., m, n], `offset` places above the main one.
+    """The sums of a diagonal of matrices.
+
+    Args:
+      x: matrices [..., m, n].
+      offset: which diagonal; 0 is the main one, positive ones are above it.
+      dtype: the dtype to accumulate in and of the result; None for that of `x`, small integers widened.
+
+    Returns:
+      [...].
+
+    Raises:
+      ValueError: the array has fewer than two axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.trace(jnp.array([[1, 2], [3, 4]]))
@@ -100,7 +142,17 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """A diagonal of matrices [..., m, n], `offset` places above the main one.
+    """A diagonal of matrices.
+
+    Args:
+      x: matrices [..., m, n].
+      offset: which diagonal; 0 is the main one, positive ones are above it.
+
+    Returns:
+      [..., k].
+
+    Raises:
+      ValueError: the array has fewer than two axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.diagonal(jnp.array([[1, 2], [3, 4]]))

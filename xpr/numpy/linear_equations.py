@@ -14,6 +14,7 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.control.compiled import compiled
+from xpr.control.cond.function import cond
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.custom.linear_solve import custom_linear_solve
 from xpr.control.stop_gradient import stop_gradient
@@ -21,9 +22,11 @@ from xpr.core.avals import aval_of
 from xpr.numpy.contractions import matmul
 from xpr.numpy.decompositions import default_tolerance, matrices_of
 from xpr.numpy.einstein import einsum
-from xpr.numpy.promotion import asarray_like, broadcast_shapes, convert, promote_dtypes
+from xpr.numpy.promotion import asarray_like, convert, promote_dtypes
 from xpr.numpy.reshaping import moveaxis, reshape
 from xpr.primitives import elementwise as e
+from xpr.primitives.composites import broadcast_shapes
+from xpr.primitives.cumulative import cumprod
 from xpr.primitives.linalg import eigen_svd
 from xpr.primitives.linalg.factorizations import Factored, lu_p
 from xpr.primitives.linalg.matrices import (
@@ -32,15 +35,16 @@ from xpr.primitives.linalg.matrices import (
     diagonal_of,
     identity,
     product,
+    transposed,
 )
 from xpr.primitives.precision import PrecisionLike
-from xpr.primitives.reductions import reduce_max, reduce_prod
+from xpr.primitives.reductions import reduce_and, reduce_max, reduce_prod
 from xpr.primitives.shapes import broadcast_to, expand_dims, full, reduce_sum, squeeze
-from xpr.primitives.slicing import broadcasted_iota, select
+from xpr.primitives.slicing import broadcasted_iota, concatenate, select, slice_in_dim
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` gives: the determinant is sign * exp(logabsdet)."""
+    """The result of `slogdet`: the determinant is sign * exp(logabsdet)."""
 
     sign: Any
     logabsdet: Any
@@ -50,7 +54,7 @@ class SlogdetResult(NamedTuple):
 
 
 class Factorized:
-    """Square matrices with their factors, for solutions and determinants that are differentiated as such."""
+    """Square matrices with their LU factors, which solutions and determinants are computed from."""
 
     def __init__(self, a: Any, factored: Factored | None = None):
         self.a, self.factored = a, factored or Factored(*lu_p.bind(stop_gradient(a)))
@@ -64,13 +68,13 @@ class Factorized:
         )
 
     def sign_and_log(self) -> tuple[Any, Any]:
-        """Of the determinants: the sign, and the logarithm of the absolute value."""
+        """The signs of the determinants, and the logarithms of their absolute values."""
         return _sign_and_log(self.a, self.factored)
 
 
 @compiled
 def _solve(a: Any, b: Any) -> Any:
-    """Of stacks of the same shape."""
+    """The solution of stacks of equations of the same shape."""
     return Factorized(a).solve(b)
 
 
@@ -82,13 +86,15 @@ def solve_with_log_det(a: Any, b: Any) -> Any:
 
 
 def solve(a: Any, b: Any) -> Any:
-    """The solution x of a x = b.
+    """The solution x of the linear equations a x = b.
 
     Args:
-      a: [..., n, n].
-      b: a vector [n], or matrices [..., n, m], whose columns are right-hand sides. Stacks broadcast.
+      a: matrices [..., n, n].
+      b: a vector [n], or matrices [..., n, m], whose columns are right-hand sides; stacks broadcast.
+
     Returns:
-      [..., n] or [..., n, m]. Where a matrix is singular there are infinities or nans.
+      [..., n] or [..., n, m]; infinities or nans where a matrix is singular.
+
     Raises:
       ValueError: the matrices are not square, or the shapes don't fit.
 
@@ -110,18 +116,22 @@ def solve(a: Any, b: Any) -> Any:
     columns = expand_dims(b, (-1,)) if is_vector else b
     *stack, n, m = aval_of(columns).shape
     if x.ndim == 2 and stack:  # one matrix: all columns together
-        side_by_side = reshape(moveaxis(columns, -2, 0), (n, math.prod(stack) * m))
-        return moveaxis(reshape(_solve(a, side_by_side), (n, *stack, m)), 0, -2)
+        matrix = reshape(moveaxis(columns, -2, 0), (n, math.prod(stack) * m))
+        return moveaxis(reshape(_solve(a, matrix), (n, *stack, m)), 0, -2)
     shape = broadcast_shapes(x.shape[:-2], tuple(stack))
     solution = _solve(broadcast_to(a, (*shape, n, n)), broadcast_to(columns, (*shape, n, m)))
     return squeeze(solution, (len(shape) + 1,)) if is_vector else solution
 
 
 def inv(a: Any) -> Any:
-    """The inverse of square matrices. To solve equations, `solve` is faster and more exact.
+    """The inverse of square matrices; to solve equations `solve` is faster and more exact.
 
     Args:
       a: [..., n, n].
+
+    Returns:
+      [..., n, n]; infinities or nans where a matrix is singular.
+
     Raises:
       ValueError: the matrices are not square.
 
@@ -135,10 +145,17 @@ def inv(a: Any) -> Any:
 
 
 def matrix_power(a: Any, n: int) -> Any:
-    """The n-th power of square matrices, of the inverse if n is negative; by repeated squaring.
+    """The n-th power of square matrices, by repeated squaring; of their inverses for negative n.
+
+    Args:
+      a: matrices [..., m, m].
+      n: an integer.
+
+    Returns:
+      [..., m, m].
 
     Raises:
-      TypeError: n is not an integer.
+      TypeError: `n` is not an integer.
       ValueError: the matrices are not square.
 
     >>> import xpr.numpy as jnp
@@ -182,8 +199,8 @@ def _sign_and_log(a: Any, factored: Factored) -> Any:
     diagonal = diagonal_of(factored.factors)
     last = aval_of(diagonal).ndim - 1
     sign = reduce_prod(e.sign(diagonal), (last,))
-    places = broadcasted_iota(dtypes.int32, aval_of(diagonal).shape, last)
-    exchanges = reduce_sum(e.convert_element_type(e.ne(factored.pivots, places), dtypes.int32), (last,))
+    positions = broadcasted_iota(dtypes.int32, aval_of(diagonal).shape, last)
+    exchanges = reduce_sum(e.convert_element_type(e.ne(factored.pivots, positions), dtypes.int32), (last,))
     is_odd = e.eq(e.rem(exchanges, e.scalar(2, exchanges)), e.scalar(1, exchanges))
     log = reduce_sum(e.log(e.abs(diagonal)), (last,))
     return select(is_odd, e.neg(sign), sign), log
@@ -207,14 +224,16 @@ def _slogdet(a: Any) -> Any:
 
 
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
-    """The sign and the logarithm of the absolute value of determinants.
+    """The signs and the logarithms of the absolute values of determinants.
 
     Args:
-      a: [..., n, n]; of 16-bit floats they are computed in 32 bits.
-      method: None or "lu": the determinant is found from LU factors.
+      a: matrices [..., n, n]; determinants of 16-bit floats are computed in 32 bits.
+      method: None, "lu" or "qr"; determinants are computed from the LU factors in any case.
+
     Returns:
-      `(sign [...], logabsdet [...])`; the sign of complex determinants has the absolute value 1. For singular matrices
-      0 and -inf.
+      `(sign [...], logabsdet [...])`; signs of complex determinants have absolute value 1. For singular matrices 0 and
+      -inf.
+
     Raises:
       ValueError: the matrices are not square, or there is no such method.
 
@@ -222,40 +241,80 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     >>> jnp.linalg.slogdet(jnp.array([[0., 1.], [1., 0.]]))
     SlogdetResult(sign=Array(-1., dtype=float32), logabsdet=Array(0., dtype=float32))
     """
-    if method not in (None, "lu"):
-        raise ValueError(f"slogdet: the method is None or 'lu', and not {method!r}.")
+    if method not in (None, "lu", "qr"):
+        raise ValueError(f"slogdet: the method is None, 'lu' or 'qr', and not {method!r}.")
     return SlogdetResult(*_in_32_bits("slogdet", _slogdet, a))
 
 
 @compiled
 def _det(a: Any) -> Any:
-    """Small ones by their polynomial, whose derivative is right also where it is 0."""
+    """Determinants; of small matrices by expansion, which is differentiable where it is 0, too."""
     n = aval_of(a).shape[-1]
     if n == 0:
         return full(aval_of(a).shape[:-2], 1, aval_of(a).dtype)
     if n <= 3:
         rows = [[a[..., i, j] for j in range(n)] for i in range(n)]
         return _expanded(rows)
+    return _large_det(a)
+
+
+@custom_jvp
+def _large_det(a: Any) -> Any:
     sign, log = Factorized(a).sign_and_log()
     return e.mul(sign, e.convert_element_type(e.exp(log), aval_of(sign).dtype))
 
 
+@_large_det.defjvp
+def _large_det_jvp(primals: Any, tangents: Any) -> Any:
+    """Jacobi's formula: det A changes by the sum of its cofactors times the elements of dA, also where it is 0."""
+    (a,), (da,) = primals, tangents
+    d = _large_det(a)
+    is_regular = e.is_finite(e.abs(e.div(e.scalar(1, d), d)))
+    all_regular = reduce_and(is_regular, tuple(range(d.aval.ndim)))
+    cofactors = cond(all_regular, _cofactors_of_regular, _cofactors_of_any, a, d)
+    return d, reduce_sum(e.mul(cofactors, da), (a.aval.ndim - 2, a.aval.ndim - 1))
+
+
+def _cofactors_of_regular(a: Any, d: Any) -> Any:
+    """The derivatives of the determinants d in the elements, by the inverses."""
+    inverse = Factorized(a).solve(identity(a.aval))
+    return transposed(e.mul(inverse, broadcast_to(expand_dims(d, (-2, -1)), a.aval.shape)))
+
+
+def _cofactors_of_any(a: Any, d: Any) -> Any:
+    """The same of matrices that may be singular: of A = U S V^H those of U, S and V^H, multiplied."""
+    u, s, vh = eigen_svd.svd(a)
+    last = s.aval.ndim - 1
+    one = full((*s.aval.shape[:-1], 1), 1, s.aval.dtype)
+    before = cumprod(concatenate([one, slice_in_dim(s, 0, -1, axis=last)], last), last)
+    after = cumprod(concatenate([slice_in_dim(s, 1, None, axis=last), one], last), last, reverse=True)
+    others = e.convert_element_type(e.mul(before, after), u.aval.dtype)
+    scaled = product(e.mul(u, along_columns(others, u)), vh)
+    turn = e.mul(Factorized(u).sign_and_log()[0], Factorized(vh).sign_and_log()[0])
+    conjugate = e.conj(scaled) if a.aval.dtype in dtypes.COMPLEX else scaled
+    return e.mul(conjugate, broadcast_to(expand_dims(turn, (-2, -1)), a.aval.shape))
+
+
 def _expanded(rows: Sequence[Sequence[Any]]) -> Any:
-    """By the first row, whose entries go with the determinants of what is left."""
+    """The determinant by expansion along the first row."""
     if len(rows) == 1:
         return rows[0][0]
     total = None
-    for j, entry in enumerate(rows[0]):
-        term = e.mul(entry, _expanded([[*row[:j], *row[j + 1 :]] for row in rows[1:]]))
+    for j, element in enumerate(rows[0]):
+        term = e.mul(element, _expanded([[*row[:j], *row[j + 1 :]] for row in rows[1:]]))
         total = term if total is None else e.sub(total, term) if j % 2 else e.add(total, term)
     return total
 
 
 def det(a: Any) -> Any:
-    """The determinants of square matrices. Of large matrices they overflow: see `slogdet`.
+    """The determinants of square matrices; those of large matrices overflow, see `slogdet`.
 
     Args:
       a: [..., n, n]; of 16-bit floats they are computed in 32 bits.
+
+    Returns:
+      [...].
+
     Raises:
       ValueError: the matrices are not square.
 
@@ -271,7 +330,7 @@ def det(a: Any) -> Any:
 
 @custom_jvp
 def _pseudoinverse(a: Any, rtol: Any) -> Any:
-    """The pseudoinverse, and the singular values, of which those up to `rtol` times the greatest are zero."""
+    """The pseudoinverse and the singular values, of which those up to `rtol` times the greatest count as zero."""
     u, s, vh = eigen_svd.svd(a, full_matrices=False)
     bound = e.mul(reduce_max(s, (aval_of(s).ndim - 1,)), rtol)
     counts = e.gt(s, broadcast_to(expand_dims(bound, (-1,)), aval_of(s).shape))
@@ -288,9 +347,9 @@ def _pseudoinverse_jvp(primals: Any, tangents: Any) -> Any:
     p, s = _pseudoinverse(a, rtol)
     ap, pa = product(a, p), product(p, a)
     dah, ph = adjoint(da), adjoint(p)
-    spread = product(p, product(ph, e.sub(dah, product(dah, ap))))
-    turned = product(e.sub(dah, product(pa, dah)), product(ph, p))
-    dp = e.sub(e.add(spread, turned), product(p, product(da, p)))
+    first_term = product(p, product(ph, e.sub(dah, product(dah, ap))))
+    second_term = product(e.sub(dah, product(pa, dah)), product(ph, p))
+    dp = e.sub(e.add(first_term, second_term), product(p, product(da, p)))
     u, _, vh = eigen_svd.svd(a, full_matrices=False)
     ds = diagonal_of(product(adjoint(u), product(da, adjoint(vh))))
     return (p, s), (dp, e.real(ds) if a.aval.dtype in dtypes.COMPLEX else ds)
@@ -309,39 +368,47 @@ def _tolerance(rtol: Any, a: Any, factor: float = 1) -> Any:
 
 
 def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
-    """The Moore-Penrose pseudoinverse of matrices.
+    """The Moore-Penrose pseudoinverses of matrices.
 
     Args:
-      a: [..., m, n].
-      rtol: singular values up to so much of the greatest are zero; 10 times the greater of m and n times epsilon by
-        default. One for each matrix if it is an array.
-      hermitian: accepted as a promise that the matrices are Hermitian.
-      rcond: stands for rtol.
+      a: matrices [..., m, n].
+      rtol: singular values up to `rtol` times the greatest count as 0: a number, or one for each matrix; None for 10
+        max(m, n) epsilon.
+      hermitian: a promise that the matrices are Hermitian.
+      rcond: another name for `rtol`.
+
     Returns:
       [..., n, m].
+
+    Raises:
+      ValueError: both names of the tolerance are given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.pinv(jnp.array([[2., 0.], [0., 4.], [0., 0.]]))
     Array([[0.5 , 0.  , 0.  ],
            [0.  , 0.25, 0.  ]], dtype=float32)
     """
+    if rtol is not None and rcond is not None:
+        raise ValueError("pinv: rtol and rcond are two names of one tolerance; give one of them.")
     a = matrices_of("pinv", a, square=hermitian)
     return _pinv(a, _tolerance(rtol if rtol is not None else rcond, a, 10))[0]
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
-    """The x for which the sum of squares of b - a x is least, and of those the shortest.
+    """The least-squares solution x of a x = b, which minimizes |b - a x|; of several the one of least norm.
 
     Args:
-      a: [m, n].
-      b: [m], or [m, k].
-      rcond: singular values up to so much of the greatest are zero; the greater of m and n times epsilon by default.
-      numpy_resid: gives no residuals (an empty array) where NumPy gives none: where a has not the rank n, or m <= n.
-        It can't be traced.
+      a: a matrix [m, n].
+      b: [m] or [m, k].
+      rcond: singular values up to `rcond` times the greatest count as 0; None for max(m, n) epsilon.
+      numpy_resid: whether residuals are an empty array where they are in NumPy: where the rank is not n, or m <= n. It
+        can't be traced.
+
     Returns:
-      x [n] or [n, k]; the sums of squares of what is left, [1] or [k]; the rank; the singular values.
+      `(x [n] or [n, k], sums of squared residuals [1] or [k], rank, singular values)`.
+
     Raises:
-      ValueError: a is no matrix, or b doesn't fit.
+      ValueError: `a` is not a matrix, or `b` doesn't fit.
 
     >>> import xpr.numpy as jnp
     >>> a = jnp.array([[1., 0.], [1., 1.], [1., 2.]])
@@ -357,7 +424,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
     if a.aval.size == 0:
         kept = b.aval.shape[1:]
         real = dtypes.real_part_of(a.aval.dtype)
-        return full((n, *kept), 0, a.aval.dtype), full((0,), 0, real), np.int32(0), full((0,), 0, real)
+        squares = e.square(e.abs(b if b.aval.ndim == 2 else expand_dims(b, (1,))))
+        residuals = full((0,), 0, real) if numpy_resid and m <= n else reduce_sum(squares, (0,))
+        return full((n, *kept), 0, a.aval.dtype), residuals, np.int32(0), full((0,), 0, real)
     rtol = _tolerance(rcond if rcond is None or rcond >= 0 else None, a)
     p, s = _pinv(a, rtol)
     x = matmul(p, b)
@@ -366,8 +435,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
     )
     if numpy_resid and (int(rank) < n or m <= n):
         return x, full((0,), 0, s.aval.dtype), rank, s
-    rest = b - matmul(a, x)
-    squares = e.square(e.abs(rest)) if rest.aval.dtype in dtypes.COMPLEX else e.square(rest)
+    residual = b - matmul(a, x)
+    squares = e.square(e.abs(residual)) if residual.aval.dtype in dtypes.COMPLEX else e.square(residual)
     return x, reduce_sum(squares if squares.aval.ndim == 2 else expand_dims(squares, (1,)), (0,)), rank, s
 
 
@@ -378,9 +447,13 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
     """The solution x of tensordot(a, x, x.ndim) = b.
 
     Args:
-      a: its first axes are those of b, the others those of x; the product of sizes is the same for both.
-      b: any array.
-      axes: axes of a to be moved to its end first.
+      a: an array whose first axes are those of `b`, and the others those of x, with the same product of sizes.
+      b: an array.
+      axes: axes of `a` that are moved to its end first; None for none.
+
+    Returns:
+      An array with the other axes of `a`.
+
     Raises:
       ValueError: the sizes don't fit.
 
@@ -403,12 +476,17 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
 
 
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    """The inverse of tensordot(a, ., ind): an array whose first axes are the last of a.
+    """The inverse of tensordot(a, x, ind) as a function of x: an array whose first axes are the last ones of a.
 
     Args:
-      a: the product of the sizes of its first `ind` axes is that of the others.
+      a: an array; the product of its first `ind` sizes is that of the others.
+      ind: the number of first axes.
+
+    Returns:
+      An array.
+
     Raises:
-      ValueError: it is not, or `ind` is not positive.
+      ValueError: the products differ, or `ind` is not positive.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.tensorinv(jnp.ones((2, 2, 4)) + jnp.eye(4).reshape(2, 2, 4)).shape
@@ -425,10 +503,15 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Any:
-    """The product of several matrices, in the order that takes the fewest operations.
+    """The product of several matrices, in the order that needs the fewest operations.
 
     Args:
-      arrays: two or more; the first may be a vector (a row) and the last (a column).
+      arrays: two or more matrices; the first may be a vector (a row) and the last one (a column).
+      precision: of products, see `lax.Precision`; None for the default.
+
+    Returns:
+      The product; [m, n], without m or n for vectors.
+
     Raises:
       ValueError: there are fewer than two, or one has another number of axes.
 
@@ -436,13 +519,13 @@ def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Any:
     >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
     Array([12., 12.], dtype=float32)
     """
-    made = promote_dtypes(*map(asarray_like, arrays)) if len(arrays) > 1 else []
-    ndims = [aval_of(x).ndim for x in made]
-    if not made or not all(n in ((1, 2) if i in (0, len(made) - 1) else (2,)) for i, n in enumerate(ndims)):
+    factors = promote_dtypes(*map(asarray_like, arrays)) if len(arrays) > 1 else []
+    ndims = [aval_of(x).ndim for x in factors]
+    if not factors or not all(n in ((1, 2) if i in (0, len(factors) - 1) else (2,)) for i, n in enumerate(ndims)):
         raise ValueError(f"multi_dot: takes two matrices or more, the ends maybe vectors, and got axes {ndims}.")
-    labels: list[tuple[int, ...]] = [(i, i + 1) for i in range(len(made))]
+    labels: list[tuple[int, ...]] = [(i, i + 1) for i in range(len(factors))]
     labels[0] = labels[0][2 - ndims[0] :]
     labels[-1] = labels[-1][: ndims[-1]]
-    result = [axis for axis, end in ((0, 0), (len(made), -1)) if ndims[end] == 2]
-    operands = [part for pair in zip(made, map(list, labels)) for part in pair]
+    result = [axis for axis, end in ((0, 0), (len(factors), -1)) if ndims[end] == 2]
+    operands = [part for pair in zip(factors, map(list, labels)) for part in pair]
     return einsum(*operands, result, optimize="optimal", precision=precision)

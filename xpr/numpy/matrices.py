@@ -1,7 +1,7 @@
-"""Matrices of a form: identity, triangles, diagonals, Vandermonde.
+"""Matrices with a structure: identity, triangular, diagonal, Vandermonde.
 
-A diagonal of a matrix in row-major order is every (n + 1)-th entry, so taking it is a strided slice, and making a
-matrix of it is padding between the entries.
+A diagonal of a matrix in row-major order is every (n + 1)-th element, so taking it is a strided slice, and making a
+matrix of it is padding between the elements.
 """
 
 from __future__ import annotations
@@ -15,19 +15,39 @@ from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.numpy.axes import one_axis
-from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, on_device, ones, placed, shape_of, zeros
+from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, on_device, ones, to_device, zeros
 from xpr.numpy.flip_roll_tile import resize
 from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import SET
 from xpr.numpy.promotion import asarray_like, convert
 from xpr.primitives import elementwise as e
-from xpr.primitives.shapes import broadcast_to, expand_dims, reshape, rev, transpose, zeros_like_aval
+from xpr.primitives.shapes import (
+    broadcast_to,
+    expand_dims,
+    one_axis,
+    reshape,
+    rev,
+    shape_of,
+    transpose,
+    zeros_like_aval,
+)
 from xpr.primitives.slicing import broadcasted_iota, concatenate, pad, select, slice_
+
+__all__ = ["diag", "diagflat", "diagonal", "eye", "fill_diagonal", "identity", "tri", "tril", "triu", "vander"]
 
 
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
-    """Ones on a diagonal, zeros elsewhere: N x M (N x N by default), on the k-th diagonal above the main one.
+    """The N x M matrix with ones on the k-th diagonal, and zeros elsewhere.
+
+    Args:
+      N: the number of rows.
+      M: the number of columns; None for N.
+      k: the diagonal; 0 is the main one, positive ones are above it.
+      dtype: of the result; None for the default float dtype.
+      device: a device or sharding for the result; None for the default device.
+
+    Returns:
+      [N, M].
 
     >>> import xpr.numpy as jnp
     >>> jnp.eye(2)
@@ -39,11 +59,11 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     if is_eager() and shape[0] * shape[1] <= HOST_LIMIT:
         return on_device(ShapedArray(shape, target), np.eye(*shape, int(k), target), device)
     rows, columns = _shifted_rows(shape, k), broadcasted_iota(dtypes.int32, shape, 1)
-    return placed(convert(e.eq(rows, columns), target), device)
+    return to_device(convert(e.eq(rows, columns), target), device)
 
 
 def _shifted_rows(shape: tuple[int, ...], k: Any) -> Any:
-    """The row of each entry, plus k."""
+    """The row of each element, plus k."""
     rows = broadcasted_iota(dtypes.int32, shape, 0)
     if not isinstance(k, Tracer):
         k = int(k)
@@ -52,6 +72,13 @@ def _shifted_rows(shape: tuple[int, ...], k: Any) -> Any:
 
 def identity(n: Any, dtype: Any = None) -> Any:
     """The n x n identity matrix.
+
+    Args:
+      n: the number of rows and columns.
+      dtype: of the result; None for the default float dtype.
+
+    Returns:
+      [n, n].
 
     >>> import xpr.numpy as jnp
     >>> jnp.identity(2, int)
@@ -65,14 +92,23 @@ def identity(n: Any, dtype: Any = None) -> Any:
 
 
 def _lower(shape: tuple[int, ...], k: Any) -> Any:
-    """Whether each entry lies on or below the k-th diagonal."""
+    """Whether each element lies on or below the k-th diagonal."""
     if is_eager() and shape[0] * shape[1] <= HOST_LIMIT:
         return Array(ShapedArray(shape, dtypes.bool_), np.tri(*shape, int(k), bool))
     return e.ge(_shifted_rows(shape, k), broadcasted_iota(dtypes.int32, shape, 1))
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
-    """Ones on and below the k-th diagonal, zeros above.
+    """The N x M matrix with ones on and below the k-th diagonal, and zeros above.
+
+    Args:
+      N: the number of rows.
+      M: the number of columns; None for N.
+      k: the diagonal; 0 is the main one, positive ones are above it.
+      dtype: of the result; None for the default float dtype.
+
+    Returns:
+      [N, M].
 
     >>> import xpr.numpy as jnp
     >>> jnp.tri(2)
@@ -88,12 +124,22 @@ def _split_at(name: str, m: Any, k: Any, lower: bool) -> Any:
     if aval.ndim < 2:
         raise ValueError(f"{name}: takes an array of at least two axes, and its shape is {aval.shape}.")
     mask = broadcast_to(_lower(aval.shape[-2:], k), aval.shape)
-    nothing = zeros_like_aval(aval)
-    return select(mask, m, nothing) if lower else select(mask, nothing, m)
+    zeros = zeros_like_aval(aval)
+    return select(mask, m, zeros) if lower else select(mask, zeros, m)
 
 
 def tril(m: Any, k: int = 0) -> Any:
-    """The lower triangles of matrices, up to the k-th diagonal; zeros above.
+    """The lower triangles of matrices: elements above the k-th diagonal are 0.
+
+    Args:
+      m: matrices [..., m, n].
+      k: the diagonal; 0 is the main one, positive ones are above it.
+
+    Returns:
+      An array of the shape and dtype of `m`.
+
+    Raises:
+      ValueError: the array has fewer than two axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.tril(jnp.ones((2, 2)))
@@ -104,7 +150,17 @@ def tril(m: Any, k: int = 0) -> Any:
 
 
 def triu(m: Any, k: int = 0) -> Any:
-    """The upper triangles of matrices, from the k-th diagonal on; zeros below.
+    """The upper triangles of matrices: elements below the k-th diagonal are 0.
+
+    Args:
+      m: matrices [..., m, n].
+      k: the diagonal; 0 is the main one, positive ones are above it.
+
+    Returns:
+      An array of the shape and dtype of `m`.
+
+    Raises:
+      ValueError: the array has fewer than two axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.triu(jnp.ones((2, 2)))
@@ -118,7 +174,16 @@ def triu(m: Any, k: int = 0) -> Any:
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The diagonals of the matrices that two axes make, along a new last axis.
+    """The diagonals of matrices that lie along two axes of an array.
+
+    Args:
+      a: an array with at least two axes.
+      offset: which diagonal; 0 is the main one, positive ones are above it.
+      axis1: the axis of the matrices' rows.
+      axis2: the axis of their columns.
+
+    Returns:
+      The other axes of `a`, and behind them that of the diagonal.
 
     Raises:
       ValueError: the array has fewer than two axes, or both axes are the same.
@@ -145,7 +210,17 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def diag(v: Any, k: int = 0) -> Any:
-    """The k-th diagonal of a matrix, or the matrix that has a vector on its k-th diagonal and zeros elsewhere.
+    """The k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal and zeros elsewhere.
+
+    Args:
+      v: a matrix or a vector.
+      k: the diagonal; 0 is the main one, positive ones are above it.
+
+    Returns:
+      A vector for a matrix, a square matrix for a vector.
+
+    Raises:
+      ValueError: `v` is neither a vector nor a matrix.
 
     >>> import xpr.numpy as jnp
     >>> jnp.diag(jnp.array([1, 2]))
@@ -169,7 +244,14 @@ def _with_diagonal(v: Any, k: int) -> Any:
 
 
 def diagflat(v: Any, k: int = 0) -> Any:
-    """The matrix that has all the entries of an array on its k-th diagonal.
+    """The matrix with all elements of an array on its k-th diagonal, and zeros elsewhere.
+
+    Args:
+      v: array or number.
+      k: the diagonal; 0 is the main one, positive ones are above it.
+
+    Returns:
+      A square matrix of the dtype of `v`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.diagflat(jnp.array([[1, 2]]))
@@ -185,11 +267,15 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
 
     Args:
       a: a matrix, or an array whose axes are all of one size.
-      val: a number, or as many as the diagonal has entries; fewer are repeated, and more left out.
+      val: a scalar, or values for the diagonal in order; fewer are repeated, and more are left out.
       wrap: must be False.
-      inplace: must be False, which says that a copy is what is wanted.
+      inplace: must be False; arrays are immutable.
+
+    Returns:
+      An array of the shape and dtype of `a`.
+
     Raises:
-      NotImplementedError: `inplace` is True, because arrays are immutable, or `wrap` is.
+      NotImplementedError: `inplace` or `wrap` is True.
       ValueError: the array has fewer than two axes, or more of different sizes.
 
     >>> import xpr.numpy as jnp
@@ -210,9 +296,20 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """The powers of the entries of a vector, a row for each: N columns from power N - 1 down to 0.
+    """The Vandermonde matrix of a vector: each row holds the powers of an element.
 
     The columns are made by doubling: those for the powers below 2k are those below k, and those times x^k.
+
+    Args:
+      x: a vector.
+      N: the number of columns; None for the length of `x`.
+      increasing: whether powers go from 0 to N - 1 instead of down from N - 1 to 0.
+
+    Returns:
+      [n, N], of the dtype of `x`.
+
+    Raises:
+      ValueError: `x` is not a vector.
 
     >>> import xpr.numpy as jnp
     >>> jnp.vander(jnp.array([1, 2, 3]))

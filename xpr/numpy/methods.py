@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.array import Array
-from xpr.core.avals import ShapedArray
+from xpr.core.avals import ShapedArray, is_key
 from xpr.core.interpreter import Tracer
 from xpr.numpy import (
     argminmax,
@@ -36,7 +36,7 @@ from xpr.numpy import (
     statistics,
     where_select,
 )
-from xpr.numpy.creation import copied, copy, placed
+from xpr.numpy.creation import copied, copy, to_device
 from xpr.numpy.formatting import array_format, array_repr, array_str
 from xpr.numpy.indexing import nonzero, take
 from xpr.numpy.indexing.at import at
@@ -50,7 +50,7 @@ _NUMBERS = frozenset({bool, int, float, complex, Array})
 
 
 def _operator(fun: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A binary operator, which leaves what is no array to the other operand's class."""
+    """A binary operator; it returns NotImplemented for operands that are not arrays."""
 
     def method(self: Any, other: Any) -> Any:
         if type(other) in _NUMBERS or isinstance(other, (Tracer, np.ndarray, np.generic)):
@@ -85,7 +85,7 @@ def _len(self: Any) -> int:
 
 
 def _iter(self: Any) -> Iterator[Any]:
-    """The rows, one by one; a value in memory is read once and handed out row by row."""
+    """An iterator over the rows; a value on the host is read once."""
     if not self.aval.ndim:
         raise TypeError("An array without axes can't be iterated over.")
     if type(self) is Array:
@@ -105,14 +105,24 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
 # -- Methods that take their arguments otherwise than the functions
 
 
-def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
-    """The same entries in another shape, given as one tuple or as several sizes; one may be -1, and is what is left.
+def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: Any = None) -> Any:
+    """The same elements in another shape, a tuple or several sizes, of which one may be -1.
 
     >>> import xpr.numpy as jnp
     >>> jnp.arange(6).reshape(2, -1).shape
     (2, 3)
     """
-    return reshaping.reshape(self, args[0] if len(args) == 1 else args, order)
+    return reshaping.reshape(self, args[0] if len(args) == 1 else args, order, out_sharding=out_sharding)
+
+
+def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+    """The array in another dtype.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arange(2).astype(float)
+    Array([0., 1.], dtype=float32)
+    """
+    return reshaping.astype(self, dtype, copy=copy, device=device)
 
 
 def _transpose(self: Any, *args: Any) -> Any:
@@ -128,17 +138,17 @@ def _transpose(self: Any, *args: Any) -> Any:
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
-    """`round(x)` gives integers, as Python's does; `round(x, n)` keeps the dtype."""
+    """`round(x)` returns integers, as Python's does; `round(x, n)` keeps the dtype."""
     return rounding.round(self, ndigits) if ndigits is not None else reshaping.astype(rounding.round(self), int)
 
 
 def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
-    """The entries along an axis where a condition holds."""
+    """The elements along an axis where a condition holds."""
     return take.compress(condition, self, axis, **options)
 
 
 def _same(self: Any, *args: Any) -> Any:
-    """A traced array is a value, so a copy of it is the same."""
+    """A copy of a tracer is the tracer itself, since values are immutable."""
     return self
 
 
@@ -155,23 +165,23 @@ def _namespace(self: Any, *, api_version: str | None = None) -> Any:
 
 
 def _item(self: Array, *args: Any) -> Any:
-    """The one entry, or the one at an index, as a Python scalar."""
-    return np.asarray(self.host).item(*args)
+    """The one element, or the one at an index, as a Python scalar."""
+    return self.numbers().item(*args)
 
 
 def _tolist(self: Array) -> Any:
-    """The entries as (nested lists of) Python scalars."""
-    return np.asarray(self.host).tolist()
+    """The elements as (nested lists of) Python scalars."""
+    return self.numbers().tolist()
 
 
 def _tobytes(self: Array, order: str = "C") -> bytes:
-    """The bytes of all entries."""
-    return np.asarray(self.host).tobytes(order)  # type: ignore[arg-type]  # NumPy checks the string
+    """The bytes of all elements."""
+    return self.numbers().tobytes(order)  # type: ignore[arg-type]  # NumPy checks the string
 
 
 def _to_device(self: Array, device: Any, *, stream: int | None = None) -> Array:
     """The array on another device."""
-    return placed(self, device)
+    return to_device(self, device)
 
 
 def _dlpack(
@@ -187,16 +197,18 @@ def _dlpack(
     Raises:
       BufferError: the capsule is asked for on another device than the array's, or that has several.
     """
-    own = _dlpack_device(self)
-    if dl_device is not None and (int(dl_device[0]), dl_device[1]) != own:
-        raise BufferError(f"The array is on DLPack device {own}, not {tuple(dl_device)}. Move it with .to_device.")
+    if is_key(self.aval):
+        self.numbers()  # refuses them
+    current = _dlpack_device(self)
+    if dl_device is not None and (int(dl_device[0]), dl_device[1]) != current:
+        raise BufferError(f"The array is on DLPack device {current}, not {tuple(dl_device)}. Move it with .to_device.")
     return compiler.to_dlpack((copied(self) if copy else self).buffer, stream)
 
 
 def _dlpack_device(self: Array) -> tuple[int, int]:
     if self.sharding.num_devices > 1:
         raise BufferError(
-            f"DLPack hands over arrays on one device, and this one of type {self.aval.str_short()} lies on "
+            f"DLPack hands over arrays on one device, and this one of type {self.aval.str_short()} is on "
             f"{self.sharding.num_devices}, as {self.sharding}. Put it on one with xpr.device_put(x, device), read it "
             "with np.asarray(x), or take the parts: [shard.data for shard in x.addressable_shards]."
         )
@@ -207,7 +219,7 @@ def _dlpack_device(self: Array) -> tuple[int, int]:
 
 
 def install(name: str, function: Any) -> None:
-    """Makes `function` an attribute of arrays and tracers."""
+    """Installs `function` as an attribute of arrays and tracers."""
     setattr(Array, name, function)
     setattr(Tracer, name, function)
 
@@ -225,7 +237,7 @@ for _name, _fun in {
     "__invert__": bitwise.invert, "__round__": _round, "__len__": _len, "__iter__": _iter, "__contains__": _contains,
     "__setitem__": _setitem, "__array_namespace__": _namespace, "__getitem__": getitem,
     "reshape": _reshape, "transpose": _transpose, "ravel": reshaping.ravel, "flatten": reshaping.ravel,
-    "swapaxes": reshaping.swapaxes, "squeeze": reshaping.squeeze, "astype": reshaping.astype, "view": reshaping.view,
+    "swapaxes": reshaping.swapaxes, "squeeze": reshaping.squeeze, "astype": _astype, "view": reshaping.view,
     "repeat": flip_roll_tile.repeat, "round": rounding.round, "clip": rounding.clip, "conj": complex_numbers.conjugate,
     "conjugate": complex_numbers.conjugate, "copy": copy, "diagonal": matrices.diagonal,
     "sum": reductions.sum, "prod": reductions.prod, "max": reductions.max, "min": reductions.min,
@@ -241,12 +253,12 @@ for _name, _fun in {
 for _name in ("shape", "dtype", "ndim", "size", "weak_type"):
     install(_name, property(attrgetter(f"aval.{_name}"), doc=f"The array's {_name}."))
 for _name, _fun, _doc in (
-    ("itemsize", lambda self: self.aval.dtype.itemsize, "Bytes of one entry."),
-    ("nbytes", lambda self: self.aval.size * self.aval.dtype.itemsize, "Bytes of all entries."),
+    ("itemsize", lambda self: self.aval.dtype.itemsize, "Bytes of one element."),
+    ("nbytes", lambda self: self.aval.size * self.aval.dtype.itemsize, "Bytes of all elements."),
     ("T", reshaping.transpose, "The array with its axes reversed."),
     ("mT", reshaping.matrix_transpose, "The array with its last two axes exchanged."),
-    ("real", complex_numbers.real, "The real part of each entry."),
-    ("imag", complex_numbers.imag, "The imaginary part of each entry."),
+    ("real", complex_numbers.real, "The real part of each element."),
+    ("imag", complex_numbers.imag, "The imaginary part of each element."),
     ("at", at, at.__doc__),
 ):
     install(_name, property(_fun, doc=_doc))

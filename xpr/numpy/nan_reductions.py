@@ -1,4 +1,4 @@
-"""Reductions that pass over nan."""
+"""Reductions that ignore nan."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import full
 from xpr.primitives.slicing import select
 
+__all__ = ["nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+
 
 def _without_nan(a: Any, fill: Any) -> tuple[Any, bool]:
-    """The operand with `fill(dtype)` in place of nan, and whether its dtype has nan at all."""
+    """The operand with nan replaced by `fill(dtype)`, and whether its dtype has nan."""
     a = as_operand(a)
     aval = aval_of(a)
     if aval.dtype not in dtypes.INEXACT:
@@ -36,10 +38,22 @@ def nansum(
     initial: Any = None,
     where: Any = None,
 ) -> Any:
-    """`sum`, with nan counting as 0.
+    """The sum over axes, with nan counted as 0; see `sum`.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      initial: a scalar that is combined with the result; None for none.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, `initial` is no scalar, or `where` is not boolean.
+      ValueError: there is no such axis, `initial` is not a scalar, or `where` is not boolean.
 
     >>> import xpr.numpy as jnp
     >>> jnp.nansum(jnp.array([1.0, jnp.nan, 2.0]))
@@ -57,10 +71,22 @@ def nanprod(
     initial: Any = None,
     where: Any = None,
 ) -> Any:
-    """`prod`, with nan counting as 1.
+    """The product over axes, with nan counted as 1; see `prod`.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      initial: a scalar that is combined with the result; None for none.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, `initial` is no scalar, or `where` is not boolean.
+      ValueError: there is no such axis, `initial` is not a scalar, or `where` is not boolean.
 
     >>> import xpr.numpy as jnp
     >>> jnp.nanprod(jnp.array([3.0, jnp.nan, 2.0]))
@@ -72,49 +98,82 @@ def nanprod(
 def nanmax(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Any:
-    """The greatest entry that is not nan; nan where all are.
+    """The maximum over axes of the elements that are not nan; nan where all are.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      initial: a scalar that is combined with the result; None for none.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, or no entry, or `where` without `initial`.
+      ValueError: there is no such axis, there are no elements, or `where` is given without `initial`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.nanmax(jnp.array([1.0, jnp.nan, 2.0]))
     Array(2., dtype=float32)
     """
-    return _nan_extreme(reductions.max, least, a, axis, out, keepdims, initial, where)
+    return _nan_max_or_min(reductions.max, least, a, axis, out, keepdims, initial, where)
 
 
 def nanmin(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Any:
-    """The least entry that is not nan; nan where all are.
+    """The minimum over axes of the elements that are not nan; nan where all are.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      initial: a scalar that is combined with the result; None for none.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, or no entry, or `where` without `initial`.
+      ValueError: there is no such axis, there are no elements, or `where` is given without `initial`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.nanmin(jnp.array([1.0, jnp.nan, 2.0]))
     Array(1., dtype=float32)
     """
-    return _nan_extreme(reductions.min, greatest, a, axis, out, keepdims, initial, where)
+    return _nan_max_or_min(reductions.min, greatest, a, axis, out, keepdims, initial, where)
 
 
-def _nan_extreme(
-    extreme: Any, fill: Any, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any
+def _nan_max_or_min(
+    reduction: Any, fill: Any, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     filled, may_be_nan = _without_nan(a, fill)
-    result = extreme(filled, axis, out, keepdims, initial, where)
+    result = reduction(filled, axis, out, keepdims, initial, where)
     if not may_be_nan or initial is not None:
         return result
     aval = aval_of(result)
-    nothing = reductions.all(predicates.isnan(a), axis, keepdims=keepdims)
-    return select(nothing, full(aval.shape, np.nan, aval.dtype), result)
+    all_nan = reductions.all(predicates.isnan(a), axis, keepdims=keepdims)
+    return select(all_nan, full(aval.shape, np.nan, aval.dtype), result)
 
 
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None
 ) -> Any:
-    """The mean of the entries that are not nan; nan of none.
+    """The mean over axes of the elements that are not nan; nan where all are.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: of the result; None for that of `a`, integers as floats.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -136,7 +195,20 @@ def nanvar(
     where: Any = None,
     mean: Any = None,
 ) -> Any:
-    """`var` of the entries that are not nan.
+    """The variance over axes of the elements that are not nan; see `var`.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: of the result; None for that of `a`, integers as floats.
+      out: must be None; arrays are immutable.
+      ddof: subtracted from the number of elements before dividing by it.
+      keepdims: whether the reduced axes stay, with size 1.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+      mean: the means, with the reduced axes kept, if they are known; None to compute them.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -158,7 +230,20 @@ def nanstd(
     where: Any = None,
     mean: Any = None,
 ) -> Any:
-    """`std` of the entries that are not nan.
+    """The standard deviation over axes of the elements that are not nan; see `std`.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: of the result; None for that of `a`, integers as floats.
+      out: must be None; arrays are immutable.
+      ddof: subtracted from the number of elements before dividing by it.
+      keepdims: whether the reduced axes stay, with size 1.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+      mean: the means, with the reduced axes kept, if they are known; None to compute them.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -171,7 +256,7 @@ def nanstd(
 
 
 def _present(a: Any, where: Any) -> Any:
-    """Which entries take part: those of the mask that are not nan. None for all."""
+    """The mask of elements to include, those of `where` that are not nan; None for all."""
     a = as_operand(a)
     if aval_of(a).dtype not in dtypes.INEXACT:
         return where

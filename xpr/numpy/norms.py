@@ -1,8 +1,9 @@
-"""Norms of vectors and matrices, and what is said of a matrix by its singular values: rank and condition."""
+"""Norms of vectors and matrices, and the rank and condition number of matrices."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,16 +38,25 @@ def _inexact(x: Any) -> Any:
     return x
 
 
+def _of_none(x: Any, axes: Sequence[int]) -> int | None:
+    """0 as the greatest element where there is none along the axes; None where there are some."""
+    return 0 if 0 in (x.aval.shape[i] for i in axes) else None
+
+
 def vector_norm(
     x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: int | float | str = 2
 ) -> Any:
-    """The norm of vectors: (sum of |x|^ord)^(1/ord), or the greatest or least |x|, or how many entries are not 0.
+    """The norms of vectors: (sum of |x|^ord)^(1/ord).
 
     Args:
-      x: any array.
-      axis: along which vectors lie; several axes make one vector, and all by default.
+      x: array or number.
+      axis: the axis of the vectors; several axes make one vector, and None takes all.
       keepdims: keeps those axes, with size 1.
-      ord: a number, inf, -inf, or 0.
+      ord: a number; inf and -inf for the greatest and the least |x|, 0 for the number of elements that are not 0.
+
+    Returns:
+      Real floats of the shape of `x` without the axes.
+
     Raises:
       ValueError: `ord` is something else.
 
@@ -59,7 +69,7 @@ def vector_norm(
     if ord in (None, 2):
         return sqrt(summed(_squares(x), axes, keepdims=keepdims))
     if ord == math.inf:
-        return greatest(absolute(x), axes, keepdims=keepdims)
+        return greatest(absolute(x), axes, keepdims=keepdims, initial=_of_none(x, axes))
     if ord == -math.inf:
         return least(absolute(x), axes, keepdims=keepdims)
     if ord == 0:
@@ -73,12 +83,17 @@ def vector_norm(
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: int | float | str = "fro") -> Any:
-    """The norm of matrices [..., m, n].
+    """The norms of matrices.
 
     Args:
-      keepdims: keeps the last two axes, with size 1.
-      ord: "fro" (of all entries), "nuc" (the sum of singular values), 2 and -2 (the greatest, the least of them), 1 and
-        -1 (of sums of |x| along columns), inf and -inf (along rows).
+      x: matrices [..., m, n].
+      keepdims: whether the last two axes stay, with size 1.
+      ord: "fro" (Frobenius), "nuc" (the sum of singular values), 2 and -2 (the greatest and least of them), 1 and -1
+        (the greatest and least sum of |x| along columns), inf and -inf (along rows).
+
+    Returns:
+      Real floats [...].
+
     Raises:
       ValueError: `ord` is something else.
 
@@ -90,14 +105,17 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: int | float | str = "
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """The norm of vectors or matrices.
+    """The norms of vectors or matrices.
 
     Args:
-      x: any array.
-      ord: see `vector_norm` and `matrix_norm`; by default the root of the sum of squares.
-      axis: one axis for vectors, two for matrices. By default all of the array, which with an `ord` has to have one
-        axis or two.
+      x: array or number.
+      ord: see `vector_norm` and `matrix_norm`; None for the root of the sum of squares.
+      axis: one axis for vectors, two for matrices; None for all axes, which with an `ord` have to be one or two.
       keepdims: keeps those axes, with size 1.
+
+    Returns:
+      Real floats of the shape of `x` without the axes.
+
     Raises:
       ValueError: there is no such norm.
 
@@ -123,10 +141,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if ord in (1, -1, math.inf, -math.inf):
         along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = summed(absolute(x), along, keepdims=True)
-        outs = (greatest if ord > 0 else least)(sums, over, keepdims=True)
+        initial = _of_none(x, [over]) if ord > 0 else None
+        outs = (greatest if ord > 0 else least)(sums, over, keepdims=True, initial=initial)
     elif ord in ("nuc", 2, -2):
         s = svdvals(moveaxis(x, axes, (-2, -1)))
-        outs = summed(s, -1) if ord == "nuc" else greatest(s, -1) if ord == 2 else least(s, -1)
+        outs = (
+            summed(s, -1) if ord == "nuc" else greatest(s, -1, initial=_of_none(s, [-1])) if ord == 2 else least(s, -1)
+        )
         return reshape(outs, [1 if i in axes else n for i, n in enumerate(x.aval.shape)]) if keepdims else outs
     else:
         raise ValueError(
@@ -139,21 +160,27 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
-    """How many singular values are greater than a tolerance.
+    """The ranks of matrices: the number of singular values greater than a tolerance.
 
     Args:
-      M: [..., m, n]; of a vector or a number the rank is 1 if it is not 0.
-      rtol: relative to the greatest singular value; the greater of m and n times epsilon by default. One for each
-        matrix if it is an array.
-      hermitian: the matrices are Hermitian, so that eigenvalues will do.
-      tol: the tolerance itself.
+      M: matrices [..., m, n]; a vector or a number has rank 1 if it is not 0.
+      rtol: the tolerance relative to the greatest singular value: a number, or one for each matrix; None for max(m, n)
+        epsilon.
+      hermitian: a promise that the matrices are Hermitian, whose eigenvalues are computed faster.
+      tol: the absolute tolerance.
+
     Returns:
       int32[...].
+
+    Raises:
+      ValueError: both tolerances are given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.matrix_rank(jnp.array([[1., 2.], [2., 4.]]))
     Array(1, dtype=int32)
     """
+    if rtol is not None and tol is not None:
+        raise ValueError("matrix_rank: rtol and tol are two tolerances, and both are given. Give one of them.")
     M = _inexact(M)
     if M.aval.ndim < 2:
         return convert(any_of(e.ne(M, e.scalar(0, M))), dtypes.int32)
@@ -168,11 +195,15 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """The condition of matrices: the norm times the norm of the inverse.
+    """The condition numbers of matrices: the norm times the norm of the inverse.
 
     Args:
-      x: [..., m, n], square unless p is None, 2 or -2.
-      p: the order of the norm; None and 2 give the greatest singular value by the least.
+      x: matrices [..., m, n], square unless `p` is None, 2 or -2.
+      p: the order of the norm, see `matrix_norm`; None for 2.
+
+    Returns:
+      Real floats [...].
+
     Raises:
       ValueError: the array has fewer than two axes.
 

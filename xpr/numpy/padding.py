@@ -1,8 +1,8 @@
-"""pad: entries put around an array, constant or made from those at its edges.
+"""pad: arrays padded with a constant, with elements of the array, or with statistics of them.
 
-Axes are padded one after the other, so corners are padded from what was already padded. Along one axis the modes edge,
-reflect, symmetric and wrap take entries by an index that NumPy's own `pad` makes of 0 .. n - 1, as runs (see
-flip_roll_tile.py). The others make the entries: a constant, a ramp, a statistic.
+Axes are padded one after the other, so corners are padded from padding. Along one axis the modes edge, reflect,
+symmetric and wrap take elements at indices, which are NumPy's own `pad` of 0 .. n - 1, split into runs (see
+flip_roll_tile.py). The others compute the padding: a constant, a ramp, a statistic.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy import quantiles, reductions, statistics
 from xpr.numpy.arithmetic import multiply, subtract
 from xpr.numpy.flip_roll_tile import taken
@@ -26,6 +27,8 @@ from xpr.primitives import slicing
 from xpr.primitives.shapes import reshape, rev
 from xpr.primitives.slicing import slice_in_dim
 
+__all__ = ["pad"]
+
 _OPTIONS = {
     "constant": {"constant_values"}, "edge": set(), "empty": set(), "wrap": set(), "linear_ramp": {"end_values"},
     "maximum": {"stat_length"}, "mean": {"stat_length"}, "median": {"stat_length"}, "minimum": {"stat_length"},
@@ -34,19 +37,26 @@ _OPTIONS = {
 
 
 def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Any:
-    """The array with entries put around it.
+    """The array padded along its axes.
 
     Args:
-      array: an array.
-      pad_width: how many before and after each axis: ((before, after), ...), one pair or one number for all axes, or
-        a dict from axes to these. Known while tracing.
+      array: array or number.
+      pad_width: how many elements before and after each axis: ((before, after), ...), one pair or number for all axes,
+        or a dict from axes to these; known while tracing.
       mode: "constant" (`constant_values`, shaped like `pad_width`; 0 by default), "edge", "empty" (zeros),
-        "linear_ramp" (to `end_values`), "maximum", "mean", "median", "minimum" (of the `stat_length` entries next to
-        the edge, all by default), "reflect" and "symmetric" (with `reflect_type="odd"`, turned about the edge's value),
-        "wrap"; or a function `f(vector, (before, after), axis, kwargs)` which gives the padded vector, given one whose
-        padding is zero.
+        "linear_ramp" (to `end_values`), "maximum", "mean", "median", "minimum" (of the `stat_length` elements next to
+        the edge; all by default), "reflect" and "symmetric" (with `reflect_type="odd"`, reflected about the edge's
+        value), "wrap"; or a function `f(vector, (before, after), axis, kwargs)` of vectors padded with zeros, which
+        returns the padded vector.
+      **kwargs: the mode's keywords; those of a function are passed on.
+
+    Returns:
+      An array of the dtype of `array`.
+
     Raises:
-      ValueError: negative widths, an empty axis where its entries are needed, unknown keywords.
+      ValueError: widths are negative, an empty axis has no elements to pad with, or keywords are unknown.
+      NotImplementedError: there is no such mode.
+      TypeError: widths are not integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.pad(jnp.array([1, 2, 3]), (1, 2), mode="reflect")
@@ -66,7 +76,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
     for axis, width in enumerate(widths):
         if any(width):
             if not aval_of(array).shape[axis]:
-                raise ValueError(f"pad: mode {mode!r} makes entries from those of an axis, and axis {axis} has none.")
+                raise ValueError(f"pad: mode {mode!r} makes elements from those of an axis, and axis {axis} has none.")
             array = along(array, axis, width, mode, **kwargs)
     return array
 
@@ -76,26 +86,28 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
 
 def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
-        given = {axis % ndim: width for axis, width in pad_width.items()}
-        pad_width = [np.broadcast_to(np.asarray(given.get(axis, 0)), (2,)) for axis in range(ndim)]
+        width_of = {axis % ndim: width for axis, width in pad_width.items()}
+        pad_width = [np.broadcast_to(np.asarray(width_of.get(axis, 0)), (2,)) for axis in range(ndim)]
     if type(pad_width) is int and pad_width >= 0:
         return [(pad_width, pad_width)] * ndim
     widths = np.asarray(pad_width)
-    if widths.dtype.kind not in "iu" and widths.size:
+    symbolic = any(map(is_symbolic_dim, widths.ravel()))
+    if widths.dtype.kind not in "iu" and widths.size and not symbolic:
         raise TypeError(f"pad: widths are integers, and {pad_width!r} was given.")
     if (widths < 0).any():
-        raise ValueError(f"pad: widths can't be negative, and {pad_width!r} was given. To cut entries off, slice.")
-    return [tuple(map(int, pair)) for pair in _pairs("pad_width", widths, ndim)]  # type: ignore[misc]  # two of them
+        raise ValueError(f"pad: widths can't be negative, and {pad_width!r} was given. To cut elements off, slice.")
+    number = (lambda n: n) if symbolic else int
+    return [tuple(map(number, pair)) for pair in _pairs("pad_width", widths, ndim)]  # type: ignore[misc]  # two of them
 
 
 def _pairs(name: str, value: Any, ndim: int) -> list[tuple[Any, Any]]:
-    """A (before, after) for each axis, of one for all, one pair for all, or one pair for each."""
+    """A pair (before, after) for each axis, from a value for all, a pair for all, or a pair for each."""
     if value is None or (not isinstance(value, (list, tuple)) and not np.ndim(value)):
         return [(value, value)] * ndim
-    entries = [tuple(x) if np.ndim(x) or isinstance(x, (list, tuple)) else x for x in value]
-    if not any(isinstance(x, tuple) for x in entries):
-        entries = [tuple(entries)] * (ndim if len(entries) < 3 else 1)
-    pairs = [x * 2 if len(x) == 1 else x for x in entries]  # type: ignore[arg-type]  # all are tuples now
+    elements = [tuple(x) if np.ndim(x) or isinstance(x, (list, tuple)) else x for x in value]
+    if not any(isinstance(x, tuple) for x in elements):
+        elements = [tuple(elements)] * (ndim if len(elements) < 3 else 1)
+    pairs = [x * 2 if len(x) == 1 else x for x in elements]  # type: ignore[arg-type]  # all are tuples now
     pairs = pairs * ndim if len(pairs) == 1 else pairs
     if len(pairs) != ndim or any(len(pair) != 2 for pair in pairs):
         raise ValueError(f"pad: {name} is a value, a (before, after), or one for each of {ndim} axes; it is {value!r}.")
@@ -108,22 +120,22 @@ def _pairs(name: str, value: Any, ndim: int) -> list[tuple[Any, Any]]:
 def _constant(array: Any, widths: list[tuple[int, int]], values: Any) -> Any:
     aval = array.aval
     if not isinstance(values, (list, tuple)) and not np.ndim(values):
-        return _filled_around(array, widths, values)
+        return _pad_constant(array, widths, values)
     for axis, (width, fills) in enumerate(zip(widths, _pairs("constant_values", values, aval.ndim))):
         for side, fill in enumerate(fills):
-            own = [(0, 0)] * aval.ndim
-            own[axis] = (width[0], 0) if side == 0 else (0, width[1])
-            array = _filled_around(array, own, fill) if width[side] else array
+            pad_widths = [(0, 0)] * aval.ndim
+            pad_widths[axis] = (width[0], 0) if side == 0 else (0, width[1])
+            array = _pad_constant(array, pad_widths, fill) if width[side] else array
     return array
 
 
-def _filled_around(array: Any, widths: list[tuple[int, int]], value: Any) -> Any:
+def _pad_constant(array: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     fill = convert(as_operand(value), array.aval.dtype, array.aval.weak_type)
     return slicing.pad_p.bind(array, fill, padding_config=tuple([(low, high, 0) for low, high in widths]))
 
 
 def _indexed(array: Any, axis: int, width: tuple[int, int], mode: str, reflect_type: str = "even") -> Any:
-    """By an index into the axis. For reflect_type="odd", what is reflected is turned about the value at the edge."""
+    """Padding by indices into the axis; for reflect_type="odd", reflected about the value at the edge."""
     size = aval_of(array).shape[axis]
     if reflect_type == "even" or size == 1:
         return taken(array, np.pad(np.arange(size), width, mode=mode), axis)  # type: ignore[call-overload]  # a known mode
@@ -196,7 +208,7 @@ _AXIS_RULES: dict[str, Callable[..., Any]] = {"linear_ramp": _ramp, **dict.fromk
 def _by_function(
     array: Any, widths: list[tuple[int, int]], function: Callable[..., Any], options: dict[str, Any]
 ) -> Any:
-    """The user's function on every vector along each axis in turn, padded with zeros to begin with."""
+    """Padding by the user's function of vectors padded with zeros, along each axis in turn."""
     array = _constant(array, widths, 0)
     for axis, width in enumerate(widths):
         array = apply_along_axis(function, axis, array, width, axis, options)

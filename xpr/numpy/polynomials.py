@@ -12,20 +12,28 @@ from xpr.core.avals import aval_of
 from xpr.numpy import creation
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.indexing.along_axis import added_at
-from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, promote_dtypes, promote_inexact
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_inexact
 from xpr.primitives import elementwise as e
+from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
 from xpr.primitives.slicing import broadcasted_iota, concatenate, slice_in_dim
 
+__all__ = ["polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
+
 
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
-    """The value of a polynomial at each entry of `x`, by Horner's rule.
+    """The value of a polynomial at each element of `x`, by Horner's rule.
 
     Args:
-      p: coefficients, the highest power first; [n, ...] for polynomials that broadcast against `x`.
-      unroll: not used: all steps are written out.
+      p: coefficients, the highest power first; [n, ...] for several polynomials that broadcast against `x`.
+      x: array or number.
+      unroll: has no effect; all steps are unrolled.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
+
     Raises:
-      ValueError: `p` is no array of coefficients, or doesn't broadcast.
+      ValueError: `p` is a scalar, or doesn't broadcast.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyval(jnp.array([1, 0, 2]), jnp.array([0, 3]))
@@ -47,7 +55,12 @@ def polyadd(a1: Any, a2: Any) -> Any:
     """The sum of two polynomials.
 
     Args:
-      a1, a2: coefficients, the highest power first; [n, ...] and [m, ...] for several polynomials.
+      a1: coefficients, the highest power first; [n, ...] and [m, ...] for several polynomials.
+      a2: coefficients, the highest power first; [n, ...] and [m, ...] for several polynomials.
+
+    Returns:
+      Coefficients [max(n, m), ...].
+
     Raises:
       ValueError: they have not as many axes, or don't broadcast.
 
@@ -62,7 +75,12 @@ def polysub(a1: Any, a2: Any) -> Any:
     """The difference of two polynomials.
 
     Args:
-      a1, a2: coefficients, the highest power first; [n, ...] and [m, ...] for several polynomials.
+      a1: coefficients, the highest power first; [n, ...] and [m, ...] for several polynomials.
+      a2: coefficients, the highest power first; [n, ...] and [m, ...] for several polynomials.
+
+    Returns:
+      Coefficients [max(n, m), ...].
+
     Raises:
       ValueError: they have not as many axes, or don't broadcast.
 
@@ -77,10 +95,16 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     """The product of two polynomials.
 
     Args:
-      trim_leading_zeros: drop zeros before the first coefficient, for which the values must be known.
+      a1: vectors of coefficients, the highest power first.
+      a2: vectors of coefficients, the highest power first.
+      trim_leading_zeros: whether to drop leading zeros of the result, for which values must be known.
+
+    Returns:
+      A vector of coefficients.
+
     Raises:
-      ValueError: an operand is no vector.
-      ConcretizationTypeError: zeros are to be dropped from a traced array.
+      ValueError: an operand is not a vector.
+      ConcretizationTypeError: `trim_leading_zeros` is set and an operand is traced.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, -2]))
@@ -97,13 +121,19 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
 
 
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
-    """Quotient and remainder of two polynomials, by long division.
+    """The quotient and the remainder of two polynomials, by long division.
 
     Args:
-      trim_leading_zeros: drop zeros before the remainder's first coefficient, for which the values must be known.
+      u: coefficients of the dividend, the highest power first.
+      v: coefficients of the divisor.
+      trim_leading_zeros: whether to drop leading zeros of the remainder, for which values must be known.
+
+    Returns:
+      `(quotient, remainder)`, vectors of coefficients.
+
     Raises:
-      ValueError: an operand is no vector, or the divisor is empty.
-      ConcretizationTypeError: zeros are to be dropped from a traced array.
+      ValueError: an operand is not a vector, or the divisor is empty.
+      ConcretizationTypeError: `trim_leading_zeros` is set and an operand is traced.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polydiv(jnp.array([1.0, 0.0, -4.0]), jnp.array([1.0, 2.0]))
@@ -130,8 +160,15 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
 def polyder(p: Any, m: int = 1) -> Any:
     """The m-th derivative of a polynomial.
 
+    Args:
+      p: a vector of coefficients, the highest power first.
+      m: the order.
+
+    Returns:
+      A vector of coefficients.
+
     Raises:
-      ValueError: `p` is no vector, or `m` is negative.
+      ValueError: `p` is not a vector, or `m` is negative.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyder(jnp.array([1.0, 0.0, 2.0, 5.0]))
@@ -151,9 +188,15 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """The m-th antiderivative of a polynomial.
 
     Args:
-      k: the constants of integration, in order of integration: a vector of m, or one for all; 0 where not said.
+      p: a vector of coefficients, the highest power first.
+      m: the order.
+      k: the constants of integration, in order: m of them, or one for all; None for 0.
+
+    Returns:
+      A vector of coefficients.
+
     Raises:
-      ValueError: `p` is no vector, `m` is negative, or `k` doesn't fit.
+      ValueError: `p` is not a vector, `m` is negative, or `k` doesn't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyint(jnp.array([3.0, 0.0, 2.0]))
@@ -190,7 +233,7 @@ def _order(name: str, m: Any) -> int:
 
 
 def _one_length(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
-    """Coefficients of two polynomials in one dtype, of the lower degree with zeros in front; further axes broadcast."""
+    """Coefficients of two polynomials in one dtype, padded with zeros to one length; further axes broadcast."""
     both = [a if aval_of(a).ndim else reshape(a, (1,)) for a in promote_dtypes(a1, a2)]
     (n, *rows), (m, *more) = (aval_of(a).shape for a in both)
     shape, dtype = broadcast_shapes(tuple(rows), tuple(more)), aval_of(both[0]).dtype

@@ -24,9 +24,11 @@ from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import full
 from xpr.primitives.smooth import hypot_p
 
+__all__ = ["cbrt", "float_power", "pow", "sqrt", "square"]
+
 
 def square(x: Any, /) -> Any:
-    """The square of each entry.
+    """The square of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.square(jnp.array([3, -2]))
@@ -36,7 +38,14 @@ def square(x: Any, /) -> Any:
 
 
 def power(x: Any, y: Any, /) -> Any:
-    """x to the power y, entry by entry; a static integer power is made of multiplications.
+    """x to the power y, elementwise; a static integer exponent is expanded to multiplications.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which both promote.
 
     >>> import xpr.numpy as jnp
     >>> jnp.power(jnp.array([1.0, 2.0, 3.0]), 2)
@@ -47,23 +56,29 @@ def power(x: Any, y: Any, /) -> Any:
         if aval_of(x).dtype == dtypes.bool_:
             x = convert(x, dtypes.int32, False)
         return e.integer_pow(x, int(y)) if int(y) != 1 else asarray_like(x)
+    exponent = aval_of(as_operand(y))
     x, y = arithmetic_operands(x, y)
     if aval_of(x).dtype in dtypes.INEXACT:
-        return e.pow_p.bind(x, y)
+        result = e.pow_p.bind(x, y)
+        of_integers = exponent.dtype in dtypes.INTEGERS and not exponent.weak_type
+        return convert(result, aval_of(result).dtype, False) if of_integers else result
     return _integer_power(*promote_shapes(x, y))
 
 
+pow = power
+
+
 def _integer_power(x: Any, y: Any) -> Any:
-    """Repeated squaring, a bit of the exponent at a time; negative exponents give 0 but for the bases 1 and -1."""
+    """Integers to the power of integers, by repeated squaring; negative exponents give 0 except for bases 1 and -1."""
     dtype = aval_of(x).dtype
     one, zero = dtype.type(1), dtype.type(0)
     shape = aval_of(x).shape or aval_of(y).shape
-    result, rest = full(shape, 1, dtype), y
+    result, exponent = full(shape, 1, dtype), y
     base = x
     for _ in range(8 * dtype.itemsize):
-        odd = e.ne(e.bitwise_and(rest, one), zero)
+        odd = e.ne(e.bitwise_and(exponent, one), zero)
         result = e.mul(result, select_scalar(odd, base, one))
-        rest = e.shift_right_logical(rest, one)
+        exponent = e.shift_right_logical(exponent, one)
         base = e.mul(base, base)
     if dtype in dtypes.UNSIGNED:
         return result
@@ -73,7 +88,14 @@ def _integer_power(x: Any, y: Any) -> Any:
 
 
 def float_power(x: Any, y: Any, /) -> Any:
-    """x to the power y in floating point.
+    """x to the power y, elementwise, in floating point.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Floats of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.float_power(2, 3)
@@ -85,7 +107,7 @@ def float_power(x: Any, y: Any, /) -> Any:
 sqrt = float_unary(
     "sqrt",
     e.sqrt_p,
-    """The square root of each entry.
+    """The square root of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.sqrt(jnp.array([4.0, 9.0]))
@@ -95,7 +117,7 @@ sqrt = float_unary(
 cbrt = float_unary(
     "cbrt",
     e.cbrt_p,
-    """The cube root of each entry.
+    """The cube root of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.cbrt(jnp.array([8.0]))
@@ -105,7 +127,14 @@ cbrt = float_unary(
 
 
 def hypot(x: Any, y: Any, /) -> Any:
-    """sqrt(x^2 + y^2) without overflow on the way.
+    """sqrt(x^2 + y^2), elementwise, without overflow of the squares.
+
+    Args:
+      x: array or number.
+      y: array or number that broadcasts against `x`.
+
+    Returns:
+      Floats of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.hypot(3.0, 4.0)

@@ -1,4 +1,4 @@
-"""What entries are: finite or not, real or not."""
+"""Predicates of elements: finite, nan, infinite, real, complex."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from xpr.numpy.complex_numbers import imag
 from xpr.numpy.promotion import as_operand, asarray_like
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import full
+
+__all__ = ["iscomplex", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal"]
 
 
 def _everywhere(answer: bool, aval: ShapedArray) -> Any:
@@ -27,7 +29,7 @@ def _is_infinity(name: str, x: Any, infinity: float) -> Any:
 
 
 def isnan(x: Any, /) -> Any:
-    """Whether each entry is nan.
+    """Whether each element is nan.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
@@ -38,7 +40,7 @@ def isnan(x: Any, /) -> Any:
 
 
 def isfinite(x: Any, /) -> Any:
-    """Whether each entry is neither infinite nor nan.
+    """Whether each element is neither infinite nor nan.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isfinite(jnp.array([1.0, jnp.inf]))
@@ -52,7 +54,7 @@ def isfinite(x: Any, /) -> Any:
 
 
 def isinf(x: Any, /) -> Any:
-    """Whether each entry is infinite.
+    """Whether each element is infinite.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isinf(jnp.array([1.0, -jnp.inf]))
@@ -66,7 +68,17 @@ def isinf(x: Any, /) -> Any:
 
 
 def isposinf(x: Any, /, out: None = None) -> Any:
-    """Whether each entry is positive infinity.
+    """Whether each element is positive infinity.
+
+    Args:
+      x: array or number.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      Booleans of the shape of `x`.
+
+    Raises:
+      ValueError: `x` is complex.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
@@ -76,7 +88,17 @@ def isposinf(x: Any, /, out: None = None) -> Any:
 
 
 def isneginf(x: Any, /, out: None = None) -> Any:
-    """Whether each entry is negative infinity.
+    """Whether each element is negative infinity.
+
+    Args:
+      x: array or number.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      Booleans of the shape of `x`.
+
+    Raises:
+      ValueError: `x` is complex.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
@@ -86,7 +108,7 @@ def isneginf(x: Any, /, out: None = None) -> Any:
 
 
 def isreal(x: Any) -> Any:
-    """Whether each entry has no imaginary part.
+    """Whether each element has no imaginary part.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isreal(jnp.array([1.0, 1j]))
@@ -97,7 +119,7 @@ def isreal(x: Any) -> Any:
 
 
 def iscomplex(x: Any) -> Any:
-    """Whether each entry has an imaginary part.
+    """Whether each element has an imaginary part.
 
     >>> import xpr.numpy as jnp
     >>> jnp.iscomplex(jnp.array([1.0, 1j]))

@@ -1,4 +1,4 @@
-"""What NumPy's functions do to their operands first: meet in a dtype, broadcast to a shape.
+"""Promotion of operands to a common dtype, and broadcasting to a common shape.
 
 The common cases are decided by a dictionary look-up or two: operands of one dtype, and a Python scalar beside an
 array, which takes the array's dtype.
@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array, from_host
+from xpr.compile import transfer_guard
 from xpr.config import settings
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, integer
 from xpr.core.interpreter import Tracer
 from xpr.core.source import is_internal
 from xpr.errors import NarrowingWarning
-from xpr.primitives.composites import broadcast_shapes as broadcast_shapes
+from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.elementwise import convert_element_type_p
 from xpr.primitives.shapes import broadcast_to
 from xpr.primitives.slicing import select
@@ -29,21 +31,23 @@ SCALARS = frozenset({bool, int, float, complex})
 
 
 def _converter(aval: ShapedArray, kind: type) -> Callable[[Any], Any] | None:
-    """How a Python scalar becomes an operand beside a value of type `aval`; None where that value changes instead."""
+    """The conversion of Python scalars to the dtype of `aval`; None if the array is converted instead."""
+    if kind is bool and aval.dtype != dtypes.bool_:
+        return None  # which the setting numpy_dtype_promotion may refuse
     dtype, weak = dtypes.promote_pair(aval.dtype, aval.weak_type, dtypes.of_python(kind), kind is not bool)
-    if dtype != aval.dtype or weak != aval.weak_type:
+    if dtype != aval.dtype or weak != aval.weak_type or dtypes.is_narrowed(dtype):  # which no scalar has
         return None
     if not weak:
         return dtype.type
     return complex if dtype in dtypes.COMPLEX else float if dtype in dtypes.FLOATS else int
 
 
-_converters: dict[tuple[ShapedArray, type, bool], Callable[[Any], Any] | None] = {}
+_converters: dict[tuple[ShapedArray, type, bool, str], Callable[[Any], Any] | None] = {}
 
 
 def converter(aval: ShapedArray, kind: type) -> Callable[[Any], Any] | None:
-    """`_converter`, remembered; a 64-bit array may outlive the block in which 64-bit types were on."""
-    key = (aval, kind, settings.enable_x64)
+    """The conversion of Python scalars to the dtype of `aval`, cached; None if the array is converted instead."""
+    key = (aval, kind, settings.enable_x64, settings.explicit_x64_dtypes)
     try:
         return _converters[key]
     except KeyError:
@@ -66,20 +70,31 @@ def promoted_pair(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def promote_dtypes(*xs: Any) -> list[Any]:
-    """The operands converted to the dtype they meet in."""
+    """The operands converted to the dtype to which they promote."""
     xs = tuple(as_operand(x) for x in xs)
     avals = [aval_of(x) for x in xs]
     first = avals[0]
     if all(a.dtype == first.dtype and a.weak_type == first.weak_type for a in avals):
         return list(xs)
-    dtype, weak = dtypes.promote_all([(a.dtype, a.weak_type) for a in avals])
+    dtype, weak = common_dtype([(a.dtype, a.weak_type) for a in avals])
     return [convert(x, dtype, weak) for x in xs]
 
 
+def common_dtype(types: list[tuple[np.dtype, bool]]) -> tuple[np.dtype, bool]:
+    """The dtype to which the `(dtype, weak)` types of operands promote, and whether it is weak.
+
+    Raises:
+      TypePromotionError: they differ, numpy_dtype_promotion is "strict", and the user called the operation.
+    """
+    if settings.numpy_dtype_promotion == "strict" and _called_by_user():
+        dtypes.refuse_promotion(types)
+    return dtypes.promote_all(types)
+
+
 def promote_inexact(*xs: Any) -> list[Any]:
-    """The operands converted to the floating-point or complex dtype they meet in."""
+    """The operands converted to the floating-point or complex dtype to which they promote."""
     xs = tuple(as_operand(x) for x in xs)
-    dtype, weak = dtypes.promote_all([(a.dtype, a.weak_type) for a in map(aval_of, xs)])
+    dtype, weak = common_dtype([(a.dtype, a.weak_type) for a in map(aval_of, xs)])
     return [convert(x, dtypes.to_inexact(dtype), weak) for x in xs]
 
 
@@ -89,6 +104,8 @@ def promote_ranks(*xs: Any) -> Any:
     first = next((s for s in shapes if s), ())
     if all(s == first or not s for s in shapes):
         return xs
+    if settings.numpy_rank_promotion != "allow":
+        check_ranks(shapes)
     shape = broadcast_shapes(*shapes)
     return tuple(broadcast_to(x, shape) if s and len(s) < len(shape) else x for x, s in zip(xs, shapes))
 
@@ -99,13 +116,49 @@ def promote_shapes(*xs: Any) -> Any:
     first = next((s for s in shapes if s), ())
     if all(s == first or not s for s in shapes):
         return xs
+    if settings.numpy_rank_promotion != "allow":
+        check_ranks(shapes)
     shape = broadcast_shapes(*shapes)
     return tuple(broadcast_to(x, shape) if s else x for x, s in zip(xs, shapes))
 
 
+def check_ranks(shapes: Sequence[tuple[int, ...]]) -> None:
+    """Warns of shapes of different numbers of axes, or refuses them, as numpy_rank_promotion says; scalars are fine."""
+    unlike = [s for s in shapes if s]
+    if len({len(s) for s in unlike}) < 2 or not _called_by_user():
+        return
+    *others, last = map(str, unlike)
+    setting = settings.numpy_rank_promotion
+    text = (
+        f"Operands of shapes {', '.join(others)} and {last} have different numbers of axes, and numpy_rank_promotion "
+        f'is "{setting}". Reshape the shorter one, as in x[None, :], or set it to "allow".'
+    )
+    if setting == "raise":
+        raise ValueError(text)
+    warnings.warn(text, UserWarning, stacklevel=depth_of_user())
+
+
+def _called_by_user() -> bool:
+    """Whether the user called the operation that promotes its operands, rather than another function of xpr's.
+
+    The operation is the first frame outside of this file with those of the same file that it goes through; operators
+    and ufuncs are called through others.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    own = frame.f_code.co_filename if frame is not None else ""
+    while frame is not None and frame.f_code.co_filename.endswith((own, *_WRAPPERS)):
+        frame = frame.f_back
+    return frame is None or not is_internal(frame.f_code.co_filename)
+
+
+_WRAPPERS = ("numpy/methods.py", "numpy/ufunc_builders.py")
+
+
 def convert(x: Any, dtype: np.dtype, weak: bool = False) -> Any:
-    """The operand in a canonical dtype; a Python scalar or host value is converted where it stands."""
-    if type(x) in SCALARS:
+    """The operand in a canonical dtype; Python scalars and host values are converted on the host."""
+    if type(x) in SCALARS and not dtypes.is_narrowed(dtype):
         if weak:
             kind = complex if dtype in dtypes.COMPLEX else float if dtype in dtypes.FLOATS else int
             if type(x) is kind:
@@ -121,7 +174,7 @@ def convert(x: Any, dtype: np.dtype, weak: bool = False) -> Any:
 
 
 def _typed_int(x: int, dtype: np.dtype) -> Any:
-    return dtype.type(x) if dtype in dtypes.INTEGERS else np.asarray(x).astype(dtype)[()]
+    return integer(x, dtype) if dtype in dtypes.INTEGERS else np.asarray(x).astype(dtype)[()]
 
 
 def as_operand(x: Any) -> Any:
@@ -134,17 +187,19 @@ def as_operand(x: Any) -> Any:
     """
     if type(x) is Array or isinstance(x, Tracer):
         dtype = x.aval.dtype
-        return convert(x, dtypes.canonical(dtype), x.aval.weak_type) if dtypes.is_narrowed(dtype) else x
+        return convert(x, dtypes.canonical(dtype), x.aval.weak_type) if dtypes.narrows_arrays(dtype) else x
     if type(x) in SCALARS:
         return x
     if isinstance(x, np.ndarray):
+        if transfer_guard.in_use:
+            transfer_guard.check_from_host(x)
         return from_host(narrowed(x).copy())
     if isinstance(x, np.generic):
         return x
     if isinstance(x, (list, tuple)):
         raise TypeError(
             f"Expected an array, and got a {type(x).__name__}. Convert it with jnp.array(...): "
-            "lists are not converted on the way, because each entry would become an operation of its own."
+            "lists are not converted on the way, because each element would become an operation of its own."
         )
     wrapped = getattr(x, "__jax_array__", None)
     if wrapped is not None:
@@ -163,13 +218,13 @@ def asarray_like(x: Any) -> Any:
 
 
 def truth(x: Any) -> Any:
-    """Each entry as a boolean."""
+    """The array as booleans: whether each element is not 0."""
     x = as_operand(x)
     return x if aval_of(x).dtype == dtypes.bool_ else convert(x, dtypes.bool_)
 
 
 def arithmetic_operand(x: Any) -> Any:
-    """An operand of arithmetic: booleans are int32 there."""
+    """An operand of arithmetic, with booleans converted to int32."""
     return convert(x, dtypes.int32) if aval_of(x).dtype == dtypes.bool_ else x
 
 
@@ -180,10 +235,10 @@ def arithmetic_operands(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def select_scalar(condition: Any, on_true: Any, on_false: Any) -> Any:
-    """`select` whose operands may be scalars beside arrays, or have axes of size 1 that stretch."""
-    own = aval_of(condition).shape
-    shape = broadcast_shapes(own, aval_of(on_true).shape, aval_of(on_false).shape)
-    condition = broadcast_to(condition, shape) if own else condition
+    """`select` with operands that broadcast."""
+    condition_shape = aval_of(condition).shape
+    shape = broadcast_shapes(condition_shape, aval_of(on_true).shape, aval_of(on_false).shape)
+    condition = broadcast_to(condition, shape) if condition_shape else condition
     return select(condition, broadcast_to(on_true, shape), broadcast_to(on_false, shape))
 
 
@@ -216,7 +271,7 @@ def warn_narrowing(what: str) -> None:
 
 
 def depth_of_user() -> int:
-    """How many frames above the function that asks the user's own line is."""
+    """The number of frames from the calling function up to the user's line."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1
@@ -231,11 +286,14 @@ def requested_dtype(dtype: Any) -> np.dtype:
 
     Raises:
       TypeError: arrays have no such dtype.
+      ValueError: it is a 64-bit type, those are off, and the setting `explicit_x64_dtypes` is "error".
     Warns:
       NarrowingWarning: it is a 64-bit type and those are off.
     """
-    canonical = dtypes.canonical(dtype)
+    canonical = dtypes.requested(dtype)
     if canonical not in _HELD:
+        if type(canonical) is dtypes.KeyType:  # type: ignore[comparison-overlap]  # the one dtype that is not NumPy's
+            return canonical
         raise TypeError(f"dtype {canonical} was asked for. Arrays hold booleans, integers, floats and complex numbers.")
     if canonical in dtypes.NARROWED and dtype not in (int, float, complex):
         wide = np.dtype(dtype)

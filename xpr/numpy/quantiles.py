@@ -1,7 +1,7 @@
-"""Medians, quantiles and percentiles: sort, then read at computed places.
+"""Medians, quantiles and percentiles: sort, then interpolate between elements.
 
-Where the quantiles asked for are known numbers (they nearly always are), the places are known, too, and reading is
-slicing. Otherwise places are computed, and entries gathered.
+Where the values of `q` are known (they nearly always are), the indices are known too, and reading is slicing.
+Otherwise indices are computed, and elements gathered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xpr.numpy.arithmetic import multiply
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.indexing.along_axis import read, read_rows
 from xpr.numpy.promotion import as_operand, convert, promote_inexact
-from xpr.numpy.reductions import computed_in, entries_along
+from xpr.numpy.reductions import computed_in, elements_along
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumsum
 from xpr.primitives.reductions import reduce_or_p
@@ -34,17 +34,30 @@ from xpr.primitives.shapes import (
     reshape,
     transpose,
 )  # fmt: skip
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import select, slice_in_dim
 from xpr.primitives.sorting import sort
+
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """The middle entry along some axes, or the mean of the two in the middle; nan where an entry is nan.
+    """The median over axes: the middle element, or the mean of the two in the middle; nan where an element is nan.
+
+    Args:
+      a: array of real numbers.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      overwrite_input: must be False; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+
+    Returns:
+      Floats without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, or entries are complex.
+      ValueError: there is no such axis, elements are complex, or `overwrite_input` is set.
 
     >>> import xpr.numpy as jnp
     >>> jnp.median(jnp.array([5.0, 1.0, 2.0]))
@@ -54,10 +67,20 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
 
 
 def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """`median` of the entries that are not nan; nan where there is none.
+    """The median over axes of the elements that are not nan; nan where there is none.
+
+    Args:
+      a: array of real numbers.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      overwrite_input: must be False; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+
+    Returns:
+      Floats without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, or entries are complex.
+      ValueError: there is no such axis, elements are complex, or `overwrite_input` is set.
 
     >>> import xpr.numpy as jnp
     >>> jnp.nanmedian(jnp.array([5.0, jnp.nan, 2.0]))
@@ -77,14 +100,23 @@ def quantile(
     *,
     weights: Any = None,
 ) -> Any:
-    """The entry below which a share `q` of the entries lies, along some axes; nan where an entry is nan.
+    """The q-th quantile over axes: the value below which the fraction q of the elements lies; nan where one is nan.
 
     Args:
-      q: from 0 to 1, a scalar or a vector, whose axis is then the first of the result.
-      method: what to do between two entries: "linear", "lower", "higher", "midpoint", "nearest" or "inverted_cdf".
-      weights: how much each entry counts, with method "inverted_cdf"; of the shape of `a`, or of the axes in `axis`.
+      a: array of real numbers.
+      q: the quantiles, from 0 to 1: a scalar or a vector.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      overwrite_input: must be False; arrays are immutable.
+      method: how to interpolate: "linear", "lower", "higher", "midpoint", "nearest" or "inverted_cdf".
+      keepdims: whether the reduced axes stay, with size 1.
+      weights: weights of elements, with method "inverted_cdf": of the shape of `a`, or of its axes in `axis`.
+
+    Returns:
+      Floats without the reduced axes (of size 1 with `keepdims`), behind the axis of `q` if that is a vector.
+
     Raises:
-      ValueError: there is no such axis or method, entries are complex, or `q` has more than one axis.
+      ValueError: there is no such axis or method, elements are complex, or `q` has more than one axis.
       NotImplementedError: weights with another method.
 
     >>> import xpr.numpy as jnp
@@ -105,10 +137,23 @@ def nanquantile(
     *,
     weights: Any = None,
 ) -> Any:
-    """`quantile` of the entries that are not nan; nan where there is none.
+    """The q-th quantile over axes of the elements that are not nan; nan where there is none.
+
+    Args:
+      a: array of real numbers.
+      q: the quantiles, from 0 to 1: a scalar or a vector.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      overwrite_input: must be False; arrays are immutable.
+      method: how to interpolate: "linear", "lower", "higher", "midpoint", "nearest" or "inverted_cdf".
+      keepdims: whether the reduced axes stay, with size 1.
+      weights: weights of elements, with method "inverted_cdf": of the shape of `a`, or of its axes in `axis`.
+
+    Returns:
+      Floats without the reduced axes (of size 1 with `keepdims`), behind the axis of `q` if that is a vector.
 
     Raises:
-      ValueError: there is no such axis or method, entries are complex, or `q` has more than one axis.
+      ValueError: there is no such axis or method, elements are complex, or `q` has more than one axis.
       NotImplementedError: weights with another method.
 
     >>> import xpr.numpy as jnp
@@ -128,18 +173,37 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
-    """`quantile` with `q` from 0 to 100.
+    """The q-th percentile over axes: `quantile` with q from 0 to 100.
+
+    Args:
+      a: array of real numbers.
+      q: the percentiles, from 0 to 100: a scalar or a vector.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      overwrite_input: must be False; arrays are immutable.
+      method: how to interpolate: "linear", "lower", "higher", "midpoint", "nearest" or "inverted_cdf".
+      keepdims: whether the reduced axes stay, with size 1.
+      weights: weights of elements, with method "inverted_cdf": of the shape of `a`, or of its axes in `axis`.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      Floats without the reduced axes (of size 1 with `keepdims`), behind the axis of `q` if that is a vector.
 
     Raises:
-      ValueError: there is no such axis or method, entries are complex, or `q` has more than one axis.
+      ValueError: there is no such axis or method, elements are complex, or `q` has more than one axis.
       NotImplementedError: weights with another method.
 
     >>> import xpr.numpy as jnp
     >>> jnp.percentile(jnp.array([0.0, 1.0, 2.0]), 75)
     Array(1.5, dtype=float32)
     """
-    return _quantile("percentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, False)
+    return sharded(
+        _quantile("percentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, False),
+        out_sharding,
+        "percentile",
+    )
 
 
 def nanpercentile(
@@ -153,10 +217,23 @@ def nanpercentile(
     *,
     weights: Any = None,
 ) -> Any:
-    """`percentile` of the entries that are not nan; nan where there is none.
+    """The q-th percentile over axes of the elements that are not nan; nan where there is none.
+
+    Args:
+      a: array of real numbers.
+      q: the percentiles, from 0 to 100: a scalar or a vector.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      overwrite_input: must be False; arrays are immutable.
+      method: how to interpolate: "linear", "lower", "higher", "midpoint", "nearest" or "inverted_cdf".
+      keepdims: whether the reduced axes stay, with size 1.
+      weights: weights of elements, with method "inverted_cdf": of the shape of `a`, or of its axes in `axis`.
+
+    Returns:
+      Floats without the reduced axes (of size 1 with `keepdims`), behind the axis of `q` if that is a vector.
 
     Raises:
-      ValueError: there is no such axis or method, entries are complex, or `q` has more than one axis.
+      ValueError: there is no such axis or method, elements are complex, or `q` has more than one axis.
       NotImplementedError: weights with another method.
 
     >>> import xpr.numpy as jnp
@@ -172,7 +249,7 @@ def _hundredth(q: Any) -> Any:
     return np.asarray(q) / np.float64(100)
 
 
-# -- How they are found
+# -- Computing them
 
 
 def _quantile(
@@ -217,7 +294,7 @@ def _quantile(
 
 
 def _quantile_function(name: str, quantile_of_rows: Callable[..., Any]) -> Compiled:
-    """A program that takes quantiles over axes, from a function that takes them of the last axis."""
+    """A compiled function of quantiles over axes, from a function of quantiles along the last axis."""
 
     def run(a: Any, *operands: Any, axes: tuple[int, ...], keepdims: bool, **options: Any) -> Any:
         result = quantile_of_rows(_rows_last(a, axes), *operands, **options)
@@ -234,48 +311,48 @@ def _rows_last(x: Any, axes: tuple[int, ...]) -> Any:
     shape = aval_of(x).shape
     kept = [i for i in range(len(shape)) if i not in axes]
     moved = transpose(x, (*kept, *sorted(axes)))
-    return reshape(moved, (*(shape[i] for i in kept), entries_along(shape, axes)))
+    return reshape(moved, (*(shape[i] for i in kept), elements_along(shape, axes)))
 
 
 def _known(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
-    """Quantiles that are numbers: entries of the sorted rows, or mixtures of two of them."""
+    """Quantiles for known `q`: elements of the sorted rows, or interpolations between two of them."""
     q = np.asarray(q, precision)
     *row_shape, n = aval_of(rows).shape
     dtype = aval_of(rows).dtype
     if n == 0:
         return creation.full((*q.shape, *row_shape), np.nan, dtype)
     ordered = sort(rows)
-    low, high, share = _numbers_between(q, n, method)
+    low, high, fraction = _numbers_between(q, n, method)
 
-    def at(places: np.ndarray) -> Any:
-        if places.ndim:
-            return read(ordered, places, len(row_shape))
-        return reshape(slice_in_dim(ordered, int(places), int(places) + 1, axis=-1), row_shape)
+    def at(positions: np.ndarray) -> Any:
+        if positions.ndim:
+            return read(ordered, positions, len(row_shape))
+        return reshape(slice_in_dim(ordered, int(positions), int(positions) + 1, axis=-1), row_shape)
 
     if np.all(low == high):
         result = at(low)
     elif method == "midpoint":
         result = e.mul(e.add(at(low), at(high)), dtype.type(0.5))
     else:
-        result = _mixed(at(low), at(high), (1 - share).astype(dtype)[()], share.astype(dtype)[()])
-    greatest = reshape(slice_in_dim(ordered, n - 1, n, axis=-1), row_shape)  # nan, if any entry is: nan sorts last
+        result = _mixed(at(low), at(high), (1 - fraction).astype(dtype)[()], fraction.astype(dtype)[()])
+    greatest = reshape(slice_in_dim(ordered, n - 1, n, axis=-1), row_shape)  # nan, if any element is: nan sorts last
     return _nan_where(e.ne(greatest, greatest), _q_first(result) if q.ndim else result)
 
 
 def _numbers_between(q: np.ndarray, n: int, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The places of the two entries that each quantile lies between, and how far it is from the first."""
+    """The indices of the two elements that each quantile lies between, and its fraction of the way from the first."""
     position = np.ceil(q * n) - 1 if method == "inverted_cdf" else q * (n - 1)
     low, high = (np.clip(f(position), 0, n - 1).astype(np.int32) for f in (np.floor, np.ceil))
-    share = position - low
+    fraction = position - low
     if method == "midpoint":
-        return low, high, np.full_like(share, 0.5)
+        return low, high, np.full_like(fraction, 0.5)
     if method == "nearest":
-        low = high = np.where(share <= 0.5, low, high)
-    return (high, high, share) if method == "higher" else (low, low if method == "lower" else high, share)
+        low = high = np.where(fraction <= 0.5, low, high)
+    return (high, high, fraction) if method == "higher" else (low, low if method == "lower" else high, fraction)
 
 
 def _computed(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
-    """Quantiles whose places are only known when the program runs, because `q` is, or the number of entries."""
+    """Quantiles whose indices are known only when the program runs, as `q` or the number of elements is."""
     row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
     dtype, q_shape = aval_of(rows).dtype, aval_of(as_operand(q)).shape
     if n == 0:
@@ -285,21 +362,21 @@ def _computed(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
     shape = (*row_shape, *(q_shape or (1,)))
     q = broadcast_to(convert(as_operand(q), work), shape)
     count = _count(ordered, shape, work) if ignore_nan else full(shape, n, work)
-    low, high, share = _between(q, count, method)
+    low, high, fraction = _between(q, count, method)
     lower = read_rows(ordered, convert(low, dtypes.int32), len(row_shape))
     result = lower
     if high is not low:
         higher = read_rows(ordered, convert(high, dtypes.int32), len(row_shape))
-        result = _mixed(lower, higher, convert(e.sub(e.scalar(1, share), share), dtype), convert(share, dtype))
+        result = _mixed(lower, higher, convert(e.sub(e.scalar(1, fraction), fraction), dtype), convert(fraction, dtype))
     result = _q_first(result) if q_shape else reshape(result, row_shape)
     if ignore_nan:
-        return result  # a row without entries reads its nan
+        return result  # in a row without elements it is nan
     greatest = reshape(slice_in_dim(ordered, n - 1, n, axis=-1), row_shape)
     return _nan_where(e.ne(greatest, greatest), result)
 
 
 def _count(ordered: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """How many entries of each row are not nan, as floats of a shape whose last axis repeats them."""
+    """The number of elements of each row that are not nan, as floats, repeated along the last axis."""
     row_axes = range(len(shape) - 1)
     count = reduce_sum(convert(e.eq(ordered, ordered), dtype), [len(shape) - 1])
     return broadcast_in_dim(count, shape, list(row_axes))
@@ -311,14 +388,14 @@ def _between(q: Any, count: Any, method: str) -> tuple[Any, Any, Any]:
     last = e.max(e.sub(count, one), zero)
     position = e.sub(e.ceil(e.mul(q, count)), one) if method == "inverted_cdf" else e.mul(q, e.sub(count, one))
     low, high = (e.clamp(zero, f(position), last) for f in (e.floor, e.ceil))
-    share = e.sub(position, low)
+    fraction = e.sub(position, low)
     if method == "midpoint":
         return low, high, full(aval_of(q).shape, 0.5, aval_of(q).dtype)
     if method == "nearest":
-        low = high = select(e.le(share, one.dtype.type(0.5)), low, high)
+        low = high = select(e.le(fraction, one.dtype.type(0.5)), low, high)
     if method == "higher":
-        return high, high, share
-    return low, high if method == "linear" else low, share
+        return high, high, fraction
+    return low, high if method == "linear" else low, fraction
 
 
 def _mixed(low: Any, high: Any, of_low: Any, of_high: Any) -> Any:
@@ -338,17 +415,17 @@ def _nan_where(condition: Any, x: Any) -> Any:
 
 
 def _weights(weights: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    own = aval_of(weights).shape
-    if own == shape:
+    weights_shape = aval_of(weights).shape
+    if weights_shape == shape:
         return weights
-    if own == tuple(shape[i] for i in axes):
+    if weights_shape == tuple(shape[i] for i in axes):
         ordered = sorted(range(len(axes)), key=axes.__getitem__)
         return broadcast_in_dim(transpose(weights, ordered), shape, sorted(axes))
-    raise ValueError(f"weights have shape {own}; they need the array's, {shape}, or that of its axes {axes}.")
+    raise ValueError(f"weights have shape {weights_shape}; they need the array's, {shape}, or that of its axes {axes}.")
 
 
 def _weighted(rows: Any, q: Any, weights: Any, *, ignore_nan: bool) -> Any:
-    """The first entry at which the summed weights reach a share `q` of their total."""
+    """The first element at which the cumulative weights reach the fraction `q` of their total."""
     row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
     dtype, last = aval_of(rows).dtype, len(row_shape)
     weights = reshape(weights, aval_of(rows).shape)
@@ -361,8 +438,8 @@ def _weighted(rows: Any, q: Any, weights: Any, *, ignore_nan: bool) -> Any:
     total = broadcast_in_dim(reduce_sum(weights, [last]), shape, list(range(last)))
     target = e.mul(total, broadcast_to(convert(as_operand(q), dtype), shape))
     before = e.lt(broadcast_in_dim(so_far, shape, list(range(last + 1))), target)
-    place = e.min(reduce_sum(convert(before, dtypes.int32), [last]), np.int32(n - 1))
-    result = read_rows(ordered, place, last)
+    position = e.min(reduce_sum(convert(before, dtypes.int32), [last]), np.int32(n - 1))
+    result = read_rows(ordered, position, last)
     result = _q_first(result) if q_shape else reshape(result, row_shape)
     if ignore_nan:
         return result

@@ -1,4 +1,4 @@
-"""Numbers at regular steps: arange, linspace and their kin, and grids of them.
+"""Numbers at regular steps, and grids of them: arange, linspace, logspace, meshgrid, indices.
 
 What is known on the host is computed there, in 64 bits, and rounded once: while a function is staged,
 `linspace(0, 1, 5)` is a constant. `arange` is the exception: it is staged as an iota, which costs the device nothing.
@@ -16,36 +16,57 @@ from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import ShapedArray, array_in, aval_of
 from xpr.core.interpreter import Tracer
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.numpy.arithmetic import add, divide, multiply, sign, subtract
-from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, on_device, placed
+from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, on_device, to_device
 from xpr.numpy.exponentials import log10
 from xpr.numpy.powers import power
-from xpr.numpy.promotion import SCALARS, asarray_like, convert, requested_dtype
+from xpr.numpy.promotion import SCALARS, asarray_like, common_dtype, convert, requested_dtype
 from xpr.numpy.rounding import floor as round_down
-from xpr.primitives.shapes import broadcast_in_dim, expand_dims, move_axis
+from xpr.primitives.dimension_values import size_as
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, move_axis, reshape
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import iota_p
+
+__all__ = ["arange", "geomspace", "indices", "linspace", "logspace", "meshgrid"]
 
 # -- arange
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
-    """The numbers from `start` (0 if only one bound is given) up to `stop`, which is left out, at distance `step`.
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Any:
+    """The numbers from `start` up to but not including `stop`, at distance `step`.
 
-    Bounds and step must be known while tracing, since the length depends on them. Entry i is start + i * step, computed
-    in the result's dtype.
+    Element i is start + i * step, computed in the result's dtype.
+
+    Args:
+      start: the first number; with `stop` None it is the end, and the first number is 0.
+      stop: the end, which is not included.
+      step: the distance; None for 1.
+      dtype: of the result; None for the dtype to which the arguments promote.
+      device: a device or sharding for the result; None for the default device.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      A vector.
 
     Raises:
-      ConcretizationTypeError: a bound or the step is traced.
+      ConcretizationTypeError: an argument is traced, on which the length depends.
       ZeroDivisionError: the step is 0.
+      ValueError: an argument is complex or not a scalar.
+      TypeError: the dtype is bool.
 
     >>> import xpr.numpy as jnp
     >>> jnp.arange(2, 10, 3)
     Array([2, 5, 8], dtype=int32)
     """
     if type(start) is int and stop is None and step is None:
-        return _counts(start, dtypes.of_python(int) if dtype is None else _counted(dtype), device)
-    given = [x for x in (start, stop, step) if x is not None]
-    target = _common_dtype(*given) if dtype is None else _counted(dtype)
+        return sharded(
+            _counts(start, dtypes.of_python(int) if dtype is None else _counted(dtype), device), out_sharding, "arange"
+        )
+    bounds = [x for x in (start, stop, step) if x is not None]
+    target = _common_dtype(*bounds) if dtype is None else _counted(dtype)
     first, last, by = _number(start), _number(stop), _number(step)
     if stop is None:
         first, last = 0, first
@@ -54,11 +75,14 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
         raise ZeroDivisionError("arange: the step is 0.")
     if any(isinstance(x, complex) for x in (first, last, by)):
         raise ValueError("arange: complex numbers are not ordered, so there is no range of them.")
+    if any(map(is_symbolic_dim, (first, last, by))):
+        size = max_dim(-((first - last) // by), 0)
+        return to_device(add(multiply(_iota(size, target), size_as(by, target)), size_as(first, target)), device)
     if all(type(x) is int for x in (first, last, by)):
         size = -((first - last) // by)
     else:
         size = math.ceil((last - first) / by)
-    return _progression(first, by, max(size, 0), target, device)
+    return sharded(_progression(first, by, max(size, 0), target, device), out_sharding, "arange")
 
 
 def _counted(dtype: Any) -> np.dtype:
@@ -69,12 +93,12 @@ def _counted(dtype: Any) -> np.dtype:
 
 
 def _common_dtype(*xs: Any) -> np.dtype:
-    return dtypes.promote_all([(a.dtype, a.weak_type) for a in map(aval_of, xs)])[0]
+    return common_dtype([(a.dtype, a.weak_type) for a in map(aval_of, xs)])[0]
 
 
 def _number(x: Any) -> Any:
     """The Python number that a scalar of any kind holds."""
-    if x is None or type(x) in SCALARS:
+    if x is None or type(x) in SCALARS or is_symbolic_dim(x):
         return x
     if isinstance(x, Tracer):
         value = x.concrete()
@@ -85,13 +109,17 @@ def _number(x: Any) -> Any:
     return value.item()
 
 
+def _iota(n: Any, dtype: np.dtype) -> Any:
+    return iota_p.bind(dtype=dtype, shape=(n,), dimension=0)
+
+
 def _counts(n: int, dtype: np.dtype, device: Any) -> Any:
     """0, 1, 2, ... below n."""
-    n = max(n, 0)
-    if n <= HOST_LIMIT and is_eager():
+    n = max_dim(n, 0)
+    if is_eager() and n <= HOST_LIMIT:
         values = np.arange(n, dtype=dtype) if dtype.kind in "iuf" else np.arange(n).astype(dtype)
         return on_device(ShapedArray((n,), dtype), values, device)
-    return placed(iota_p.bind(dtype=dtype, shape=(n,), dimension=0), device)
+    return to_device(iota_p.bind(dtype=dtype, shape=(n,), dimension=0), device)
 
 
 def _progression(first: Any, by: Any, size: int, dtype: np.dtype, device: Any) -> Any:
@@ -108,25 +136,25 @@ def _progression(first: Any, by: Any, size: int, dtype: np.dtype, device: Any) -
 
 
 def _known(*xs: Any) -> bool:
-    """Whether all of these can be computed with on the host."""
+    """Whether the values of all arguments are known, and small enough for the host."""
     return not any(isinstance(x, Tracer) or getattr(x, "size", 1) > HOST_LIMIT for x in xs)
 
 
 def _hosts(*xs: Any) -> list[Any]:
-    """In 64 bits, whatever the dtypes."""
+    """The values as 64-bit floats or complex numbers on the host."""
     values = [np.asarray(x) for x in xs]
     return [v.astype(np.complex128 if v.dtype.kind == "c" else np.float64) for v in values]
 
 
-def _count(name: str, num: Any) -> int:
-    count = num.__index__()
+def _count(name: str, num: Any) -> Any:
+    count = num if is_symbolic_dim(num) else num.__index__()
     if count < 0:
         raise ValueError(f"{name}: the number of samples can't be negative, and is {count}.")
     return count
 
 
 def _sample_dtypes(dtype: Any, *bounds: Any) -> tuple[np.dtype, np.dtype]:
-    """The dtype samples are computed in, and the one they are given in."""
+    """The dtype in which samples are computed, and that of the result."""
     computed = dtypes.to_inexact(_common_dtype(*bounds))
     return computed, computed if dtype is None else requested_dtype(dtype)
 
@@ -149,15 +177,21 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """`num` numbers at equal distances from `start` to `stop`.
+    """Numbers at equal distances from `start` to `stop`.
 
     Args:
-      start, stop: numbers, or arrays that broadcast together.
+      start: a number, or an array.
+      stop: a number, or an array that broadcasts against `start`.
       num: how many samples.
-      endpoint: whether the last sample is `stop`; otherwise it is one step before.
-      retstep: whether to give the step too.
-      dtype: of the result, by default the floating-point dtype of the bounds; samples are rounded down to integers.
-      axis: where the samples lie in the result, if the bounds are arrays.
+      endpoint: whether `stop` is the last sample; otherwise it is left out.
+      retstep: whether to return the distance, too.
+      dtype: of the result; None for the float dtype of `start` and `stop`. Samples are rounded down to integers.
+      axis: the axis of the samples in the result, where `start` or `stop` is an array.
+      device: a device or sharding for the result; None for the default device.
+
+    Returns:
+      The samples, [num] or with the axes of `start` and `stop`; with `retstep`, `(samples, distance)`.
+
     Raises:
       ValueError: `num` is negative.
 
@@ -168,22 +202,27 @@ def linspace(
     num, start, stop = _count("linspace", num), array_in(start), array_in(stop)
     computed, target = _sample_dtypes(dtype, start, stop)
     distance: Any
-    if _known(start, stop):
+    if _known(start, stop) and not is_symbolic_dim(num):
         with np.errstate(all="ignore"):
             values, step = np.linspace(*_hosts(start, stop), num, endpoint, True, axis=axis)
         result, distance = _rounded(values, target), _rounded(step, computed)
     else:
         start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
-        result = _given_as(_between(start, stop, num, endpoint, axis), target)
+        result = _converted(_between(start, stop, num, endpoint, axis), target)
         distance = divide(subtract(stop, start), max(num - endpoint, 1)) if retstep else None
-    result = placed(result, device)
+    result = to_device(result, device)
     return (result, distance) if retstep else result
 
 
-def _between(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Any:
+def _between(start: Any, stop: Any, num: Any, endpoint: bool, axis: int) -> Any:
     """(1 - t) * start + t * stop, which gives both ends exactly."""
     dtype = aval_of(start).dtype
     ndim = max(aval_of(start).ndim, aval_of(stop).ndim)
+    if is_symbolic_dim(num):
+        last = size_as(max_dim(num - endpoint, 1), dtype)
+        shape: tuple[Any, ...] = num, *(1,) * ndim
+        t = reshape(divide(_iota(num, dtype), last), shape)
+        return move_axis(add(multiply(1 - t, start), multiply(t, stop)), 0, axis % (ndim + 1))
     t = np.linspace(0.0, 1.0, num, endpoint).reshape(num, *(1,) * ndim)
     start, stop = multiply(from_host((1 - t).astype(dtype)), start), multiply(from_host(t.astype(dtype)), stop)
     return move_axis(add(start, stop), 0, axis % (ndim + 1))
@@ -192,7 +231,22 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Any:
 def logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """`num` numbers whose logarithms lie at equal distances from `start` to `stop`.
+    """Powers of `base` whose exponents are at equal distances from `start` to `stop`.
+
+    Args:
+      start: the first exponent, a number or an array.
+      stop: the last exponent, which broadcasts against `start`.
+      num: how many samples.
+      endpoint: whether `stop` is the last sample; otherwise it is left out.
+      base: the base, a number or an array that broadcasts.
+      dtype: of the result; None for the float dtype of `start` and `stop`. Samples are rounded down to integers.
+      axis: the axis of the samples in the result, where `start` or `stop` is an array.
+
+    Returns:
+      The samples, [num] or with the axes of `start` and `stop`.
+
+    Raises:
+      ValueError: `num` is negative.
 
     >>> import xpr.numpy as jnp
     >>> jnp.logspace(0, 2, 3)
@@ -205,11 +259,25 @@ def logspace(
         with np.errstate(all="ignore"):
             return _rounded(base ** np.linspace(low, high, num, endpoint, axis=axis), target)
     exponents = linspace(start, stop, num, endpoint, dtype=computed, axis=axis)
-    return _given_as(power(convert(asarray_like(base), computed), exponents), target)
+    return _converted(power(convert(asarray_like(base), computed), exponents), target)
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    """`num` numbers at equal ratios from `start` to `stop`.
+    """Numbers with equal ratios from `start` to `stop`.
+
+    Args:
+      start: a number, or an array.
+      stop: a number, or an array that broadcasts against `start`.
+      num: how many samples.
+      endpoint: whether `stop` is the last sample; otherwise it is left out.
+      dtype: of the result; None for the float dtype of `start` and `stop`. Samples are rounded down to integers.
+      axis: the axis of the samples in the result, where `start` or `stop` is an array.
+
+    Returns:
+      The samples, [num] or with the axes of `start` and `stop`.
+
+    Raises:
+      ValueError: `num` is negative.
 
     >>> import xpr.numpy as jnp
     >>> jnp.geomspace(1, 100, 3)
@@ -224,10 +292,10 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     direction = sign(start)
     low, high = (log10(divide(x, direction)) for x in (start, stop))
     samples = move_axis(logspace(low, high, num, endpoint, 10.0, computed, axis), axis % (aval_of(start).ndim + 1), 0)
-    return _given_as(move_axis(multiply(direction, samples), 0, axis % aval_of(samples).ndim), target)
+    return _converted(move_axis(multiply(direction, samples), 0, axis % aval_of(samples).ndim), target)
 
 
-def _given_as(x: Any, dtype: np.dtype) -> Any:
+def _converted(x: Any, dtype: np.dtype) -> Any:
     return convert(round_down(x) if dtype in dtypes.INTEGERS else x, dtype)
 
 
@@ -235,15 +303,19 @@ def _given_as(x: Any, dtype: np.dtype) -> Any:
 
 
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
-    """For each of n vectors, its entries spread over an n-dimensional grid.
+    """Coordinates of the grid that vectors span: array i holds the elements of vector i along axis i.
 
     Args:
-      xi: vectors.
+      *xi: vectors.
       copy: must be True.
-      sparse: whether the other axes of each grid have size 1.
-      indexing: "xy" for grids whose first two axes are exchanged, "ij" for axes in the order of the vectors.
+      sparse: whether the other axes of each array have size 1.
+      indexing: "ij" for axes in the order of the vectors, "xy" with the first two exchanged.
+
+    Returns:
+      A list with an array for each vector.
+
     Raises:
-      ValueError: an operand is not a vector.
+      ValueError: an operand is not a vector, `copy` is False, or there is no such indexing.
 
     >>> import xpr.numpy as jnp
     >>> jnp.meshgrid(jnp.arange(2), jnp.arange(2), sparse=True)
@@ -255,25 +327,33 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     arrays = [asarray_like(x) for x in xi]
     if any(x.aval.ndim != 1 for x in arrays):
         raise ValueError(f"meshgrid: takes vectors, and the shapes are {', '.join(str(x.aval.shape) for x in arrays)}.")
-    places = list(range(len(arrays)))
+    positions = list(range(len(arrays)))
     if indexing == "xy":
-        places[:2] = places[:2][::-1]
-    return spread(arrays, places, sparse)
+        positions[:2] = positions[:2][::-1]
+    return grid_arrays(arrays, positions, sparse)
 
 
-def spread(vectors: Sequence[Any], places: Sequence[int], sparse: bool) -> list[Any]:
-    """Each vector laid along its own axis of a grid of them all, as an open grid if `sparse`."""
+def grid_arrays(vectors: Sequence[Any], positions: Sequence[int], sparse: bool) -> list[Any]:
+    """Each vector along its axis of a grid, repeated along the other axes unless `sparse`."""
     sizes = [0] * len(vectors)
-    for x, place in zip(vectors, places):
-        sizes[place] = aval_of(x).shape[0]
+    for x, position in zip(vectors, positions):
+        sizes[position] = aval_of(x).shape[0]
     if sparse:
-        others = [[i for i in range(len(sizes)) if i != place] for place in places]
+        others = [[i for i in range(len(sizes)) if i != position] for position in positions]
         return [expand_dims(x, axes) for x, axes in zip(vectors, others)]
-    return [broadcast_in_dim(x, sizes, (place,)) for x, place in zip(vectors, places)]
+    return [broadcast_in_dim(x, sizes, (position,)) for x, position in zip(vectors, positions)]
 
 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
-    """For each axis of a grid, the index along it at every place.
+    """The indices of a grid: array i holds at each position the index along axis i.
+
+    Args:
+      dimensions: the sizes of the axes.
+      dtype: of the result; None for the default integer dtype.
+      sparse: whether to return a tuple of arrays whose other axes have size 1.
+
+    Returns:
+      [n, *dimensions] for n axes; a tuple of n arrays with `sparse`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.indices((2, 2), sparse=True)
@@ -281,5 +361,5 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
            [1]], dtype=int32), Array([[0, 1]], dtype=int32))
     """
     target = requested_dtype(int if dtype is None else dtype)
-    grids = spread([_counts(int(n), target, None) for n in dimensions], range(len(dimensions)), sparse)
+    grids = grid_arrays([_counts(int(n), target, None) for n in dimensions], range(len(dimensions)), sparse)
     return tuple(grids) if sparse else asarray(grids, target)

@@ -1,4 +1,4 @@
-"""Reductions: sums, products, extremes and truths over axes.
+"""Reductions over axes: sum, product, minimum, maximum, all, any.
 
 Every one is a primitive between conversions: operands are made strong (a reduction's result never is weak), small
 integers are summed in 32 bits and half-precision floats in float32, `where` puts the neutral value in place of what is
@@ -17,11 +17,14 @@ from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.dtypes import greatest, least
 from xpr.numpy.axes import no_out, reduced_axes
-from xpr.numpy.promotion import as_operand, broadcast_shapes, convert, requested_dtype, truth
+from xpr.numpy.promotion import as_operand, convert, requested_dtype, truth
 from xpr.primitives import elementwise as e
+from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.reductions import reduce_and_p, reduce_max_p, reduce_min_p, reduce_or_p, reduce_prod_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, reduce_sum_p
 from xpr.primitives.slicing import select
+
+__all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "min", "prod", "sum"]
 
 _HALF = frozenset({dtypes.float16, dtypes.bfloat16})
 _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
@@ -30,21 +33,21 @@ _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.com
 
 
 class Fold(NamedTuple):
-    """A reduction: its primitive, how two partial results join, and the value that changes nothing, by dtype."""
+    """A reduction: its primitive, the combination of two partial results, and the neutral element by dtype."""
 
     name: str
     primitive: Primitive
     join: Callable[[Any, Any], Any]
     neutral: Callable[[np.dtype], Any]
-    needs_entries: bool = False  # of no entries it has no value, unless `initial` gives one
+    needs_elements: bool = False  # for no elements it is an error without `initial`
 
 
 SUM = Fold("sum", reduce_sum_p, e.add, lambda dtype: 0)
 PROD = Fold("prod", reduce_prod_p, e.mul, lambda dtype: 1)
 OR = Fold("any", reduce_or_p, e.bitwise_or, lambda dtype: False)
 AND = Fold("all", reduce_and_p, e.bitwise_and, lambda dtype: True)
-MAX = Fold("max", reduce_max_p, e.max, least, needs_entries=True)
-MIN = Fold("min", reduce_min_p, e.min, greatest, needs_entries=True)
+MAX = Fold("max", reduce_max_p, e.max, least, needs_elements=True)
+MIN = Fold("min", reduce_min_p, e.min, greatest, needs_elements=True)
 
 
 def computed_in(dtype: np.dtype) -> np.dtype:
@@ -53,7 +56,7 @@ def computed_in(dtype: np.dtype) -> np.dtype:
 
 
 def widened(dtype: np.dtype) -> np.dtype:
-    """The dtype that sums and products of integers have: at least as wide as a Python int, and of their sign."""
+    """The dtype of sums and products of integers: at least as wide as the default integer, and of their sign."""
     wide = dtypes.of_python(int)
     if dtype == dtypes.bool_ or (dtype in dtypes.SIGNED and dtype.itemsize < wide.itemsize):
         return wide
@@ -63,7 +66,7 @@ def widened(dtype: np.dtype) -> np.dtype:
 
 
 def boolean_mask(where: Any) -> Any:
-    """A mask that the user gives.
+    """The mask `where` of a reduction as an operand.
 
     Raises:
       ValueError: it is not boolean.
@@ -74,8 +77,8 @@ def boolean_mask(where: Any) -> Any:
     return where
 
 
-def masked(a: Any, where: Any, fill: Any) -> Any:
-    """The array with `fill` where the mask does not hold.
+def masked(a: Any, where: Any, fill_value: Any) -> Any:
+    """The array with `fill_value` where the mask is false.
 
     Raises:
       ValueError: the mask is not boolean.
@@ -83,33 +86,40 @@ def masked(a: Any, where: Any, fill: Any) -> Any:
     where = boolean_mask(where)
     aval = aval_of(a)
     shape = broadcast_shapes(aval.shape, aval_of(where).shape)
-    return select(broadcast_to(where, shape), broadcast_to(a, shape), full(shape, fill, aval.dtype))
+    return select(broadcast_to(where, shape), broadcast_to(a, shape), full(shape, fill_value, aval.dtype))
 
 
 def fold(
-    what: Fold, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, dtype: np.dtype, accumulated_in: np.dtype
+    reduction: Fold,
+    a: Any,
+    axis: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+    dtype: np.dtype,
+    accumulated_in: np.dtype,
 ) -> Any:
-    """Applies a reduction, computing in one dtype and giving another."""
+    """A reduction over axes, accumulated in one dtype and returned in another."""
     shape = aval_of(a).shape
     axes = reduced_axes(axis, len(shape))
     a = convert(a, accumulated_in)
-    if what.needs_entries:
-        _needs_entries(what.name, [shape[i] for i in axes], initial, where)
+    if reduction.needs_elements:
+        _needs_elements(reduction.name, [shape[i] for i in axes], initial, where)
     if where is not None:
-        a = masked(a, where, what.neutral(accumulated_in))
-    result = what.primitive.bind(a, axes=axes)
+        a = masked(a, where, reduction.neutral(accumulated_in))
+    result = reduction.primitive.bind(a, axes=axes)
     if initial is not None:
-        result = what.join(_initial(initial, accumulated_in), result)
+        result = reduction.join(_initial(initial, accumulated_in), result)
     if keepdims:
         result = expand_dims(result, axes)
     return result if dtype is accumulated_in else convert(result, dtype)
 
 
-def _needs_entries(name: str, sizes: list[int], initial: Any, where: Any) -> None:
+def _needs_elements(name: str, sizes: list[int], initial: Any, where: Any) -> None:
     if initial is not None:
         return
     if 0 in sizes:
-        raise ValueError(f"{name} of no entries has no value. Give one with initial=.")
+        raise ValueError(f"{name} of no elements has no value. Give one with initial=.")
     if where is not None:
         raise ValueError(f"{name} with where= needs initial=, for rows in which the mask holds nowhere.")
 
@@ -134,13 +144,26 @@ def sum(
     where: Any = None,
     promote_integers: bool = True,
 ) -> Any:
-    """The sum over some axes, of all entries where no axis is said.
+    """The sum over axes.
 
-    Booleans and small integers are summed in 32 bits (64 where 64-bit types are on); `promote_integers=False` keeps
-    their dtype. Half-precision floats are summed in float32.
+    Booleans and small integers are summed in 32 bits (64 where 64-bit types are on), half-precision floats in float32.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      initial: a scalar that is combined with the result; None for none.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+      promote_integers: whether small integers are widened; False keeps their dtype.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`); 0 for the sum of no elements.
 
     Raises:
-      ValueError: there is no such axis, `initial` is no scalar, or `where` is not boolean.
+      ValueError: there is no such axis, `initial` is not a scalar, or `where` is not boolean.
+      NotImplementedError: `out` is given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.sum(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
@@ -171,10 +194,26 @@ def prod(
     where: Any = None,
     promote_integers: bool = True,
 ) -> Any:
-    """The product over some axes, of all entries where no axis is said; dtypes as in `sum`.
+    """The product over axes.
+
+    Dtypes are as in `sum`.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      initial: a scalar that is combined with the result; None for none.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+      promote_integers: whether small integers are widened; False keeps their dtype.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`); 1 for the product of no elements.
 
     Raises:
-      ValueError: there is no such axis, `initial` is no scalar, or `where` is not boolean.
+      ValueError: there is no such axis, `initial` is not a scalar, or `where` is not boolean.
+      NotImplementedError: `out` is given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.prod(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
@@ -184,7 +223,7 @@ def prod(
 
 
 def _accumulate(
-    what: Fold,
+    reduction: Fold,
     of_booleans: Fold,
     a: Any,
     axis: Any,
@@ -195,7 +234,7 @@ def _accumulate(
     where: Any,
     promote_integers: bool,
 ) -> Any:
-    no_out(what.name, out)
+    no_out(reduction.name, out)
     a = as_operand(a)
     if dtype is not None:
         dtype = requested_dtype(dtype)
@@ -204,8 +243,8 @@ def _accumulate(
         if promote_integers:
             dtype = widened(dtype)
     if dtype == dtypes.bool_:
-        what = of_booleans
-    return fold(what, a, axis, keepdims, initial, where, dtype, computed_in(dtype))
+        reduction = of_booleans
+    return fold(reduction, a, axis, keepdims, initial, where, dtype, computed_in(dtype))
 
 
 # -- Extremes
@@ -214,50 +253,82 @@ def _accumulate(
 def max(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Any:
-    """The greatest entry along some axes; nan where one is nan.
+    """The maximum over axes; nan where an element is nan.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      initial: a scalar that is combined with the result; None for none.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      An array of the dtype of `a`, without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, or no entry, or `where` without `initial`.
+      ValueError: there is no such axis, there are no elements, or `where` is given without `initial`.
+      NotImplementedError: `out` is given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=1)
     Array([5, 3], dtype=int32)
     """
-    return _extreme(MAX, a, axis, out, keepdims, initial, where)
+    return _max_or_min(MAX, a, axis, out, keepdims, initial, where)
 
 
 def min(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Any:
-    """The least entry along some axes; nan where one is nan.
+    """The minimum over axes; nan where an element is nan.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      initial: a scalar that is combined with the result; None for none.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      An array of the dtype of `a`, without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, or no entry, or `where` without `initial`.
+      ValueError: there is no such axis, there are no elements, or `where` is given without `initial`.
+      NotImplementedError: `out` is given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=1)
     Array([1, 2], dtype=int32)
     """
-    return _extreme(MIN, a, axis, out, keepdims, initial, where)
+    return _max_or_min(MIN, a, axis, out, keepdims, initial, where)
 
 
-def _extreme(what: Fold, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any) -> Any:
-    no_out(what.name, out)
+def _max_or_min(reduction: Fold, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any) -> Any:
+    no_out(reduction.name, out)
     a = as_operand(a)
     dtype = aval_of(a).dtype
-    if dtype in dtypes.COMPLEX and initial is None and where is None:
-        return _complex_extreme(what, a, reduced_axes(axis, aval_of(a).ndim), keepdims)
-    return fold(what, a, axis, keepdims, initial, where, dtype, dtype)
+    if dtype in dtypes.COMPLEX:
+        return _complex_max_or_min(reduction, a, reduced_axes(axis, aval_of(a).ndim), keepdims, initial, where)
+    return fold(reduction, a, axis, keepdims, initial, where, dtype, dtype)
 
 
-def _complex_extreme(what: Fold, a: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """By real parts, and among equal ones by imaginary parts."""
+def _complex_max_or_min(
+    reduction: Fold, a: Any, axes: tuple[int, ...], keepdims: bool, initial: Any, where: Any
+) -> Any:
+    """The maximum or minimum of complex numbers by real parts, and among equal ones by imaginary parts."""
+    _needs_elements(reduction.name, [aval_of(a).shape[i] for i in axes], initial, where)
+    dtype = dtypes.real_part_of(aval_of(a).dtype)
+    if where is not None:
+        a = masked(a, where, complex(reduction.neutral(dtype), reduction.neutral(dtype)))
     real, imag = e.real(a), e.imag(a)
-    shape, dtype = aval_of(real).shape, aval_of(real).dtype
-    first = fold(what, real, axes, False, None, None, dtype, dtype)
-    among = select(e.eq(real, spread_back(first, shape, axes)), imag, full(shape, what.neutral(dtype), dtype))
-    second = what.primitive.bind(among, axes=axes)
+    shape = aval_of(real).shape
+    first = reduction.primitive.bind(real, axes=axes)
+    among = select(e.eq(real, broadcast_back(first, shape, axes)), imag, full(shape, reduction.neutral(dtype), dtype))
+    second = reduction.primitive.bind(among, axes=axes)
     result = e.complex_(first, select(e.eq(first, first), second, first))
+    if initial is not None:
+        result = reduction.join(_initial(initial, aval_of(a).dtype), result)
     return expand_dims(result, axes) if keepdims else result
 
 
@@ -267,7 +338,17 @@ amax, amin = max, min
 
 
 def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
-    """Whether all entries along some axes are true; true of none.
+    """Whether all elements over axes are true (not 0).
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      Booleans without the reduced axes (of size 1 with `keepdims`); True where there are no elements.
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -281,7 +362,17 @@ def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, w
 
 
 def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
-    """Whether any entry along some axes is true; false of none.
+    """Whether any element over axes is true (not 0).
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      Booleans without the reduced axes (of size 1 with `keepdims`); False where there are no elements.
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -295,7 +386,15 @@ def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, w
 
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """How many entries along some axes are not zero.
+    """The number of elements over axes that are not zero.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      keepdims: whether the reduced axes stay, with size 1.
+
+    Returns:
+      Integers without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
       ValueError: there is no such axis.
@@ -307,8 +406,8 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return sum(truth(a), axis, keepdims=keepdims)
 
 
-def entries_along(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """How many entries each result of a reduction over `axes` is made of."""
+def elements_along(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """The number of elements that a reduction over `axes` combines to each of its results."""
     count = 1
     for axis in axes:
         count *= shape[axis]
@@ -323,7 +422,7 @@ def summed(x: Any, axes: tuple[int, ...]) -> Any:
     return reduce_sum_p.bind(x, axes=axes)
 
 
-def spread_back(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def broadcast_back(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """A result of a reduction over `axes`, repeated along them to `shape`; a scalar stays one, and broadcasts."""
     if len(axes) == len(shape):
         return x

@@ -1,4 +1,4 @@
-"""The same entries in another shape, and axes moved, added, removed and repeated."""
+"""Shapes and axes: reshaping, broadcasting, and axes transposed, added and removed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
-from xpr.numpy.axes import one_axis, reduced_axes
-from xpr.numpy.creation import placed, shape_of
-from xpr.numpy.key_arrays import moves
-from xpr.numpy.promotion import asarray_like, broadcast_shapes, convert, requested_dtype
+from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.numpy.axes import reduced_axes
+from xpr.numpy.creation import to_device
+from xpr.numpy.promotion import asarray_like, convert, requested_dtype
 from xpr.primitives import elementwise as e
 from xpr.primitives import shapes
+from xpr.primitives.composites import broadcast_shapes
+from xpr.primitives.shapes import one_axis, shape_of
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import concatenate, slice_in_dim
+
+__all__ = [
+    "astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
+    "expand_dims", "iterable", "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "rollaxis",
+    "shape", "size", "squeeze", "swapaxes", "transpose",
+]  # fmt: skip
 
 # -- What is known without looking
 
@@ -38,12 +47,22 @@ def shape(a: Any) -> tuple[int, ...]:
     >>> jnp.shape(jnp.ones((2, 3)))
     (2, 3)
     """
-    found = getattr(a, "shape", None)
-    return tuple(found) if found is not None else np.shape(a)
+    sizes = getattr(a, "shape", None)
+    return tuple(sizes) if sizes is not None else np.shape(a)
 
 
 def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
-    """The number of entries, or the size of an axis, or the product of those of several.
+    """The number of elements of an array, or the product of the sizes of some axes.
+
+    Args:
+      a: array, number or nested list.
+      axis: the axis or axes; None for all.
+
+    Returns:
+      A Python integer.
+
+    Raises:
+      ValueError: there is no such axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.size(jnp.ones((2, 3)))
@@ -66,23 +85,30 @@ def iterable(y: Any) -> bool:
 # -- reshape
 
 
-@moves("a")
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
-    """The same entries in another shape; one size may be -1, and is what is left.
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Any:
+    """The same elements in another shape.
 
     Args:
-      a: an array.
-      shape: an integer or a sequence of them.
+      a: array or number.
+      shape: an integer or a sequence of them; one may be -1, and is then computed from the others.
       order: "C" to read and write with the last axis fastest, "F" with the first.
-      copy: arrays are immutable, so this makes no difference.
+      copy: has no effect; arrays are immutable.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the shape, and the dtype of `a`.
+
     Raises:
-      TypeError: the number of entries differs.
+      TypeError: the number of elements differs.
+      NotImplementedError: `order` is neither "C" nor "F".
 
     >>> import xpr.numpy as jnp
     >>> jnp.reshape(jnp.arange(6), (2, -1))
     Array([[0, 1, 2],
            [3, 4, 5]], dtype=int32)
     """
+    if out_sharding is not None:
+        return sharded(reshape(a, shape, order, copy=copy), out_sharding, "reshape")
     if not hasattr(a, "aval"):
         a = asarray_like(a)
     sizes = _completed(a.aval, shape)
@@ -98,59 +124,81 @@ def _reversed(a: Any) -> Any:
 
 
 def _completed(aval: Any, shape: Any) -> tuple[int, ...]:
-    """The shape with -1 replaced by the size that is left for it."""
+    """The shape with -1 replaced by the size that the number of elements implies."""
     if type(shape) is not tuple:
         shape = (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, list) else _as_tuple(shape)
     if -1 not in shape:
         return shape_of(shape)
-    rest = math.prod(shape_of([n for n in shape if n != -1]))
-    if shape.count(-1) > 1 or not rest or aval.size % rest:
+    known = math.prod(shape_of([n for n in shape if n != -1]))
+    if shape.count(-1) > 1 or not known or aval.size % known:
         raise TypeError(
-            f"reshape: {aval.str_short()} has {aval.size} entries, which can't be put into shape {shape}: "
-            "one size at most may be -1, and the product of the others must divide the number of entries."
+            f"reshape: {aval.str_short()} has {aval.size} elements, which can't be put into shape {shape}: "
+            "one size at most may be -1, and the product of the others must divide the number of elements."
         )
-    return shape_of([aval.size // rest if n == -1 else n for n in shape])
+    return shape_of([aval.size // known if n == -1 else n for n in shape])
 
 
 def _as_tuple(shape: Any) -> tuple[Any, ...]:
     sizes = shape if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0 else (shape,)
-    return tuple([n.__index__() if hasattr(n, "__index__") else n for n in sizes])
+    return tuple([n.__index__() if hasattr(n, "__index__") and not is_symbolic_dim(n) else n for n in sizes])
 
 
-@moves("a")
-def ravel(a: Any, order: str = "C") -> Any:
-    """All entries in one axis.
+def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
+    """All elements as a vector.
+
+    Args:
+      a: array or number.
+      order: "C" to read with the last axis fastest, "F" with the first.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      A vector of the dtype of `a`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
     Array([1, 2, 3, 4], dtype=int32)
     """
-    return reshape(a, (-1,), order)
+    return sharded(reshape(a, (-1,), order), out_sharding, "ravel")
 
 
 # -- Axes
 
 
-@moves("a")
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
-    """Axes of size 1 inserted, at the places that `axis` names in the result.
+    """The array with new axes of size 1.
+
+    Args:
+      a: array or number.
+      axis: the positions of the new axes in the result, an integer or several.
+
+    Returns:
+      An array with as many more axes.
+
+    Raises:
+      ValueError: the result has no such axis, or an axis is named twice.
 
     >>> import xpr.numpy as jnp
     >>> jnp.expand_dims(jnp.ones(3), (0, -1)).shape
     (1, 3, 1)
     """
     a = asarray_like(a)
-    count = 1 if not isinstance(axis, (tuple, list)) else len(axis)
+    count = 1 if not isinstance(axis, (tuple, list, range)) else len(axis)
     axes = reduced_axes(axis, a.aval.ndim + count)
     return shapes.expand_dims(a, axes) if axes else a
 
 
-@moves("a")
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Without axes of size 1: all of them, or those named.
+    """The array without axes of size 1.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to remove; None for all of size 1.
+
+    Returns:
+      An array without those axes.
 
     Raises:
-      ValueError: an axis that is named has another size.
+      ValueError: there is no such axis, or its size is not 1.
 
     >>> import xpr.numpy as jnp
     >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
@@ -162,9 +210,18 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     return shapes.squeeze(a, axes)
 
 
-@moves("a")
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
-    """The axes in another order, or reversed: axis i of the result is axis `axes[i]` of the array.
+    """The array with its axes permuted, or reversed.
+
+    Args:
+      a: array or number.
+      axes: axis i of the result is axis `axes[i]` of the array; None reverses the order.
+
+    Returns:
+      An array whose shape is permuted alike.
+
+    Raises:
+      TypeError: `axes` is not a permutation of the axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 2, 0)).shape
@@ -176,9 +233,18 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     return shapes.transpose(a, order)
 
 
-@moves("a")
 def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
-    """The axes in another order: axis i of the result is axis `axes[i]` of the array.
+    """The array with its axes permuted.
+
+    Args:
+      a: array or number.
+      axes: axis i of the result is axis `axes[i]` of the array.
+
+    Returns:
+      An array whose shape is permuted alike.
+
+    Raises:
+      TypeError: `axes` is not a permutation of the axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
@@ -187,9 +253,11 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     return transpose(a, axes)
 
 
-@moves("x")
 def matrix_transpose(x: Any, /) -> Any:
-    """The last two axes exchanged.
+    """The array with its last two axes exchanged.
+
+    Raises:
+      ValueError: the array has fewer than two axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.matrix_transpose(jnp.ones((5, 2, 3))).shape
@@ -201,9 +269,19 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
-@moves("a")
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    """Two axes exchanged.
+    """The array with two axes exchanged.
+
+    Args:
+      a: array or number.
+      axis1: the axes.
+      axis2: the axes.
+
+    Returns:
+      An array with these axes exchanged.
+
+    Raises:
+      ValueError: there is no such axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
@@ -216,9 +294,19 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return shapes.transpose(a, order)
 
 
-@moves("a")
 def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
-    """Axes moved to other places, the rest kept in order.
+    """The array with axes moved to other positions, the others staying in order.
+
+    Args:
+      a: array or number.
+      source: the axis or axes to move.
+      destination: their positions in the result, as many.
+
+    Returns:
+      An array with its axes in that order.
+
+    Raises:
+      ValueError: there is no such axis, or there are not as many destinations as sources.
 
     >>> import xpr.numpy as jnp
     >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
@@ -235,9 +323,19 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
     return shapes.transpose(a, order)
 
 
-@moves("a")
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    """One axis moved to lie before the one that is at `start`.
+    """The array with one axis moved before the axis at `start`.
+
+    Args:
+      a: array or number.
+      axis: the axis to move.
+      start: the axis before which it is moved.
+
+    Returns:
+      An array with its axes in that order.
+
+    Raises:
+      ValueError: there is no such axis, or `start` is out of range.
 
     >>> import xpr.numpy as jnp
     >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
@@ -255,9 +353,16 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 # -- Broadcasting
 
 
-@moves("array")
-def broadcast_to(array: Any, shape: Any) -> Any:
-    """The array repeated along new axes in front and along axes of size 1.
+def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
+    """The array repeated along new leading axes and along axes of size 1.
+
+    Args:
+      array: array or number.
+      shape: the shape, an integer or a sequence of them.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the shape, and the dtype of `array`.
 
     Raises:
       ValueError: the array does not broadcast to the shape.
@@ -267,19 +372,20 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
+    if out_sharding is not None:
+        return sharded(broadcast_to(array, shape), out_sharding, "broadcast_to")
     array = asarray_like(array)
-    sizes, own = shape_of(shape), array.aval.shape
-    if own != sizes and (len(own) > len(sizes) or any(n not in (1, m) for n, m in zip(own[::-1], sizes[::-1]))):
+    sizes, old = shape_of(shape), array.aval.shape
+    if old != sizes and (len(old) > len(sizes) or any(n not in (1, m) for n, m in zip(old[::-1], sizes[::-1]))):
         raise ValueError(
-            f"broadcast_to: shape {own} does not broadcast to {sizes}: aligned at their last axes, sizes must be equal "
+            f"broadcast_to: shape {old} does not broadcast to {sizes}: aligned at their last axes, sizes must be equal "
             "or 1. Insert axes with x[:, None], or reshape."
         )
     return shapes.broadcast_to(array, sizes)
 
 
-@moves("args")
 def broadcast_arrays(*args: Any) -> list[Any]:
-    """The arrays, each broadcast to the shape of all.
+    """Arrays, each broadcast to their common shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.broadcast_arrays(jnp.arange(2), 7)
@@ -291,7 +397,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
 
 
 def _each(arrays: Sequence[Any], axes_added: Any) -> Any:
-    """Every array with axes added to it: the one result, or a list of them."""
+    """A function applied to every array: its result for one, or a list of results."""
     results = []
     for x in map(asarray_like, arrays):
         axes = axes_added(x.aval.ndim)
@@ -299,9 +405,8 @@ def _each(arrays: Sequence[Any], axes_added: Any) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-@moves("arys")
 def atleast_1d(*arys: Any) -> Any:
-    """Scalars as vectors of one entry, other arrays as they are; a list for several.
+    """Scalars as vectors of one element, other arrays as they are; a list for several.
 
     >>> import xpr.numpy as jnp
     >>> jnp.atleast_1d(1.0)
@@ -310,7 +415,6 @@ def atleast_1d(*arys: Any) -> Any:
     return _each(arys, lambda n: () if n else (0,))
 
 
-@moves("arys")
 def atleast_2d(*arys: Any) -> Any:
     """Vectors as matrices of one row; a list for several.
 
@@ -321,7 +425,6 @@ def atleast_2d(*arys: Any) -> Any:
     return _each(arys, lambda n: range(2 - n))
 
 
-@moves("arys")
 def atleast_3d(*arys: Any) -> Any:
     """Arrays with axes of size 1 added until there are three: one in front and one behind a vector.
 
@@ -336,7 +439,18 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
-    """The array in another dtype; floats become integers towards zero, complex numbers real ones by their real part.
+    """The array converted to another dtype.
+
+    Floats are rounded towards zero to integers; of complex numbers the real part is converted.
+
+    Args:
+      x: array or number.
+      dtype: of the result.
+      copy: has no effect; arrays are immutable.
+      device: a device or sharding for the result; None for the default device.
+
+    Returns:
+      An array of the shape of `x`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.astype(jnp.array([1.5, -2.5]), jnp.int32)
@@ -344,14 +458,14 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     """
     x = asarray_like(x)
     target = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
-    return placed(convert(x, target), device)
+    return to_device(convert(x, target), device)
 
 
 def view(x: Any, dtype: Any = None) -> Any:
-    """The same bits read as another dtype; the last axis grows or shrinks with the size of an entry.
+    """The same bits read as another dtype; the last axis grows or shrinks with the size of an element.
 
     Raises:
-      ValueError: the last axis does not hold a whole number of the new entries.
+      ValueError: the last axis does not hold a whole number of the new elements.
 
     >>> import xpr.numpy as jnp
     >>> jnp.array([1.0, 2.0]).view("int32")
@@ -383,28 +497,28 @@ def _real_bits(x: Any) -> Any:
 
 def _joined_last(x: Any) -> Any:
     """The last two axes as one."""
-    *rest, n, m = aval_of(x).shape
-    return shapes.reshape(x, (*rest, n * m))
+    *leading, n, m = aval_of(x).shape
+    return shapes.reshape(x, (*leading, n * m))
 
 
 def _bits_as(x: Any, dtype: np.dtype) -> Any:
-    own, ratio = aval_of(x), dtype.itemsize / aval_of(x).dtype.itemsize
+    aval, ratio = aval_of(x), dtype.itemsize / aval_of(x).dtype.itemsize
     if ratio == 1:
         return e.bitcast_convert_type(x, dtype)
-    if not own.ndim or own.shape[-1] * own.dtype.itemsize % dtype.itemsize:
+    if not aval.ndim or aval.shape[-1] * aval.dtype.itemsize % dtype.itemsize:
         raise ValueError(
-            f"view: the last axis of {own.str_short()} is no whole number of {dtypes.short_name(dtype)} entries."
+            f"view: the last axis of {aval.str_short()} is no whole number of {dtypes.short_name(dtype)} elements."
         )
     if ratio < 1:
         return _joined_last(e.bitcast_convert_type(x, dtype))
-    count = dtype.itemsize // own.dtype.itemsize
-    return e.bitcast_convert_type(shapes.reshape(x, (*own.shape[:-1], own.shape[-1] // count, count)), dtype)
+    count = dtype.itemsize // aval.dtype.itemsize
+    return e.bitcast_convert_type(shapes.reshape(x, (*aval.shape[:-1], aval.shape[-1] // count, count)), dtype)
 
 
 def _halves(x: Any) -> tuple[Any, Any]:
-    """The even and the odd entries of the last axis, which it keeps, at size 1."""
-    *rest, n = aval_of(x).shape
+    """The even and the odd elements of the last axis, which it keeps, at size 1."""
+    *leading, n = aval_of(x).shape
     if n % 2:
         raise ValueError(f"view: {n} floats are no whole number of complex numbers.")
-    pairs = shapes.reshape(x, (*rest, n // 2, 2))
+    pairs = shapes.reshape(x, (*leading, n // 2, 2))
     return slice_in_dim(pairs, 0, 1, axis=-1), slice_in_dim(pairs, 1, 2, axis=-1)

@@ -1,4 +1,4 @@
-"""Rounding, bounds, and the next float."""
+"""Rounding and clipping, and the next representable float."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from xpr.numpy.ufunc_builders import float_binary
 from xpr.primitives import elementwise as e
 from xpr.primitives.slicing import select
 
+__all__ = ["around", "ceil", "clip", "floor", "modf", "nextafter", "rint", "round", "trunc"]
+
 
 def _rounded(x: Any, primitive: Any) -> Any:
-    """Floats rounded; integers and booleans as they are."""
+    """A rounding function of floats; integers and booleans are returned as they are."""
     x = as_operand(x)
     return (
         asarray_like(x)
@@ -26,7 +28,7 @@ def _rounded(x: Any, primitive: Any) -> Any:
 
 
 def floor(x: Any, /) -> Any:
-    """The greatest integer not above each entry, in its dtype.
+    """The greatest integer not above each element, in its dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.floor(jnp.array([1.5, -1.5]))
@@ -36,7 +38,7 @@ def floor(x: Any, /) -> Any:
 
 
 def ceil(x: Any, /) -> Any:
-    """The least integer not below each entry, in its dtype.
+    """The least integer not below each element, in its dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.ceil(jnp.array([1.5, -1.5]))
@@ -45,8 +47,8 @@ def ceil(x: Any, /) -> Any:
     return _rounded(x, e.ceil_p)
 
 
-def trunc(x: Any, /) -> Any:
-    """Each entry without its fraction.
+def trunc(x: Any) -> Any:
+    """Each element without its fraction.
 
     >>> import xpr.numpy as jnp
     >>> jnp.trunc(jnp.array([1.5, -1.5]))
@@ -75,7 +77,18 @@ def rint(x: Any, /) -> Any:
 
 
 def round(a: Any, decimals: int = 0, out: None = None) -> Any:
-    """Each entry rounded to so many decimals, halves to even.
+    """Each element rounded to a number of decimals, halves to even.
+
+    Args:
+      a: array or number.
+      decimals: the number of decimals; negative ones round to tens, hundreds, ...
+      out: must be None; arrays are immutable.
+
+    Returns:
+      An array of the shape and dtype of `a`.
+
+    Raises:
+      NotImplementedError: integers are rounded to a negative number of decimals.
 
     >>> import xpr.numpy as jnp
     >>> jnp.round(jnp.array([1.25, 2.75]), 1)
@@ -103,7 +116,14 @@ around = round
 
 
 def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
-    """The fractional and the whole part of each entry, both with its sign.
+    """The fractional and the integral part of each element, both with its sign.
+
+    Args:
+      x: array of real numbers.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      `(fraction, integral part)`, floats of the shape of `x`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.modf(jnp.array([1.5]))
@@ -114,13 +134,26 @@ def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     return e.sub(x, whole), whole
 
 
-def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
-    """Each entry, moved to the nearer bound if it lies outside.
+def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
+    """Each element limited to the interval [min, max].
+
+    Args:
+      arr: array of real numbers, which has to be given.
+      min: lower bound that broadcasts against `arr`; None for none.
+      max: upper bound that broadcasts against `arr`; None for none.
+
+    Returns:
+      An array of the broadcast shape, of the dtype to which array and bounds promote.
+
+    Raises:
+      ValueError: an operand is complex, or there is no array.
 
     >>> import xpr.numpy as jnp
     >>> jnp.clip(jnp.arange(5), 1, 3)
     Array([1, 1, 2, 3, 3], dtype=int32)
     """
+    if arr is None:
+        raise ValueError("clip: no array was given.")
     arr = asarray_like(arr)
     if any(x is not None and aval_of(x).dtype in dtypes.COMPLEX for x in (arr, min, max)):
         raise ValueError("clip: complex numbers are not ordered. Clip the real and imaginary parts.")
@@ -133,6 +166,13 @@ nextafter = float_binary(
     "nextafter",
     e.nextafter_p,
     """The next float after x on the way to y.
+
+    Args:
+      x: array of floats.
+      y: floats that broadcast against `x`.
+
+    Returns:
+      Floats of the broadcast shape.
 
     >>> import xpr.numpy as jnp
     >>> jnp.nextafter(jnp.float32(0), 1)

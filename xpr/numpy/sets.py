@@ -1,8 +1,8 @@
-"""Sets: unique entries, unions, intersections, differences, membership.
+"""Sets: unique elements, unions, intersections, differences, membership.
 
-How many unique entries there are is known only from the values. So without `size` these functions look at the values,
-which works outside of jit (also under grad: what is found on the host is where the entries are, and they are then
-read from the array itself). With `size` the result has that many entries, cut or filled up, and everything is staged.
+The number of unique elements depends on the values. So without `size` these functions need concrete values, which
+works outside of jit (also under grad: indices are computed on the host, and the elements are then read from the array
+itself). With `size` the result is truncated or padded to that many elements, and everything is staged.
 """
 
 from __future__ import annotations
@@ -17,24 +17,28 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy import creation, sorting
-from xpr.numpy.axes import one_axis
 from xpr.numpy.concrete import concrete_value
-from xpr.numpy.indexing.along_axis import put_at, read, true_places
+from xpr.numpy.indexing.along_axis import put_at, read, true_indices
 from xpr.numpy.promotion import as_operand, convert, promote_dtypes
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
 from xpr.primitives.cumulative import cumsum
 from xpr.primitives.reductions import reduce_or_p
-from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, move_axis, reshape
+from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, move_axis, one_axis, reshape
 from xpr.primitives.slicing import broadcasted_iota, concatenate, select, slice_in_dim
 
-_WAY_OUT = "Give size=, and the result has that many entries, cut or filled up with fill_value."
+__all__ = [
+    "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
+]  # fmt: skip
 
-# -- Unique entries
+_WAY_OUT = "Give size=, and the result is truncated to that many elements, or padded with fill_value."
+
+# -- Unique elements
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` gives."""
+    """The result of `unique_all`."""
 
     values: Any
     indices: Any
@@ -43,14 +47,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` gives."""
+    """The result of `unique_counts`."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` gives."""
+    """The result of `unique_inverse`."""
 
     values: Any
     inverse_indices: Any
@@ -68,20 +72,25 @@ def unique(
     fill_value: Any = None,
     sorted: bool = True,
 ) -> Any:
-    """The different entries of an array in order, or its different slices along an axis.
+    """The distinct elements of an array, sorted, or its distinct slices along an axis.
 
     Args:
-      return_index: give, besides, where each of them occurs first.
-      return_inverse: give, besides, which of them each entry of the array is.
-      return_counts: give, besides, how often each occurs.
-      axis: compare slices along this axis instead of entries.
-      equal_nan: whether nans are one and the same.
-      size: how many to give; needed under jit.
-      fill_value: what to fill up with where there are fewer, by default the first.
-      sorted: they are in any case.
+      ar: array or number.
+      return_index: whether to return the index of the first occurrence of each.
+      return_inverse: whether to return for each element of the array its index among the distinct ones.
+      return_counts: whether to return the number of occurrences of each.
+      axis: the axis whose slices are compared; None for elements.
+      equal_nan: whether nans are equal.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for its first element.
+      sorted: has no effect; the result is always sorted.
+
+    Returns:
+      The distinct elements; a tuple that begins with them where indices or counts are asked for.
+
     Raises:
       ConcretizationTypeError: the array is traced and there is no `size`.
-      ValueError: there is no such axis, or nothing to fill up with.
+      ValueError: there is no such axis, or nothing to pad with.
 
     >>> import xpr.numpy as jnp
     >>> jnp.unique(jnp.array([3, 1, 3]), return_counts=True)
@@ -89,13 +98,21 @@ def unique(
     """
     ar = as_operand(ar)
     results = _unique(ar, axis, equal_nan, None if size is None else operator.index(size), fill_value)
-    wanted = (True, return_index, return_inverse, return_counts)
-    chosen = tuple(x for x, want in zip(results, wanted) if want)
+    flags = (True, return_index, return_inverse, return_counts)
+    chosen = tuple(x for x, flag in zip(results, flags) if flag)
     return chosen if len(chosen) > 1 else chosen[0]
 
 
 def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The different entries of an array in order; nans all differ.
+    """The distinct elements of an array, sorted; nans are all distinct.
+
+    Args:
+      x: array or number.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for its first element.
+
+    Returns:
+      A sorted vector.
 
     Raises:
       ConcretizationTypeError: the array is traced and there is no `size`.
@@ -108,7 +125,15 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
 
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
-    """The different entries of an array in order, and how often each occurs; nans all differ.
+    """The distinct elements of an array, sorted, and the number of their occurrences; nans are all distinct.
+
+    Args:
+      x: array or number.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for its first element.
+
+    Returns:
+      `(values, counts)`, a named tuple.
 
     Raises:
       ConcretizationTypeError: the array is traced and there is no `size`.
@@ -121,7 +146,15 @@ def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None)
 
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverseResult:
-    """The different entries of an array in order, and which of them each entry is; nans all differ.
+    """The distinct elements of an array, sorted, and the index of each element among them; nans are all distinct.
+
+    Args:
+      x: array or number.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for its first element.
+
+    Returns:
+      `(values, inverse_indices)`, a named tuple.
 
     Raises:
       ConcretizationTypeError: the array is traced and there is no `size`.
@@ -134,7 +167,15 @@ def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
-    """All that `unique` gives; nans all differ.
+    """The distinct elements of an array, sorted, with indices and counts as of `unique`; nans are all distinct.
+
+    Args:
+      x: array or number.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for its first element.
+
+    Returns:
+      `(values, indices, inverse_indices, counts)`, a named tuple.
 
     Raises:
       ConcretizationTypeError: the array is traced and there is no `size`.
@@ -153,27 +194,27 @@ def _unique(ar: Any, axis: int | None, equal_nan: bool, size: int | None, fill_v
     axis = 0 if axis is None else one_axis(axis, aval.ndim)
     inverse_shape = aval.shape if slices is not ar else (aval.shape[axis],)
     if size is None:
-        first, inverse, counts = _found_on_host(slices, axis, equal_nan)
+        first, inverse, counts = _unique_on_host(slices, axis, equal_nan)
         values = read(slices, first, axis) if aval.size else slices
     else:
         fill = [] if fill_value is None else [as_operand(fill_value)]
-        values, first, inverse, counts = _found_in_order(slices, *fill, axis=axis, equal_nan=equal_nan, size=size)
+        values, first, inverse, counts = _unique_sorted(slices, *fill, axis=axis, equal_nan=equal_nan, size=size)
     return values, first, reshape(inverse, inverse_shape), counts
 
 
-def _found_on_host(slices: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, Any]:
+def _unique_on_host(slices: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, Any]:
     value = concrete_value(slices, "unique", _WAY_OUT)
     if value.ndim > 1:
-        _, *found = np.unique(value, True, True, True, axis=axis, equal_nan=equal_nan)
+        _, *results = np.unique(value, True, True, True, axis=axis, equal_nan=equal_nan)
     else:
-        _, *found = np.unique(value, True, True, True, equal_nan=equal_nan)
-    first, inverse, counts = (creation.asarray(x.astype(dtypes.of_python(int))) for x in found)
+        _, *results = np.unique(value, True, True, True, equal_nan=equal_nan)
+    first, inverse, counts = (creation.asarray(x.astype(dtypes.of_python(int))) for x in results)
     return first, inverse, counts
 
 
 @compiled
-def _found_in_order(slices: Any, fill_value: Any = None, *, axis: int, equal_nan: bool, size: int) -> tuple[Any, ...]:
-    """By sorting: an entry that differs from the one before it in order is the first of its kind."""
+def _unique_sorted(slices: Any, fill_value: Any = None, *, axis: int, equal_nan: bool, size: int) -> tuple[Any, ...]:
+    """Unique elements by sorting: an element that differs from the one before it is the first of its group."""
     index_dtype = dtypes.of_python(int)
     rows = move_axis(slices, axis, 0)
     n, *row_shape = aval_of(rows).shape
@@ -186,10 +227,10 @@ def _found_in_order(slices: Any, fill_value: Any = None, *, axis: int, equal_nan
     *ordered, order = primitive.sort((*keys, broadcasted_iota(index_dtype, (n,), 0)), 0, num_keys=max(len(keys), 1))
     starts = _starts(ordered, n, equal_nan)
     group = e.sub(cumsum(convert(starts, index_dtype), 0), index_dtype.type(1))
-    place = true_places(starts, size + 1, n)
-    counts = _differences(convert(place, index_dtype), size)
-    real = e.lt(slice_in_dim(place, 0, size), np.int32(n))
-    first = read(order, select(real, slice_in_dim(place, 0, size), full((size,), 0, np.int32)))
+    position = true_indices(starts, size + 1, n)
+    counts = _differences(convert(position, index_dtype), size)
+    real = e.lt(slice_in_dim(position, 0, size), np.int32(n))
+    first = read(order, select(real, slice_in_dim(position, 0, size), full((size,), 0, np.int32)))
     values = read(rows, first)
     if fill_value is not None:
         shape = aval_of(values).shape
@@ -213,26 +254,32 @@ def _starts(ordered: list[Any], n: int, equal_nan: bool) -> Any:
     return concatenate([full((1,), True, dtypes.bool_), differs], 0)
 
 
-def _differences(place: Any, size: int) -> Any:
-    return e.sub(slice_in_dim(place, 1, size + 1), slice_in_dim(place, 0, size))  # the end of the last kind is n
+def _differences(position: Any, size: int) -> Any:
+    return e.sub(slice_in_dim(position, 1, size + 1), slice_in_dim(position, 0, size))  # the end of the last group is n
 
 
 def _filled_up(rows: Any, row_shape: list[int], size: int, fill_value: Any, axis: int) -> tuple[Any, ...]:
-    nothing = [creation.zeros(n, dtypes.of_python(int)) for n in (size, 0, size)]
+    empty_results = [creation.zeros(n, dtypes.of_python(int)) for n in (size, 0, size)]
     values = creation.full((size, *row_shape), 0 if fill_value is None else fill_value, aval_of(rows).dtype)
-    return (move_axis(values, 0, axis), *nothing)
+    return (move_axis(values, 0, axis), *empty_results)
 
 
-# -- Two sets. All are found by sorting: an entry counts if it differs from the one before it, and is a member of this
+# -- Two sets, by sorting: an element counts if it differs from the one before it, and is a member of this
 # set or that.
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The different entries of two arrays together, in order.
+    """The distinct elements of two arrays together, sorted.
 
     Args:
-      size: how many to give; needed under jit.
-      fill_value: what to fill up with where there are fewer, by default the first.
+      ar1: arrays, which are flattened.
+      ar2: arrays, which are flattened.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for its first element.
+
+    Returns:
+      A sorted vector.
+
     Raises:
       ConcretizationTypeError: an array is traced and there is no `size`.
 
@@ -252,13 +299,20 @@ def intersect1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """The different entries that two arrays have in common, in order.
+    """The distinct elements that are in both of two arrays, sorted.
 
     Args:
-      assume_unique: a promise that in each array all entries differ.
-      return_indices: give, besides, where each occurs first in both; where there is none, their sizes.
-      size: how many to give; needed under jit.
-      fill_value: what to fill up with where there are fewer, by default the first.
+      ar1: arrays, which are flattened.
+      ar2: arrays, which are flattened.
+      assume_unique: a promise that the elements of each array are distinct.
+      return_indices: whether to return the index of the first occurrence of each in both arrays; padded with their
+        sizes.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for its first element.
+
+    Returns:
+      A sorted vector; with `return_indices`, `(elements, indices in ar1, indices in ar2)`.
+
     Raises:
       ConcretizationTypeError: an array is traced and there is no `size`.
 
@@ -271,23 +325,29 @@ def intersect1d(
     x_order, y_order = sorting.argsort(x), sorting.argsort(y)
     ordered = read(x, x_order)
     mask = e.bitwise_and(_starts([ordered], n, True), isin(ordered, y))
-    place, real = _chosen("intersect1d", mask, size)
-    values = _read_or_fill(ordered, place, real, fill_value, first=True)
+    position, real = _chosen("intersect1d", mask, size)
+    values = _read_or_fill(ordered, position, real, fill_value, first=True)
     if not return_indices:
         return values
-    in_y = sorting.searchsorted(read(y, y_order), values) if m else place
-    return values, _read_or_fill(x_order, place, real, n), _read_or_fill(y_order, in_y, real, m)
+    in_y = sorting.searchsorted(read(y, y_order), values) if m else position
+    return values, _read_or_fill(x_order, position, real, n), _read_or_fill(y_order, in_y, real, m)
 
 
 def setdiff1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None
 ) -> Any:
-    """The different entries of one array that another lacks, in order.
+    """The distinct elements of one array that are not in another, sorted.
 
     Args:
-      assume_unique: a promise that in each array all entries differ; they then stay in their order.
-      size: how many to give; needed under jit.
-      fill_value: what to fill up with where there are fewer, by default 0.
+      ar1: arrays, which are flattened.
+      ar2: arrays, which are flattened.
+      assume_unique: a promise that the elements of each array are distinct; they then stay in their order.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for 0.
+
+    Returns:
+      A sorted vector.
+
     Raises:
       ConcretizationTypeError: an array is traced and there is no `size`.
 
@@ -300,19 +360,25 @@ def setdiff1d(
     if not assume_unique:
         x = sorting.sort(x)
         mask = e.bitwise_and(_starts([x], aval_of(x).size, True), isin(x, y, invert=True))
-    place, real = _chosen("setdiff1d", mask, size)
-    return _read_or_fill(x, place, real, 0 if fill_value is None else fill_value)
+    position, real = _chosen("setdiff1d", mask, size)
+    return _read_or_fill(x, position, real, 0 if fill_value is None else fill_value)
 
 
 def setxor1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None
 ) -> Any:
-    """The different entries that just one of two arrays has, in order.
+    """The distinct elements that are in exactly one of two arrays, sorted.
 
     Args:
-      assume_unique: a promise that in each array all entries differ.
-      size: how many to give; needed under jit.
-      fill_value: what to fill up with where there are fewer, by default the first of them, or 0 where there is none.
+      ar1: arrays, which are flattened.
+      ar2: arrays, which are flattened.
+      assume_unique: a promise that the elements of each array are distinct.
+      size: the number of elements in the result, needed where an array is traced: more are left out, fewer padded.
+      fill_value: pads the result; None for its first element, or 0 where there is none.
+
+    Returns:
+      A sorted vector.
+
     Raises:
       ConcretizationTypeError: an array is traced and there is no `size`.
 
@@ -321,22 +387,28 @@ def setxor1d(
     Array([1, 2], dtype=int32)
     """
     x, y = _flat_pair(ar1, ar2)
-    together = sorting.sort(concatenate([x, y], 0))
-    in_one = e.bitwise_not(e.bitwise_and(isin(together, x), isin(together, y)))
-    mask = e.bitwise_and(_starts([together], aval_of(together).size, True), in_one)
-    place, real = _chosen("setxor1d", mask, size)
-    return _read_or_fill(together, place, real, fill_value, first=True)
+    joined = sorting.sort(concatenate([x, y], 0))
+    in_one = e.bitwise_not(e.bitwise_and(isin(joined, x), isin(joined, y)))
+    mask = e.bitwise_and(_starts([joined], aval_of(joined).size, True), in_one)
+    position, real = _chosen("setxor1d", mask, size)
+    return _read_or_fill(joined, position, real, fill_value, first=True)
 
 
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, method: str = "auto"
 ) -> Any:
-    """Whether each entry of an array occurs in another; nan does not.
+    """Whether each element of an array is in another; nan is in none.
 
     Args:
-      assume_unique: a promise that in each array all entries differ.
-      invert: whether it does not occur.
-      method: "compare_all" compares with every entry, "binary_search" and "sort" search in sorted ones.
+      element: array or number.
+      test_elements: array or number.
+      assume_unique: a promise that the elements of each array are distinct.
+      invert: whether to return where elements are not in the other array.
+      method: "compare_all" compares all pairs, "binary_search" and "sort" search in sorted elements, "auto" chooses.
+
+    Returns:
+      Booleans of the shape of `element`.
+
     Raises:
       ValueError: there is no such method.
 
@@ -355,12 +427,12 @@ def isin(
         wide = (*shape, count)
         rows = tuple(range(len(shape)))
         same = e.eq(broadcast_in_dim(element, wide, rows), broadcast_in_dim(tests, wide, (len(shape),)))
-        found = reduce_or_p.bind(same, axes=(len(shape),))
+        is_member = reduce_or_p.bind(same, axes=(len(shape),))
     else:
         ordered = sorting.sort(tests)
-        place = e.min(sorting.searchsorted(ordered, element), np.int32(count - 1))
-        found = e.eq(read(ordered, place), element)
-    return e.bitwise_not(found) if invert else found
+        position = e.min(sorting.searchsorted(ordered, element), np.int32(count - 1))
+        is_member = e.eq(read(ordered, position), element)
+    return e.bitwise_not(is_member) if invert else is_member
 
 
 def _flat_pair(ar1: Any, ar2: Any) -> list[Any]:
@@ -368,20 +440,20 @@ def _flat_pair(ar1: Any, ar2: Any) -> list[Any]:
 
 
 def _chosen(name: str, mask: Any, size: int | None) -> tuple[Any, Any]:
-    """The places of the first true entries, and which of them there really are."""
+    """The indices of the first `size` true elements of a mask, and which of them there really are."""
     n = aval_of(mask).size
     if size is None:
         size = int(np.sum(concrete_value(mask, name, _WAY_OUT)))
-    place = true_places(mask, operator.index(size), n)
-    return place, e.lt(place, np.int32(n))
+    position = true_indices(mask, operator.index(size), n)
+    return position, e.lt(position, np.int32(n))
 
 
-def _read_or_fill(x: Any, place: Any, real: Any, fill_value: Any, first: bool = False) -> Any:
-    """The entries at the places, and the fill value where there is none: with `first` the first entry by default."""
-    aval, shape = aval_of(x), aval_of(place).shape
+def _read_or_fill(x: Any, position: Any, real: Any, fill_value: Any, first: bool = False) -> Any:
+    """The elements at indices where `real`, and the fill value elsewhere: by default 0, or with `first` the first."""
+    aval, shape = aval_of(x), aval_of(position).shape
     if aval.size == 0:
         return creation.full(shape, 0 if fill_value is None else fill_value, aval.dtype)
-    values = read(x, e.min(place, aval_of(place).dtype.type(aval.size - 1)))
+    values = read(x, e.min(position, aval_of(position).dtype.type(aval.size - 1)))
     if first and fill_value is None:
         if shape == (0,):
             return values

@@ -1,4 +1,4 @@
-"""Sorting and searching in what is sorted.
+"""Sorting, partitioning, and binary search.
 
 Nan sorts after everything else. Sorts are stable unless `stable=False` allows otherwise, also in descending order,
 which is ascending order of the reversed array, reversed.
@@ -14,13 +14,16 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
-from xpr.numpy.axes import one_axis
+from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.errors import ArgumentError
 from xpr.numpy.indexing.along_axis import read
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
-from xpr.primitives.shapes import broadcast_in_dim, full, reduce_sum, reshape, rev
+from xpr.primitives.shapes import broadcast_in_dim, full, one_axis, reduce_sum, reshape, rev
 from xpr.primitives.slicing import broadcasted_iota, concatenate, select
+
+__all__ = ["argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
 
 # -- Sorting
 
@@ -34,7 +37,18 @@ def sort(
     stable: bool = True,
     descending: bool = False,
 ) -> Any:
-    """The entries in order along an axis, or of the flattened array where `axis` is None.
+    """The elements sorted along an axis; nan is last.
+
+    Args:
+      a: array or number.
+      axis: the axis; None for the flattened array.
+      kind: must be None.
+      order: must be None.
+      stable: whether equal elements keep their order.
+      descending: whether to sort from the greatest to the least.
+
+    Returns:
+      An array of the dtype and shape of `a`, flattened for axis None.
 
     Raises:
       ValueError: there is no such axis, or `kind` or `order` is given.
@@ -58,7 +72,19 @@ def argsort(
     descending: bool = False,
     dtype: Any = None,
 ) -> Any:
-    """The indices that put the entries in order along an axis.
+    """The indices that sort the elements along an axis; nan is last.
+
+    Args:
+      a: array or number.
+      axis: the axis; None for the flattened array.
+      kind: must be None.
+      order: must be None.
+      stable: whether equal elements keep their order.
+      descending: whether to sort from the greatest to the least.
+      dtype: an integer dtype for the result; None for the default.
+
+    Returns:
+      Integers of the shape of `a`, flattened for axis None.
 
     Raises:
       ValueError: there is no such axis, or `kind` or `order` is given.
@@ -69,17 +95,17 @@ def argsort(
     """
     a, axis = _lined_up("argsort", a, axis, kind, order)
     shape = aval_of(a).shape
-    places = broadcasted_iota(_index_dtype(dtype), shape, axis)
+    positions = broadcasted_iota(_index_dtype(dtype), shape, axis)
     if not descending:
-        return primitive.sort((a, places), axis, is_stable=stable, num_keys=1)[1]
-    flipped = [rev(x, (axis,)) for x in (a, places)]
+        return primitive.sort((a, positions), axis, is_stable=stable, num_keys=1)[1]
+    flipped = [rev(x, (axis,)) for x in (a, positions)]
     return rev(primitive.sort(flipped, axis, is_stable=stable, num_keys=1)[1], (axis,))
 
 
 def _lined_up(name: str, a: Any, axis: int | None, kind: None, order: None) -> tuple[Any, int]:
-    """The operand, flattened if no axis is said, and its axis."""
+    """The operand, flattened for axis None, and its axis."""
     if kind is not None or order is not None:
-        raise ValueError(f"{name}: kind and order are not supported; see stable= and descending=.")
+        raise ArgumentError(f"{name}: kind and order are not supported; see stable= and descending=.")
     a = as_operand(a)
     if axis is None:
         return reshape(a, (aval_of(a).size,)), 0
@@ -91,7 +117,14 @@ def _index_dtype(dtype: Any) -> np.dtype:
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """The indices that sort by several keys at once, the last of them first.
+    """The indices that sort by several keys, of which the last is the primary one.
+
+    Args:
+      keys: arrays of one shape, or an array of them.
+      axis: the axis to sort along.
+
+    Returns:
+      Integers of the shape of a key.
 
     Raises:
       TypeError: there is no key.
@@ -111,8 +144,8 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     if not shape:
         return asarray_like(convert(np.int32(0), dtypes.of_python(int)))
     axis = one_axis(axis, len(shape))
-    places = broadcasted_iota(dtypes.of_python(int), shape, axis)
-    return primitive.sort((*rows[::-1], places), axis, num_keys=len(rows))[-1]
+    positions = broadcasted_iota(dtypes.of_python(int), shape, axis)
+    return primitive.sort((*rows[::-1], positions), axis, num_keys=len(rows))[-1]
 
 
 def _keys(keys: Any) -> list[Any]:
@@ -124,44 +157,60 @@ def _keys(keys: Any) -> list[Any]:
 
 
 def partition(a: Any, kth: int, axis: int = -1) -> Any:
-    """The entries with the `kth` smallest at place `kth`, none before it greater and none after it smaller.
+    """The elements with the k-th smallest at index k, none before it greater and none after it less.
 
-    Here they are sorted altogether.
+    The elements are sorted altogether.
+
+    Args:
+      a: array.
+      kth: the index k.
+      axis: the axis to partition along.
+
+    Returns:
+      An array of the shape and dtype of `a`.
 
     Raises:
-      ValueError: there is no such axis or place.
+      ValueError: there is no such axis or index.
 
     >>> import xpr.numpy as jnp
     >>> jnp.partition(jnp.array([3, 1, 2]), 1)[1]
     Array(2, dtype=int32)
     """
-    _check_place("partition", a, kth, axis)
+    _check_kth("partition", a, kth, axis)
     return sort(a, axis)
 
 
 def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
-    """The indices that `partition` the entries along an axis.
+    """The indices that `partition` the elements along an axis.
+
+    Args:
+      a: array.
+      kth: the index k.
+      axis: the axis to partition along.
+
+    Returns:
+      Integers of the shape of `a`.
 
     Raises:
-      ValueError: there is no such axis or place.
+      ValueError: there is no such axis or index.
 
     >>> import xpr.numpy as jnp
     >>> jnp.argpartition(jnp.array([3, 1, 2]), 1)
     Array([1, 2, 0], dtype=int32)
     """
-    _check_place("argpartition", a, kth, axis)
+    _check_kth("argpartition", a, kth, axis)
     return argsort(a, axis)
 
 
-def _check_place(name: str, a: Any, kth: int, axis: int) -> None:
+def _check_kth(name: str, a: Any, kth: int, axis: int) -> None:
     shape = aval_of(as_operand(a)).shape
     n = shape[one_axis(axis, len(shape))]
     if not -n <= kth < n:
-        raise ValueError(f"{name}: there is no place {kth} along an axis of {n} entries.")
+        raise ValueError(f"{name}: there is no position {kth} along an axis of {n} elements.")
 
 
 def sort_complex(a: Any) -> Any:
-    """The entries as complex numbers, sorted along the last axis by real, then by imaginary part.
+    """The elements as complex numbers, sorted along the last axis by real, then by imaginary part.
 
     >>> import xpr.numpy as jnp
     >>> jnp.sort_complex(jnp.array([2.0, 1.0]))
@@ -173,20 +222,24 @@ def sort_complex(a: Any) -> Any:
 
 # -- Searching
 
-COMPARED_BELOW = 64  # entries: so many are compared faster than halved
+COMPARED_BELOW = 32  # elements: comparing so few is faster than binary search, and many times slower beyond
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
-    """Where the entries of `v` would have to be inserted into a sorted vector to keep it sorted.
+    """The indices at which values would be inserted into a sorted vector to keep it sorted.
 
     Args:
-      a: a vector, sorted unless `sorter` sorts it.
-      v: any array.
-      side: "left" is before entries that are equal, "right" behind them.
-      sorter: indices that sort `a`.
-      method: "compare_all" compares with every entry, "sort" sorts both together, "scan" and "scan_unrolled" halve.
+      a: a vector, sorted in ascending order, or by `sorter`.
+      v: values, of any shape.
+      side: "left" for the index before elements equal to the value, "right" for that after them.
+      sorter: indices that sort `a`; None where it is sorted.
+      method: "scan" and "scan_unrolled" are binary searches, "sort" sorts both, "compare_all" compares all pairs.
+
+    Returns:
+      Integers of the shape of `v`, from 0 to the length of `a`.
+
     Raises:
-      ValueError: `a` is no vector, or there is no such side or method.
+      ValueError: `a` is not a vector, or there is no such side or method.
 
     >>> import xpr.numpy as jnp
     >>> jnp.searchsorted(jnp.array([1, 2, 2, 3]), 2, side="right")
@@ -209,7 +262,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     if method == "sort":
         search = _by_sorting
     else:
-        search = _by_comparing if method == "compare_all" or n <= COMPARED_BELOW else _by_halving
+        few = is_symbolic_dim(n) or n <= COMPARED_BELOW
+        search = _by_comparing if method == "compare_all" or few else _by_halving
     return _searchsorted(a, v, side=side, search=search, dtype=dtype)
 
 
@@ -219,7 +273,7 @@ def _searchsorted(a: Any, v: Any, *, side: str, search: Callable[..., Any], dtyp
 
 
 def _goes_before(x: Any, v: Any, side: str) -> Any:
-    """Whether an entry `x` of the vector stays before `v`, nan being the greatest of all."""
+    """Whether an element `x` of the vector stays before `v`, where nan is greater than all numbers."""
     before = e.lt(x, v) if side == "left" else e.le(x, v)
     if aval_of(x).dtype not in dtypes.FLOATS:
         return before
@@ -235,43 +289,47 @@ def _by_comparing(a: Any, v: Any, side: str) -> Any:
 
 
 def _by_halving(a: Any, v: Any, side: str) -> Any:
-    """The answer is found bit by bit from the highest: is the entry before place `low + step` still before `v`?"""
+    """Binary search, bit by bit from the highest: is the element before position `low + step` still before `v`?"""
     n = aval_of(a).size
     shape = aval_of(v).shape
     low: Any = full(shape, 0, np.int32)
     step = 1 << (n.bit_length() - 1)
     while step:
-        place = e.add(low, np.int32(step))
-        entry = read(a, e.min(e.sub(place, np.int32(1)), np.int32(n - 1)))
-        goes = e.bitwise_and(e.le(place, np.int32(n)), _goes_before(entry, v, side))
-        low = select(goes, place, low)
+        position = e.add(low, np.int32(step))
+        element = read(a, e.min(e.sub(position, np.int32(1)), np.int32(n - 1)))
+        goes = e.bitwise_and(e.le(position, np.int32(n)), _goes_before(element, v, side))
+        low = select(goes, position, low)
         step //= 2
     return low
 
 
 def _by_sorting(a: Any, v: Any, side: str) -> Any:
-    """Sorted together, the place of each entry of `v`, less the number of such entries before it."""
+    """The position of each element of `v` when both are sorted together, less the elements of `v` before it."""
     shape, n, m = aval_of(v).shape, aval_of(a).size, aval_of(v).size
     flat = reshape(v, (m,))
-    parts = [flat, a] if side == "left" else [a, flat]  # a stable sort keeps this order of equal entries
+    parts = [flat, a] if side == "left" else [a, flat]  # a stable sort keeps this order of equal elements
     order = argsort(concatenate(parts, 0))
-    place = argsort(order)  # its inverse: where each entry went
+    position = argsort(order)  # its inverse: where each element went
     start = 0 if side == "left" else n
-    place = read(place, np.arange(start, start + m, dtype=np.int32))
+    position = read(position, np.arange(start, start + m, dtype=np.int32))
     rank = argsort(argsort(flat))
-    return reshape(e.sub(place, rank), shape)
+    return reshape(e.sub(position, rank), shape)
 
 
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
-    """Which of the intervals between `bins` each entry lies in: the number of bins that it is beyond.
+    """The number of the bin that each element lies in: bin i is from bins[i - 1] to bins[i].
 
     Args:
-      x: any array.
-      bins: a vector, increasing or decreasing.
-      right: whether intervals include their right end instead of their left.
-      method: see `searchsorted`.
+      x: values, of any shape.
+      bins: a vector of edges, increasing or decreasing.
+      right: whether bins include their right edge instead of their left.
+      method: see `searchsorted`; None for its default.
+
+    Returns:
+      Integers of the shape of `x`, from 0 (below all edges) to the number of edges.
+
     Raises:
-      ValueError: `bins` is no vector.
+      ValueError: `bins` is not a vector.
 
     >>> import xpr.numpy as jnp
     >>> jnp.digitize(jnp.array([0.5, 1.0, 7.0]), jnp.array([0.0, 1.0, 2.0]))
@@ -285,5 +343,5 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         return searchsorted(bins, x)
     rising = e.ge(*(read(bins, np.int32(i)) for i in (n - 1, 0)))
     upward = select_scalar(rising, bins, rev(bins, (0,)))
-    place = searchsorted(upward, x, "left" if right else "right", method=method or "scan")
-    return select_scalar(rising, place, e.sub(aval_of(place).dtype.type(n), place))
+    position = searchsorted(upward, x, "left" if right else "right", method=method or "scan")
+    return select_scalar(rising, position, e.sub(aval_of(position).dtype.type(n), position))

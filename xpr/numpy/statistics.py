@@ -12,15 +12,19 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least
 from xpr.numpy import complex_numbers, creation, reductions, rounding
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.creation import is_eager
 from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype, select_scalar
-from xpr.numpy.reductions import computed_in, entries_along, masked, spread_back
+from xpr.numpy.reductions import broadcast_back, computed_in, elements_along, masked
 from xpr.primitives import elementwise as e
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dot import dot_general
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, reduce_sum_p, reshape, transpose
 from xpr.primitives.slicing import broadcasted_iota, concatenate, select
+
+__all__ = ["average", "corrcoef", "cov", "mean", "ptp", "std", "var"]
 
 _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
 
@@ -28,7 +32,18 @@ _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.com
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Any:
-    """The mean over some axes, of all entries where no axis is said; nan of none.
+    """The mean over axes; nan for the mean of no elements.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: of the result; None for that of `a`, integers as floats.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
       ValueError: there is no such axis, or `where` is not boolean.
@@ -43,28 +58,28 @@ def mean(
         return (_mean_program if is_eager() else _mean)(a, axes=reduced_axes(axis, aval.ndim), keepdims=keepdims)
     no_out("mean", out)
     a = as_operand(a)
-    given = dtypes.to_inexact(aval_of(a).dtype) if dtype is None else requested_dtype(dtype)
-    a = convert(a, computed_in(dtypes.to_inexact(given)))
+    result_dtype = dtypes.to_inexact(aval_of(a).dtype) if dtype is None else requested_dtype(dtype)
+    a = convert(a, computed_in(dtypes.to_inexact(result_dtype)))
     axes = reduced_axes(axis, aval_of(a).ndim)
     if where is None and is_eager():
-        return convert(_mean_program(a, axes=axes, keepdims=keepdims), given)
-    return convert(_mean(a, where, axes=axes, keepdims=keepdims), given)
+        return convert(_mean_program(a, axes=axes, keepdims=keepdims), result_dtype)
+    return convert(_mean(a, where, axes=axes, keepdims=keepdims), result_dtype)
 
 
 def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """The mean of strong floats over axes counted from the front."""
     aval = aval_of(a)
-    count = entries_along(aval.shape, axes) if where is None else count_where(where, aval.shape, axes, aval.dtype)
+    count = elements_along(aval.shape, axes) if where is None else count_where(where, aval.shape, axes, aval.dtype)
     total = reduce_sum_p.bind(a if where is None else masked(a, where, 0), axes=axes)
-    result = e.div(total, aval.dtype.type(count) if where is None else convert(count, aval.dtype))
+    result = e.div(total, size_as(count, aval.dtype) if where is None else convert(count, aval.dtype))
     return expand_dims(result, axes) if keepdims else result
 
 
-_mean_program = compiled(_mean)  # it is short enough to stand in a jaxpr as it is
+_mean_program = compiled(_mean)  # for eager calls; traced ones are a few equations, which need no call
 
 
 def count_where(where: Any, shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype) -> Any:
-    """How many entries a mask leaves in each row, in floating point."""
+    """The number of elements that a mask includes in each row, as floats."""
     return convert(reductions.sum(broadcast_to(as_operand(where), shape), axes), dtypes.real_part_of(dtype))
 
 
@@ -80,14 +95,22 @@ def var(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """The mean squared distance from the mean over some axes; real also for complex entries.
+    """The variance over axes: the mean of |a - mean(a)|^2, which is real for complex elements too.
 
     Args:
-      dtype: to compute in, and of the result.
-      ddof: subtracted from the number of entries before dividing by it (`correction` is the same); where nothing is
-        left, the result is nan.
-      where: which entries to take.
-      mean: the means, with the reduced axes kept, if they are known already.
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: of the result; None for that of `a`, integers as floats.
+      out: must be None; arrays are immutable.
+      ddof: subtracted from the number of elements before dividing by it; nan where nothing is left.
+      keepdims: whether the reduced axes stay, with size 1.
+      where: which elements to take.
+      mean: the means, with the reduced axes kept, if they are known; None to compute them.
+      correction: another name for `ddof`.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
+
     Raises:
       ValueError: there is no such axis, `where` is not boolean, or both `ddof` and `correction` are given.
 
@@ -97,7 +120,7 @@ def var(
     """
     no_out("var", out)
     ddof = _one_correction("var", ddof, correction)
-    return _spread(as_operand(a), axis, dtype, ddof, keepdims, where, mean, False)
+    return _variance_of(as_operand(a), axis, dtype, ddof, keepdims, where, mean, False)
 
 
 def _one_correction(name: str, ddof: Any, correction: Any) -> Any:
@@ -108,11 +131,11 @@ def _one_correction(name: str, ddof: Any, correction: Any) -> Any:
     raise ValueError(f"{name}: ddof and correction are two names of one thing; give one of them.")
 
 
-def _spread(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any, root: bool) -> Any:
-    """`var` or, with `root`, `std`."""
-    computed, given = _dtypes_of_variance(aval_of(a).dtype, dtype)
+def _variance_of(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any, root: bool) -> Any:
+    """The variance or, with `root`, the standard deviation."""
+    computed, result_dtype = _dtypes_of_variance(aval_of(a).dtype, dtype)
     axes = reduced_axes(axis, aval_of(a).ndim)
-    options = {"axes": axes, "computed": computed, "given": given, "keepdims": keepdims, "root": root}
+    options = {"axes": axes, "computed": computed, "result_dtype": result_dtype, "keepdims": keepdims, "root": root}
     if where is None and mean is None and isinstance(ddof, (int, float)):
         return _variance(a, ddof=ddof, **options)
     return _variance.fun(a, where, mean, ddof=ddof, **options)
@@ -127,36 +150,35 @@ def _variance(
     ddof: Any,
     axes: tuple[int, ...],
     computed: np.dtype,
-    given: np.dtype,
+    result_dtype: np.dtype,
     keepdims: bool,
     root: bool,
 ) -> Any:
     a = convert(a, computed)
     shape = aval_of(a).shape
     if mean is None:
-        center = spread_back(_mean(a, where, axes=axes, keepdims=False), shape, axes)
+        center = broadcast_back(_mean(a, where, axes=axes, keepdims=False), shape, axes)
     else:
         center = broadcast_to(convert(as_operand(mean), computed), shape)
     deviations = e.sub(a, center)
     if where is not None:
         deviations = masked(deviations, where, 0)
     total = reduce_sum_p.bind(_squared_size(deviations), axes=axes)
-    result = convert(_divided(total, shape, axes, where, ddof), given)
+    result = convert(_divided(total, shape, axes, where, ddof), result_dtype)
     if root:
         result = _root_of_variance(result, mean is None and _is_single(shape, axes, where))
     return expand_dims(result, axes) if keepdims else result
 
 
 def _is_single(shape: tuple[int, ...], axes: tuple[int, ...], where: Any) -> Any:
-    """Whether one entry is left in each row."""
+    """Whether each row has a single element."""
     if where is None:
-        return entries_along(shape, axes) == 1
+        return elements_along(shape, axes) == 1
     return e.eq(reductions.sum(broadcast_to(where, shape), axes, dtypes.int32), np.int32(1))
 
 
 def _root_of_variance(variance: Any, single: Any) -> Any:
-    """The square root. The variance of a single entry is 0 whatever that is, and is its own root, so derivatives are 0.
-
+    """The square root of a variance; that of a single element is always 0, and so are its derivatives.
     Elsewhere a root of 0 has infinite derivatives.
     """
     if isinstance(single, bool):
@@ -165,13 +187,13 @@ def _root_of_variance(variance: Any, single: Any) -> Any:
     return select(single, variance, e.sqrt(safe))
 
 
-def _dtypes_of_variance(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
+def _dtypes_of_variance(operand_dtype: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
     """The dtype to compute in, and that of the result."""
-    own = dtypes.to_inexact(own)
-    wanted = own if dtype is None else dtypes.to_inexact(requested_dtype(dtype))
-    if own in dtypes.COMPLEX and wanted not in dtypes.COMPLEX:
-        raise ValueError(f"var: dtype={wanted.name} is real, and the entries are complex. Give a complex one, or none.")
-    return computed_in(wanted), dtypes.real_part_of(wanted)
+    operand_dtype = dtypes.to_inexact(operand_dtype)
+    requested = operand_dtype if dtype is None else dtypes.to_inexact(requested_dtype(dtype))
+    if operand_dtype in dtypes.COMPLEX and requested not in dtypes.COMPLEX:
+        raise ValueError(f"var: dtype={requested.name} is real, and the array is complex. Give a complex one, or none.")
+    return computed_in(requested), requested if dtype is not None else dtypes.real_part_of(requested)
 
 
 def _squared_size(x: Any) -> Any:
@@ -181,12 +203,15 @@ def _squared_size(x: Any) -> Any:
 
 
 def _divided(total: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: Any, ddof: Any) -> Any:
-    """Sums over their number of entries less `ddof`; nan where that is not positive."""
+    """Sums over their number of elements less `ddof`; nan where that is not positive."""
     dtype = aval_of(total).dtype
     if where is None and not hasattr(ddof, "aval"):
-        count = entries_along(shape, axes) - ddof
-        return e.div(total, dtype.type(count if count > 0 else np.nan))
-    count = dtype.type(entries_along(shape, axes)) if where is None else count_where(where, shape, axes, dtype)
+        count = elements_along(shape, axes) - ddof
+        if not is_symbolic_dim(count):
+            return e.div(total, dtype.type(count if count > 0 else np.nan))
+        if surely_at_least(count, 1):
+            return e.div(total, size_as(count, dtype))
+    count = size_as(elements_along(shape, axes), dtype) if where is None else count_where(where, shape, axes, dtype)
     count = e.sub(count, convert(as_operand(ddof), dtype))
     enough = e.gt(count, dtype.type(0))
     return e.div(total, select_scalar(enough, count, dtype.type(np.nan)))
@@ -204,7 +229,21 @@ def std(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """The square root of `var`, which takes the same arguments.
+    """The standard deviation over axes: the square root of `var`.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      dtype: of the result; None for that of `a`, integers as floats.
+      out: must be None; arrays are immutable.
+      ddof: subtracted from the number of elements before dividing by it; nan where nothing is left.
+      keepdims: whether the reduced axes stay, with size 1.
+      where: booleans that broadcast against `a`, which elements to include; None for all.
+      mean: the means, with the reduced axes kept, if they are known; None to compute them.
+      correction: another name for `ddof`.
+
+    Returns:
+      An array without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
       ValueError: there is no such axis, `where` is not boolean, or both `ddof` and `correction` are given.
@@ -215,14 +254,23 @@ def std(
     """
     no_out("std", out)
     ddof = _one_correction("std", ddof, correction)
-    return _spread(as_operand(a), axis, dtype, ddof, keepdims, where, mean, True)
+    return _variance_of(as_operand(a), axis, dtype, ddof, keepdims, where, mean, True)
 
 
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-    """The distance from the least to the greatest entry along some axes.
+    """The maximum minus the minimum over axes.
+
+    Args:
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      out: must be None; arrays are immutable.
+      keepdims: whether the reduced axes stay, with size 1.
+
+    Returns:
+      An array of the dtype of `a`, without the reduced axes (of size 1 with `keepdims`).
 
     Raises:
-      ValueError: there is no such axis, or no entry.
+      ValueError: there is no such axis, or there are no elements.
 
     >>> import xpr.numpy as jnp
     >>> jnp.ptp(jnp.array([[1, 5], [3, 2]]), axis=0)
@@ -233,11 +281,18 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
-    """The mean over some axes, each entry counting as much as its weight says.
+    """The weighted mean over axes: sum(weights * a) / sum(weights).
 
     Args:
-      weights: of the shape of `a`, or with the axes in `axis` alone.
-      returned: give the sum of the weights besides.
+      a: array or number.
+      axis: the axis or axes to reduce; None for all.
+      weights: of the shape of `a`, or of its axes in `axis` alone; None for the plain mean.
+      returned: whether to return the sums of the weights too.
+      keepdims: whether the reduced axes stay, with size 1.
+
+    Returns:
+      The averages, without the reduced axes; with `returned`, `(averages, sums of the weights)`.
+
     Raises:
       ValueError: there is no such axis, or the weights don't fit it.
 
@@ -250,7 +305,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         aval, shape = aval_of(result), aval_of(as_operand(a)).shape
         if not returned:
             return result
-        return result, creation.full(aval.shape, entries_along(shape, reduced_axes(axis, len(shape))), aval.dtype)
+        return result, creation.full(aval.shape, elements_along(shape, reduced_axes(axis, len(shape))), aval.dtype)
     a, weights = promote_inexact(a, weights)
     shape, dtype = aval_of(a).shape, aval_of(a).dtype
     axes = reduced_axes(axis, len(shape))
@@ -263,14 +318,14 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def _weights_like(weights: Any, shape: tuple[int, ...], axis: Any, axes: tuple[int, ...]) -> Any:
-    own = aval_of(weights).shape
-    if own == shape:
+    weights_shape = aval_of(weights).shape
+    if weights_shape == shape:
         return weights
     if axis is None:
-        raise ValueError(f"average: weights have shape {own} and the array {shape}; say which axes they go along.")
-    if own != tuple(shape[i] for i in axes):
+        raise ValueError(f"average: weights have shape {weights_shape} and the array {shape}; give axis= for them.")
+    if weights_shape != tuple(shape[i] for i in axes):
         sizes = tuple(shape[i] for i in axes)
-        raise ValueError(f"average: weights have shape {own}, and axes {axes} of the array are {sizes}.")
+        raise ValueError(f"average: weights have shape {weights_shape}, and axes {axes} of the array are {sizes}.")
     ordered = sorted(range(len(axes)), key=axes.__getitem__)
     return broadcast_in_dim(transpose(weights, ordered), shape, sorted(axes))
 
@@ -291,13 +346,20 @@ def cov(
     """The covariance matrix of variables, each a row of `m` (a column with `rowvar=False`).
 
     Args:
-      y: more variables.
-      bias: divide by the number of observations instead of one less.
-      ddof: what to subtract from the number of observations instead.
-      fweights: how often each observation counts, integers.
-      aweights: how much each observation counts.
+      m: an array of observations, [variables, observations], or a vector of one variable.
+      y: more variables, in the layout of `m`.
+      rowvar: whether each row is a variable; otherwise each column.
+      bias: whether to divide by the number of observations instead of one less.
+      ddof: subtracted from the number of observations before dividing by it, instead of what `bias` says.
+      fweights: integers, how often each observation is counted.
+      aweights: the weight of each observation.
+      dtype: of the result; None for that of the operands, integers as floats.
+
+    Returns:
+      [variables, variables]; a scalar for one variable.
+
     Raises:
-      ValueError: `m` has more than two axes, or weights more than one.
+      ValueError: `m` has more than two axes, or weights more than one, or the dtype is not one of floats.
 
     >>> import xpr.numpy as jnp
     >>> jnp.cov(jnp.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
@@ -314,7 +376,8 @@ def cov(
     weights = _observation_weights(fweights, aweights, aval.shape[1], aval.dtype)
     if weights is None:
         center = mean(observations, 1, keepdims=True)
-        scale: Any = aval.dtype.type(aval.shape[1] - ddof)
+        count = aval.shape[1] - ddof
+        scale: Any = size_as(count if is_symbolic_dim(count) else max(count, 0), aval.dtype)  # 0 gives nan, as in NumPy
     else:
         center, total = average(observations, 1, weights, returned=True, keepdims=True)
         total = reductions.sum(weights)
@@ -329,6 +392,10 @@ def cov(
 def _as_rows(m: Any, rowvar: bool, dtype: Any) -> Any:
     (m,) = promote_inexact(m)
     aval = aval_of(m)
+    if dtype is not None and requested_dtype(dtype) not in dtypes.INEXACT:
+        raise ValueError(
+            f"cov: computes in floats or complex numbers, and dtype={requested_dtype(dtype)} was asked for."
+        )
     m = convert(m, aval.dtype if dtype is None else requested_dtype(dtype))
     if aval.ndim > 2:
         raise ValueError(f"cov: takes one or two axes, and got {aval.str_short()}.")
@@ -345,7 +412,7 @@ def _observation_weights(fweights: Any, aweights: Any, count: int, dtype: np.dty
         weights = as_operand(weights)
         if aval_of(weights).shape != (count,):
             raise ValueError(
-                f"cov: {name} needs an entry for each of {count} observations, and is {aval_of(weights).str_short()}."
+                f"cov: {name} needs an element for each of {count} observations, and is {aval_of(weights).str_short()}."
             )
         if name == "fweights" and aval_of(weights).dtype not in dtypes.INTEGERS:
             raise TypeError(f"cov: fweights are integers, and are {aval_of(weights).str_short()}. See aweights.")
@@ -355,7 +422,7 @@ def _observation_weights(fweights: Any, aweights: Any, count: int, dtype: np.dty
 
 
 def _corrected(total: Any, weights: Any, aweights: Any, ddof: int, dtype: np.dtype) -> Any:
-    """The sum of the weights less `ddof` observations, each counted by its share of the `aweights`."""
+    """The sum of the weights minus `ddof` observations, weighted by `aweights`."""
     if aweights is None:
         return e.sub(total, dtype.type(ddof))
     squares = reductions.sum(e.mul(weights, convert(as_operand(aweights), dtype)))
@@ -363,7 +430,16 @@ def _corrected(total: Any, weights: Any, aweights: Any, ddof: int, dtype: np.dty
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
-    """The matrix of Pearson's correlations of variables, each a row of `x` (a column with `rowvar=False`).
+    """The matrix of Pearson correlation coefficients of variables, each a row of `x` (a column with `rowvar=False`).
+
+    Args:
+      x: an array of observations, [variables, observations], or a vector of one variable.
+      y: more variables, in the layout of `x`.
+      rowvar: whether each row is a variable; otherwise each column.
+      dtype: of the result; None for that of the operands, integers as floats.
+
+    Returns:
+      [variables, variables]; a scalar for one variable.
 
     Raises:
       ValueError: `x` has more than two axes.

@@ -12,10 +12,15 @@ from xpr.numpy.ufunc_builders import float_binary, float_unary
 from xpr.primitives import elementwise as e
 from xpr.primitives.smooth import sine_quotient
 
+__all__ = [
+    "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan",
+    "atan2", "atanh", "cos", "cosh", "deg2rad", "degrees", "rad2deg", "radians", "sin", "sinc", "sinh", "tan", "tanh",
+]  # fmt: skip
+
 sin = float_unary(
     "sin",
     e.sin_p,
-    """The sine of each entry, in radians.
+    """The sine of each element, in radians.
 
     >>> import xpr.numpy as jnp
     >>> jnp.sin(0.0)
@@ -25,7 +30,7 @@ sin = float_unary(
 cos = float_unary(
     "cos",
     e.cos_p,
-    """The cosine of each entry, in radians.
+    """The cosine of each element, in radians.
 
     >>> import xpr.numpy as jnp
     >>> jnp.cos(0.0)
@@ -35,7 +40,7 @@ cos = float_unary(
 tan = float_unary(
     "tan",
     e.tan_p,
-    """The tangent of each entry, in radians.
+    """The tangent of each element, in radians.
 
     >>> import xpr.numpy as jnp
     >>> jnp.tan(0.0)
@@ -45,7 +50,7 @@ tan = float_unary(
 sinh = float_unary(
     "sinh",
     e.sinh_p,
-    """The hyperbolic sine of each entry.
+    """The hyperbolic sine of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.sinh(0.0)
@@ -55,7 +60,7 @@ sinh = float_unary(
 cosh = float_unary(
     "cosh",
     e.cosh_p,
-    """The hyperbolic cosine of each entry.
+    """The hyperbolic cosine of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.cosh(0.0)
@@ -65,7 +70,7 @@ cosh = float_unary(
 tanh = float_unary(
     "tanh",
     e.tanh_p,
-    """The hyperbolic tangent of each entry.
+    """The hyperbolic tangent of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.tanh(0.0)
@@ -75,7 +80,7 @@ tanh = float_unary(
 arcsin = float_unary(
     "arcsin",
     e.asin_p,
-    """The arc sine of each entry.
+    """The arc sine of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.arcsin(0.0)
@@ -85,7 +90,7 @@ arcsin = float_unary(
 arccos = float_unary(
     "arccos",
     e.acos_p,
-    """The arc cosine of each entry.
+    """The arc cosine of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.arccos(1.0)
@@ -95,7 +100,7 @@ arccos = float_unary(
 arctan = float_unary(
     "arctan",
     e.atan_p,
-    """The arc tangent of each entry.
+    """The arc tangent of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.arctan(0.0)
@@ -107,6 +112,13 @@ arctan2 = float_binary(
     e.atan2_p,
     """The angle of the point (y, x) from the positive x axis, in radians.
 
+    Args:
+      x: the ordinates, an array or number.
+      y: the abscissas, which broadcast against `x`.
+
+    Returns:
+      Angles in radians from -pi to pi, of the broadcast shape.
+
     >>> import xpr.numpy as jnp
     >>> jnp.arctan2(0.0, -1.0)
     Array(3.1415927, dtype=float32, weak_type=True)
@@ -115,7 +127,7 @@ arctan2 = float_binary(
 arcsinh = float_unary(
     "arcsinh",
     e.asinh_p,
-    """The inverse hyperbolic sine of each entry.
+    """The inverse hyperbolic sine of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.arcsinh(0.0)
@@ -125,7 +137,7 @@ arcsinh = float_unary(
 arccosh = float_unary(
     "arccosh",
     e.acosh_p,
-    """The inverse hyperbolic cosine of each entry.
+    """The inverse hyperbolic cosine of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.arccosh(1.0)
@@ -135,7 +147,7 @@ arccosh = float_unary(
 arctanh = float_unary(
     "arctanh",
     e.atanh_p,
-    """The inverse hyperbolic tangent of each entry.
+    """The inverse hyperbolic tangent of each element.
 
     >>> import xpr.numpy as jnp
     >>> jnp.arctanh(0.0)

@@ -1,4 +1,4 @@
-"""dtypes as users name them: `jnp.float32` and its kin, the abstract kinds above them, and questions about them.
+"""dtypes as users name them: `jnp.float32` and the others, NumPy's abstract dtypes, and questions about dtypes.
 
 `jnp.float32` is a `ScalarType`: it is called to make an array of its dtype, taken wherever a dtype is, and equal to the
 `np.dtype` it stands for and to NumPy's scalar type of the same name.
@@ -13,8 +13,22 @@ import ml_dtypes
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array
 from xpr.core.avals import aval_of
+from xpr.dtypes import finfo, iinfo
 from xpr.numpy.creation import asarray
+from xpr.numpy.promotion import common_dtype
+
+__all__ = [
+    "bfloat16", "bool", "bool_", "can_cast", "cdouble", "character", "complex128", "complex64", "complex_",
+    "complexfloating", "ComplexWarning", "csingle", "double", "dtype", "e", "euler_gamma", "finfo", "flexible",
+    "float16", "float32", "float4_e2m1fn", "float64", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
+    "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float_", "floating", "generic", "iinfo", "inexact", "inf", "int16", "int2", "int32", "int4", "int64", "int8",
+    "int_", "integer", "iscomplexobj", "isdtype", "isrealobj", "isscalar", "issubdtype", "nan", "ndarray", "newaxis",
+    "number", "object_", "pi", "promote_types", "result_type", "signedinteger", "single", "uint", "uint16", "uint2",
+    "uint32", "uint4", "uint64", "uint8", "unsignedinteger",
+]  # fmt: skip
 
 
 class ScalarType:
@@ -70,18 +84,22 @@ uint8, uint16, uint32, uint64 = map(ScalarType, ("uint8", "uint16", "uint32", "u
 float16, bfloat16, float32, float64 = map(ScalarType, ("float16", ml_dtypes.bfloat16, "float32", "float64"))
 float8_e4m3fn, float8_e4m3fnuz = map(ScalarType, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz))
 float8_e5m2, float8_e5m2fnuz = map(ScalarType, (ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz))
-float8_e4m3b11fnuz = ScalarType(ml_dtypes.float8_e4m3b11fnuz)
+float8_e4m3b11fnuz, float8_e8m0fnu = map(ScalarType, (ml_dtypes.float8_e4m3b11fnuz, ml_dtypes.float8_e8m0fnu))
+float8_e3m4, float8_e4m3 = ScalarType(ml_dtypes.float8_e3m4), ScalarType(ml_dtypes.float8_e4m3)
+float4_e2m1fn = ScalarType(ml_dtypes.float4_e2m1fn)
+float6_e2m3fn, float6_e3m2fn = ScalarType(ml_dtypes.float6_e2m3fn), ScalarType(ml_dtypes.float6_e3m2fn)
 complex64, complex128 = map(ScalarType, ("complex64", "complex128"))
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
 
-# -- The kinds above them, for issubdtype
+# -- Abstract dtypes, for issubdtype
 
 generic, number, inexact, integer = np.generic, np.number, np.inexact, np.integer
 signedinteger, unsignedinteger = np.signedinteger, np.unsignedinteger
 floating, complexfloating = np.floating, np.complexfloating
 flexible, character, object_ = np.flexible, np.character, np.object_
 dtype = np.dtype
+ndarray = Array
 ComplexWarning = np.exceptions.ComplexWarning
 
 # -- Constants
@@ -95,29 +113,55 @@ newaxis = None
 
 def _typed(x: Any) -> tuple[np.dtype, bool]:
     """The dtype of a dtype, its name, a Python type, an array or a number; and whether it is weak."""
-    if isinstance(x, type) and x in (int, float, complex):
-        return dtypes.of_python(x), True
-    if isinstance(x, (str, type, np.dtype, ScalarType)):
-        return np.dtype(getattr(x, "dtype", x) if not isinstance(x, type) else x), False
+    if x is None or isinstance(x, (str, type, np.dtype, ScalarType, dtypes.KeyType)):
+        return dtypes.type_of(x)
     aval = aval_of(x)
     return aval.dtype, aval.weak_type
 
 
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether a dtype is below another in NumPy's hierarchy of dtypes, which here includes bfloat16, int4 and keys.
+
+    Args:
+      arg1: a dtype, its name, or a scalar type.
+      arg2: a dtype, its name, or an abstract type such as `jnp.floating`.
+
+    Returns:
+      A boolean.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
+    True
+    """
+    return dtypes.issubdtype(arg1, arg2)
+
+
 def promote_types(a: Any, b: Any) -> np.dtype:
-    """The dtype that two dtypes promote to; Python's types yield to the others.
+    """The dtype to which two dtypes promote; Python's types are weak.
+
+    Args:
+      a: dtypes, their names, or `int`, `float`, `complex`.
+      b: dtypes, their names, or `int`, `float`, `complex`.
+
+    Returns:
+      A dtype.
 
     Raises:
-      TypeError: they have none in common.
+      TypeError: they have no common dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.promote_types("int32", "bfloat16")
     dtype(bfloat16)
     """
-    return dtypes.promote_types(*_typed(a), *_typed(b))[0]
+    return dtypes.promote_named(_typed(a), _typed(b))
 
 
 def result_type(*args: Any) -> np.dtype:
-    """The dtype that arrays, numbers and dtypes promote to together.
+    """The dtype that arrays, numbers and dtypes promote to together; None is the default float dtype.
+
+    Raises:
+      ValueError: there are no arguments.
+      TypePromotionError: they have no common dtype.
 
     >>> import xpr.numpy as jnp
     >>> jnp.result_type(jnp.int8(1), 2.0)
@@ -125,11 +169,20 @@ def result_type(*args: Any) -> np.dtype:
     """
     if not args:
         raise ValueError("result_type: takes at least one array or dtype.")
-    return dtypes.canonical(dtypes.promote_all([_typed(x) for x in args])[0])
+    dtype, weak = common_dtype([_typed(x) for x in args])
+    return dtypes.canonical(dtype) if weak else dtypes.requested(dtype)
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
-    """Whether NumPy would cast between two dtypes.
+    """Whether NumPy's rules allow a cast between two dtypes.
+
+    Args:
+      from_: the dtype to cast from.
+      to: the dtype to cast to.
+      casting: "no", "equiv", "safe", "same_kind" or "unsafe".
+
+    Returns:
+      A boolean.
 
     >>> import xpr.numpy as jnp
     >>> jnp.can_cast(jnp.int32, jnp.float64)
@@ -150,20 +203,26 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
     Args:
       dtype: a dtype, its name, or an object that has one.
-      kind: a dtype; or "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating"
-        or "numeric"; or a tuple of these.
+      kind: a dtype; or "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating" or
+        "numeric"; or a tuple of these.
+
+    Returns:
+      A boolean.
+
+    Raises:
+      ValueError: there is no such kind.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isdtype(jnp.bfloat16, "real floating")
     True
     """
-    own = np.dtype(dtype)
+    resolved = np.dtype(dtype)
     if isinstance(kind, tuple):
-        return any(isdtype(own, k) for k in kind)
+        return any(isdtype(resolved, k) for k in kind)
     if isinstance(kind, str) and kind in _KINDS:
-        return own in _KINDS[kind]
+        return resolved in _KINDS[kind]
     try:
-        return own == np.dtype(kind)
+        return resolved == np.dtype(kind)
     except TypeError:
         known = ", ".join(map(repr, _KINDS))
         raise ValueError(f"isdtype: {kind!r} is neither a dtype nor one of the kinds {known}.") from None
@@ -176,6 +235,8 @@ def isscalar(element: Any) -> bool:
     >>> jnp.isscalar(jnp.float32(1)), jnp.isscalar(jnp.ones(1))
     (True, False)
     """
+    if hasattr(element, "__jax_array__"):
+        element = element.__jax_array__()
     return element.ndim == 0 if hasattr(element, "ndim") else np.isscalar(element)
 
 

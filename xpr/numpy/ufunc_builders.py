@@ -1,4 +1,4 @@
-"""How NumPy's elementwise functions are made: promotion of dtypes, broadcasting of shapes, then one primitive.
+"""Builders of NumPy's elementwise functions: promotion of dtypes, broadcasting of shapes, then one primitive.
 
 A binary function first tries the two cases that nearly all calls are: operands of one dtype and compatible shapes, and
 an array beside a Python scalar.
@@ -36,7 +36,7 @@ def float_unary(name: str, primitive: Any, doc: str) -> Callable[[Any], Any]:
 
 
 def fast_pair(bind: Callable[..., Any], slow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """`bind(x, y)` where x and y are ready for it or nearly so; `slow(x, y)` otherwise."""
+    """`bind(x, y)` for operands that need no conversion, or a scalar's only; `slow(x, y)` otherwise."""
 
     def function(x: Any, y: Any, /) -> Any:
         a = getattr(x, "aval", None)
@@ -63,7 +63,7 @@ def fast_pair(bind: Callable[..., Any], slow: Callable[[Any, Any], Any]) -> Call
 
 
 def binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
-    """A function of two arrays, in the dtype and shape they meet in."""
+    """A function of two arrays in the dtype to which they promote and the shape to which they broadcast."""
     bind = primitive.bind
     return _named(fast_pair(bind, lambda x, y: bind(*promoted_pair(x, y))), name, doc)
 
@@ -82,7 +82,7 @@ def float_binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], An
 
 
 def or_logical(name: str, primitive: Any, logical: Any, doc: str) -> Callable[[Any, Any], Any]:
-    """Arithmetic that on booleans is logic."""
+    """An arithmetic function that is a logical one for booleans."""
     bind, bind_logical = primitive.bind, logical.bind
 
     def slow(x: Any, y: Any) -> Any:
@@ -99,5 +99,5 @@ def or_logical(name: str, primitive: Any, logical: Any, doc: str) -> Callable[[A
 
 
 def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
-    """Logic on the truth of the entries."""
+    """A logical function: operands are converted to booleans first."""
     return _named(lambda x, y, /: primitive.bind(*promote_ranks(truth(x), truth(y))), name, doc)

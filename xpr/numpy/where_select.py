@@ -1,4 +1,4 @@
-"""Choosing among arrays: where, select, choose, piecewise."""
+"""Elementwise selection between arrays: where, select, choose, piecewise."""
 
 from __future__ import annotations
 
@@ -16,17 +16,33 @@ from xpr.numpy.concrete import is_known
 from xpr.numpy.creation import asarray, zeros_like
 from xpr.numpy.division import remainder
 from xpr.numpy.indexing.nonzero import nonzero
-from xpr.numpy.key_arrays import moves
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, promoted_pair, select_scalar, truth
 from xpr.numpy.reshaping import broadcast_arrays
 from xpr.numpy.rounding import clip
 from xpr.primitives.shapes import broadcast_to
 from xpr.primitives.slicing import select_n
 
+__all__ = ["choose", "piecewise", "select", "where"]
 
-@moves("x", "y")
+
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """Entries of x where the condition holds, of y elsewhere; with the condition alone, the indices where it holds.
+    """Elements of x where a condition is true, and of y elsewhere.
+
+    With the condition alone, it returns the indices where that is true, as `nonzero` does.
+
+    Args:
+      condition: booleans; other numbers count as true where they are not 0.
+      x: array or number; broadcasts against the others.
+      y: array or number; broadcasts against the others.
+      size: for the condition alone: the number of indices, see `nonzero`.
+      fill_value: for the condition alone: pads the indices, see `nonzero`.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which x and y promote; a tuple of indices for the condition
+      alone.
+
+    Raises:
+      ValueError: only one of x and y is given, or the shapes don't broadcast.
 
     >>> import xpr.numpy as jnp
     >>> jnp.where(jnp.array([True, False]), 1.0, jnp.array([5.0, 6.0]))
@@ -40,7 +56,15 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """Entries of the choice whose condition is the first to hold, or the default where none does.
+    """At each position, the element of the choice whose condition is the first to be true.
+
+    Args:
+      condlist: booleans for each choice.
+      choicelist: arrays, as many.
+      default: what is taken where no condition is true.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which choices and default promote.
 
     Raises:
       ValueError: there are no conditions, or not as many as choices.
@@ -58,18 +82,23 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return result
 
 
-@moves("choices")
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
-    """At each place the entry of the choice that `a` numbers there.
+    """At each position, the element of the choice with the number that `a` holds there.
 
     Args:
       a: integers.
       choices: arrays that broadcast together and with `a`, or one array of them.
       out: must be None.
-      mode: what numbers outside mean: "wrap" counts on from the other end, "clip" takes the nearest; "raise" refuses
-        them, which needs their values.
+      mode: for numbers out of bounds: "raise" needs known values, "wrap" counts modulo the number of choices, "clip"
+        clips them.
+
+    Returns:
+      An array of the broadcast shape and the dtype to which the choices promote.
+
     Raises:
-      ValueError: numbers outside, for "raise".
+      TypeError: `a` is not of integers.
+      ValueError: a number is out of bounds, for "raise", or there is no such mode.
+      ConcretizationTypeError: `a` is traced, for "raise".
 
     >>> import xpr.numpy as jnp
     >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), 10])
@@ -94,20 +123,27 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
                 raise ValueError(f"choose: {count} choices are numbered from 0, and the numbers are from {span}.")
         case _:
             raise ValueError(f'choose: mode is "raise", "wrap" or "clip", and {mode!r} was given.')
-    which, *cases = broadcast_arrays(a, *promote_dtypes(*choices))
-    return select_n(convert(which, dtypes.int32), *(convert(case, case.aval.dtype) for case in cases))
+    selector, *cases = broadcast_arrays(a, *promote_dtypes(*choices))
+    return select_n(convert(selector, dtypes.int32), *(convert(case, case.aval.dtype) for case in cases))
 
 
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """A function given by its pieces: at each place, the piece whose condition is the last to hold.
+    """A function defined piecewise: at each position the function whose condition is the last to be true.
 
-    Every piece is computed everywhere, and entries are chosen.
+    Every function is computed everywhere, and elements are selected.
 
     Args:
       x: an array.
-      condlist: conditions, or an array of them.
-      funclist: for each condition a function of `x` (and `args`, `kw`) or a value; one more for where none holds,
-        which otherwise gives 0. Results have the dtype of `x`.
+      condlist: booleans for each function, or an array of them.
+      funclist: a function of `x` or a value for each condition; one more is used where none is true, by default 0.
+      *args: further arguments of the functions.
+      **kw: keyword arguments of the functions.
+
+    Returns:
+      An array of the shape and dtype of `x`.
+
+    Raises:
+      ValueError: there are not as many functions as conditions, or one more.
 
     >>> import xpr.numpy as jnp
     >>> x = jnp.array([-2.0, 3.0])
@@ -118,13 +154,14 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     several = isinstance(condlist, (list, tuple)) or np.ndim(condlist) > x.aval.ndim
     conditions = list(condlist) if several else [condlist]
     if len(funclist) not in (len(conditions), len(conditions) + 1):
-        raise ValueError(f"piecewise: {len(conditions)} conditions, and {len(funclist)} pieces: as many, or one more.")
+        counts = f"{len(conditions)} conditions and {len(funclist)} functions"
+        raise ValueError(f"piecewise: there are {counts}; there must be as many functions, or one more.")
 
-    def piece(f: Callable[..., Any] | Any) -> Any:
+    def values_of(f: Callable[..., Any] | Any) -> Any:
         value = f(x, *args, **kw) if callable(f) else f
         return convert(asarray(value), x.aval.dtype)
 
-    result = piece(funclist[-1]) if len(funclist) > len(conditions) else zeros_like(x)
+    result = values_of(funclist[-1]) if len(funclist) > len(conditions) else zeros_like(x)
     for condition, f in zip(conditions, funclist):
-        result = where(condition, piece(f), result)
+        result = where(condition, values_of(f), result)
     return broadcast_to(result, x.aval.shape)

@@ -1,4 +1,4 @@
-"""Windows for spectral analysis, and the Bessel function that one of them is made of."""
+"""Window functions for spectral analysis, and the Bessel function i0, which the Kaiser window needs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from xpr.numpy import arithmetic, creation
 from xpr.numpy.promotion import promote_inexact
 from xpr.primitives.smooth import bessel_i0
 
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]
+
 
 def _window(function: Callable[[int], np.ndarray], M: int) -> Any:
-    """A window computed on the host: it depends on its length alone."""
+    """A window computed on the host by NumPy, as it depends on static arguments only."""
     return creation.asarray(function(operator.index(M)).astype(dtypes.of_python(float)))
 
 
@@ -63,6 +65,13 @@ def blackman(M: int) -> Any:
 def kaiser(M: int, beta: Any) -> Any:
     """The Kaiser window of M points, I0(beta sqrt(1 - (2n / (M - 1) - 1)^2)) / I0(beta).
 
+    Args:
+      M: the number of points.
+      beta: the shape parameter.
+
+    Returns:
+      A vector [M] of floats.
+
     >>> import xpr.numpy as jnp
     >>> jnp.kaiser(3, 0.0)
     Array([1., 1., 1.], dtype=float32)
@@ -79,7 +88,7 @@ def i0(x: Any) -> Any:
     """The modified Bessel function of the first kind of order 0.
 
     Raises:
-      TypeError: entries are complex.
+      TypeError: elements are complex.
 
     >>> import xpr.numpy as jnp
     >>> jnp.i0(0.0)

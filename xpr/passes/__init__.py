@@ -1,1 +1,1 @@
-"""Passes over jaxprs, one a file: each takes a jaxpr and gives one that computes the same."""
+"""Passes over jaxprs, one a file: each turns a jaxpr into one that computes the same."""

@@ -1,4 +1,4 @@
-"""cse : (a -> b) -> (a -> b). A jaxpr in which equal operations on equal operands are done once.
+"""cse : jaxpr -> jaxpr. Common subexpression elimination: equal operations on equal operands are done once.
 
 `{ lambda ; a b. let c = add a b; d = add b a; e = mul c d in (e,) }` becomes `{ lambda ; a b. let c = add a b; e = mul
 c c in (e,) }`. Operations with an effect are all done.
@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, given_program, with_subjaxprs
+from xpr.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    require_closed_jaxpr,
+    with_subjaxprs,
+)
 from xpr.passes.dce import has_effect
 from xpr.passes.structure import operand_key, parameters_key
 
@@ -24,7 +34,7 @@ def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
     >>> xpr.jaxpr.cse(xpr.make_jaxpr(lambda x, y: (x + y) * (y + x))(1.0, 2.0))
     { lambda ; a:f32[] b:f32[]. let c:f32[] = add a b; d:f32[] = mul c c in (d,) }
     """
-    closed = given_program("cse", closed)
+    closed = require_closed_jaxpr("cse", closed)
     return closed.replace(jaxpr=without_repetitions(closed.jaxpr))
 
 

@@ -1,6 +1,6 @@
-"""dce : (a -> b) -> (a' -> b'). A jaxpr without the equations that nothing reads, and the arguments they alone read.
+"""dce : jaxpr -> jaxpr. Dead code elimination: removes equations and arguments that no used result depends on.
 
-An equation with an effect stays. One that holds jaxprs may give up some of its results: its primitive's `dce` rule,
+An equation with an effect stays. One that holds jaxprs may lose some of its results: its primitive's `dce` rule,
 where it has one, takes the equation and which results are read, and gives a smaller equation.
 """
 
@@ -17,7 +17,7 @@ from xpr.core.jaxpr import (
     Literal,
     Var,
     effects,
-    given_program,
+    require_closed_jaxpr,
     subjaxprs,
     used_vars,
     with_subjaxprs,
@@ -25,7 +25,7 @@ from xpr.core.jaxpr import (
 
 
 def has_effect(eqn: JaxprEqn) -> bool:
-    """Whether running the equation does something beside giving results."""
+    """Whether the equation has a side effect."""
     primitive = eqn.primitive
     if primitive.effect is not None and primitive.effect(**eqn.params):
         return True
@@ -38,46 +38,32 @@ def dce_jaxpr(
     """The part of a jaxpr that its used results need, and which of its invars that has.
 
     Args:
-      jaxpr: the program; its constvars are all kept.
+      jaxpr: the program; all its constvars remain.
       used_outputs: which results are wanted.
-      keep_inputs: invars that stay although nothing reads them; True for all.
+      keep_inputs: invars that remain although they are unused; True for all.
     """
     keep = [keep_inputs] * len(jaxpr.invars) if isinstance(keep_inputs, bool) else keep_inputs
     outvars = [v for v, used in zip(jaxpr.outvars, used_outputs) if used]
     live: set[Any] = {v for v in outvars if isinstance(v, Var)}
-    kept: list[JaxprEqn] = []
+    eqns: list[JaxprEqn] = []
     for eqn in reversed(jaxpr.eqns):
         smaller = _live_part(eqn, live)
         if smaller is not None:
-            kept.append(smaller)
+            eqns.append(smaller)
             live.update(v for v in smaller.invars if type(v) is not Literal)
     used_inputs = [must or v in live for v, must in zip(jaxpr.invars, keep)]
     invars = [v for v, used in zip(jaxpr.invars, used_inputs) if used]
-    return Jaxpr(jaxpr.constvars, invars, outvars, kept[::-1]), used_inputs
+    return Jaxpr(jaxpr.constvars, invars, outvars, eqns[::-1]), used_inputs
 
 
 def smaller_call(jaxpr: Jaxpr, used: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
     """`dce_jaxpr`, remembered with the jaxpr."""
-    if jaxpr.memo.get("all is read") and all(used):
+    if jaxpr.memo.get("all inputs used") and all(used):
         return jaxpr, [True] * len(jaxpr.invars)
     key = ("dce", tuple(used))
     if key not in jaxpr.memo:
         jaxpr.memo[key] = dce_jaxpr(jaxpr, used)
     return jaxpr.memo[key]
-
-
-def dce_call(parameter: str, eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """The `dce` rule of a call of the jaxpr in `parameter`: a call of the part of it that the used results need."""
-    smaller, inputs = smaller_call(eqn.params[parameter], used)
-    if smaller is eqn.params[parameter]:
-        return eqn
-    return JaxprEqn(
-        [v for v, read in zip(eqn.invars, inputs) if read],
-        [v for v, read in zip(eqn.outvars, used) if read],
-        eqn.primitive,
-        {**eqn.params, parameter: smaller},
-        eqn.source,
-    )
 
 
 def _live_part(eqn: JaxprEqn, live: set[Any]) -> JaxprEqn | None:
@@ -93,7 +79,7 @@ def _live_part(eqn: JaxprEqn, live: set[Any]) -> JaxprEqn | None:
 
 
 def dce(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without the equations, constants and parts of loops, branches and calls that nothing reads.
+    """The same program without unused equations and constants, also within loops, branches and calls.
 
     Arguments stay, and so do equations with an effect.
 
@@ -104,31 +90,31 @@ def dce(closed: ClosedJaxpr) -> ClosedJaxpr:
     >>> xpr.jaxpr.dce(closed)
     { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
     """
-    closed = given_program("dce", closed)
-    return without_unread_constants(live_jaxpr(closed.jaxpr), closed.consts)
+    closed = require_closed_jaxpr("dce", closed)
+    return without_unused_constants(live_jaxpr(closed.jaxpr), closed.consts)
 
 
 def live_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr of the same type without what nothing reads, at any depth, or itself; remembered with it."""
+    """A jaxpr of the same type without dead code at any depth, or itself; memoized with it."""
     if "dce" not in jaxpr.memo:
         live: set[Any] = set(jaxpr.outvars)  # and literals, which nothing binds
-        kept: list[JaxprEqn] = []
+        eqns: list[JaxprEqn] = []
         for eqn in reversed(jaxpr.eqns):
             if not live.isdisjoint(eqn.outvars) or has_effect(eqn):
                 if eqn.primitive.call or eqn.primitive.dce is not None:
                     eqn = _live_call(eqn, [v in live for v in eqn.outvars])
-                kept.append(eqn)
+                eqns.append(eqn)
                 live.update(eqn.invars)
-        kept.reverse()
-        is_live = len(kept) == len(jaxpr.eqns) and all(map(operator.is_, kept, jaxpr.eqns))
-        smaller = jaxpr if is_live else jaxpr.replace(eqns=kept)
+        eqns.reverse()
+        is_live = len(eqns) == len(jaxpr.eqns) and all(map(operator.is_, eqns, jaxpr.eqns))
+        smaller = jaxpr if is_live else jaxpr.replace(eqns=eqns)
         jaxpr.memo["dce"] = smaller.memo["dce"] = smaller
-        smaller.memo["all is read"] = live.issuperset(jaxpr.invars)
+        smaller.memo["all inputs used"] = live.issuperset(jaxpr.invars)
     return jaxpr.memo["dce"]
 
 
 def _live_call(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """First what it holds, then what that reads."""
+    """The equation with the dead code of its inner jaxprs removed, and then its unused operands and results."""
     eqn = with_subjaxprs(eqn, live_jaxpr)
     if eqn.primitive.dce is None:
         return eqn
@@ -136,8 +122,8 @@ def _live_call(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     return eqn if all(used) and len(smaller.invars) == len(eqn.invars) else smaller
 
 
-def without_unread_constants(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
-    """The closed jaxpr with the constants that something reads."""
+def without_unused_constants(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
+    """The closed jaxpr without unused constants."""
     if not jaxpr.constvars:
         return ClosedJaxpr(jaxpr)
     used = used_vars(jaxpr)

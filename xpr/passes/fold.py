@@ -1,4 +1,4 @@
-"""fold_constants : jaxpr -> jaxpr. Evaluates what depends on constants and literals alone.
+"""fold_constants : jaxpr -> jaxpr. Constant folding: evaluates what depends on constants and literals alone.
 
 `{ lambda ; a. let b = sin 1.0; c = mul a b in (c,) }` becomes `{ lambda ; a. let b = mul a 0.84147096 in (b,) }`. A
 scalar becomes a literal where it is read, an array a constant.
@@ -20,33 +20,36 @@ from xpr.core.jaxpr import (
     Literal,
     Var,
     constvars_to_invars,
-    given_program,
     make_literal,
+    require_closed_jaxpr,
     subjaxprs,
     with_subjaxprs,
 )
-from xpr.passes.dce import has_effect, without_unread_constants
+from xpr.passes.dce import has_effect, without_unused_constants
 from xpr.transforms.batch import named_axes, names_in
 
-LARGEST = 1 << 22  # entries of a result that is worth keeping instead of the operation that makes it
+LARGEST = 1 << 22  # elements of a result that is worth storing instead of computing
 
 
 def fold_constants(closed: ClosedJaxpr, largest: int = LARGEST) -> ClosedJaxpr:
     """The same program with what depends on constants and literals alone evaluated.
 
     What is evaluated in a function that is called leads the call's operands. The jaxprs that loops and branches hold
-    have no constants either, and only scalars are evaluated in them: an array would become an operand that is kept
-    all the while, in place of an operation that XLA takes out of the loop by itself.
+    have no constants either, and only scalars are evaluated in them: an array would become an operand that is stored
+    all the while, instead of an operation that XLA hoists out of the loop by itself.
 
     Args:
       closed: the program.
-      largest: results of more entries are left to be computed.
+      largest: results of more elements are not evaluated.
+
+    Returns:
+      A `ClosedJaxpr`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jaxpr.fold_constants(xpr.make_jaxpr(lambda x: x + jnp.sin(jnp.ones(3)))(jnp.zeros(3)))
     { lambda a:f32[3]; b:f32[3]. let c:f32[3] = add b a in (c,) }
     """
-    closed = given_program("fold_constants", closed)
+    closed = require_closed_jaxpr("fold_constants", closed)
     with at_the_bottom():
         return _Folding(closed.jaxpr, closed.consts, largest, {}).result()
 
@@ -60,7 +63,7 @@ def _folded(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _names_an_axis(eqn: JaxprEqn) -> bool:
-    """Whether what the equation gives depends on where along a mapped axis it is run."""
+    """Whether the results of the equation depend on the position along a mapped axis."""
     if eqn.primitive.batch_named is None:
         return False
     return any(True for _ in named_axes(eqn.params)) or any(map(names_in, subjaxprs(eqn)))
@@ -76,7 +79,7 @@ class _Folding:
         self.jaxpr, self.largest, self.called = jaxpr, largest, called
         self.constvars, self.consts = list(jaxpr.constvars), list(consts)
         self.values: dict[Any, Any] = {v: x for v, x in zip(jaxpr.constvars, consts) if not isinstance(x, Tracer)}
-        self.atoms: dict[Any, Atom] = {v: v for v in self.values}  # what stands for a value where it is read
+        self.atoms: dict[Any, Atom] = {v: v for v in self.values}  # by which a value is read
         self.eqns: list[JaxprEqn] = []
         self.leading: dict[int, Var] = {}  # constants of what is called, by identity
 
@@ -86,7 +89,7 @@ class _Folding:
         context.source = None
         outvars = [self.read(v) for v in self.jaxpr.outvars]
         whole = self.jaxpr.replace(constvars=self.constvars, outvars=outvars, eqns=self.eqns)
-        return without_unread_constants(whole, self.consts)
+        return without_unused_constants(whole, self.consts)
 
     def visit(self, eqn: JaxprEqn) -> None:
         values = self.values
@@ -119,8 +122,8 @@ class _Folding:
     def constant(self, var: Var, value: Any) -> Var:
         """The variable of a constant of this jaxpr, one for all calls that take it."""
         if id(value) not in self.leading:
-            own = self.leading[id(value)] = Var(var.aval)
-            self.constvars.append(own)
+            leading = self.leading[id(value)] = Var(var.aval)
+            self.constvars.append(leading)
             self.consts.append(value)
         return self.leading[id(value)]
 

@@ -1,25 +1,26 @@
-"""inline : jaxpr -> jaxpr. Puts the equations of the calls that a jaxpr makes in their place."""
+"""inline : jaxpr -> jaxpr. Replaces calls by the equations of the jaxprs that they call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, given_program, with_subjaxprs
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, require_closed_jaxpr, with_subjaxprs
 from xpr.core.regions import called_jaxpr, plainly_called_jaxpr
+from xpr.core.source import Source, line_at_call
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program with what jitted functions do in place of their calls, also within loops and branches.
+    """The same program with calls of jitted functions inlined, also within loops and branches.
 
-    Functions with derivative rules of their own, and rematerialized ones, stay calls.
+    Functions with custom derivative rules, and rematerialized ones, remain calls.
 
     >>> import xpr, xpr.numpy as jnp
     >>> closed = xpr.make_jaxpr(xpr.jit(lambda x: jnp.sin(x) * 2))(1.0)
     >>> xpr.jaxpr.inline_calls(closed)
     { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = mul b 2.0 in (c,) }
     """
-    closed = given_program("inline_calls", closed)
+    closed = require_closed_jaxpr("inline_calls", closed)
     return closed.replace(jaxpr=_inlined(closed.jaxpr))
 
 
@@ -34,9 +35,9 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def inline_jaxpr(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = called_jaxpr) -> Jaxpr:
-    """The same program without calls, but for those within what its equations hold.
+    """The same program without calls, but for those in inner jaxprs of other equations.
 
-    `called` says of an equation what it calls.
+    `called` is the jaxpr that an equation calls.
     """
     env: dict[Any, Atom] = {}
     eqns: list[JaxprEqn] = []
@@ -44,23 +45,24 @@ def inline_jaxpr(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = call
     def read(atom: Atom) -> Atom:
         return atom if type(atom) is Literal else env.get(atom, atom)
 
-    def walk(inner: Jaxpr, renamed: bool) -> None:
+    def walk(inner: Jaxpr, renamed: bool, call: Source | None) -> None:
         for eqn in inner.eqns:
             callee = called(eqn)
             if callee is None and not renamed and not env:
                 eqns.append(eqn)
                 continue
             invars = [read(v) for v in eqn.invars]
+            source = line_at_call(eqn.source, call) if renamed else eqn.source
             if callee is not None:
                 env.update(zip(callee.invars, invars))
-                walk(callee, True)
+                walk(callee, True, source)
                 env.update(zip(eqn.outvars, [read(v) for v in callee.outvars]))
                 continue
             outvars: Sequence[Var] = eqn.outvars
             if renamed:  # a jaxpr that is called twice binds its variables twice
                 outvars = [Var(v.aval) for v in eqn.outvars]
                 env.update(zip(eqn.outvars, outvars))
-            eqns.append(JaxprEqn(invars, outvars, eqn.primitive, eqn.params, eqn.source))
+            eqns.append(JaxprEqn(invars, outvars, eqn.primitive, eqn.params, source))
 
-    walk(jaxpr, False)
+    walk(jaxpr, False, None)
     return jaxpr.replace(outvars=[read(v) for v in jaxpr.outvars], eqns=eqns)

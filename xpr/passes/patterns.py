@@ -1,7 +1,7 @@
-"""Patterns: Python functions traced to small jaxprs, and where in a program they are found.
+"""Pattern matching on jaxprs: patterns are Python functions, traced to small jaxprs that are searched for in a program.
 
 A traced pattern is a tree of equations above its result. It matches at an equation if its primitives and parameters
-agree with that and with those that made its operands; its arguments stand for anything of their type.
+agree with that and with those that compute its operands; its arguments match any atom of their type.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from xpr.transforms.stage import stage
 
 
 class Rule(NamedTuple):
-    """What to look for, what to put in its place, and when.
+    """A pattern, its replacement, and when it applies.
 
     Attributes:
       pattern: a function of arrays that computes one array. It is traced: its constants must be in the program, too.
       replacement: a function of the same arguments, with a result of the same shape and dtype.
-      guard: takes for each argument what it stands for, a `core.Var` or `core.Literal`, both with an `aval`, and says
-        whether the rule applies.
+      guard: takes for each argument the atom that matches it, a `core.Var` or `core.Literal`, both with an `aval`, and
+        returns whether the rule applies.
     """
 
     pattern: Callable[..., Any]
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 
 
 def arity(fun: Callable[..., Any]) -> int:
-    """How many arguments a pattern or a replacement must be given."""
+    """The number of required positional arguments of a pattern or a replacement."""
     parameters = inspect.signature(fun).parameters.values()
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
@@ -55,31 +55,31 @@ class TypedRule:
         if self.result not in self.makers:
             raise ValueError(f"rewrite: the pattern {describe_function(rule.pattern)} computes nothing to look for.")
         self.root = self.makers[self.result]
-        self.place = list(self.root.outvars).index(self.result)
+        self.result_index = list(self.root.outvars).index(self.result)
         self.free = frozenset(jaxpr.invars)
         self.parameters = {id(eqn): list(parameters_key(eqn)) for eqn in jaxpr.eqns}
         self.above = [self.makers[v].primitive if v in self.makers else None for v in self.root.invars]
         self.replacement: ClosedJaxpr | None = None
 
     def may_match(self, above: Sequence[Any]) -> bool:
-        """A quick look: whether what makes the operands are the right primitives (None where nothing does)."""
+        """A cheap check: whether the primitives that compute the operands match (None for arguments and literals)."""
         for order in (above, above[::-1]) if self.root.primitive.commutative else (above,):
-            if all(wanted is None or wanted is other for wanted, other in zip(self.above, order)):
+            if all(expected is None or expected is other for expected, other in zip(self.above, order)):
                 return True
         return False
 
     def replaced(self) -> ClosedJaxpr:
-        """What to put in its place; traced when it is needed for the first time."""
+        """The replacement, traced when it is needed for the first time."""
         if self.replacement is None:
             closed = stage(one_result(self.rule.replacement), self.avals)
-            wanted, found = self.result.aval, closed.jaxpr.outvars[0].aval
-            if wanted.shape != found.shape or wanted.dtype != found.dtype:
-                given = ", ".join(aval.str_short() for aval in self.avals)
+            expected, result = self.result.aval, closed.jaxpr.outvars[0].aval
+            if expected.shape != result.shape or expected.dtype != result.dtype:
+                arguments = ", ".join(aval.str_short() for aval in self.avals)
                 raise TypeError(
-                    "rewrite: a replacement must have the type of what it stands for.\n"
-                    f"  pattern       {wanted.str_short()}   {describe_function(self.rule.pattern)}\n"
-                    f"  replacement   {found.str_short()}   {describe_function(self.rule.replacement)}\n"
-                    f"  for arguments ({given})\n"
+                    "rewrite: a replacement must have the type of its pattern.\n"
+                    f"  pattern       {expected.str_short()}   {describe_function(self.rule.pattern)}\n"
+                    f"  replacement   {result.str_short()}   {describe_function(self.rule.replacement)}\n"
+                    f"  for arguments ({arguments})\n"
                     "  Convert or broadcast the result of the replacement, or keep the rule from such with a guard."
                 )
             self.replacement = closed
@@ -106,77 +106,77 @@ def one_result(fun: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 class Matching:
-    """What the arguments of typed rules stand for at equations, whose operands have `makers`, or are the `values`."""
+    """Matches typed rules at equations; `makers` has the equation that computes a variable, `values` the constants."""
 
     def __init__(self, makers: dict[Any, JaxprEqn], values: dict[Any, Any]):
         self.makers, self.values = makers, values
 
     def at(self, typed: TypedRule, eqn: JaxprEqn) -> list[Atom] | None:
-        found = self.equation(typed, typed.root, eqn, None, {})
-        if found is None:
+        matched = self.equation(typed, typed.root, eqn, None, {})
+        if matched is None:
             return None
         try:
-            atoms = [found[v] for v in typed.arguments]
+            atoms = [matched[v] for v in typed.arguments]
         except KeyError as error:
             name = list(inspect.signature(typed.rule.pattern).parameters)[typed.arguments.index(error.args[0])]
             raise ValueError(
                 f"rewrite: the pattern {describe_function(typed.rule.pattern)} does not use its argument {name}, so "
-                "nothing says what it stands for."
+                "nothing determines its value."
             ) from None
         return atoms if typed.rule.guard is None or typed.rule.guard(*atoms) else None
 
     def equation(
-        self, typed: TypedRule, wanted: JaxprEqn, eqn: JaxprEqn, rest: Any, found: dict[Any, Any]
+        self, typed: TypedRule, pattern: JaxprEqn, eqn: JaxprEqn, todo: Any, matched: dict[Any, Any]
     ) -> dict[Any, Any] | None:
-        """What is found if an equation stands for another one, and the `rest` of pairs of operands match.
+        """The matched variables if an equation of the pattern matches `eqn`, and the pairs of `todo` match, too.
 
-        It is written into `found`, which nobody reads where there is nothing.
+        It is `matched`, which is updated also where the result is None.
         """
-        if wanted.primitive is not eqn.primitive or len(wanted.invars) != len(eqn.invars):
+        if pattern.primitive is not eqn.primitive or len(pattern.invars) != len(eqn.invars):
             return None
-        if wanted.params and typed.parameters[id(wanted)] != list(parameters_key(eqn)):
+        if pattern.params and typed.parameters[id(pattern)] != list(parameters_key(eqn)):
             return None
-        found.update(zip(wanted.outvars, eqn.outvars))
-        if not wanted.primitive.commutative:
-            for pair in zip(wanted.invars, eqn.invars):
-                rest = pair, rest
-            return self.pairs(typed, rest, found)
-        (a, b), (x, y) = wanted.invars, eqn.invars
+        matched.update(zip(pattern.outvars, eqn.outvars))
+        if not pattern.primitive.commutative:
+            for pair in zip(pattern.invars, eqn.invars):
+                todo = pair, todo
+            return self.pairs(typed, todo, matched)
+        (a, b), (x, y) = pattern.invars, eqn.invars
         if x is y:
-            return self.pairs(typed, ((a, x), ((b, y), rest)), found)
-        given = self.pairs(typed, ((a, x), ((b, y), rest)), dict(found))
-        return self.pairs(typed, ((a, y), ((b, x), rest)), found) if given is None else given
+            return self.pairs(typed, ((a, x), ((b, y), todo)), matched)
+        in_order = self.pairs(typed, ((a, x), ((b, y), todo)), dict(matched))
+        return self.pairs(typed, ((a, y), ((b, x), todo)), matched) if in_order is None else in_order
 
-    def pairs(self, typed: TypedRule, todo: Any, found: dict[Any, Any]) -> dict[Any, Any] | None:
-        """What is found if each operand of the pattern stands for the one beside it; `todo` is a pair and the rest."""
+    def pairs(self, typed: TypedRule, todo: Any, matched: dict[Any, Any]) -> dict[Any, Any] | None:
+        """The matched variables if the pairs of `todo`, a linked list of (operand of the pattern, atom), match."""
         while todo is not None:
-            (wanted, atom), todo = todo
-            if wanted in found:
-                if not _same(found[wanted], atom):
+            (expected, atom), todo = todo
+            if expected in matched:
+                if not _same(matched[expected], atom):
                     return None
-            elif wanted in typed.free:
-                if wanted.aval is not atom.aval:
+            elif expected in typed.free:
+                if expected.aval is not atom.aval:
                     return None
-                found[wanted] = atom
-            elif wanted in typed.makers:
+                matched[expected] = atom
+            elif expected in typed.makers:
                 eqn = None if type(atom) is Literal else self.makers.get(atom)
-                maker = typed.makers[wanted]
-                if eqn is None or list(eqn.outvars).index(atom) != list(maker.outvars).index(wanted):
+                maker = typed.makers[expected]
+                if eqn is None or list(eqn.outvars).index(atom) != list(maker.outvars).index(expected):
                     return None
-                return self.equation(typed, maker, eqn, todo, found)
-            elif not self.is_constant(typed, wanted, atom):
+                return self.equation(typed, maker, eqn, todo, matched)
+            elif not self.is_constant(typed, expected, atom):
                 return None
-        return found
+        return matched
 
-    def is_constant(self, typed: TypedRule, wanted: Any, atom: Atom) -> bool:
+    def is_constant(self, typed: TypedRule, expected: Any, atom: Atom) -> bool:
         """Whether a literal or constant of the pattern is one of the program."""
-        value = wanted.val if type(wanted) is Literal else typed.values[wanted]
+        value = expected.val if type(expected) is Literal else typed.values[expected]
         other = atom.val if type(atom) is Literal else self.values.get(atom)
-        if other is None or wanted.aval.strip_weak_type() is not atom.aval.strip_weak_type():
+        if other is None or expected.aval.strip_weak_type() is not atom.aval.strip_weak_type():
             return False
         if isinstance(value, Tracer) or isinstance(other, Tracer):
             return value is other
-        dtype = wanted.aval.dtype
+        dtype = expected.aval.dtype
         return np.asarray(value, dtype).tobytes() == np.asarray(other, dtype).tobytes()
 
 

@@ -1,12 +1,12 @@
-"""rewrite : rules -> jaxpr -> jaxpr. Puts one computation in place of another, wherever it is found.
+"""rewrite : rules -> jaxpr -> jaxpr. Replaces one computation by another, wherever its pattern matches.
 
 A rule is a pair of Python functions of the same arguments. `(lambda x: jnp.log(jnp.exp(x)), lambda x: x)` turns
 `{ lambda ; a. let b = exp a; c = log b; d = mul c c in (d,) }` into `{ lambda ; a. let b = mul a a in (b,) }`.
 
 The functions are traced to jaxprs for types that operands have close to each other in the program. What they are traced
-to may depend on the types: a sum of arrays of different shapes broadcasts. Equations are looked at in order, and what a
-rule puts in place of one is looked at again, so that one walk leaves nothing to do but where it made operands of new
-types; then there is another.
+to may depend on the types: a sum of arrays of different shapes broadcasts. Equations are matched in order, and the
+equations of a replacement are matched again, so that one walk suffices unless it made operands of new types; then there
+is another.
 """
 
 from __future__ import annotations
@@ -17,33 +17,35 @@ from operator import attrgetter
 from typing import Any
 
 from xpr.core.avals import ShapedArray, describe
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, given_program, used_vars, with_subjaxprs
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, require_closed_jaxpr, used_vars, with_subjaxprs
 from xpr.core.source import describe_function
-from xpr.passes.dce import has_effect, live_jaxpr, without_unread_constants
+from xpr.passes.dce import has_effect, live_jaxpr, without_unused_constants
 from xpr.passes.patterns import Matching, Rule, TypedRule, arity, one_result
 from xpr.primitives.elementwise import convert_element_type_p
 from xpr.transforms.stage import stage
 
 NEAR = 4  # how many equations apart operands of a pattern may be for all their types to be tried together
 MOST_TYPES = 4000  # combinations of types that are tried of a rule, the closest first
-MOST_STEPS = 100  # rewritings of what a rewriting gave
+MOST_STEPS = 100  # rewritings of the result of a rewriting
 
 _aval = attrgetter("aval")
 
 
 def rewrite(rules: Iterable[Rule | Sequence[Callable[..., Any]]]) -> Callable[[ClosedJaxpr], ClosedJaxpr]:
-    """A pass that applies rules wherever their patterns are found, until there is nothing left to rewrite.
+    """A pass that applies rules wherever their patterns match, until there is nothing left to rewrite.
 
-    Operands of commutative operations match in either order; what loops, branches and calls hold is rewritten, too.
-    Rules that come first are tried first.
+    Operands of commutative operations match in either order; loops, branches and calls are rewritten inside, too. Rules
+    that come first are tried first.
 
     Args:
       rules: each a `Rule`, or a pattern, a replacement and perhaps a guard.
+
     Returns:
       A function from a closed jaxpr to one.
+
     Raises:
-      TypeError: a rule is no pair of functions of equally many arguments; when applied, a replacement gives another
-        type than its pattern.
+      TypeError: a rule is no pair of functions of equally many arguments; when applied, the result of a replacement has
+        another type than its pattern.
       ValueError: when applied, a pattern computes nothing or does not use an argument, or rules undo each other.
 
     >>> import xpr, xpr.numpy as jnp
@@ -56,7 +58,7 @@ def rewrite(rules: Iterable[Rule | Sequence[Callable[..., Any]]]) -> Callable[[C
     checked = [_checked(rule) for rule in rules]
 
     def rewritten(closed: ClosedJaxpr) -> ClosedJaxpr:
-        return _Rewriting(checked).program(given_program("A pass made by rewrite", closed))
+        return _Rewriting(checked).program(require_closed_jaxpr("A pass made by rewrite", closed))
 
     return rewritten
 
@@ -64,42 +66,42 @@ def rewrite(rules: Iterable[Rule | Sequence[Callable[..., Any]]]) -> Callable[[C
 def _checked(rule: Any) -> Rule:
     if not isinstance(rule, (tuple, list)) or not 2 <= len(rule) <= 3 or not all(map(callable, rule[:2])):
         raise TypeError(f"rewrite: a rule is a pattern and a replacement, two functions; got {rule!r}.")
-    made = Rule(*rule)
-    if arity(made.pattern) != arity(made.replacement):
+    parsed = Rule(*rule)
+    if arity(parsed.pattern) != arity(parsed.replacement):
         raise TypeError(
             "rewrite: a pattern and its replacement take the same arguments; "
-            f"{describe_function(made.pattern)} takes {arity(made.pattern)}, "
-            f"{describe_function(made.replacement)} takes {arity(made.replacement)}."
+            f"{describe_function(parsed.pattern)} takes {arity(parsed.pattern)}, "
+            f"{describe_function(parsed.replacement)} takes {arity(parsed.replacement)}."
         )
-    return made
+    return parsed
 
 
 # -- The walk
 
 
 class _Rewriting:
-    """Rules at work on a program; `known` has for each primitive and types of operands the typed rules to try."""
+    """The rewriting of a program; `known` has for each primitive and types of operands the typed rules to try."""
 
     def __init__(self, rules: Sequence[Rule]):
         self.rules = rules
         self.arities = [arity(rule.pattern) for rule in rules]
         self.tried: list[set[Any]] = [set() for _ in rules]
         self.known: dict[Any, list[tuple[int, TypedRule]]] = {}
-        self.chosen: dict[Any, list[TypedRule]] = {}  # by what makes the operands, too
+        self.chosen: dict[Any, list[TypedRule]] = {}  # by the primitives that compute the operands, too
         self.number = 0  # how many typed rules there are
         self.types: dict[ShapedArray, None] = {}  # that operands have
         self.near: set[tuple[ShapedArray, ...]] = set()  # for which types the rules are traced
-        self.done: dict[int, tuple[Jaxpr, Jaxpr]] = {}  # by identity: a jaxpr, and what it became
+        self.done: dict[int, tuple[Jaxpr, Jaxpr]] = {}  # by identity: a jaxpr, and its rewritten form
 
     def program(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         closed = ClosedJaxpr(live_jaxpr(closed.jaxpr), closed.consts)
         self.trace_rules(closed.jaxpr, closed.jaxpr.eqns)
         for _ in range(MOST_STEPS):
-            walk = _Walk(self, closed)
+            walk = _RewriteWalk(self, closed)
             closed = walk.result()
             if not walk.rewritten or not self.trace_rules(closed.jaxpr, walk.fresh):
                 return closed
-        raise _restless(walk.last)
+        raise _unterminated(walk.last)
 
     def inside(self, jaxpr: Jaxpr) -> Jaxpr:
         """A jaxpr that an equation holds, rewritten."""
@@ -115,7 +117,7 @@ class _Rewriting:
         return self.done[id(jaxpr)][1]
 
     def candidates(self, signature: Any, eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[TypedRule]:
-        """The typed rules to try at an equation: those for its operands' types and for what makes them."""
+        """The typed rules to try at an equation, by its operands' types and the primitives that compute them."""
         above = tuple([makers[v].primitive if v in makers else None for v in eqn.invars])  # type: ignore[index]
         key = signature, above
         if key not in self.chosen:
@@ -123,7 +125,7 @@ class _Rewriting:
         return self.chosen[key]
 
     def trace_rules(self, jaxpr: Jaxpr, new: Sequence[JaxprEqn]) -> bool:
-        """Traces the rules for types that operands have close to each other; says whether that gave any.
+        """Traces the rules for types that operands have close to each other; returns whether there are new ones.
 
         Of a program that was seen before, `new` are the equations that it did not have.
         """
@@ -131,12 +133,12 @@ class _Rewriting:
         if all(len(tried) == len(self.types) ** n for tried, n in zip(self.tried, self.arities)):
             return False
         near = [tuple(self.types)] if len(self.types) == 1 else _nearby(jaxpr)
-        near = [some for some in near if some not in self.near]
+        near = [types for types in near if types not in self.near]
         self.near.update(near)
         before = self.number
         for number, rule in enumerate(self.rules):
             tried = self.tried[number]
-            for avals in (each for some in near for each in product(some, repeat=self.arities[number])):
+            for avals in (each for types in near for each in product(types, repeat=self.arities[number])):
                 if len(tried) > MOST_TYPES:
                     break
                 if avals not in tried:
@@ -159,27 +161,27 @@ class _Rewriting:
 
 
 def _nearby(jaxpr: Jaxpr) -> list[tuple[ShapedArray, ...]]:
-    """Types that operands of equations have, and of those that make these, and so on: all sets, the closest first."""
-    made: dict[Any, Any] = {}
+    """Sets of types of operands that are near each other: of one equation, with those that feed it, and so on."""
+    producers: dict[Any, Any] = {}
     makers: dict[Any, set[Any]] = {}
     for eqn in jaxpr.eqns:
         signature = (eqn.primitive, *[v.aval for v in eqn.invars])
         above = makers.setdefault(signature, set())
-        above.update([made[v] for v in eqn.invars if v in made])  # type: ignore[index]  # a literal is in vain
+        above.update([producers[v] for v in eqn.invars if v in producers])  # type: ignore[index]  # literals are not in it
         for v in eqn.outvars:
-            made[v] = signature
+            producers[v] = signature
     types = {signature: tuple(dict.fromkeys(signature[1:])) for signature in makers}
-    found = dict.fromkeys(types.values())
+    nearby = dict.fromkeys(types.values())
     for _ in range(NEAR):
         types = {
-            signature: tuple(dict.fromkeys((*own, *(aval for other in makers[signature] for aval in types[other]))))
-            for signature, own in types.items()
+            signature: tuple(dict.fromkeys((*avals, *(aval for other in makers[signature] for aval in types[other]))))
+            for signature, avals in types.items()
         }
-        found.update(dict.fromkeys(types.values()))
-    return list(found)
+        nearby.update(dict.fromkeys(types.values()))
+    return list(nearby)
 
 
-class _Walk:
+class _RewriteWalk:
     """One walk over the equations of a program."""
 
     def __init__(self, rewriting: _Rewriting, closed: ClosedJaxpr):
@@ -197,17 +199,17 @@ class _Walk:
 
     def result(self) -> ClosedJaxpr:
         for eqn in self.jaxpr.eqns:
-            waiting = [(each, 1) for each in reversed(self.visit(eqn, 0))]
-            while waiting:
-                each, steps = waiting.pop()
-                waiting += [(more, steps + 1) for more in reversed(self.visit(each, steps))]
+            pending = [(each, 1) for each in reversed(self.visit(eqn, 0))]
+            while pending:
+                each, steps = pending.pop()
+                pending += [(more, steps + 1) for more in reversed(self.visit(each, steps))]
         if not self.rewritten and not self.env:
             eqns = self.eqns
             if all(a is b for a, b in zip(eqns, self.jaxpr.eqns)):
                 return ClosedJaxpr(self.jaxpr, self.consts)
         outvars = [self.read(v) for v in self.jaxpr.outvars]
         whole = self.jaxpr.replace(constvars=self.constvars, outvars=outvars, eqns=self.eqns)
-        return without_unread_constants(live_jaxpr(whole), self.consts)
+        return without_unused_constants(live_jaxpr(whole), self.consts)
 
     def read(self, atom: Atom) -> Atom:
         while atom in self.env:
@@ -215,7 +217,7 @@ class _Walk:
         return atom
 
     def visit(self, eqn: JaxprEqn, steps: int) -> Sequence[JaxprEqn]:
-        """Writes an equation down, or gives those that are to be looked at in its place."""
+        """Appends an equation, or returns those of its replacement, which are to be visited."""
         if not self.env.keys().isdisjoint(eqn.invars):
             invars = [self.read(v) for v in eqn.invars]
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
@@ -224,12 +226,12 @@ class _Walk:
         signature = (eqn.primitive, *map(_aval, eqn.invars))
         if signature in self.rewriting.known:
             for typed in self.rewriting.candidates(signature, eqn, self.makers):
-                if len(eqn.outvars) > 1 and (not self.is_read(eqn.outvars[typed.place]) or has_effect(eqn)):
+                if len(eqn.outvars) > 1 and (not self.is_read(eqn.outvars[typed.result_index]) or has_effect(eqn)):
                     continue
                 atoms = self.matching.at(typed, eqn)
                 if atoms is not None:
                     if steps > MOST_STEPS:
-                        raise _restless(typed.rule)
+                        raise _unterminated(typed.rule)
                     self.rewritten, self.last = True, typed.rule
                     return self.replace(eqn, typed, atoms)
         self.eqns.append(eqn)
@@ -243,23 +245,23 @@ class _Walk:
         return var in self.used
 
     def replace(self, eqn: JaxprEqn, typed: TypedRule, atoms: Sequence[Atom]) -> Sequence[JaxprEqn]:
-        """The equations of a replacement; the result of the matched one is read from them, or it is theirs."""
+        """The equations of a replacement; readers of the matched one's result read theirs."""
         closed = typed.replaced()
         names: dict[Any, Atom] = dict(zip(closed.jaxpr.invars, atoms))
-        old, out = eqn.outvars[typed.place], closed.jaxpr.outvars[0]
+        old, out = eqn.outvars[typed.result_index], closed.jaxpr.outvars[0]
         for v, value in zip(closed.jaxpr.constvars, closed.consts):
-            names[v] = own = Var(v.aval)
-            self.constvars.append(own)
+            names[v] = constvar = Var(v.aval)
+            self.constvars.append(constvar)
             self.consts.append(value)
-            self.values[own] = value
+            self.values[constvar] = value
         fresh = []
-        in_its_place = type(out) is Var and out not in names and out.aval is old.aval and len(eqn.outvars) == 1
+        binds_old = type(out) is Var and out not in names and out.aval is old.aval and len(eqn.outvars) == 1
         for each in closed.jaxpr.eqns:
             invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # a literal is looked up in vain
             outvars = []
             for v in each.outvars:
-                names[v] = own = old if in_its_place and v is out else Var(v.aval)
-                outvars.append(own)
+                names[v] = outvar = old if binds_old and v is out else Var(v.aval)
+                outvars.append(outvar)
             fresh.append(JaxprEqn(invars, outvars, each.primitive, each.params, eqn.source))
         out = names.get(out, out)
         if out.aval is not old.aval:  # they differ in weakness alone
@@ -274,14 +276,14 @@ class _Walk:
             eqn = eqn.replace(outvars=[Var(v.aval) if v is old else v for v in eqn.outvars])
             self.eqns.append(eqn)
             self.makers.update((v, eqn) for v in eqn.outvars)
-        if not in_its_place:
+        if not binds_old:
             self.env[old] = out
         return fresh
 
 
-def _restless(rule: Rule | None) -> ValueError:
+def _unterminated(rule: Rule | None) -> ValueError:
     where = f" {describe_function(rule.pattern)} and {describe_function(rule.replacement)}" if rule else ""
     return ValueError(
-        f"rewrite: there is still something to rewrite after {MOST_STEPS} steps in one place, last by the rule{where}. "
-        "Rules must not undo each other or match what they give; a guard can keep them from it."
+        f"rewrite: something is still to rewrite after {MOST_STEPS} steps at one equation, last by the rule{where}. "
+        "Rules must not undo each other or match their own results; a guard can prevent it."
     )

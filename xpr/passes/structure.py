@@ -1,8 +1,8 @@
-"""structure : jaxpr -> what is left of it without the names of variables. What tells alike from unlike, as keys.
+"""Structural equality and hashes of jaxprs: equal where they differ in the names of variables only.
 
-Variables are numbered in the order in which they are bound, literals and arrays are bytes, and each value stands beside
-what tells its type. `xpr.jaxpr.equal` and `hash` are of structures; passes find equal equations by keys, in which
-operands are themselves and the jaxprs that an equation holds are structures.
+Variables are numbered in the order in which they are bound, literals and arrays are bytes, and each value comes
+with its type. `xpr.jaxpr.equal` and `hash` compare structures; passes find equal equations by keys, in which operands
+are themselves and inner jaxprs are structures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Unit, UnitVar, Var, unitvar
-from xpr.core.primitive import told_apart
+from xpr.core.primitive import cache_key
+from xpr.core.refs import Ref
 from xpr.dtypes import INEXACT
 from xpr.passes.dce import has_effect
 from xpr.text.parameters import ConstantHole, parts_of
@@ -25,8 +26,8 @@ _aval = attrgetter("aval")
 
 
 def operand_key(atom: Atom) -> Any:
-    """What stands for an operand: equal for the same variable, and for literals of equal type and value."""
-    return (atom.aval, told_apart(atom.val)) if type(atom) is Literal else atom
+    """The key of an operand: equal for the same variable, and for literals of equal type and value."""
+    return (atom.aval, cache_key(atom.val)) if type(atom) is Literal else atom
 
 
 def parameters_key(eqn: JaxprEqn) -> Iterable[Any]:
@@ -36,10 +37,10 @@ def parameters_key(eqn: JaxprEqn) -> Iterable[Any]:
     return [(name, _value(value, True)) for name, value in eqn.params.items()]
 
 
-class Numbers:
-    """A number for each equation, the same for those that differ in variables and literals alone.
+class EquationNumbers:
+    """Numbers equations: structurally equal ones, which differ in variables and literals alone, have the same number.
 
-    One with an effect is like no other. Of a call that is the only one of its types nobody asks what it holds.
+    One with an effect has its own. A call that is the only one of its types is numbered without its jaxpr.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ class Numbers:
 
 
 class Structure:
-    """A tuple that two jaxprs share if and only if they are alike; its hash is known."""
+    """The structural key of a jaxpr, a tuple: equal for structurally equal ones; its hash is stored."""
 
     __slots__ = ("_hash", "parts")
 
@@ -103,11 +104,11 @@ class Structure:
 
 
 def structure(jaxpr: Jaxpr | ClosedJaxpr, weak: bool = False) -> Structure:
-    """What is left of a jaxpr without the names of its variables.
+    """The structural key of a jaxpr: its content without the names of variables.
 
     Args:
       jaxpr: the program. One without constants is the same as one that is closed over none.
-      weak: whether types that differ in weakness alone are told apart.
+      weak: whether types that differ in weakness alone are different.
     """
     if isinstance(jaxpr, ClosedJaxpr):
         return _closed(structure(jaxpr.jaxpr, weak), jaxpr.consts)
@@ -148,7 +149,7 @@ def _atom(atom: Any, weak: bool) -> Hashable:
 
 
 def _value(value: Any, weak: bool) -> Hashable:
-    """What stands for a parameter."""
+    """The key of a parameter."""
     kind = type(value)
     if kind in (int, bool, str) or value is None:
         return kind, value
@@ -178,7 +179,7 @@ def _value(value: Any, weak: bool) -> Hashable:
 
 
 class _Same:
-    """Stands for an object that can't be hashed; equal to what stands for the same object."""
+    """The key of an object that can't be hashed: its identity."""
 
     def __init__(self, value: Any):
         self.value = value
@@ -193,14 +194,14 @@ class _Same:
 def _constant(value: Any) -> Hashable:
     if isinstance(value, ConstantHole):
         return "hole", value.aval.strip_weak_type()
-    if isinstance(value, Tracer):  # it has no value, and is equal to itself
+    if isinstance(value, (Tracer, Ref)):  # it has no value, or not always the same one, and is equal to itself
         return _Same(value)
     array = np.asarray(value)
     return array.dtype, array.shape, _bytes(array)
 
 
 def _bytes(array: Any) -> bytes:
-    """The entries, with all nans made one."""
+    """The bytes of the elements, with one bit pattern for all nans."""
     if array.dtype in INEXACT:
         numbers = array == array
         if not numbers.all():

@@ -1,1 +1,1 @@
-"""The vocabulary: first-order primitives, one family a file, all rules of a primitive in one paragraph."""
+"""First-order primitives, one family a file, all rules of a primitive in one paragraph."""

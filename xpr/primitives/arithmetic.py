@@ -1,4 +1,4 @@
-"""Arithmetic: sums, quotients, bounds. The product is in elementwise_rules.py, where the chain rule is made of it."""
+"""Arithmetic: sums, quotients, bounds. The product is in elementwise_rules.py, whose chain rule uses it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,69 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import is_linear
 from xpr.dtypes import ANY, COMPLEX, INEXACT, INTEGERS, NUMBERS, REAL
-from xpr.primitives.bitwise import bitwise_and
+from xpr.primitives.bitwise import bitwise_and, bitwise_or
 from xpr.primitives.comparisons import compared, eq, gt, lt
+from xpr.primitives.conversions import convert_element_type
 from xpr.primitives.elementwise_rules import (
     PYTHON_SCALARS,
     elementwise,
     function_of,
     gathered,
     linear_unary,
-    mul,
     repeated,
     scalar,
     sum_transpose,
     typed_like,
 )
+from xpr.primitives.elementwise_rules import mul as product
 from xpr.primitives.rounding import ceil, floor
 from xpr.primitives.shapes import broadcast_to, full, mapped_to
 from xpr.primitives.slicing import select
+
+__all__ = [
+    "add", "add_p", "clamp", "clamp_p", "div", "div_p", "max", "max_p", "min", "min_p", "mul", "neg", "neg_p", "rem",
+    "rem_p", "sub", "sub_p",
+]  # fmt: skip
+
+# -- Products
+
+
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    """The product of two arrays, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+      out_dtype: the dtype to which both are converted before they are multiplied; None for the one they have.
+
+    Returns:
+      An array of the same shape, and of the same dtype or `out_dtype`.
+
+    >>> from xpr import lax
+    >>> lax.mul(3.0, 2.0)
+    Array(6., dtype=float32, weak_type=True)
+    >>> lax.mul(np.int8(100), np.int8(2), out_dtype="int32")
+    Array(200, dtype=int32)
+    """
+    if out_dtype is not None:
+        x, y = convert_element_type(x, out_dtype), convert_element_type(y, out_dtype)
+    return product(x, y)
+
 
 # -- Sums and quotients
 
 neg_p = linear_unary(
     "neg", over=NUMBERS, back=lambda ct, aval: neg(ct), lowers_to="stablehlo.negate", reference=np.negative, exact=True
 )
-neg = function_of(neg_p, "The negative of each entry.")
+neg = function_of(
+    neg_p,
+    """The negative of each element.
+
+    >>> from xpr import lax
+    >>> lax.neg(3.0)
+    Array(-3., dtype=float32, weak_type=True)
+    """,
+)
 
 add_p = elementwise(
     "add", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True, commutative=True,
@@ -42,7 +81,14 @@ add_p = elementwise(
 )  # fmt: skip
 add = function_of(
     add_p,
-    """The sum of two arrays, entry by entry.
+    """The sum of two arrays, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
 
     >>> from xpr import lax
     >>> lax.add(1.0, 2.0)
@@ -61,11 +107,27 @@ sub_p = elementwise(
     "sub", lowers_to="stablehlo.subtract", reference=np.subtract, exact=True,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: neg(t)], transpose=_sub_transpose,
 )  # fmt: skip
-sub = function_of(sub_p, "The difference of two arrays, entry by entry.", 2)
+sub = function_of(
+    sub_p,
+    """The difference of two arrays, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.sub(3.0, 1.0)
+    Array(2., dtype=float32, weak_type=True)
+    """,
+    2,
+)
 
 
 def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Of y = a / b, (a_dot - y b_dot) / b: one division, which cotangents of both operands share going back."""
+    """Of y = a / b, (a_dot - y b_dot) / b: one division, which the cotangents of both operands share."""
     (a, b), (a_dot, b_dot) = primals, tangents
     out = div(a, b)
     aval = aval_of(out)
@@ -107,45 +169,77 @@ div_p = elementwise(
     partials=[lambda t, x, y, out: div(t, y), lambda t, x, y, out: div(neg(mul(t, out)), y)], transpose=_div_transpose,
 )  # fmt: skip
 div_p.jvp = _div_jvp
-div = function_of(div_p, "The quotient of two arrays, entry by entry; integers divide towards zero.", 2)
+div = function_of(
+    div_p,
+    """The quotient of two arrays, elementwise; of integers rounded towards zero.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.div(7, 2)
+    Array(3, dtype=int32, weak_type=True)
+    """,
+    2,
+)
 
 rem_p = elementwise(
     "rem", fusion="expensive", over=REAL, lowers_to="stablehlo.remainder", reference=_rem_reference,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: mul(neg(t), _toward_zero(div(x, y)))],
 )  # fmt: skip
-rem = function_of(rem_p, "The remainder of dividing towards zero: it has the sign of `x`.", 2)
+rem = function_of(
+    rem_p,
+    """The remainder of division towards zero, elementwise; it has the sign of x.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.rem(7, 2)
+    Array(1, dtype=int32, weak_type=True)
+    """,
+    2,
+)
 
 
 def _toward_zero(x: Any) -> Any:
     return select(lt(x, scalar(0, x)), ceil(x), floor(x))
 
 
-# -- The greater, the lesser, and what lies between
+# -- max, min and clamp
 
 
-def _where_equal_half(chosen: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _half_where_equal(chosen: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The partial of max or min: the tangent where this operand is chosen, half of it where both are equal.
 
     Where the result is nan it is the tangent times 0, so that a cotangent that is nan is not lost.
     """
 
-    def partial(t: Any, mine: Any, other: Any) -> Any:
+    def partial(t: Any, operand: Any, other: Any) -> Any:
         half = div(t, scalar(2, t))
-        shape = aval_of(chosen(mine, other)).shape
+        shape = aval_of(chosen(operand, other)).shape
         nothing = full(shape, 0, aval_of(t).dtype)
         t, half = broadcast_to(t, shape), broadcast_to(half, shape)
-        unordered = select(chosen(other, mine), nothing, mul(t, scalar(0, t)))
-        return select(eq(mine, other), half, select(chosen(mine, other), t, unordered))
+        unordered = select(chosen(other, operand), nothing, mul(t, scalar(0, t)))
+        return select(eq(operand, other), half, select(chosen(operand, other), t, unordered))
 
     return partial
 
 
-_greater = _where_equal_half(lambda x, y: gt(x, y))
-_less = _where_equal_half(lambda x, y: lt(x, y))
+_greater = _half_where_equal(lambda x, y: gt(x, y))
+_less = _half_where_equal(lambda x, y: lt(x, y))
 
 
 def _extreme_lower(operation: str, direction: str) -> Callable[..., list[Value]]:
-    """XLA ends the process over extremes of complex numbers, so one of the two is chosen; nan where either is."""
+    """XLA ends the process for maxima of complex numbers, so one of the two is chosen; nan where either is."""
 
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
         (aval,), (x, y) = avals, repeated(b, operands, avals[0].shape)
@@ -163,14 +257,46 @@ max_p = elementwise(
     commutative=True,
     partials=[lambda t, x, y, out: _greater(t, x, y), lambda t, x, y, out: _greater(t, y, x)],
 )  # fmt: skip
-max = function_of(max_p, "The greater of two arrays, entry by entry; nan where either is.", 2)
+max = function_of(
+    max_p,
+    """The maximum of two arrays, elementwise; nan where either is nan.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.max(3.0, 1.0)
+    Array(3., dtype=float32, weak_type=True)
+    """,
+    2,
+)
 
 min_p = elementwise(
     "min", over=ANY, lowers_to=_extreme_lower("stablehlo.minimum", "LE"), reference=np.minimum, exact=True,
     commutative=True,
     partials=[lambda t, x, y, out: _less(t, x, y), lambda t, x, y, out: _less(t, y, x)],
 )  # fmt: skip
-min = function_of(min_p, "The lesser of two arrays, entry by entry; nan where either is.", 2)
+min = function_of(
+    min_p,
+    """The minimum of two arrays, elementwise; nan where either is nan.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.min(3.0, 1.0)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+    2,
+)
 
 
 def _clamp_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
@@ -189,9 +315,9 @@ clamp_p = elementwise(
     "clamp", over=ANY, lowers_to="stablehlo.clamp", exact=True,
     reference=lambda low, x, high: np.minimum(np.maximum(x, low), high),
     partials=[
-        lambda t, low, x, high, out: _kept_where(gt(low, x), t, out),
-        lambda t, low, x, high, out: _kept_where(_inside(low, x, high), t, out),
-        lambda t, low, x, high, out: _kept_where(lt(high, x), t, out),
+        lambda t, low, x, high, out: _select_or_zero(_inside(x, low, high), t, out),
+        lambda t, low, x, high, out: _select_or_zero(_inside(low, x, high), t, out),
+        lambda t, low, x, high, out: _select_or_zero(bitwise_or(lt(high, x), lt(high, low)), t, out),
     ],
 )  # fmt: skip
 clamp_p.abstract = _clamp_abstract
@@ -210,13 +336,21 @@ def _clamp_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) -
 clamp_p.batch = _clamp_batch
 
 
-def _kept_where(condition: Any, t: Any, out: Any) -> Any:
+def _select_or_zero(condition: Any, t: Any, out: Any) -> Any:
     shape = aval_of(out).shape
     return select(condition, broadcast_to(t, shape), full(shape, 0, aval_of(t).dtype))
 
 
 def clamp(min: Any, x: Any, max: Any) -> Any:
-    """Each entry, moved to the nearer bound if it lies outside.
+    """Each element limited to the interval [min, max].
+
+    Args:
+      min: the lower bound, a scalar or an array of the shape of `x`.
+      x: an array.
+      max: the upper bound, a scalar or an array of the shape of `x`.
+
+    Returns:
+      An array of the shape and dtype of `x`.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.clamp(0, jnp.array([-1, 1, 5]), 3)

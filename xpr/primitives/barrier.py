@@ -1,7 +1,7 @@
-"""The identity, as a barrier: what reads a value behind it is not computed together with what made the value.
+"""optimization_barrier: the identity, whose result XLA does not fuse with the computation of its operand.
 
-XLA fuses operations, and computes what several of its kernels read in each of them. Mostly that is as well; where what
-is read is dear (a hyperbolic tangent that a dozen sums of products read), a barrier has it computed once.
+XLA fuses operations, and recomputes a value in each of the kernels that read it. Mostly that is fine; an expensive
+value (a hyperbolic tangent that a dozen sums of products read) is computed once behind a barrier.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import split_each
 from xpr.core.primitive import Primitive, register
 
+__all__ = ["optimization_barrier", "optimization_barrier_p"]
+
 
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     return [x if type(x) is Array else from_host(np.array(x, aval_of(x).dtype), aval_of(x).weak_type) for x in args]
 
 
 def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    return list(map(b.fence, operands))
+    return list(map(b.fusion_barrier, operands))
 
 
-def _apart(values: Sequence[Any]) -> list[Any]:
+def _behind_barrier(values: Sequence[Any]) -> list[Any]:
     """Values behind a barrier, symbolic zeros and None as they are."""
-    kept = [i for i, x in enumerate(values) if x is not None and type(x) is not Zero]
-    found = dict(zip(kept, optimization_barrier_p.bind(*(values[i] for i in kept)) if kept else []))
-    return [found.get(i, x) for i, x in enumerate(values)]
+    present = [i for i, x in enumerate(values) if x is not None and type(x) is not Zero]
+    results = dict(zip(present, optimization_barrier_p.bind(*(values[i] for i in present)) if present else []))
+    return [results.get(i, x) for i, x in enumerate(values)]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    return optimization_barrier_p.bind(*primals), _apart(tangents)
+    return optimization_barrier_p.bind(*primals), _behind_barrier(tangents)
 
 
 def _transpose(cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-    """Cotangents are kept apart as the values are."""
-    return _apart(cotangents)
+    """Cotangents get a barrier, too."""
+    return _behind_barrier(cotangents)
 
 
 optimization_barrier_p = register(
@@ -54,6 +56,7 @@ optimization_barrier_p = register(
         transpose=_transpose,
         batch=lambda size, values, dims: (optimization_barrier_p.bind(*values), list(dims)),
         multiple_results=True,
+        physical="moved",
         evaluate=_evaluate,
         split=split_each,
     )
@@ -61,12 +64,12 @@ optimization_barrier_p = register(
 
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """The pytree itself, kept by the compiler from being computed together with what reads it.
+    """The pytree itself, as a barrier: the compiler does not fuse its computation into that of its readers.
 
     Args:
       operand: a pytree of arrays, of any shapes and dtypes.
     Returns:
-      The same pytree; what its leaves are computed from is computed once, whoever reads them.
+      The same pytree; its leaves are computed once, however many operations read them.
 
     >>> import xpr.numpy as jnp
     >>> from xpr import lax

@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.dtypes import BOOL, INTEGERS
 from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of
+
+__all__ = [
+    "and_p", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "clz_p", "not_p", "or_p",
+    "population_count", "population_count_p", "shift_left", "shift_left_p", "shift_right_arithmetic",
+    "shift_right_arithmetic_p", "shift_right_logical", "shift_right_logical_p", "xor_p",
+]  # fmt: skip
 
 _BITS = INTEGERS | BOOL
 _WORDS = frozenset(dtype for dtype in INTEGERS if dtypes.iinfo(dtype).bits >= 8)
@@ -18,7 +26,7 @@ _WORDS = frozenset(dtype for dtype in INTEGERS if dtypes.iinfo(dtype).bits >= 8)
 
 def _bits(
     name: str,
-    lowers_to: str,
+    lowers_to: str | Callable[..., Any],
     reference: Any,
     arity: int = 2,
     over: frozenset[np.dtype] = _BITS,
@@ -64,27 +72,127 @@ def _logical_right(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 and_p = _bits("and", "stablehlo.and", np.bitwise_and, commutative=True)
-bitwise_and = function_of(and_p, "Bitwise and, of integers or booleans.", 2)
+bitwise_and = function_of(
+    and_p,
+    """The bitwise and of two arrays of integers or booleans.
+
+    Args:
+      x: an array of integers, or of booleans where there is no shift.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.bitwise_and(6, 3)
+    Array(2, dtype=int32, weak_type=True)
+    """,
+    2,
+)
 or_p = _bits("or", "stablehlo.or", np.bitwise_or, commutative=True)
-bitwise_or = function_of(or_p, "Bitwise or, of integers or booleans.", 2)
+bitwise_or = function_of(
+    or_p,
+    """The bitwise or of two arrays of integers or booleans.
+
+    Args:
+      x: an array of integers, or of booleans where there is no shift.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.bitwise_or(6, 3)
+    Array(7, dtype=int32, weak_type=True)
+    """,
+    2,
+)
 xor_p = _bits("xor", "stablehlo.xor", np.bitwise_xor, commutative=True)
-bitwise_xor = function_of(xor_p, "Bitwise exclusive or, of integers or booleans.", 2)
+bitwise_xor = function_of(
+    xor_p,
+    """The bitwise exclusive or of two arrays of integers or booleans.
+
+    Args:
+      x: an array of integers, or of booleans where there is no shift.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.bitwise_xor(6, 3)
+    Array(5, dtype=int32, weak_type=True)
+    """,
+    2,
+)
 not_p = _bits("not", "stablehlo.not", np.invert, arity=1)
-bitwise_not = function_of(not_p, "The bits of each entry, flipped.")
+bitwise_not = function_of(
+    not_p,
+    """The bits of each element inverted; logical not for booleans.
+
+    >>> from xpr import lax
+    >>> lax.bitwise_not(6)
+    Array(-7, dtype=int32, weak_type=True)
+    """,
+)
 shift_left_p = _bits("shift_left", "stablehlo.shift_left", _shift_reference(np.left_shift, np.zeros_like), over=_WORDS)
-shift_left = function_of(shift_left_p, "The bits of `x` moved up by `y` places.", 2)
+shift_left = function_of(
+    shift_left_p,
+    """The bits of `x` shifted left by `y` positions.
+
+    Args:
+      x: an array of integers, or of booleans where there is no shift.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.shift_left(6, 1)
+    Array(12, dtype=int32, weak_type=True)
+    """,
+    2,
+)
 shift_right_logical_p = _bits(
     "shift_right_logical", "stablehlo.shift_right_logical", _shift_reference(_logical_right, np.zeros_like), over=_WORDS
 )
 shift_right_logical = function_of(
-    shift_right_logical_p, "The bits of `x` moved down by `y` places, with zeros moving in.", 2
+    shift_right_logical_p,
+    """The bits of `x` shifted right by `y` positions, filled with zeros.
+
+    Args:
+      x: an array of integers, or of booleans where there is no shift.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.shift_right_logical(6, 1)
+    Array(3, dtype=int32, weak_type=True)
+    """,
+    2,
 )
 shift_right_arithmetic_p = _bits(
     "shift_right_arithmetic", "stablehlo.shift_right_arithmetic",
     _shift_reference(_arithmetic_right, _sign_bits), over=_WORDS,
 )  # fmt: skip
 shift_right_arithmetic = function_of(
-    shift_right_arithmetic_p, "The bits of `x` moved down by `y` places, with its sign moving in.", 2
+    shift_right_arithmetic_p,
+    """The bits of `x` shifted right by `y` positions, filled with its sign bit.
+
+    Args:
+      x: an array of integers, or of booleans where there is no shift.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.shift_right_arithmetic(-6, 1)
+    Array(-3, dtype=int32, weak_type=True)
+    """,
+    2,
 )
 
 
@@ -94,11 +202,19 @@ def _count_bits(x: Any) -> Any:
 
 
 population_count_p = _bits("population_count", "stablehlo.popcnt", _count_bits, arity=1, over=_WORDS)
-population_count = function_of(population_count_p, "How many bits of each entry are set.")
+population_count = function_of(
+    population_count_p,
+    """The number of bits set in each element.
+
+    >>> from xpr import lax
+    >>> lax.population_count(6)
+    Array(2, dtype=int32, weak_type=True)
+    """,
+)
 
 
 def _clz_reference(x: Any) -> Any:
-    """Counts the places above the highest set bit."""
+    """Counts the bits above the highest set bit."""
     x = np.asarray(x)
     width = 8 * x.dtype.itemsize
     unsigned = x.view(np.dtype(f"uint{width}"))
@@ -108,5 +224,24 @@ def _clz_reference(x: Any) -> Any:
     return (width - length).astype(x.dtype)
 
 
-clz_p = _bits("clz", "stablehlo.count_leading_zeros", _clz_reference, arity=1, over=_WORDS)
-clz = function_of(clz_p, "How many zero bits stand above the highest set bit of each entry.")
+def _clz_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    """Of unsigned integers: XLA extends a negative constant to 64 bits by its sign, and counts -32 for an int32."""
+    (x,) = operands
+    unsigned = x.aval.update(dtype=np.dtype(f"uint{8 * x.aval.dtype.itemsize}"), weak_type=False)
+    if x.aval.dtype == unsigned.dtype:
+        return [b.op("stablehlo.count_leading_zeros", [x], avals[0])]
+    bits = b.op("stablehlo.bitcast_convert", [x], unsigned)
+    count = b.op("stablehlo.count_leading_zeros", [bits], unsigned)
+    return [b.op("stablehlo.bitcast_convert", [count], avals[0])]
+
+
+clz_p = _bits("clz", _clz_lower, _clz_reference, arity=1, over=_WORDS)
+clz = function_of(
+    clz_p,
+    """The number of zero bits above the highest bit set in each element.
+
+    >>> from xpr import lax
+    >>> lax.clz(6)
+    Array(29, dtype=int32, weak_type=True)
+    """,
+)

@@ -1,4 +1,4 @@
-"""Comparisons of two arrays, element by element: they give booleans, which have no slope.
+"""Comparisons of two arrays, element by element: their results are booleans, which have no derivative.
 
 Complex numbers are ordered as NumPy does it, by their real parts, and by their imaginary parts where those are equal.
 """
@@ -17,17 +17,19 @@ from xpr.core.primitive import Primitive
 from xpr.dtypes import ANY, COMPLEX
 from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of, repeated
 
+__all__ = ["eq", "eq_p", "ge", "ge_p", "gt", "gt_p", "le", "le_p", "lt", "lt_p", "ne", "ne_p"]
+
 
 def compared(b: Builder, operands: Sequence[Value], direction: str) -> Value:
     """Two values of one type, compared in the text of a program."""
-    own = operands[0].aval
-    aval = own.update(dtype=dtypes.bool_)
-    if own.dtype not in COMPLEX or direction in ("EQ", "NE"):
+    operand = operands[0].aval
+    aval = operand.update(dtype=dtypes.bool_)
+    if operand.dtype not in COMPLEX or direction in ("EQ", "NE"):
         how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-        if own.dtype == dtypes.bool_:  # XLA takes them for signed else, and finds no constants among the results
+        if operand.dtype == dtypes.bool_:  # XLA takes them for signed else, and finds no constants among the results
             how += ", compare_type = #stablehlo<comparison_type UNSIGNED>"
         return b.op("stablehlo.compare", operands, aval, how)
-    part = own.update(dtype=dtypes.real_part_of(own.dtype))
+    part = operand.update(dtype=dtypes.real_part_of(operand.dtype))
     reals, imags = ([b.op(f"stablehlo.{name}", [v], part) for v in operands] for name in ("real", "imag"))
     return b.op(
         "stablehlo.select",
@@ -62,18 +64,115 @@ def _compare(name: str, direction: str, reference: Any) -> Primitive:
         partials=[ZERO, ZERO],
         exact=True,
         commutative=direction in ("EQ", "NE"),
+        physical={"EQ": "all", "NE": "any"}.get(direction),  # type: ignore[arg-type]  # a literal, or None
     )
 
 
 eq_p = _compare("eq", "EQ", np.equal)
-eq = function_of(eq_p, "Whether entries are equal.", 2)
+eq = function_of(
+    eq_p,
+    """Whether x == y, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Booleans of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.eq(1.0, 2.0)
+    Array(False, dtype=bool)
+    """,
+    2,
+)
 ne_p = _compare("ne", "NE", np.not_equal)
-ne = function_of(ne_p, "Whether entries differ.", 2)
+ne = function_of(
+    ne_p,
+    """Whether x != y, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Booleans of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.ne(1.0, 2.0)
+    Array(True, dtype=bool)
+    """,
+    2,
+)
 lt_p = _compare("lt", "LT", _by_parts(np.less))
-lt = function_of(lt_p, "Whether entries of `x` are less than those of `y`.", 2)
+lt = function_of(
+    lt_p,
+    """Whether x < y, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Booleans of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.lt(1.0, 2.0)
+    Array(True, dtype=bool)
+    """,
+    2,
+)
 le_p = _compare("le", "LE", _by_parts(np.less_equal))
-le = function_of(le_p, "Whether entries of `x` are at most those of `y`.", 2)
+le = function_of(
+    le_p,
+    """Whether x <= y, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Booleans of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.le(1.0, 2.0)
+    Array(True, dtype=bool)
+    """,
+    2,
+)
 gt_p = _compare("gt", "GT", _by_parts(np.greater))
-gt = function_of(gt_p, "Whether entries of `x` are greater than those of `y`.", 2)
+gt = function_of(
+    gt_p,
+    """Whether x > y, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Booleans of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.gt(1.0, 2.0)
+    Array(False, dtype=bool)
+    """,
+    2,
+)
 ge_p = _compare("ge", "GE", _by_parts(np.greater_equal))
-ge = function_of(ge_p, "Whether entries of `x` are at least those of `y`.", 2)
+ge = function_of(
+    ge_p,
+    """Whether x >= y, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Booleans of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.ge(1.0, 2.0)
+    Array(False, dtype=bool)
+    """,
+    2,
+)

@@ -1,4 +1,4 @@
-"""Complex numbers and their parts; sizes and signs, also of real ones."""
+"""Complex numbers and their parts; absolute values and signs, also of real numbers."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from xpr.primitives.elementwise_rules import (
 from xpr.primitives.shapes import full
 from xpr.primitives.slicing import select
 
+__all__ = ["abs", "abs_p", "complex_p", "conj", "conj_p", "imag", "imag_p", "real", "real_p", "sign", "sign_p"]
+
 # -- Parts
 
 real_p = linear_unary(
@@ -34,13 +36,29 @@ real_p = linear_unary(
     back=lambda ct, aval: complex_(ct, full(aval_of(ct).shape, 0, aval_of(ct).dtype)),
     lowers_to="stablehlo.real", reference=np.real, exact=True,
 )  # fmt: skip
-real = function_of(real_p, "The real part of each entry.")
+real = function_of(
+    real_p,
+    """The real part of each element.
+
+    >>> from xpr import lax
+    >>> lax.real(1.0 + 2.0j)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+)
 imag_p = linear_unary(
     "imag", over=COMPLEX, gives=dtypes.real_part_of,
     back=lambda ct, aval: complex_(full(aval_of(ct).shape, 0, aval_of(ct).dtype), neg(ct)),
     lowers_to="stablehlo.imag", reference=np.imag, exact=True,
 )  # fmt: skip
-imag = function_of(imag_p, "The imaginary part of each entry.")
+imag = function_of(
+    imag_p,
+    """The imaginary part of each element.
+
+    >>> from xpr import lax
+    >>> lax.imag(1.0 + 2.0j)
+    Array(2., dtype=float32, weak_type=True)
+    """,
+)
 conj_p = linear_unary(
     "conj", over=COMPLEX, back=lambda ct, aval: conj(ct), lowers_to="chlo.conj", reference=np.conj, exact=True,
 )  # fmt: skip
@@ -79,7 +97,23 @@ complex_p = elementwise(
         lambda t, x, y, out: complex_(full(aval_of(t).shape, 0, aval_of(t).dtype), t),
     ],
 )  # fmt: skip
-complex_ = function_of(complex_p, "A complex number from a real and an imaginary part.", 2)
+complex_ = function_of(
+    complex_p,
+    """Complex numbers from their real and imaginary parts.
+
+    Args:
+      x: the real parts, an array of float32 or float64.
+      y: the imaginary parts, an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Complex numbers of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.complex(1.0, 2.0)
+    Array(1.+2.j, dtype=complex64, weak_type=True)
+    """,
+    2,
+)
 
 # -- Signs and sizes
 
@@ -112,7 +146,15 @@ _real_sign_jvp, _complex_sign_jvp = sign_p.jvp, chain_rule(sign_p, [_sign_partia
 sign_p.jvp = lambda primals, tangents: (_complex_sign_jvp if aval_of(primals[0]).dtype in COMPLEX else _real_sign_jvp)(
     primals, tangents
 )
-sign = function_of(sign_p, "-1, 0 or 1, by the sign of each entry; x / |x| for complex ones.")
+sign = function_of(
+    sign_p,
+    """-1, 0 or 1 by the sign of each element; x / |x| for complex elements.
+
+    >>> from xpr import lax
+    >>> lax.sign(-3.0)
+    Array(-1., dtype=float32, weak_type=True)
+    """,
+)
 
 
 def _abs_partial(t: Any, x: Any, y: Any) -> Any:
@@ -137,4 +179,12 @@ abs_p = elementwise(
     partials=[_abs_partial],
     exact=False,
 )
-abs = function_of(abs_p, "The absolute value of each entry.")
+abs = function_of(
+    abs_p,
+    """The absolute value of each element; real for complex elements.
+
+    >>> from xpr import lax
+    >>> lax.abs(-3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """,
+)

@@ -1,4 +1,4 @@
-"""Arrays taken apart and put together, of the other operations on places."""
+"""Concatenation and splitting of arrays, and functions written with slices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,23 @@ from xpr.primitives.shapes import (
     shape_of,
     squeeze,
 )
+from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.primitives.sorting import top_k
 
+__all__ = ["approx_max_k", "approx_min_k", "broadcast_like", "empty", "split", "stack", "tile", "unstack"]
+
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """The parts of an array along an axis, one after the other.
+    """The array split along an axis into parts of given sizes.
+
+    Args:
+      operand: an array.
+      sizes: the sizes of the parts, which add up to that of the axis.
+      axis: the axis.
+
+    Returns:
+      A list of arrays.
 
     Raises:
       ValueError: the sizes are not those of parts that make up the axis.
@@ -45,6 +56,16 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """Arrays of one type joined along a new axis.
 
+    Args:
+      operands: arrays of one shape and dtype.
+      axis: the position of the new axis.
+
+    Returns:
+      An array with one more axis.
+
+    Raises:
+      ValueError: there are no arrays, or the result has no such axis.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.stack([jnp.arange(2), jnp.arange(2)], 1).shape
     (2, 2)
@@ -56,7 +77,14 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of an array along an axis, which they lack.
+    """The slices of an array along an axis, without that axis.
+
+    Args:
+      x: an array.
+      axis: the axis.
+
+    Returns:
+      A tuple of arrays.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.unstack(jnp.arange(2))
@@ -68,7 +96,17 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 
 def tile(operand: Any, reps: Sequence[int]) -> Any:
-    """An array repeated so many times along each of its axes.
+    """The array repeated as a whole along each of its axes.
+
+    Args:
+      operand: an array.
+      reps: how often, for each axis.
+
+    Returns:
+      An array whose sizes are multiplied by `reps`.
+
+    Raises:
+      TypeError: there is not a count for each axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.tile(jnp.arange(2), (2,))
@@ -77,13 +115,20 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     shape = aval_of(operand).shape
     if len(reps) != len(shape) or min(reps, default=0) < 0:
         raise TypeError(f"tile: {aval_of(operand).str_short()} needs a count for each axis, not {tuple(reps)}.")
-    spread = [n for pair in zip(reps, shape) for n in pair]
-    repeated = broadcast_in_dim(operand, spread, range(1, len(spread), 2))
+    interleaved = [n for pair in zip(reps, shape) for n in pair]
+    repeated = broadcast_in_dim(operand, interleaved, range(1, len(interleaved), 2))
     return reshape(repeated, [n * r for n, r in zip(shape, reps)])
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
-    """An array repeated along new or size-1 axes to the shape of another.
+    """The array broadcast to the shape of another.
+
+    Args:
+      arr: an array.
+      like_arr: an array of the shape to broadcast to.
+
+    Returns:
+      An array of that shape.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.broadcast_like(1.0, jnp.zeros(2))
@@ -92,14 +137,22 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     return broadcast_to(arr, aval_of(like_arr).shape)
 
 
-def empty(shape: int | Sequence[int], dtype: Any) -> Any:
-    """An array whose entries are of no interest: zeros.
+def empty(shape: int | Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
+    """An array whose values are not specified; they are zeros.
+
+    Args:
+      shape: the shape.
+      dtype: the dtype.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array.
 
     >>> from xpr import lax
     >>> lax.empty((2,), "float32")
     Array([0., 0.], dtype=float32)
     """
-    return full(shape_of(shape), 0, dtype)
+    return sharded(full(shape_of(shape), 0, dtype), out_sharding, "empty")
 
 
 def approx_max_k(
@@ -110,7 +163,18 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Any, Any]:
-    """The k greatest entries along an axis and their places; all of them, whatever recall would do.
+    """The k greatest elements along an axis and their indices, exactly, whatever the recall asked for.
+
+    Args:
+      operand: an array of real numbers.
+      k: how many.
+      reduction_dimension: the axis.
+      recall_target: has no effect.
+      reduction_input_size_override: has no effect.
+      aggregate_to_topk: has no effect.
+
+    Returns:
+      `(elements, indices)`, with size `k` along the axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.approx_max_k(jnp.array([1.0, 3.0, 2.0]), 2)
@@ -118,8 +182,8 @@ def approx_max_k(
     """
     last = aval_of(operand).ndim - 1
     axis = one_axis(reduction_dimension, last + 1)
-    values, places = top_k(move_axis(operand, axis, last), k)
-    return move_axis(values, last, axis), move_axis(places, last, axis)
+    values, indices = top_k(move_axis(operand, axis, last), k)
+    return move_axis(values, last, axis), move_axis(indices, last, axis)
 
 
 def approx_min_k(
@@ -130,11 +194,22 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Any, Any]:
-    """The k least entries along an axis and their places; all of them, whatever recall would do.
+    """The k least elements along an axis and their indices, exactly, whatever the recall asked for.
+
+    Args:
+      operand: an array of real numbers.
+      k: how many.
+      reduction_dimension: the axis.
+      recall_target: has no effect.
+      reduction_input_size_override: has no effect.
+      aggregate_to_topk: has no effect.
+
+    Returns:
+      `(elements, indices)`, with size `k` along the axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.approx_min_k(jnp.array([1.0, 3.0, 2.0]), 2)
     (Array([1., 2.], dtype=float32), Array([0, 2], dtype=int32))
     """
-    values, places = approx_max_k(neg(operand), k, reduction_dimension)
-    return neg(values), places
+    values, indices = approx_max_k(neg(operand), k, reduction_dimension)
+    return neg(values), indices

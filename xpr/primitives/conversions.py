@@ -1,4 +1,4 @@
-"""Conversions: to another dtype, by value or by bits; to fewer bits; to another array."""
+"""Conversions: to another dtype by value or by bits, to reduced precision; copies."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
 from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import to_front
+
+__all__ = [
+    "bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy_p",
+    "reduce_precision", "reduce_precision_p",
+]  # fmt: skip
 
 
 def _convert_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype, weak_type: bool) -> list[ShapedArray]:
@@ -94,13 +99,23 @@ convert_element_type_p = register(
 
 
 def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
-    """The array in another dtype; floats become integers towards zero, complex numbers real ones by their real part.
+    """The array converted to another dtype.
+
+    Floats are rounded towards zero to integers; of complex numbers the real part is converted.
+
+    Args:
+      operand: an array or a number.
+      new_dtype: the dtype of the result.
+      weak_type: whether the result is weakly typed.
+
+    Returns:
+      An array of the same shape.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.convert_element_type(jnp.array([1.5, -2.5]), jnp.int32)
     Array([ 1, -2], dtype=int32)
     """
-    new_dtype = dtypes.canonical(new_dtype)
+    new_dtype = dtypes.requested(new_dtype)
     aval = aval_of(operand)
     if aval.dtype == new_dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
         return operand
@@ -112,7 +127,7 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
 
 def _bitcast_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype) -> list[ShapedArray]:
     (aval,) = avals
-    old, new = aval.dtype.itemsize, new_dtype.itemsize
+    old, new = dtypes.itemsize_bits(aval.dtype), dtypes.itemsize_bits(new_dtype)
     unordered = COMPLEX | {dtypes.bool_}
     if aval.dtype != new_dtype and (aval.dtype in unordered or new_dtype in unordered):
         raise TypeError(
@@ -126,7 +141,7 @@ def _bitcast_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype) -> l
     if not aval.ndim or aval.shape[-1] * old != new:
         raise TypeError(
             f"bitcast_convert_type: {aval.str_short()} to {short_name(new_dtype)}: "
-            f"the last axis must hold {new // old} entries."
+            f"the last axis must hold {new // old} elements."
         )
     return [ShapedArray(aval.shape[:-1], new_dtype)]
 
@@ -134,7 +149,12 @@ def _bitcast_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype) -> l
 def _bitcast_reference(values: Sequence[Any], *, new_dtype: np.dtype) -> list[Any]:
     x = np.ascontiguousarray(values[0])
     shape = _bitcast_abstract([ShapedArray(np.shape(values[0]), x.dtype)], new_dtype=new_dtype)[0].shape
-    return [np.frombuffer(x.tobytes(), new_dtype).reshape(shape)]
+    old, new = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
+    if old == new or min(old, new) >= 8:
+        return [np.frombuffer(x.tobytes(), new_dtype).reshape(shape)]
+    bits = np.unpackbits(x.view(np.uint8).reshape(-1, x.dtype.itemsize), axis=1, bitorder="little")
+    bits = bits[:, :old].reshape(-1, new)  # of fewer than 8 bits NumPy fills a byte
+    return [np.packbits(bits, axis=1, bitorder="little").view(new_dtype).reshape(shape)]
 
 
 def _bitcast_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *, new_dtype: np.dtype) -> Any:
@@ -160,8 +180,20 @@ bitcast_convert_type_p = register(
 
 
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
-    """The same bits read as another dtype; a narrower one adds a last axis, a wider one takes it away."""
-    return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonical(new_dtype))
+    """The bits of an array interpreted as another dtype.
+
+    Args:
+      operand: an array.
+      new_dtype: the dtype of the result; a narrower one adds a last axis, a wider one removes it.
+
+    Returns:
+      An array.
+
+    >>> from xpr import lax
+    >>> lax.bitcast_convert_type(1.0, "int32")
+    Array(1065353216, dtype=int32)
+    """
+    return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.requested(new_dtype))
 
 
 def _reduce_precision_lower(
@@ -197,11 +229,23 @@ reduce_precision_p = linear_unary(
 
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
-    """Rounds each element to a float format of so many exponent and mantissa bits, keeping the dtype.
+    """Each element rounded to a float format with fewer exponent and mantissa bits, in its dtype.
+
+    Args:
+      operand: an array of floats.
+      exponent_bits: the number of exponent bits, at least 1.
+      mantissa_bits: the number of mantissa bits.
+
+    Returns:
+      An array of the same shape and dtype.
 
     Raises:
       ValueError: there is not at least one exponent bit, or the number of mantissa bits is negative.
       TypeError: a number of bits is no integer.
+
+    >>> from xpr import lax
+    >>> lax.reduce_precision(1.1, 8, 3)
+    Array(1.125, dtype=float32, weak_type=True)
     """
     exponent_bits, mantissa_bits = operator.index(exponent_bits), operator.index(mantissa_bits)
     if exponent_bits < 1 or mantissa_bits < 0:
@@ -214,7 +258,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
 
 copy_p = linear_unary(
     "copy", fusion="view", over=ANY, back=lambda ct, aval: ct,
-    lowers_to=lambda b, operands, avals: operands, reference=np.array, exact=True,
+    lowers_to=lambda b, operands, avals: operands, reference=np.array, exact=True, physical="moved",
 )  # fmt: skip
 copy_p.flops = None
 copy = function_of(copy_p, "The array itself, as a new array.")

@@ -16,13 +16,19 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dimensions.expressions import surely_below
 from xpr.dtypes import BOOL, FLOATS, NUMBERS, REAL, greatest, least, short_name
-from xpr.primitives.elementwise import eq, exp, gt, is_finite, lt, mul, sub
+from xpr.primitives.elementwise import eq, exp, gt, lt, mul, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
 from xpr.primitives.recurrences import Scan, carried_in, linear_recurrence, lower_scan, shifted
 from xpr.primitives.shapes import full, linear_jvp
 from xpr.primitives.slicing import pad, select, slice_in_dim
+
+__all__ = [
+    "cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin", "cummin_p", "cumprod", "cumprod_p", "cumsum",
+    "cumsum_p",
+]  # fmt: skip
 
 # -- What the family shares
 
@@ -122,8 +128,12 @@ def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
 
     Args:
       operand: an array with at least one axis.
-      axis: the axis along which results run; negative ones count from the end.
-      reverse: from the last entry to the first.
+      axis: the axis; negative ones count from the end.
+      reverse: whether to go from the last element to the first.
+
+    Returns:
+      An array of the same shape and dtype.
+
     Raises:
       TypeError: it is not defined for the operand's dtype.
       ValueError: there is no such axis.
@@ -154,7 +164,7 @@ cumsum_p = cumulative(
 )  # fmt: skip
 cumsum = function_of(
     cumsum_p,
-    """The running sum along an axis.
+    """The cumulative sum along an axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.cumsum(jnp.arange(4))
@@ -175,7 +185,7 @@ cumprod_p = cumulative(
 )  # fmt: skip
 cumprod = function_of(
     cumprod_p,
-    """The running product along an axis.
+    """The cumulative product along an axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.cumprod(jnp.array([1, 2, 3, 4]))
@@ -185,24 +195,29 @@ cumprod = function_of(
 # -- Maxima and minima
 
 
+def _behind_first(x: Any, first: int, axis: int, reverse: bool) -> Any:
+    """The values of all elements but the first one, with a value for that."""
+    edges = [(0, 0, 0)] * aval_of(x).ndim
+    edges[axis] = (0, 1, 0) if reverse else (1, 0, 0)
+    return pad(x, np.asarray(first, aval_of(x).dtype)[()], edges)
+
+
 def _extreme_jvp(exceeds: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Either the value before is kept or this entry is taken; where they are equal, half of each."""
+    """The tangent of the value before, or of this element, whichever is the result; of equal ones, half of each."""
 
     def jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
         length = aval_of(x).shape[axis]
-        if length < 2:
+        if surely_below(length, 2):
             return t
         before, here = (0, length - 1), (1, length)
         if reverse:
             before, here = here, before
         y, x = slice_in_dim(y, *before, axis=axis), slice_in_dim(x, *here, axis=axis)
         one, half, none = (full(aval_of(x).shape, value, aval_of(x).dtype) for value in (1, 0.5, 0))
-        kept = select(exceeds(y, x), one, select(eq(y, x), half, none))
-        edges = [(0, 0, 0)] * aval_of(x).ndim
-        edges[axis] = (0, 1, 0) if reverse else (1, 0, 0)
-        kept = pad(kept, np.zeros((), aval_of(x).dtype)[()], edges)
-        taken = sub(full(aval_of(t).shape, 1, aval_of(t).dtype), kept)
-        return linear_recurrence(kept, mul(taken, t), axis, reverse)
+        before_share = select(exceeds(y, x), one, select(eq(y, x), half, none))
+        before_share = _behind_first(before_share, 0, axis, reverse)
+        share = sub(full(aval_of(t).shape, 1, aval_of(t).dtype), before_share)
+        return linear_recurrence(before_share, mul(share, t), axis, reverse)
 
     return jvp
 
@@ -212,7 +227,7 @@ cummax_p = cumulative(
 )
 cummax = function_of(
     cummax_p,
-    """The running maximum along an axis.
+    """The cumulative maximum along an axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.cummax(jnp.array([1, 3, 2]))
@@ -224,7 +239,7 @@ cummin_p = cumulative(
 )
 cummin = function_of(
     cummin_p,
-    """The running minimum along an axis.
+    """The cumulative minimum along an axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.cummin(jnp.array([3, 1, 2]))
@@ -242,16 +257,29 @@ def _join_logarithms(b: Builder, x: Value, y: Value) -> Value:
     greater = b.op("stablehlo.maximum", [x, y], aval)
     distance = b.op("stablehlo.abs", [b.op("stablehlo.subtract", [x, y], aval)], aval)
     lesser = b.op("stablehlo.exponential", [b.op("stablehlo.negate", [distance], aval)], aval)
-    apart = b.op("stablehlo.log_plus_one", [lesser], aval)
+    log1p = b.op("stablehlo.log_plus_one", [lesser], aval)
     log_two = b.constant(np.asarray(math.log(2), aval.dtype)[()], aval)
-    return b.op("stablehlo.add", [greater, b.op("stablehlo.select", [equal, log_two, apart], aval)], aval)
+    return b.op("stablehlo.add", [greater, b.op("stablehlo.select", [equal, log_two, log1p], aval)], aval)
 
 
 def _logarithm_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
-    """y[k] = log(e^y[k-1] + e^x[k]), so y'[k] = e^(y[k-1]-y[k]) y'[k-1] + e^(x[k]-y[k]) x'[k]."""
-    own = select(is_finite(y), y, full(aval_of(y).shape, 0, aval_of(y).dtype))
-    kept = exp(sub(shifted(y, -np.inf, axis, reverse), own))
-    return linear_recurrence(kept, mul(t, exp(sub(x, own))), axis, reverse)
+    """y[k] = log(e^y[k-1] + e^x[k]), so y'[k] = e^(y[k-1]-y[k]) y'[k-1] + e^(x[k]-y[k]) x'[k].
+
+    Of equal y[k-1] and x[k], infinities among them, half of each.
+    """
+    length = aval_of(x).shape[axis]
+    if length < 2:
+        return t
+    before, here = ((1, length), (0, length - 1)) if reverse else ((0, length - 1), (1, length))
+    last, x, y = (slice_in_dim(v, *part, axis=axis) for v, part in ((y, before), (x, here), (y, here)))
+    shape, dtype = aval_of(x).shape, aval_of(x).dtype
+    half, one = full(shape, 0.5, dtype), full(shape, 1, dtype)
+
+    def share(term: Any, of_first: int) -> Any:
+        part = select(eq(last, x), half, select(eq(term, y), one, exp(sub(term, y))))
+        return _behind_first(part, of_first, axis, reverse)
+
+    return linear_recurrence(share(last, 0), mul(t, share(x, 1)), axis, reverse)
 
 
 cumlogsumexp_p = cumulative(
@@ -260,7 +288,7 @@ cumlogsumexp_p = cumulative(
 )  # fmt: skip
 cumlogsumexp = function_of(
     cumlogsumexp_p,
-    """The running logarithm of the sum of exponentials along an axis.
+    """The cumulative logarithm of the sum of exponentials along an axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.cumlogsumexp(jnp.zeros(2))

@@ -1,6 +1,6 @@
 """Contractions: `dot_general`, the product of two arrays summed over shared axes.
 
-The axes of each operand are *contracted* (summed over, gone from the result), *batched* (shared, kept), or *free*. The
+The axes of each operand are *contracted* (summed over), *batched* (shared, and in the result), or *free*. The
 result has the batched axes first, then the free ones of the left operand, then those of the right. Axes are given as
 JAX gives them: `((lhs contracted, rhs contracted), (lhs batched, rhs batched))`.
 
@@ -21,10 +21,14 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.errors import ArgumentError
+from xpr.primitives.dot_algorithms import canonical_dot_precision, computed_in, swapped
 from xpr.primitives.dot_lowering import Axes, Numbers, free_axes, lower_dot_general
 from xpr.primitives.elementwise import add_any, convert_element_type
-from xpr.primitives.precision import PrecisionLike, canonical_precision, result_dtype, wider
+from xpr.primitives.precision import PrecisionLike, common_dtype, result_dtype, wider
 from xpr.primitives.shapes import transpose
+from xpr.primitives.sharding_constraint import sharded
+
+__all__ = ["batch_matmul", "dot", "dot_general", "dot_general_p", "DotDimensionNumbers"]
 
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
@@ -38,14 +42,15 @@ def _dot_general_abstract(
     (lc, rc), (lb, rb) = dimension_numbers
     _check_axes("left", lhs, lc, lb, dimension_numbers)
     _check_axes("right", rhs, rc, rb, dimension_numbers)
-    for what, mine, others in (("contracted", lc, rc), ("batched", lb, rb)):
-        sizes, other_sizes = [lhs.shape[a] for a in mine], [rhs.shape[a] for a in others]
+    for what, lhs_axes, rhs_axes in (("contracted", lc, rc), ("batched", lb, rb)):
+        sizes, other_sizes = [lhs.shape[a] for a in lhs_axes], [rhs.shape[a] for a in rhs_axes]
         if sizes != other_sizes:
             raise TypeError(
-                f"dot_general: {lhs.str_short()} and {rhs.str_short()}: the {what} axes {list(mine)} of the left "
-                f"operand have sizes {sizes}, axes {list(others)} of the right {other_sizes}; they must be the same."
+                f"dot_general: {lhs.str_short()} and {rhs.str_short()}: the {what} axes {list(lhs_axes)} of the left "
+                f"operand have sizes {sizes}, axes {list(rhs_axes)} of the right {other_sizes}; they must be the same."
             )
     dtype = result_dtype(lhs, rhs, preferred_element_type)
+    computed_in(precision, lhs.dtype, rhs.dtype)
     if dtypes.COMPLEX & {lhs.dtype, rhs.dtype} and dtype not in dtypes.COMPLEX:
         raise TypeError(
             f"dot_general: the product of {lhs.str_short()} and {rhs.str_short()} is complex, and "
@@ -80,18 +85,20 @@ def _dot_general_reference(
     lf, rf = free_axes(lhs.ndim, lc, lb), free_axes(rhs.ndim, rc, rb)
     aval, other = aval_of(lhs), aval_of(rhs)
     dtype = result_dtype(aval, other, preferred_element_type)
-    working = _working_dtype(result_dtype(aval, other, None), dtype)
+    left, right, total = computed_in(precision, lhs.dtype, rhs.dtype)
+    lhs, rhs = lhs.astype(left, copy=False), rhs.astype(right, copy=False)
+    working = _working_dtype(common_dtype(aval_of(lhs), aval_of(rhs), dtype), total or dtype)
     batch, rows, columns = (tuple(x.shape[a] for a in axes) for x, axes in ((lhs, lb), (lhs, lf), (rhs, rf)))
     terms = math.prod(lhs.shape[a] for a in lc)
     stacked = np.matmul(
         lhs.astype(working).transpose((*lb, *lf, *lc)).reshape((*batch, math.prod(rows), terms)),
         rhs.astype(working).transpose((*rb, *rc, *rf)).reshape((*batch, terms, math.prod(columns))),
     )
-    return [stacked.reshape(batch + rows + columns).astype(dtype)]
+    return [stacked.reshape(batch + rows + columns).astype(total or dtype).astype(dtype, copy=False)]
 
 
 def _working_dtype(common: np.dtype, out: np.dtype) -> np.dtype:
-    """The dtype in which NumPy sums products of `common` that are wanted in `out`."""
+    """The dtype in which NumPy sums products of `common` for results in `out`."""
     if common in dtypes.FLOATS and common.itemsize < 4:
         return out if out.itemsize >= 4 else dtypes.float32
     return common if wider(common, out) else out
@@ -113,7 +120,7 @@ def _labels(numbers: Numbers, lhs_ndim: int, rhs_ndim: int) -> tuple[Axes, Axes,
 
 @lru_cache(maxsize=4096)
 def plan_contraction(lhs: Sequence[Any], rhs: Sequence[Any], out: Sequence[Any]) -> tuple[bool, Numbers, Axes | None]:
-    """How to contract operands whose axes are so labelled into a result whose axes are so labelled.
+    """The `dot_general` that contracts operands with labelled axes to a result with labelled axes.
 
     Each label is in two of the three (contracted, or free), or in all (batched).
 
@@ -123,24 +130,27 @@ def plan_contraction(lhs: Sequence[Any], rhs: Sequence[Any], out: Sequence[Any])
     for swap, (x, y) in ((False, (lhs, rhs)), (True, (rhs, lhs))):
         contracted = [a for a in x if a in y and a not in out]
         batched = [a for a in out if a in x and a in y]
-        given = [*batched, *(a for a in x if a not in y), *(a for a in y if a not in x)]
+        labels_of_result = [*batched, *(a for a in x if a not in y), *(a for a in y if a not in x)]
         numbers = tuple((tuple(map(x.index, labels)), tuple(map(y.index, labels))) for labels in (contracted, batched))
-        if given == list(out):
+        if labels_of_result == list(out):
             return swap, numbers, None  # type: ignore[return-value]  # a pair of pairs
         if not swap:
-            first = False, numbers, tuple(map(given.index, out))
+            first = False, numbers, tuple(map(labels_of_result.index, out))
     return first  # type: ignore[return-value]
 
 
-def contract(lhs: Any, lhs_labels: Any, rhs: Any, rhs_labels: Any, out_labels: Any, **params: Any) -> Any:
-    """A `dot_general` under labels, as einsum's; see `plan_contraction`. `params` are its other parameters."""
+def contract(
+    lhs: Any, lhs_labels: Any, rhs: Any, rhs_labels: Any, out_labels: Any, by: Callable[..., Any] | None = None,
+    **params: Any,
+) -> Any:  # fmt: skip
+    """A `dot_general` under labels, as einsum's; see `plan_contraction`. `params` are its other parameters, and `by` is
+    a function that is called instead of binding the primitive.
+    """
     swap, numbers, permutation = plan_contraction(lhs_labels, rhs_labels, out_labels)
     if swap:
         lhs, rhs = rhs, lhs
-        precision = params["precision"]
-        if precision is not None:
-            params["precision"] = precision[::-1]
-    out = dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, **params)
+        params["precision"] = swapped(params["precision"])
+    out = (by or dot_general_p.bind)(lhs, rhs, dimension_numbers=numbers, **params)
     return out if permutation is None else transpose(out, permutation)
 
 
@@ -173,7 +183,7 @@ def _dot_general_transpose(
     if is_linear(x):
         back = contract(ct, out, y, rhs, lhs, precision=precision, **params)
         return [convert_element_type(back, x.aval.dtype), None]
-    reverse = None if precision is None else precision[::-1]
+    reverse = swapped(precision)
     back = contract(ct, out, x, lhs, rhs, precision=reverse, **params)
     return [None, convert_element_type(back, y.aval.dtype)]
 
@@ -201,14 +211,14 @@ def _batched_numbers(numbers: Numbers, ndims: tuple[int, int], dims: tuple[int |
     if lhs_dim is not None and rhs_dim is not None:
         return ((lc, rc), ((lhs_dim, *lb), (rhs_dim, *rb))), 0
     lf, rf = free_axes(ndims[0], lc, lb), free_axes(ndims[1], rc, rb)
-    place = len(lb) + (lf.index(lhs_dim) if lhs_dim is not None else len(lf) + rf.index(rhs_dim))  # type: ignore[arg-type]
-    return ((lc, rc), (lb, rb)), place
+    mapped = len(lb) + (lf.index(lhs_dim) if lhs_dim is not None else len(lf) + rf.index(rhs_dim))  # type: ignore[arg-type]
+    return ((lc, rc), (lb, rb)), mapped
 
 
 def _dot_general_flops(
     operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, dimension_numbers: Any, **params: Any
 ) -> int:
-    """Each entry of the result is a sum of as many products as the contracted axes have places."""
+    """Each element of the result is a sum of as many products as the contracted axes have elements."""
     (contracted, _), _ = dimension_numbers
     return 2 * results[0].size * math.prod(operands[0].shape[axis] for axis in contracted)
 
@@ -236,16 +246,22 @@ def dot_general(
     dimension_numbers: DotDimensionNumbers,
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
-    """The product of two arrays, summed over contracted axes and matched along batched ones.
+    """The product of two arrays, summed over contracted axes and elementwise along batched ones.
 
     Args:
-      lhs, rhs: arrays; of two dtypes they meet in the one that both promote to.
+      lhs: an array; both are converted to the dtype to which they promote.
+      rhs: an array; both are converted to the dtype to which they promote.
       dimension_numbers: `((lhs contracted, rhs contracted), (lhs batched, rhs batched))`, each a sequence of axes.
-      precision: see `Precision`; a pair gives one for each operand.
+      precision: see `Precision`; a pair has one for each operand. None for the default.
       preferred_element_type: the dtype to sum in, and of the result.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
     Returns:
       The batched axes, then the free axes of `lhs`, then those of `rhs`.
+
     Raises:
       TypeError: axes that go together differ in size.
 
@@ -253,13 +269,17 @@ def dot_general(
     >>> lax.dot_general(jnp.ones((5, 2, 3)), jnp.ones((5, 3)), (((2,), (1,)), ((0,), (0,)))).shape
     (5, 2)
     """
+    if out_sharding is not None:
+        return sharded(
+            dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type), out_sharding, "dot_general"
+        )
     (lc, rc), (lb, rb) = dimension_numbers
     return dot_general_p.bind(
         lhs,
         rhs,
         dimension_numbers=((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))),
-        precision=canonical_precision(precision),
-        preferred_element_type=None if preferred_element_type is None else dtypes.canonical(preferred_element_type),
+        precision=canonical_dot_precision(precision),
+        preferred_element_type=None if preferred_element_type is None else dtypes.requested(preferred_element_type),
     )
 
 
@@ -277,8 +297,20 @@ def dot(
     dimension_numbers: DotDimensionNumbers | None = None,
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
-    """The product of vectors and matrices; with `dimension_numbers`, `dot_general`.
+    """The product of vectors and matrices; with `dimension_numbers` that of `dot_general`.
+
+    Args:
+      lhs: a vector or a matrix.
+      rhs: a vector or a matrix.
+      dimension_numbers: see `dot_general`; None to contract the last axis of `lhs` with the first of `rhs`.
+      precision: of products, see `lax.Precision`; None for the default.
+      preferred_element_type: the dtype to accumulate in and of the result; None for that of the operands.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      The free axes of `lhs`, then those of `rhs`.
 
     Raises:
       TypeError: the operands are not vectors or matrices, or their sizes don't match.
@@ -287,6 +319,18 @@ def dot(
     >>> lax.dot(jnp.ones((2, 3)), jnp.ones(3))
     Array([3., 3.], dtype=float32)
     """
+    if out_sharding is not None:
+        return sharded(
+            dot(
+                lhs,
+                rhs,
+                dimension_numbers=dimension_numbers,
+                precision=precision,
+                preferred_element_type=preferred_element_type,
+            ),
+            out_sharding,
+            "dot",
+        )
     if dimension_numbers is None:
         left, right = aval_of(lhs), aval_of(rhs)
         if left.ndim not in (1, 2) or right.ndim not in (1, 2) or left.shape[-1] != right.shape[0]:
@@ -299,7 +343,15 @@ def dot(
 
 
 def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
-    """Products of stacks of matrices: [..., n, k] and [..., k, m] give [..., n, m].
+    """The products of stacks of matrices.
+
+    Args:
+      lhs: matrices [..., n, k].
+      rhs: matrices [..., k, m].
+      precision: of products, see `lax.Precision`; None for the default.
+
+    Returns:
+      [..., n, m].
 
     Raises:
       TypeError: the operands have not the same number of axes, two at least, or sizes don't match.

@@ -1,7 +1,7 @@
-"""Slices at computed places: dynamic_slice reads one, dynamic_update_slice writes one.
+"""Slices at computed indices: dynamic_slice reads one, dynamic_update_slice writes one.
 
 Only the sizes are static. A slice that would reach beyond the array is moved inside. Both are linear in the arrays and
-each is the other's transpose, in place of the zeros that are written. With mapped starts they are a gather and a
+each is the other's transpose, up to the zeros that are written. With mapped starts they are a gather and a
 scatter of one slice for each row.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, is_linear, register
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.elementwise import add, convert_element_type, lt
 from xpr.primitives.gather.bounds_checks import INDEX, outside
 from xpr.primitives.gather.gather_scatter import gather_p
@@ -25,8 +25,19 @@ from xpr.primitives.gather.windows import (
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
 )  # fmt: skip
-from xpr.primitives.shapes import broadcast_in_dim, instantiate, mapped_to, reshape, squeeze, to_front, zeros_like_aval
+from xpr.primitives.shapes import (
+    broadcast_in_dim,
+    instantiate,
+    mapped_to,
+    reshape,
+    shape_of,
+    squeeze,
+    to_front,
+    zeros_like_aval,
+)
 from xpr.primitives.slicing import concatenate, select, slice_
+
+__all__ = ["dynamic_slice", "dynamic_slice_p", "dynamic_update_slice", "dynamic_update_slice_p"]
 
 # -- What both share
 
@@ -44,7 +55,7 @@ def _check(name: str, operand: ShapedArray, sizes: Sequence[int], starts: Sequen
         raise TypeError(f"{name}: the starts must be integer scalars of one dtype, and are {types}.")
 
 
-def _place(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any]) -> tuple[slice, ...]:
+def _clamped_slice(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any]) -> tuple[slice, ...]:
     """The slice, moved inside."""
     inside = [min(max(int(start), 0), n - size) for start, n, size in zip(starts, shape, sizes)]
     return tuple([slice(start, start + size) for start, size in zip(inside, sizes)])
@@ -79,7 +90,7 @@ def _slice_abstract(avals: Sequence[ShapedArray], *, slice_sizes: tuple[int, ...
 
 def _slice_reference(values: Sequence[Any], *, slice_sizes: tuple[int, ...]) -> list[Any]:
     operand, *starts = values
-    return [operand[_place(operand.shape, slice_sizes, starts)]]
+    return [operand[_clamped_slice(operand.shape, slice_sizes, starts)]]
 
 
 def _slice_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, slice_sizes: tuple[int, ...]) -> Any:
@@ -123,7 +134,7 @@ def _slice_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *
 
 
 def _hazard(operand: Any, sizes: Sequence[int], starts: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Whether the window lies partly outside."""
+    """Whether the window is partly out of bounds."""
     shape = aval_of(operand).shape
     return outside([(start, n - size, d) for d, (start, n, size) in enumerate(zip(starts, shape, sizes))])
 
@@ -132,11 +143,10 @@ dynamic_slice_p = register(
     Primitive(
         "dynamic_slice",
         fusion="cheap",
+        physical="moved",
         abstract=_slice_abstract,
         reference=_slice_reference,
-        lower=lambda b, operands, avals, *, slice_sizes: [
-            b.op("stablehlo.dynamic_slice", operands, avals[0], f"slice_sizes = {int_array(slice_sizes)}")
-        ],
+        lower=lambda b, operands, avals, *, slice_sizes: [b.window(operands[0], operands[1:], slice_sizes)],
         jvp=_slice_jvp,
         transpose=_slice_transpose,
         batch=_slice_batch,
@@ -162,7 +172,7 @@ def _update_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
 def _update_reference(values: Sequence[Any]) -> list[Any]:
     operand, update, *starts = values
     out = np.array(operand)
-    out[_place(out.shape, np.shape(update), starts)] = update
+    out[_clamped_slice(out.shape, np.shape(update), starts)] = update
     return [out]
 
 
@@ -210,6 +220,7 @@ dynamic_update_slice_p = register(
     Primitive(
         "dynamic_update_slice",
         fusion="cheap",
+        physical="moved",
         abstract=_update_abstract,
         reference=_update_reference,
         lower=lambda b, operands, avals: [b.op("stablehlo.dynamic_update_slice", operands, avals[0])],
@@ -225,7 +236,7 @@ dynamic_update_slice_p = register(
 
 
 def _separate(start_indices: Any, ndim: int) -> list[Any]:
-    """Starts given as one vector, or one by one, as a list of scalars."""
+    """Starts, from one vector or one by one, as a list of scalars."""
     if hasattr(start_indices, "shape"):
         if len(start_indices.shape) != 1:
             raise ValueError(
@@ -248,7 +259,7 @@ def wrapped(index: Any, n: int) -> Any:
     if aval.dtype in dtypes.UNSIGNED:
         return index
     of = aval.dtype.type
-    return select(lt(index, of(0)), add(index, of(n)), index)
+    return select(lt(index, of(0)), add(index, size_as(n, aval.dtype)), index)
 
 
 def one_dtype(starts: Sequence[Any]) -> list[Any]:
@@ -279,19 +290,19 @@ def _ready(
     shape = aval_of(operand).shape
     starts = _separate(start_indices, len(shape))
     allowed = [allow_negative] * len(starts) if isinstance(allow_negative, bool) else list(allow_negative)
-    found: list[Any] = []
+    starts_from_zero: list[Any] = []
     for start, n, wraps in zip(starts, shape, allowed):
         if isinstance(start, (int, np.integer)) and not isinstance(start, bool):
             start = int(start)
             if start < 0 and not wraps:
                 raise ValueError(f"{name}: start {start} is out of bounds, and allow_negative_indices is False.")
-            found.append(start + n if start < 0 else start)
+            starts_from_zero.append(start + n if start < 0 else start)
         else:
-            found.append(start)
-    found = one_dtype(found)
+            starts_from_zero.append(start)
+    starts_from_zero = one_dtype(starts_from_zero)
     return [
         wrapped(start, n) if wraps and not isinstance(start, np.integer) else start
-        for start, n, wraps in zip(found, shape, allowed)
+        for start, n, wraps in zip(starts_from_zero, shape, allowed)
     ]
 
 
@@ -302,13 +313,17 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Any:
-    """The slice of static sizes that begins at computed places; one that would reach outside is moved inside.
+    """The slice of static sizes that begins at given indices, which may be traced.
 
     Args:
-      operand: any array.
-      start_indices: an integer for each axis, one by one or as a vector.
-      slice_sizes: how many entries along each axis.
+      operand: an array.
+      start_indices: an integer for each axis, separate or as a vector; they are clipped so that the slice is in bounds.
+      slice_sizes: the size of the slice along each axis.
       allow_negative_indices: negative starts count from the end.
+
+    Returns:
+      An array of the shape `slice_sizes`.
+
     Raises:
       TypeError: the slice is larger than the array, or a start no integer.
 
@@ -316,7 +331,7 @@ def dynamic_slice(
     >>> lax.dynamic_slice(jnp.arange(5), (3,), (3,))
     Array([2, 3, 4], dtype=int32)
     """
-    sizes = tuple(map(int, slice_sizes))
+    sizes = shape_of(slice_sizes)
     starts = _ready("dynamic_slice", operand, start_indices, sizes, allow_negative_indices)
     return dynamic_slice_p.bind(operand, *starts, slice_sizes=sizes)
 
@@ -324,13 +339,17 @@ def dynamic_slice(
 def dynamic_update_slice(
     operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Any:
-    """`operand` with `update` written at computed places; moved inside if it would reach outside.
+    """The array with a slice replaced that begins at given indices, which may be traced.
 
     Args:
-      operand: any array.
+      operand: an array.
       update: an array of the same dtype and number of axes.
-      start_indices: an integer for each axis, one by one or as a vector.
+      start_indices: an integer for each axis, separate or as a vector; they are clipped so that the slice is in bounds.
       allow_negative_indices: negative starts count from the end.
+
+    Returns:
+      An array of the shape and dtype of `operand`.
+
     Raises:
       TypeError: dtypes differ, or the update is larger than the array.
 

@@ -1,137 +1,20 @@
 """Elementwise primitives and their functions, gathered from the files of their families.
 
-These alone import each other; everything else has them from here, most often as `e`: `e.mul(x, e.cos(y))`. What such
-primitives are made with is in elementwise_rules.py.
+These alone import each other; everything else imports them from here, most often as `e`: `e.mul(x, e.cos(y))`. Their
+builders are in elementwise_rules.py.
 """
 
-from xpr.primitives.arithmetic import add as add
-from xpr.primitives.arithmetic import add_p as add_p
-from xpr.primitives.arithmetic import clamp as clamp
-from xpr.primitives.arithmetic import clamp_p as clamp_p
-from xpr.primitives.arithmetic import div as div
-from xpr.primitives.arithmetic import div_p as div_p
-from xpr.primitives.arithmetic import max as max
-from xpr.primitives.arithmetic import max_p as max_p
-from xpr.primitives.arithmetic import min as min
-from xpr.primitives.arithmetic import min_p as min_p
-from xpr.primitives.arithmetic import neg as neg
-from xpr.primitives.arithmetic import neg_p as neg_p
-from xpr.primitives.arithmetic import rem as rem
-from xpr.primitives.arithmetic import rem_p as rem_p
-from xpr.primitives.arithmetic import sub as sub
-from xpr.primitives.arithmetic import sub_p as sub_p
-from xpr.primitives.bitwise import and_p as and_p
-from xpr.primitives.bitwise import bitwise_and as bitwise_and
-from xpr.primitives.bitwise import bitwise_not as bitwise_not
-from xpr.primitives.bitwise import bitwise_or as bitwise_or
-from xpr.primitives.bitwise import bitwise_xor as bitwise_xor
-from xpr.primitives.bitwise import clz as clz
-from xpr.primitives.bitwise import clz_p as clz_p
-from xpr.primitives.bitwise import not_p as not_p
-from xpr.primitives.bitwise import or_p as or_p
-from xpr.primitives.bitwise import population_count as population_count
-from xpr.primitives.bitwise import population_count_p as population_count_p
-from xpr.primitives.bitwise import shift_left as shift_left
-from xpr.primitives.bitwise import shift_left_p as shift_left_p
-from xpr.primitives.bitwise import shift_right_arithmetic as shift_right_arithmetic
-from xpr.primitives.bitwise import shift_right_arithmetic_p as shift_right_arithmetic_p
-from xpr.primitives.bitwise import shift_right_logical as shift_right_logical
-from xpr.primitives.bitwise import shift_right_logical_p as shift_right_logical_p
-from xpr.primitives.bitwise import xor_p as xor_p
-from xpr.primitives.comparisons import eq as eq
-from xpr.primitives.comparisons import eq_p as eq_p
-from xpr.primitives.comparisons import ge as ge
-from xpr.primitives.comparisons import ge_p as ge_p
-from xpr.primitives.comparisons import gt as gt
-from xpr.primitives.comparisons import gt_p as gt_p
-from xpr.primitives.comparisons import le as le
-from xpr.primitives.comparisons import le_p as le_p
-from xpr.primitives.comparisons import lt as lt
-from xpr.primitives.comparisons import lt_p as lt_p
-from xpr.primitives.comparisons import ne as ne
-from xpr.primitives.comparisons import ne_p as ne_p
-from xpr.primitives.complex_numbers import abs as abs
-from xpr.primitives.complex_numbers import abs_p as abs_p
+from xpr.primitives.arithmetic import *
+from xpr.primitives.bitwise import *
+from xpr.primitives.comparisons import *
+from xpr.primitives.complex_numbers import *
 from xpr.primitives.complex_numbers import complex_ as complex_
-from xpr.primitives.complex_numbers import complex_p as complex_p
-from xpr.primitives.complex_numbers import conj as conj
-from xpr.primitives.complex_numbers import conj_p as conj_p
-from xpr.primitives.complex_numbers import imag as imag
-from xpr.primitives.complex_numbers import imag_p as imag_p
-from xpr.primitives.complex_numbers import real as real
-from xpr.primitives.complex_numbers import real_p as real_p
-from xpr.primitives.complex_numbers import sign as sign
-from xpr.primitives.complex_numbers import sign_p as sign_p
-from xpr.primitives.conversions import bitcast_convert_type as bitcast_convert_type
-from xpr.primitives.conversions import bitcast_convert_type_p as bitcast_convert_type_p
-from xpr.primitives.conversions import convert_element_type as convert_element_type
-from xpr.primitives.conversions import convert_element_type_p as convert_element_type_p
+from xpr.primitives.conversions import *
 from xpr.primitives.conversions import copy as copy
-from xpr.primitives.conversions import copy_p as copy_p
-from xpr.primitives.conversions import reduce_precision as reduce_precision
-from xpr.primitives.conversions import reduce_precision_p as reduce_precision_p
+from xpr.primitives.elementwise_rules import *
 from xpr.primitives.elementwise_rules import add_any as add_any
-from xpr.primitives.elementwise_rules import add_any_p as add_any_p
-from xpr.primitives.elementwise_rules import mul as mul
-from xpr.primitives.elementwise_rules import mul_p as mul_p
 from xpr.primitives.elementwise_rules import scalar as scalar
-from xpr.primitives.exponentials import exp as exp
-from xpr.primitives.exponentials import exp2 as exp2
-from xpr.primitives.exponentials import exp2_p as exp2_p
-from xpr.primitives.exponentials import exp_p as exp_p
-from xpr.primitives.exponentials import expm1 as expm1
-from xpr.primitives.exponentials import expm1_p as expm1_p
-from xpr.primitives.exponentials import log as log
-from xpr.primitives.exponentials import log1p as log1p
-from xpr.primitives.exponentials import log1p_p as log1p_p
-from xpr.primitives.exponentials import log_p as log_p
-from xpr.primitives.exponentials import logistic as logistic
-from xpr.primitives.exponentials import logistic_p as logistic_p
-from xpr.primitives.powers import cbrt as cbrt
-from xpr.primitives.powers import cbrt_p as cbrt_p
-from xpr.primitives.powers import integer_pow as integer_pow
-from xpr.primitives.powers import integer_pow_p as integer_pow_p
-from xpr.primitives.powers import pow as pow
-from xpr.primitives.powers import pow_p as pow_p
-from xpr.primitives.powers import rsqrt as rsqrt
-from xpr.primitives.powers import rsqrt_p as rsqrt_p
-from xpr.primitives.powers import sqrt as sqrt
-from xpr.primitives.powers import sqrt_p as sqrt_p
-from xpr.primitives.powers import square as square
-from xpr.primitives.powers import square_p as square_p
-from xpr.primitives.rounding import ceil as ceil
-from xpr.primitives.rounding import ceil_p as ceil_p
-from xpr.primitives.rounding import floor as floor
-from xpr.primitives.rounding import floor_p as floor_p
-from xpr.primitives.rounding import is_finite as is_finite
-from xpr.primitives.rounding import is_finite_p as is_finite_p
-from xpr.primitives.rounding import nextafter as nextafter
-from xpr.primitives.rounding import nextafter_p as nextafter_p
-from xpr.primitives.rounding import round as round
-from xpr.primitives.rounding import round_p as round_p
-from xpr.primitives.trigonometric import acos as acos
-from xpr.primitives.trigonometric import acos_p as acos_p
-from xpr.primitives.trigonometric import acosh as acosh
-from xpr.primitives.trigonometric import acosh_p as acosh_p
-from xpr.primitives.trigonometric import asin as asin
-from xpr.primitives.trigonometric import asin_p as asin_p
-from xpr.primitives.trigonometric import asinh as asinh
-from xpr.primitives.trigonometric import asinh_p as asinh_p
-from xpr.primitives.trigonometric import atan as atan
-from xpr.primitives.trigonometric import atan2 as atan2
-from xpr.primitives.trigonometric import atan2_p as atan2_p
-from xpr.primitives.trigonometric import atan_p as atan_p
-from xpr.primitives.trigonometric import atanh as atanh
-from xpr.primitives.trigonometric import atanh_p as atanh_p
-from xpr.primitives.trigonometric import cos as cos
-from xpr.primitives.trigonometric import cos_p as cos_p
-from xpr.primitives.trigonometric import cosh as cosh
-from xpr.primitives.trigonometric import cosh_p as cosh_p
-from xpr.primitives.trigonometric import sin as sin
-from xpr.primitives.trigonometric import sin_p as sin_p
-from xpr.primitives.trigonometric import sinh as sinh
-from xpr.primitives.trigonometric import sinh_p as sinh_p
-from xpr.primitives.trigonometric import tan as tan
-from xpr.primitives.trigonometric import tan_p as tan_p
-from xpr.primitives.trigonometric import tanh as tanh
-from xpr.primitives.trigonometric import tanh_p as tanh_p
+from xpr.primitives.exponentials import *
+from xpr.primitives.powers import *
+from xpr.primitives.rounding import *
+from xpr.primitives.trigonometric import *

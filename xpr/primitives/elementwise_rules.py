@@ -1,25 +1,27 @@
-"""Elementwise functions: each output entry depends on the matching input entries alone.
+"""Builders of elementwise primitives, each element of whose result depends on the corresponding elements of operands.
 
 Operands have one dtype, and one shape, in which axes of size 1 stretch; or the shape (), which broadcasts. So a mapped
-axis passes straight through, and the tangent of y = f(x) is x_dot * f'(x). Here is what all such primitives share; the
-primitives are in files of their own, and elementwise.py gathers them.
+axis passes straight through, and the tangent of y = f(x) is x_dot * f'(x). The
+primitives are in other files, which elementwise.py gathers.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
-from xpr.core.avals import Shape, ShapedArray, Zero, aval_of
+from xpr.core.avals import Shape, ShapedArray, Zero, aval_of, is_key
 from xpr.core.primitive import Fusion, Primitive, Unsupported, is_linear, params_of, register
 from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, short_name
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
+
+__all__ = ["add_any_p", "mul_p"]
 
 ZERO = "zero"  # a derivative that vanishes wherever it exists
 
@@ -35,7 +37,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dtype]) -> ShapedArray:
+def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dtype], keys: bool = False) -> ShapedArray:
     """The shape, dtype and weakness that the operands agree on."""
     first = avals[0]
     shape, weak = first.shape, first.weak_type
@@ -50,7 +52,7 @@ def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dty
                 "whose sizes are equal or 1."
             )
         shape, weak = both, weak and aval.weak_type
-    if first.dtype not in over:
+    if first.dtype not in over and not (keys and is_key(first)):
         allowed = _KINDS.get(over) or ", ".join(sorted(short_name(d) for d in over))
         raise TypeError(
             f"{name}: takes {allowed}, and got {', '.join(a.str_short() for a in avals)}. Convert with .astype."
@@ -174,6 +176,7 @@ def elementwise(
     exact: bool = False,
     commutative: bool = False,
     fusion: Fusion = "cheap",
+    physical: Literal["moved", "all", "any"] | None = None,
 ) -> Primitive:
     """An elementwise primitive of any number of operands.
 
@@ -187,10 +190,11 @@ def elementwise(
       exact: NumPy gives the same bits as XLA.
       commutative: its two operands may be swapped.
       fusion: how XLA fuses it; "cheap", unless it is a function that takes many instructions.
+      physical: what it is on the words of random keys; None where it refuses keys.
     """
 
     def abstract(avals: Sequence[ShapedArray], **_: Any) -> list[ShapedArray]:
-        aval = _common_type(name, avals, over)
+        aval = _common_type(name, avals, over, physical is not None)
         return (
             [aval]
             if gives is None
@@ -213,6 +217,7 @@ def elementwise(
             commutative=commutative,
             fusion=fusion,
             flops=per_result,
+            physical=physical,
         )
     )
     primitive.jvp = chain_rule(primitive, partials)
@@ -241,13 +246,37 @@ def linear_unary(
     return primitive
 
 
-def function_of(primitive: Primitive, doc: str, arity: int = 1) -> Callable[..., Any]:
-    """The function that users and rules call; a Python scalar beside an array takes the array's dtype."""
+_ACCURACY = """
+    Args:
+      x: array or number.
+      accuracy: a `Tolerance` or an `AccuracyMode`, by which XLA chooses a method on TPUs; elsewhere it has one.
+
+    Returns:
+      An array of the shape and dtype of `x`.
+"""
+
+
+def function_of(
+    primitive: Primitive, doc: str, arity: int = 1, names: tuple[str, str] = ("x", "y"), accuracy: bool = False
+) -> Callable[..., Any]:
+    """The function that users and rules call; a Python scalar with an array takes the array's dtype.
+
+    Args:
+      names: of its two arguments.
+      accuracy: whether it takes `accuracy`.
+    """
     bind = primitive.bind
 
-    if arity == 1:
+    if accuracy:
+        summary, _, rest = doc.partition("\n")
+        doc = f"{summary}\n{_ACCURACY}{rest}"
 
-        def function(x: Any) -> Any:
+        def function(x: Any, *, accuracy: Any = None) -> Any:
+            return bind(x)
+
+    elif arity == 1:
+
+        def function(x: Any) -> Any:  # type: ignore[misc]  # without accuracy
             return bind(x)
 
     else:
@@ -259,9 +288,13 @@ def function_of(primitive: Primitive, doc: str, arity: int = 1) -> Callable[...,
                 x = typed_like(x, y)
             return bind(x, y)
 
+        if names != ("x", "y"):
+            function.__code__ = function.__code__.replace(co_varnames=names)
+            function.__annotations__ = dict.fromkeys((*names, "return"), "Any")
+
     function.__name__ = function.__qualname__ = primitive.name
     function.__doc__ = doc
-    function.__module__ = sys._getframe(1).f_globals["__name__"]  # where it stands, for pickles and doctests
+    function.__module__ = sys._getframe(1).f_globals["__name__"]  # where it is defined, for pickles and doctests
     return function
 
 
@@ -277,13 +310,13 @@ _ACCEPTS = {bool: BOOL, int: NUMBERS, float: INEXACT, complex: COMPLEX}
 
 
 def scalar(value: Any, x: Any) -> Any:
-    """A number in the dtype of `x`, and weak where `x` is, as an operand beside it."""
+    """A number in the dtype of `x`, and weak where `x` is, as another operand."""
     aval = aval_of(x)
     number = aval.dtype.type(value)
     return number.item() if aval.weak_type else number
 
 
-# -- The sum and the product, of which chain rules are made
+# -- The sum and the product, with which chain rules are computed
 
 
 def sum_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
@@ -296,7 +329,7 @@ add_any_p = elementwise(
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=sum_transpose,
 )  # fmt: skip
 add_any = function_of(
-    add_any_p, "The sum of two tangents or cotangents; apart from `add` so that jaxprs and lowering can tell.", 2
+    add_any_p, "The sum of two tangents or cotangents; distinct from `add` for jaxprs and lowering.", 2
 )
 
 
@@ -311,4 +344,20 @@ mul_p = elementwise(
     "mul", over=ANY, lowers_to="stablehlo.multiply", reference=np.multiply, exact=True, commutative=True,
     partials=[lambda t, x, y, out: mul(t, y), lambda t, x, y, out: mul(x, t)], transpose=_mul_transpose,
 )  # fmt: skip
-mul = function_of(mul_p, "The product of two arrays, entry by entry.", 2)
+mul = function_of(
+    mul_p,
+    """The product of two arrays, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.mul(3.0, 2.0)
+    Array(6., dtype=float32, weak_type=True)
+    """,
+    2,
+)

@@ -1,13 +1,13 @@
-"""iterate: repeating a step, at each entry (or in each block of entries) for as long as a condition holds there.
+"""iterate: an elementwise while loop, in which each element (or block of elements) has its own number of steps.
 
-Series, continued fractions and rejection sampling are loops that end at a different time for every entry. Here the
-whole array takes steps until the last entry is done, and an entry that is done keeps its state. `going` and `step` are
-Python functions of the state, written with the functions of this floor. They are part of the library, never of the
-user: the programs that hold an `iterate` are made while lowering (`lower_as`), so it needs no derivative, nor a rule to
-be mapped by.
+Series, continued fractions and rejection sampling are loops that end at a different time for every element. Here the
+whole array takes steps until the last element is done, and an element that is done keeps its state. `condition` and
+`step` are Python functions of the state, written with the primitives' functions. They are part of the library, never of
+the user: `iterate` occurs only in programs that are traced while lowering (`lower_as`), so it needs no derivative and
+batch rule.
 
-To lower it, both functions are run on stand-ins whose operations are written into the loop's regions at once; to give
-its meaning in NumPy, they are run on the arrays themselves.
+To lower it, both functions are run on tracers whose operations are written into the loop's regions; the reference runs
+them on NumPy arrays.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to
 from xpr.primitives.slicing import select
 
+__all__ = ["iterate_p"]
+
 State = Sequence[Any]
-Going = Callable[..., Any]  # the state -> bool at each entry
+Condition = Callable[..., Any]  # the state -> bool at each element
 Step = Callable[..., Sequence[Any]]  # the state -> the next state
 
 # -- The two ways the functions are run
@@ -62,7 +64,7 @@ class _WriteTrace(Trace):
 
 
 class _NumpyTrace(Trace):
-    """Runs each operation's meaning in NumPy."""
+    """Runs each operation's NumPy reference."""
 
     __slots__ = ()
 
@@ -71,7 +73,7 @@ class _NumpyTrace(Trace):
 
 
 def written(builder: Builder, fun: Callable[..., Sequence[Any]], operands: Sequence[Value]) -> list[Value]:
-    """The results of `fun`, its operations written where `builder` stands."""
+    """The results of `fun`, its operations appended to `builder`."""
     trace = _WriteTrace(builder)
     with current(trace):
         outs = fun(*[_Written(trace, v) for v in operands])
@@ -79,65 +81,65 @@ def written(builder: Builder, fun: Callable[..., Sequence[Any]], operands: Seque
 
 
 def in_numpy(fun: Callable[..., Sequence[Any]], *values: Any) -> list[np.ndarray]:
-    """The results of `fun`, computed with the primitives' NumPy meanings."""
+    """The results of `fun`, computed with the primitives' NumPy references."""
     with current(_NumpyTrace(None)), np.errstate(all="ignore"):
         return [np.asarray(x) for x in fun(*values)]
 
 
-# -- The primitive. The first `rank` axes, which all of the state has, number the blocks: a block is done when no entry
-# of it is going, and until then all of its entries take steps.
+# -- The primitive. The first `rank` axes, which all of the state has, number the blocks: a block is done when none of
+# its elements satisfies the condition, and until then all of its elements take steps.
 
 
-def _abstract(avals: Sequence[ShapedArray], *, going: Going, step: Step, rank: int) -> list[ShapedArray]:
+def _abstract(avals: Sequence[ShapedArray], *, going: Condition, step: Step, rank: int) -> list[ShapedArray]:
     if len({a.shape[:rank] for a in avals}) != 1:
         types = ", ".join(a.str_short() for a in avals)
         raise TypeError(f"iterate: the state must be arrays that agree in their first {rank} axes, and is ({types}).")
     return list(avals)
 
 
-def _reference(values: State, *, going: Going, step: Step, rank: int) -> list[np.ndarray]:
+def _reference(values: State, *, going: Condition, step: Step, rank: int) -> list[np.ndarray]:
     state = [np.array(x) for x in values]
 
-    def is_going() -> np.ndarray:
+    def is_active() -> np.ndarray:
         (flags,) = in_numpy(lambda *xs: [going(*xs)], *state)
         return np.asarray(flags.any(tuple(range(rank, flags.ndim))))
 
-    active = is_going()
+    active = is_active()
     while active.any():
         moved = in_numpy(step, *state)
-        state = [np.where(_beside(active, old), new, old) for new, old in zip(moved, state)]
-        active = active & is_going()
+        state = [np.where(_broadcast_flags(active, old), new, old) for new, old in zip(moved, state)]
+        active = active & is_active()
     return state
 
 
-def _beside(active: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _broadcast_flags(active: np.ndarray, x: np.ndarray) -> np.ndarray:
     return active.reshape(active.shape + (1,) * (x.ndim - active.ndim))
 
 
 def _lower(
-    b: Builder, operands: list[Value], avals: list[ShapedArray], *, going: Going, step: Step, rank: int
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, going: Condition, step: Step, rank: int
 ) -> list[Value]:
     """A while loop over (active, *state); the state of a block that is no longer active stays."""
     blocks = avals[0].shape[:rank]
     flags = ShapedArray(blocks, dtypes.bool_)
 
-    def kept(active: Any, new: Any, old: Any) -> Any:
+    def where_active(active: Any, new: Any, old: Any) -> Any:
         if new is old:
             return old
         shape = aval_of(old).shape
         return select(active if shape == blocks else broadcast_in_dim(active, shape, range(rank)), new, old)
 
-    def still_going(builder: Builder, state: list[Value]) -> Value:
+    def is_active(builder: Builder, state: list[Value]) -> Value:
         return _any(builder, written(builder, lambda *xs: [going(*xs)], state)[0], rank)
 
     def repeat(inner: Builder, carried: list[Value]) -> list[Value]:
         def advance(active: Any, *state: Any) -> list[Any]:
-            return [kept(active, new, old) for new, old in zip(step(*state), state)]
+            return [where_active(active, new, old) for new, old in zip(step(*state), state)]
 
         state = written(inner, advance, carried)
-        return [inner.op("stablehlo.and", [carried[0], still_going(inner, state)], flags), *state]
+        return [inner.op("stablehlo.and", [carried[0], is_active(inner, state)], flags), *state]
 
-    carried = [still_going(b, operands), *operands]
+    carried = [is_active(b, operands), *operands]
     types = [v.aval for v in carried]
     regions = [b.region(types, lambda inner, state: [_any(inner, state[0], 0)]), b.region(types, repeat)]
     return b.ops("stablehlo.while", carried, types, regions=regions)[1:]
@@ -155,7 +157,7 @@ def _any(b: Builder, flags: Value, rank: int) -> Value:
     return b.op("stablehlo.reduce", [flags, b.constant(False, scalar)], blocks, dimensions, [body])
 
 
-_ONLY_LOWERED = "It only stands in what other primitives lower to, and those have rules of their own."
+_ONLY_LOWERED = "Only the lowering of other primitives uses it, and those have their own rules."
 iterate_p = register(
     Primitive(
         "iterate",
@@ -170,20 +172,20 @@ iterate_p = register(
 )
 
 
-def iterate(going: Going, step: Step, *state: Any) -> list[Any]:
-    """The state after `step` was applied to it, at each entry, for as long as `going` held there.
+def iterate(condition: Condition, step: Step, *state: Any) -> list[Any]:
+    """The state after `step` was applied to it, at each element, for as long as `condition` held there.
 
     Args:
-      going: an elementwise function from the state to booleans.
+      condition: an elementwise function from the state to booleans.
       step: an elementwise function from the state to the next one; what it returns unchanged costs nothing.
       *state: arrays that broadcast to one shape.
     """
     shape = np.broadcast_shapes(*[aval_of(x).shape for x in state])
-    return iterate_p.bind(*[broadcast_to(x, shape) for x in state], going=going, step=step, rank=len(shape))
+    return iterate_p.bind(*[broadcast_to(x, shape) for x in state], going=condition, step=step, rank=len(shape))
 
 
-def iterate_blocks(going: Going, step: Step, rank: int, *state: Any) -> list[Any]:
-    """The same for blocks of entries, which the first `rank` axes number: a block goes on while any of its entries is
-    `going`.
+def iterate_blocks(condition: Condition, step: Step, rank: int, *state: Any) -> list[Any]:
+    """The same for blocks of elements, which the first `rank` axes number: a block goes on while any of its elements
+    satisfies it.
     """
-    return iterate_p.bind(*state, going=going, step=step, rank=rank)
+    return iterate_p.bind(*state, going=condition, step=step, rank=rank)

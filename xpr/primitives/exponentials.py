@@ -11,11 +11,26 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives.arithmetic import add, div, sub
 from xpr.primitives.elementwise_rules import function_of, mul, scalar, unary
+from xpr.primitives.vectorized import exponentials, long_exponentials
+from xpr.primitives.vectorized.rule import on_cpu
+
+__all__ = [
+    "exp", "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "log", "log1p", "log1p_p", "log_p", "logistic", "logistic_p",
+]  # fmt: skip
 
 exp_p = unary(
     "exp", fusion="vectorized", lowers_to="stablehlo.exponential", reference=np.exp, derivative=lambda x, y: y
 )
-exp = function_of(exp_p, "e to the power of each entry.")
+exp = function_of(
+    exp_p,
+    """The exponential of each element.
+
+    >>> from xpr import lax
+    >>> lax.exp(1.0)
+    Array(2.7182817, dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
 
 
 def _exp2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
@@ -28,7 +43,18 @@ exp2_p = unary(
     "exp2", fusion="vectorized", reference=np.exp2, derivative=lambda x, y: mul(scalar(math.log(2), x), y),
     lowers_to=_exp2_lower,
 )  # fmt: skip
-exp2 = function_of(exp2_p, "2 to the power of each entry.")
+exp2 = function_of(
+    exp2_p,
+    """2 to the power of each element.
+
+    >>> from xpr import lax
+    >>> lax.exp2(3.0)
+    Array(8., dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
+
+
 log_p = unary(
     "log",
     fusion="vectorized",
@@ -36,15 +62,38 @@ log_p = unary(
     reference=np.log,
     derivative=lambda x, y: div(scalar(1, x), x),
 )
-log = function_of(log_p, "The natural logarithm of each entry.")
+log = function_of(
+    log_p,
+    """The natural logarithm of each element.
+
+    >>> from xpr import lax
+    >>> lax.log(2.0)
+    Array(0.6931472, dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
 expm1_p = unary(
     "expm1",
     fusion="expensive",
-    lowers_to="stablehlo.exponential_minus_one",
+    lowers_to=on_cpu(
+        "expm1",
+        "stablehlo.exponential_minus_one",
+        exponentials.exponential_minus_one,
+        long_exponentials.exponential_minus_one,
+    ),
     reference=np.expm1,
     derivative=lambda x, y: add(y, scalar(1, y)),
 )
-expm1 = function_of(expm1_p, "exp(x) - 1, accurate near 0.")
+expm1 = function_of(
+    expm1_p,
+    """exp(x) - 1, accurate near 0.
+
+    >>> from xpr import lax
+    >>> lax.expm1(1e-6)
+    Array(1.0000005e-06, dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
 log1p_p = unary(
     "log1p",
     fusion="expensive",
@@ -52,7 +101,16 @@ log1p_p = unary(
     reference=np.log1p,
     derivative=lambda x, y: div(scalar(1, x), add(x, scalar(1, x))),
 )
-log1p = function_of(log1p_p, "log(1 + x), accurate near 0.")
+log1p = function_of(
+    log1p_p,
+    """log(1 + x), accurate near 0.
+
+    >>> from xpr import lax
+    >>> lax.log1p(1e-6)
+    Array(9.999995e-07, dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
 
 
 def _logistic_reference(x: Any) -> Any:
@@ -67,4 +125,13 @@ logistic_p = unary(
     reference=_logistic_reference,
     derivative=lambda x, y: mul(y, sub(scalar(1, y), y)),
 )
-logistic = function_of(logistic_p, "1 / (1 + exp(-x)).")
+logistic = function_of(
+    logistic_p,
+    """1 / (1 + exp(-x)).
+
+    >>> from xpr import lax
+    >>> lax.logistic(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)

@@ -1,11 +1,12 @@
 """fft: discrete Fourier transforms along the last axes, one to three of them.
 
-With N entries along an axis, FFT gives Y_k = sum_j X_j exp(-2 pi i j k / N), IFFT the inverse of it. RFFT is the FFT of
-real numbers; along the last axis it gives the first N // 2 + 1 entries, which say the others. IRFFT is its inverse.
+With N elements along an axis, FFT gives Y_k = sum_j X_j exp(-2 pi i j k / N), IFFT the inverse of it. RFFT is the FFT
+of real numbers; along the last axis it gives the first N // 2 + 1 elements, which determine the others. IRFFT is its
+inverse.
 
 All are linear. The matrices of FFT and IFFT are symmetric, so each is its own transpose. That of RFFT fills up with
-zeros what it left out, and takes the real part of an FFT. That of IRFFT is an RFFT, conjugated and divided by N, in
-which what stands for two entries counts twice.
+zeros what it omitted, and takes the real part of an FFT. That of IRFFT is an RFFT, conjugated and divided by N, in
+which what represents two elements counts twice.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, structural, to_front
 from xpr.primitives.slicing import pad
 
+__all__ = ["fft", "fft_p", "FftType"]
+
 
 class FftType(enum.IntEnum):
     """The kinds of transforms that `lax.fft` knows."""
@@ -36,7 +39,7 @@ class FftType(enum.IntEnum):
 
 def _abstract(aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...]) -> ShapedArray:
     k = len(fft_lengths)
-    kept, last = aval.shape[: aval.ndim - k], aval.shape[aval.ndim - k :]
+    batch, last = aval.shape[: aval.ndim - k], aval.shape[aval.ndim - k :]
     if not 1 <= k <= 3 or k > aval.ndim or min(fft_lengths) < 1:
         raise TypeError(
             f"fft: fft_lengths are the positive sizes of one to three last axes of the array, which is "
@@ -49,20 +52,20 @@ def _abstract(aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...])
         kind = "real numbers, f32 or f64" if fft_type == "RFFT" else "complex numbers"
         raise TypeError(f"fft: {fft_type} takes {kind}, not {aval.str_short()}. Convert them.")
     if fft_type == "RFFT":
-        shape, dtype = (*kept, *fft_lengths[:-1], fft_lengths[-1] // 2 + 1), dtypes.complex_of(aval.dtype)
+        shape, dtype = (*batch, *fft_lengths[:-1], fft_lengths[-1] // 2 + 1), dtypes.complex_of(aval.dtype)
     elif fft_type == "IRFFT":
-        shape, dtype = (*kept, *fft_lengths), dtypes.real_part_of(aval.dtype)
+        shape, dtype = (*batch, *fft_lengths), dtypes.real_part_of(aval.dtype)
     else:
         shape, dtype = aval.shape, aval.dtype
     return ShapedArray(shape, dtype)
 
 
-_IN_NUMPY: dict[str, Any] = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
+_IN_NUMPY = {"FFT": "fftn", "IFFT": "ifftn", "RFFT": "rfftn", "IRFFT": "irfftn"}
 
 
 def _reference(x: Any, *, fft_type: str, fft_lengths: tuple[int, ...]) -> Any:
     x = np.asarray(x)
-    out = _IN_NUMPY[fft_type](x, fft_lengths, range(-len(fft_lengths), 0))
+    out = getattr(np.fft, _IN_NUMPY[fft_type])(x, fft_lengths, range(-len(fft_lengths), 0))
     wide = x.dtype in (dtypes.float64, dtypes.complex128)
     return out if wide else out.astype(np.float32 if fft_type == "IRFFT" else np.complex64)
 
@@ -111,9 +114,13 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     """The discrete Fourier transform along the last axes.
 
     Args:
-      x: complex numbers; real ones, f32 or f64, for RFFT.
+      x: complex numbers; float32 or float64 for RFFT.
       fft_type: "FFT", "IFFT", "RFFT" or "IRFFT", or an `FftType`.
       fft_lengths: the sizes of the last one to three axes; of those of the result, for IRFFT.
+
+    Returns:
+      Complex numbers; real ones for IRFFT.
+
     Raises:
       TypeError: shape or dtype don't fit.
       ValueError: there is no such transform.

@@ -1,4 +1,4 @@
-"""How many operations primitives take, which they say of themselves in their `flops` slot.
+"""Numbers of floating-point operations of primitives, for their `flops` slots.
 
 An addition, a comparison and an exponential are one operation each, as XLA's own analysis has it, which counts the
 latter apart. Moving data takes none.
@@ -23,22 +23,22 @@ def operations(eqn: JaxprEqn) -> int:
 
 
 def per_result(operands: Avals, results: Avals, **params: Any) -> int:
-    """One for each entry of the result."""
+    """One for each element of the result."""
     return results[0].size
 
 
 def per_operand(operands: Avals, results: Avals, **params: Any) -> int:
-    """One for each entry of the operand, as of a reduction."""
+    """One for each element of the operand, as of a reduction."""
     return operands[0].size
 
 
 def per_update(operands: Avals, results: Avals, **params: Any) -> int:
-    """One for each entry of the last operand, as of a scatter."""
+    """One for each element of the last operand, as of a scatter."""
     return operands[-1].size
 
 
 def per_window(operands: Avals, results: Avals, *, window_dimensions: Sequence[int], **params: Any) -> int:
-    """One for each entry of the window of each entry of the result."""
+    """One for each element of the window of each element of the result."""
     return results[0].size * math.prod(window_dimensions)
 
 
@@ -50,5 +50,5 @@ def sorting(operands: Avals, results: Avals, **params: Any) -> int:
 
 
 def several(number: int) -> Callable[..., int]:
-    """So many for each entry of the result."""
+    """So many for each element of the result."""
     return lambda operands, results, **params: number * results[0].size

@@ -1,12 +1,13 @@
-"""Order as integers: numbers turned into integers that compare as they do, and the order of rows by several keys.
+"""Sort keys: numbers as integers in the same order, and the permutation that sorts rows by several keys.
 
 XLA:CPU sorts one array of integers by their own `<` with a native sort, and anything else by calling back a compiled
-comparison: with 32-bit keys turned into integers, and the place of each put below it in a 64-bit one, f32[1000000] is
-sorted in 65 ms, not 250, and put in order with another array in 60, not 280 (of 1000: 15 and 20 us, not 105 and 190).
-Wider and further keys are sorted one 32-bit digit after another, the least significant first, as on punched cards.
+comparison: with 32-bit keys turned into integers, and the index of each in the low half of a 64-bit one, f32[1000000]
+is sorted in 65 ms, not 250, and put in order with another array in 60, not 280 (of 1000: 15 and 20 us, not 105 and
+190). Wider and further keys are sorted one 32-bit digit after another, the least significant first, as on punched
+cards. Functions in C (backend/c/sort.c) do both in 5 and 14 ms, where there are any and the program stays here.
 
 The order: -inf to inf, then nan, whatever its sign; -0 equals 0; complex numbers by their real parts, then by their
-imaginary ones; False before True. Everything is said twice here, in StableHLO and in NumPy.
+imaginary ones; False before True. Everything is written twice here, in StableHLO and in NumPy.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.backend import native
+from xpr.backend.stablehlo import Builder, Value, int_array, int_list
 from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import COMPLEX, FLOATS, UNSIGNED, int32, int64
 
 _SIGN = {int32: -(2**31), int64: -(2**63)}
@@ -32,6 +35,10 @@ def _with(b: Builder, operation: str, x: Value, constant: Any) -> Value:
     return b.op(f"stablehlo.{operation}", [x, b.constant(constant, x.aval)], x.aval)
 
 
+def _times(b: Builder, x: Value, size: Any) -> Value:
+    return b.op("stablehlo.multiply", [x, b.size(size, x.aval)], x.aval)
+
+
 def _like(x: Value, dtype: np.dtype) -> ShapedArray:
     return x.aval.update(dtype=dtype, weak_type=False)
 
@@ -42,7 +49,7 @@ def _compare(b: Builder, x: Value, y: Value, direction: str) -> Value:
 
 
 def _flipped(b: Builder, bits: Value) -> Value:
-    """Between the bits of a float and an integer in the same order: what is negative runs the other way."""
+    """Between the bits of a float and an integer in the same order: negative ones are reversed."""
     dtype = bits.aval.dtype
     signs = _with(b, "shift_right_arithmetic", bits, _BITS[dtype] - 1)
     mask = _with(b, "and", signs, _ALL_BUT_SIGN[dtype])
@@ -67,8 +74,21 @@ def ordered(b: Builder, x: Value, merge_zeros: bool = True) -> Value:
     return b.convert(x, wide)
 
 
+def with_one_nan(b: Builder, x: Value) -> Value:
+    """float32 or float64 numbers, every nan among them positive.
+
+    Where a float is chosen for nan, LLVM takes all nans for the same, and leaves out the choice; so bits are compared.
+    """
+    wide = int64 if x.aval.dtype.itemsize > 4 else int32
+    bits = b.op("stablehlo.bitcast_convert", [x], _like(x, wide))
+    size = _with(b, "and", bits, _ALL_BUT_SIGN[wide])
+    infinite = b.constant(np.asarray(np.inf, x.aval.dtype).view(wide)[()], bits.aval)
+    chosen = b.op("stablehlo.select", [_compare(b, size, infinite, "GT"), size, bits], bits.aval)
+    return b.op("stablehlo.bitcast_convert", [chosen], x.aval)
+
+
 def restored(b: Builder, v: Value, aval: ShapedArray) -> Value:
-    """What `ordered` made `v` of; every nan is the same one."""
+    """The inverse of `ordered`; every nan is the same one."""
     dtype = aval.dtype
     if dtype in FLOATS:
         wide = dtypes.float64 if dtype.itemsize > 4 else dtypes.float32
@@ -79,7 +99,7 @@ def restored(b: Builder, v: Value, aval: ShapedArray) -> Value:
 
 
 def real_keys(b: Builder, x: Value) -> list[Value]:
-    """The real numbers that `x` is ordered by, the first before all."""
+    """The real numbers that `x` is ordered by, the most significant first."""
     if x.aval.dtype not in COMPLEX:
         return [x]
     part = _like(x, dtypes.real_part_of(x.aval.dtype))
@@ -110,62 +130,111 @@ def _first_less(b: Builder, lefts: list[Value], rights: list[Value]) -> Value:
 
 def sort_ordered(b: Builder, v: Value, dimension: int) -> Value:
     """Integers sorted by themselves."""
+    if _is_native(b, v):
+        rows = _last(b, v, dimension)
+        count, n = _rows(rows)
+        results = [rows.aval, rows.aval.update(shape=(n,))]
+        ordered_rows, _ = _native_call(b, native.SORT, [count, n, v.aval.dtype.itemsize], [rows], results)
+        return _last(b, ordered_rows, dimension)
     return lower_sort(b, [v], dimension, _first_less, False)[0]
+
+
+def _is_native(b: Builder, v: Value) -> bool:
+    """Whether a function in C sorts it: in a program that runs here, on one device."""
+    here = b.platform == "cpu" and b.module.mesh is None and not b.module.exported
+    return here and not is_symbolic_dim(v.aval.size) and native.available()
+
+
+def _rows(v: Value) -> tuple[int, int]:
+    """The number of rows along the last axis, and their length."""
+    n = v.aval.shape[-1]
+    return v.aval.size // n, n
+
+
+def _last(b: Builder, v: Value, dimension: int) -> Value:
+    """A dimension and the last one exchanged."""
+    axes = list(range(v.aval.ndim))
+    axes[dimension], axes[-1] = axes[-1], axes[dimension]
+    return v if dimension == v.aval.ndim - 1 else b.transpose(v, axes)
+
+
+def _native_call(
+    b: Builder, target: str, sizes: Sequence[int], operands: list[Value], results: list[ShapedArray]
+) -> list[Value]:
+    def layouts(avals: Sequence[ShapedArray]) -> str:
+        orders = [int_list(range(aval.ndim)[::-1]) for aval in avals]
+        return f"[{', '.join(f'dense<{o}> : tensor<{aval.ndim}xindex>' for o, aval in zip(orders, avals))}]"
+
+    properties = (
+        f'call_target_name = "{target}", api_version = 3 : i32, backend_config = "{" ".join(map(str, sizes))}", '
+        f"operand_layouts = {layouts([v.aval for v in operands])}, result_layouts = {layouts(results)}"
+    )
+    return b.ops("stablehlo.custom_call", operands, results, properties)
+
+
+def _order_of_native(b: Builder, keys: list[Value], dimension: int) -> Value:
+    digits = [_last(b, digit, dimension) for key in keys for digit in _digits(b, key)]
+    rows, n = _rows(digits[0])
+    work = ShapedArray((2 * n,), int64)
+    order, _ = _native_call(b, native.ORDER, [rows, n, len(digits)], digits, [digits[0].aval, work])
+    return _last(b, order, dimension)
 
 
 def order_of(b: Builder, keys: list[Value], dimension: int) -> Value:
     """int32 indices along a dimension that put rows of ordered integers in order; equal ones stay as they are."""
     if b.platform != "cpu":
         return _order_by_comparison(b, keys, dimension)
+    if _is_native(b, keys[0]):
+        return _order_of_native(b, keys, dimension)
     order = None
     for digit in reversed([digit for key in keys for digit in _digits(b, key)]):
-        places = _order_by_digit(b, digit if order is None else read_rows(b, digit, order, dimension), dimension)
-        order = places if order is None else read_rows(b, order, places, dimension)
+        positions = _order_by_digit(b, digit if order is None else read_rows(b, digit, order, dimension), dimension)
+        order = positions if order is None else read_rows(b, order, positions, dimension)
     assert order is not None  # there is at least one key
     return order
 
 
 def _order_by_digit(b: Builder, digit: Value, dimension: int) -> Value:
-    """Sorts 64-bit integers, the digit above and its place below."""
+    """Sorts 64-bit integers, the digit in the high half and its index in the low one."""
     high = _with(b, "shift_left", b.convert(digit, int64), 32)
-    place = b.op("stablehlo.iota", [], high.aval, f"iota_dimension = {dimension} : i64")
-    both = b.op("stablehlo.or", [high, place], high.aval)
+    index = b.op("stablehlo.iota", [], high.aval, f"iota_dimension = {dimension} : i64")
+    both = b.op("stablehlo.or", [high, index], high.aval)
     return b.convert(sort_ordered(b, both, dimension), int32)
 
 
 def _order_by_comparison(b: Builder, keys: list[Value], dimension: int) -> Value:
-    """Sorts the keys and the places together, which GPUs have fast sorts for where there is one key."""
+    """Sorts the keys and the indices together; GPUs have fast sorts for one key."""
 
     def less(inner: Builder, lefts: list[Value], rights: list[Value]) -> Value:
         *others, result = (_compare(inner, x, y, "LT") for x, y in zip(lefts[:-1], rights[:-1]))
         for at in range(len(others) - 1, -1, -1):
             equal = _compare(inner, lefts[at], rights[at], "EQ")
-            behind = inner.op("stablehlo.and", [equal, result], equal.aval)
-            result = inner.op("stablehlo.or", [others[at], behind], equal.aval)
+            later = inner.op("stablehlo.and", [equal, result], equal.aval)
+            result = inner.op("stablehlo.or", [others[at], later], equal.aval)
         return result
 
-    place = b.op("stablehlo.iota", [], _like(keys[0], int32), f"iota_dimension = {dimension} : i64")
-    return lower_sort(b, [*keys, place], dimension, less, True)[-1]
+    index = b.op("stablehlo.iota", [], _like(keys[0], int32), f"iota_dimension = {dimension} : i64")
+    return lower_sort(b, [*keys, index], dimension, less, True)[-1]
 
 
 def read_rows(b: Builder, x: Value, indices: Value, dimension: int) -> Value:
-    """For each row along a dimension, its entries at that row's indices."""
+    """For each row along a dimension, its elements at that row's indices."""
     shape = x.aval.shape
-    dtype = int32 if x.aval.size < 2**31 else int64
-    place = b.convert(indices, dtype)
+    dtype = int32 if is_symbolic_dim(x.aval.size) or x.aval.size < 2**31 else int64
+    index = b.convert(indices, dtype)
     step = 1
     for axis in range(len(shape) - 1, -1, -1):
         if axis == dimension:
-            place = _with(b, "multiply", place, step) if step != 1 else place
+            index = _times(b, index, step) if step != 1 else index
         step *= shape[axis]
     step = 1
     for axis in range(len(shape) - 1, -1, -1):
-        if axis != dimension and shape[axis] > 1:
-            count = b.op("stablehlo.iota", [], place.aval, f"iota_dimension = {axis} : i64")
-            place = b.op("stablehlo.add", [place, _with(b, "multiply", count, step)], place.aval)
+        if axis != dimension and shape[axis] != 1:
+            count = b.op("stablehlo.iota", [], index.aval, f"iota_dimension = {axis} : i64")
+            index = b.op("stablehlo.add", [index, _times(b, count, step)], index.aval)
         step *= shape[axis]
     flat = b.reshape(x, (x.aval.size,))
-    vectors = b.reshape(place, (*place.aval.shape, 1))
+    vectors = b.reshape(index, (*index.aval.shape, 1))
     numbers = f"collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = {len(shape)}"
     sizes = f"slice_sizes = {int_array([1])}, indices_are_sorted = false"
     properties = f"dimension_numbers = #stablehlo.gather<{numbers}>, {sizes}"
@@ -201,8 +270,8 @@ def np_order_of(keys: Sequence[np.ndarray]) -> np.ndarray:
             digit = np_read_rows(digit, order)
         both = (digit.astype(int64) << 32) | np.arange(digit.shape[-1])
         both.sort(-1)
-        places = both.astype(int32)
-        order = places if order is None else np_read_rows(order, places)
+        positions = both.astype(int32)
+        order = positions if order is None else np_read_rows(order, positions)
     assert order is not None  # there is at least one key
     return order
 

@@ -13,10 +13,17 @@ from xpr.dtypes import FLOATS, INEXACT, INTEGERS, NUMBERS
 from xpr.primitives.arithmetic import div, sub
 from xpr.primitives.bitwise import bitwise_and
 from xpr.primitives.comparisons import eq
-from xpr.primitives.elementwise_rules import elementwise, function_of, mul, scalar, unary
+from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
 from xpr.primitives.exponentials import log
 from xpr.primitives.shapes import broadcast_to, full
 from xpr.primitives.slicing import select, select_n
+from xpr.primitives.vectorized import exponentials, long_exponentials
+from xpr.primitives.vectorized.rule import on_cpu
+
+__all__ = [
+    "cbrt", "cbrt_p", "integer_pow", "integer_pow_p", "pow", "pow_p", "rsqrt", "rsqrt_p", "sqrt", "sqrt_p", "square",
+    "square_p",
+]  # fmt: skip
 
 # -- Powers
 
@@ -30,7 +37,15 @@ def _square_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -
 square_p = unary(
     "square", over=NUMBERS, lowers_to=_square_lower, reference=np.square, derivative=lambda x, y: mul(scalar(2, x), x)
 )
-square = function_of(square_p, "The square of each entry.")
+square = function_of(
+    square_p,
+    """The square of each element.
+
+    >>> from xpr import lax
+    >>> lax.square(3.0)
+    Array(9., dtype=float32, weak_type=True)
+    """,
+)
 
 
 def _integer_pow_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, y: int) -> list[Value]:
@@ -70,10 +85,21 @@ integer_pow_p.flops = _integer_pow_flops
 
 
 def integer_pow(x: Any, y: int) -> Any:
-    """Each entry to a static integer power.
+    """Each element to a static integer power.
+
+    Args:
+      x: an array or a number.
+      y: a Python integer.
+
+    Returns:
+      An array of the same shape and dtype.
 
     Raises:
       TypeError: a negative power of integers.
+
+    >>> from xpr import lax
+    >>> lax.integer_pow(2.0, 3)
+    Array(8., dtype=float32, weak_type=True)
     """
     if y < 0 and aval_of(x).dtype in INTEGERS:
         raise TypeError(
@@ -106,11 +132,38 @@ def _pow_reference(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
+def _pow_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    """Limited to the range of its dtype, which changes nothing, or XLA takes log(x^y) for y log |x|."""
+    (aval,) = avals
+    power = b.op("stablehlo.power", repeated(b, operands, aval.shape), aval)
+    if aval.dtype not in FLOATS:
+        return [power]
+    least, greatest = (b.constant(x, aval.update(shape=())) for x in (-np.inf, np.inf))
+    return [b.op("stablehlo.clamp", [least, power, greatest], aval)]
+
+
 pow_p = elementwise(
-    "pow", fusion="expensive", over=INEXACT, lowers_to="stablehlo.power", reference=_pow_reference,
+    "pow", fusion="expensive", over=INEXACT, reference=_pow_reference,
+    lowers_to=on_cpu("pow", _pow_lower, exponentials.power, long_exponentials.power),
     partials=[_pow_partial_base, _pow_partial_exponent],
 )  # fmt: skip
-pow = function_of(pow_p, "`x` to the power `y`, entry by entry.", 2)
+pow = function_of(
+    pow_p,
+    """x to the power y, elementwise.
+
+    Args:
+      x: an array or a number.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.pow(2.0, 3.0)
+    Array(8., dtype=float32, weak_type=True)
+    """,
+    2,
+)
 
 # -- Roots
 
@@ -118,19 +171,46 @@ sqrt_p = elementwise(
     "sqrt", fusion="vectorized", over=INEXACT, lowers_to="stablehlo.sqrt", reference=np.sqrt,
     partials=[lambda t, x, y: div(mul(t, scalar(0.5, y)), y)],
 )  # fmt: skip
-sqrt = function_of(sqrt_p, "The square root of each entry.")
+sqrt = function_of(
+    sqrt_p,
+    """The square root of each element.
+
+    >>> from xpr import lax
+    >>> lax.sqrt(4.0)
+    Array(2., dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
 rsqrt_p = unary(
     "rsqrt", fusion="vectorized",
     lowers_to="stablehlo.rsqrt", reference=lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
     derivative=lambda x, y: mul(scalar(-0.5, x), div(y, x)),
 )  # fmt: skip
-rsqrt = function_of(rsqrt_p, "1 over the square root of each entry.")
+rsqrt = function_of(
+    rsqrt_p,
+    """1 / sqrt(x) for each element.
+
+    >>> from xpr import lax
+    >>> lax.rsqrt(4.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
 cbrt_p = unary(
     "cbrt",
     fusion="expensive",
     over=FLOATS,
-    lowers_to="stablehlo.cbrt",
+    lowers_to=on_cpu("cbrt", "stablehlo.cbrt", exponentials.cube_root, long_exponentials.cube_root),
     reference=np.cbrt,
     derivative=lambda x, y: mul(scalar(1 / 3, x), integer_pow(y, -2)),
 )
-cbrt = function_of(cbrt_p, "The cube root of each entry.")
+cbrt = function_of(
+    cbrt_p,
+    """The cube root of each element.
+
+    >>> from xpr import lax
+    >>> lax.cbrt(8.0)
+    Array(2., dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)

@@ -1,4 +1,4 @@
-"""How products are multiplied and summed: in which dtype, and how exactly. Contractions and convolutions share it."""
+"""Precision and dtype of the products and sums of contractions and convolutions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
+from xpr.errors import TypePromotionError
 from xpr.text.parameters import register_parameter
+
+__all__ = ["AccuracyMode", "Precision", "PrecisionLike", "Tolerance"]
 
 # -- Precision
 
@@ -90,6 +93,14 @@ def result_dtype(lhs: ShapedArray, rhs: ShapedArray, preferred: np.dtype | None)
     return dtypes.promote_pair(lhs.dtype, lhs.weak_type, rhs.dtype, rhs.weak_type)[0]
 
 
+def common_dtype(lhs: ShapedArray, rhs: ShapedArray, out: np.dtype) -> np.dtype:
+    """The dtype to which the operands of a product promote; the result's for floats of few bits, which do not."""
+    try:
+        return result_dtype(lhs, rhs, None)
+    except TypePromotionError:
+        return out
+
+
 def _kind(dtype: np.dtype) -> int:
     """0 to 3 for booleans, integers, floats, complex numbers."""
     kinds = (dtypes.BOOL, dtypes.INTEGERS, dtypes.FLOATS, dtypes.COMPLEX)
@@ -103,7 +114,7 @@ def wider(a: np.dtype, b: np.dtype) -> bool:
 
 def in_one_dtype(b: Builder, operands: list[Value], out: np.dtype) -> list[Value]:
     """The operands in one dtype, the result's where that is of a higher kind."""
-    common = result_dtype(operands[0].aval, operands[1].aval, None)
+    common = common_dtype(operands[0].aval, operands[1].aval, out)
     dtype = out if _kind(out) > _kind(common) else common
     return [b.convert(x, dtype) for x in operands]
 
@@ -111,3 +122,40 @@ def in_one_dtype(b: Builder, operands: list[Value], out: np.dtype) -> list[Value
 def summed_in(operands: np.dtype, out: ShapedArray) -> ShapedArray:
     """The type in which products are summed: the result's, but not shorter than the operands'."""
     return out.update(dtype=operands) if wider(operands, out.dtype) else out
+
+
+# -- Accuracy of elementwise functions
+
+
+class AccuracyMode(Enum):
+    """Which method computes an elementwise function on TPUs: the most accurate one, or the usual one."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
+class Tolerance:
+    """How far an elementwise function may be off, from which XLA chooses a method on TPUs.
+
+    >>> from xpr import lax
+    >>> lax.exp(1.0, accuracy=lax.Tolerance(rtol=1e-6))
+    Array(2.7182817, dtype=float32, weak_type=True)
+    """
+
+    def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0):
+        """A tolerance.
+
+        Args:
+          atol: the absolute error.
+          rtol: the error relative to the result.
+          ulps: the error in units of the result's last digit.
+
+        Raises:
+          ValueError: one is negative, or none is given.
+        """
+        if min(atol, rtol, ulps) < 0 or not max(atol, rtol, ulps):
+            raise ValueError(f"Tolerance: atol={atol}, rtol={rtol} and ulps={ulps} must be positive, or 0 and not all.")
+        self.atol, self.rtol, self.ulps = atol, rtol, ulps
+
+    def __repr__(self) -> str:
+        return f"Tolerance(atol={self.atol}, rtol={self.rtol}, ulps={self.ulps})"

@@ -1,8 +1,8 @@
-"""Random bits: the counter-based generator Threefry-2x32, and arrays of bits made with it.
+"""Random bits: the counter-based generator Threefry-2x32, arrays of bits made with it, and floats made from bits.
 
 Threefry scrambles a counter of two 32-bit words with a key of two words; the same key and counter always give the same
-two words. An array of bits is the scrambled count of its entries. Source: Salmon, Moraes, Dror and Shaw, "Parallel
-random numbers: as easy as 1, 2, 3" (SC 2011), with 20 rounds. How entries are counted, and how the two words make 8,
+two words. An array of bits is the scrambled count of its elements. Source: Salmon, Moraes, Dror and Shaw, "Parallel
+random numbers: as easy as 1, 2, 3" (SC 2011), with 20 rounds. How elements are counted, and how the two words make 8,
 16, 32 or 64 bits, is what JAX does by default, so the same key draws the same numbers in both.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dimensions.expressions import is_symbolic_dim, surely_below
 from xpr.dtypes import bfloat16, finfo, float16, float32, float64, uint8, uint16, uint32, uint64
 from xpr.primitives.elementwise import (
     add,
@@ -37,10 +38,12 @@ from xpr.primitives.shapes import reshape, squeeze
 from xpr.primitives.slicing import broadcasted_iota, slice_, slice_in_dim
 from xpr.primitives.special import erf_inv
 
+__all__ = ["threefry2x32_p"]
+
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # for four rounds and the next four, in turn
 PARITY = 0x1BD11BDA  # keeps a key of zeros from leaving the words as they are
 MASK = 0xFFFFFFFF
-FEW_WORDS, MANY_KEYS = 64, 4096  # entries; see `_threefry_lower`
+FEW_WORDS, MANY_KEYS = 64, 4096  # elements; see `_threefry_lower`
 FEW = 8  # blocks; up to here Python's own integers are faster than NumPy's arrays
 
 
@@ -49,15 +52,15 @@ def scrambled(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
     keys = (k0, k1, k0 ^ k1 ^ PARITY)
     x0, x1 = (x0 + k0) & MASK, (x1 + k1) & MASK
     for group in range(5):
-        for places in ROTATIONS[group % 2]:
+        for shift in ROTATIONS[group % 2]:
             x0 = (x0 + x1) & MASK
-            x1 = x0 ^ ((x1 << places & MASK) | x1 >> 32 - places)
+            x1 = x0 ^ ((x1 << shift & MASK) | x1 >> 32 - shift)
         x0 = (x0 + keys[(group + 1) % 3]) & MASK
         x1 = (x1 + keys[(group + 2) % 3] + (group + 1)) & MASK
     return x0, x1
 
 
-# -- threefry2x32: (key word, key word, counter word, counter word) -> (word, word), entry by entry
+# -- threefry2x32: (key word, key word, counter word, counter word) -> (word, word), element by element
 
 
 def _threefry_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
@@ -94,9 +97,9 @@ def _threefry_write(b: Builder, words: list[Value]) -> list[Value]:
     keys = (k0, k1, op("xor", op("xor", k0, k1), number(PARITY)))
     x0, x1 = op("add", x0, k0), op("add", x1, k1)
     for group in range(5):
-        for places in ROTATIONS[group % 2]:
+        for shift in ROTATIONS[group % 2]:
             x0 = op("add", x0, x1)
-            left, right = op("shift_left", x1, number(places)), op("shift_right_logical", x1, number(32 - places))
+            left, right = op("shift_left", x1, number(shift)), op("shift_right_logical", x1, number(32 - shift))
             x1 = op("xor", x0, op("or", left, right))
         x0 = op("add", x0, keys[(group + 1) % 3])
         x1 = op("add", op("add", x1, keys[(group + 2) % 3]), number(group + 1))
@@ -106,16 +109,16 @@ def _threefry_write(b: Builder, words: list[Value]) -> list[Value]:
 def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
     """A call of a function that is written once for each shape in a module.
 
-    Fused with what uses the bits it runs three times faster on large arrays. But keys are made from keys, and a chain
+    Fused with its readers it runs three times faster on large arrays. But keys are derived from keys, and a chain
     of fused calls computes each link once for every use of the next and takes seconds to compile. So the call is kept
-    apart where it makes a few keys, or not too many entries with a key each.
+    apart where it makes a few keys, or not too many elements with a key each.
     """
     aval = avals[0]
-    apart = aval.size <= (FEW_WORDS if operands[0].aval.ndim == 0 else MANY_KEYS)
+    separate = surely_below(aval.size, 1 + (FEW_WORDS if operands[0].aval.ndim == 0 else MANY_KEYS))
     key = ("threefry2x32", aval)
     if key not in b.module.shared:
         b.module.shared[key] = b.module.function("threefry2x32", [aval] * 4, _threefry_write)
-    return b.call(b.module.shared[key], [b.broadcast(x, aval.shape) for x in operands], avals, not apart)
+    return b.call(b.module.shared[key], [b.broadcast(x, aval.shape) for x in operands], avals, not separate)
 
 
 def _threefry_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -149,7 +152,7 @@ threefry2x32_p.batch = _threefry_batch
 
 
 def threefry2x32(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
-    """Two random words for each entry, from the two words of a key and of a counter, uint32 of one shape or scalars.
+    """Two random words for each element, from the two words of a key and of a counter, uint32 of one shape or scalars.
 
     Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
     """
@@ -167,10 +170,10 @@ def key_words(key: Any) -> tuple[Any, Any]:
     return squeeze(slice_(key, (0,), (1,)), (0,)), squeeze(slice_(key, (1,), (2,)), (0,))
 
 
-def entry_counts(shape: Sequence[int]) -> tuple[Any, Any]:
-    """The number of each entry in row-major order, as its high and its low word; the high one mostly a scalar 0."""
+def element_counts(shape: Sequence[int]) -> tuple[Any, Any]:
+    """The number of each element in row-major order, as its high and its low word; the high one mostly a scalar 0."""
     size = math.prod(shape)
-    if size <= 1 << 32:
+    if is_symbolic_dim(size) or size <= 1 << 32:
         low = broadcasted_iota(uint32, (size,), 0) if shape else ZERO_WORD
         return ZERO_WORD, reshape(low, shape)
     words = reshape(bitcast_convert_type(broadcasted_iota(uint64, (size,), 0), uint32), (*shape, 2))
@@ -178,13 +181,13 @@ def entry_counts(shape: Sequence[int]) -> tuple[Any, Any]:
     return high, low
 
 
-def random_bits(k0: Any, k1: Any, bit_width: int, shape: Sequence[int]) -> Any:
+def threefry_bits(k0: Any, k1: Any, bit_width: int, shape: Sequence[int]) -> Any:
     """Random unsigned integers of 8, 16, 32 or 64 bits, from the two words of a key."""
-    return joined(*threefry2x32(k0, k1, *entry_counts(shape)), bit_width)
+    return joined(*threefry2x32(k0, k1, *element_counts(shape)), bit_width)
 
 
 def joined(high: Any, low: Any, bit_width: int) -> Any:
-    """Two random words as one unsigned integer: side by side for 64 bits, else laid over each other and cut."""
+    """Two random words as one unsigned integer: concatenated for 64 bits, else combined by xor and truncated."""
     if bit_width == 64:
         high, low = (convert_element_type(x, uint64) for x in (high, low))
         return bitwise_or(shift_left(high, np.uint64(32)), low)
@@ -197,14 +200,9 @@ def child(k0: Any, k1: Any, index: int) -> tuple[Any, Any]:
     return threefry2x32(k0, k1, ZERO_WORD, np.uint32(index))
 
 
-# -- Floats made of bits
+# -- Floats from bits
 
-_BITS_FOR = {float16: 16, bfloat16: 8, float32: 32, float64: 64}  # at least as many as the fraction has
-
-
-def random_floats(k0: Any, k1: Any, shape: Sequence[int], dtype: np.dtype) -> Any:
-    """Numbers drawn evenly from [0, 1), from the two words of a key."""
-    return unit_floats(random_bits(k0, k1, _BITS_FOR[dtype], shape), dtype)
+BITS_FOR = {float16: 16, bfloat16: 8, float32: 32, float64: 64}  # at least as many as the fraction has
 
 
 def unit_floats(bits: Any, dtype: np.dtype) -> Any:
@@ -212,13 +210,13 @@ def unit_floats(bits: Any, dtype: np.dtype) -> Any:
     if dtype == bfloat16:
         bits = convert_element_type(bits, uint16)
     word = aval_of(bits).dtype.type
-    spare = _BITS_FOR[dtype] - finfo(dtype).nmant
+    spare = BITS_FOR[dtype] - finfo(dtype).nmant
     bits = bitwise_or(shift_right_logical(bits, word(spare)), word(_bits_of_one(dtype)))
     return sub(bitcast_convert_type(bits, dtype), dtype.type(1))
 
 
 def stretched(unit: Any, low: Any, high: Any) -> Any:
-    """Numbers of [0, 1) moved to [low, high); rounding may bring one a little below `low`, so it is kept from there.
+    """Numbers of [0, 1) moved to [low, high); rounding may bring one a little below `low`, so it is clamped.
 
     The bounds are scalars or arrays of the numbers' dtype and shape.
     """
@@ -231,10 +229,10 @@ def _bits_of_one(dtype: np.dtype) -> int:
     return int(np.ones((), dtype).view(np.dtype(f"uint{8 * dtype.itemsize}")))
 
 
-def random_normals(k0: Any, k1: Any, shape: Sequence[int], dtype: np.dtype) -> Any:
-    """Numbers from the standard normal distribution, through its quantile function sqrt(2) erf_inv(u)."""
-    u = stretched(random_floats(k0, k1, shape, dtype), just_above_minus_one(dtype), dtype.type(1))
-    return mul(dtype.type(np.sqrt(2)), erf_inv(u))
+def normal_quantiles(unit: Any) -> Any:
+    """Standard normal numbers from numbers of [0, 1), through the normal quantile function sqrt(2) erf_inv(2 u - 1)."""
+    dtype = aval_of(unit).dtype
+    return mul(dtype.type(np.sqrt(2)), erf_inv(stretched(unit, just_above_minus_one(dtype), dtype.type(1))))
 
 
 def just_above_minus_one(dtype: np.dtype) -> Any:

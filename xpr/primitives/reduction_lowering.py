@@ -1,17 +1,16 @@
-"""How reductions are written for XLA, which on CPU hands those of floats to a library, YNNPACK, that has faults.
+"""Lowering of reductions to StableHLO; XLA:CPU runs those of floats by a library, YNNPACK, whose faults it avoids.
 
 It reads long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop takes
 0.3 ms. Its maxima and minima leave out nan. And it ends the process where arrays of seven axes are broadcast and summed
-(jaxlib 0.10.2 and 0.11). XLA recognizes one operation in the body of a reduction, so the same function spelled
+(jaxlib 0.10.2 and 0.11). XLA recognizes one operation in the body of a reduction, so the same function written
 otherwise does not go to the library. Elsewhere the library is the faster: sums of 1000x1000 numbers take a half to a
-third of the time, over (0, 2) of 64x64x256 a fourteenth. What else it gets wrong is in stablehlo.py (elementwise
+third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
 maxima) and dot_lowering.py (products that are summed).
 
-A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). What
-is left to XLA is a loop that has to be unrolled (`has_hot_loops`).
+A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). XLA
+writes the others as a loop that has to be unrolled (`has_hot_loops`).
 
-Reductions that may go across several devices are not spelled otherwise: what the devices found XLA can combine by one
-operation only.
+Reductions over several devices are not written otherwise: XLA can combine the results of devices by one operation only.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value, int_array
 from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least, surely_below
 
 Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 
@@ -38,7 +38,7 @@ _LONG_EXTREME, _HALVED = 512, 64  # numbers side by side whose maximum is sought
 def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
     """A StableHLO reduction by one operation, `stablehlo.add` say, from the value `start`.
 
-    Maxima and minima may leave out nan: see `lower_extreme`. Of bits XLA can't combine what several devices found.
+    Maxima and minima may leave out nan: see `lower_extreme`. Of bits XLA can't combine the results of several devices.
     """
     if operation == "stablehlo.xor" or (operation in _OF_BITS and x.aval.dtype != dtypes.bool_):
         x = b.whole(x, axes)
@@ -46,7 +46,7 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
         x, axes = _folded(b, x, axes, operation)
     if not _left_to_xla(b, x.aval, axes, operation):
         return _reduction(b, x, aval, axes, operation, start, Builder.op)
-    if len(axes) == 1 and x.aval.shape[axes[0]] <= _FEW_ROWS and x.aval.ndim <= _MOST_AXES:
+    if len(axes) == 1 and surely_below(x.aval.shape[axes[0]], _FEW_ROWS + 1) and x.aval.ndim <= _MOST_AXES:
         return _row_by_row(b, x, aval, axes[0], operation, start)
     return _reduction(b, x, aval, axes, operation, start, _with_negations)
 
@@ -56,33 +56,33 @@ def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[
 
     XLA's loop takes one bool after the other; halves are combined many at a time, up to five times faster.
     """
-    kept = x.aval.ndim
-    while kept - 1 in axes:
-        kept -= 1
-    n = math.prod(x.aval.shape[kept:])
-    if n < _LONG_FOLD:
+    leading = x.aval.ndim
+    while leading - 1 in axes:
+        leading -= 1
+    n = math.prod(x.aval.shape[leading:])
+    if is_symbolic_dim(n) or n < _LONG_FOLD:
         return x, axes
-    x = b.reshape(x, (*x.aval.shape[:kept], n))
-    return _halved(b, x, operation, _FOLDED), [*(axis for axis in axes if axis < kept), kept]
+    x = b.reshape(x, (*x.aval.shape[:leading], n))
+    return _halved(b, x, operation, _FOLDED), [*(axis for axis in axes if axis < leading), leading]
 
 
 def _halved(b: Builder, x: Value, operation: str, least: int) -> Value:
-    """The halves of the last axis combined, again and again until no more than `least` entries are left.
+    """The halves of the last axis combined, again and again until no more than `least` elements are left.
 
-    Where a length is odd they overlap, so the operation must not mind taking an entry twice.
+    Where a length is odd they overlap, so the operation must be idempotent.
     """
-    *rest, n = x.aval.shape
-    low = [0] * len(rest)
+    *others, n = x.aval.shape
+    low = [0] * len(others)
     while n > least:
         half = -(-n // 2)
-        first = b.slice(x, [*low, 0], [*rest, half])
-        x = b.op(operation, [first, b.slice(x, [*low, n - half], [*rest, n])], first.aval)
+        first = b.slice(x, [*low, 0], [*others, half])
+        x = b.op(operation, [first, b.slice(x, [*low, n - half], [*others, n])], first.aval)
         n = half
     return x
 
 
 def _row_by_row(b: Builder, x: Value, aval: ShapedArray, axis: int, operation: str, start: Any) -> Value:
-    x, result = b.fence(x), b.constant(start, aval)  # each slice would compute the whole operand again
+    x, result = b.fusion_barrier(x), b.constant(start, aval)  # each slice would compute the whole operand again
     starts, limits = [0] * x.aval.ndim, list(x.aval.shape)
     for i in range(x.aval.shape[axis]):
         starts[axis], limits[axis] = i, i + 1
@@ -105,7 +105,7 @@ def _reduction(
 
 def _left_to_xla(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: str) -> bool:
     """Whether there are too many axes, or whole rows are combined element by element: over the leading axes, or a
-    single one, the last being kept.
+    single one, the last being leading.
     """
     if b.platform != "cpu" or b.may_be_cut or operation not in _OPPOSITE or not axes:
         return False
@@ -113,7 +113,11 @@ def _left_to_xla(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: 
         return True
     leading = sorted(axes) == list(range(len(axes)))
     row = math.prod(aval.shape[max(axes) + 1 :])
-    return (leading or len(axes) == 1) and row >= _LONG_ROW and aval.dtype in (dtypes.float32, dtypes.float64)
+    return (
+        (leading or len(axes) == 1)
+        and surely_at_least(row, _LONG_ROW)
+        and aval.dtype in (dtypes.float32, dtypes.float64)
+    )
 
 
 _OPPOSITE = {
@@ -148,8 +152,8 @@ def _with_comparisons(b: Builder, operation: str, args: list[Value], scalar: Sha
 def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
     """A maximum or minimum that is nan where there is one.
 
-    XLA's loops over several axes are slow, up to 70 times, so each stretch of neighbouring axes is made a single one;
-    a long one at the end is halved first, which takes many entries at a time: up to three times faster.
+    XLA's loops over several axes are slow, up to 70 times, so each stretch of neighbouring axes is merged into one;
+    a long one at the end is halved first, which takes many elements at a time: up to three times faster.
     """
     dtype = x.aval.dtype
     if b.platform != "cpu" or dtype not in dtypes.FLOATS:
@@ -161,21 +165,25 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     for first, end in reversed(_stretches(axes)):
         shape = x.aval.shape
         x = _merged(b, x, first, end)
-        if first == x.aval.ndim - 1 and x.aval.shape[first] >= _LONG_EXTREME:
-            x = _halved(b, b.fence(x), operation, _HALVED)  # each half would compute what `x` is made of
+        if first == x.aval.ndim - 1 and _is_long(x.aval.shape[first]):
+            x = _halved(b, b.fusion_barrier(x), operation, _HALVED)  # each half would recompute `x`
         spelled = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
         result = x.aval.update(shape=(*shape[:first], *shape[end:]))
         x = _reduction(b, x, result, [first], operation, wide.type(start), spelled)
         if first > min(axes):
-            x = b.fence(x)
+            x = b.fusion_barrier(x)
     return b.convert(x, dtype)
 
 
+def _is_long(n: Any) -> bool:
+    return not is_symbolic_dim(n) and n >= _LONG_EXTREME
+
+
 def _extreme_and_nan(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
-    """The extreme of what is no nan, and whether there is a nan."""
-    found = _reduction(b, x, aval, axes, operation, start, Builder.op)
-    flags = found.aval.update(dtype=dtypes.bool_)
-    return nan_where(b, _reduction(b, is_nan(b, x), flags, axes, "stablehlo.or", False, Builder.op), found)
+    """The maximum or minimum of all but nans, and nan where there is one."""
+    result = _reduction(b, x, aval, axes, operation, start, Builder.op)
+    flags = result.aval.update(dtype=dtypes.bool_)
+    return nan_where(b, _reduction(b, is_nan(b, x), flags, axes, "stablehlo.or", False, Builder.op), result)
 
 
 def is_nan(b: Builder, x: Value) -> Value:
@@ -189,13 +197,13 @@ def nan_where(b: Builder, flags: Value, x: Value) -> Value:
 
 def _stretches(axes: Sequence[int]) -> list[tuple[int, int]]:
     """The first axis and the end of each stretch of neighbouring axes."""
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     for axis in sorted(axes):
-        if found and found[-1][1] == axis:
-            found[-1] = (found[-1][0], axis + 1)
+        if runs and runs[-1][1] == axis:
+            runs[-1] = (runs[-1][0], axis + 1)
         else:
-            found.append((axis, axis + 1))
-    return found
+            runs.append((axis, axis + 1))
+    return runs
 
 
 def _merged(b: Builder, x: Value, first: int, end: int) -> Value:

@@ -1,4 +1,4 @@
-"""Reductions over axes: extremes, products, truths. Sums stand with the shapes, being the transpose of broadcasting.
+"""Reductions over axes: maxima, minima, products, logic. Sums are in shapes.py, as the transpose of broadcasting.
 
 A mapped axis stays where it is while rows are reduced over the others.
 """
@@ -31,6 +31,11 @@ from xpr.primitives.shapes import (
     shifted_axes,
     transpose,
 )
+
+__all__ = [
+    "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or",
+    "reduce_or_p", "reduce_prod", "reduce_prod_p", "reduce_xor", "reduce_xor_p",
+]  # fmt: skip
 
 # -- What the family shares
 
@@ -113,11 +118,11 @@ _NATIVE = frozenset({dtypes.bool_, *map(np.dtype, "bhilBHILfd")})  # what proces
 
 
 def _reduces_long_stretches(avals: Sequence[ShapedArray], *, axes: tuple[int, ...]) -> bool:
-    """Entries that lie side by side, and many of them: NumPy takes a third of the time that XLA takes, where exact."""
+    """For many contiguous elements NumPy takes a third of the time that XLA takes, where exact."""
     (aval,) = avals
     first = aval.ndim - len(axes)
-    together = sorted(axes) == list(range(first, aval.ndim))
-    return together and math.prod(aval.shape[first:]) >= 256 and aval.dtype in _NATIVE
+    contiguous = sorted(axes) == list(range(first, aval.ndim))
+    return contiguous and math.prod(aval.shape[first:]) >= 256 and aval.dtype in _NATIVE
 
 
 def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
@@ -132,9 +137,13 @@ def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
 
     Args:
       operand: an array.
-      axes: which of its axes to reduce, counted from 0; none of them leaves it as it is.
+      axes: the axes to reduce, counted from the front; no axes leave it as it is.
+
+    Returns:
+      An array of the same dtype without the axes.
+
     Raises:
-      TypeError: it is not defined for the operand's dtype, or `axes` are not different axes of it.
+      TypeError: it is not defined for the operand's dtype, or `axes` are not distinct axes of it.
 
 {example}
     """
@@ -145,15 +154,15 @@ def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
 # -- Maxima and minima
 
 
-def _spread(y: Any, x: Any, axes: Sequence[int]) -> Any:
+def _broadcast_back(y: Any, x: Any, axes: Sequence[int]) -> Any:
     """A result of reducing `x`, repeated to its shape."""
     aval = aval_of(x)
     return broadcast_in_dim(y, aval.shape, [i for i in range(aval.ndim) if i not in axes])
 
 
 def _extreme_jvp(x: Any, t: Any, y: Any, axes: tuple[int, ...]) -> Any:
-    """The mean of the tangents of the entries that attain the extreme."""
-    attains = convert_element_type(eq(x, _spread(y, x, axes)), aval_of(t).dtype)
+    """The mean of the tangents of the elements that attain the maximum or minimum."""
+    attains = convert_element_type(eq(x, _broadcast_back(y, x, axes)), aval_of(t).dtype)
     return div(reduce_sum(mul(t, attains), axes), reduce_sum(attains, axes))
 
 
@@ -163,7 +172,7 @@ reduce_max_p = reduction(
 )  # fmt: skip
 reduce_max = function_of(
     reduce_max_p,
-    """The maximum over some axes; nan where there is one; the least value of the dtype where there are no entries.
+    """The maximum over some axes; nan where there is one; the least value of the dtype where there are no elements.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.reduce_max(jnp.array([[1, 4], [3, 2]]), (1,))
@@ -190,7 +199,7 @@ reduce_min_p = reduction(
 )  # fmt: skip
 reduce_min = function_of(
     reduce_min_p,
-    """The minimum over some axes; nan where there is one; the greatest value of the dtype where there are no entries.
+    """The minimum over some axes; nan where there is one; the greatest value of the dtype where there are no elements.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.reduce_min(jnp.array([[1, 4], [3, 2]]), (1,))
@@ -201,7 +210,7 @@ reduce_min = function_of(
 
 
 def _product_jvp(x: Any, t: Any, y: Any, axes: tuple[int, ...]) -> Any:
-    """The derivative for each entry is the product of those before it and those after it, which zeros don't disturb."""
+    """The derivative for each element is the product of those before and those after it, also where there are zeros."""
     kept = [i for i in range(aval_of(x).ndim) if i not in axes]
 
     def in_line(v: Any) -> Any:
@@ -239,7 +248,7 @@ _BITS = INTEGERS | BOOL
 reduce_and_p = reduction("reduce_and", over=_BITS, lowers_to="stablehlo.and", start=all_bits, ufunc=np.bitwise_and)
 reduce_and = function_of(
     reduce_and_p,
-    """Whether all entries over some axes are true; of integers, the bits that all of them have.
+    """Whether all elements over some axes are true; of integers, the bits that all of them have.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.reduce_and(jnp.array([True, False]), (0,))
@@ -248,7 +257,7 @@ reduce_and = function_of(
 reduce_or_p = reduction("reduce_or", over=_BITS, lowers_to="stablehlo.or", start=lambda dtype: 0, ufunc=np.bitwise_or)
 reduce_or = function_of(
     reduce_or_p,
-    """Whether any entry over some axes is true; of integers, the bits that any of them has.
+    """Whether any element over some axes is true; of integers, the bits that any of them has.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.reduce_or(jnp.array([True, False]), (0,))
@@ -259,7 +268,7 @@ reduce_xor_p = reduction(
 )
 reduce_xor = function_of(
     reduce_xor_p,
-    """Whether an odd number of entries over some axes is true; of integers, the same bit by bit.
+    """Whether an odd number of elements over some axes is true; of integers, the same bit by bit.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.reduce_xor(jnp.array([True, True]), (0,))

@@ -1,7 +1,8 @@
-"""Rounding, and what else asks how floats lie: whether they are finite, and which one is next."""
+"""Rounding of floats, whether they are finite, and the next float."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,31 @@ from xpr.core.avals import ShapedArray
 from xpr.dtypes import FLOATS
 from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of, unary
 
+__all__ = [
+    "ceil", "ceil_p", "floor", "floor_p", "is_finite", "is_finite_p", "nextafter", "nextafter_p", "round", "round_p",
+    "RoundingMethod",
+]  # fmt: skip
+
 floor_p = unary("floor", over=FLOATS, lowers_to="stablehlo.floor", reference=np.floor, derivative=ZERO, exact=True)
-floor = function_of(floor_p, "The greatest integer not above each entry.")
+floor = function_of(
+    floor_p,
+    """The greatest integer not above each element.
+
+    >>> from xpr import lax
+    >>> lax.floor(1.5)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+)
 ceil_p = unary("ceil", over=FLOATS, lowers_to="stablehlo.ceil", reference=np.ceil, derivative=ZERO, exact=True)
-ceil = function_of(ceil_p, "The least integer not below each entry.")
+ceil = function_of(
+    ceil_p,
+    """The least integer not below each element.
+
+    >>> from xpr import lax
+    >>> lax.ceil(1.5)
+    Array(2., dtype=float32, weak_type=True)
+    """,
+)
 
 
 def _round_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, rounding_method: int) -> list[Value]:
@@ -34,8 +56,27 @@ def _round_reference(x: Any, *, rounding_method: int) -> Any:
 round_p = elementwise("round", over=FLOATS, lowers_to=_round_lower, reference=_round_reference, partials=[ZERO])
 
 
-def round(x: Any, rounding_method: int = 0) -> Any:
-    """The nearest integer; halves go away from zero (method 0) or to even (method 1)."""
+class RoundingMethod(IntEnum):
+    """Where halves are rounded to."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def round(x: Any, rounding_method: int = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """Each element rounded to the nearest integer.
+
+    Args:
+      x: an array of floats.
+      rounding_method: where halves are rounded to, a `RoundingMethod` or its number.
+
+    Returns:
+      Floats of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.round(2.5)
+    Array(3., dtype=float32, weak_type=True)
+    """
     return round_p.bind(x, rounding_method=int(rounding_method))
 
 
@@ -43,7 +84,15 @@ is_finite_p = elementwise(
     "is_finite", over=FLOATS, lowers_to="stablehlo.is_finite", reference=np.isfinite, gives=lambda d: dtypes.bool_,
     partials=[ZERO], exact=True,
 )  # fmt: skip
-is_finite = function_of(is_finite_p, "Whether each entry is neither infinite nor nan.")
+is_finite = function_of(
+    is_finite_p,
+    """Whether each element is neither infinite nor nan.
+
+    >>> from xpr import lax
+    >>> lax.is_finite(1.5)
+    Array(True, dtype=bool)
+    """,
+)
 
 
 def _nextafter_reference(x: Any, y: Any) -> Any:
@@ -53,4 +102,21 @@ def _nextafter_reference(x: Any, y: Any) -> Any:
 nextafter_p = elementwise(
     "nextafter", over=FLOATS, lowers_to="chlo.next_after", reference=_nextafter_reference, partials=[ZERO, ZERO]
 )
-nextafter = function_of(nextafter_p, "The next floating-point number after `x` on the way to `y`.", 2)
+nextafter = function_of(
+    nextafter_p,
+    """The next float after x1 in the direction of x2, elementwise.
+
+    Args:
+      x1: an array of floats.
+      x2: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Floats of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.nextafter(1.0, 2.0)
+    Array(1.0000001, dtype=float32, weak_type=True)
+    """,
+    2,
+    names=("x1", "x2"),
+)

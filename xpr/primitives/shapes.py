@@ -1,7 +1,7 @@
 """The shape of arrays: broadcasting and its transpose the sum, reshape, squeeze, transpose, reverse.
 
 All are linear in their one operand: the tangent of the output is the same operation on the tangent, and the transpose
-puts each entry of the cotangent back where it came from. All but the sum are exact, so small eager calls run in NumPy.
+moves each element of the cotangent back to its position. All but the sum are exact, so small eager calls run in NumPy.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,9 +18,16 @@ from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
+from xpr.primitives.sharding_constraint import sharded
+
+__all__ = [
+    "broadcast_in_dim_p", "reduce_sum", "reduce_sum_p", "reshape_p", "rev", "rev_p", "squeeze", "squeeze_p",
+    "transpose", "transpose_p",
+]  # fmt: skip
 
 # -- What the family shares
 
@@ -49,10 +56,11 @@ def structural(
     exact: bool = True,
     fusion: Fusion = None,
     flops: Callable[..., int] | None = None,
+    physical: Literal["moved"] | None = None,
 ) -> Primitive:
     """A primitive linear in its one operand.
 
-    Its rules are given for that operand: `abstract(aval, **params)`, `reference(value, **params)`,
+    Its rules take that operand alone: `abstract(aval, **params)`, `reference(value, **params)`,
     `lower(builder, operand, aval, **params)`, `transpose(ct, aval, **params)`, and
     `batch(size, value, dim, **params) -> (out, dim)`.
     """
@@ -68,6 +76,7 @@ def structural(
             exact=exact,
             fusion=fusion,
             flops=flops,
+            physical=physical,
             params=params_of(abstract),
         )
     )
@@ -118,22 +127,22 @@ def _broadcast_abstract(
 
 
 def _broadcast_reference(x: np.ndarray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
-    spread = [1] * len(shape)
+    expanded_shape = [1] * len(shape)
     for n, d in zip(np.shape(x), broadcast_dimensions):
-        spread[d] = n
-    spread_out = np.reshape(x, spread)
-    if spread_out.shape == shape:
-        return spread_out
-    result = np.empty(shape, spread_out.dtype)  # several times faster than np.broadcast_to, for small arrays
-    result[...] = spread_out
+        expanded_shape[d] = n
+    expanded = np.reshape(x, expanded_shape)
+    if expanded.shape == shape:
+        return expanded
+    result = np.empty(shape, expanded.dtype)  # several times faster than np.broadcast_to, for small arrays
+    result[...] = expanded
     return result
 
 
 def _broadcast_transpose(
     ct: Any, aval: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
 ) -> Any:
-    kept = {d for n, d in zip(aval.shape, broadcast_dimensions) if n == shape[d]}
-    summed = reduce_sum(ct, [d for d in range(len(shape)) if d not in kept])
+    preserved = {d for n, d in zip(aval.shape, broadcast_dimensions) if n == shape[d]}
+    summed = reduce_sum(ct, [d for d in range(len(shape)) if d not in preserved])
     return reshape(summed, aval.shape)
 
 
@@ -146,6 +155,7 @@ def _broadcast_batch(
 
 broadcast_in_dim_p = structural(
     "broadcast_in_dim",
+    physical="moved",
     fusion="cheap",
     abstract=_broadcast_abstract,
     reference=_broadcast_reference,
@@ -198,14 +208,14 @@ def _integer(axis: Any) -> int:
 
 
 def _sizes(shape: Any) -> tuple[Any, ...]:
-    """What is in a vector, or in anything else that is iterated over; else the one size that it is."""
+    """The sizes in a vector or another iterable; a single size as a tuple of it."""
     return tuple(shape) if hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0 else (shape,)
 
 
-def _size(n: Any) -> int:
+def _size(n: Any) -> Any:
     if isinstance(n, (float, complex)):
         raise TypeError(f"The sizes of a shape are integers, and {n!r} is none. Convert it with int().")
-    return operator.index(n)
+    return n if is_symbolic_dim(n) else operator.index(n)
 
 
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
@@ -216,7 +226,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     Array([1., 1.], dtype=float32, weak_type=True)
     """
     shape = tuple(shape)
-    if aval_of(operand).shape == shape and len(broadcast_dimensions) == len(shape):
+    if aval_of(operand).shape == shape and list(broadcast_dimensions) == list(range(len(shape))):
         return operand
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=tuple(broadcast_dimensions))
 
@@ -224,10 +234,10 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
 def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     """Broadcasts as NumPy does: axes are aligned at the end."""
     shape = tuple(shape)
-    own = aval_of(x).shape
-    if own == shape:
+    old_shape = aval_of(x).shape
+    if old_shape == shape:
         return x
-    return broadcast_in_dim(x, shape, tuple(range(len(shape) - len(own), len(shape))))
+    return broadcast_in_dim(x, shape, tuple(range(len(shape) - len(old_shape), len(shape))))
 
 
 def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
@@ -250,15 +260,17 @@ def instantiate(tangent: Any) -> Any:
 
 
 def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
-    if math.prod(new_sizes) != aval.size or min(new_sizes, default=0) < 0:
+    if math.prod(new_sizes) != aval.size or any(n < 0 for n in new_sizes):
         raise TypeError(
-            f"reshape: {aval.str_short()} has {aval.size} entries and shape {new_sizes} has {math.prod(new_sizes)}."
+            f"reshape: cannot reshape array of type {aval.str_short()}, which has {aval.size} elements, into shape "
+            f"{new_sizes}, which has {math.prod(new_sizes)}."
         )
     return aval.update(shape=new_sizes)
 
 
 reshape_p = structural(
     "reshape",
+    physical="moved",
     fusion="view",
     abstract=_reshape_abstract,
     reference=lambda x, *, new_sizes: np.reshape(x, new_sizes),
@@ -269,7 +281,7 @@ reshape_p = structural(
 
 
 def reshape(operand: Any, new_sizes: Sequence[int]) -> Any:
-    """The same entries, in row-major order, in another shape.
+    """The same elements, in row-major order, in another shape.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.reshape(jnp.arange(4), (2, 2))
@@ -283,7 +295,7 @@ def reshape(operand: Any, new_sizes: Sequence[int]) -> Any:
 
 
 def expand_dims(x: Any, axes: Sequence[int]) -> Any:
-    """Axes of size 1 inserted at the places `axes` of the result."""
+    """Axes of size 1 inserted at the positions `axes` of the result."""
     shape = list(aval_of(x).shape)
     count = len(shape) + len(axes)
     for axis in sorted(a % count for a in axes):
@@ -309,6 +321,7 @@ def _squeeze_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) 
 
 squeeze_p = structural(
     "squeeze",
+    physical="moved",
     fusion="view",
     abstract=_squeeze_abstract,
     reference=lambda x, *, dimensions: np.squeeze(x, dimensions),
@@ -319,14 +332,25 @@ squeeze_p = structural(
 
 
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
-    """The array without some of its axes of size 1.
+    """The array without axes of size 1.
+
+    Args:
+      array: an array.
+      dimensions: the axes to remove.
+
+    Returns:
+      An array without them.
 
     Raises:
-      ValueError: an axis to be removed has another size, or is not there.
+      ValueError: there is no such axis, or its size is not 1.
+
+    >>> from xpr import lax
+    >>> lax.squeeze(lax.full((1, 2), 3.0), (0,))
+    Array([3., 3.], dtype=float32, weak_type=True)
     """
     ndim = aval_of(array).ndim
     dimensions = tuple(sorted(one_axis(d, ndim) for d in dimensions))
-    return squeeze_p.bind(array, dimensions=dimensions) if dimensions else array
+    return squeeze_p.bind(array, dimensions=dimensions) if dimensions or not hasattr(array, "aval") else array
 
 
 # -- transpose
@@ -339,12 +363,13 @@ def _transpose_abstract(aval: ShapedArray, *, permutation: tuple[int, ...]) -> S
 
 
 def _transpose_batch(size: int, x: Any, dim: int, *, permutation: tuple[int, ...]) -> Any:
-    rest = [i for i in range(aval_of(x).ndim) if i != dim]
-    return transpose(x, (dim, *(rest[i] for i in permutation))), 0
+    others = [i for i in range(aval_of(x).ndim) if i != dim]
+    return transpose(x, (dim, *(others[i] for i in permutation))), 0
 
 
 transpose_p = structural(
     "transpose",
+    physical="moved",
     fusion="view",
     abstract=_transpose_abstract,
     reference=lambda x, *, permutation: np.transpose(x, permutation),
@@ -355,7 +380,14 @@ transpose_p = structural(
 
 
 def transpose(operand: Any, permutation: Sequence[int]) -> Any:
-    """The array with its axes in another order: axis i of the result is axis `permutation[i]` of the operand.
+    """The array with its axes permuted.
+
+    Args:
+      operand: an array.
+      permutation: axis i of the result is axis `permutation[i]` of the operand.
+
+    Returns:
+      An array with its axes in that order.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.transpose(jnp.zeros((2, 3)), (1, 0)).shape
@@ -382,6 +414,7 @@ def _rev_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) -> A
 
 rev_p = structural(
     "rev",
+    physical="moved",
     fusion="cheap",
     abstract=_rev_abstract,
     reference=lambda x, *, dimensions: np.flip(x, dimensions),
@@ -394,7 +427,14 @@ rev_p = structural(
 
 
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """The array reversed along some axes.
+    """The array reversed along axes.
+
+    Args:
+      operand: an array.
+      dimensions: the axes.
+
+    Returns:
+      An array of the same shape and dtype.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.rev(jnp.arange(3), (0,))
@@ -431,7 +471,7 @@ def shifted_axes(axes: Sequence[int], dim: int) -> tuple[int, ...]:
 
 
 def kept_dim(axes: Sequence[int], dim: int) -> int:
-    """Where the mapped axis is once the rows' `axes` are reduced away."""
+    """The position of the mapped axis after a reduction over the rows' `axes`."""
     return dim - sum(a < dim for a in axes)
 
 
@@ -448,11 +488,20 @@ reduce_sum_p = structural(
 )
 
 
-def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
-    """The sum over some axes.
+def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
+    """The sum over axes.
+
+    Args:
+      operand: an array.
+      axes: the axes to reduce, counted from the front.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the same dtype without the axes.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.reduce_sum(jnp.ones((2, 3)), (1,))
     Array([3., 3.], dtype=float32)
     """
-    return reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else operand
+    total = reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else operand
+    return total if out_sharding is None else sharded(total, out_sharding, "reduce_sum")

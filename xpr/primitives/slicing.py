@@ -1,6 +1,6 @@
-"""Choosing and placing entries: select, slice, pad, concatenate, iota.
+"""Selection and rearrangement of elements: select, slice, pad, concatenate, iota.
 
-All are linear in the entries they move, and exact, so small eager calls run in NumPy.
+All are linear in the elements they move, and exact, so small eager calls run in NumPy.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim
+from xpr.dimensions.slices import slice_bounds
 from xpr.dtypes import NUMBERS, short_name
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import (
@@ -26,15 +28,21 @@ from xpr.primitives.shapes import (
     structural,
     to_front,
 )
+from xpr.primitives.sharding_constraint import sharded
 
-# -- select_n: entry by entry, the `which`-th of the cases. `which` is boolean for two cases, int32 for more, and of the
-# cases' shape or a scalar.
+__all__ = [
+    "broadcasted_iota", "concatenate", "concatenate_p", "iota_p", "pad", "pad_p", "select", "select_n", "select_n_p",
+    "slice_in_dim", "slice_p",
+]  # fmt: skip
+
+# -- select_n: element by element, the `which`-th of the cases. `which` is boolean for two cases, int32 for more; of
+# the cases' shape or a scalar.
 
 
 def _select_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
     which, *cases = avals
     if not cases:
-        raise TypeError(f"select_n: it needs at least one case beside the selector, which is {which.str_short()}.")
+        raise TypeError(f"select_n: it needs at least one case and the selector, which is {which.str_short()}.")
     first = cases[0]
     types = ", ".join(a.str_short() for a in avals)
     if any(c.shape != first.shape or c.dtype != first.dtype for c in cases):
@@ -112,6 +120,7 @@ select_n_p = register(
     Primitive(
         "select_n",
         fusion="cheap",
+        physical="moved",
         abstract=_select_abstract,
         reference=_select_reference,
         lower=_select_lower,
@@ -125,7 +134,14 @@ select_n_p = register(
 
 
 def select_n(which: Any, *cases: Any) -> Any:
-    """Entry by entry, the case that `which` says: False or 0 is the first.
+    """At each position, the element of the case that `which` selects.
+
+    Args:
+      which: booleans, or int32 with the number of the case.
+      *cases: arrays of one shape and dtype, of which False and 0 select the first.
+
+    Returns:
+      An array of that shape and dtype.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.select_n(jnp.array([True, False]), jnp.array([1, 2]), jnp.array([3, 4]))
@@ -135,7 +151,20 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """`on_true` where `pred` holds, else `on_false`."""
+    """Elements of `on_true` where `pred` is true, and of `on_false` elsewhere.
+
+    Args:
+      pred: booleans, a scalar or of the shape of the others.
+      on_true: an array.
+      on_false: an array of the same shape and dtype.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    >>> from xpr import lax
+    >>> lax.select(True, 1.0, 2.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     return select_n_p.bind(pred, on_false, on_true)
 
 
@@ -150,11 +179,11 @@ def _slice_abstract(aval: ShapedArray, *, start_indices: Any, limit_indices: Any
     ):
         raise TypeError(
             f"slice: {aval.str_short()} can't be sliced from {start_indices} to {limit_indices} by {strides}: "
-            "each bound must lie inside its axis, and each stride be at least 1."
+            "each bound must be inside its axis, and each stride be at least 1."
         )
     return aval.update(
         shape=tuple(
-            max(0, -(-(limit - start) // step)) for start, limit, step in zip(start_indices, limit_indices, steps)
+            max_dim(0, -(-(limit - start) // step)) for start, limit, step in zip(start_indices, limit_indices, steps)
         )
     )
 
@@ -188,6 +217,7 @@ def _slice_batch(size: int, x: Any, dim: int, *, start_indices: Any, limit_indic
 
 slice_p = structural(
     "slice",
+    physical="moved",
     fusion="cheap",
     abstract=_slice_abstract,
     reference=lambda x, *, start_indices, limit_indices, strides: x[_slices(start_indices, limit_indices, strides)],
@@ -200,7 +230,16 @@ slice_p = structural(
 def slice_(
     operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
 ) -> Any:
-    """The entries from `start_indices` up to `limit_indices` along every axis, each `strides`-th.
+    """The elements from `start_indices` up to `limit_indices` along every axis, in steps of `strides`.
+
+    Args:
+      operand: an array.
+      start_indices: the first index for each axis.
+      limit_indices: the end for each axis, which is not included.
+      strides: the step for each axis; None for 1.
+
+    Returns:
+      An array with as many axes.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.slice(jnp.arange(5), (1,), (4,))
@@ -211,12 +250,27 @@ def slice_(
 
 
 def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
-    """`lax.slice` along one axis."""
+    """A slice along one axis; see `lax.slice`.
+
+    Args:
+      operand: an array.
+      start_index: the first index; None for 0.
+      limit_index: the end, which is not included; None for the size of the axis.
+      stride: the step.
+      axis: the axis.
+
+    Returns:
+      An array with as many axes.
+
+    >>> from xpr import lax
+    >>> lax.slice_in_dim(lax.iota("int32", 5), 1, 4)
+    Array([1, 2, 3], dtype=int32)
+    """
     shape = aval_of(operand).shape
     axis = one_axis(axis, len(shape))
-    start, limit, step = slice(start_index, limit_index, stride).indices(shape[axis])
+    start, limit, step, _ = slice_bounds(slice(start_index, limit_index, stride), shape[axis])
     starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
-    starts[axis], limits[axis], steps[axis] = start, max(start, limit), step
+    starts[axis], limits[axis], steps[axis] = start, max_dim(start, limit), step
     return slice_(operand, starts, limits, steps)
 
 
@@ -224,21 +278,23 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
 
 
 def _padded_size(n: int, low: int, high: int, interior: int) -> int:
-    return low + high + n + interior * max(n - 1, 0)
+    return low + high + n + interior * max_dim(n - 1, 0) if interior else low + high + n
 
 
 def _pad_abstract(
     avals: Sequence[ShapedArray], *, padding_config: tuple[tuple[int, int, int], ...]
 ) -> list[ShapedArray]:
     aval, value = avals
-    if any(len(config) != 3 or config[2] < 0 for config in padding_config):
-        raise TypeError(f"pad: {padding_config} needs (low, high, interior) for each axis, interior not negative.")
+    what = f"pad: {aval.str_short()} can't be padded with {value.str_short()} by {padding_config}:"
+    if value.dtype != aval.dtype:
+        raise TypeError(f"{what} the padding value must have the array's dtype. Convert one of them.")
+    if value.ndim:
+        raise ValueError(f"{what} the padding value must be a scalar.")
+    if len(padding_config) != aval.ndim or any(len(config) != 3 or config[2] < 0 for config in padding_config):
+        raise ValueError(f"{what} the padding needs (low, high, interior) for each axis, interior not negative.")
     sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]
-    if len(padding_config) != aval.ndim or value.ndim or value.dtype != aval.dtype or min(sizes, default=0) < 0:
-        raise TypeError(
-            f"pad: {aval.str_short()} can't be padded with {value.str_short()} by {padding_config}: it needs a scalar "
-            "of its dtype, a (low, high, interior) for each axis, and sizes that don't come out negative."
-        )
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"{what} the sizes come out negative, {tuple(sizes)}.")
     return [ShapedArray(tuple(sizes), aval.dtype, aval.weak_type and value.weak_type)]
 
 
@@ -247,14 +303,14 @@ def _pad_reference(values: Sequence[Any], *, padding_config: tuple[tuple[int, in
     x = np.asarray(x)
     result = np.empty([_padded_size(n, *config) for n, config in zip(x.shape, padding_config)], x.dtype)
     result.fill(fill)
-    targets, kept = [], []  # along each axis: where entries go, every `step`-th place, and the entries that go inside
+    targets, sources = [], []  # along each axis: the positions in the result, and the elements that are not cut off
     for n, size, (low, _, interior) in zip(x.shape, result.shape, padding_config):
         step = interior + 1
         first = max(0, -(low // step))
         end = max(first, min(n, -((low - size) // step)))
         targets.append(slice(low + first * step, low + (end - 1) * step + 1, step) if end > first else slice(0, 0))
-        kept.append(slice(first, end))
-    result[tuple(targets)] = x[tuple(kept)]
+        sources.append(slice(first, end))
+    result[tuple(targets)] = x[tuple(sources)]
     return [result]
 
 
@@ -275,14 +331,14 @@ def _pad_transpose(cts: Sequence[Any], operands: Sequence[Any], *, padding_confi
     (ct,), (x, fill) = cts, operands
     inverse = [(-low, -high, 0) for low, high, _ in padding_config]
     zero = np.zeros((), aval_of(ct).dtype)[()]
-    own = pad(ct, zero, inverse) if any(map(any, inverse)) else ct
-    shape = aval_of(own).shape
-    own = slice_(own, [0] * len(shape), shape, [interior + 1 for _, _, interior in padding_config])
+    x_ct = pad(ct, zero, inverse) if any(map(any, inverse)) else ct
+    shape = aval_of(x_ct).shape
+    x_ct = slice_(x_ct, [0] * len(shape), shape, [interior + 1 for _, _, interior in padding_config])
     if not is_linear(fill):
-        return [own, None]
+        return [x_ct, None]
     inside = pad(full(shape_of_operand(ct, padding_config), True, bool), np.False_, padding_config)
     outside = select_n(inside, ct, full(aval_of(ct).shape, 0, aval_of(ct).dtype))
-    return [own if is_linear(x) else None, reduce_sum(outside, range(aval_of(ct).ndim))]
+    return [x_ct if is_linear(x) else None, reduce_sum(outside, range(aval_of(ct).ndim))]
 
 
 def shape_of_operand(padded: Any, padding_config: Any) -> tuple[int, ...]:
@@ -307,6 +363,7 @@ pad_p = register(
     Primitive(
         "pad",
         fusion="cheap",
+        physical="moved",
         abstract=_pad_abstract,
         reference=_pad_reference,
         lower=_pad_lower,
@@ -319,13 +376,25 @@ pad_p = register(
 
 
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
-    """Puts `padding_value` around and between entries: (low, high, interior) for each axis; negative edges cut.
+    """The array with `padding_value` around and between its elements.
+
+    Args:
+      operand: an array.
+      padding_value: a scalar of the same dtype.
+      padding_config: (low, high, interior) for each axis; negative low and high ones remove elements.
+
+    Returns:
+      An array of the same dtype.
+
+    Raises:
+      TypeError: `padding_config` has not three integers for each axis, or `padding_value` is not a scalar of the same
+        dtype.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.pad(jnp.arange(2), 7, [(1, 0, 1)])
     Array([7, 0, 7, 1], dtype=int32)
     """
-    config = tuple(tuple(map(int, c)) for c in padding_config)
+    config = tuple([tuple([n if is_symbolic_dim(n) else int(n) for n in c]) for c in padding_config])
     if any(len(each) != 3 or each[2] < 0 for each in config):
         raise ValueError(
             f"pad: padding_config is (low, high, interior) for each axis, interior from 0 on; not {config}."
@@ -378,6 +447,7 @@ concatenate_p = register(
     Primitive(
         "concatenate",
         fusion="cheap",
+        physical="moved",
         abstract=_concatenate_abstract,
         reference=lambda values, *, dimension: [np.concatenate(values, dimension)],
         lower=lambda b, operands, avals, *, dimension: [
@@ -393,6 +463,13 @@ concatenate_p = register(
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     """Arrays joined along an existing axis.
+
+    Args:
+      operands: arrays of one dtype, whose shapes agree but along the axis.
+      dimension: the axis.
+
+    Returns:
+      An array.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.concatenate([jnp.arange(2), jnp.arange(1)], 0)
@@ -417,9 +494,9 @@ def _iota_abstract(
 
 
 def _iota_reference(values: Any, *, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> list[Any]:
-    spread = [1] * len(shape)
-    spread[dimension] = shape[dimension]
-    return [np.array(np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(spread), shape))]
+    expanded_shape = [1] * len(shape)
+    expanded_shape[dimension] = shape[dimension]
+    return [np.array(np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(expanded_shape), shape))]
 
 
 iota_p = register(
@@ -442,8 +519,17 @@ iota_p = register(
 )
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
-    """Counts 0, 1, 2, ... along one axis.
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None) -> Any:
+    """An array of a shape whose elements are their indices along one axis.
+
+    Args:
+      dtype: a dtype of numbers.
+      shape: the shape.
+      dimension: the axis.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the shape.
 
     Raises:
       TypeError: the dtype is bool.
@@ -454,4 +540,6 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    return iota_p.bind(dtype=np.dtype(dtype), shape=tuple(shape), dimension=dimension)
+    return sharded(
+        iota_p.bind(dtype=np.dtype(dtype), shape=tuple(shape), dimension=dimension), out_sharding, "broadcasted_iota"
+    )

@@ -1,4 +1,4 @@
-"""Slices and entries along one axis, at static or computed places; and entries along several axes at once."""
+"""Slices and elements along one axis, at static or computed indices; and elements along several axes at once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from xpr.primitives.gather.windows import FILL_OR_DROP, GatherDimensionNumbers
 from xpr.primitives.shapes import one_axis, reshape, squeeze
 from xpr.primitives.slicing import concatenate, slice_
 
+__all__ = [
+    "dynamic_index_in_dim", "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice_in_dim",
+    "index_in_dim", "index_take",
+]  # fmt: skip
+
 
 def _axis_of(operand: Any, axis: int) -> tuple[tuple[int, ...], int]:
     shape = aval_of(operand).shape
@@ -23,7 +28,17 @@ def _axis_of(operand: Any, axis: int) -> tuple[tuple[int, ...], int]:
 def dynamic_slice_in_dim(
     operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`lax.dynamic_slice` along one axis.
+    """A slice of static size along one axis; see `lax.dynamic_slice`.
+
+    Args:
+      operand: an array.
+      start_index: an integer scalar, which may be traced.
+      slice_size: the size of the slice along the axis.
+      axis: the axis.
+      allow_negative_indices: whether negative indices count from the end.
+
+    Returns:
+      An array with size `slice_size` along the axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.dynamic_slice_in_dim(jnp.arange(5), 1, 2)
@@ -39,20 +54,40 @@ def dynamic_slice_in_dim(
 def dynamic_index_in_dim(
     operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
 ) -> Any:
-    """The entries at a computed place along one axis, which stays with size 1 if `keepdims`.
+    """The slice at an index along one axis, which may be traced.
+
+    Args:
+      operand: an array.
+      index: an integer scalar, which may be traced; it is clipped to the axis.
+      axis: the axis.
+      keepdims: whether the axis stays, with size 1.
+      allow_negative_indices: whether negative indices count from the end.
+
+    Returns:
+      An array.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.dynamic_index_in_dim(jnp.arange(5), 1, keepdims=False)
     Array(1, dtype=int32)
     """
-    found = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
-    return found if keepdims else squeeze(found, (axis,))
+    part = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
+    return part if keepdims else squeeze(part, (axis,))
 
 
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`lax.dynamic_update_slice` along one axis.
+    """The array with a slice along one axis replaced; see `lax.dynamic_update_slice`.
+
+    Args:
+      operand: an array.
+      update: an array of the same dtype and number of axes.
+      start_index: an integer scalar, which may be traced.
+      axis: the axis.
+      allow_negative_indices: whether negative indices count from the end.
+
+    Returns:
+      An array of the shape and dtype of `operand`.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.dynamic_update_slice_in_dim(jnp.zeros(3), jnp.ones(2), 0, axis=0)
@@ -67,31 +102,53 @@ def dynamic_update_slice_in_dim(
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`operand` with the entries at a computed place along one axis replaced; `update` may lack that axis.
+    """The array with the slice at an index along one axis replaced.
+
+    Args:
+      operand: an array.
+      update: an array of the same dtype, with the axis or without it.
+      index: an integer scalar, which may be traced; it is clipped to the axis.
+      axis: the axis.
+      allow_negative_indices: whether negative indices count from the end.
+
+    Returns:
+      An array of the shape and dtype of `operand`.
+
+    Raises:
+      TypeError: the update has another number of axes.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.dynamic_update_index_in_dim(jnp.zeros(3), 1.0, 2, axis=0)
     Array([0., 0., 1.], dtype=float32)
     """
     shape, axis = _axis_of(operand, axis)
-    own = aval_of(update)
+    aval = aval_of(update)
     if type(update) in (bool, int, float, complex):
         update = np.asarray(update, aval_of(operand).dtype)[()]
-    if own.ndim != len(shape):
-        if own.ndim != len(shape) - 1:
+    if aval.ndim != len(shape):
+        if aval.ndim != len(shape) - 1:
             raise TypeError(
-                f"dynamic_update_index_in_dim: an update {own.str_short()} of {aval_of(operand).str_short()} along "
+                f"dynamic_update_index_in_dim: an update {aval.str_short()} of {aval_of(operand).str_short()} along "
                 f"axis {axis} must have as many axes, or one less."
             )
-        update = reshape(update, (*own.shape[:axis], 1, *own.shape[axis:]))
+        update = reshape(update, (*aval.shape[:axis], 1, *aval.shape[axis:]))
     return dynamic_update_slice_in_dim(operand, update, index, axis, allow_negative_indices=allow_negative_indices)
 
 
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """The entries at a static place along one axis, which stays with size 1 if `keepdims`.
+    """The slice at a static index along one axis.
+
+    Args:
+      operand: an array.
+      index: a Python integer.
+      axis: the axis.
+      keepdims: whether the axis stays, with size 1.
+
+    Returns:
+      An array.
 
     Raises:
-      IndexError: `index` is out of range.
+      IndexError: the index is out of bounds.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.index_in_dim(jnp.arange(5), -1, keepdims=False)
@@ -104,17 +161,20 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     starts, limits = [0] * len(shape), list(shape)
     starts[axis] = index % n
     limits[axis] = starts[axis] + 1
-    found = slice_(operand, starts, limits)
-    return found if keepdims else squeeze(found, (axis,))
+    part = slice_(operand, starts, limits)
+    return part if keepdims else squeeze(part, (axis,))
 
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
-    """The entries at computed places along several axes at once, one axis of results in front.
+    """The slices at indices along several axes at once.
 
     Args:
-      src: any array.
+      src: an array.
       idxs: vectors of integers of one length, one for each of `axes`.
-      axes: the axes they index, which the result lacks.
+      axes: the axes, which the result lacks.
+
+    Returns:
+      An array with a leading axis for the indices.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.index_take(jnp.arange(6).reshape(2, 3), (jnp.array([0, 1]), jnp.array([2, 0])), (0, 1))

@@ -1,4 +1,4 @@
-"""Functions that are smooth where their formulas branch: the length of (x, y), sin(x) / x, (exp(x) - 1) / x and I0.
+"""Functions that are smooth where their formulas have cases: the length of (x, y), sin(x) / x, (exp(x) - 1) / x and I0.
 
 The last three, which are analytic everywhere, have their derivatives of every order by a parameter: near 0 by the power
 series, elsewhere by the recurrence in the order that follows from the function's differential equation. It loses digits
@@ -7,6 +7,7 @@ only where |x| is much less than the order.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -40,14 +41,19 @@ from xpr.primitives.special import (
     OVER,
     bessel_i0e,
     bessel_i1e,
+    composite,
     constant_like,
     i0_coefficient,
     in_float32,
-    made_of_others,
     one_shape,
     power_series,
     taylor_coefficients,
 )
+
+__all__ = [
+    "bessel_i0", "bessel_i0_p", "expm1_quotient", "expm1_quotient_p", "hypot", "hypot_p", "sine_quotient",
+    "sine_quotient_p",
+]  # fmt: skip
 
 # -- The length of (x, y)
 
@@ -69,14 +75,25 @@ def _share(x: Any, length: Any) -> Any:
     return select(at_origin, half, div(x, select(at_origin, one, length)))
 
 
-hypot_p = made_of_others(
+hypot_p = composite(
     "hypot", _hypot, over=FLOATS, reference=np.hypot,
     partials=[lambda t, x, y, out: mul(t, _share(x, out)), lambda t, x, y, out: mul(t, _share(y, out))],
 )  # fmt: skip
 hypot = function_of(
     hypot_p,
-    "The length of (x, y), sqrt(x^2 + y^2), without overflow on the way.\n\n"
-    ">>> from xpr import lax\n>>> lax.hypot(3.0, 4.0)\nArray(5., dtype=float32, weak_type=True)",
+    """sqrt(x^2 + y^2), elementwise, without overflow of the squares.
+
+    Args:
+      x: an array of floats.
+      y: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Floats of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.hypot(3.0, 4.0)
+    Array(5., dtype=float32, weak_type=True)
+    """,
     2,
 )
 
@@ -111,19 +128,23 @@ def _with_derivatives(
     def next_derivative(t: Any, x: Any, y: Any, *, order: int) -> Any:
         return mul(t, primitive.bind(x, order=order + 1))
 
-    primitive = made_of_others(name, fun, over=over, reference=reference, partials=[next_derivative])
+    primitive = composite(name, fun, over=over, reference=reference, partials=[next_derivative])
     return primitive
 
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+@functools.cache
+def _points_of_unit_interval() -> tuple[np.ndarray, np.ndarray]:
+    """The points in (0, 1) and the weights of Gauss-Legendre quadrature."""
+    points, weights = np.polynomial.legendre.leggauss(64)
+    return (points + 1) / 2, weights / 2
 
 
-def _integrated(kernel: Callable[[np.ndarray, Any, int], Any], places: np.ndarray, weights: Any) -> Callable[..., Any]:
-    """A reference: the integral of `kernel(places, x, order)`."""
+def _integrated(kernel: Callable[[np.ndarray, Any, int], Any], quadrature: Callable[[], Any]) -> Callable[..., Any]:
+    """A reference: the integral of `kernel(points, x, order)` by the points and weights that `quadrature` gives."""
 
     def at(x: Any, order: int) -> Any:
-        return np.nan if np.isnan(x) else np.sum(kernel(places, x, order) * weights)
+        points, weights = quadrature()
+        return np.nan if np.isnan(x) else np.sum(kernel(points, x, order) * weights)
 
     def reference(x: Any, *, order: int) -> np.ndarray:
         x = np.asarray(x)
@@ -142,6 +163,10 @@ def _sine_quotient(x: Any) -> Any:
     return select(at_zero, one, div(sin(safe), safe))
 
 
+def _cosine_derivative(x: np.ndarray, order: int) -> np.ndarray:
+    return (1, -1, -1, 1)[order % 4] * (np.sin if order % 2 else np.cos)(x)
+
+
 def _sine_quotient_far(x: Any, order: int) -> Any:
     sine, cosine = sin(x), cos(x)
     value = div(sine, x)
@@ -153,12 +178,19 @@ def _sine_quotient_far(x: Any, order: int) -> Any:
 
 sine_quotient_p = _with_derivatives(
     "sine_quotient", _sine_quotient, lambda k: 0.0 if k % 2 else (-1.0) ** (k // 2) / (k + 1), _sine_quotient_far,
-    _integrated(lambda u, x, m: u**m * np.cos(u * x + m * np.pi / 2), _NODES, _WEIGHTS), INEXACT,
+    _integrated(lambda u, x, m: u**m * _cosine_derivative(u * x, m), _points_of_unit_interval), INEXACT,
 )  # fmt: skip
 
 
 def sine_quotient(x: Any, order: int = 0) -> Any:
     """sin(x) / x, which is 1 at 0, or its derivative of some order.
+
+    Args:
+      x: an array of floats.
+      order: the order of the derivative.
+
+    Returns:
+      Floats of the same shape.
 
     >>> from xpr import lax
     >>> lax.sine_quotient(0.0)
@@ -172,8 +204,8 @@ def sine_quotient(x: Any, order: int = 0) -> Any:
 
 def _expm1_quotient(x: Any) -> Any:
     at_zero, one = eq(x, scalar(0, x)), constant_like(1, x)
-    safe = select(at_zero, one, x)
-    return select(at_zero, one, div(expm1(safe), safe))
+    safe, infinite = select(at_zero, one, x), constant_like(np.inf, x)
+    return select(at_zero, one, select(eq(x, infinite), infinite, div(expm1(safe), safe)))
 
 
 def _expm1_quotient_far(x: Any, order: int) -> Any:
@@ -186,12 +218,19 @@ def _expm1_quotient_far(x: Any, order: int) -> Any:
 
 expm1_quotient_p = _with_derivatives(
     "expm1_quotient", _expm1_quotient, lambda k: 1.0 / (k + 1), _expm1_quotient_far,
-    _integrated(lambda u, x, m: u**m * np.exp(u * x), _NODES, _WEIGHTS), INEXACT,
+    _integrated(lambda u, x, m: u**m * np.exp(u * x), _points_of_unit_interval), INEXACT,
 )  # fmt: skip
 
 
 def expm1_quotient(x: Any, order: int = 0) -> Any:
     """(exp(x) - 1) / x, which is 1 at 0, or its derivative of some order.
+
+    Args:
+      x: an array of floats.
+      order: the order of the derivative.
+
+    Returns:
+      Floats of the same shape.
 
     >>> from xpr import lax
     >>> lax.expm1_quotient(0.0)
@@ -205,7 +244,8 @@ def expm1_quotient(x: Any, order: int = 0) -> Any:
 
 
 def _bessel_i0(x: Any) -> Any:
-    return mul(exp(abs(x)), bessel_i0e(x))
+    infinite = constant_like(np.inf, x)
+    return select(eq(abs(x), infinite), infinite, mul(exp(abs(x)), bessel_i0e(x)))
 
 
 def _bessel_i0_far(x: Any, order: int) -> Any:
@@ -220,12 +260,19 @@ _ANGLES = (np.arange(4096) + 0.5) * (np.pi / 2048)
 
 bessel_i0_p = _with_derivatives(
     "bessel_i0", in_float32(_bessel_i0), i0_coefficient, _bessel_i0_far,
-    _integrated(lambda angle, x, m: np.cos(angle) ** m * np.exp(x * np.cos(angle)), _ANGLES, 1 / 4096), OVER,
+    _integrated(lambda angle, x, m: np.cos(angle) ** m * np.exp(x * np.cos(angle)), lambda: (_ANGLES, 1 / 4096)), OVER,
 )  # fmt: skip
 
 
 def bessel_i0(x: Any, order: int = 0) -> Any:
-    """The modified Bessel function of the first kind of order 0, or its derivative of some order; the first one is I1.
+    """The modified Bessel function of the first kind of order 0, or one of its derivatives, of which the first is I1.
+
+    Args:
+      x: an array of floats.
+      order: the order of the derivative.
+
+    Returns:
+      Floats of the same shape.
 
     >>> from xpr import lax
     >>> lax.bessel_i0(0.0)

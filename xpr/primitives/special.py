@@ -1,7 +1,7 @@
-"""Special functions: the error function, the gamma function and what comes of its logarithm, Bessel functions.
+"""Special functions: the error function, the gamma function and derivatives of its logarithm, Bessel functions.
 
 Most are CHLO operations, which XLA expands into polynomials, so their values are those of every XLA program. The NumPy
-meanings are computed another way, in float64.
+references are computed another way, in float64.
 """
 
 from __future__ import annotations
@@ -19,21 +19,37 @@ from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import (
     abs,
     add,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    ceil,
     convert_element_type,
     div,
+    eq,
     exp,
+    floor,
+    ge,
+    gt,
     le,
     lt,
     mul,
+    ne,
     neg,
+    pow,
     rsqrt,
     scalar,
     sign,
     sub,
 )
 from xpr.primitives.elementwise_rules import elementwise, function_of, unary
+from xpr.primitives.elementwise_while import iterate
 from xpr.primitives.shapes import broadcast_to, full
 from xpr.primitives.slicing import select
+
+__all__ = [
+    "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "digamma", "digamma_p", "erf", "erf_inv", "erf_inv_p",
+    "erf_p", "erfc", "erfc_p", "lgamma", "lgamma_p", "polygamma", "polygamma_p", "zeta", "zeta_p",
+]  # fmt: skip
 
 OVER = frozenset({bfloat16, float16, float32, float64})
 
@@ -84,6 +100,23 @@ def no_derivative(name: str, operand: str) -> Callable[..., Any]:
         )
 
     return partial
+
+
+def composite(
+    name: str,
+    fun: Callable[..., Any],
+    *,
+    partials: Sequence[Any],
+    reference: Any,
+    over: frozenset[np.dtype] = OVER,
+) -> Primitive:
+    """An elementwise primitive lowered as a function of other primitives."""
+    elsewhere = Unsupported("It is lowered as a function of others.")
+    primitive = elementwise(
+        name, fusion="expensive", over=over, lowers_to=elsewhere, reference=reference, partials=partials
+    )
+    primitive.lower_as = lambda *xs, **params: [fun(*xs, **params)]
+    return primitive
 
 
 # -- Error function
@@ -221,8 +254,8 @@ def _zeta_left(s: float, q: float) -> float:
         return math.inf if sign == 1 else math.nan
     if s % 1 != 0:
         return math.nan
-    below = _zeta_of(s, math.ceil(q) - q) - _zeta_of(s, 1 - q)
-    return _zeta_of(s, q - math.floor(q)) + sign * below
+    near = _zeta_of(s, q - math.floor(q)) + sign * _zeta_of(s, math.ceil(q) - q)
+    return near - sign * _zeta_of(s, 1 - q)
 
 
 def _polygamma_of(m: float, x: float) -> float:
@@ -256,8 +289,76 @@ digamma = function_of(
     "The derivative of lgamma.\n\n"
     ">>> from xpr import lax\n>>> lax.digamma(1.0)\nArray(-0.5772154, dtype=float32, weak_type=True)",
 )
-polygamma_p = elementwise(
-    "polygamma", fusion="expensive", over=OVER, lowers_to="chlo.polygamma", reference=pointwise(_polygamma_of),
+
+# -- Hurwitz's zeta function
+
+_TERMS = {float32: 4, float64: 12}  # of the sum; the remainder, by the Euler-Maclaurin formula, is exact to every digit
+_STEEP = 1e4  # exponents from which on the remainder is negligible
+
+
+def _zeta_right(s: Any, q: Any) -> Any:
+    """For positive q and s over 1, by Euler and Maclaurin's formula (DLMF 25.11.5)."""
+    terms = _TERMS[aval_of(s).dtype]
+    total = pow(q, neg(s))
+    for n in range(1, terms):
+        total = add(total, pow(add(q, scalar(n, q)), neg(s)))
+    far = add(q, scalar(terms, q))
+    inverse = div(scalar(1, q), far)
+    last = pow(far, neg(s))
+    over = sub(s, scalar(1, s))
+    remainder = add(div(pow(far, neg(over)), over), mul(scalar(0.5, s), last))
+    term, factorial = mul(mul(last, s), inverse), 2.0
+    for k, b in enumerate(BERNOULLI, 1):
+        remainder = add(remainder, mul(term, scalar(b / factorial, s)))
+        rising = mul(add(s, scalar(2 * k - 1, s)), add(s, scalar(2 * k, s)))
+        term = mul(mul(term, inverse), mul(rising, inverse))
+        factorial *= (2 * k + 1) * (2 * k + 2)
+    steep = bitwise_or(gt(s, scalar(_STEEP, s)), eq(q, scalar(math.inf, q)))
+    return select(steep, total, add(total, remainder))
+
+
+@in_float32
+def _zeta(s: Any, q: Any) -> Any:
+    """One sum where q is positive. Elsewhere, for whole s, the terms below 0 are the difference of two more."""
+    s, q = one_shape(s, q)
+    zero, one, two = constant_like(0, s), constant_like(1, s), constant_like(2, s)
+    infinite, nan = constant_like(math.inf, s), constant_like(math.nan, s)
+    even = eq(s, mul(two, floor(div(s, two))))
+    left = le(q, zero)
+    pole = bitwise_and(left, eq(q, floor(q)))  # also where q is -inf
+    fractional = bitwise_and(left, bitwise_or(ne(s, floor(s)), eq(s, infinite)))
+
+    def step(n: Any, count: Any, s: Any, q: Any, sign: Any, total: Any) -> list[Any]:
+        """The three in an order in which those that may cancel come first."""
+        first, second = eq(n, scalar(0, n)), eq(n, scalar(1, n))
+        start = select(lt(q, scalar(0, q)), sub(q, floor(q)), q)
+        point = select(first, start, select(second, sub(ceil(q), q), sub(scalar(1, q), q)))
+        factor = select(second, sign, neg(sign))
+        term = _zeta_right(s, point)
+        return [add(n, scalar(1, n)), count, s, q, sign, add(total, select(first, term, mul(factor, term)))]
+
+    count = select(bitwise_and(left, bitwise_not(pole)), constant_like(3, s), one)
+    state = zero, count, s, select(pole, one, q), select(even, one, neg(one)), zero
+    total = iterate(lambda n, count, *_: lt(n, count), step, *state)[-1]
+    total = select(fractional, nan, select(pole, select(even, infinite, nan), total))
+    total = select(eq(s, one), infinite, total)
+    return select(bitwise_or(bitwise_not(ge(s, one)), ne(q, q)), nan, total)
+
+
+@in_float32
+def _polygamma(m: Any, x: Any) -> Any:
+    """(-1)^(m + 1) m! zeta(m + 1, x) (DLMF 25.11.12), digamma for m = 0."""
+    m, x = one_shape(m, x)
+    zero, one, two = constant_like(0, m), constant_like(1, m), constant_like(2, m)
+    even = eq(m, mul(two, floor(div(m, two))))
+    size = mul(exp(lgamma(add(m, one))), _zeta(add(m, one), x))
+    value = select(eq(m, zero), digamma(x), select(even, neg(size), size))
+    whole = bitwise_and(bitwise_and(ge(m, zero), lt(m, constant_like(math.inf, m))), eq(m, floor(m)))
+    return select(whole, value, constant_like(math.nan, m))
+
+
+polygamma_p = composite(
+    "polygamma", _polygamma, reference=pointwise(_polygamma_of),
     partials=[
         no_derivative("polygamma", "the order"),
         lambda t, m, x, out: mul(t, polygamma(add(m, scalar(1, m)), x)),
@@ -265,12 +366,24 @@ polygamma_p = elementwise(
 )  # fmt: skip
 polygamma = function_of(
     polygamma_p,
-    "The `x`-th derivative of digamma at `y`, for whole `x` and positive `y`.\n\n"
-    ">>> from xpr import lax\n>>> lax.polygamma(1.0, 1.0)\nArray(1.644934, dtype=float32, weak_type=True)",
+    """The `m`-th derivative of digamma at `x`, for whole `m` and positive `x`.
+
+    Args:
+      m: the order, an array of floats with whole values.
+      x: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Floats of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.polygamma(1.0, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
+    """,
     2,
+    names=("m", "x"),
 )
-zeta_p = elementwise(
-    "zeta", fusion="expensive", over=OVER, lowers_to="chlo.zeta", reference=pointwise(_zeta_of),
+zeta_p = composite(
+    "zeta", _zeta, reference=pointwise(_zeta_of),
     partials=[
         no_derivative("zeta", "the exponent"),
         lambda t, s, q, out: mul(t, mul(neg(s), zeta(add(s, scalar(1, s)), q))),
@@ -278,9 +391,21 @@ zeta_p = elementwise(
 )  # fmt: skip
 zeta = function_of(
     zeta_p,
-    "The Hurwitz zeta function, the sum of (y + n)^-x over n = 0, 1, ...; for x > 1, y > 0.\n\n"
-    ">>> from xpr import lax\n>>> lax.zeta(2.0, 1.0)\nArray(1.644934, dtype=float32, weak_type=True)",
+    """The Hurwitz zeta function, the sum of (q + n)^-x over n = 0, 1, ...; for x > 1, q > 0.
+
+    Args:
+      x: the exponent, an array of floats.
+      q: an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Floats of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.zeta(2.0, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
+    """,
     2,
+    names=("x", "q"),
 )
 
 # -- Power series
@@ -303,7 +428,7 @@ def taylor_coefficients(
 
 
 def power_series(x: Any, coefficients: Sequence[float]) -> Any:
-    """The polynomial at `x` with the coefficients of x^0, x^1, ..., which are all of even or all of odd powers, or not.
+    """The polynomial at `x` with the coefficients of x^0, x^1, ..., all of even powers, all of odd powers, or of both.
 
     Horner's rule, in the square of `x` where every second coefficient is 0.
     """
@@ -315,8 +440,8 @@ def power_series(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def _horner(x: Any, coefficients: Sequence[float]) -> Any:
-    *rest, total = [scalar(c, x) for c in coefficients]
-    for c in reversed(rest):
+    *lower, total = [scalar(c, x) for c in coefficients]
+    for c in reversed(lower):
         total = add(mul(total, x), c)
     return total
 
@@ -346,10 +471,10 @@ _I0E_FAR = (
 def chebyshev(u: Any, coefficients: Sequence[float]) -> Any:
     """The Chebyshev series at `u`, by Clenshaw's recurrence, of the coefficients that count in the dtype of `u`."""
     least = float(finfo(aval_of(u).dtype).eps) / 16
-    first, *rest = [c for c in coefficients if math.fabs(c) > least]
+    first, *lower = [c for c in coefficients if math.fabs(c) > least]
     twice = mul(scalar(2, u), u)
     later = last = scalar(0, u)
-    for c in reversed(rest):
+    for c in reversed(lower):
         last, later = add(sub(mul(twice, last), later), scalar(c, u)), last
     return add(sub(mul(u, last), later), scalar(first, u))
 
@@ -404,24 +529,7 @@ def _i1e_slope(x: Any, y: Any) -> Any:
     return sub(select(near, series, far), mul(side, y))
 
 
-def made_of_others(
-    name: str,
-    fun: Callable[..., Any],
-    *,
-    partials: Sequence[Any],
-    reference: Any,
-    over: frozenset[np.dtype] = OVER,
-) -> Primitive:
-    """An elementwise primitive lowered as a function of other primitives."""
-    elsewhere = Unsupported("It is lowered as a function of others.")
-    primitive = elementwise(
-        name, fusion="expensive", over=over, lowers_to=elsewhere, reference=reference, partials=partials
-    )
-    primitive.lower_as = lambda *xs, **params: [fun(*xs, **params)]
-    return primitive
-
-
-bessel_i0e_p = made_of_others(
+bessel_i0e_p = composite(
     "bessel_i0e", _i0e, reference=pointwise(_scaled_bessel(0)),
     partials=[lambda t, x, y: mul(t, sub(bessel_i1e(x), mul(sign(x), y)))],
 )  # fmt: skip

@@ -13,31 +13,96 @@ from xpr.primitives.arithmetic import add, div, neg, sub
 from xpr.primitives.comparisons import compared
 from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
 from xpr.primitives.powers import rsqrt
+from xpr.primitives.vectorized import circular, exponentials, inverse_circular, long_exponentials
+from xpr.primitives.vectorized.rule import on_cpu
 
-sin_p = unary("sin", lowers_to="stablehlo.sine", reference=np.sin, derivative=lambda x, y: cos(x))
+__all__ = [
+    "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p",
+    "atanh", "atanh_p", "cos", "cos_p", "cosh", "cosh_p", "sin", "sin_p", "sinh", "sinh_p", "tan", "tan_p", "tanh",
+    "tanh_p",
+]  # fmt: skip
+
+sin_p = unary(
+    "sin",
+    lowers_to=on_cpu("sin", "stablehlo.sine", circular.sine, circular.long_sine, circular.REACH),
+    reference=np.sin,
+    derivative=lambda x, y: cos(x),
+)
 sin = function_of(
     sin_p,
-    """The sine of each entry, in radians.
+    """The sine of each element, in radians.
 
     >>> from xpr import lax
     >>> lax.sin(0.0)
     Array(0., dtype=float32, weak_type=True)
     """,
+    accuracy=True,
 )
-cos_p = unary("cos", lowers_to="stablehlo.cosine", reference=np.cos, derivative=lambda x, y: neg(sin(x)))
-cos = function_of(cos_p, "The cosine of each entry, in radians.")
+cos_p = unary(
+    "cos",
+    lowers_to=on_cpu("cos", "stablehlo.cosine", circular.cosine, circular.long_cosine, circular.REACH),
+    reference=np.cos,
+    derivative=lambda x, y: neg(sin(x)),
+)
+cos = function_of(
+    cos_p,
+    """The cosine of each element, in radians.
+
+    >>> from xpr import lax
+    >>> lax.cos(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
 tan_p = unary(
     "tan",
     fusion="expensive",
-    lowers_to="stablehlo.tan",
+    lowers_to=on_cpu("tan", "stablehlo.tan", circular.tangent, circular.long_tangent, circular.REACH),
     reference=np.tan,
     derivative=lambda x, y: add(mul(y, y), scalar(1, y)),
 )
-tan = function_of(tan_p, "The tangent of each entry, in radians.")
-sinh_p = unary("sinh", fusion="expensive", lowers_to="chlo.sinh", reference=np.sinh, derivative=lambda x, y: cosh(x))
-sinh = function_of(sinh_p, "The hyperbolic sine of each entry.")
-cosh_p = unary("cosh", fusion="expensive", lowers_to="chlo.cosh", reference=np.cosh, derivative=lambda x, y: sinh(x))
-cosh = function_of(cosh_p, "The hyperbolic cosine of each entry.")
+tan = function_of(
+    tan_p,
+    """The tangent of each element, in radians.
+
+    >>> from xpr import lax
+    >>> lax.tan(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
+sinh_p = unary(
+    "sinh",
+    fusion="expensive",
+    lowers_to=on_cpu("sinh", "chlo.sinh", exponentials.hyperbolic_sine, long_exponentials.hyperbolic_sine),
+    reference=np.sinh,
+    derivative=lambda x, y: cosh(x),
+)
+sinh = function_of(
+    sinh_p,
+    """The hyperbolic sine of each element.
+
+    >>> from xpr import lax
+    >>> lax.sinh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
+cosh_p = unary(
+    "cosh",
+    fusion="expensive",
+    lowers_to=on_cpu("cosh", "chlo.cosh", exponentials.hyperbolic_cosine, long_exponentials.hyperbolic_cosine),
+    reference=np.cosh,
+    derivative=lambda x, y: sinh(x),
+)
+cosh = function_of(
+    cosh_p,
+    """The hyperbolic cosine of each element.
+
+    >>> from xpr import lax
+    >>> lax.cosh(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """,
+)
 tanh_p = unary(
     "tanh",
     fusion="vectorized",
@@ -45,7 +110,16 @@ tanh_p = unary(
     reference=np.tanh,
     derivative=lambda x, y: sub(scalar(1, y), mul(y, y)),
 )
-tanh = function_of(tanh_p, "The hyperbolic tangent of each entry.")
+tanh = function_of(
+    tanh_p,
+    """The hyperbolic tangent of each element.
+
+    >>> from xpr import lax
+    >>> lax.tanh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+    accuracy=True,
+)
 
 
 def _one_minus_square(x: Any) -> Any:
@@ -57,48 +131,103 @@ def _one_minus_square(x: Any) -> Any:
 asin_p = unary(
     "asin",
     fusion="expensive",
-    lowers_to="chlo.asin",
+    lowers_to=on_cpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine),
     reference=np.arcsin,
     derivative=lambda x, y: rsqrt(_one_minus_square(x)),
 )
-asin = function_of(asin_p, "The arc sine of each entry.")
+asin = function_of(
+    asin_p,
+    """The arc sine of each element.
+
+    >>> from xpr import lax
+    >>> lax.asin(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
 acos_p = unary(
     "acos",
     fusion="expensive",
-    lowers_to="chlo.acos",
+    lowers_to=on_cpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine),
     reference=np.arccos,
     derivative=lambda x, y: neg(rsqrt(_one_minus_square(x))),
 )
-acos = function_of(acos_p, "The arc cosine of each entry.")
+acos = function_of(
+    acos_p,
+    """The arc cosine of each element.
+
+    >>> from xpr import lax
+    >>> lax.acos(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
 atan_p = unary(
     "atan",
     fusion="expensive",
-    lowers_to="chlo.atan",
+    lowers_to=on_cpu("atan", "chlo.atan", inverse_circular.arctangent, inverse_circular.long_arctangent),
     reference=np.arctan,
     derivative=lambda x, y: div(scalar(1, x), add(mul(x, x), scalar(1, x))),
 )
-atan = function_of(atan_p, "The arc tangent of each entry.")
+atan = function_of(
+    atan_p,
+    """The arc tangent of each element.
+
+    >>> from xpr import lax
+    >>> lax.atan(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
 asinh_p = unary(
     "asinh",
     fusion="expensive",
-    lowers_to="chlo.asinh",
+    lowers_to=on_cpu(
+        "asinh", "chlo.asinh", exponentials.inverse_hyperbolic_sine, long_exponentials.inverse_hyperbolic_sine
+    ),
     reference=np.arcsinh,
     derivative=lambda x, y: rsqrt(add(mul(x, x), scalar(1, x))),
 )
-asinh = function_of(asinh_p, "The inverse hyperbolic sine of each entry.")
+asinh = function_of(
+    asinh_p,
+    """The inverse hyperbolic sine of each element.
+
+    >>> from xpr import lax
+    >>> lax.asinh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
 acosh_p = unary(
-    "acosh", fusion="expensive", lowers_to="chlo.acosh", reference=np.arccosh,
+    "acosh", fusion="expensive", reference=np.arccosh,
+    lowers_to=on_cpu(
+        "acosh", "chlo.acosh", exponentials.inverse_hyperbolic_cosine, long_exponentials.inverse_hyperbolic_cosine
+    ),
     derivative=lambda x, y: mul(rsqrt(sub(x, scalar(1, x))), rsqrt(add(x, scalar(1, x)))),
 )  # fmt: skip
-acosh = function_of(acosh_p, "The inverse hyperbolic cosine of each entry.")
+acosh = function_of(
+    acosh_p,
+    """The inverse hyperbolic cosine of each element.
+
+    >>> from xpr import lax
+    >>> lax.acosh(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
 atanh_p = unary(
     "atanh",
     fusion="expensive",
-    lowers_to="chlo.atanh",
+    lowers_to=on_cpu(
+        "atanh", "chlo.atanh", exponentials.inverse_hyperbolic_tangent, long_exponentials.inverse_hyperbolic_tangent
+    ),
     reference=np.arctanh,
     derivative=lambda x, y: div(scalar(1, x), _one_minus_square(x)),
 )
-atanh = function_of(atanh_p, "The inverse hyperbolic tangent of each entry.")
+atanh = function_of(
+    atanh_p,
+    """The inverse hyperbolic tangent of each element.
+
+    >>> from xpr import lax
+    >>> lax.atanh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
 
 
 def _atan2_reference(x: Any, y: Any) -> Any:
@@ -125,10 +254,27 @@ def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) ->
 
 
 atan2_p = elementwise(
-    "atan2", fusion="expensive", over=INEXACT, lowers_to=_atan2_lower, reference=_atan2_reference,
+    "atan2", fusion="expensive", over=INEXACT, reference=_atan2_reference,
+    lowers_to=on_cpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle),
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),
     ],
 )  # fmt: skip
-atan2 = function_of(atan2_p, "The angle of the point (y, x) from the positive x axis, in radians.", 2)
+atan2 = function_of(
+    atan2_p,
+    """The angle of the point (y, x) in the plane, from -pi to pi: the arc tangent of x / y, elementwise.
+
+    Args:
+      x: the ordinates, an array of floats.
+      y: the abscissas, an array of the same shape and dtype, or a scalar.
+
+    Returns:
+      Floats of the same shape.
+
+    >>> from xpr import lax
+    >>> lax.atan2(0.0, -1.0)
+    Array(3.1415927, dtype=float32, weak_type=True)
+    """,
+    2,
+)

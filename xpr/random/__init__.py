@@ -1,48 +1,11 @@
 """Random numbers, drawn from keys: the same key always gives the same numbers, bit for bit those that JAX draws."""
 
-from xpr.random.choices import categorical as categorical
-from xpr.random.choices import choice as choice
-from xpr.random.choices import permutation as permutation
-from xpr.random.gammas import ball as ball
-from xpr.random.gammas import beta as beta
-from xpr.random.gammas import chisquare as chisquare
-from xpr.random.gammas import dirichlet as dirichlet
-from xpr.random.gammas import f as f
-from xpr.random.gammas import gamma as gamma
-from xpr.random.gammas import generalized_normal as generalized_normal
-from xpr.random.gammas import loggamma as loggamma
-from xpr.random.gammas import poisson as poisson
-from xpr.random.gammas import t as t
-from xpr.random.inverse_transform import cauchy as cauchy
-from xpr.random.inverse_transform import exponential as exponential
-from xpr.random.inverse_transform import geometric as geometric
-from xpr.random.inverse_transform import gumbel as gumbel
-from xpr.random.inverse_transform import laplace as laplace
-from xpr.random.inverse_transform import logistic as logistic
-from xpr.random.inverse_transform import pareto as pareto
-from xpr.random.inverse_transform import rayleigh as rayleigh
-from xpr.random.inverse_transform import triangular as triangular
-from xpr.random.inverse_transform import weibull_min as weibull_min
-from xpr.random.keys import PRNGKey as PRNGKey
-from xpr.random.keys import clone as clone
-from xpr.random.keys import fold_in as fold_in
-from xpr.random.keys import key as key
-from xpr.random.keys import key_data as key_data
-from xpr.random.keys import key_dtype as key_dtype
-from xpr.random.keys import key_impl as key_impl
-from xpr.random.keys import split as split
-from xpr.random.keys import wrap_key_data as wrap_key_data
-from xpr.random.matrices import multivariate_normal as multivariate_normal
-from xpr.random.matrices import orthogonal as orthogonal
-from xpr.random.normals import double_sided_maxwell as double_sided_maxwell
-from xpr.random.normals import lognormal as lognormal
-from xpr.random.normals import maxwell as maxwell
-from xpr.random.normals import normal as normal
-from xpr.random.normals import truncated_normal as truncated_normal
-from xpr.random.normals import wald as wald
-from xpr.random.typed import PRNGKeyArray as PRNGKeyArray
-from xpr.random.uniforms import bernoulli as bernoulli
-from xpr.random.uniforms import bits as bits
-from xpr.random.uniforms import rademacher as rademacher
-from xpr.random.uniforms import randint as randint
-from xpr.random.uniforms import uniform as uniform
+from xpr.primitives.random_gamma import random_gamma_p as random_gamma_p
+from xpr.random.binomials import *
+from xpr.random.choices import *
+from xpr.random.gammas import *
+from xpr.random.inverse_transform import *
+from xpr.random.keys import *
+from xpr.random.matrices import *
+from xpr.random.normals import *
+from xpr.random.uniforms import *

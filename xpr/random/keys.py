@@ -1,184 +1,300 @@
-"""Keys: what random numbers are drawn from, and how one key makes others.
+"""Random keys: made from seeds, split into new keys, and read by the functions that draw random numbers.
 
-A key is two 32-bit words. It comes in two forms, which every function takes: an array `uint32[..., 2]` of words
-(`PRNGKey`), or a `PRNGKeyArray` around one, which hides the last axis (`key`). Functions that give keys give them in
-the form they got. A key should be used once: draw from the keys it splits into.
+A typed key (`key`) is an array of a dtype that names its generator, `key<fry>`. A key can also be an array of its
+words, uint32 (`PRNGKey`), of the generator that the setting `default_prng_impl` names. Functions that return keys
+return them in the form of their argument. A key should be used once: draw from the keys it splits into.
 """
 
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from xpr.backend.array import Array, from_host
+from xpr.backend.array import Array, from_words
 from xpr.backend.devices import default_backend
 from xpr.config import settings
-from xpr.control.compiled import compiled
-from xpr.core.avals import Shape, aval_of, describe
-from xpr.core.interpreter import Tracer
-from xpr.dtypes import BOOL, INTEGERS, KeyType, short_name, uint32
-from xpr.numpy.creation import is_eager, shape_of
-from xpr.primitives.elementwise import convert_element_type, shift_right_logical
-from xpr.primitives.random_bits import ZERO_WORD, entry_counts, key_words, scrambled, threefry2x32
-from xpr.primitives.shapes import expand_dims, reshape
-from xpr.primitives.slicing import concatenate
-from xpr.random.typed import KEY_TYPE, PRNGKeyArray
+from xpr.core.avals import Shape, aval_of, describe, is_key
+from xpr.core.interpreter import Tracer, context
+from xpr.dtypes import BOOL, INTEGERS, short_name, uint32
+from xpr.key_types import KeyType, PRNGImpl, implementations
+from xpr.numpy.creation import is_eager
+from xpr.numpy.promotion import depth_of_user
+from xpr.primitives.elementwise import add, convert_element_type
+from xpr.primitives.generators import THREEFRY
+from xpr.primitives.random_bits import scrambled
+from xpr.primitives.random_keys import (
+    impl_of,
+    random_fold_in,
+    random_seed,
+    random_split,
+    random_unwrap,
+    random_wrap,
+)
+from xpr.primitives.shapes import shape_of
+from xpr.transforms.stage import StageTrace
 
-IMPLEMENTATION = "threefry2x32"
+__all__ = ["clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "PRNGKey", "split", "wrap_key_data"]
 
 
-# -- Reading what was given as a key
+# -- Generators
 
 
-def words_of(key: Any) -> Any:
-    """The words of a key or an array of keys, in either form.
+class PRNGSpec:
+    """A generator that has no name of its own, as `define_prng_impl` makes it, to be given as `impl`."""
+
+    __slots__ = ("_impl",)
+
+    def __init__(self, impl: PRNGImpl):
+        self._impl = impl
+
+    def __repr__(self) -> str:
+        return f"PRNGSpec({self._impl.name!r})"
+
+    def __str__(self) -> str:
+        return str(self._impl)
+
+    def __hash__(self) -> int:
+        return hash(self._impl)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PRNGSpec) and self._impl == other._impl
+
+
+def implementation(impl: Any, dtype: Any = None, name: str = "key") -> PRNGImpl:
+    """The generator that is asked for, by its name, a dtype of keys or itself; the default one for None.
+
+    Raises:
+      ValueError: there is none of that name, or it is given twice.
+      TypeError: it is something else.
+    """
+    if dtype is not None and impl is not None:
+        raise ValueError(f"random.{name}: the generator is given by impl={impl!r} and by dtype={dtype!r}. Give one.")
+    spec = impl if dtype is None else dtype
+    if spec is None:
+        return implementations[settings.default_prng_impl]
+    if isinstance(spec, PRNGImpl):
+        return spec
+    if isinstance(spec, (PRNGSpec, KeyType)):
+        return spec._impl
+    if not isinstance(spec, str):
+        raise TypeError(f"random.{name}: a generator is given by its name or by the dtype of its keys, and not by "
+                        f"{describe(spec)}.")  # fmt: skip
+    if spec not in implementations:
+        known = ", ".join(map(repr, implementations))
+        raise ValueError(f"random.{name}: there is no generator {spec!r}; those with a name are {known}.")
+    return implementations[spec]
+
+
+# -- Keys as arguments
+
+
+def typed_keys(key: Any) -> Any:
+    """A key or an array of keys, in either form, as an array of a dtype of keys.
 
     Raises:
       TypeError: it is neither.
     """
-    if type(key) is PRNGKeyArray:
-        return key.words
+    aval = getattr(key, "aval", None)
+    if aval is not None and is_key(aval):
+        return key
+    if settings.legacy_prng_key != "allow":
+        _warn_legacy_key()
+    impl = implementations[settings.default_prng_impl]
     aval = aval_of(key) if hasattr(key, "dtype") else None
-    if aval is None or aval.dtype != uint32 or not aval.ndim or aval.shape[-1] != 2:
-        found = describe(key) if aval is None else aval.str_short()
+    ndim = len(impl.key_shape)
+    if aval is None or aval.dtype != uint32 or aval.ndim < ndim or aval.shape[aval.ndim - ndim :] != impl.key_shape:
+        described = describe(key) if aval is None else aval.str_short()
         raise TypeError(
-            f"Expected a random key, and got {found}. Keys are made with xpr.random.key(seed), or as u32[2] with "
-            "xpr.random.PRNGKey(seed)."
+            f"Expected a random key, and got {described}. Keys are made with xpr.random.key(seed), or as "
+            f"u32[{','.join(map(str, impl.key_shape))}] with xpr.random.PRNGKey(seed)."
         )
-    return key
+    return random_wrap(key, impl)
+
+
+def _warn_legacy_key() -> None:
+    text = (
+        f'A random key was given as an array of uint32, and legacy_prng_key is "{settings.legacy_prng_key}". Make keys '
+        "with xpr.random.key(seed), or turn this one into such a key with xpr.random.wrap_key_data."
+    )
+    if settings.legacy_prng_key == "error":
+        raise ValueError(text)
+    warnings.warn(text, UserWarning, stacklevel=depth_of_user())
 
 
 def one_key(key: Any, name: str) -> Any:
-    """The words of a single key, u32[2].
+    """A single key, of a dtype of keys.
 
     Raises:
       TypeError: it is not a key.
       ValueError: it is an array of keys.
     """
-    words = key.words if type(key) is PRNGKeyArray else words_of(key)
-    shape = words.aval.shape if type(words) is Array else aval_of(words).shape
-    if len(shape) != 1:
+    typed = typed_keys(key)
+    shape = typed.aval.shape
+    if shape:
         raise ValueError(
-            f"random.{name}: takes a single key, and was given an array of keys of shape {shape[:-1]}. Use one of "
+            f"random.{name}: takes a single key, and was given an array of keys of shape {shape}. Use one of "
             f"them, or vmap over them: xpr.vmap(lambda key: random.{name}(key, ...))(keys)."
         )
-    return words
+    return typed
 
 
-def like(key: Any, words: Any) -> Any:
-    """Keys in the form of `key`."""
-    return PRNGKeyArray(words) if type(key) is PRNGKeyArray else words
-
-
-def _check_implementation(impl: Any) -> None:
-    if impl is not None and str(impl) not in (IMPLEMENTATION, KEY_TYPE.name):
-        raise ValueError(f"xpr.random has one generator, {IMPLEMENTATION!r}, and impl={impl!r} was asked for.")
+def like(key: Any, keys: Any) -> Any:
+    """Keys in the form of `key`, or typed ones where the setting enable_custom_prng is on."""
+    return keys if settings.enable_custom_prng or is_key(aval_of(key)) else random_unwrap(keys)
 
 
 # -- Making keys
 
 
-def _seeded(seed: Any, name: str) -> Any:
-    """The words of an integer: its higher half, which is 0 for 32-bit integers, and its lower half."""
+def _seeded(seed: Any, impl: PRNGImpl, name: str) -> Any:
+    """The key of a seed. Of a known integer, while nothing is staged, no program is needed for Threefry's."""
     aval = aval_of(seed)
     if aval.dtype not in INTEGERS | BOOL:
-        found = f"{short_name(aval.dtype)}: {describe(seed)}"
-        raise TypeError(f"random.{name}: the seed must be an integer, and is {found}.")
+        described = f"{short_name(aval.dtype)}: {describe(seed)}"
+        raise TypeError(f"random.{name}: the seed must be an integer, and is {described}.")
     if aval.ndim:
         raise TypeError(
             f"random.{name}: the seed must be a scalar, and has shape {aval.shape}. For many keys split one, or vmap "
             f"random.{name} over the seeds."
         )
     if isinstance(seed, Tracer):
-        high = shift_right_logical(seed, aval.dtype.type(32)) if aval.dtype.itemsize == 8 else ZERO_WORD
-        return concatenate([reshape(convert_element_type(x, uint32), (1,)) for x in (high, seed)], 0)
-    number = operator.index(seed.host[()] if type(seed) is Array else seed)
+        seed = convert_element_type(seed, uint32) if aval.dtype in BOOL else seed
+        offset = settings.random_seed_offset
+        return random_seed(add(seed, aval_of(seed).dtype.type(offset)) if offset else seed, impl)
+    number = operator.index(seed.host[()] if type(seed) is Array else seed) + settings.random_seed_offset
     if not -(1 << 63) <= number < 1 << 64:
         raise OverflowError(f"random.{name}: the seed {number} has more than 64 bits.")
-    high = number >> 32 & 0xFFFFFFFF if settings.enable_x64 else 0
-    return from_host(np.array([high, number & 0xFFFFFFFF], uint32))
+    if impl is THREEFRY and type(context.trace) is not StageTrace:
+        high = number >> 32 & 0xFFFFFFFF if settings.enable_x64 else 0
+        return from_words(np.array([high, number & 0xFFFFFFFF], uint32), KeyType(impl))
+    bits = 64 if settings.enable_x64 else 32
+    signed = (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+    return random_seed(np.dtype(f"int{bits}").type(signed), impl)
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
-    """A key as an array of two words, uint32[2], from an integer seed.
+    """A random key as an array of words, made from an integer seed.
+
+    Args:
+      seed: an integer scalar.
+      impl: the generator, by its name or the dtype of its keys; None for that which the setting `default_prng_impl`
+        names.
+
+    Returns:
+      The words of a key: uint32[2] for "threefry2x32", uint32[4] for "rbg" and "unsafe_rbg". A typed key where the
+      setting enable_custom_prng is on.
 
     Raises:
       TypeError: the seed is not an integer scalar.
+      OverflowError: the seed has more than 64 bits.
+      ValueError: there is no such generator.
 
     >>> from xpr import random
     >>> random.PRNGKey(42)
     Array([ 0, 42], dtype=uint32)
     """
-    _check_implementation(impl)
-    return _seeded(seed, "PRNGKey")
+    made = _seeded(seed, implementation(impl, name="PRNGKey"), "PRNGKey")
+    return made if settings.enable_custom_prng else random_unwrap(made)
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> PRNGKeyArray:
-    """A key, from an integer seed.
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """A typed random key, made from an integer seed.
+
+    Args:
+      seed: an integer scalar.
+      impl: the generator, by its name; None for that which the setting `default_prng_impl` names.
+      dtype: the dtype of keys, or the name of the generator, instead of `impl`.
+
+    Returns:
+      A scalar array of the generator's dtype of keys.
 
     Raises:
       TypeError: the seed is not an integer scalar.
+      OverflowError: the seed has more than 64 bits.
+      ValueError: there is no such generator, or `impl` and `dtype` are both given.
 
     >>> from xpr import random
     >>> random.key(42)
     Array((), dtype=key<fry>) overlaying:
     [ 0 42]
     """
-    _check_implementation(impl)
-    _check_implementation(dtype)
-    return PRNGKeyArray(_seeded(seed, "key"))
+    return _seeded(seed, implementation(impl, dtype), "key")
 
 
 def key_data(keys: Any) -> Any:
-    """The words that keys are made of, uint32[..., 2].
+    """The words that keys consist of.
+
+    Args:
+      keys: an array of keys [...].
+
+    Returns:
+      uint32[..., n]: the axes of the keys, and those of one key's words.
 
     >>> from xpr import random
     >>> random.key_data(random.key(1))
     Array([0, 1], dtype=uint32)
     """
-    return words_of(keys)
+    return random_unwrap(typed_keys(keys))
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> PRNGKeyArray:
-    """Keys made of the words uint32[..., 2].
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """Typed random keys made from their words.
+
+    Args:
+      key_bits_array: words, uint32[..., n], whose last axes have the shape of one key's.
+      impl: the generator, by its name; None for that which the setting `default_prng_impl` names.
+      dtype: the dtype of keys, or the name of the generator, instead of `impl`.
+
+    Returns:
+      An array of keys [...].
 
     Raises:
       TypeError: the words have another dtype or shape.
+      ValueError: there is no such generator, or `impl` and `dtype` are both given.
 
     >>> from xpr import random, numpy as jnp
     >>> random.wrap_key_data(jnp.array([0, 1], jnp.uint32))
     Array((), dtype=key<fry>) overlaying:
     [0 1]
     """
-    _check_implementation(impl)
-    _check_implementation(dtype)
-    words = words_of(key_bits_array)
-    return PRNGKeyArray(from_host(np.array(words)) if isinstance(words, np.ndarray) else words)
+    return random_wrap(key_bits_array, implementation(impl, dtype, "wrap_key_data"))
 
 
-def key_impl(keys: Any) -> str:
-    """The name of the generator that keys are for.
+def key_impl(keys: Any) -> Any:
+    """The generator of keys: its name, which `key` and others take as `impl`.
+
+    Args:
+      keys: an array of keys.
+
+    Returns:
+      The name, a string; for a generator without one, something else that `impl` may be.
 
     >>> from xpr import random
     >>> random.key_impl(random.key(0))
     'threefry2x32'
     """
-    words_of(keys)
-    return IMPLEMENTATION
+    impl = impl_of(typed_keys(keys).aval)
+    return impl.name if implementations.get(impl.name) == impl else PRNGSpec(impl)
 
 
 def key_dtype(impl_spec: Any = None) -> KeyType:
-    """The dtype of typed keys.
+    """The dtype of the typed keys of a generator.
+
+    Args:
+      impl_spec: the generator, by its name; None for that which the setting `default_prng_impl` names.
+
+    Returns:
+      The dtype.
 
     >>> from xpr import random
     >>> random.key_dtype()
     key<fry>
     """
-    _check_implementation(impl_spec)
-    return KEY_TYPE
+    return KeyType(implementation(impl_spec, name="key_dtype"))
 
 
 def clone(key: Any) -> Any:
@@ -188,46 +304,38 @@ def clone(key: Any) -> Any:
     >>> random.clone(random.PRNGKey(1))
     Array([0, 1], dtype=uint32)
     """
-    return like(key, words_of(key))
+    return like(key, typed_keys(key))
 
 
-# -- Keys from keys. A few of them, from a key at hand, are made at once, in Python: there is nothing to compile for it.
+# -- Keys from keys. A few of them, from a key with a known value, are computed in Python: nothing is compiled.
 
 AT_ONCE = 16
 
 
-def _at_hand(words: Any) -> Any:
-    """The words of a key as Python integers, or None where there is something to trace or to wait for."""
-    if type(words) is not Array or not is_eager() or words._device is not None:
+def _at_hand(key: Any) -> Any:
+    """The words of a Threefry key as Python integers; None if the key is traced or still being computed."""
+    if type(key) is not Array or not is_eager() or key._device is not None or not settings.threefry_partitionable:
         return None
-    if words._host is None and default_backend() != "cpu":
+    if impl_of(key.aval) is not THREEFRY or (key._host is None and default_backend() != "cpu"):
         return None
-    return words.host.tolist()
+    return key.host.tolist()
 
 
-def _children(words: Sequence[int], counts: Iterable[int]) -> list[tuple[int, int]]:
+def _known(words: Sequence[int], counts: Iterable[int], dtype: Any, shape: Shape) -> Array:
     k0, k1 = words
-    return [scrambled(k0, k1, 0, count) for count in counts]
-
-
-@compiled
-def _split(words: Any, *, shape: Shape) -> Any:
-    return _joined(threefry2x32(*key_words(words), *entry_counts(shape)))
-
-
-@compiled
-def _fold_in(words: Any, data: Any) -> Any:
-    return _joined(threefry2x32(*key_words(words), ZERO_WORD, convert_element_type(data, uint32)))
-
-
-def _joined(pair: Sequence[Any]) -> Any:
-    """Two arrays of words as one with a last axis of size 2."""
-    ndim = aval_of(pair[0]).ndim
-    return concatenate([expand_dims(x, (ndim,)) for x in pair], ndim)
+    pairs = [scrambled(k0, k1, 0, count) for count in counts]
+    return from_words(np.array(pairs, uint32).reshape(*shape, 2), dtype)
 
 
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
-    """New keys made from one, `num` of them or an array of that shape.
+    """New random keys made from one.
+
+    Args:
+      key: a single random key.
+      num: the number of keys, or the shape of the array of keys.
+
+    Returns:
+      An array of keys, in the form of `key`.
 
     Raises:
       ValueError: `key` is an array of keys, or a size is negative.
@@ -237,16 +345,23 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
     >>> random.split(random.key(0), (2, 3)).shape
     (2, 3)
     """
-    words = one_key(key, "split")
+    typed = one_key(key, "split")
     if isinstance(num, int) and 0 < num <= AT_ONCE:
-        known = _at_hand(words)
-        if known is not None:
-            return like(key, from_host(np.array(_children(known, range(num)), uint32)))
-    return like(key, _split(words, shape=shape_of(num)))
+        words = _at_hand(typed)
+        if words is not None:
+            return like(key, _known(words, range(num), typed.dtype, (num,)))
+    return like(key, random_split(typed, shape_of(num)))
 
 
 def fold_in(key: Any, data: Any) -> Any:
-    """A new key made from a key and an integer.
+    """A new random key made from a key and an integer.
+
+    Args:
+      key: a single random key.
+      data: a Python integer from 0 to 2^32 - 1, or an integer scalar.
+
+    Returns:
+      A key in the form of `key`.
 
     Raises:
       OverflowError: a Python integer that is not a uint32.
@@ -256,17 +371,19 @@ def fold_in(key: Any, data: Any) -> Any:
     >>> random.fold_in(random.PRNGKey(0), 7)
     Array([2716826189,  292468403], dtype=uint32)
     """
-    words = one_key(key, "fold_in")
+    typed = one_key(key, "fold_in")
     if type(data) is int:
         if not 0 <= data <= 0xFFFFFFFF:
             raise OverflowError(f"random.fold_in: {data} is not a 32-bit unsigned integer.")
-        known = _at_hand(words)
-        if known is not None:
-            return like(key, from_host(np.array(_children(known, [data])[0], uint32)))
+        words = _at_hand(typed)
+        if words is not None:
+            return like(key, _known(words, [data], typed.dtype, ()))
         data = np.uint32(data)
     elif aval_of(data).ndim:
         raise TypeError(
             f"random.fold_in: takes a scalar to fold in, and got {aval_of(data).str_short()}. For many, use "
             "xpr.vmap(random.fold_in, in_axes=(None, 0))."
         )
-    return like(key, _fold_in(words, data))
+    if aval_of(data).dtype != uint32:
+        data = convert_element_type(data, uint32)
+    return like(key, random_fold_in(typed, data))

@@ -1,4 +1,4 @@
-"""Random vectors and matrices that linear algebra makes of normal numbers."""
+"""Random vectors and matrices computed from normal numbers by linear algebra."""
 
 from __future__ import annotations
 
@@ -6,33 +6,47 @@ from typing import Any
 
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute
-from xpr.numpy.creation import shape_of
 from xpr.numpy.decompositions import cholesky, eigh, qr, svd
 from xpr.numpy.einstein import einsum
 from xpr.numpy.powers import sqrt
-from xpr.numpy.promotion import asarray_like, broadcast_shapes, convert, promote_inexact
+from xpr.numpy.promotion import asarray_like, convert, promote_inexact
 from xpr.numpy.reshaping import matrix_transpose
 from xpr.numpy.where_select import where
+from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.linalg.matrices import diagonal_of
+from xpr.primitives.shapes import shape_of
+from xpr.primitives.sharding_constraint import sharded
 from xpr.random.keys import one_key
 from xpr.random.normals import normal
 from xpr.random.parameters import float_dtype, float_or_complex_dtype
 
+__all__ = ["multivariate_normal", "orthogonal"]
+
 
 def multivariate_normal(
-    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
+    key: Any,
+    mean: Any,
+    cov: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    method: str = "cholesky",
+    *,
+    out_sharding: Any = None,
 ) -> Any:
-    """Vectors from a normal distribution with a mean and a covariance.
+    """Random vectors from the normal distribution with a mean and a covariance matrix.
 
     Args:
       key: a key.
       mean: [..., n].
-      cov: [..., n, n], symmetric and positive definite; for "svd" and "eigh" positive semidefinite.
-      shape: of the result less its last axis; by default what those of mean and cov broadcast to.
-      dtype: a float dtype to draw in; by default that of mean and cov, which it meets in the result.
-      method: what finds the root of the covariance: "cholesky", "eigh" or "svd".
+      cov: [..., n, n], symmetric and positive definite; semidefinite for "svd" and "eigh".
+      shape: the shape of the result without its last axis; None for that to which mean and cov broadcast.
+      dtype: a float dtype to draw in; None for that of mean and cov. The result has the dtype to which they promote.
+      method: the factorization of the covariance: "cholesky", "eigh" or "svd".
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
     Returns:
       [*shape, n].
+
     Raises:
       ValueError: there is no such method, or the shapes don't fit.
 
@@ -54,14 +68,14 @@ def multivariate_normal(
         )
     least = broadcast_shapes(mean.aval.shape[:-1], cov.aval.shape[:-2])
     shape = least if shape is None else shape_of(shape)
-    if len(least) > len(shape) or any(own not in (1, size) for own, size in zip(least[::-1], shape[::-1])):
+    if len(least) > len(shape) or any(n not in (1, size) for n, size in zip(least[::-1], shape[::-1])):
         raise ValueError(f"multivariate_normal: the mean and the covariance have shape {least}, not that of {shape}.")
     drawn = normal(key, (*shape, n), dtype)
-    return mean + einsum("...ij,...j->...i", _root(cov, method), drawn)
+    return sharded(mean + einsum("...ij,...j->...i", _root(cov, method), drawn), out_sharding, "multivariate_normal")
 
 
 def _root(cov: Any, method: str) -> Any:
-    """A matrix that gives the covariance when it is multiplied by its transpose."""
+    """A root of the covariance: a matrix whose product with its transpose is the covariance."""
     if method == "cholesky":
         return cholesky(cov)
     if method == "eigh":
@@ -71,16 +85,22 @@ def _root(cov: Any, method: str) -> Any:
     return vectors * sqrt(values[..., None, :])
 
 
-def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Any:
-    """Matrices drawn evenly from those with orthonormal columns (or rows, where these are fewer).
+def orthogonal(
+    key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None, *, out_sharding: Any = None
+) -> Any:
+    """Random matrices, uniform among those with orthonormal columns (or rows, if these are fewer).
 
     Args:
       key: a key.
-      n, m: rows and columns; square where m is not given.
-      shape: of the stack of matrices.
-      dtype: a float dtype, or a complex one for unitary matrices.
+      n: the number of rows.
+      shape: the shape of the stack of matrices.
+      dtype: a float dtype, or a complex one for unitary matrices; None for the default float dtype.
+      m: the number of columns; None for n.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
     Returns:
       [*shape, n, m].
+
     Raises:
       ValueError: `dtype` is neither.
 
@@ -95,4 +115,4 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
     q, r = qr(normal(key, (*shape_of(shape), max(n, m), min(n, m)), dtype))
     diagonal = diagonal_of(r)
     q = q * (diagonal / convert(where(diagonal == 0, 1, absolute(diagonal)), aval_of(q).dtype))[..., None, :]
-    return matrix_transpose(q) if n < m else q
+    return sharded(matrix_transpose(q) if n < m else q, out_sharding, "orthogonal")

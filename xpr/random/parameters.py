@@ -1,4 +1,4 @@
-"""What the drawing functions do to their arguments: dtypes, parameters, and the shape that parameters ask for."""
+"""Arguments of the functions that draw random numbers: dtypes, parameters, and shapes that parameters broadcast to."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import Shape, aval_of
-from xpr.numpy.creation import asarray, shape_of
+from xpr.dimensions.slices import broadcast_sizes
+from xpr.numpy.creation import asarray
 from xpr.primitives.elementwise import convert_element_type
-from xpr.primitives.shapes import broadcast_to
+from xpr.primitives.shapes import broadcast_to, shape_of
 
 FLOATS = frozenset({dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.float64})
 _PYTHON_SCALARS = frozenset({bool, int, float})
@@ -29,21 +30,23 @@ def float_dtype(dtype: Any, name: str) -> np.dtype:
 
 def float_or_complex_dtype(dtype: Any, name: str) -> np.dtype:
     """The same, where complex numbers can be drawn too."""
-    wanted = "a complex dtype, or a float dtype of 16 bits or more"
-    return _dtype(float if dtype is None else dtype, name, FLOATS | dtypes.COMPLEX, wanted)
+    expected = "a complex dtype, or a float dtype of 16 bits or more"
+    return _dtype(float if dtype is None else dtype, name, FLOATS | dtypes.COMPLEX, expected)
 
 
 def integer_dtype(dtype: Any, name: str, allowed: frozenset[np.dtype] = dtypes.INTEGERS) -> np.dtype:
     """The dtype to draw integers in; the default one for None."""
-    wanted = "an integer dtype" if allowed is dtypes.INTEGERS else "a dtype of " + ", ".join(sorted(map(str, allowed)))
-    return _dtype(int if dtype is None else dtype, name, allowed, wanted)
+    expected = (
+        "an integer dtype" if allowed is dtypes.INTEGERS else "a dtype of " + ", ".join(sorted(map(str, allowed)))
+    )
+    return _dtype(int if dtype is None else dtype, name, allowed, expected)
 
 
-def _dtype(dtype: Any, name: str, allowed: frozenset[np.dtype], wanted: str) -> np.dtype:
-    dtype = dtypes.canonical(dtype)
+def _dtype(dtype: Any, name: str, allowed: frozenset[np.dtype], expected: str) -> np.dtype:
+    dtype = dtypes.requested(dtype)
     if dtype not in allowed:
-        found = dtypes.short_name(dtype)
-        raise ValueError(f"random.{name}: draws numbers of {wanted}, and dtype={found} was asked for.")
+        described = dtypes.short_name(dtype)
+        raise ValueError(f"random.{name}: draws numbers of {expected}, and dtype={described} was asked for.")
     return dtype
 
 
@@ -66,18 +69,18 @@ def shape_for(name: str, shape: Any, **parameters: Any) -> Shape:
       ValueError: the parameters don't broadcast to each other, or to the shape.
     """
     shapes = [aval_of(x).shape for x in parameters.values()]
-    wanted = None if shape is None else shape_of(shape)
+    expected = None if shape is None else shape_of(shape)
     try:
-        found = np.broadcast_shapes(*shapes)
-        if wanted is None or np.broadcast_shapes(found, wanted) == wanted:
-            return found if wanted is None else wanted
+        common = broadcast_sizes(shapes)
+        if expected is None or broadcast_sizes([common, expected]) == expected:
+            return common if expected is None else expected
     except ValueError:
-        pass  # told below
-    given = ", ".join(f"{what} {s}" for what, s in zip(parameters, shapes))
-    asked = "" if wanted is None else f", and to the shape {wanted} asked for"
-    raise ValueError(f"random.{name}: the parameters must broadcast to each other{asked}. Their shapes: {given}.")
+        pass  # raised below
+    listed = ", ".join(f"{what} {s}" for what, s in zip(parameters, shapes))
+    requested = "" if expected is None else f", and to the shape {expected} asked for"
+    raise ValueError(f"random.{name}: the parameters must broadcast to each other{requested}. Their shapes: {listed}.")
 
 
-def spread(x: Any, shape: Shape) -> Any:
-    """A parameter as an operand beside numbers of `shape`: a scalar as it is, another array repeated."""
+def broadcast(x: Any, shape: Shape) -> Any:
+    """A parameter as an operand that broadcasts to `shape`: a scalar as it is, any other array repeated."""
     return broadcast_to(x, shape) if aval_of(x).ndim else x

@@ -1,4 +1,4 @@
-"""Numbers that are all equally likely, in an interval or a range; and coins."""
+"""Uniform distributions: bits, floats in an interval, integers in a range; Bernoulli and Rademacher."""
 
 from __future__ import annotations
 
@@ -10,24 +10,38 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import Shape, aval_of
 from xpr.dtypes import INTEGERS, iinfo
-from xpr.numpy.creation import asarray, shape_of
+from xpr.numpy.creation import asarray
 from xpr.numpy.where_select import where
 from xpr.primitives.elementwise import clamp, convert_element_type
-from xpr.primitives.random_bits import child, key_words, random_bits, random_floats, stretched
+from xpr.primitives.random_bits import stretched
+from xpr.primitives.random_keys import children, random_bits, random_floats
+from xpr.primitives.shapes import shape_of
+from xpr.primitives.sharding_constraint import sharded
 from xpr.random.keys import one_key
-from xpr.random.parameters import float_dtype, integer_dtype, parameter, shape_for, spread
+from xpr.random.parameters import broadcast, float_dtype, integer_dtype, parameter, shape_for
+
+__all__ = ["bernoulli", "bits", "rademacher", "randint", "uniform"]
 
 
 @compiled
-def _bits(words: Any, *, shape: Shape, bit_width: int) -> Any:
-    return random_bits(*key_words(words), bit_width, shape)
+def _bits(key: Any, *, shape: Shape, bit_width: int) -> Any:
+    return random_bits(key, bit_width, shape)
 
 
 _UNSIGNED = frozenset({dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64})
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Random bits, as unsigned integers all equally likely.
+def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Random bits, as uniform unsigned integers.
+
+    Args:
+      key: a random key.
+      shape: the shape of the result.
+      dtype: uint8, uint16, uint32 or uint64; None for the default unsigned dtype.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      Unsigned integers of the shape.
 
     Raises:
       ValueError: `dtype` is not uint8, uint16, uint32 or uint64.
@@ -36,32 +50,41 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     >>> random.bits(random.key(0), (2,))
     Array([4070199207, 4202968722], dtype=uint32)
     """
-    words = one_key(key, "bits")
+    key = one_key(key, "bits")
     dtype = integer_dtype(np.uint64 if dtype is None else dtype, "bits", _UNSIGNED)
-    return _bits(words, shape=shape_of(shape), bit_width=8 * dtype.itemsize)
+    return sharded(_bits(key, shape=shape_of(shape), bit_width=8 * dtype.itemsize), out_sharding, "bits")
 
 
 @compiled
-def _unit(words: Any, *, shape: Shape, dtype: np.dtype) -> Any:
-    return random_floats(*key_words(words), shape, dtype)
+def _unit(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+    return random_floats(key, shape, dtype)
 
 
 @compiled
-def _uniform(words: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtype) -> Any:
-    unit = random_floats(*key_words(words), shape, dtype)
-    return stretched(unit, spread(minval, shape), spread(maxval, shape))
+def _uniform(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+    unit = random_floats(key, shape, dtype)
+    return stretched(unit, broadcast(minval, shape), broadcast(maxval, shape))
 
 
 _unit.name = "uniform"
 
 
-def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
-    """Floats evenly from the half-open interval [minval, maxval).
+def uniform(
+    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0, *, out_sharding: Any = None
+) -> Any:
+    """Random floats, uniform in the half-open interval [minval, maxval).
 
     Args:
       key: a key.
-      shape: of the result; the bounds must broadcast to it.
+      shape: the shape of the result, to which the bounds broadcast.
       dtype: a float dtype.
+      minval: the lower bound, which is included.
+      maxval: the upper bound, which is excluded.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      Floats of the shape.
+
     Raises:
       ValueError: `dtype` is not a float dtype, or the bounds don't broadcast to the shape.
 
@@ -69,13 +92,13 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
     >>> random.uniform(random.key(0), (2,))
     Array([0.947667 , 0.9785799], dtype=float32)
     """
-    words = one_key(key, "uniform")
+    key = one_key(key, "uniform")
     shape, dtype = shape_of(shape), float_dtype(dtype, "uniform")
     if type(minval) in (int, float) and type(maxval) in (int, float) and minval == 0 and maxval == 1:
-        return _unit(words, shape=shape, dtype=dtype)
+        return sharded(_unit(key, shape=shape, dtype=dtype), out_sharding, "uniform")
     low, high = parameter(minval, dtype), parameter(maxval, dtype)
     shape_for("uniform", shape, minval=low, maxval=high)
-    return _uniform(words, low, high, shape=shape, dtype=dtype)
+    return sharded(_uniform(key, low, high, shape=shape, dtype=dtype), out_sharding, "uniform")
 
 
 # -- Integers
@@ -83,34 +106,38 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 
 @compiled
 def _randint(key: Any, minval: Any, maxval: Any, *beyond: Any, shape: Shape, dtype: np.dtype) -> Any:
-    """Two draws make a number of twice the bits, so that its remainder by the span is all but evenly spread.
+    """Two draws make a number of twice the bits, so that its remainder by the span is very nearly uniform.
 
     `maxval` is exclusive; where it is `beyond` the dtype, if that can be, it has been replaced by the greatest number,
     which then is not excluded. The remainder is that of first * 2^width + second, with 2^width reduced first.
     """
-    words = key_words(key)
     width = 8 * dtype.itemsize
-    first, second = (random_bits(*child(*words, i), width, shape) for i in (0, 1))
+    first, second = (random_bits(each, width, shape) for each in children(key, 2))
     number = first.dtype.type
     span = where(maxval > minval, convert_element_type(maxval - minval, first.dtype), number(1))
     for is_beyond in beyond:
         span = where(is_beyond & (maxval > minval), span + number(1), span)
     half = number(2 ** (width // 2)) % span
     base = half * half % span
-    first, second, base, span = first, second, spread(base, shape), spread(span, shape)
+    first, second, base, span = first, second, broadcast(base, shape), broadcast(span, shape)
     offset = (first % span * base + second % span) % span
-    return spread(minval, shape) + convert_element_type(offset, dtype)
+    return broadcast(minval, shape) + convert_element_type(offset, dtype)
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
-    """Integers from minval up to but not including maxval; minval where that is not below maxval.
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Random integers, uniform from `minval` up to but not including `maxval`.
 
     Args:
       key: a key.
-      shape: of the result; the bounds must broadcast to it.
-      minval: integers, or arrays of them. What lies outside the dtype is taken as its nearest number.
-      maxval: the same; one more than the dtype's greatest number makes that one possible.
-      dtype: an integer dtype.
+      shape: the shape of the result, to which the bounds broadcast.
+      minval: integers; those out of the dtype's range are clipped. It is the result where `maxval` is not greater.
+      maxval: integers; one more than the dtype's greatest number includes that number.
+      dtype: an integer dtype; None for the default one.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      Integers of the shape.
+
     Raises:
       ValueError: `dtype` is not an integer dtype, or the bounds don't broadcast to the shape.
 
@@ -118,7 +145,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     >>> random.randint(random.key(0), (3,), 0, 10)
     Array([9, 0, 2], dtype=int32)
     """
-    words = one_key(key, "randint")
+    key = one_key(key, "randint")
     shape, dtype = shape_of(shape), integer_dtype(dtype, "randint")
     info = iinfo(dtype)
     working = dtype if dtype.itemsize >= 4 else dtypes.int32
@@ -126,21 +153,21 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     # The bound just above a narrow dtype's numbers is one of the wider dtype's.
     high, *beyond = _bound(maxval, working, info.min, info.max + (working != dtype))
     shape_for("randint", shape, minval=low, maxval=high)
-    drawn = _randint(words, low, high, *(beyond if working == dtype else ()), shape=shape, dtype=working)
-    return drawn if working == dtype else convert_element_type(drawn, dtype)
+    drawn = _randint(key, low, high, *(beyond if working == dtype else ()), shape=shape, dtype=working)
+    return sharded(drawn if working == dtype else convert_element_type(drawn, dtype), out_sharding, "randint")
 
 
 def _bound(x: Any, dtype: np.dtype, least: int, greatest: int) -> list[Any]:
-    """A bound moved into the dtype's range; then, if it can be above it, whether it was."""
+    """A bound clipped to the dtype's range; and, if the bound's dtype is wider, whether it was above it."""
     if type(x) in (int, bool):
         kept = parameter(min(max(int(x), least), greatest), dtype)
         return [kept, parameter(True, dtypes.bool_)] if x > greatest else [kept]
     x = asarray(x)
-    own = aval_of(x).dtype
-    if own not in INTEGERS:
+    x_dtype = aval_of(x).dtype
+    if x_dtype not in INTEGERS:
         return [convert_element_type(x, dtype)]
-    kept = convert_element_type(clamp(max(least, iinfo(own).min), x, min(greatest, iinfo(own).max)), dtype)
-    return [kept, x > greatest] if iinfo(own).max > greatest else [kept]
+    kept = convert_element_type(clamp(max(least, iinfo(x_dtype).min), x, min(greatest, iinfo(x_dtype).max)), dtype)
+    return [kept, x > greatest] if iinfo(x_dtype).max > greatest else [kept]
 
 
 # -- Coins
@@ -149,37 +176,43 @@ def _bound(x: Any, dtype: np.dtype, least: int, greatest: int) -> list[Any]:
 @compiled
 def _bernoulli(key: Any, p: Any, *, shape: Shape, mode: str) -> Any:
     """Whether u < p. In the mode "high" a second number gives u more digits than a float between 1/2 and 1 has."""
-    words, dtype = key_words(key), aval_of(p).dtype
+    dtype = aval_of(p).dtype
     if mode == "low":
-        return random_floats(*words, shape, dtype) < spread(p, shape)
-    pair = random_floats(*words, (2, *shape), dtype)
+        return random_floats(key, shape, dtype) < broadcast(p, shape)
+    pair = random_floats(key, (2, *shape), dtype)
     coarse, fine = pair[0], pair[1]
-    return fine * dtypes.finfo(dtype).eps < spread(p, shape) - coarse
+    return fine * dtypes.finfo(dtype).eps < broadcast(p, shape) - coarse
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
-    """Booleans that are True with probability `p`.
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Any:
+    """Random booleans that are True with probability `p`.
 
     Args:
       key: a key.
-      p: a float, or an array of them.
-      shape: of the result, which `p` must broadcast to; the shape of `p` where not given.
-      mode: "high" is exact for tiny `p`, and draws twice as many bits; "low" is right to the precision of `p`'s dtype.
+      p: probabilities, floats.
+      shape: the shape of the result, to which `p` broadcasts; None for the shape of `p`.
+      mode: "low" is exact to the precision of the dtype of `p`; "high" is exact for tiny `p`, and draws twice as many
+        bits.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      Booleans of the shape.
+
     Raises:
       TypeError: `p` is not of a float dtype.
-      ValueError: the mode is neither, or `p` does not broadcast to the shape.
+      ValueError: there is no such mode, or `p` does not broadcast to the shape.
 
     >>> from xpr import random
     >>> random.bernoulli(random.key(0), 0.3, (3,))
     Array([False, False, False], dtype=bool)
     """
-    words = one_key(key, "bernoulli")
+    key = one_key(key, "bernoulli")
     _check_mode("bernoulli", mode)
-    own = aval_of(p).dtype
-    if own not in dtypes.FLOATS:
-        raise TypeError(f"random.bernoulli: the chance p must be of a float dtype, and is {dtypes.short_name(own)}.")
-    p = parameter(p, dtypes.canonical(own))
-    return _bernoulli(words, p, shape=shape_for("bernoulli", shape, p=p), mode=mode)
+    p_dtype = aval_of(p).dtype
+    if p_dtype not in dtypes.FLOATS:
+        raise TypeError(f"random.bernoulli: p must be of a float dtype, and is {dtypes.short_name(p_dtype)}.")
+    p = parameter(p, dtypes.canonical(p_dtype))
+    return sharded(_bernoulli(key, p, shape=shape_for("bernoulli", shape, p=p), mode=mode), out_sharding, "bernoulli")
 
 
 def _check_mode(name: str, mode: str) -> None:
@@ -188,24 +221,33 @@ def _check_mode(name: str, mode: str) -> None:
 
 
 @compiled
-def _rademacher(words: Any, *, shape: Shape, dtype: np.dtype) -> Any:
-    return signs(key_words(words), shape, dtype)
+def _rademacher(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+    return signs(key, shape, dtype)
 
 
-def signs(words: tuple[Any, Any], shape: Shape, dtype: np.dtype) -> Any:
-    """1 or -1, from the words of a key."""
+def signs(key: Any, shape: Shape, dtype: np.dtype) -> Any:
+    """1 or -1, from a key."""
     unit = dtypes.canonical(float)
-    heads = random_floats(*words, shape, unit) < unit.type(0.5)
+    heads = random_floats(key, shape, unit) < unit.type(0.5)
     return dtype.type(2) * convert_element_type(heads, dtype) - dtype.type(1)
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """1 or -1, each half of the time.
+def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
+    """Random signs, 1 or -1 with equal probability.
+
+    Args:
+      key: a random key.
+      shape: the shape of the result.
+      dtype: the dtype of the result; None for the default integer dtype.
+      out_sharding: a sharding for the result; None for the compiler's choice.
+
+    Returns:
+      An array of the shape and dtype.
 
     >>> from xpr import random
     >>> random.rademacher(random.key(0), (3,))
     Array([-1, -1,  1], dtype=int32)
     """
-    words = one_key(key, "rademacher")
-    dtype = dtypes.canonical(int if dtype is None else dtype)
-    return _rademacher(words, shape=shape_of(shape), dtype=dtype)
+    key = one_key(key, "rademacher")
+    dtype = dtypes.requested(int if dtype is None else dtype)
+    return sharded(_rademacher(key, shape=shape_of(shape), dtype=dtype), out_sharding, "rademacher")

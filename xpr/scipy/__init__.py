@@ -1,6 +1,19 @@
-"""Functions of SciPy that programs of arrays use: `linalg`, `sparse.linalg`, `special` and `stats`."""
+"""Functions of SciPy for arrays, in modules that are imported when they are asked for."""
 
-from xpr.scipy import linalg as linalg
-from xpr.scipy import sparse as sparse
-from xpr.scipy import special as special
-from xpr.scipy import stats as stats
+import importlib
+from typing import Any
+
+__all__ = [
+    "cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial",
+    "special", "stats",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return importlib.import_module(f"xpr.scipy.{name}")
+    raise AttributeError(f"module 'xpr.scipy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,1 +1,1 @@
-"""Augmented traces: Taylor series and Laplacians of functions."""
+"""Higher derivatives in forward mode, by augmented traces: Taylor series and Laplacians of functions."""

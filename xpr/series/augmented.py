@@ -1,9 +1,9 @@
-"""carry : (a -> b) -> (a, C a) -> (b, C b). Carries companions beside every value: what `taylor` and `laplacian` share.
+"""augment : (a -> b) -> (a, J a) -> (b, J b). Propagates a jet with every value: what `taylor` and `laplacian` share.
 
-The companions of a value are arrays of types that follow from its own: the coefficients of a Taylor series, say, all in
-one array with an axis in front. What depends on no argument has none and is not wrapped. A subclass says how companions
-go through one operation (`apply`); how they go through calls, branches and loops is the same for all, and stands in
-augmented_control.py. All companions are zero where a value is constant.
+A jet is a tuple of arrays whose types follow from that of the value: the coefficients of a Taylor series, say. Values
+that depend on no argument have none and are not wrapped. A subclass defines how jets go through one operation
+(`apply`); how they go through calls, branches and loops is the same for all, in augmented_control.py. The jet of a
+constant is zero.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from xpr import dtypes
 from xpr.compile.evaluate import EvalTrace
 from xpr.config import settings
 from xpr.control.compiled import compiled
+from xpr.control.groups import split_list
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
@@ -22,28 +23,28 @@ from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import zeros_like_aval
 from xpr.transforms.stage import stage
 
-Companions = tuple[Any, ...]
+Jet = tuple[Any, ...]  # None among them is a symbolic zero
 Flags = tuple[bool, ...]
-Given = bool | Flags  # of a value: whether it has companions, or which of them are arrays
+Active = bool | Flags  # of a value: whether it has a jet, or which parts of it are arrays
 
-_LARGE = 4096  # entries; below it the operations of a rule are run by NumPy sooner than a program is compiled
+_LARGE = 4096  # elements; below it NumPy runs the operations of a rule faster than a program
 
 
-class CarryTracer(Tracer):
-    """A value with its companions."""
+class AugmentedTracer(Tracer):
+    """A value with its jet."""
 
-    __slots__ = ("companions", "value")
+    __slots__ = ("jet", "value")
 
-    def __init__(self, trace: Trace, value: Any, companions: Companions):
-        self._trace, self.value, self.companions = trace, value, companions
+    def __init__(self, trace: Trace, value: Any, jet: Jet):
+        self._trace, self.value, self.jet = trace, value, jet
         self.aval = aval_of(value)
 
     def concrete(self) -> Any:
         return self.value.concrete() if isinstance(self.value, Tracer) else self.value
 
 
-class CarryTrace(Trace):
-    """Runs operations on values with companions."""
+class AugmentedTrace(Trace):
+    """Runs operations on values with jets."""
 
     __slots__ = ()
     control: ClassVar[dict[Primitive, Callable[..., Any]]] = {}  # filled by augmented_control.py
@@ -51,34 +52,34 @@ class CarryTrace(Trace):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells traces of one class apart, by which what they make of a jaxpr is remembered."""
+        """The part of cache keys that distinguishes traces of one class, for jaxprs derived by them."""
         raise NotImplementedError(type(self))
 
-    def again(self, parent: Trace) -> CarryTrace:
+    def like(self, parent: Trace) -> AugmentedTrace:
         """A trace of the same kind above `parent`."""
         raise NotImplementedError(type(self))
 
     def types(self, aval: ShapedArray) -> list[ShapedArray]:
-        """The types of the companions of a value."""
+        """The types of the arrays of a value's jet."""
         raise NotImplementedError(type(self))
 
     def apply(
         self,
         primitive: Primitive,
         values: Sequence[Any],
-        companions: Sequence[Companions | None],
+        jets: Sequence[Jet | None],
         params: dict[str, Any],
-    ) -> tuple[Sequence[Any], Sequence[Companions | None]]:
-        """The results of an operation and their companions; the trace below is current."""
+    ) -> tuple[Sequence[Any], Sequence[Jet | None]]:
+        """The results of an operation and their jets; runs with the trace below current."""
         raise NotImplementedError(type(self))
 
-    def arrays(self, companions: Companions, value: Any) -> Companions:
-        """The companions of a value, symbolic ones among them made into arrays."""
-        return companions
+    def arrays(self, jet: Jet, value: Any) -> Jet:
+        """The jet of a value, with symbolic zeros instantiated."""
+        return jet
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-        values, companions = self.split(args)
-        if all(c is None for c in companions):
+        values, jets = self.split(args)
+        if all(c is None for c in jets):
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
         rule = self.control.get(primitive)
         if rule is None and self.is_better_compiled(primitive, args, params):
@@ -88,36 +89,36 @@ class CarryTrace(Trace):
         context.trace = self.parent  # type: ignore[assignment]
         try:
             if rule is not None:
-                outs, found = rule(self, values, companions, params)
+                outs, out_jets = rule(self, values, jets, params)
             else:
-                outs, found = self.apply(primitive, values, companions, params)
+                outs, out_jets = self.apply(primitive, values, jets, params)
         finally:
             context.trace = before
-        return self.join(outs, found)
+        return self.join(outs, out_jets)
 
     def is_better_compiled(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> bool:
         """Whether a rule is to run as one program: it is many operations, each of which would write a large array."""
         if primitive not in self.worth_compiling or type(self.parent) is not EvalTrace or settings.disable_jit:
             return False
-        return any(type(x) is CarryTracer and x.aval.size > _LARGE for x in args) and _can_be_hashed(params)
+        return any(type(x) is AugmentedTracer and x.aval.size > _LARGE for x in args) and _can_be_hashed(params)
 
-    def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Companions | None]]:
-        """Values and companions, None where there are none."""
-        mine = [type(x) is CarryTracer and x._trace is self for x in args]
-        values = [x.value if own else x for x, own in zip(args, mine)]
-        return values, [x.companions if own else None for x, own in zip(args, mine)]
+    def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Jet | None]]:
+        """Values and jets, None for values without one."""
+        has_jet = [type(x) is AugmentedTracer and x._trace is self for x in args]
+        values = [x.value if has else x for x, has in zip(args, has_jet)]
+        return values, [x.jet if has else None for x, has in zip(args, has_jet)]
 
-    def join(self, values: Sequence[Any], companions: Sequence[Companions | None]) -> list[Any]:
-        return [x if c is None else CarryTracer(self, x, c) for x, c in zip(values, companions)]
+    def join(self, values: Sequence[Any], jets: Sequence[Jet | None]) -> list[Any]:
+        return [x if c is None else AugmentedTracer(self, x, c) for x, c in zip(values, jets)]
 
-    def zeros(self, aval: ShapedArray) -> Companions:
-        """The companions of a constant."""
+    def zeros(self, aval: ShapedArray) -> Jet:
+        """The jet of a constant."""
         return tuple(map(zeros_like_aval, self.types(aval)))
 
 
 @compiled
 def _operation(*args: Any, primitive: Primitive, params: tuple[tuple[str, Any], ...]) -> Any:
-    """An operation as a call, through which companions go as one program."""
+    """An operation as a call, through which jets go as one program."""
     return primitive.bind(*args, **dict(params))
 
 
@@ -129,25 +130,25 @@ def _can_be_hashed(params: dict[str, Any]) -> bool:
     return True
 
 
-def carry_forward(
-    trace: CarryTrace,
+def run_augmented(
+    trace: AugmentedTrace,
     fun: Callable[..., Sequence[Any]],
     values: Sequence[Any],
-    companions: Sequence[Companions | None],
-) -> tuple[list[Any], list[Companions | None]]:
-    """Runs `fun`, which takes flat arguments and gives a list, with `trace`, whose parent is current."""
+    jets: Sequence[Jet | None],
+) -> tuple[list[Any], list[Jet | None]]:
+    """Runs `fun`, which takes flat arguments and gives a list, under `trace`, whose parent is current."""
     before = context.trace
     context.trace = trace
     try:
-        outs = fun(*trace.join(values, companions))
+        outs = fun(*trace.join(values, jets))
     finally:
         context.trace = before
         trace.alive = False
     return trace.split(outs)
 
 
-class Carried:
-    """A jaxpr from (values, companions of active ones) to (results, companions of active ones)."""
+class AugmentedJaxpr:
+    """A jaxpr from (values, jets of active ones) to (results, jets of active ones)."""
 
     __slots__ = ("active_outs", "closed")
 
@@ -155,57 +156,59 @@ class Carried:
         self.closed, self.active_outs = closed, active_outs
 
 
-def arrays_among(companions: Companions | None) -> Given:
-    """Which companions of a value are arrays, the others being symbolic zeros."""
-    return False if companions is None else tuple([c is not None for c in companions])
+def array_flags(jet: Jet | None) -> Active:
+    """Which parts of a value's jet are arrays; the others are symbolic zeros."""
+    return False if jet is None else tuple([c is not None for c in jet])
 
 
-def taken(kind: CarryTrace, aval: ShapedArray, flags: Given, arrays: Iterator[Any]) -> Companions | None:
-    """The companions of a value, from their arrays one after another."""
+def next_jet(kind: AugmentedTrace, aval: ShapedArray, flags: Active, arrays: Iterator[Any]) -> Jet | None:
+    """The jet of a value, from the next of its arrays."""
     if not flags:
         return None
     return tuple([next(arrays) if flag else None for flag in _each(kind, aval, flags)])
 
 
-def _each(kind: CarryTrace, aval: ShapedArray, flags: Given) -> Flags:
+def _each(kind: AugmentedTrace, aval: ShapedArray, flags: Active) -> Flags:
     return (bool(flags),) * len(kind.types(aval)) if isinstance(flags, bool) else flags
 
 
-def carried_jaxpr(
-    kind: CarryTrace, jaxpr: Jaxpr, active: Sequence[Given], forced: Flags = (), whole: bool = True
-) -> Carried:
-    """What traces like `kind` make of a jaxpr without constants; remembered with it.
+def augmented_jaxpr(
+    kind: AugmentedTrace, jaxpr: Jaxpr, active: Sequence[Active], forced: Flags = (), whole: bool = True
+) -> AugmentedJaxpr:
+    """The augmentation of a jaxpr without constants by traces like `kind`; memoized with it.
 
     Args:
-      active: which arguments have companions, or which ones.
-      forced: results that have companions in any case.
-      whole: whether all companions of active results are arrays; else `active_outs` says which are.
+      active: which arguments have jets, or which parts.
+      forced: results that have jets in any case.
+      whole: whether all parts of jets of active results are arrays; else `active_outs` says which are.
     """
     key = (type(kind), kind.key, active, forced, whole, context.axes)
     if key not in jaxpr.memo:
         avals = jaxpr.in_avals
-        found: list[tuple[Given, ...]] = []
+        active_outs: list[tuple[Active, ...]] = []
 
         def run(*args: Any) -> list[Any]:
-            values, arrays = args[: len(avals)], iter(args[len(avals) :])
-            companions = [taken(kind, a, flags, arrays) for a, flags in zip(avals, active)]
-            trace = kind.again(context.trace)
-            outs, own = carry_forward(trace, lambda *xs: eval_jaxpr(jaxpr, (), *xs), values, companions)
+            values, arrays = split_list(args, len(avals))
+            remaining = iter(arrays)
+            jets = [next_jet(kind, a, flags, remaining) for a, flags in zip(avals, active)]
+            trace = kind.like(context.trace)
+            outs, out_jets = run_augmented(trace, lambda *xs: eval_jaxpr(jaxpr, (), *xs), values, jets)
             if any(forced):
-                own = [
-                    kind.zeros(v.aval) if must and c is None else c for v, c, must in zip(jaxpr.outvars, own, forced)
+                out_jets = [
+                    kind.zeros(v.aval) if must and c is None else c
+                    for v, c, must in zip(jaxpr.outvars, out_jets, forced)
                 ]
             if whole:
-                own = [c if c is None else kind.arrays(c, y) for c, y in zip(own, outs)]
-            found[:] = [tuple([c is not None if whole else arrays_among(c) for c in own])]
-            return [*outs, *(x for c in own if c is not None for x in c if x is not None)]
+                out_jets = [c if c is None else kind.arrays(c, y) for c, y in zip(out_jets, outs)]
+            active_outs[:] = [tuple([c is not None if whole else array_flags(c) for c in out_jets])]
+            return [*outs, *(x for c in out_jets if c is not None for x in c if x is not None)]
 
         types = [t for a, flags in zip(avals, active) for t, flag in zip(kind.types(a), _each(kind, a, flags)) if flag]
         closed = stage(run, [*avals, *types])
-        jaxpr.memo[key] = Carried(closed, found[0])
+        jaxpr.memo[key] = AugmentedJaxpr(closed, active_outs[0])
     return jaxpr.memo[key]
 
 
-def may_have_companions(aval: ShapedArray) -> bool:
-    """Whether values of a type can vary: not so integers and booleans."""
+def may_vary(aval: ShapedArray) -> bool:
+    """Whether values of a type can vary: integers and booleans can't."""
     return aval.dtype in dtypes.INEXACT

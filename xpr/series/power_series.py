@@ -2,7 +2,7 @@
 
 Functions are computed by the recurrences that their differential equations give, in O(k^2) operations for k
 coefficients. From y = f(u) with y' = g u' follows m y[m] = sum_{j=1..m} j u[j] g[m-j], where g is another series, known
-up to its entry m - 1 by then. See Griewank and Walther, "Evaluating Derivatives" (2008), ch. 13.
+up to its coefficient m - 1 by then. See Griewank and Walther, "Evaluating Derivatives" (2008), ch. 13.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def zeros(x: Any) -> Any:
 
 
 def once(x: Any) -> Any:
-    """A value that each coefficient of a series reads, and that is dear: XLA would compute it in each."""
+    """An expensive value that each coefficient of a series reads, behind a barrier: XLA would recompute it in each."""
     return optimization_barrier_p.bind(x)[0] if aval_of(x).ndim else x
 
 
@@ -62,7 +62,7 @@ def total(terms: Iterable[Any]) -> Any:
 
 
 def convolved(x: Sequence[Any], y: Sequence[Any], m: int, product: Callable[[Any, Any], Any] = mul) -> Any:
-    """Entry `m` of the product of two series."""
+    """Coefficient `m` of the product of two series."""
     return total(product(x[j], y[m - j]) for j in range(m + 1))
 
 
@@ -73,11 +73,11 @@ def product(x: Series, y: Series, by: Callable[[Any, Any], Any] = mul) -> Series
 
 def squared(x: Series) -> Series:
     """The square of a series."""
-    return [entry_of_square(x, m) for m in range(len(x))]
+    return [coefficient_of_square(x, m) for m in range(len(x))]
 
 
-def entry_of_square(x: Series, m: int) -> Any:
-    """Entry `m` of the square of a series, by half of the products that two series take."""
+def coefficient_of_square(x: Series, m: int) -> Any:
+    """Coefficient `m` of the square of a series, by half of the products that two series take."""
     doubled = times(total(mul(x[j], x[m - j]) for j in range((m + 1) // 2)), 2)
     middle = x[m // 2] if m % 2 == 0 else None
     return add(doubled, None if middle is None else e.square(middle))
@@ -92,7 +92,7 @@ def quotient(x: Series, y: Series, first: Any = None) -> Series:
 
 
 def slopes(u: Series) -> Series:
-    """The derivative u', entry m being (m + 1) u[m + 1]."""
+    """The derivative u', coefficient m being (m + 1) u[m + 1]."""
     return [times(x, m) for m, x in enumerate(u[1:], 1)]
 
 
@@ -102,7 +102,7 @@ def integral(first: Any, g: Sequence[Any], du: Series) -> Series:
 
 
 def grown(first: Any, u: Series, g_of: Callable[[Series], Any]) -> Series:
-    """y with y[0] = `first` and y' = g u', where `g_of(y[:m])` gives entry m - 1 of g."""
+    """y with y[0] = `first` and y' = g u', where `g_of(y[:m])` gives coefficient m - 1 of g."""
     du, y, g = slopes(u), [once(first)], []
     for m in range(1, len(u)):
         g.append(g_of(y))
@@ -123,11 +123,11 @@ def scaled(x: Series, number: float) -> Series:
     return [times(c, number) for c in x]
 
 
-# -- Functions: from the series of the argument and the value of the function at its first entry.
+# -- Functions: from the series of the argument and the value of the function at its first coefficient.
 
 
 def exp(u: Series, y: Any) -> Series:
-    return grown(y, u, lambda found: found[-1])
+    return grown(y, u, lambda y: y[-1])
 
 
 def exp2(u: Series, y: Any) -> Series:
@@ -164,9 +164,9 @@ def tan(u: Series, y: Any) -> Series:
 
 
 def _riccati(u: Series, y: Any, sign: float) -> Series:
-    def slope(found: Series) -> Any:
-        m = len(found) - 1
-        square = entry_of_square(found, m)
+    def slope(y: Series) -> Any:
+        m = len(y) - 1
+        square = coefficient_of_square(y, m)
         signed = square if sign > 0 else neg(square)
         return e.add(signed, scalar(1, signed)) if m == 0 else signed
 
@@ -175,7 +175,7 @@ def _riccati(u: Series, y: Any, sign: float) -> Series:
 
 def logistic(u: Series, y: Any) -> Series:
     """y' = (y - y^2) u'."""
-    return grown(y, u, lambda found: sub(found[-1], entry_of_square(found, len(found) - 1)))
+    return grown(y, u, lambda y: sub(y[-1], coefficient_of_square(y, len(y) - 1)))
 
 
 def sqrt(u: Series, y: Any) -> Series:
@@ -267,7 +267,8 @@ def asinh(u: Series, y: Any) -> Series:
 
 
 def acosh(u: Series, y: Any) -> Series:
-    return _from_root(y, u, shifted(squared(u), -1))
+    root = e.mul(e.sqrt(e.sub(u[0], e.scalar(1, u[0]))), e.sqrt(e.add(u[0], e.scalar(1, u[0]))))  # nan below -1
+    return from_quotient(y, u, sqrt(shifted(squared(u), -1), root))
 
 
 def _from_root(first: Any, u: Series, p: Series) -> Series:

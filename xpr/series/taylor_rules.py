@@ -1,9 +1,9 @@
-"""How Taylor series go through operations: a rule for what is linear or has a recurrence, the jvp rule for the rest.
+"""Taylor series of operations: rules for linear operations and those with recurrences, others by their jvp rules.
 
 A rule takes `(primitive, values, rows, params)`. The rows of an operand are its coefficients of t, t^2, ..., None for
-those known to be zero; they are None for an operand that does not vary. A rule gives the results and their rows.
+those known to be zero; they are None for an operand that does not vary. A rule returns the results and their rows.
 
-What has no rule here goes by its derivative (`TaylorTrace.by_derivative`).
+Operations without a rule here go by their derivative (`TaylorTrace.by_derivative`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.avals import Zero, aval_of
+from xpr.control.activity import is_active
+from xpr.control.groups import mask, split_list, unmask
+from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.dtypes import FLOATS, INEXACT
 from xpr.primitives import cumulative, dynamic_slices, reductions, shapes, slicing
@@ -33,9 +35,10 @@ from xpr.primitives.windows import window_reductions
 from xpr.primitives.windows.convolution import conv_general_dilated_p
 from xpr.series import power_series as s
 from xpr.transforms.batch import batch_flat
+from xpr.transforms.jvp import with_zeros
 
 Rows = list[Any]
-Given = Sequence[Rows | None]  # for each operand
+OperandRows = Sequence[Rows | None]  # for each operand
 Result = tuple[list[Any], list[Rows | None]]
 
 
@@ -49,17 +52,17 @@ def stack(rows: Sequence[Any]) -> Any:
     return concatenate([expand_dims(x, (0,)) for x in rows], 0)
 
 
-def _order(rows: Given) -> int:
+def _order(rows: OperandRows) -> int:
     return next(len(r) for r in rows if r is not None)
 
 
 # -- Linear in the varying operands, or piecewise so
 
 
-def each_by_itself(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
-    """For what is linear in its first operand, where no other one varies: the same on every coefficient.
+def each_by_itself(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
+    """For operations linear in their first operand, if no other one varies: the same on every coefficient.
 
-    A float that is made an integer changes by steps.
+    A float that is converted to an integer is piecewise constant.
     """
     first, *others = values
     if rows[0] is None or any(r is not None for r in rows[1:]):
@@ -70,18 +73,19 @@ def each_by_itself(primitive: Primitive, values: Sequence[Any], rows: Given, par
     return [out], [[None if c is None else primitive.bind(c, *others, **params) for c in rows[0]]]
 
 
-def by_jvp(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+def by_jvp(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
     """The jvp rule, mapped over the coefficients that are not zero for all operands; the values are computed once."""
     order = _order(rows)
-    kept = [m for m in range(order) if any(r is not None and r[m] is not None for r in rows)]
+    nonzero = [m for m in range(order) if any(r is not None and r[m] is not None for r in rows)]
     stacks = [
-        None if r is None else stack([s.zeros(x) if r[m] is None else r[m] for m in kept]) for x, r in zip(values, rows)
+        None if r is None else stack([s.zeros(x) if r[m] is None else r[m] for m in nonzero])
+        for x, r in zip(values, rows)
     ]
-    outs, varying, found = mapped_jvp(primitive, values, stacks, len(kept), params)
+    outs, varying, tangents = mapped_jvp(primitive, values, stacks, len(nonzero), params)
     listed: list[Rows | None] = []
-    for flag, array in zip(varying, found):
-        of_place = dict(zip(kept, unstack(array))) if flag else {}
-        listed.append([of_place.get(m) for m in range(order)] if flag else None)
+    for flag, array in zip(varying, tangents):
+        by_order = dict(zip(nonzero, unstack(array))) if flag else {}
+        listed.append([by_order.get(m) for m in range(order)] if flag else None)
     return outs, listed
 
 
@@ -93,27 +97,26 @@ def mapped_jvp(
     Args:
       stacks: for each operand its tangents along a first axis, None where it does not vary.
     """
-    given = [c for c in stacks if c is not None]
+    active = [c is not None for c in stacks]
     varying: list[bool] = []
 
-    def push(*tangents: Any) -> list[Any]:
-        own = iter(tangents)
-        all_tangents = [Zero(aval_of(x).to_tangent_aval()) if c is None else next(own) for x, c in zip(values, stacks)]
+    def pushforward(*tangents: Any) -> list[Any]:
+        all_tangents = with_zeros(tangents, active, [aval_of(x) for x in values])
         outs, out_tangents = primitive.jvp(values, all_tangents, **params)
-        varying[:] = [type(t) is not Zero for t in out_tangents]
-        return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
+        varying[:] = is_active(out_tangents)
+        return [*outs, *mask(out_tangents, varying)]
 
-    results, dims = batch_flat(push, count, given, [0] * len(given))
-    n = len(varying)
-    outs = [x if d is None else unstack(mapped_to(x, d, count))[0] for x, d in zip(results[:n], dims[:n])]
-    arrays = iter([mapped_to(x, d, count) for x, d in zip(results[n:], dims[n:])])
-    return outs, varying, [next(arrays) if flag else None for flag in varying]
-
-
-# -- Entry by entry
+    arrays = mask(stacks, active)
+    pairs = list(zip(*batch_flat(pushforward, count, arrays, [0] * len(arrays))))
+    of_values, of_tangents = split_list(pairs, len(varying))
+    outs = [x if d is None else unstack(mapped_to(x, d, count))[0] for x, d in of_values]
+    return outs, varying, unmask((mapped_to(x, d, count) for x, d in of_tangents), varying)
 
 
-def _spread(values: Sequence[Any], rows: Given, shape: tuple[int, ...]) -> list[s.Series]:
+# -- Elementwise
+
+
+def _broadcast_series(values: Sequence[Any], rows: OperandRows, shape: tuple[int, ...]) -> list[s.Series]:
     """The series of varying operands, values included, all of one shape."""
 
     def of_shape(x: Any) -> Any:
@@ -125,32 +128,32 @@ def _spread(values: Sequence[Any], rows: Given, shape: tuple[int, ...]) -> list[
 def _function(recurrence: Callable[[s.Series, Any], s.Series]) -> Callable[..., Result]:
     """The rule of a function of one operand that has a recurrence."""
 
-    def rule(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+    def rule(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
         y = primitive.bind(*values, **params)
-        (u,) = _spread(values, rows, aval_of(y).shape)
-        y, *found = recurrence(u, y)
-        return [y], [found]
+        (u,) = _broadcast_series(values, rows, aval_of(y).shape)
+        y, *coefficients = recurrence(u, y)
+        return [y], [coefficients]
 
     return rule
 
 
-def _add(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+def _add(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
     y = primitive.bind(*values)
-    series = _spread(values, rows, aval_of(y).shape)
+    series = _broadcast_series(values, rows, aval_of(y).shape)
     return [y], [[s.total(terms) for terms in zip(*series)][1:]] if len(series) == 2 else [series[0][1:]]
 
 
-def _sub(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+def _sub(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
     y = primitive.bind(*values)
-    series = _spread(values, rows, aval_of(y).shape)
+    series = _broadcast_series(values, rows, aval_of(y).shape)
     if len(series) == 2:
         return [y], [[s.sub(a, b) for a, b in zip(*series)][1:]]
     return [y], [series[0][1:] if rows[1] is None else s.negated(series[0][1:])]
 
 
-def _mul(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+def _mul(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
     y = primitive.bind(*values)
-    series = _spread(values, rows, aval_of(y).shape)
+    series = _broadcast_series(values, rows, aval_of(y).shape)
     if len(series) == 2:
         x, w = series
         return [y], [[s.convolved(x, w, m) for m in range(1, len(x))]]
@@ -158,22 +161,22 @@ def _mul(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[
     return [y], [[s.mul(c, other) for c in series[0][1:]]]
 
 
-def _div(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+def _div(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
     y = primitive.bind(*values)
-    series = _spread(values, rows, aval_of(y).shape)
+    series = _broadcast_series(values, rows, aval_of(y).shape)
     if rows[1] is None:
         return [y], [[s.div(c, values[1]) for c in series[0][1:]]]
     x = series[0] if len(series) == 2 else [y, *[None] * _order(rows)]
     return [y], [s.quotient(x, series[-1], y)[1:]]
 
 
-def _pow(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+def _pow(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
     """The recurrence of powers where the exponent is constant, else exp(exponent log(base)).
 
     A constant base of 0 has the logarithm 0, as in the jvp rule: 0^y does not change where y is positive.
     """
     y = primitive.bind(*values)
-    series = _spread(values, rows, aval_of(y).shape)
+    series = _broadcast_series(values, rows, aval_of(y).shape)
     if rows[1] is None:
         exponent = values[1]
         if isinstance(exponent, (float, np.floating)) and not float(exponent).is_integer() and exponent < _order(rows):
@@ -187,8 +190,8 @@ def _pow(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[
         inner = [s.mul(c, logarithm) for c in series[0]]
     else:
         inner = s.product(series[1], s.log(series[0], logarithm))
-    y, *found = s.exp(inner, y)
-    return [y], [found]
+    y, *coefficients = s.exp(inner, y)
+    return [y], [coefficients]
 
 
 def _to_the(exponent: Any, u: s.Series, y: Any) -> s.Series:
@@ -212,15 +215,15 @@ def _to_the(exponent: Any, u: s.Series, y: Any) -> s.Series:
 
 def _to_the_of_zero(exponent: Any, u: s.Series, order: int) -> Rows:
     """The coefficients of u^n where u starts with 0 and n is whole: those of u, u^2, ... up to the order."""
-    found: Rows = [None] * order
+    total: Rows = [None] * order
     power = u = [None, *u[1:]]
     for n in range(1, order + 1):
         is_n = e.eq(exponent, e.scalar(n, exponent))
         for m in range(n, order + 1):
             if power[m] is not None:
-                found[m - 1] = s.add(found[m - 1], _select(is_n, power[m], e.scalar(0, power[m])))
+                total[m - 1] = s.add(total[m - 1], _select(is_n, power[m], e.scalar(0, power[m])))
         power = s.product(power, u)
-    return found
+    return total
 
 
 def _chosen(condition: Any, on_true: Any, on_false: Any) -> Any:
@@ -235,16 +238,16 @@ def _select(condition: Any, on_true: Any, on_false: Any) -> Any:
     return slicing.select(*[broadcast_to(x, shape) for x in (condition, on_true, on_false)])
 
 
-def _integer_pow(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+def _integer_pow(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
     y = primitive.bind(*values, **params)
     if not params["y"]:
         return [y], [None]
-    (u,) = _spread(values, rows, aval_of(y).shape)
+    (u,) = _broadcast_series(values, rows, aval_of(y).shape)
     return [y], [s.integer_power(u, params["y"])[1:]]
 
 
-def _by_orders(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
-    """For a function whose derivatives are given by its parameter `order`: its Taylor polynomial at u + w, w(0) = 0."""
+def _by_orders(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
+    """For a function with derivatives by its parameter `order`: its Taylor polynomial at u + w, w(0) = 0."""
     (x,), order = values, params["order"]
     y = primitive.bind(x, **params)
     change = [None, *(rows[0] or [])]
@@ -258,7 +261,7 @@ def _by_orders(primitive: Primitive, values: Sequence[Any], rows: Given, params:
 # -- Products of matrices, and convolutions
 
 
-def _bilinear(primitive: Primitive, values: Sequence[Any], rows: Given, params: dict[str, Any]) -> Result:
+def _bilinear(primitive: Primitive, values: Sequence[Any], rows: OperandRows, params: dict[str, Any]) -> Result:
     both = [[x, *r] for x, r in zip(values, rows) if r is not None]
     if len(both) == 2:
 
@@ -267,15 +270,15 @@ def _bilinear(primitive: Primitive, values: Sequence[Any], rows: Given, params: 
 
         products = s.product(both[0], both[1], by)
         return [products[0]], [products[1:]]
-    place = next(i for i, r in enumerate(rows) if r is not None)
+    varying = next(i for i, r in enumerate(rows) if r is not None)
     (series,) = both
-    kept = [m for m, c in enumerate(series) if c is not None]
-    if _is_small(values[place], values[1 - place]):
-        found = dict(zip(kept, _at_once(primitive, values, place, [series[m] for m in kept], params)))
+    nonzero = [m for m, c in enumerate(series) if c is not None]
+    if _is_small(values[varying], values[1 - varying]):
+        products_of = dict(zip(nonzero, _batched(primitive, values, varying, [series[m] for m in nonzero], params)))
     else:
-        other = values[1 - place]
-        found = {m: primitive.bind(*([series[m], other][:: 1 - 2 * place]), **params) for m in kept}
-    return [found[0]], [[found.get(m) for m in range(1, len(series))]]
+        other = values[1 - varying]
+        products_of = {m: primitive.bind(*([series[m], other][:: 1 - 2 * varying]), **params) for m in nonzero}
+    return [products_of[0]], [[products_of.get(m) for m in range(1, len(series))]]
 
 
 def _is_small(x: Any, other: Any) -> bool:
@@ -283,13 +286,13 @@ def _is_small(x: Any, other: Any) -> bool:
     return aval_of(x).size < aval_of(other).size
 
 
-def _at_once(
-    primitive: Primitive, values: Sequence[Any], place: int, coefficients: Rows, params: dict[str, Any]
+def _batched(
+    primitive: Primitive, values: Sequence[Any], varying: int, coefficients: Rows, params: dict[str, Any]
 ) -> Rows:
     """One application to all coefficients of its one varying operand."""
     operands: list[Any] = list(values)
     dims: list[int | None] = [None] * len(values)
-    operands[place], dims[place] = stack(coefficients), 0
+    operands[varying], dims[varying] = stack(coefficients), 0
     (out,), (dim,) = primitive.batch(len(coefficients), operands, dims, **params)
     return unstack(mapped_to(out, dim, len(coefficients)))
 
@@ -302,7 +305,7 @@ RULES: dict[Primitive, Callable[..., Result]] = {
     e.div_p: _div,
     e.pow_p: _pow,
     e.integer_pow_p: _integer_pow,
-    e.square_p: _function(lambda u, y: [y, *(s.entry_of_square(u, m) for m in range(1, len(u)))]),
+    e.square_p: _function(lambda u, y: [y, *(s.coefficient_of_square(u, m) for m in range(1, len(u)))]),
     e.exp_p: _function(s.exp),
     e.exp2_p: _function(s.exp2),
     e.expm1_p: _function(s.expm1),

@@ -1,1 +1,1 @@
-"""Which elements of a result depend on which of an input; sparse Jacobians and Hessians."""
+"""Sparse Jacobians and Hessians, from the elements of an input that each element of a result depends on."""

@@ -1,6 +1,6 @@
-"""Colours for the columns of a sparse matrix: no two columns of one colour have an entry in the same row.
+"""Colouring of the columns of a sparse matrix: no two columns of one colour have a nonzero element in the same row.
 
-So the sum of the columns of a colour holds the entries of each. Curtis, Powell and Reid, "On the estimation of sparse
+So the sum of the columns of a colour has the elements of each. Curtis, Powell and Reid, "On the estimation of sparse
 Jacobian matrices" (1974).
 """
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from xpr.sparsity.index_sets import IndexSets
 
-_MUCH = 10**8  # entries times colours that the greedy search would look through in a round
+_MUCH = 10**8  # elements times colours that the greedy search reads in a round
 
 
 def colours(rows: IndexSets) -> np.ndarray:
-    """A colour for each column, 0, 1, ...; the fewer, the better, and never fewer than the fullest row has entries."""
+    """A colour for each column, 0, 1, ...; the fewer, the better, and never fewer than the fullest row has elements."""
     n, fullest = rows.width, int(rows.sizes.max(initial=0))
     if not rows.indices.size:
         return np.zeros(n, np.int64)
@@ -30,31 +30,31 @@ def colours(rows: IndexSets) -> np.ndarray:
 
 
 def _numbered(rows: IndexSets) -> np.ndarray:
-    """A colour for each column that has entries."""
-    found = np.zeros(rows.width, np.int64)
+    """A different colour for each column that has elements."""
+    colour = np.zeros(rows.width, np.int64)
     filled = np.unique(rows.indices)
-    found[filled] = np.arange(len(filled))
-    return found
+    colour[filled] = np.arange(len(filled))
+    return colour
 
 
 def _cyclic(rows: IndexSets, fullest: int) -> np.ndarray | None:
     """Column j has colour j modulo some number: best for bands and for stencils on grids."""
     columns = np.arange(rows.width)
     for count in range(fullest, min(2 * fullest + 8, rows.width) + 1):
-        found = columns % count
-        if _fits(rows, found, count):
-            return found
+        colour = columns % count
+        if _fits(rows, colour, count):
+            return colour
     return None
 
 
-def _fits(rows: IndexSets, found: np.ndarray, count: int) -> bool:
-    """Whether the entries of each row have different colours."""
-    keys = rows.rows() * count + found[rows.indices]
+def _fits(rows: IndexSets, colour: np.ndarray, count: int) -> bool:
+    """Whether the elements of each row have different colours."""
+    keys = rows.rows() * count + colour[rows.indices]
     return np.bincount(keys, minlength=1).max(initial=0) <= 1
 
 
 def _greedy(rows: IndexSets) -> np.ndarray:
-    """All columns without a colour ask for the least that their rows allow, and of those that clash the first has it.
+    """All columns without a colour propose the least that their rows allow; in a conflict the first ranked gets it.
 
     Columns are ranked at random, so a few rounds suffice. Gebremedhin and Manne, "Scalable parallel graph coloring
     algorithms" (2000).
@@ -62,28 +62,28 @@ def _greedy(rows: IndexSets) -> np.ndarray:
     n = rows.width
     rank = np.random.default_rng(0).permutation(n)
     by_column = np.argsort(rows.indices, kind="stable")
-    entry_row, entry_column = rows.rows()[by_column], rows.indices[by_column]
-    found = np.full(n, -1)
-    taken = np.zeros((rows.count, int(rows.sizes.max()) + 4), bool)  # by row and colour
-    pending = np.ones(len(entry_column), bool)
+    element_row, element_column = rows.rows()[by_column], rows.indices[by_column]
+    colour = np.full(n, -1)
+    used = np.zeros((rows.count, int(rows.sizes.max()) + 4), bool)  # by row and colour
+    pending = np.ones(len(element_column), bool)
     while pending.any():
-        row, column = entry_row[pending], entry_column[pending]
+        row, column = element_row[pending], element_column[pending]
         first = np.flatnonzero(np.concatenate([[True], column[1:] != column[:-1]]))
         asking = column[first]
-        blocked = np.logical_or.reduceat(taken[row], first, axis=0)
+        blocked = np.logical_or.reduceat(used[row], first, axis=0)
         blocked = np.concatenate([blocked, np.zeros((len(asking), 1), bool)], 1)
         wish = np.full(n, -1)
         wish[asking] = np.argmin(blocked, 1)
-        if wish.max() >= taken.shape[1]:
-            taken = np.concatenate([taken, np.zeros_like(taken)], 1)
-        best = np.full(taken.shape, n)
+        if wish.max() >= used.shape[1]:
+            used = np.concatenate([used, np.zeros_like(used)], 1)
+        best = np.full(used.shape, n)
         np.minimum.at(best, (row, wish[column]), rank[column])
         lost = best[row, wish[column]] < rank[column]
         wins = ~np.logical_or.reduceat(lost, first)
         winners = np.zeros(n, bool)
         winners[asking[wins]] = True
-        found[asking[wins]] = wish[asking[wins]]
+        colour[asking[wins]] = wish[asking[wins]]
         won = winners[column]
-        taken[row[won], wish[column[won]]] = True
+        used[row[won], wish[column[won]]] = True
         pending[pending] = ~won
-    return np.where(found < 0, 0, found)
+    return np.where(colour < 0, 0, colour)

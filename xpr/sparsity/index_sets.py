@@ -1,6 +1,6 @@
-"""Sets of input entries, one for each entry of an array, as the rows of a sparse boolean matrix in NumPy.
+"""Dependence sets: for each element of an array the input elements it depends on, as a sparse boolean matrix in NumPy.
 
-A row lists, in increasing order, the flat places of the inputs that an entry may depend on (compressed sparse rows).
+A row lists, in increasing order, the flat indices of the inputs that an element may depend on (compressed sparse rows).
 Every function handles all rows at once.
 """
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-LARGEST = 1 << 29  # entries of all sets of an array, 4 GB
+LARGEST = 1 << 29  # elements of all sets of an array, 4 GB
 
 
 class IndexSets:
-    """`indices[starts[i]:starts[i + 1]]` is the set of entry i; `width` is the number of inputs."""
+    """`indices[starts[i]:starts[i + 1]]` is the set of element i; `width` is the number of inputs."""
 
     __slots__ = ("indices", "starts", "width")
 
@@ -31,7 +31,7 @@ class IndexSets:
         return np.diff(self.starts)
 
     def rows(self) -> np.ndarray:
-        """The entry that each of the indices belongs to."""
+        """The element that each of the indices belongs to."""
         return np.repeat(np.arange(self.count), self.sizes)
 
     def __eq__(self, other: object) -> bool:
@@ -45,23 +45,23 @@ class IndexSets:
 
 
 def identity(count: int) -> IndexSets:
-    """Entry i is input i."""
+    """The sets of the inputs: element i depends on input i."""
     return IndexSets(np.arange(count + 1), np.arange(count), count)
 
 
 def empty(count: int, width: int) -> IndexSets:
-    """Nothing depends on anything."""
+    """Empty sets: no element depends on an input."""
     return IndexSets(np.zeros(count + 1, np.int64), np.zeros(0, np.int64), width)
 
 
 def from_pairs(rows: np.ndarray, indices: np.ndarray, count: int, width: int) -> IndexSets:
-    """The sets of pairs (entry, input), in any order and repeated or not."""
+    """The sets of pairs (element, input), in any order and repeated or not."""
     keys = rows.astype(np.int64) * width + indices
     keys.sort(kind="stable")  # a merge where the pairs are a few sorted runs one after another
     if keys.size:
         keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
-    entries, places = np.divmod(keys, max(width, 1))
-    return IndexSets(_starts(np.bincount(entries, minlength=count)), places, width)
+    elements, inputs = np.divmod(keys, max(width, 1))
+    return IndexSets(_starts(np.bincount(elements, minlength=count)), inputs, width)
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ def _starts(sizes: np.ndarray) -> np.ndarray:
 
 
 def union(sets: Sequence[IndexSets]) -> IndexSets:
-    """Entry by entry, of arrays of one size."""
+    """The union of the sets of corresponding elements, of arrays of one size."""
     different: list[IndexSets] = []
     for each in sets:
         if not any(each is other for other in different):
@@ -81,41 +81,41 @@ def union(sets: Sequence[IndexSets]) -> IndexSets:
     return from_pairs(rows, np.concatenate([each.indices for each in different]), first.count, first.width)
 
 
-def taken(sets: IndexSets, places: np.ndarray) -> IndexSets:
-    """Entry i is entry `places[i]` of another array; where that is negative, it depends on nothing."""
-    places = places.reshape(-1)
-    sizes = np.where(places >= 0, sets.sizes[places], 0) if sets.count else np.zeros(len(places), np.int64)
+def gathered(sets: IndexSets, positions: np.ndarray) -> IndexSets:
+    """The sets of the elements at `positions`; empty ones where a position is negative."""
+    positions = positions.reshape(-1)
+    sizes = np.where(positions >= 0, sets.sizes[positions], 0) if sets.count else np.zeros(len(positions), np.int64)
     starts = _starts(sizes)
-    shift = np.repeat(sets.starts[:-1][places] - starts[:-1], sizes) if sets.count else np.zeros(0, np.int64)
+    shift = np.repeat(sets.starts[:-1][positions] - starts[:-1], sizes) if sets.count else np.zeros(0, np.int64)
     return IndexSets(starts, sets.indices[np.arange(starts[-1]) + shift], sets.width)
 
 
 def grouped(sets: IndexSets, groups: np.ndarray, count: int) -> IndexSets:
-    """Entry g is the union of the entries i with `groups[i] == g`; negative groups belong nowhere."""
+    """For each g the union of the sets i with `groups[i] == g`; those of negative groups are dropped."""
     rows = groups.reshape(-1)[sets.rows()]
-    kept = rows >= 0
-    return from_pairs(rows[kept], sets.indices[kept], count, sets.width)
+    valid = rows >= 0
+    return from_pairs(rows[valid], sets.indices[valid], count, sets.width)
 
 
-def everything(sets: Sequence[IndexSets], count: int) -> IndexSets:
-    """Every entry depends on all that the arrays depend on."""
-    return taken(merged(sets), np.zeros(count, np.int64))
+def dense_sets(sets: Sequence[IndexSets], count: int) -> IndexSets:
+    """Dense dependence: every element depends on all inputs that the arrays depend on."""
+    return gathered(merged(sets), np.zeros(count, np.int64))
 
 
 def merged(sets: Sequence[IndexSets]) -> IndexSets:
-    """One entry: all that the arrays depend on."""
-    found: Any = np.unique(np.concatenate([each.indices for each in sets]))
-    return IndexSets(np.array([0, len(found)]), found, sets[0].width)
+    """One set: all inputs that the arrays depend on."""
+    inputs: Any = np.unique(np.concatenate([each.indices for each in sets]))
+    return IndexSets(np.array([0, len(inputs)]), inputs, sets[0].width)
 
 
 def joined(parts: Sequence[IndexSets]) -> IndexSets:
-    """The entries of one array after those of another."""
+    """The sets of one array after those of another."""
     sizes = np.concatenate([each.sizes for each in parts])
     return IndexSets(_starts(sizes), np.concatenate([each.indices for each in parts]), parts[0].width)
 
 
 def components(parts: Sequence[IndexSets]) -> np.ndarray:
-    """For each input the least of those that it is joined with, by entries that depend on both, and so on."""
+    """For each input the least of its connected component; elements that depend on several inputs connect them."""
     whole = joined(parts)
     label = np.arange(whole.width)
     filled = np.flatnonzero(whole.sizes)
@@ -135,20 +135,20 @@ def components(parts: Sequence[IndexSets]) -> np.ndarray:
 
 
 def widened(sets: IndexSets, label: np.ndarray) -> IndexSets:
-    """Each entry depends on all inputs of the components of those that it depends on; these are one component.
+    """Each element depends on all inputs of the components of those that it depends on; these are one component.
 
     Raises:
       MemoryError: the sets are too large.
     """
     members = from_pairs(label, np.arange(sets.width), sets.width, sets.width)
-    places = np.full(sets.count, -1)
+    positions = np.full(sets.count, -1)
     filled = np.flatnonzero(sets.sizes)
-    places[filled] = label[sets.indices[sets.starts[filled]]]
-    total = int(members.sizes[places[filled]].sum())
+    positions[filled] = label[sets.indices[sets.starts[filled]]]
+    total = int(members.sizes[positions[filled]].sum())
     if total > LARGEST:
         raise MemoryError(
-            f"sparse_jacobian: {sets.count} entries may depend on {total} of {sets.width} entries in all, which is not "
-            "sparse. They come out of a loop that may run for any number of steps: give it a number that is known, "
+            f"sparse_jacobian: {sets.count} elements may depend on {total} of {sets.width} inputs in all, which is not "
+            "sparse. They are results of a loop of unknown length: give it a known one, "
             "with fori_loop or scan; or use jacfwd or jvp."
         )
-    return taken(members, places)
+    return gathered(members, positions)

@@ -1,8 +1,8 @@
-"""Sparse Jacobians: which entries there are is found from the jaxpr, and a few products give them all.
+"""Sparse Jacobians: the nonzero elements are determined from the jaxpr, and computed by a few products.
 
-Columns that share no row are added up, so that one product with the Jacobian gives the entries of all of them. A
-tridiagonal Jacobian takes three products, whatever its size. Where rows share less than columns do, products with the
-transpose are taken instead.
+Columns that share no row are added up, so that one product with the Jacobian has the elements of all of them. A
+tridiagonal Jacobian takes three products, whatever its size. Where rows share less than columns do, products are
+with the transpose instead.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from xpr import dtypes, tree
 from xpr.api.grad import grad, vjp
 from xpr.api.staging import trace_function
 from xpr.backend.array import from_host
+from xpr.control.groups import split_list
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars, eval_jaxpr
-from xpr.core.source import describe_function
+from xpr.core.source import check_function, describe_function
 from xpr.numpy.creation import zeros
 from xpr.numpy.indexing.take import take
 from xpr.primitives.elementwise import convert_element_type, eq
@@ -29,7 +30,7 @@ from xpr.primitives.shapes import broadcast_in_dim, instantiate, mapped_to, resh
 from xpr.primitives.slicing import broadcasted_iota
 from xpr.sparsity.colouring import colours
 from xpr.sparsity.index_sets import IndexSets, empty, from_pairs, identity
-from xpr.sparsity.propagation import Known, concrete, propagate
+from xpr.sparsity.propagation import Dependence, concrete, propagate
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF, named_like, positions
@@ -38,8 +39,8 @@ from xpr.transforms.stage import stage
 from xpr.tree_nodes import register_pytree_node
 
 
-class _Places:
-    """Rows and columns, compared by what they hold."""
+class _Coordinates:
+    """Rows and columns of elements, with equality by value."""
 
     __slots__ = ("cols", "rows")
 
@@ -48,7 +49,7 @@ class _Places:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, _Places)
+            isinstance(other, _Coordinates)
             and np.array_equal(self.rows, other.rows)
             and np.array_equal(self.cols, other.cols)
         )
@@ -58,30 +59,30 @@ class _Places:
 
 
 class SparseMatrix:
-    """A matrix as the list of its entries: `data[k]` stands at row `rows[k]` and column `cols[k]`, all others are 0.
+    """A matrix as the list of its elements: `data[k]` is at row `rows[k]` and column `cols[k]`, all others are 0.
 
-    It is a pytree with the array `data` as its leaf, so transformed functions may give it.
+    It is a pytree with the array `data` as its leaf, so transformed functions may return it.
 
     Attributes:
-      data: the entries, an array.
+      data: the elements, an array.
       coords: `(rows, cols)`, NumPy arrays in the order of rows, then columns.
       shape: of the matrix.
-      colours: how many products it took to find it.
+      colours: how many products computed it.
     """
 
-    __slots__ = ("_places", "colours", "data", "shape")
+    __slots__ = ("_coordinates", "colours", "data", "shape")
 
-    def __init__(self, data: Any, places: _Places, shape: tuple[int, int], colours: int):
-        self.data, self._places, self.shape, self.colours = data, places, shape, colours
+    def __init__(self, data: Any, coordinates: _Coordinates, shape: tuple[int, int], colours: int):
+        self.data, self._coordinates, self.shape, self.colours = data, coordinates, shape, colours
 
     @property
     def coords(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._places.rows, self._places.cols
+        return self._coordinates.rows, self._coordinates.cols
 
     @property
     def nnz(self) -> int:
-        """How many entries are listed."""
-        return len(self._places.rows)
+        """The number of listed elements."""
+        return len(self._coordinates.rows)
 
     @property
     def dtype(self) -> Any:
@@ -101,7 +102,7 @@ class SparseMatrix:
 
 register_pytree_node(
     SparseMatrix,
-    lambda m: ((m.data,), (m._places, m.shape, m.colours)),
+    lambda m: ((m.data,), (m._coordinates, m.shape, m.colours)),
     lambda aux, children: SparseMatrix(children[0], *aux),
 )
 
@@ -109,18 +110,20 @@ register_pytree_node(
 def sparse_jacobian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., SparseMatrix]:
     """The Jacobian of a function as a sparse matrix, in a few products however large it is.
 
-    Which entries may differ from zero is found by following sets of entries through the program of `fun`; what it takes
-    to know the program (shapes, dtypes, indices that are constants) is remembered between calls.
+    The elements that may differ from zero come from propagating sets of elements through the program of `fun`; the plan
+    for a program (shapes, dtypes, constant indices) is cached between calls.
 
     Args:
-      fun: takes arrays and gives an array of floats.
-      argnums: which argument to differentiate by, an array of floats.
+      fun: a function of arrays to an array of floats.
+      argnums: the argument to differentiate by, an array of floats.
+
     Returns:
-      A function of the same arguments giving a `SparseMatrix` of as many rows as the result has entries, and as many
-      columns as the argument has, both in row-major order.
+      A function of the same arguments that returns a `SparseMatrix` with a row for each element of the result, and a
+      column for each element of the argument, both in row-major order.
+
     Raises:
       TypeError: the argument or the result is no array of floats.
-      MemoryError: a loop of unknown length mixes so much that the matrix is not sparse, and too large.
+      MemoryError: a loop of unknown length makes the matrix dense, and too large.
 
     >>> import xpr, xpr.numpy as jnp
     >>> J = xpr.sparse_jacobian(lambda x: x[1:] ** 2 - x[:-1])(jnp.arange(4.0))
@@ -131,8 +134,7 @@ def sparse_jacobian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., 
            [ 0., -1.,  4.,  0.],
            [ 0.,  0., -1.,  6.]], dtype=float32)
     """
-    if not callable(fun):
-        raise TypeError(f"sparse_jacobian differentiates functions, and got {fun!r}.")
+    check_function(fun, "sparse_jacobian")
     return named_like(boundary(_SparseJacobian(fun, argnums, "sparse_jacobian")), fun)
 
 
@@ -140,6 +142,15 @@ def sparse_hessian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., S
     """The Hessian of a function with a scalar result as a sparse matrix: the sparse Jacobian of its gradient.
 
     Args: as those of `sparse_jacobian`.
+
+    Args:
+      fun: a function of arrays to a scalar.
+      argnums: the argument to differentiate by, an array of floats.
+
+    Returns:
+      A function of the same arguments that returns a `SparseMatrix` with a row and a column for each element of the
+      argument.
+
     Raises:
       TypeError: the argument is no array of floats, or the result is no scalar.
 
@@ -147,69 +158,70 @@ def sparse_hessian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., S
     >>> xpr.sparse_hessian(lambda x: jnp.sum(x[1:] * x[:-1] ** 2))(jnp.ones(1000))
     SparseMatrix(shape=(1000, 1000), nnz=2997, dtype=float32, colours=3)
     """
-    if not callable(fun):
-        raise TypeError(f"sparse_hessian differentiates functions, and got {fun!r}.")
+    check_function(fun, "sparse_hessian")
     return named_like(boundary(_SparseJacobian(grad(fun, argnums), argnums, "sparse_hessian")), fun)
 
 
-class _Plan:
-    """The program of a function, where its Jacobian has entries, and how to find them: compiled once."""
+class _JacobianPlan:
+    """The nonzero elements of the Jacobian of a program, and a program that computes them, compiled once."""
 
-    __slots__ = ("closed", "colours", "count", "entries", "out_aval", "place", "places", "shape")
+    __slots__ = ("closed", "colours", "count", "elements", "out_aval", "argument", "coordinates", "shape")
 
-    def __init__(self, jaxpr: Jaxpr, place: int, sets: IndexSets):
+    def __init__(self, jaxpr: Jaxpr, argument: int, sets: IndexSets):
         rows, cols = sets.rows(), sets.indices
-        self.place, self.places, self.shape = place, _Places(rows, cols), (sets.count, sets.width)
+        self.argument, self.coordinates, self.shape = argument, _Coordinates(rows, cols), (sets.count, sets.width)
         transposed = from_pairs(cols, rows, sets.width, sets.count)
         by_columns = sets.sizes.max(initial=0) <= transposed.sizes.max(initial=0)
         self.colours = colours(sets if by_columns else transposed)
         self.count = int(self.colours.max(initial=-1)) + 1 if len(cols) else 0
-        own, other = (cols, rows) if by_columns else (rows, cols)
-        self.entries = self.colours[own] * self.shape[0 if by_columns else 1] + other
+        summed, other = (cols, rows) if by_columns else (rows, cols)
+        self.elements = self.colours[summed] * self.shape[0 if by_columns else 1] + other
         self.out_aval: ShapedArray = jaxpr.outvars[0].aval
         product = self.columns if by_columns else self.rows
-        given = [_integers(self.colours), _integers(self.entries)]
+        tables = [_integers(self.colours), _integers(self.elements)]
 
-        def run(groups: Any, entries: Any, *operands: Any) -> list[Any]:
+        def run(groups: Any, elements: Any, *operands: Any) -> list[Any]:
             numbers = broadcasted_iota(dtypes.int32, (self.count, len(self.colours)), 0)
             same = eq(numbers, broadcast_in_dim(groups, (self.count, len(self.colours)), (1,)))
             compressed = product(jaxpr, operands, convert_element_type(same, self.out_aval.dtype))
-            return [take(_flat(compressed), entries)]
+            return [take(_flat(compressed), elements)]
 
-        self.closed = stage(run, [*map(aval_of, given), *jaxpr.in_avals]) if self.count else None
+        self.closed = stage(run, [*map(aval_of, tables), *jaxpr.in_avals]) if self.count else None
 
     def columns(self, jaxpr: Jaxpr, operands: Sequence[Any], seeds: Any) -> Any:
         """Products of the Jacobian with the rows of `seeds`."""
-        x = aval_of(operands[self.place])
+        x = aval_of(operands[self.argument])
 
-        def push(seed: Any) -> list[Any]:
+        def pushforward(seed: Any) -> list[Any]:
             tangents: list[Any] = [Zero(aval_of(v).to_tangent_aval()) for v in operands]
-            tangents[self.place] = convert_element_type(reshape(seed, x.shape), x.dtype, x.weak_type)
+            tangents[self.argument] = convert_element_type(reshape(seed, x.shape), x.dtype, x.weak_type)
             return [instantiate(push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *xs), operands, tangents)[1][0])]
 
-        return self.mapped(push, seeds)
+        return self.mapped(pushforward, seeds)
 
     def rows(self, jaxpr: Jaxpr, operands: Sequence[Any], seeds: Any) -> Any:
         """Products of the transposed Jacobian with the rows of `seeds`."""
 
-        def one(x: Any) -> Any:
-            return eval_jaxpr(jaxpr, (), *operands[: self.place], x, *operands[self.place + 1 :])[0]
+        before, _, after = split_list(operands, self.argument, 1)
 
-        _, pull = vjp(one, operands[self.place])
+        def one(x: Any) -> Any:
+            return eval_jaxpr(jaxpr, (), *before, x, *after)[0]
+
+        _, pull = vjp(one, operands[self.argument])
         out = self.out_aval
         return self.mapped(lambda ct: list(pull(convert_element_type(reshape(ct, out.shape), out.dtype))), seeds)
 
     def mapped(self, product: Callable[[Any], list[Any]], seeds: Any) -> Any:
-        (found,), (dim,) = batch_flat(product, self.count, [seeds], [0])
-        return mapped_to(found, dim, self.count)
+        (products,), (dim,) = batch_flat(product, self.count, [seeds], [0])
+        return mapped_to(products, dim, self.count)
 
     def __call__(self, operands: Sequence[Any]) -> SparseMatrix:
         if self.closed is None:
             data = from_host(np.zeros(0, self.out_aval.dtype))
         else:
-            given = [_integers(self.colours), _integers(self.entries)]
-            (data,) = call(self.closed, [*given, *operands], "sparse_jacobian")
-        return SparseMatrix(data, self.places, self.shape, self.count)
+            tables = [_integers(self.colours), _integers(self.elements)]
+            (data,) = call(self.closed, [*tables, *operands], "sparse_jacobian")
+        return SparseMatrix(data, self.coordinates, self.shape, self.count)
 
 
 def _integers(x: np.ndarray) -> Any:
@@ -225,34 +237,34 @@ class _SparseJacobian:
 
     def __init__(self, fun: Callable[..., Any], argnums: int, what: str):
         self.fun, self.argnums, self.what = fun, argnums, what
-        self.plans: dict[Any, tuple[list[Any], _Plan]] = {}
+        self.plans: dict[Any, tuple[list[Any], _JacobianPlan]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> SparseMatrix:
-        (place,) = positions(self.argnums, len(args), "argnums")
-        self.check(tree.structure(args[place]) == LEAF, f"argument {place} of", args[place])
+        (position,) = positions(self.argnums, len(args), "argnums")
+        self.check(tree.structure(args[position]) == LEAF, f"argument {position} of", args[position])
         leaves, in_tree = tree.flatten((args, kwargs))
         key = (in_tree, *map(aval_of, leaves))
         if key in self.plans:
             consts, plan = self.plans[key]
         else:
-            consts, plan = self.plan(args, kwargs, len(tree.leaves(args[:place])), leaves)
+            consts, plan = self.plan(args, kwargs, len(tree.leaves(args[:position])), leaves)
             if not any(isinstance(c, Tracer) for c in consts):
                 self.plans[key] = consts, plan
         return plan([*consts, *leaves])
 
-    def plan(self, args: Any, kwargs: Any, at: int, leaves: Sequence[Any]) -> tuple[list[Any], _Plan]:
+    def plan(self, args: Any, kwargs: Any, at: int, leaves: Sequence[Any]) -> tuple[list[Any], _JacobianPlan]:
         closed, out_tree = trace_function(self.fun, args, kwargs, f"traced by {self.what}")
         self.check(out_tree == LEAF, "the result of", closed.out_avals[0] if closed.out_avals else None)
         jaxpr, n = constvars_to_invars(closed), len(closed.consts)
         known = [concrete(c, aval_of(c)) for c in closed.consts]
-        known += [Known(aval_of(x), identity(aval_of(x).size) if i == at else None) for i, x in enumerate(leaves)]
+        known += [Dependence(aval_of(x), identity(aval_of(x).size) if i == at else None) for i, x in enumerate(leaves)]
         (result,) = propagate(jaxpr, known)
         width, count = aval_of(leaves[at]).size, result.aval.size
-        return closed.consts, _Plan(jaxpr, n + at, result.sets or empty(count, width))
+        return closed.consts, _JacobianPlan(jaxpr, n + at, result.sets or empty(count, width))
 
     def check(self, is_array: bool, what: str, x: Any) -> None:
         aval = (x if isinstance(x, ShapedArray) else aval_of(x)) if is_array else None
         if aval is None or aval.dtype not in dtypes.FLOATS:
-            found = "a pytree" if aval is None else aval.str_short()
+            kind = "a pytree" if aval is None else aval.str_short()
             name = describe_function(self.fun)
-            raise TypeError(f"{self.what}: {what} {name} must be an array of floats, and is {found}.")
+            raise TypeError(f"{self.what}: {what} {name} must be an array of floats, and is {kind}.")

@@ -1,10 +1,9 @@
-"""sparsity : (a -> b) -> sets of the entries of a that the entries of b may depend on. Walks a jaxpr forwards.
+"""sparsity : (a -> b) -> sets of the elements of a that the elements of b may depend on, by a forward walk of a jaxpr.
 
-The carried value is the `IndexSets` of an array, or None where it depends on nothing (or by steps: floor, comparisons).
-What moves entries is asked where it moves them by running its `reference` rule on their numbers. Loops go round until
-the sets of their carry stop growing, or as often as is known. What is not known here may depend on everything that its
-operands depend on, which is always right. Values are followed too where they are known and small in kind (integers,
-booleans): places to read.
+The propagated value is the `IndexSets` of an array, or None where it is piecewise constant (floor, comparisons).
+Operations that rearrange elements run their `reference` rule on the numbers of elements. Loops are iterated until the
+sets of their carry stop growing, or for their known length. Operations without a rule may depend on all that their
+operands depend on, which is always right. Known values of integers and booleans are propagated, too, for indices.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from xpr.control.custom.custom_jvp import custom_jvp_call_p
 from xpr.control.custom.custom_vjp import custom_vjp_call_p
 from xpr.control.remat.checkpoint import checkpoint_p
 from xpr.control.remat.policies import name_p
-from xpr.control.scan.layout import layout_of
+from xpr.control.scan.layout import loop_groups
 from xpr.control.scan.scan import scan_p
 from xpr.control.while_.while_loop import Loop, while_p
 from xpr.control.xla_call import xla_call_p
@@ -37,11 +36,11 @@ from xpr.primitives.windows.convolution import conv_general_dilated_p
 from xpr.sparsity.index_sets import (
     IndexSets,
     components,
+    dense_sets,
     empty,
-    everything,
+    gathered,
     grouped,
     joined,
-    taken,
     union,
     widened,
 )
@@ -49,8 +48,8 @@ from xpr.sparsity.index_sets import (
 Sets = IndexSets | None
 
 
-class Known:
-    """What is known of a variable: its type, on what it depends, and perhaps its value."""
+class Dependence:
+    """The type of a variable, its dependence sets, and perhaps its value."""
 
     __slots__ = ("aval", "sets", "value")
 
@@ -58,29 +57,31 @@ class Known:
         self.aval, self.sets, self.value = aval, sets, value
 
 
-Rule = Callable[[JaxprEqn, list[Known]], list[Sets]]
+Rule = Callable[[JaxprEqn, list[Dependence]], list[Sets]]
 
 
-def propagate(jaxpr: Jaxpr, operands: Sequence[Known]) -> list[Known]:
-    """What is known of the results of a jaxpr without constants."""
-    env: dict[Any, Known] = dict(zip(jaxpr.invars, operands))
+def propagate(jaxpr: Jaxpr, operands: Sequence[Dependence]) -> list[Dependence]:
+    """The dependences of the results of a jaxpr without constants."""
+    env: dict[Any, Dependence] = dict(zip(jaxpr.invars, operands))
 
-    def read(atom: Any) -> Known:
-        return Known(atom.aval, None, np.asarray(atom.val, atom.aval.dtype)) if type(atom) is Literal else env[atom]
+    def read(atom: Any) -> Dependence:
+        return (
+            Dependence(atom.aval, None, np.asarray(atom.val, atom.aval.dtype)) if type(atom) is Literal else env[atom]
+        )
 
     for eqn in jaxpr.eqns:
         known = [read(v) for v in eqn.invars]
         values = _values(eqn, known)
         sets: Sequence[Sets] = [None] * len(eqn.outvars)
         if any(k.sets is not None for k in known):
-            sets = RULES.get(eqn.primitive, unknown)(eqn, known)
+            sets = RULES.get(eqn.primitive, dense)(eqn, known)
         for v, s, x in zip(eqn.outvars, sets, values):
-            env[v] = Known(v.aval, s if v.aval.dtype in dtypes.INEXACT else None, x)
+            env[v] = Dependence(v.aval, s if v.aval.dtype in dtypes.INEXACT else None, x)
     return [read(v) for v in jaxpr.outvars]
 
 
-def _values(eqn: JaxprEqn, known: Sequence[Known]) -> Sequence[Any]:
-    """The results where they are integers that can be known."""
+def _values(eqn: JaxprEqn, known: Sequence[Dependence]) -> Sequence[Any]:
+    """The values of results that are integers, if the operands' values are known."""
     out = [None] * len(eqn.outvars)
     primitive = eqn.primitive
     if primitive.call or isinstance(primitive.reference, Unsupported):
@@ -91,134 +92,134 @@ def _values(eqn: JaxprEqn, known: Sequence[Known]) -> Sequence[Any]:
         return primitive.reference([k.value for k in known], **eqn.params)
 
 
-def concrete(x: Any, aval: ShapedArray, sets: Sets = None) -> Known:
-    """A constant: its value is known where it is an integer that is not traced."""
+def concrete(x: Any, aval: ShapedArray, sets: Sets = None) -> Dependence:
+    """The dependence of a constant: its value is known if it is an integer that is not traced."""
     is_value = not isinstance(x, Tracer) and aval.dtype not in dtypes.INEXACT
-    return Known(aval, sets, np.asarray(x) if is_value else None)
+    return Dependence(aval, sets, np.asarray(x) if is_value else None)
 
 
-def _of(known: Sequence[Known]) -> list[IndexSets]:
+def _of(known: Sequence[Dependence]) -> list[IndexSets]:
     return [k.sets for k in known if k.sets is not None]
 
 
-def unknown(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """Every result may depend on everything."""
-    return [everything(_of(known), v.aval.size) for v in eqn.outvars]
+def dense(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """Every element of the results may depend on all that the operands depend on."""
+    return [dense_sets(_of(known), v.aval.size) for v in eqn.outvars]
 
 
-def _nothing(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
+def _constant(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
     return [None] * len(eqn.outvars)
 
 
-# -- Entry by entry
+# -- Elementwise
 
 
-def _entrywise(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
+def _elementwise(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
     shape = eqn.outvars[0].aval.shape
     return [union([_stretched(k.sets, k.aval, shape) for k in known if k.sets is not None])]
 
 
 def _stretched(sets: IndexSets, aval: ShapedArray, shape: tuple[int, ...]) -> IndexSets:
     """The sets of an operand that is repeated to the shape of the result."""
-    return sets if aval.shape == shape else taken(sets, np.broadcast_to(_numbers(aval), shape))
+    return sets if aval.shape == shape else gathered(sets, np.broadcast_to(_numbers(aval), shape))
 
 
-def _sign(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """That of a complex number is its direction; that of a real one changes by steps."""
-    return _entrywise(eqn, known) if eqn.outvars[0].aval.dtype in dtypes.COMPLEX else _nothing(eqn, known)
+def _sign(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """The sign of a complex number is its direction; that of a real one is piecewise constant."""
+    return _elementwise(eqn, known) if eqn.outvars[0].aval.dtype in dtypes.COMPLEX else _constant(eqn, known)
 
 
-def _select(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """One of the cases; the selector changes it by steps."""
+def _select(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """The union of the cases; the result is piecewise constant in the selector."""
     cases = _of(known[1:])
     return [union(cases)] if cases else [None]
 
 
-# -- Moving entries
+# -- Rearranging elements
 
 
 def _numbers(aval: ShapedArray) -> np.ndarray:
     return np.arange(aval.size, dtype=np.int64).reshape(aval.shape)
 
 
-def _moved(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """What takes the entries of its first operand from places that its other operands say."""
+def _rearranged(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """Operations that read elements of the first operand, at indices that the others determine."""
     first, *others = known
     if first.sets is None or any(k.value is None for k in others):
-        return unknown(eqn, known)
-    (places,) = eqn.primitive.reference([_numbers(first.aval), *(k.value for k in others)], **eqn.params)
-    return [taken(first.sets, np.asarray(places))]
+        return dense(eqn, known)
+    (positions,) = eqn.primitive.reference([_numbers(first.aval), *(k.value for k in others)], **eqn.params)
+    return [gathered(first.sets, np.asarray(positions))]
 
 
-def _gather(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """Entries beyond the end are marked by a negative number."""
+def _gather(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """Indices out of bounds are marked by a negative number."""
     if known[0].sets is None or known[1].value is None:
-        return unknown(eqn, known)
+        return dense(eqn, known)
     params = {**eqn.params, "fill_value": -1} if "fill_value" in eqn.params else eqn.params
-    (places,) = eqn.primitive.reference([_numbers(known[0].aval), known[1].value], **params)
-    return [taken(known[0].sets, np.asarray(places))]
+    (positions,) = eqn.primitive.reference([_numbers(known[0].aval), known[1].value], **params)
+    return [gathered(known[0].sets, np.asarray(positions))]
 
 
-def _concatenate(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """Numbers the entries of all operands one after another, and sees where they go."""
+def _concatenate(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """Numbers the elements of all operands one after another, and concatenates the numbers."""
     ends = np.cumsum([k.aval.size for k in known])
     numbered = [
         _numbers(k.aval) + end - k.aval.size if k.sets is not None else np.full(k.aval.shape, -1)
         for k, end in zip(known, ends)
     ]
-    (places,) = eqn.primitive.reference(numbered, **eqn.params)
-    return [taken(_one_after_another(known), np.asarray(places))]
+    (positions,) = eqn.primitive.reference(numbered, **eqn.params)
+    return [gathered(_one_after_another(known), np.asarray(positions))]
 
 
-def _one_after_another(known: Sequence[Known]) -> IndexSets:
+def _one_after_another(known: Sequence[Dependence]) -> IndexSets:
     width = _of(known)[0].width
     return joined([empty(k.aval.size, width) if k.sets is None else k.sets for k in known])
 
 
-def _update_slice(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """Numbers the entries of both arrays, and sees which are left."""
+def _update_slice(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """Numbers the elements of both arrays, and updates the numbers."""
     first, update, *starts = known
     if any(k.value is None for k in starts):
         return [union([_as_all(k, first.aval.size) for k in (first, update) if k.sets is not None])]
     numbers = [_numbers(first.aval), _numbers(update.aval) + first.aval.size]
-    (places,) = eqn.primitive.reference([*numbers, *(k.value for k in starts)], **eqn.params)
-    return [taken(_one_after_another([first, update]), np.asarray(places))]
+    (positions,) = eqn.primitive.reference([*numbers, *(k.value for k in starts)], **eqn.params)
+    return [gathered(_one_after_another([first, update]), np.asarray(positions))]
 
 
-def _as_all(known: Known, count: int) -> IndexSets:
-    """The sets of an array of that size; of another array, everything for each entry."""
+def _as_all(known: Dependence, count: int) -> IndexSets:
+    """The sets of an array of that size; of another array, dense ones."""
     assert known.sets is not None
-    return known.sets if known.aval.size == count else everything([known.sets], count)
+    return known.sets if known.aval.size == count else dense_sets([known.sets], count)
 
 
-def _scatter(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """An entry depends on itself and on all that is written to it."""
+def _scatter(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """An element depends on itself and on all that is written to it."""
     operand, indices, updates = known
     if indices.value is None:
         return [union([_as_all(k, operand.aval.size) for k in (operand, updates) if k.sets is not None])]
-    found = [] if operand.sets is None else [operand.sets]
+    sets = [] if operand.sets is None else [operand.sets]
     if updates.sets is not None:
-        found.append(grouped(updates.sets, _targets(eqn, operand, indices, updates), operand.aval.size))
-    return [union(found)]
+        sets.append(grouped(updates.sets, _targets(eqn, operand, indices, updates), operand.aval.size))
+    return [union(sets)]
 
 
-def _targets(eqn: JaxprEqn, operand: Known, indices: Known, updates: Known) -> np.ndarray:
-    """Where each update goes, -1 for those that are dropped: what a gather of the same windows reads from numbers."""
+def _targets(eqn: JaxprEqn, operand: Dependence, indices: Dependence, updates: Dependence) -> np.ndarray:
+    """The index that each update is written to, -1 if it is dropped, by a gather of element numbers."""
     numbers, sizes = windows.gather_of(eqn.params["dimension_numbers"], operand.aval.shape, updates.aval.shape)
-    (places,) = gather_scatter.gather_p.reference(
+    (positions,) = gather_scatter.gather_p.reference(
         [_numbers(operand.aval), indices.value],
         dimension_numbers=numbers, slice_sizes=sizes, mode=eqn.params["mode"], fill_value=-1,
     )  # fmt: skip
-    return np.asarray(places)
+    return np.asarray(positions)
 
 
 # -- Along axes
 
 
 def _groups(aval: ShapedArray, axes: Sequence[int]) -> np.ndarray:
-    """For each entry the number of the line along `axes` that it is in."""
-    kept = tuple(1 if i in axes else n for i, n in enumerate(aval.shape))
-    numbers = np.arange(int(np.prod(kept))).reshape(kept)
+    """For each element the number of its line along `axes`."""
+    shape = tuple(1 if i in axes else n for i, n in enumerate(aval.shape))
+    numbers = np.arange(int(np.prod(shape))).reshape(shape)
     return np.broadcast_to(numbers, aval.shape)
 
 
@@ -227,55 +228,55 @@ def _reduced(sets: IndexSets, aval: ShapedArray, axes: Sequence[int]) -> IndexSe
     return grouped(sets, groups, int(groups.max()) + 1 if groups.size else 0)
 
 
-def _reduction(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
+def _reduction(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
     (x,) = known
     if not x.aval.size:
         return [None]
     return [_reduced(x.sets, x.aval, eqn.params["axes"]) if x.sets is not None else None]
 
 
-def _along(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """An entry depends on its whole line along the axis, in all operands."""
+def _along(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """An element depends on its whole line along the axis, in all operands."""
     aval = eqn.outvars[0].aval
     axis: int = eqn.params["dimension" if "dimension" in eqn.params else "axis"]
     if not aval.size:
         return [None] * len(eqn.outvars)
     groups = _groups(aval, (axis,))
     lines = grouped(union(_of(known)), groups, int(groups.max()) + 1)
-    return [taken(lines, groups)] * len(eqn.outvars)
+    return [gathered(lines, groups)] * len(eqn.outvars)
 
 
 # -- Products
 
 
-def _dot_general(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """An entry depends on a line of each operand, along the contracted axes."""
+def _dot_general(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """An element depends on a line of each operand, along the contracted axes."""
     (contracted, batched), aval = eqn.params["dimension_numbers"], eqn.outvars[0].aval
     if not aval.size or not all(k.aval.size for k in known):
         return [None]
     n_batch, free = len(batched[0]), []
     for k, c, b in zip(known, contracted, batched):
         free.append([i for i in range(k.aval.ndim) if i not in (*c, *b)])
-    found = []
+    sets = []
     for side, (k, c, b) in enumerate(zip(known, contracted, batched)):
         if k.sets is None:
             continue
         lines = _reduced(k.sets, k.aval, c)
-        kept = [i for i in range(k.aval.ndim) if i not in c]
-        numbers = np.arange(lines.count).reshape([k.aval.shape[i] for i in kept])
-        ordered = np.transpose(numbers, [kept.index(i) for i in (*b, *free[side])])
+        remaining = [i for i in range(k.aval.ndim) if i not in c]
+        numbers = np.arange(lines.count).reshape([k.aval.shape[i] for i in remaining])
+        ordered = np.transpose(numbers, [remaining.index(i) for i in (*b, *free[side])])
         before = len(free[0]) if side else 0
         after = 0 if side else len(free[1])
         shape = ordered.shape[:n_batch] + (1,) * before + ordered.shape[n_batch:] + (1,) * after
-        found.append(taken(lines, np.broadcast_to(ordered.reshape(shape), aval.shape)))
-    return [union(found)]
+        sets.append(gathered(lines, np.broadcast_to(ordered.reshape(shape), aval.shape)))
+    return [union(sets)]
 
 
-def _convolution(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """An entry depends on its window of the input, over all channels, and on the kernel."""
+def _convolution(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """An element depends on its window of the input, over all channels, and on the kernel."""
     x, kernel = known
     if x.sets is None or kernel.sets is not None or eqn.params["batch_group_count"] != 1:
-        return unknown(eqn, known)
+        return dense(eqn, known)
     numbers, aval = eqn.params["dimension_numbers"], eqn.outvars[0].aval
     batch, channel, *spatial = numbers.lhs_spec
     lines = _reduced(x.sets, x.aval, (channel,))
@@ -284,101 +285,101 @@ def _convolution(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
     line_numbers = np.transpose(line_numbers, axes)  # batch, then space
     sizes = [kernel.aval.shape[i] for i in numbers.rhs_spec[2:]]
     out_space = [aval.shape[i] for i in numbers.out_spec[2:]]
-    found = []
+    sets = []
     for offset in np.ndindex(*sizes):
-        places, inside = [], []
+        indices, inside = [], []
         for axis, o in enumerate(offset):
             at = np.arange(out_space[axis]) * eqn.params["window_strides"][axis]
             at = at + o * eqn.params["rhs_dilation"][axis] - eqn.params["padding"][axis][0]
             spacing = eqn.params["lhs_dilation"][axis]
             inside.append((at % spacing == 0) & (at >= 0) & (at // spacing < line_numbers.shape[1 + axis]))
-            places.append(np.where(inside[-1], at // spacing, 0))
-        rows = line_numbers[np.ix_(np.arange(line_numbers.shape[0]), *places)]
+            indices.append(np.where(inside[-1], at // spacing, 0))
+        rows = line_numbers[np.ix_(np.arange(line_numbers.shape[0]), *indices)]
         for axis, flags in enumerate(inside, 1):
             rows[(slice(None),) * axis + (~flags,)] = -1
-        spread = np.broadcast_to(rows[:, None], (rows.shape[0], aval.shape[numbers.out_spec[1]], *rows.shape[1:]))
-        found.append(taken(lines, np.transpose(spread, np.argsort(numbers.out_spec))))
-    return [union(found)]
+        repeated = np.broadcast_to(rows[:, None], (rows.shape[0], aval.shape[numbers.out_spec[1]], *rows.shape[1:]))
+        sets.append(gathered(lines, np.transpose(repeated, np.argsort(numbers.out_spec))))
+    return [union(sets)]
 
 
-# -- Programs in programs
+# -- Inner jaxprs
 
 
-def _call(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
+def _call(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
     (jaxpr,) = subjaxprs(eqn)
     return [k.sets for k in propagate(jaxpr, known)]
 
 
-def _cond(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """What any of the branches depends on."""
-    found = [[k.sets for k in propagate(branch, known[1:])] for branch in eqn.params["branches"]]
-    return [_either(some) for some in zip(*found)]
+def _cond(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """The union over the branches."""
+    results = [[k.sets for k in propagate(branch, known[1:])] for branch in eqn.params["branches"]]
+    return [_either(sets) for sets in zip(*results)]
 
 
 def _either(sets: Sequence[Sets]) -> Sets:
-    there = [s for s in sets if s is not None]
-    return union(there) if there else None
+    known_sets = [s for s in sets if s is not None]
+    return union(known_sets) if known_sets else None
 
 
-FOLLOWED = 100  # steps of a loop that are gone through one by one, where its predicate is known
-PATIENT = 16  # rounds after which what still grows takes all that it is joined with
+MAX_STEPS = 100  # steps of a loop that are propagated one by one, where its predicate is known
+WIDEN_AFTER = 16  # iterations after which sets that still grow are widened to connected components
 
 
-def _settled(carry: list[Known], step: Callable[[list[Known]], list[Sets]], rounds: float = np.inf) -> list[Known]:
-    """The carry with all that it may depend on after any number of rounds; values in it are given up."""
-    carry = [Known(k.aval, k.sets) for k in carry]
+def _fixed_point(
+    carry: list[Dependence], step: Callable[[list[Dependence]], list[Sets]], iterations: float = np.inf
+) -> list[Dependence]:
+    """The carry with all that it may depend on after any number of iterations (a fixed point), without values."""
+    carry = [Dependence(k.aval, k.sets) for k in carry]
     done = 0
-    while done < rounds:
+    while done < iterations:
         grown = [_either(pair) for pair in zip((k.sets for k in carry), step(carry))]
         if all(new == k.sets for new, k in zip(grown, carry)):
             break
         done += 1
-        if done >= PATIENT and rounds == np.inf:
+        if done >= WIDEN_AFTER and iterations == np.inf:
             label = components([s for s in grown if s is not None])
             grown = [s if s is None else widened(s, label) for s in grown]
-        carry = [Known(k.aval, s) for k, s in zip(carry, grown)]
+        carry = [Dependence(k.aval, s) for k, s in zip(carry, grown)]
     return carry
 
 
-def _while(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """Step by step where integers alone say how many there are; else until nothing grows."""
+def _while(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """Step by step where integers alone determine the length; else a fixed point."""
     loop = Loop.of(known, **eqn.params)
     carry = list(loop.carry)
-    for _ in range(FOLLOWED):
-        (going,) = propagate(loop.cond, [*loop.cond_consts, *carry])
-        if going.value is None:
+    for _ in range(MAX_STEPS):
+        (condition,) = propagate(loop.cond, [*loop.cond_consts, *carry])
+        if condition.value is None:
             break
-        if not going.value:
+        if not condition.value:
             return [k.sets for k in carry]
         carry = propagate(loop.body, [*loop.body_consts, *carry])
-    found = _settled(loop.carry, lambda carry: [k.sets for k in propagate(loop.body, [*loop.body_consts, *carry])])
-    return [k.sets for k in found]
+    carry = _fixed_point(loop.carry, lambda carry: [k.sets for k in propagate(loop.body, [*loop.body_consts, *carry])])
+    return [k.sets for k in carry]
 
 
-def _scan(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
-    """A row of the results depends on its own row of the operands, and on what the carry may depend on."""
-    body, layout, length = eqn.params["jaxpr"], layout_of(eqn.params), eqn.params["length"]
-    consts, start, xs = layout.operands(known)
-    rows = [Known(v.aval, None if x.sets is None else _any_row(x)) for v, x in zip(body.invars[-len(xs) :], xs)]
-    rows = rows if xs else []
+def _scan(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+    """A row of the results depends on the same row of the operands, and on what the carry may depend on."""
+    body, length, (operands, results) = eqn.params["jaxpr"], eqn.params["length"], loop_groups(eqn.params)
+    consts, start, xs = operands.split(known)
+    avals = operands.part("xs", body.in_avals)
+    rows = [Dependence(aval, None if x.sets is None else _any_row(x)) for aval, x in zip(avals, xs)]
 
-    def step(carry: list[Known]) -> list[Sets]:
-        return [k.sets for k in propagate(body, [*consts, *carry, *rows])][: layout.num_carry]
+    def step(carry: list[Dependence]) -> list[Sets]:
+        return [k.sets for k in results.part("carry", propagate(body, [*consts, *carry, *rows]))]
 
-    carry = _settled(start, step, length)
+    def ys_of(rows: list[Dependence]) -> list[Dependence]:
+        return results.part("ys", propagate(body, [*consts, *carry, *rows]))
+
+    carry = _fixed_point(start, step, length)
     last = [k.sets for k in carry]
-    n_ys = len(eqn.outvars) - layout.num_carry
+    n_ys = len(results.positions("ys"))
     if not n_ys or not length:
         return [*last, *[None] * n_ys]
     if all(x.sets is None for x in xs):
-        per_row = [propagate(body, [*consts, *carry, *rows])[layout.num_carry :]] * length
+        per_row = [ys_of(rows)] * length
     else:
-        per_row = [
-            propagate(body, [*consts, *carry, *(_row(v.aval, x, i) for v, x in zip(body.invars[-len(xs) :], xs))])[
-                layout.num_carry :
-            ]
-            for i in range(length)
-        ]
+        per_row = [ys_of([_row(aval, x, i) for aval, x in zip(avals, xs)]) for i in range(length)]
     width = _of(known)[0].width
     ys: list[Sets] = []
     for column in zip(*per_row):
@@ -387,15 +388,15 @@ def _scan(eqn: JaxprEqn, known: list[Known]) -> list[Sets]:
     return [*last, *ys]
 
 
-def _any_row(x: Known) -> IndexSets:
+def _any_row(x: Dependence) -> IndexSets:
     assert x.sets is not None
     return _reduced(x.sets, x.aval, (0,))
 
 
-def _row(aval: ShapedArray, x: Known, i: int) -> Known:
+def _row(aval: ShapedArray, x: Dependence, i: int) -> Dependence:
     if x.sets is None:
-        return Known(aval, None)
-    return Known(aval, taken(x.sets, np.arange(i * aval.size, (i + 1) * aval.size)))
+        return Dependence(aval, None)
+    return Dependence(aval, gathered(x.sets, np.arange(i * aval.size, (i + 1) * aval.size)))
 
 
 def _primitives_of(module: Any) -> list[Primitive]:
@@ -404,10 +405,10 @@ def _primitives_of(module: Any) -> list[Primitive]:
 
 _STEPS = ["floor_p", "ceil_p", "round_p", "nextafter_p", "bitcast_convert_type_p"]
 
-RULES: dict[Primitive, Rule] = {p: _entrywise for m in (elementwise, special) for p in _primitives_of(m)}
-RULES.update({getattr(elementwise, name): _nothing for name in _STEPS})
+RULES: dict[Primitive, Rule] = {p: _elementwise for m in (elementwise, special) for p in _primitives_of(m)}
+RULES.update({getattr(elementwise, name): _constant for name in _STEPS})
 RULES.update(
-    {elementwise.sign_p: _sign, name_p: _entrywise, slicing.select_n_p: _select, slicing.concatenate_p: _concatenate}
+    {elementwise.sign_p: _sign, name_p: _elementwise, slicing.select_n_p: _select, slicing.concatenate_p: _concatenate}
 )
 RULES.update(
     dict.fromkeys(
@@ -415,7 +416,7 @@ RULES.update(
             shapes.broadcast_in_dim_p, shapes.reshape_p, shapes.squeeze_p, shapes.transpose_p, shapes.rev_p,
             slicing.slice_p, dynamic_slices.dynamic_slice_p,
         ],
-        _moved,
+        _rearranged,
     )
 )  # fmt: skip
 RULES.update({gather_scatter.gather_p: _gather, slicing.pad_p: _concatenate})

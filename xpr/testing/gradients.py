@@ -1,4 +1,4 @@
-"""Derivatives held against finite differences along random directions.
+"""Checks of derivatives against finite differences along random directions.
 
 Forward mode: J v against (f(x + h v) - f(x - h v)) / 2h, whose error is of the order of h^2, plus the rounding of f
 divided by h; h is the cube root of the dtype's epsilon, where the two are about equal. Reverse mode: <ct, J v> against
@@ -33,13 +33,18 @@ def check_grads(
     """Checks the derivatives of a function, up to some order, against finite differences.
 
     Args:
-      f: takes and gives pytrees of arrays; smooth around `args`.
+      f: a function of pytrees of arrays, smooth around `args`.
       args: the point, a sequence of pytrees. Integers in it stay as they are.
       order: 1 for first derivatives; 2 also checks derivatives of derivatives, in every combination of the modes.
       modes: "fwd" for jvp, "rev" for vjp, or both.
-      atol, rtol: tolerances; by default what the coarsest dtype among the values allows. 64-bit types
-        (`xpr.enable_x64`) make for sharp checks.
-      eps: the step of the finite differences; by default the cube root of the dtype's epsilon.
+      atol: the absolute tolerance; None for that of the least precise dtype among the values. 64-bit types
+        (`xpr.enable_x64`) make checks stricter.
+      rtol: the relative tolerance; None for that of the least precise dtype among the values.
+      eps: the step of the finite differences; None for the cube root of the dtype's epsilon.
+
+    Returns:
+      None.
+
     Raises:
       AssertionError: a derivative and its finite difference differ.
       ValueError: `modes` holds anything else, or `order` is less than 1.
@@ -72,10 +77,26 @@ def check_jvp(
     eps: float | None = None,
     err_msg: str = "jvp",
 ) -> None:
-    """Checks `f_jvp(primals, tangents) -> (value, tangent)` against `f` and its finite difference.
+    """Checks a function `f_jvp(primals, tangents) -> (value, tangent)` against the values and differences of `f`.
+
+    Args:
+      f: a function of pytrees of arrays, smooth around `args`.
+      f_jvp: the function to check.
+      args: the point, a sequence of pytrees; integers in it stay as they are.
+      atol: the absolute tolerance; None for that of the least precise dtype among the values.
+      rtol: the relative tolerance; None for that of the least precise dtype among the values.
+      eps: the step of the finite differences; None for the cube root of the dtype's epsilon.
+      err_msg: begins the message of the error.
+
+    Returns:
+      None.
 
     Raises:
       AssertionError: they differ.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.testing import check_jvp
+    >>> check_jvp(jnp.sin, lambda primals, tangents: xpr.jvp(jnp.sin, primals, tangents), (0.5,))
     """
     args = tuple(args)
     tangents = _random_like(args, np.random.default_rng(_SEED))
@@ -94,19 +115,35 @@ def check_vjp(
     eps: float | None = None,
     err_msg: str = "vjp",
 ) -> None:
-    """Checks `f_vjp(*primals) -> (value, pull_back)` against `f` and its finite difference.
+    """Checks a function `f_vjp(*primals) -> (value, pullback)` against the values and differences of `f`.
+
+    Args:
+      f: a function of pytrees of arrays, smooth around `args`.
+      f_vjp: the function to check.
+      args: the point, a sequence of pytrees; integers in it stay as they are.
+      atol: the absolute tolerance; None for that of the least precise dtype among the values.
+      rtol: the relative tolerance; None for that of the least precise dtype among the values.
+      eps: the step of the finite differences; None for the cube root of the dtype's epsilon.
+      err_msg: begins the message of the error.
+
+    Returns:
+      None.
 
     Raises:
       AssertionError: they differ.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.testing import check_vjp
+    >>> check_vjp(jnp.sin, lambda x: xpr.vjp(jnp.sin, x), (0.5,))
     """
     args = tuple(args)
     rng = np.random.default_rng(_SEED)
-    value, pull_back = f_vjp(*args)
+    value, pullback = f_vjp(*args)
     _assert_close(value, f(*args), atol, rtol, err_msg + _VALUE)
     tangents, cotangent = _random_like(args, rng), _random_like(value, rng)
-    pushed = _difference(f, args, tangents, eps)
-    pulled = _inexact(pull_back(cotangent))
-    forward, backward = _inner(_inexact(cotangent), pushed), _inner(pulled, _inexact(tangents))
+    jvp = _difference(f, args, tangents, eps)
+    vjp = _inexact(pullback(cotangent))
+    forward, backward = _inner(_inexact(cotangent), jvp), _inner(vjp, _inexact(tangents))
     message = f"{err_msg}: <ct, J v> is not <J^T ct, v>"
     _assert_close(np.asarray(backward), np.asarray(forward), atol, rtol, message, _coarsest([value, args]))
 
@@ -144,8 +181,8 @@ def _random_like(values: Any, rng: np.random.Generator) -> Any:
 
 def _coarsest(values: Any) -> np.dtype:
     """The real dtype of least precision among the leaves."""
-    found = [dtypes.real_part_of(_numpy(x).dtype) for x in tree.leaves(values) if _is_inexact(x)]
-    return max(found, key=lambda dtype: float(dtypes.finfo(dtype).eps), default=dtypes.float32)
+    kinds = [dtypes.real_part_of(_numpy(x).dtype) for x in tree.leaves(values) if _is_inexact(x)]
+    return max(kinds, key=lambda dtype: float(dtypes.finfo(dtype).eps), default=dtypes.float32)
 
 
 def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | None) -> list[np.ndarray]:

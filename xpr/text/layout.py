@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-COMMENT_COLUMN = 64  # comments stand no further to the right than this, unless their line is longer
-ENDLESS = 1 << 40  # the width of what can't stand on one line
+COMMENT_COLUMN = 64  # comments begin no further to the right than this, unless their line is longer
+ENDLESS = 1 << 40  # the width of a document that can't be on one line
 
 
 class Break:
-    """A space, or a new line where its group is broken; `text` is what stands there on one line."""
+    """A space, or a new line where its group is broken; `text` is what replaces it on one line."""
 
     __slots__ = ("text",)
 
@@ -40,7 +40,7 @@ class Group:
 
 
 class Comment:
-    """What is written behind the line it stands on, with all comments of the document in one column."""
+    """A comment after the line it is in; all comments of the document begin in one column."""
 
     __slots__ = ("text",)
 
@@ -107,9 +107,9 @@ def layout(doc: Any, width: int) -> str:
 
 
 def _write_comments(out: list[str], comments: list[tuple[int, int, str]]) -> None:
-    place = min(max((column for _, column, _ in comments), default=0), COMMENT_COLUMN)
+    start = min(max((column for _, column, _ in comments), default=0), COMMENT_COLUMN)
     for position, column, text in comments:
-        out[position] = f"{' ' * max(0, place - column)}  # {text}{out[position]}"
+        out[position] = f"{' ' * max(0, start - column)}  # {text}{out[position]}"
 
 
 def separated(separator: Any, docs: list[Any]) -> list[Any]:

@@ -32,10 +32,10 @@ DTYPES = {short_name(dtype): dtype for dtype in KINDS}  # by the names that type
 def expected_dtype(kind: str, operands: Sequence[Any], results: Sequence[Any]) -> np.dtype | None:
     """The dtype of a literal that is written without one, in an equation with these operands and results."""
     for atom in operands:
-        if isinstance(atom, Var) and KINDS[atom.aval.dtype] == kind:
+        if isinstance(atom, Var) and KINDS.get(atom.aval.dtype) == kind:
             return atom.aval.dtype
     for var in results:
-        if KINDS[var.aval.dtype] == kind:
+        if KINDS.get(var.aval.dtype) == kind:
             return var.aval.dtype
     return DEFAULTS.get(kind)
 
@@ -51,7 +51,7 @@ def literal_text(literal: Literal, operands: Sequence[Any] = (), results: Sequen
 
 
 def scalar_text(value: Any, dtype: np.dtype) -> str:
-    """The digits of a number, as many as tell it apart from others of its dtype."""
+    """The digits of a number, as many as distinguish it from others of its dtype."""
     kind = KINDS.get(dtype)
     if kind == "0":
         return "0"
@@ -64,7 +64,7 @@ def scalar_text(value: Any, dtype: np.dtype) -> str:
 
 
 def kind_of_text(text: str) -> str:
-    """The kind of number that a text without a dtype stands for."""
+    """The kind of number of a text without a dtype."""
     if text in ("True", "False"):
         return "b"
     if text[-1] in "j)":

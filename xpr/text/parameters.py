@@ -1,7 +1,8 @@
-"""Parameters of equations as text: what is written tells what kind of value it is, so that it can be read back.
+"""Parameters of equations as text, written so that the type of each value can be read back.
 
 None, True, 3, -0.5, nan, 1j    themselves; NumPy scalars with their dtype, `0.5:f32`
 int32  f32[2,3]                 a dtype; the type of an array
+fry                             a generator of random bits, by the tag of its dtype of keys, key<fry>
 inner  'two words'              a string: quoted where it is no plain word, or where the word means something else
 (1, 2)  [1, 2]                  tuples and lists, in which all strings are quoted
 Precision.HIGHEST               a member of an enumeration, by the name of its class
@@ -27,6 +28,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr
 from xpr.core.primitive import Primitive
 from xpr.dtypes import float0, short_name
 from xpr.errors import HoleError
+from xpr.key_types import KeyType, PRNGImpl, of_tag
 from xpr.text.literals import KINDS, scalar_text
 
 Class = TypeVar("Class", bound=type)
@@ -46,10 +48,19 @@ _INTERNAL_NAME = re.compile(r"[A-Za-z_]\w*|<lambda>")
 def register_parameter(
     cls: Class, parts: Callable[[Any], dict[str, Any]] | None = None, build: Callable[..., Any] | None = None
 ) -> Class:
-    """Makes a class whose objects are parameters known to those who read jaxprs, by its name.
+    """Registers a class whose objects are parameters by its name, so that text of jaxprs can be read back.
 
     An `Enum`, a `NamedTuple` or a dataclass needs no more. For objects of any other class `parts(value)` gives a dict
-    of values that text can hold, and `build(**parts)`, the class itself if not given, makes the object again.
+    of values that text can hold, and `build(**parts)`, by default the class itself, makes the object again.
+
+    Args:
+      cls: the class.
+      parts: `parts(value)` returns a dictionary of values that text can hold; None for an `Enum`, a `NamedTuple` or a
+        dataclass.
+      build: `build(**parts)` makes the object; None for the class itself.
+
+    Returns:
+      The class.
 
     Raises:
       ValueError: another class of that name is known.
@@ -73,7 +84,7 @@ def register_parameter(
 
 
 def register_functions(group: str, *functions: Callable[..., Any]) -> None:
-    """Makes functions parameters known to those who read jaxprs, by the name of their group and their own."""
+    """Registers functions that are parameters, by the name of their group and their `__name__`."""
     STRUCTURES[group] = {function.__name__: function for function in functions}
     _GROUPS.update((function, group) for function in functions)  # type: ignore[misc]  # all are functions
 
@@ -122,16 +133,16 @@ def build_structure(cls: Any, parts: dict[str, Any]) -> Any:
 
 
 class Hole:
-    """What stands where a program held something that text can't hold: a function, or the value of a constant.
+    """A placeholder for something that text can't hold: a function, or another Python object.
 
-    Calling it, reading its attributes and making an array of it raise `HoleError`. Two holes are equal that are written
-    alike; `place` is where a saved program says that its object stood first, among others of that name.
+    Calling it, reading its attributes and making an array of it raise `HoleError`. Two holes are equal if their
+    text is; in a saved program `index` is that of its object's first occurrence among those of its name.
     """
 
-    __slots__ = ("kind", "name", "place")
+    __slots__ = ("kind", "name", "index")
 
-    def __init__(self, kind: str, name: str, place: int = 0):
-        self.kind, self.name, self.place = kind, name, place
+    def __init__(self, kind: str, name: str, index: int = 0):
+        self.kind, self.name, self.index = kind, name, index
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name if _INTERNAL_NAME.fullmatch(self.name) else repr(self.name)}>"
@@ -202,13 +213,13 @@ def primitive_text(name: str) -> str:
 
 
 def string_text(text: str) -> str:
-    """A string as a parameter of its own: bare where that can't be taken for anything else."""
-    plain = _PLAIN.fullmatch(text) and text not in RESERVED and text not in DTYPE_NAMES
+    """A string as a parameter: unquoted where that can't be read as anything else."""
+    plain = _PLAIN.fullmatch(text) and text not in RESERVED and text not in DTYPE_NAMES and of_tag(text) is None
     return text if plain else repr(text)
 
 
 def parameter_text(value: Any) -> str:
-    """How a parameter that holds no jaxpr is written."""
+    """The text of a parameter without inner jaxprs."""
     return string_text(value) if type(value) is str else _item_text(value)
 
 
@@ -224,6 +235,10 @@ def _item_text(value: Any) -> str:
         return value.str_short()
     if isinstance(value, (np.dtype, type)):
         return _dtype_text(value)
+    if isinstance(value, KeyType):
+        return value.name
+    if isinstance(value, PRNGImpl) and of_tag(value.tag) == value:
+        return value.tag
     if isinstance(value, Primitive):
         return f"<primitive {value.name if _INTERNAL_NAME.fullmatch(value.name) else repr(value.name)}>"
     member = member_of(value)
@@ -250,7 +265,7 @@ def _dtype_text(value: Any) -> str:
 
 
 def hole_of(value: Any) -> Hole:
-    """The hole that is left of an object where a program is written as text."""
+    """The hole that replaces an object where a program is written as text."""
     if isinstance(value, Hole):
         return value
     if callable(value):

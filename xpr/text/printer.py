@@ -7,7 +7,8 @@ from typing import Any
 
 from xpr.core import jaxpr as language
 from xpr.core.avals import describe
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, given_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, require_jaxpr
+from xpr.core.lines import with_lines
 from xpr.core.source import summarize, text_of
 from xpr.text.layout import Break, Comment, Group, Nest, Styled, layout, separated
 from xpr.text.literals import literal_text
@@ -39,7 +40,7 @@ class _Names:
         return name
 
     def bound(self, var: Var) -> str:
-        """The name of a result of an equation: `_` where nothing reads it."""
+        """The name of a result of an equation: `_` if it is unused."""
         return self(var) if var in self.used else "_"
 
 
@@ -69,7 +70,7 @@ def _colored(text: str, what: str) -> Any:
 # -- Documents
 
 
-class _Writer:
+class _JaxprWriter:
     """Makes the documents of jaxprs; `style` shows words of each sort, `source` says whether lines are written, too."""
 
     def __init__(self, used: set[Var], style: Callable[[str, str], Any] = _plain, source: bool = False):
@@ -169,7 +170,13 @@ def pformat(
         one parameter in a line, at any width, and it can't be read back.
       source: whether the user's line is written behind each equation.
       color: whether keywords, types, primitives and names of parameters are coloured, by ANSI escape sequences.
-      width: the columns to fit in where that can be done; 80 if not given.
+      width: the columns to fit in where that can be done; 80 by default.
+
+    Returns:
+      The text.
+
+    Raises:
+      TypeError: `jaxpr` is not a jaxpr, or `width` not a number.
 
     >>> import xpr
     >>> closed = xpr.make_jaxpr(lambda x: xpr.lax.sin(x) * 2.0)(1.0)
@@ -179,18 +186,19 @@ def pformat(
           c = mul b 2.0
       in (c,) }
     """
-    inner = given_jaxpr("pformat", jaxpr)
+    inner = require_jaxpr("pformat", jaxpr)
+    inner = with_lines(inner) if source else inner
     if width is not None and not isinstance(width, (int, float)):
         raise TypeError(f"pformat: width is a number of columns, and is {describe(width)}.")
     if not types:
         return untyped_text(inner, _Names, _line if source else None)
-    writer = _Writer(_all_used(inner, set()), _colored if color else _plain, source)
+    writer = _JaxprWriter(_all_used(inner, set()), _colored if color else _plain, source)
     return layout(writer.jaxpr(inner), WIDTH if width is None else width)
 
 
 def eqns_and_names(jaxpr: Jaxpr, variables: Sequence[Var]) -> tuple[list[tuple[JaxprEqn, str]], list[str]]:
     """The equations of a jaxpr, each with its text, and the names that these variables have there."""
-    writer = _Writer(_all_used(jaxpr, set()))
+    writer = _JaxprWriter(_all_used(jaxpr, set()))
     for var in [*jaxpr.constvars, *jaxpr.invars]:
         writer.name(var)
     eqns = [(eqn, layout(writer.equation(eqn), WIDTH)) for eqn in jaxpr.eqns]
@@ -199,7 +207,7 @@ def eqns_and_names(jaxpr: Jaxpr, variables: Sequence[Var]) -> tuple[list[tuple[J
 
 def format_eqn(eqn: JaxprEqn) -> str:
     """One equation by itself, named from `a`."""
-    writer = _Writer(set(eqn.outvars))
+    writer = _JaxprWriter(set(eqn.outvars))
     for var in eqn.invars:
         writer.atom(var)
     return layout(writer.equation(eqn), WIDTH)

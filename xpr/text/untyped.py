@@ -5,7 +5,7 @@
           d = reduce_sum[ axes=(0,) ] c
       in (d,) }
 
-Names begin with `a` in each jaxpr. Nothing is fitted into a width: parameters stand below each other.
+Names begin with `a` in each jaxpr. Lines have no maximal width; each parameter is on its own line.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from xpr.text.literals import literal_text
 from xpr.text.parameters import jaxprs_in, parameter_text, parts_of, primitive_text
 
 Block = list[str]  # lines
-_MARK = "\0"  # stands between a line and its comment until all lines are known
+_MARK = "\0"  # between a line and its comment until all lines are known
 COMMENT_COLUMN = 64
 
-Names = Callable[[set[Any]], Any]  # makes the names of one jaxpr, given the variables that are read
+Names = Callable[[set[Any]], Any]  # from the variables that are read to the names of one jaxpr's variables
 
 
 def untyped_text(jaxpr: Jaxpr, names: Names, line_of: Callable[[JaxprEqn], str] | None = None) -> str:
     """The text of a jaxpr; `line_of` says which line to write behind an equation."""
     lines = [line.split(_MARK) for line in _Untyped(names, line_of).jaxpr(jaxpr)]
-    place = min(max((len(line[0]) for line in lines if len(line) > 1), default=0), COMMENT_COLUMN)
-    return "\n".join(f"{line[0]:<{place}}  # {line[1]}" if len(line) > 1 else line[0] for line in lines)
+    column = min(max((len(line[0]) for line in lines if len(line) > 1), default=0), COMMENT_COLUMN)
+    return "\n".join(f"{line[0]:<{column}}  # {line[1]}" if len(line) > 1 else line[0] for line in lines)
 
 
 def _beside(left: str, right: Block) -> Block:

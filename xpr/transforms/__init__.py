@@ -1,1 +1,1 @@
-"""One interpreter a file: stage, lower, evaluate, jvp, linearize, transpose, batch."""
+"""One interpreter a file: stage, jvp, linearize, transpose, batch."""

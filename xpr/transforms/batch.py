@@ -1,8 +1,8 @@
-"""batch (vmap) : (a -> b) -> [a] -> [b]. Carries a value with one more axis, and remembers which axis it is.
+"""batch (vmap) : (a -> b) -> [a] -> [b]. Vectorization: each operation runs once, on arrays with an additional axis.
 
 The carried value is a pair (array, dim). `sin` of ([3, 4] array, dim 0) calls `sin`'s batch rule, which gives the sine
-of the whole array, dim 0. What is not mapped is not wrapped, so operations on it go straight to the trace below.
-A collective that names this trace's axis becomes an operation along the mapped axis.
+of the whole array, dim 0. Values that are not mapped are not wrapped, so operations on them go straight to the trace
+below. A collective that names this trace's axis becomes an operation along the mapped axis.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ def params_jaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
 def names_in(jaxpr: Jaxpr) -> frozenset[Any]:
     """The axes that the collectives of a jaxpr name, remembered with it."""
     if "axes" not in jaxpr.memo:
-        found: set[Any] = set()
+        names: set[Any] = set()
         for eqn in jaxpr.eqns:
             if eqn.primitive.batch_named is not None:
-                found.update(named_axes(eqn.params))
+                names.update(named_axes(eqn.params))
             for sub in subjaxprs(eqn):
-                found |= names_in(sub)
-        jaxpr.memo["axes"] = frozenset(found)
+                names |= names_in(sub)
+        jaxpr.memo["axes"] = frozenset(names)
     return jaxpr.memo["axes"]
 
 
@@ -146,10 +146,10 @@ def batch_flat(
     finally:
         context.trace = before
         trace.alive = False
-    mine = [type(x) is BatchTracer and x._trace is trace for x in results]
+    is_mapped = [type(x) is BatchTracer and x._trace is trace for x in results]
     return (
-        [x.value if own else x for x, own in zip(results, mine)],
-        [x.dim if own else None for x, own in zip(results, mine)],
+        [x.value if mapped else x for x, mapped in zip(results, is_mapped)],
+        [x.dim if mapped else None for x, mapped in zip(results, is_mapped)],
     )
 
 
@@ -162,7 +162,7 @@ def batch_jaxpr(
 ) -> tuple[ClosedJaxpr, list[int | None]]:
     """A jaxpr without constants, mapped along `dims` of its arguments; remembered with the jaxpr.
 
-    Where `rows_first` is given, the mapped axis of every mapped result is axis 0, and the results it marks are mapped
+    With `rows_first`, the mapped axis of every mapped result is axis 0, and the results it marks are mapped
     in any case.
     """
     rows_along = context.rows_along
@@ -175,14 +175,14 @@ def batch_jaxpr(
         out_dims: list[int | None] = []
 
         def run(*args: Any) -> list[Any]:
-            outs, found = batch_flat(
+            outs, dims_of_outs = batch_flat(
                 lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, dims, axis_name, None, rows_along
             )
-            out_dims[:] = found
+            out_dims[:] = dims_of_outs
             if rows_first is None:
                 return outs
-            out_dims[:] = [0 if forced or d is not None else None for d, forced in zip(found, rows_first)]
-            return [x if to is None else mapped_to(x, d, size) for x, d, to in zip(outs, found, out_dims)]
+            out_dims[:] = [0 if forced or d is not None else None for d, forced in zip(dims_of_outs, rows_first)]
+            return [x if to is None else mapped_to(x, d, size) for x, d, to in zip(outs, dims_of_outs, out_dims)]
 
         jaxpr.memo[key] = (stage(run, avals), out_dims)
     return jaxpr.memo[key]

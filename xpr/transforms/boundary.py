@@ -1,4 +1,4 @@
-"""Where errors leave the library: its own frames are cut out of their tracebacks.
+"""Tracebacks of errors that reach users, without the library's frames.
 
 What remains are the user's frames and one line of xpr. `config.update("traceback_filtering", False)`, or the
 environment variable XPR_TRACEBACK_FILTERING=0, shows everything.
@@ -13,25 +13,26 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from xpr.config import settings
-from xpr.core.source import is_internal
+from xpr.core.source import excluded, is_internal
 from xpr.transforms.flat import named_like
 
 
 def without_library_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The same traceback with the frames of other people's code only."""
+    """The same traceback with the frames of code outside the library only."""
     frames = []
     while traceback is not None:
-        if not is_internal(traceback.tb_frame.f_code.co_filename):
+        filename = traceback.tb_frame.f_code.co_filename
+        if not is_internal(filename) and not filename.startswith(tuple(excluded)):
             frames.append(traceback)
         traceback = traceback.tb_next
-    kept = None
+    trimmed = None
     for tb in reversed(frames):
-        kept = TracebackType(kept, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
-    return kept
+        trimmed = TracebackType(trimmed, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+    return trimmed
 
 
-def _say_what_nests(error: RecursionError) -> None:
-    """Adds to the error which functions of the library were called inside each other, where there is room to count."""
+def _note_nesting(error: RecursionError) -> None:
+    """Adds a note to the error: which functions of the library were called inside each other, if the stack is deep."""
     limit, frame, depth, calls = sys.getrecursionlimit(), sys._getframe(1), 0, Counter[str]()
     if hasattr(error, "__notes__"):
         return
@@ -54,7 +55,7 @@ def _say_what_nests(error: RecursionError) -> None:
 
 
 def _called_in(frame: FrameType) -> list[str]:
-    if frame.f_code is not _ENTRY:
+    if frame.f_code is not _WRAPPER_CODE:
         return []
     return [frame.f_locals["fun"].__qualname__.replace("JitFunction.call", "jit")]
 
@@ -65,17 +66,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 def boundary(fun: F) -> F:
     """A function that users call: errors that pass through it lose the library's frames."""
 
-    def entry(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             return fun(*args, **kwargs)
         except Exception as error:
             if isinstance(error, RecursionError):
-                _say_what_nests(error)
+                _note_nesting(error)
             if not settings.traceback_filtering:
                 raise
             raise error.with_traceback(without_library_frames(error.__traceback__))  # noqa: B904  # the same error
 
-    return named_like(entry, fun)
+    return named_like(wrapper, fun)
 
 
-_ENTRY = boundary(boundary).__code__  # which all functions that it makes share
+_WRAPPER_CODE = boundary(boundary).__code__  # shared by all functions that it returns

@@ -1,4 +1,4 @@
-"""Between the user's functions of pytrees and the interpreters' functions of flat lists."""
+"""Functions of pytrees, as users write them, as functions of flat lists, as interpreters run them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from xpr import tree
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
+from xpr.core.refs import Ref
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
-from xpr.errors import ArgumentError
+from xpr.errors import ArgumentError, RefError
 from xpr.transforms.stage import Signature
 
 
@@ -41,7 +42,7 @@ def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
 
 
 def signature_of(verb: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Signature:
-    """What messages say of `fun(*args, **kwargs)`; only the structure of the arguments is kept."""
+    """The description of `fun(*args, **kwargs)` for messages; it stores only the structure of the arguments."""
     in_tree = tree.structure((tuple(args), kwargs))
 
     def names() -> list[str]:
@@ -51,7 +52,7 @@ def signature_of(verb: str, fun: Callable[..., Any], args: Sequence[Any], kwargs
     return Signature(verb, fun, names)
 
 
-LEAF = tree.structure(0)  # what most functions give: an array by itself
+LEAF = tree.structure(0)  # an array by itself, the result of most functions
 
 
 @functools.cache
@@ -122,8 +123,20 @@ class FunctionWithAux(FlatFunction):
 
 
 def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any) -> None:
-    """Raises TypeError where a result is no array, naming its path."""
+    """Raises an error where a result is no array, naming its path.
+
+    Raises:
+      TypeError: it is something else.
+      RefError: it is a ref.
+    """
     for index, leaf in enumerate(leaves):
+        if type(leaf) is Ref:
+            path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
+            raise RefError(
+                f"{describe_function(fun)} returned a mutable array reference of type {leaf.aval.str_short()}, at "
+                f"result{tree.keystr(path)}, and refs can't be returned from functions that are traced. "
+                "Return what it holds: ref[...]; or make the ref outside, and close over it."
+            )
         if getattr(leaf, "aval", None) is None:
             try:
                 aval_of(leaf)
@@ -156,15 +169,16 @@ def named_like(wrapper: Any, fun: Callable[..., Any]) -> Any:
     the attributes of the function.
 
     A callable object without a name has that of its class, a `functools.partial` that of its function. Attributes that
-    the wrapper has already, by itself or by its class, stay its own.
+    the wrapper has already, by itself or by its class, are not replaced.
     """
     wrapper.__name__ = wrapper.__qualname__ = function_name(fun)
     for attribute in ("__qualname__", "__module__"):
         value = getattr(fun, attribute, None)
-        if value is not None:
+        if isinstance(value, str):
             setattr(wrapper, attribute, value)
     wrapper.__doc__ = getattr(fun, "__doc__", None)
-    wrapper.__annotations__ = getattr(fun, "__annotations__", {})
+    annotations = getattr(fun, "__annotations__", None)
+    wrapper.__annotations__ = annotations if isinstance(annotations, dict) else {}
     attributes = getattr(fun, "__dict__", None)
     if attributes and not isinstance(fun, type):
         kind = type(wrapper)
@@ -180,8 +194,8 @@ def with_static(fun: Callable[..., Any], static: Sequence[int], args: Sequence[A
     if not static:
         return fun
 
-    def rest(*dynamic: Any, **kwargs: Any) -> Any:
-        given = iter(dynamic)
-        return fun(*(x if i in static else next(given) for i, x in enumerate(args)), **kwargs)
+    def partially_applied(*dynamic: Any, **kwargs: Any) -> Any:
+        values = iter(dynamic)
+        return fun(*(x if i in static else next(values) for i, x in enumerate(args)), **kwargs)
 
-    return named_like(rest, fun)
+    return named_like(partially_applied, fun)

@@ -1,7 +1,7 @@
-"""jvp : (a -> b) -> (a, T a) -> (b, T b). Pushes a tangent forward beside every value.
+"""jvp : (a -> b) -> (a, T a) -> (b, T b). Forward-mode differentiation: every value comes with its tangent.
 
 The carried value is a pair (primal, tangent). `mul` of (2., 1.) and 3. calls `mul`'s jvp rule with tangents (1., Zero)
-and carries (6., 3.). What has no tangent is not wrapped at all, so operations on it go straight to the trace below.
+and carries (6., 3.). Values without tangents are not wrapped, so operations on them go straight to the trace below.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class JVPTrace(Trace):
         """Primals and tangents; no tangents where no argument carries one."""
         primals: list[Any] = []
         tangents: list[Any] = []
-        found = missing = False
+        any_active = missing = False
         for x in args:
             if type(x) is JVPTracer and x._trace is self:
-                found = True
+                any_active = True
                 primals.append(x.primal)
                 tangents.append(x.tangent)
             else:
                 missing = True
                 primals.append(x)
                 tangents.append(None)
-        if not found:
+        if not any_active:
             return primals, None
         if missing:
             tangents = [Zero(aval_of(p).to_tangent_aval()) if t is None else t for p, t in zip(primals, tangents)]
@@ -95,7 +95,7 @@ def push_forward(
 
 
 def without_tangents(values: Sequence[Any]) -> list[Any]:
-    """The primals of what the function that is being pushed forward has computed; called within it."""
+    """The primals of values of the function that is being differentiated; called within it."""
     trace = context.trace
     return [x.primal if type(x) is JVPTracer and x._trace is trace else x for x in values]
 
@@ -113,8 +113,8 @@ def jvp_jaxpr(
         out_active: list[bool] = []
 
         def run(*args: Any) -> list[Any]:
-            primals, given = args[: len(avals)], iter(args[len(avals) :])
-            tangents = [next(given) if a else Zero(t.to_tangent_aval()) for a, t in zip(is_active, avals)]
+            primals, active_tangents = args[: len(avals)], iter(args[len(avals) :])
+            tangents = [next(active_tangents) if a else Zero(t.to_tangent_aval()) for a, t in zip(is_active, avals)]
             outs, out_tangents = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents)
             if any(forced):
                 out_tangents = [instantiate(t) if must else t for t, must in zip(out_tangents, forced)]
@@ -126,7 +126,7 @@ def jvp_jaxpr(
     return jaxpr.memo[key]
 
 
-def with_zeros(given: Sequence[Any], is_given: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
-    """The given tangents in their places, symbolic zeros in the others; `avals` are the primals' types."""
-    values = iter(given)
-    return [next(values) if has else Zero(aval.to_tangent_aval()) for has, aval in zip(is_given, avals)]
+def with_zeros(tangents: Sequence[Any], is_active: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
+    """The tangents at the active positions, symbolic zeros at the others; `avals` are the primals' types."""
+    values = iter(tangents)
+    return [next(values) if has else Zero(aval.to_tangent_aval()) for has, aval in zip(is_active, avals)]

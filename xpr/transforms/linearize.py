@@ -1,4 +1,4 @@
-"""linearize : (a -> b) -> a -> (b, T a -o T b). Computes the primal while writing the tangent program down.
+"""linearize : (a -> b) -> a -> (b, T a -o T b). Computes the primal results, and stages the linear map of tangents.
 
 The carried value is a pair of a primal, which is an ordinary value of the trace below, and a tangent, which is a
 variable of a linear jaxpr under construction. The jvp rules do the work: they run with a `RuleTrace` current, which
@@ -48,7 +48,7 @@ class TangentTrace(StageTrace):
 
 
 class RuleTrace(Trace):
-    """What jvp rules run under: as a `TangentTrace`, but calls of tangents beside other values are split.
+    """The trace that jvp rules run under: a `TangentTrace` that splits calls of tangents and other values.
 
     A rule that calls a function of primals and tangents, as one that uses `jvp` does, gets values from the trace below
     where they depend on primals alone.
@@ -75,11 +75,11 @@ class RuleTrace(Trace):
         invars = [Var(aval_of(x)) for x in args]
         outvars = [Var(aval) for aval in primitive.type_of(tuple([v.aval for v in invars]), params)]
         eqn = JaxprEqn(invars, outvars, primitive, params, context.source)
-        known, rest = primitive.split(eqn, is_known) if any(is_known) else ([], [])  # type: ignore[misc]  # it has one
+        known, unknown = primitive.split(eqn, is_known) if any(is_known) else ([], [])  # type: ignore[misc]  # it has one
         if {v for each in known for v in each.outvars}.isdisjoint(outvars):
             return StageTrace.process(self.tangents, primitive, args, params)
         values: dict[Any, Any] = dict(zip(invars, args))
-        for trace, eqns in ((self.parent, known), (self.tangents, rest)):
+        for trace, eqns in ((self.parent, known), (self.tangents, unknown)):
             for each in eqns:
                 operands = [v.val if type(v) is Literal else values[v] for v in each.invars]
                 outs = trace.process(each.primitive, operands, each.params)  # type: ignore[union-attr]  # never None
@@ -115,15 +115,15 @@ class LinearizeTrace(Trace):
         self.rules = RuleTrace(self.tangents)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-        found = False
+        any_active = False
         primals: list[Any] = []
         for x in args:
             if type(x) is LinearizeTracer and x._trace is self:
-                found = True
+                any_active = True
                 primals.append(x.primal)
             else:
                 primals.append(x)
-        if not found:
+        if not any_active:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
         tangents = [
             x.tangent if type(x) is LinearizeTracer and x._trace is self else Zero(aval_of(x).to_tangent_aval())
@@ -145,7 +145,7 @@ class LinearizeTrace(Trace):
         return [x if type(t) is Zero else LinearizeTracer(self, x, self.as_variable(t)) for x, t in zip(outs, tangents)]
 
     def as_variable(self, tangent: Any) -> StageTracer:
-        """A tangent that a rule gave as a plain value, which can only be a constant one, as a variable."""
+        """A tangent as a variable; a rule may return a constant one as a plain value."""
         if type(tangent) is StageTracer and tangent._trace is self.tangents:
             return tangent
         if getattr(tangent, "aval", None) is None:
@@ -161,7 +161,7 @@ def linearize_flat(
     is_active: Sequence[bool],
     forced: Sequence[bool] = (),
 ) -> tuple[list[Any], ClosedJaxpr, list[bool]]:
-    """Runs `fun` on flat primals and writes its tangent program down.
+    """Runs `fun` on flat primals and stages its tangent program.
 
     Args:
       fun: takes flat arguments and gives a list.
@@ -184,9 +184,9 @@ def linearize_flat(
     finally:
         context.trace = before
         trace.alive = False
-    mine = [type(x) is LinearizeTracer and x._trace is trace for x in results]
-    outs = [x.primal if own else x for x, own in zip(results, mine)]
-    tangents = [x.tangent if own else None for x, own in zip(results, mine)]
+    is_active_out = [type(x) is LinearizeTracer and x._trace is trace for x in results]
+    outs = [x.primal if active else x for x, active in zip(results, is_active_out)]
+    tangents = [x.tangent if active else None for x, active in zip(results, is_active_out)]
     if any(forced):
         tangents = [
             trace.tangents.zeros(aval_of(x).to_tangent_aval()) if t is None and must else t
@@ -199,8 +199,8 @@ def linearize_flat(
 class Linearized:
     """A jaxpr split in two: `primal` gives (results, residuals), `linear` takes (residuals, tangents).
 
-    A residual that is one of the jaxpr's own arguments is not computed: `residual_sources` has its position, and None
-    for those that `primal` gives.
+    A residual that is one of the jaxpr's arguments is not computed: `residual_sources` has its position, and None for
+    those that `primal` returns.
     """
 
     __slots__ = ("primal", "linear", "active_outs", "residual_sources")
@@ -209,10 +209,15 @@ class Linearized:
         self.primal, self.linear = primal, linear
         self.active_outs, self.residual_sources = active_outs, residual_sources
 
+    @property
+    def wanted(self) -> list[Any]:
+        """The residuals as variables of `primal`, its own arguments among them."""
+        return self.residuals(self.primal.jaxpr.invars, self.primal.jaxpr.outvars[len(self.active_outs) :])
+
     def residuals(self, arguments: Sequence[Any], computed: Sequence[Any]) -> list[Any]:
-        """The residuals, from the arguments of the call and what `primal` gave beyond the results."""
-        given = iter(computed)
-        return [next(given) if source is None else arguments[source] for source in self.residual_sources]
+        """The residuals, from the arguments of the call and those that `primal` returned after the results."""
+        remaining = iter(computed)
+        return [next(remaining) if source is None else arguments[source] for source in self.residual_sources]
 
 
 def linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...] = ()) -> Linearized:

@@ -1,29 +1,36 @@
-"""stage : (a -> b) -> jaxpr. Runs a Python function on stand-ins and writes down every operation.
+"""stage : (a -> b) -> jaxpr. Traces a Python function: runs it on tracers and records every operation as an equation.
 
 The carried value is a `StageTracer`: a variable of the jaxpr under construction. Under `make_jaxpr(lambda x: x * 2)`
 the multiplication arrives here as `mul_p` with operands (tracer of `a`, 2) and becomes the equation `b = mul a 2`.
-Operands that are not this trace's own become literals (scalars) or constvars (arrays, and tracers of outer traces).
+Operands that belong to no tracer of this trace become literals (scalars) or constvars (arrays, and tracers of outer
+traces).
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
+from inspect import isframe
 from typing import Any
 
 import numpy as np
 
 from xpr.backend.array import Array, from_host
-from xpr.core.avals import ShapedArray, aval_of, refuse_held
+from xpr.config import settings
+from xpr.core.avals import ShapedArray, aval_of, refuse_convertible
+from xpr.core.check import check_jaxpr
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.primitive import Primitive
+from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import describe_function, here
+from xpr.errors import LeakedTracerError, RefError
 
 _HELD_ITSELF = frozenset({Array, bool, int, float, complex})  # the types that nearly all operands from outside have
 
 
 class Signature:
-    """What is known of the user's function, for messages; worked out when one is written.
+    """The description of the user's function in messages, computed when one is written.
 
     `verb` says what is being done to it, `arguments()` names its flat arguments: `x`, `params['w']`.
     """
@@ -36,8 +43,8 @@ class Signature:
     def explain(self, positions: Sequence[int]) -> str:
         """The line of a message that says which arguments a value depends on."""
         names = self.arguments()
-        found = ", ".join(names[i] for i in positions if 0 <= i < len(names))
-        what = f"depends on the argument{'s' * (len(positions) > 1)} {found} of" if found else "is made in"
+        arguments = ", ".join(names[i] for i in positions if 0 <= i < len(names))
+        what = f"depends on the argument{'s' * (len(positions) > 1)} {arguments} of" if arguments else "is made in"
         return f"  The value {what} {describe_function(self.fun)}\n"
 
 
@@ -51,7 +58,7 @@ class StageTracer(Tracer):
 
 
 class StageTrace(Trace):
-    """Writes every operation down as an equation."""
+    """Records every operation as an equation."""
 
     __slots__ = ("arguments", "eqns", "constants", "signature", "calls", "shardings")
 
@@ -61,17 +68,17 @@ class StageTrace(Trace):
         self.eqns: list[JaxprEqn] = []
         self.constants: dict[int, tuple[Var, Any, Any]] = {}  # by id: its variable, its value, and the object itself
         self.signature = signature
-        self.shardings = shardings  # how the arguments lie, an ArgumentShardings, where that is known
+        self.shardings = shardings  # ArgumentShardings of the arguments, where known
         self.calls: dict[Any, Any] = {}  # traced functions that close over tracers, valid while this trace is
 
     @property
     def verb(self) -> str:  # type: ignore[override]  # here it depends on which transformation stages
         return self.signature.verb if self.signature else "staged"
 
-    def argument(self, aval: ShapedArray) -> StageTracer:
+    def argument(self, aval: Any) -> Any:
         tracer = StageTracer(self, aval, Var(aval))
         self.arguments.append(tracer)
-        return tracer
+        return tracer if type(aval) is not AbstractRef else Ref(aval, self, variable=tracer.variable)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         if primitive.prepare is not None:
@@ -90,12 +97,23 @@ class StageTrace(Trace):
             if not x._trace.alive:
                 raise x.misused()
             return self.constant(x, x)
+        if type(x) is Ref:
+            return self.ref(x)
         if type(x) not in _HELD_ITSELF:
-            refuse_held(x)
+            refuse_convertible(x)
         aval = aval_of(x)
         if aval.ndim == 0 and aval.dtype.kind in "biufcV" and aval.dtype.names is None:
             return self.scalar(x, aval)
         return self.constant(x, x if type(x) is Array else from_host(np.array(x)))
+
+    def ref(self, x: Ref) -> Atom:
+        """A ref as an operand. One that was made here has no variable; where it is passed on its value will do."""
+        if x.owner is not self:
+            return self.constant(x, x)
+        if x.variable is not None:
+            return x.variable
+        value = x.held()
+        return value.variable if type(value) is StageTracer and value._trace is self else self.constant(value, value)
 
     def scalar(self, x: Any, aval: ShapedArray) -> Atom:
         return make_literal(x.host if type(x) is Array else x, aval)
@@ -107,12 +125,18 @@ class StageTrace(Trace):
         return known[0]
 
     def finish(self, outs: Sequence[Any]) -> ClosedJaxpr:
-        """The jaxpr of everything written down, giving `outs`."""
-        outvars = [x.variable if type(x) is StageTracer and x._trace is self else self.lift(x) for x in outs]
+        """The jaxpr of the recorded equations, with results `outs`."""
+        outvars = [x.variable if type(x) is StageTracer and x._trace is self else self.result(x) for x in outs]
         self.alive = False
         constants = list(self.constants.values())
         jaxpr = Jaxpr([var for var, _, _ in constants], [t.variable for t in self.arguments], outvars, self.eqns)
         return ClosedJaxpr(jaxpr, [value for _, value, _ in constants])
+
+    def result(self, x: Any) -> Atom:
+        """A result that is no variable of the program. Of refs only arguments, which derived programs pass on."""
+        if type(x) is Ref and (x.owner is not self or x.variable is None):
+            raise RefError(f"A Ref of type {x.aval.str_short()} is a result. Return what it holds: ref[...].")
+        return self.lift(x)
 
     def explain(self, tracer: Tracer) -> str:
         if self.signature is None or not isinstance(tracer, StageTracer):
@@ -121,11 +145,11 @@ class StageTrace(Trace):
 
     def depends_on(self, var: Var) -> list[int]:
         """The positions of the arguments that a variable is computed from."""
-        wanted: set[Any] = {var}
+        needed: set[Any] = {var}
         for eqn in reversed(self.eqns):
-            if not wanted.isdisjoint(eqn.outvars):
-                wanted.update(v for v in eqn.invars if not isinstance(v, Literal))
-        return [i for i, tracer in enumerate(self.arguments) if tracer.variable in wanted]
+            if not needed.isdisjoint(eqn.outvars):
+                needed.update(v for v in eqn.invars if not isinstance(v, Literal))
+        return [i for i, tracer in enumerate(self.arguments) if tracer.variable in needed]
 
 
 def stage(
@@ -143,7 +167,31 @@ def stage(
     before = context.trace
     context.trace = trace
     try:
-        return trace.finish(fun(*arguments))
+        closed = trace.finish(fun(*arguments))
     finally:
         context.trace = before
         trace.alive = False
+    if settings.enable_checks:
+        check_jaxpr(closed)
+    if settings.check_tracer_leaks:
+        del arguments
+        _refuse_leaks(trace)
+    return closed
+
+
+def _refuse_leaks(trace: StageTrace) -> None:
+    """Raises an error if a tracer of a trace that has ended is still referred to."""
+    objects = gc.get_objects() if gc.collect() >= 0 else []
+    leaked = [x for x in objects if type(x) is StageTracer and x._trace is trace]
+    internal = [objects, leaked, trace.arguments, *(x.consts for x in objects if type(x) is ClosedJaxpr)]
+    passing = set(map(id, internal))
+    for tracer in leaked:
+        holders = [x for x in gc.get_referrers(tracer) if id(x) not in passing and not isframe(x)]
+        if holders:
+            *others, last = sorted({type(x).__name__ for x in holders})
+            raise LeakedTracerError(
+                f"Leaked tracer of type {tracer.aval.str_short()}: it is still referred to after the function it was "
+                f"made for has returned, by a {', a '.join(others)}{' and a ' if others else ''}{last}.\n"
+                f"{trace.explain(tracer)}"
+                "Return it from the function, or keep a value instead, which xpr.debug.callback gives."
+            )

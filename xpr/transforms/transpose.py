@@ -1,6 +1,6 @@
-"""transpose : (T a -o T b) -> (T b -o T a). Walks a linear jaxpr backwards, carrying cotangents.
+"""transpose : (T a -o T b) -> (T b -o T a). Reverse mode: propagates cotangents backwards through a linear jaxpr.
 
-From the cotangents of the results, each equation's `transpose` rule gives those of its linear operands; where a
+From the cotangents of the results, each equation's `transpose` rule computes those of its linear operands; where a
 variable is read several times its cotangents are summed with `add_any`. Variables that no cotangent reaches cost
 nothing. In `{ lambda a ; b. let c = mul b a in (c,) }` the cotangent of c becomes that of b by `mul ct a`.
 """
@@ -22,16 +22,21 @@ from xpr.transforms.stage import stage
 
 
 def backward_pass(
-    jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any], is_linear: Sequence[bool] | None = None
+    jaxpr: Jaxpr,
+    residuals: Sequence[Any],
+    cotangents: Sequence[Any],
+    is_linear: Sequence[bool] | None = None,
+    wanted: Sequence[bool] | None = None,
 ) -> list[Any]:
     """The cotangents of a linear jaxpr's arguments.
 
     Args:
-      jaxpr: linear in its invars (those marked by `is_linear`, where given), given the rest.
+      jaxpr: linear in its invars, or in those marked by `is_linear`.
       residuals: values of the constvars and of the invars that are not linear, in order.
       cotangents: one for each result, `Zero` where there is none.
+      wanted: of the linear invars, whose cotangents are computed; None for all.
     Returns:
-      For each linear invar its cotangent, a `Zero` where nothing reaches it.
+      For each linear invar its cotangent, a `Zero` where nothing reaches it, or it is not wanted.
     """
     linear_flags = [True] * len(jaxpr.invars) if is_linear is None else is_linear
     linear_invars = [v for v, flag in zip(jaxpr.invars, linear_flags) if flag]
@@ -39,6 +44,7 @@ def backward_pass(
     known: dict[Any, Any] = dict(zip(known_vars, residuals))
     linear_eqns = _evaluate_known(jaxpr, known) if is_linear is not None else jaxpr.eqns
 
+    needed = None if wanted is None else _needed(linear_eqns, [v for v, w in zip(linear_invars, wanted) if w])
     totals: dict[Var, Any] = {}
     for atom, ct in zip(jaxpr.outvars, cotangents):
         if type(atom) is not Literal and atom not in known:
@@ -46,12 +52,22 @@ def backward_pass(
     before = context.source
     try:
         for eqn in reversed(linear_eqns):
-            if any(v in totals for v in eqn.outvars):
+            if any(v in totals and (needed is None or v in needed) for v in eqn.outvars):
                 context.source = cotangent_of(eqn.source, eqn.primitive.name)
                 _transpose_eqn(eqn, known, totals)
     finally:
         context.source = before
-    return [_weak_as(v, totals[v]) if v in totals else Zero(v.aval) for v in linear_invars]
+    reached = totals if needed is None else {v: ct for v, ct in totals.items() if v in needed}
+    return [_weak_as(v, reached[v]) if v in reached else Zero(v.aval) for v in linear_invars]
+
+
+def _needed(eqns: Sequence[JaxprEqn], wanted: Sequence[Var]) -> set[Any]:
+    """The variables whose cotangents reach those of `wanted`."""
+    needed: set[Any] = set(wanted)
+    for eqn in eqns:
+        if not needed.isdisjoint(v for v in eqn.invars if type(v) is not Literal):
+            needed.update(eqn.outvars)
+    return needed
 
 
 def _weak_as(var: Var, ct: Any) -> Any:
@@ -63,8 +79,8 @@ def _weak_as(var: Var, ct: Any) -> Any:
 
 
 def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
-    """Runs what touches no linear variable, also in equations that have such results beside others; gives the rest."""
-    rest: list[JaxprEqn] = []
+    """Evaluates the equations, or parts of them, that read no linear variables; returns the others."""
+    linear: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
         flags = [type(v) is Literal or v in known for v in eqn.invars]
         if all(flags):
@@ -72,14 +88,14 @@ def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
         elif eqn.primitive.split is not None and any(flags):
             first, others = eqn.primitive.split(eqn, flags)
             if {v for each in first for v in each.outvars}.isdisjoint(eqn.outvars):
-                rest.append(eqn)  # whatever is known within it serves the others alone
+                linear.append(eqn)  # its known part computes residuals only
                 continue
             for each in first:
                 _run(each, known)
-            rest += others
+            linear += others
         else:
-            rest.append(eqn)
-    return rest
+            linear.append(eqn)
+    return linear
 
 
 def _run(eqn: JaxprEqn, known: dict[Any, Any]) -> None:
@@ -90,11 +106,11 @@ def _run(eqn: JaxprEqn, known: dict[Any, Any]) -> None:
 
 def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any]) -> None:
     operands = [v.val if type(v) is Literal else known[v] if v in known else Linear(v.aval) for v in eqn.invars]
-    if Linear not in map(type, operands):  # zeros that stand for a tangent
+    if Linear not in map(type, operands):  # all operands are zeros of tangents
         return
     cts = [totals.pop(v) if v in totals else Zero(v.aval) for v in eqn.outvars]
     try:
-        given = eqn.primitive.transpose(cts, operands, **eqn.params)
+        in_cts = eqn.primitive.transpose(cts, operands, **eqn.params)
     except NeedsLinear:
         types = ", ".join(x.aval.str_short() for x in operands if type(x) is Linear)
         raise UnsupportedRule(
@@ -106,7 +122,7 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
     except UnsupportedRule as error:
         error.add_note(f"  at {summarize(eqn.source)}")
         raise
-    for v, operand, ct in zip(eqn.invars, operands, given):
+    for v, operand, ct in zip(eqn.invars, operands, in_cts):
         if ct is not None and type(operand) is Linear:
             _accumulate(totals, v, ct)
 
@@ -135,16 +151,16 @@ def _transpose_jaxpr(
     jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bool, ...], forced: tuple[bool, ...]
 ) -> tuple[ClosedJaxpr, list[bool]]:
     residual_avals = [v.aval for v, linear in zip(jaxpr.invars, is_linear) if not linear]
-    ct_avals = [v.aval for v, given in zip(jaxpr.outvars, has_ct) if given]
-    reached: list[bool] = []
+    ct_avals = [v.aval for v, has in zip(jaxpr.outvars, has_ct) if has]
+    has_result_ct: list[bool] = []
 
     def run(*args: Any) -> list[Any]:
-        residuals, given = args[: len(residual_avals)], iter(args[len(residual_avals) :])
-        cts = [next(given) if has else Zero(v.aval) for v, has in zip(jaxpr.outvars, has_ct)]
+        residuals, out_cts = args[: len(residual_avals)], iter(args[len(residual_avals) :])
+        cts = [next(out_cts) if has else Zero(v.aval) for v, has in zip(jaxpr.outvars, has_ct)]
         results = backward_pass(jaxpr, residuals, cts, is_linear)
         if any(forced):
             results = [instantiate(ct) if must else ct for ct, must in zip(results, forced)]
-        reached[:] = [type(ct) is not Zero for ct in results]
+        has_result_ct[:] = [type(ct) is not Zero for ct in results]
         return [ct for ct in results if type(ct) is not Zero]
 
-    return stage(run, [*residual_avals, *ct_avals]), reached
+    return stage(run, [*residual_avals, *ct_avals]), has_result_ct

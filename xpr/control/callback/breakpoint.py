@@ -1,7 +1,7 @@
-"""debug.breakpoint: a debugger's prompt while a program runs, with the values of the frames that it was traced in.
+"""debug.breakpoint: a debugger's prompt while a program runs, with the values of the frames in which it was traced.
 
-When a compiled program runs, the Python frames that made it are long gone. So they are written down while tracing, and
-the traced values among their variables become operands of a callback, which puts the values in their places.
+When a compiled program runs, the Python frames that traced it have returned. So they are recorded while tracing, and
+the traced values among their variables become operands of a callback, which substitutes the values.
 """
 
 from __future__ import annotations
@@ -32,18 +32,26 @@ def breakpoint(
     stdin: TextIO | None = None,
     stdout: TextIO | None = None,
 ) -> None:
-    """Stops a running program and asks for commands, with the variables of this frame and its callers at hand.
+    """Stops a running program and asks for commands, with the variables of the calling frames.
 
     The commands: an expression, `p` or `pp` with one, `l` (the lines around), `bt` (the frames), `u` and `d` (to the
     caller and back), `c` (go on), `q` (end the program: `bdb.BdbQuit` is raised where it was called).
 
     Args:
-      backend: "cli" or None; there is one debugger.
-      filter_frames: leave the library's own frames out.
-      num_frames: how many frames to keep; None for all.
-      ordered: whether it keeps its place among the other ordered callbacks.
+      backend: "cli" or None.
+      filter_frames: whether to leave out the library's own frames.
+      num_frames: the number of frames to keep; None for all.
+      ordered: whether it is run in order with the other ordered callbacks.
       token: has no effect.
-      stdin, stdout: where commands come from and answers go to, instead of the terminal.
+      stdin: where commands are read from; None for the terminal.
+      stdout: where answers are written to; None for the terminal.
+
+    Returns:
+      None.
+
+    Raises:
+      ValueError: there is no such debugger.
+      BdbQuit: the program is ended by the command `q`.
 
     >>> import io, xpr
     >>> commands, answers = io.StringIO("p x + y\\nc\\n"), io.StringIO()
@@ -60,7 +68,7 @@ def breakpoint(
         raise ValueError(f"debug.breakpoint: there is one debugger, 'cli', and {backend!r} was asked for.")
     frames = _frames_from(sys._getframe(1), filter_frames, num_frames)
     variables = [_variables(frame) for frame in frames]
-    stop = _Stop([Place(frame) for frame in frames], stdin, stdout)
+    stop = _Stop([FrameInfo(frame) for frame in frames], stdin, stdout)
     call, operands = flatten_call("debug.breakpoint", stop, variables, {}, None, _is_traced)
     debug_callback_p.bind(*operands, callback=call, ordered=bool(ordered))
 
@@ -80,21 +88,21 @@ def _frames_from(frame: FrameType | None, filter_frames: bool, num_frames: int |
 
 def _variables(frame: FrameType) -> dict[str, Any]:
     """The local variables; a traced value whose function has returned is left out, since it will never have a value."""
-    found = {}
+    variables = {}
     for name, value in frame.f_locals.items():
         if frame.f_locals is frame.f_globals:
-            break  # a module's variables are found when they are asked for
+            break  # a module's variables are looked up when they are used
         try:
             leaves = tree.leaves(value)
         except (TypeError, ValueError):  # a container that is no pytree, such as a dict of unsortable keys
             continue
         if not any(isinstance(x, Tracer) and not x._trace.alive for x in leaves):
-            found[name] = value if any(isinstance(x, Tracer) for x in leaves) else _Opaque(value)
-    return found
+            variables[name] = value if any(isinstance(x, Tracer) for x in leaves) else _Opaque(value)
+    return variables
 
 
 class _Opaque:
-    """A value that is handed on as it is, whatever it is made of."""
+    """A value that is passed on as it is, whatever its type."""
 
     __slots__ = ("value",)
 
@@ -102,8 +110,8 @@ class _Opaque:
         self.value = value
 
 
-class Place:
-    """Where a frame stood."""
+class FrameInfo:
+    """The position of a frame: its file, line and function."""
 
     __slots__ = ("filename", "globals", "line", "name")
 
@@ -115,32 +123,32 @@ class Place:
         text = linecache.getline(self.filename, self.line).strip()
         return f"> {self.filename}({self.line}){self.name}()" + (f"\n-> {text}" if text else "")
 
-    def around(self, lines: int = 5) -> str:
+    def source_lines(self, lines: int = 5) -> str:
         numbers = range(max(1, self.line - lines), self.line + lines + 1)
         texts = [(n, linecache.getline(self.filename, n).rstrip()) for n in numbers]
         return "\n".join(f"{n:4d} {'->' if n == self.line else '  '} {text}".rstrip() for n, text in texts if text)
 
 
 class _Stop:
-    """What the callback does: opens the debugger on frames with the values they are given."""
+    """The callback: opens the debugger on frames with the values of their variables."""
 
-    __slots__ = ("__name__", "places", "stdin", "stdout")
+    __slots__ = ("__name__", "frame_infos", "stdin", "stdout")
 
-    def __init__(self, places: list[Place], stdin: TextIO | None, stdout: TextIO | None):
-        self.places, self.stdin, self.stdout = places, stdin, stdout
+    def __init__(self, frame_infos: list[FrameInfo], stdin: TextIO | None, stdout: TextIO | None):
+        self.frame_infos, self.stdin, self.stdout = frame_infos, stdin, stdout
         self.__name__ = "breakpoint"
 
     def __call__(self, *variables: dict[str, Any]) -> None:
         plain = [{n: x.value if type(x) is _Opaque else x for n, x in each.items()} for each in variables]
-        Debugger(list(zip(self.places, plain)), self.stdin, self.stdout).cmdloop()
+        Debugger(list(zip(self.frame_infos, plain)), self.stdin, self.stdout).cmdloop()
 
 
 class Debugger(cmd.Cmd):
-    """The prompt."""
+    """The debugger's prompt."""
 
     prompt = "(xpr) "
 
-    def __init__(self, frames: Sequence[tuple[Place, dict[str, Any]]], stdin: TextIO | None, stdout: TextIO | None):
+    def __init__(self, frames: Sequence[tuple[FrameInfo, dict[str, Any]]], stdin: TextIO | None, stdout: TextIO | None):
         super().__init__(stdin=stdin, stdout=stdout)
         self.use_rawinput = stdin is None
         self.frames, self.at = frames, 0
@@ -155,9 +163,9 @@ class Debugger(cmd.Cmd):
         return False
 
     def evaluate(self, expression: str, show: Callable[[Any], str]) -> None:
-        place, variables = self.frames[self.at]
+        info, variables = self.frames[self.at]
         try:
-            self.say(show(eval(expression, {**place.globals, **variables})))
+            self.say(show(eval(expression, {**info.globals, **variables})))
         except Exception as error:
             self.say(f"*** {type(error).__name__}: {error}")
 
@@ -178,12 +186,12 @@ class Debugger(cmd.Cmd):
 
     def do_list(self, _: str) -> None:
         """l(ist): the lines around."""
-        self.say(self.frames[self.at][0].around())
+        self.say(self.frames[self.at][0].source_lines())
 
     def do_where(self, _: str) -> None:
         """bt, w(here): the frames, the innermost last."""
-        for i, (place, _variables) in reversed(list(enumerate(self.frames))):
-            self.say(str(place) if i == self.at else f"  {str(place)[2:]}")
+        for i, (info, _variables) in reversed(list(enumerate(self.frames))):
+            self.say(str(info) if i == self.at else f"  {str(info)[2:]}")
 
     def do_up(self, _: str) -> None:
         """u(p): to the caller."""

@@ -1,8 +1,8 @@
-"""pure_callback, io_callback and debug_callback: calls of Python functions on the host, from compiled programs, too.
+"""pure_callback, io_callback and debug_callback: calls of Python functions on the host, also from compiled programs.
 
-Operands are the arrays that the function is called with; the function, the types of its results and whether calls keep
-their order are parameters. A program with callbacks is waited for (NOTE [programs with callbacks] in
-backend/callbacks.py), so an exception in a callback reaches the caller as itself.
+Operands are the arrays that the function is called with; the function, the types of its results and whether calls are
+ordered are parameters. Calls of programs with callbacks block (NOTE [programs with callbacks] in
+backend/callbacks.py), so an exception in a callback reaches the caller, as a `CallbackError` of its class.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def _lower(
 def _called_by_one(
     b: Builder, on_host: HostFunction, operands: list[Value], avals: list[ShapedArray], effect: str | None
 ) -> list[Value]:
-    """One call for the devices among which the compiler cuts: all have the whole operands, and the first one calls."""
+    """One call for the devices over which the compiler shards: all have the whole operands, and the first one calls."""
     mesh: Any = next(iter(b.module.manual.values()), b.module.mesh)
     axes = tuple([name for name in mesh.axis_names if name not in b.module.manual])
 
     def body(inner: Builder, values: list[Value]) -> list[Value]:
         (number,) = lower_axis_index(inner, [], [ShapedArray((), dtypes.int32)], axis_name=axes)
-        given = inner.case(
+        results = inner.case(
             number,
             [
                 lambda first: first.callback(on_host, values, avals, effect),
@@ -85,7 +85,7 @@ def _called_by_one(
             ],
             avals,
         )
-        return [lower_sum_of_one(inner, x, axes) for x in given]
+        return [lower_sum_of_one(inner, x, axes) for x in results]
 
     whole: list[tuple[()]] = [()]
     return b.manual_region(mesh, axes, operands, whole * len(operands), avals, whole * len(avals), body)
@@ -98,12 +98,12 @@ def _each_row(
     called = flat_callback(params["callback"], len(values), len(params.get("result_avals", ())))
     params = {**params, "callback": EachRow(called, size, dims)}
     if "result_avals" in params:
-        params["result_avals"] = _rows(size, params["result_avals"])
+        params["result_avals"] = rows_of(size, params["result_avals"])
     outs = primitive.bind(*values, **params)
     return outs, [0] * len(outs)
 
 
-def _rows(size: int, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+def rows_of(size: int, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
     return tuple([a.update(shape=(size, *a.shape)) for a in avals])
 
 
@@ -120,12 +120,12 @@ def _pure_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **
         )
     if method.startswith("sequential"):
         return _each_row(pure_callback_p, size, values, dims, params)
-    rows = [_as_rows(x, d, size, method) for x, d in zip(values, dims)]
-    outs = pure_callback_p.bind(*rows, **{**params, "result_avals": _rows(size, params["result_avals"])})
+    rows = [as_rows(x, d, size, method) for x, d in zip(values, dims)]
+    outs = pure_callback_p.bind(*rows, **{**params, "result_avals": rows_of(size, params["result_avals"])})
     return outs, [0] * len(outs)
 
 
-def _as_rows(x: Any, dim: int | None, size: int, method: str) -> Any:
+def as_rows(x: Any, dim: int | None, size: int, method: str) -> Any:
     """An operand of a call for all rows at once."""
     if dim is not None:
         return mapped_to(x, dim, size)
@@ -152,7 +152,7 @@ pure_callback_p = register(
         reference=_reference,
         lower=_pure_lower,
         jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
-        transpose=Unsupported("A Python function is not known to be linear."),
+        transpose=Unsupported("A Python function is not known to be linear.", CallbackDerivativeError),
         batch=_pure_batch,
         evaluate=_evaluate,
         multiple_results=True,
@@ -170,20 +170,25 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function on the host, as part of a program.
+    """Calls a pure Python function on the host, as part of a program.
 
-    The function must be pure: it may be called any number of times, or not at all where nothing reads the result.
+    It may be called any number of times, or not at all where its result is not used.
 
     Args:
-      callback: takes `xpr.Array`s (which `np.asarray` reads) and gives arrays; it may use NumPy, SciPy or xpr.
+      callback: a function of `xpr.Array`s (which `np.asarray` reads) to arrays; it may use NumPy, SciPy or xpr.
       result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
-      *args, **kwargs: pytrees of arrays that it is called with.
+      *args: pytrees of arrays that it is called with.
       sharding: has no effect; callbacks run on the host.
       vmap_method: how `vmap` calls it. "sequential" (or "sequential_unrolled"): for one row after another. Or once, for
         all rows, its result with a new first axis: "expand_dims" gives arguments that are not mapped a first axis of
         length 1, "broadcast_all" one of the number of rows, "legacy_vectorized" none. None: not at all.
+      **kwargs: likewise.
+
+    Returns:
+      A pytree of arrays of the types declared.
+
     Raises:
-      TypeError: the result has not the types that were declared.
+      TypeError: the result does not have the declared types.
       UnsupportedRule: it is differentiated, or mapped while `vmap_method` is None.
 
     >>> import numpy as np
@@ -203,10 +208,10 @@ def pure_callback(
 
 def _declared(verb: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
     leaves, out_tree = tree.flatten(result_shape_dtypes)
-    return tuple([_declared_aval(verb, x) for x in leaves]), out_tree
+    return tuple([declared_aval(verb, x) for x in leaves]), out_tree
 
 
-def _declared_aval(verb: str, x: Any) -> ShapedArray:
+def declared_aval(verb: str, x: Any) -> ShapedArray:
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         return ShapedArray(tuple(x.shape), dtypes.canonical(x.dtype))
     try:
@@ -247,7 +252,7 @@ io_callback_p = register(
         reference=_reference,
         lower=_io_lower,
         jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
-        transpose=Unsupported("A Python function is not known to be linear."),
+        transpose=Unsupported("A Python function is not known to be linear.", CallbackDerivativeError),
         batch=_io_batch,
         evaluate=_evaluate,
         effect=_effect,
@@ -266,16 +271,21 @@ def io_callback(
     ordered: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function that does something beside giving a result: it is called once for each run.
+    """Calls a Python function that has side effects: it is called once in each run of the program.
 
     Args:
-      callback: takes `xpr.Array`s and gives arrays.
+      callback: a function of `xpr.Array`s to arrays.
       result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
-      *args, **kwargs: pytrees of arrays that it is called with.
+      *args: pytrees of arrays that it is called with.
       sharding: has no effect; callbacks run on the host.
-      ordered: whether it keeps its place among the other ordered callbacks of a program. Programs keep theirs always.
+      ordered: whether it is run in order with the other ordered callbacks of a program; programs always run in order.
+      **kwargs: likewise.
+
+    Returns:
+      A pytree of arrays of the types declared.
+
     Raises:
-      TypeError: the result has not the types that were declared.
+      TypeError: the result does not have the declared types.
       UnsupportedRule: it is differentiated.
       ValueError: it is ordered and mapped.
 
@@ -296,7 +306,7 @@ def io_callback(
     return tree.unflatten(out_tree, outs)
 
 
-# -- debug_callback, which gives nothing, and which transformations leave alone
+# -- debug_callback, which returns nothing, and which transformations leave unchanged
 
 
 def _debug_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -340,10 +350,15 @@ def debug_callback(
     and where a program is computed again (`checkpoint`) it is called again.
 
     Args:
-      callback: takes `xpr.Array`s. Without it, `debug.callback(ordered=True)` gives a function that takes the rest.
-      *args, **kwargs: pytrees that it is called with; leaves that are no arrays are passed on as they are.
-      ordered: whether it keeps its place among the other ordered callbacks.
+      callback: a function of `xpr.Array`s. Without it, `debug.callback(ordered=True)` returns a function that takes the
+        other arguments.
+      *args: pytrees that it is called with; leaves that are not arrays are passed on as they are.
+      ordered: whether it is run in order with the other ordered callbacks.
       partitioned: has no effect; arrays are whole; in `shard_map` and `pmap` each device calls with its part.
+      **kwargs: likewise.
+
+    Returns:
+      None.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit

@@ -24,19 +24,25 @@ def debug_print(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Prints values while a program runs: `fmt.format(*args, **kwargs)`, done where the values are known.
+    """Prints values while a program runs: `fmt.format(*args, **kwargs)`, once the values are known.
 
     Under `vmap` it prints a line for each row, under `grad` the primal values.
 
     Args:
       fmt: a format string, `"x is {}"` or `"loss {loss:.3f}"`; never an f-string, which is formatted while tracing.
-        Without it, `debug.print(ordered=True)` gives a function that takes the rest.
-      *args, **kwargs: what to format: pytrees of arrays, and anything else.
-      ordered: whether it keeps its place among the other ordered callbacks.
+        Without it, `debug.print(ordered=True)` returns a function that takes the other arguments.
+      *args: pytrees of arrays, and anything else, to format.
+      ordered: whether it is run in order with the other ordered callbacks.
       partitioned: has no effect; arrays are whole; in `shard_map` and `pmap` each device prints its part.
-      skip_format_check: don't look whether the format string fits the arguments before running.
+      skip_format_check: whether not to check before running that the format string fits the arguments.
+      **kwargs: likewise.
+
+    Returns:
+      None.
+
     Raises:
-      IndexError, KeyError: the format asks for an argument that is not given.
+      IndexError: the format asks for a positional argument that is not given.
+      KeyError: the format asks for a keyword argument that is not given.
       ValueError: an argument is not used, or `fmt` is an f-string.
 
     >>> import xpr
@@ -60,7 +66,18 @@ def debug_log(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Logs values while a program runs, with level INFO, to the logger "xpr.debug"; arguments as of `debug.print`.
+    """Logs values while a program runs, with level INFO, to the logger "xpr.debug".
+
+    Args:
+      fmt: as for `debug.print`.
+      *args: as for `debug.print`.
+      ordered: as for `debug.print`.
+      partitioned: as for `debug.print`.
+      skip_format_check: as for `debug.print`.
+      **kwargs: as for `debug.print`.
+
+    Returns:
+      None.
 
     >>> import logging, xpr
     >>> logging.getLogger("xpr.debug").info("the logger")
@@ -90,7 +107,7 @@ def _print(
 
 
 class _Printer:
-    """Formats and writes, with NumPy's print options as they were when it was made."""
+    """Formats and prints values, with NumPy's print options as they were when it was created."""
 
     __slots__ = ("__name__", "fmt", "options", "write")
 
@@ -104,7 +121,7 @@ class _Printer:
 
 
 class _Checker(string.Formatter):
-    """Formats without looking at values, which aren't known yet."""
+    """Formats without the values, which aren't known yet."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return ""

@@ -1,7 +1,7 @@
 """Python functions as the callbacks of a program: between the user's function of pytrees and flat NumPy arrays.
 
-What a callback primitive holds is called as `callback(values, avals)`, with NumPy arrays that it may keep and the types
-its results must have, and gives a list of NumPy arrays of these types. `HostCall` is a user's function, `EachRow` the
+The function of a callback primitive is called as `callback(values, avals)`, with NumPy arrays that it may keep and the
+types of its results, and returns a list of NumPy arrays of these types. `HostCall` is a user's function, `EachRow` the
 same function called for one row of mapped arrays after another.
 """
 
@@ -13,22 +13,24 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.backend.array import Array, from_host, host_value
-from xpr.control.tracing import same_types, type_differences
-from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.backend.array import Array, from_host, from_words, host_value
+from xpr.backend.callbacks import callback_error
+from xpr.control.tracing import type_differences
+from xpr.core.avals import ShapedArray, aval_of, describe, is_key, same_types
 from xpr.core.interpreter import Tracer, at_the_bottom
 from xpr.core.source import describe_function, function_name
 from xpr.errors import TreeMismatch
+from xpr.primitives.random_keys import random_unwrap
 from xpr.text.parameters import Hole
 
 FlatCallback = Callable[[Sequence[np.ndarray], Sequence[ShapedArray]], list[np.ndarray]]
 
 
 class HostCall:
-    """A user's function; it is called with `xpr.Array`s in the places that `leaves` leaves open.
+    """A user's function; it is called with `xpr.Array`s for those of its `leaves` that are `OPERAND`.
 
-    `verb` is the name of the operation, for messages. `out_tree` is the structure that its result must have, None where
-    the result is of no use.
+    `verb` is the name of the operation, for messages. `out_tree` is the structure that its result must have, None if
+    the result is not used.
     """
 
     __slots__ = ("__name__", "function", "in_tree", "leaves", "out_tree", "verb")
@@ -41,30 +43,41 @@ class HostCall:
         self.__name__ = function_name(function)
 
     def __call__(self, values: Sequence[np.ndarray], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
-        arrays = iter([from_host(x) for x in values])
-        leaves = [next(arrays) if leaf is OPEN else leaf for leaf in self.leaves]
+        arrays = iter(values)
+        leaves = [
+            from_host(next(arrays)) if leaf is OPERAND
+            else from_words(next(arrays), leaf.dtype) if type(leaf) is KeyOperand
+            else leaf
+            for leaf in self.leaves
+        ]  # fmt: skip
         args, kwargs = tree.unflatten_sorted(self.in_tree, leaves)
-        result = self.function(*args, **kwargs)
-        return [] if self.out_tree is None else self.checked(result, avals)
+        try:
+            result = self.function(*args, **kwargs)
+        except Exception as error:
+            raise callback_error(error, f"{type(error).__name__}: {error}") from error
+        try:
+            return [] if self.out_tree is None else self.checked(result, avals)
+        except (TreeMismatch, TypeError) as error:
+            raise callback_error(error, str(error)) from None
 
     def checked(self, result: Any, avals: Sequence[ShapedArray]) -> list[np.ndarray]:
-        """The leaves of a result, in NumPy.
+        """The leaves of a result, in NumPy; they are arranged as the declared ones.
 
         Raises:
-          TreeMismatch: its structure is not the one that was declared.
+          TreeMismatch: it has not as many leaves as were declared.
           TypeError: a leaf has another type than was declared, or is no array.
         """
         leaves, structure = tree.flatten(result)
-        if structure != self.out_tree:
+        if len(leaves) != self.out_tree.num_leaves:
             raise TreeMismatch(
-                f"{self.verb}: the callback must give a result of the structure that was declared.\n"
+                f"{self.verb}: the callback must give as many arrays as were declared.\n"
                 f"  declared   {self.out_tree}\n  given      {structure}\n"
                 f"  the callback is {describe_function(self.function)}"
             )
         values = [_as_numpy(x, aval) for x, aval in zip(leaves, avals)]
-        found = [aval_of(x) for x in values]
-        if not same_types(avals, found):
-            lines = "\n".join(type_differences("result", self.out_tree, avals, found, ("declared", "given")))
+        actual = [aval_of(x) for x in values]
+        if not same_types(avals, actual):
+            lines = "\n".join(type_differences("result", self.out_tree, avals, actual, ("declared", "given")))
             raise TypeError(
                 f"{self.verb}: the callback must give a result of the types that were declared.\n{lines}\n"
                 f"  the callback is {describe_function(self.function)}\n"
@@ -73,11 +86,20 @@ class HostCall:
         return values
 
 
-OPEN: Any = object()  # stands for an array among the leaves of a call
+OPERAND: Any = object()  # stands for an array among the leaves of a call
+
+
+class KeyOperand:
+    """Stands for random keys of a dtype among the leaves of a call; the operand is an array of their words."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Any):
+        self.dtype = dtype
 
 
 def _as_numpy(x: Any, aval: ShapedArray) -> np.ndarray:
-    """A result in NumPy, of the types that are on; a Python number has the type that was declared."""
+    """A result in NumPy, of the types that are enabled; a Python number has the declared type."""
     if isinstance(x, Tracer):
         raise TypeError(f"A callback gave {describe(x)}, which has no value.")
     if type(x) is Array:
@@ -89,16 +111,16 @@ def _as_numpy(x: Any, aval: ShapedArray) -> np.ndarray:
 
 
 def flat_callback(callback: Any, num_operands: int, num_results: int) -> FlatCallback:
-    """What a callback primitive holds, as a `FlatCallback`.
+    """The function of a callback primitive, as a `FlatCallback`.
 
-    A function that was put into a hole is one of the user's: it is called with the operands, one by one, and gives the
-    result, or a tuple of them where there are several.
+    A function that the user substituted for a hole of a printed jaxpr is called with the operands as arguments, and
+    returns the result, or a tuple of several results.
     """
     if isinstance(callback, (HostCall, EachRow, Hole)):
         return callback
     in_tree = tree.structure(((0,) * num_operands, {}))
     out_tree = tree.structure((0,) * num_results if num_results > 1 else 0) if num_results else None
-    return HostCall("callback", callback, in_tree, [OPEN] * num_operands, out_tree)
+    return HostCall("callback", callback, in_tree, [OPERAND] * num_operands, out_tree)
 
 
 class EachRow:
@@ -115,8 +137,8 @@ class EachRow:
         results = [np.zeros(a.shape, a.dtype) for a in avals]
         rows = [x if d is None else np.moveaxis(x, d, 0) for x, d in zip(values, self.dims)]
         for i in range(self.size):
-            given = [np.array(x if d is None else x[i]) for x, d in zip(rows, self.dims)]
-            for result, row in zip(results, self.callback(given, row_avals)):
+            row_values = [np.array(x if d is None else x[i]) for x, d in zip(rows, self.dims)]
+            for result, row in zip(results, self.callback(row_values, row_avals)):
                 result[i] = row
         return results
 
@@ -129,18 +151,23 @@ def flatten_call(
     out_tree: Any,
     is_operand: Callable[[Any], bool],
 ) -> tuple[HostCall, list[Any]]:
-    """A call of a user's function and its operands: the leaves of the arguments that `is_operand` says are such.
+    """A call of a user's function, and its operands: the leaves of the arguments for which `is_operand` holds.
 
-    The others are passed on as they are.
+    Of random keys the words are the operands. Other leaves are passed on as they are.
     """
     leaves, in_tree = tree.flatten((args, kwargs))
     flags = [is_operand(x) for x in leaves]
-    kept = [OPEN if flag else x for x, flag in zip(leaves, flags)]
-    return HostCall(verb, function, in_tree, kept, out_tree), [x for x, flag in zip(leaves, flags) if flag]
+    static_leaves, operands = list(leaves), []
+    for i, (x, flag) in enumerate(zip(leaves, flags)):
+        if flag:
+            is_keys = is_key(aval_of(x))
+            static_leaves[i] = KeyOperand(x.dtype) if is_keys else OPERAND
+            operands.append(random_unwrap(x) if is_keys else x)
+    return HostCall(verb, function, in_tree, static_leaves, out_tree), operands
 
 
 def anything(x: Any) -> bool:
-    """For `flatten_call`: what is no array is then a TypeError."""
+    """For `flatten_call`: all leaves are operands, and those that are no arrays raise a TypeError."""
     return True
 
 

@@ -1,8 +1,8 @@
-"""checkify : (a -> b) -> (a -> (Error, b)). Errors that depend on values, out of compiled programs.
+"""checkify : (a -> b) -> (a -> (Error, b)). Returns errors that depend on values from compiled programs.
 
-The function is staged, and its jaxpr becomes one from (state, arguments) to (state, results), see errors.py:
-where something can go wrong the state is changed, unless it tells of an error already. Operations that hold jaxprs pass
-the state through them (`threaded`); `check_p` is what a user's check is until then.
+The function is traced, and its jaxpr becomes one from (state, arguments) to (state, results), see errors.py: an
+equation that fails changes the state, unless this has an error already. Operations that hold jaxprs pass the state
+through them (`threaded`); a user's check is an equation of `check_p` until then.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import numpy as np
 
 from xpr import tree
 from xpr.control.callback.host_call import is_array
-from xpr.control.checkify.errors import CODE, Error, Place, Places, Slot, first_failed
+from xpr.control.checkify.errors import CODE, Check, Checks, Error, Slot, first_failed
+from xpr.control.groups import partition, split_list
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, constvars_to_invars, eval_jaxpr, subjaxprs
+from xpr.core.lines import with_lines
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.core.source import here, summarize
+from xpr.core.source import check_function, here, summarize
 from xpr.dtypes import BOOL, INEXACT
 from xpr.errors import CheckError, DivisionByZeroError, FailedCheckError, NaNError, OOBError, UnsupportedRule
 from xpr.primitives.elementwise import bitwise_and, eq, ne
@@ -29,6 +31,7 @@ from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import mapped_to, zeros_like_aval
 from xpr.primitives.slicing import select
 from xpr.transforms.boundary import boundary
+from xpr.transforms.calls import Call
 from xpr.transforms.flat import FlatFunction, named_like, signature_of
 from xpr.transforms.stage import stage
 
@@ -44,19 +47,19 @@ automatic_checks: Errors = float_checks | index_checks
 all_checks: Errors = automatic_checks | user_checks
 
 
-# -- check: a state that joins that of the program around. Its operands are laid out as a state of its `places`.
+# -- check: a state that is joined with that of the enclosing program. Its operands are a state of its `checks`.
 
 
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     if not params["debug"]:
-        Error(args, params["places"]).throw()
+        Error(args, params["checks"]).throw()
     return []
 
 
-def _lower(b: Any, operands: Any, avals: Any, *, places: Places, debug: bool) -> list[Any]:
-    if debug or not places.by_code:
+def _lower(b: Any, operands: Any, avals: Any, *, checks: Checks, debug: bool) -> list[Any]:
+    if debug or not checks.by_code:
         return []
-    lines = "\n".join(f"  {place.text} at {summarize(place.source)}" for place in places.by_code.values())
+    lines = "\n".join(f"  {each.text} at {summarize(each.source)}" for each in checks.by_code.values())
     raise ValueError(
         f"A function with a checkify.check was compiled, and nobody would see the check fail:\n{lines}\n"
         "Compile what checkify makes of it, error, out = jit(checkify.checkify(f))(x), and look at the error with "
@@ -80,7 +83,7 @@ check_p = register(
     Primitive(
         "check",
         abstract=lambda avals, **params: [],
-        params=("places", "debug"),
+        params=("checks", "debug"),
         reference=lambda values, **params: _evaluate(values, params),
         lower=_lower,
         jvp=_jvp,
@@ -95,18 +98,23 @@ check_p = register(
 
 
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
-    """Says what must hold: an error of the function where it doesn't, once `checkify` has made errors its results.
+    """Asserts a condition: where it is False it is an error, which `checkify` returns with the result.
 
     Called eagerly it raises at once. In a program that is compiled without `checkify` it is an error.
 
     Args:
       pred: a scalar bool.
       msg: a format string; `msg.format(*fmt_args, **fmt_kwargs)` is the message.
-      *fmt_args, **fmt_kwargs: pytrees of arrays, and anything else.
-      debug: leave the check out where `checkify` doesn't see it.
+      *fmt_args: pytrees of arrays, and anything else, to format.
+      debug: whether to leave the check out where there is no `checkify`.
+      **fmt_kwargs: likewise.
+
+    Returns:
+      None.
+
     Raises:
+      TypeError: `pred` is not a boolean scalar.
       FailedCheckError: eagerly, where `pred` is False.
-      TypeError: `pred` is no scalar bool.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import checkify
@@ -132,13 +140,22 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     slot = tuple([aval_of(x).strip_weak_type() for x in operands])
     for i, flag in enumerate(flags):
         leaves[i] = None if flag else leaves[i]
-    place = Place(FailedCheckError, repr(msg), message, slot, context.source or here(2))
-    code = select(pred, np.int32(0), np.int32(place.code))
-    check_p.bind(code, *operands, places=Places([place]), debug=bool(debug))
+    declared = Check(FailedCheckError, repr(msg), message, slot, context.source or here(2))
+    code = select(pred, np.int32(0), np.int32(declared.code))
+    check_p.bind(code, *operands, checks=Checks([declared]), debug=bool(debug))
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """A `check` that is left out where `checkify` doesn't see it.
+    """A `check` that is left out where there is no `checkify`.
+
+    Args:
+      pred: as for `check`.
+      msg: as for `check`.
+      *fmt_args: as for `check`.
+      **fmt_kwargs: as for `check`.
+
+    Returns:
+      None.
 
     >>> import xpr
     >>> from xpr import checkify
@@ -148,7 +165,7 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
 
 
 def check_error(error: Error) -> None:
-    """Raises an error that a function made by `checkify` gave; inside another such function it becomes that one's.
+    """Raises an error that a function made by `checkify` returned; inside another such function it becomes that one's.
 
     Raises:
       CheckError: eagerly, where there is one.
@@ -161,34 +178,34 @@ def check_error(error: Error) -> None:
     state = error.state
     while aval_of(state[0]).ndim:  # mapped rows: the first that failed
         state = first_failed(state)
-    check_p.bind(*state, places=error.places, debug=False)
+    check_p.bind(*state, checks=error.checks, debug=False)
 
 
 # -- Jaxprs with the state passed through
 
 
 class Plan:
-    """What can go wrong in a jaxpr: the places of each equation itself, by its number, and all, inner jaxprs' too."""
+    """The `Checks` of a jaxpr: those of each equation by its index, and all of them, inner jaxprs' too."""
 
-    __slots__ = ("all", "own")
+    __slots__ = ("all", "by_equation")
 
     def __init__(self, jaxpr: Jaxpr, errors: Errors):
-        self.own: dict[int, list[Place]] = {}
-        self.all = Places()
+        self.by_equation: dict[int, list[Check]] = {}
+        self.all = Checks()
         for i, eqn in enumerate(jaxpr.eqns):
             if eqn.primitive is check_p:
-                self.all |= eqn.params["places"] if FailedCheckError in errors else Places()
+                self.all |= eqn.params["checks"] if FailedCheckError in errors else Checks()
                 continue
             inner = list(subjaxprs(eqn))
             for each in inner:
                 self.all |= plan_of(each, errors).all
             if not inner or eqn.primitive.threaded is None:
-                self.own[i] = _places_of(eqn, errors)
-                self.all |= Places(self.own[i])
+                self.by_equation[i] = _checks_of(eqn, errors)
+                self.all |= Checks(self.by_equation[i])
 
 
 def plan_of(jaxpr: Jaxpr, errors: Errors) -> Plan:
-    """The plan of a jaxpr, remembered with it."""
+    """The plan of a jaxpr; cached with it."""
     key = ("checkify plan", errors)
     if key not in jaxpr.memo:
         jaxpr.memo[key] = Plan(jaxpr, errors)
@@ -198,22 +215,22 @@ def plan_of(jaxpr: Jaxpr, errors: Errors) -> Plan:
 _KINDS: dict[str, type[CheckError]] = {INDEX: OOBError, DIVISION: DivisionByZeroError}
 
 
-def _places_of(eqn: JaxprEqn, errors: Errors) -> list[Place]:
-    """What can go wrong in an equation by itself: its hazard first, then a nan."""
-    places = []
+def _checks_of(eqn: JaxprEqn, errors: Errors) -> list[Check]:
+    """The possible errors of an equation itself: its hazard first, then a nan."""
+    checks = []
     if eqn.primitive.hazard is not None and _KINDS[eqn.primitive.hazard[0]] in errors:
         if eqn.primitive.hazard[0] == INDEX:
-            places.append(
-                Place(OOBError, "an index", _index_message(eqn.invars[0].aval.shape), (CODE, CODE), eqn.source)
+            checks.append(
+                Check(OOBError, "an index", _index_message(eqn.invars[0].aval.shape), (CODE, CODE), eqn.source)
             )
         else:
-            places.append(Place(DivisionByZeroError, "a division", lambda _: "division by zero", (), eqn.source))
+            checks.append(Check(DivisionByZeroError, "a division", lambda _: "division by zero", (), eqn.source))
     if NaNError in errors and any(v.aval.dtype in INEXACT for v in eqn.outvars):
         name = eqn.primitive.name
-        places.append(
-            Place(NaNError, f"a nan of {name}", lambda _: f"nan generated by primitive: {name}.", (), eqn.source)
+        checks.append(
+            Check(NaNError, f"a nan of {name}", lambda _: f"nan generated by primitive: {name}.", (), eqn.source)
         )
-    return places
+    return checks
 
 
 def _index_message(shape: tuple[int, ...]) -> Callable[[Sequence[Any]], str]:
@@ -227,44 +244,44 @@ def _index_message(shape: tuple[int, ...]) -> Callable[[Sequence[Any]], str]:
     return message
 
 
-class Thread:
-    """Makes jaxprs from (state, arguments) to (state, results), for states of the same places."""
+class StateThreading:
+    """Makes jaxprs from (state, arguments) to (state, results), for states with the same `Checks`."""
 
-    __slots__ = ("errors", "places")
+    __slots__ = ("errors", "checks")
 
-    def __init__(self, errors: Errors, places: Places):
-        self.errors, self.places = errors, places
+    def __init__(self, errors: Errors, checks: Checks):
+        self.errors, self.checks = errors, checks
 
     def __call__(self, jaxpr: Jaxpr) -> Jaxpr:
-        key = ("checkify", self.errors, self.places)
+        key = ("checkify", self.errors, self.checks)
         if key not in jaxpr.memo:
-            n = len(self.places.state_avals())
+            avals = self.checks.state_avals()
 
             def run(*args: Any) -> list[Any]:
-                return self.evaluate(jaxpr, args[:n], args[n:])
+                return self.evaluate(jaxpr, *split_list(args, len(avals)))
 
-            jaxpr.memo[key] = constvars_to_invars(stage(run, [*self.places.state_avals(), *jaxpr.in_avals]))
+            jaxpr.memo[key] = constvars_to_invars(stage(run, [*avals, *jaxpr.in_avals]))
         return jaxpr.memo[key]
 
-    def sees(self, jaxpr: Jaxpr) -> bool:
-        """Whether something can go wrong in a jaxpr, of what was asked for."""
+    def may_fail(self, jaxpr: Jaxpr) -> bool:
+        """Whether a jaxpr can have one of the errors asked for."""
         return bool(plan_of(jaxpr, self.errors).all.by_code)
 
-    def without(self, jaxpr: Jaxpr) -> Jaxpr:
+    def without_checks(self, jaxpr: Jaxpr) -> Jaxpr:
         """The jaxpr without checks."""
         if "without checks" not in jaxpr.memo:
-            eqns = [self.without_inside(eqn) for eqn in jaxpr.eqns if eqn.primitive is not check_p]
+            eqns = [self.inner_without_checks(eqn) for eqn in jaxpr.eqns if eqn.primitive is not check_p]
             same = len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns))
             jaxpr.memo["without checks"] = jaxpr if same else jaxpr.replace(eqns=eqns)
         return jaxpr.memo["without checks"]
 
-    def unseen(self, jaxpr: Jaxpr, what: str) -> Jaxpr:
+    def refuse_checks(self, jaxpr: Jaxpr, what: str) -> Jaxpr:
         """The jaxpr without checks.
 
         Raises:
           UnsupportedRule: it has checks, and they were asked for.
         """
-        smaller = self.without(jaxpr)
+        smaller = self.without_checks(jaxpr)
         if FailedCheckError in self.errors and _has_check(jaxpr):
             raise UnsupportedRule(
                 f"checkify: a check in {what} can't become an error of the function around it. Check before or after "
@@ -272,20 +289,20 @@ class Thread:
             )
         return smaller
 
-    def without_inside(self, eqn: JaxprEqn) -> JaxprEqn:
-        if all(self.without(inner) is inner for inner in subjaxprs(eqn)):
+    def inner_without_checks(self, eqn: JaxprEqn) -> JaxprEqn:
+        if all(self.without_checks(inner) is inner for inner in subjaxprs(eqn)):
             return eqn
-        return eqn.replace(params={name: self._without_in(value) for name, value in eqn.params.items()})
+        return eqn.replace(params={name: self._value_without_checks(value) for name, value in eqn.params.items()})
 
-    def _without_in(self, value: Any) -> Any:
+    def _value_without_checks(self, value: Any) -> Any:
         if isinstance(value, Jaxpr):
-            return self.without(value)
+            return self.without_checks(value)
         if isinstance(value, ClosedJaxpr):
-            return value.replace(jaxpr=self.without(value.jaxpr))
-        return tuple(map(self._without_in, value)) if type(value) is tuple else value
+            return value.replace(jaxpr=self.without_checks(value.jaxpr))
+        return tuple(map(self._value_without_checks, value)) if type(value) is tuple else value
 
     def evaluate(self, jaxpr: Jaxpr, state: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        """Runs a jaxpr without constants, through whatever interpreter is current: (state, results)."""
+        """Runs a jaxpr without constants under the current interpreter; returns (state, results)."""
         env: dict[Any, Any] = dict(zip(jaxpr.invars, args))
         plan = plan_of(jaxpr, self.errors)
         state = list(state)
@@ -294,47 +311,47 @@ class Thread:
             for i, eqn in enumerate(jaxpr.eqns):
                 values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]
                 context.source = eqn.source
-                state, outs = self.equation(eqn, plan.own.get(i, ()), state, values)
+                state, outs = self.equation(eqn, plan.by_equation.get(i, ()), state, values)
                 env.update(zip(eqn.outvars, outs))
         finally:
             context.source = before
         return [*state, *(v.val if type(v) is Literal else env[v] for v in jaxpr.outvars)]
 
     def equation(
-        self, eqn: JaxprEqn, places: Sequence[Place], state: list[Any], values: list[Any]
+        self, eqn: JaxprEqn, checks: Sequence[Check], state: list[Any], values: list[Any]
     ) -> tuple[list[Any], Sequence[Any]]:
         primitive = eqn.primitive
         if primitive is check_p:
             if FailedCheckError in self.errors:
-                state = self.joined(state, eqn.params["places"], values)
+                state = self.joined(state, eqn.params["checks"], values)
             return state, []
-        if primitive.threaded is not None and any(map(self.sees, subjaxprs(eqn))):
+        if primitive.threaded is not None and any(map(self.may_fail, subjaxprs(eqn))):
             return primitive.threaded(state, self, values, **eqn.params)
         for inner in subjaxprs(eqn):
-            self.unseen(inner, str(primitive))
-        eqn = self.without_inside(eqn)
-        hazards = [place for place in places if place.kind is not NaNError]
-        for place in hazards:
+            self.refuse_checks(inner, str(primitive))
+        eqn = self.inner_without_checks(eqn)
+        hazards, nans = partition(checks, [each.kind is not NaNError for each in checks])
+        for hazard in hazards:
             failed, payload = primitive.hazard[1](values, **eqn.params)  # type: ignore[index]  # the plan saw it
-            state = self.changed(state, place.slot, select(failed, np.int32(place.code), np.int32(0)), payload)
+            state = self.changed(state, hazard.slot, select(failed, np.int32(hazard.code), np.int32(0)), payload)
         outs = context.trace.process(primitive, values, eqn.params)
-        for place in places[len(hazards) :]:
-            state = self.changed(state, (), select(_any_nan(outs), np.int32(place.code), np.int32(0)), ())
+        for nan in nans:
+            state = self.changed(state, (), select(_any_nan(outs), np.int32(nan.code), np.int32(0)), ())
         return state, outs
 
-    def joined(self, state: list[Any], places: Places, other: Sequence[Any]) -> list[Any]:
-        """The state, or another one of fewer places where the former tells of no error."""
+    def joined(self, state: list[Any], checks: Checks, other: Sequence[Any]) -> list[Any]:
+        """The state if it has an error, else another state, which has fewer `Checks`."""
         state = list(state)
         before = state[0]
-        for slot in places.slots:
-            state = [before, *self.changed(state, slot, other[0], other[places.part(slot)])[1:]]
+        for slot in checks.slots:
+            state = [before, *self.changed(state, slot, other[0], other[checks.part(slot)])[1:]]
         return self.changed(state, (), other[0], ())
 
     def changed(self, state: Sequence[Any], slot: Slot, code: Any, payload: Sequence[Any]) -> list[Any]:
-        """The state with an error of that code, if it isn't 0, and if it tells of none."""
+        """The state with an error of that code, if the code isn't 0 and the state has no error yet."""
         new = bitwise_and(eq(state[0], np.int32(0)), ne(code, np.int32(0)))
         changed = [select(new, code, state[0]), *state[1:]]
-        part = self.places.part(slot)
+        part = self.checks.part(slot)
         if slot:
             changed[part] = [select(new, stop_gradient(x), y) for x, y in zip(payload, state[part])]
         return changed
@@ -342,41 +359,46 @@ class Thread:
 
 def _has_check(jaxpr: Jaxpr) -> bool:
     return any(
-        eqn.params["places"].by_code if eqn.primitive is check_p else any(map(_has_check, subjaxprs(eqn)))
+        eqn.params["checks"].by_code if eqn.primitive is check_p else any(map(_has_check, subjaxprs(eqn)))
         for eqn in jaxpr.eqns
     )
 
 
 def _any_nan(outs: Sequence[Any]) -> Any:
-    found: Any = np.bool_(False)
+    any_nan: Any = np.bool_(False)
     for x in outs:
         aval = aval_of(x)
         if aval.dtype in INEXACT:
             x = stop_gradient(x)
             is_nan = ne(x, x)
-            some = reduce_or(is_nan, tuple(range(aval.ndim))) if aval.ndim else is_nan
-            found = select(some, np.bool_(True), found)
-    return found
+            has_nan = reduce_or(is_nan, tuple(range(aval.ndim))) if aval.ndim else is_nan
+            any_nan = select(has_nan, np.bool_(True), any_nan)
+    return any_nan
 
 
-# -- What users call
+# -- Public functions
 
 
-init_error = Error([np.int32(0)], Places())
+init_error = Error([np.int32(0)], Checks())
 
 
 def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..., tuple[Error, Any]]:
-    """The function that gives, with its result, the first error among those asked for.
+    """Makes a function that returns, with the result, the first error among those asked for.
 
     It can be compiled, mapped (an error for each row) and differentiated (`value_and_grad(..., has_aux)`, or the result
-    alone), and so can what `f` does inside: `jit`, `lax.scan`, `while_loop`, `cond`, `vmap`, `grad`.
+    alone), and `f` may use `jit`, `lax.scan`, `while_loop`, `cond`, `vmap`, `grad`.
 
     Args:
-      f: a function of pytrees; it is traced.
+      f: a function of pytrees; it is traced, for arguments that are arrays or numbers. Booleans of Python and other
+        objects are passed on as they are.
       errors: `user_checks` (those of `check`), `nan_checks`, `div_checks`, `index_checks`; `float_checks` are nan and
         division, `automatic_checks` float and index, `all_checks` all of them. Sets, to be joined with `|`.
+
     Returns:
-      A function of the same arguments that gives (error, result); `error.throw()` raises it.
+      A function of the same arguments that returns `(error, result)`; `error.throw()` raises the error.
+
+    Raises:
+      TypeError: `f` is not a function.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import checkify
@@ -385,19 +407,36 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
     >>> print(error.get().split(" (<")[0])
     out-of-bounds indexing for array of shape (3,): index 5 is out of bounds for axis 0 with size 3.
     """
-    if not callable(f):
-        raise TypeError(f"checkify checks functions, and got {describe(f)}.")
-    wanted = frozenset(errors)
+    check_function(f, "checkify")
+    kinds = frozenset(errors)
 
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
-        leaves, in_tree = tree.flatten((args, kwargs))
-        flat = FlatFunction(f, in_tree)
-        closed = stage(flat, [aval_of(x) for x in leaves], signature_of("checked", f, args, kwargs))
-        jaxpr = constvars_to_invars(closed)
-        thread = Thread(wanted, plan_of(jaxpr, wanted).all)
-        avals: Sequence[ShapedArray] = thread.places.state_avals()
+        call = Call(args, kwargs, _known(args, kwargs))
+        leaves, fun = call.leaves, call.of_dynamic(f)
+        flat = FlatFunction(fun, call.in_tree)
+        blank = [None if i in call.static else x for i, x in enumerate(args)]
+        signature = signature_of("checked", f, blank, call.dynamic[1])
+        closed = stage(flat, [aval_of(x) for x in leaves], signature)
+        jaxpr = with_lines(constvars_to_invars(closed))
+        thread = StateThreading(kinds, plan_of(jaxpr, kinds).all)
+        avals: Sequence[ShapedArray] = thread.checks.state_avals()
         state = [np.int32(0), *(zeros_like_aval(aval) for aval in avals[1:])]
         results = eval_jaxpr(thread(jaxpr), (), *state, *closed.consts, *leaves)
-        return Error(results[: len(avals)], thread.places), tree.unflatten(flat.out_tree, results[len(avals) :])
+        state, outs = split_list(results, len(avals))
+        return Error(state, thread.checks), tree.unflatten(flat.out_tree, outs)
 
     return named_like(boundary(checked), f)
+
+
+def _known(args: Sequence[Any], kwargs: dict[str, Any]) -> dict[int | str, Any]:
+    """The arguments that are passed on as they are, by position or name: booleans of Python, and what is no array."""
+    named: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    return {name: x for name, x in named if type(x) is bool or not all(map(_is_numeric, tree.leaves(x)))}
+
+
+def _is_numeric(x: Any) -> bool:
+    try:
+        aval_of(x)
+    except TypeError:
+        return False
+    return True

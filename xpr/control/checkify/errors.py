@@ -1,8 +1,8 @@
-"""What `checkify` finds: the places in a program where something can go wrong, and which of them did.
+"""The errors of `checkify`: the checks in a program, each a `Check`, and which of them failed.
 
-A program with checks carries a state: a code, 0 while all is well and else the number of the place that failed first,
-and behind it a payload, the values that the place's message needs. Places whose payloads have the same types share
-their room, which is called a slot.
+A program with checks carries a state: a code, 0 if there is no error and else the number of the check that failed
+first, followed by a payload, the values in its message. Checks whose payloads have the same types share a slot
+of the state.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _codes = itertools.count(1)
 
 
 def first_failed(rows: Sequence[Any]) -> list[Any]:
-    """Of states whose rows are along axis 0 the first that tells of an error, the first of all if none does."""
+    """The first row with an error of states whose rows are along axis 0; the first row if none has one."""
     failed = convert_element_type(ne(rows[0], np.int32(0)), CODE.dtype)
     first = argmax(failed, 0, CODE.dtype)
     return [dynamic_index_in_dim(x, first, 0, keepdims=False) for x in rows]
 
 
-class Place:
-    """A place where something can go wrong: the error it is, what it is called while no payload is known, and its
-    message, made from the payload."""
+class Check:
+    """A check in a program: the kind of its error, a description without payload, and its message, made from the
+    payload."""
 
     __slots__ = ("code", "describe", "kind", "slot", "source", "text")
 
@@ -56,33 +56,33 @@ class Place:
         return self.kind(f"{self.describe(payload)} ({summarize(self.source)})")
 
 
-class Places:
-    """The places of a program by their codes, and the slots they need, in order."""
+class Checks:
+    """The checks of a program by their codes, and the slots they need, in order."""
 
     __slots__ = ("by_code", "slots")
 
-    def __init__(self, places: Iterable[Place] = ()):
-        self.by_code = {place.code: place for place in places}
-        self.slots: tuple[Slot, ...] = tuple(dict.fromkeys(place.slot for place in self.by_code.values() if place.slot))
+    def __init__(self, checks: Iterable[Check] = ()):
+        self.by_code = {check.code: check for check in checks}
+        self.slots: tuple[Slot, ...] = tuple(dict.fromkeys(check.slot for check in self.by_code.values() if check.slot))
 
-    def __or__(self, other: Places) -> Places:
-        return Places([*self.by_code.values(), *other.by_code.values()])
+    def __or__(self, other: Checks) -> Checks:
+        return Checks([*self.by_code.values(), *other.by_code.values()])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Places) and self.by_code.keys() == other.by_code.keys()
+        return isinstance(other, Checks) and self.by_code.keys() == other.by_code.keys()
 
     def __hash__(self) -> int:
         return hash(frozenset(self.by_code))
 
     def __repr__(self) -> str:
-        return f"{len(self.by_code)} places"
+        return f"{len(self.by_code)} checks"
 
     def state_avals(self) -> list[ShapedArray]:
         """The types of the code and of the payloads."""
         return [CODE, *(aval for slot in self.slots for aval in slot)]
 
     def part(self, slot: Slot) -> slice:
-        """Where a slot's payload stands in the state."""
+        """The positions of a slot's payload in the state."""
         start = 1
         for each in self.slots:
             if each == slot:
@@ -92,12 +92,12 @@ class Places:
 
     def exception(self, state: Sequence[Any]) -> CheckError | None:
         """The error of a state in NumPy."""
-        place = self.by_code.get(int(state[0]))
-        return None if place is None else place.exception(state[self.part(place.slot)])
+        check = self.by_code.get(int(state[0]))
+        return None if check is None else check.exception(state[self.part(check.slot)])
 
 
 class Error:
-    """What a function made by `checkify` found; a pytree, which may go through `jit` and `vmap`.
+    """The error that a function made by `checkify` returns, if any; a pytree, which may pass through `jit` and `vmap`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import checkify
@@ -106,35 +106,35 @@ class Error:
     True
     """
 
-    __slots__ = ("places", "state")
+    __slots__ = ("checks", "state")
 
-    def __init__(self, state: Sequence[Any], places: Places):
-        self.state, self.places = list(state), places
+    def __init__(self, state: Sequence[Any], checks: Checks):
+        self.state, self.checks = list(state), checks
 
     def _rows(self) -> list[tuple[tuple[int, ...], CheckError]]:
-        """The errors, each with its place in the mapped axes."""
+        """The errors, each with its index along the mapped axes."""
         if any(isinstance(x, Tracer) for x in self.state):
             raise TypeError(
                 "An Error that is being traced has no value yet. Look at it outside of the transformed function, or "
                 "pass it on with checkify.check_error(error)."
             )
         state = [np.asarray(host_value(x, aval_of(x))) for x in self.state]
-        found = []
+        errors = []
         for row in np.ndindex(state[0].shape):
-            error = self.places.exception([_as_array(x[row]) for x in state])
+            error = self.checks.exception([_as_array(x[row]) for x in state])
             if error is not None:
-                found.append((row, error))
-        return found
+                errors.append((row, error))
+        return errors
 
     def get(self) -> str | None:
-        """The message of the first error, of each mapped row where there are such; None where all is well."""
+        """The message of the first error, of each row if it is mapped; None if there is no error."""
         lines = [
             f"at mapped index {', '.join(map(str, row))}: {error}" if row else str(error) for row, error in self._rows()
         ]
         return "\n".join(lines) or None
 
     def get_exception(self) -> CheckError | None:
-        """The error as an exception: of several mapped rows the first that failed, its message that of all."""
+        """The error as an exception: for mapped rows, that of the first one that failed, with the messages of all."""
         rows = self._rows()
         if not rows:
             return None
@@ -145,7 +145,7 @@ class Error:
         """Raises the error, if there is one.
 
         Raises:
-          CheckError: of the kind of what went wrong.
+          CheckError: the subclass for this kind of error.
         """
         error = self.get_exception()
         if error is not None:
@@ -163,5 +163,5 @@ def _as_array(x: Any) -> Any:
 
 
 tree_util.register_pytree_node(
-    Error, lambda error: (error.state, error.places), lambda places, state: Error(state, places)
+    Error, lambda error: (error.state, error.checks), lambda checks, state: Error(state, checks)
 )

@@ -1,22 +1,22 @@
-"""How a cond runs whose index is mapped: all branches on all rows and a selection, or one branch for each row.
+"""How a cond with a mapped index runs: all branches on all rows and a selection, or one branch for each row.
 
-The first is what accelerators are good at, and what costs least where branches are cheap. The second does no work that
-is thrown away, which matters where a branch is costly, need not end on rows that are not its own (a `while` inside), or
-has effects. The rule, in this order:
+The first suits accelerators, and costs least if branches are cheap. The second discards no work, which matters
+if a branch is expensive, may not end on rows that do not take it (a `while` inside), or has effects. The rule, in
+this order:
 
-* what the user asked for, by `lax.cond(..., vmap="select")` or `vmap="branch"`;
+* the user's choice, by `lax.cond(..., vmap="select")` or `vmap="branch"`;
 * a branch with a collective over the mapped axis needs all rows at once: select;
-* a branch with an effect, such as a callback, must run on its own rows alone: branch;
-* elsewhere than on CPU: select;
-* on CPU: branch, where the work that a selection throws away for each row is more than `WORTH_A_BRANCH`, else select.
+* a branch with an effect, such as a callback, must run only on the rows that take it: branch;
+* on other devices than CPUs: select;
+* on CPU: branch if the work that a selection discards for each row is more than `WORTH_A_BRANCH`, else select.
 
-Work is counted in entries read and written, and multiplications in products, by `work`. A loop takes its length times
-its body's work; a `while`, of which no one knows, and the loop that differentiates it, take infinitely much.
+`work` counts elements read and written, and multiplications in products. A loop costs its length times its body's
+work; a `while`, whose length is unknown, and the loop that differentiates it, have infinite cost.
 
-In a selection a branch runs on rows that are not its own, and must come to no harm there: an infinite derivative times
-the zero cotangent of such a row would be a nan, also in what all rows share, and a loop might not end. So in those rows
-the branch is given the operands of the first row of its own (`guarded`). Where there is no such row, no derivative
-passes, and a branch that may not end isn't run.
+In a selection a branch also runs on rows that do not take it. There an infinite derivative times the zero cotangent
+of the row would be nan, also in values that all rows share, and a loop might not end. So on those rows the operands
+are those of the first row that takes the branch (`guarded`). If there is no such row, no derivative passes, and a
+branch that may not end isn't run.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from xpr.primitives.slicing_in_dim import dynamic_index_in_dim
 from xpr.transforms.batch import names_in
 
 WAYS = (None, "select", "branch")
-# Measured on a CPU of two cores with half of the rows taking the costly one of two branches. Below it a selection is
-# faster, or nearly as fast, as it computes on several rows at once; above it the branch is, more so the fewer take it.
+# Measured on a CPU of two cores with half of the rows taking the expensive one of two branches. Below it a selection is
+# faster, or nearly as fast, as it computes several rows at once; above it the branch is, more so the fewer take it.
 WORTH_A_BRANCH = 20_000.0
 
 
@@ -51,7 +51,7 @@ def runs_as_select(branches: Sequence[Jaxpr], wish: str | None, axis_name: Any) 
     """Whether a cond with a mapped index runs all branches on all rows.
 
     Args:
-      branches: what it picks from.
+      branches: the branches of the cond.
       wish: "select", "branch", or None for the rule above.
       axis_name: the name of the mapped axis, if a branch may name it.
     Raises:
@@ -74,13 +74,13 @@ def runs_as_select(branches: Sequence[Jaxpr], wish: str | None, axis_name: Any) 
 
 
 def wasted(branches: Sequence[Jaxpr]) -> float:
-    """The work on one row that a selection throws away, where every branch is as likely as another."""
+    """The work on one row that a selection discards, if all branches are equally likely."""
     costs = list(map(work, branches))
     return sum(costs) * (1 - 1 / len(costs))
 
 
 def work(jaxpr: Jaxpr) -> float:
-    """What running a jaxpr takes, in entries read and written; remembered with it."""
+    """The cost of running a jaxpr, in elements read and written; cached with it."""
     if "work" not in jaxpr.memo:
         jaxpr.memo["work"] = sum(map(_work_of, jaxpr.eqns), 0.0)
     return jaxpr.memo["work"]
@@ -88,7 +88,7 @@ def work(jaxpr: Jaxpr) -> float:
 
 def _work_of(eqn: JaxprEqn) -> float:
     regions = regions_of(eqn)
-    if not regions:  # a product multiplies as often as it adds
+    if not regions:  # a product has as many multiplications as additions
         return max(operations(eqn) / 2, sum(v.aval.size for v in (*eqn.invars, *eqn.outvars)))
     branches = [work(region.jaxpr) for region in regions if region.kind == "branch"]
     others = [region for region in regions if region.kind != "branch"]
@@ -97,28 +97,28 @@ def _work_of(eqn: JaxprEqn) -> float:
     )
 
 
-def guarded(mine: Any, x: Any, dim: int | None, stand_in: bool) -> Any:
-    """An operand as a branch sees it that is run on all rows.
+def guarded(taken: Any, x: Any, dim: int | None, stand_in: bool) -> Any:
+    """An operand for a branch that is run on all rows.
 
     Args:
-      mine: for each row, whether it takes the branch.
+      taken: for each row, whether it takes the branch.
       x: the operand.
       dim: its mapped axis, or None.
-      stand_in: whether rows that don't take the branch are given the operand of one that does. Where rows mix in the
-        branch, they must not be; they then keep their own, through which no derivative passes.
+      stand_in: whether rows that don't take the branch get the operand of one that does. They must not if the branch
+        mixes rows; they then keep their operands, through which no derivative passes.
     """
-    if not aval_of(mine).size or ((dim is None or not stand_in) and aval_of(x).dtype not in INEXACT):
+    if not aval_of(taken).size or ((dim is None or not stand_in) and aval_of(x).dtype not in INEXACT):
         return x
     if dim is None:
-        return select(reduce_or(mine, (0,)), x, stop_gradient(x))
+        return select(reduce_or(taken, (0,)), x, stop_gradient(x))
     other = x
     if stand_in:
-        first = dynamic_index_in_dim(x, argmax(mine, 0, np.int32), dim, allow_negative_indices=False)
+        first = dynamic_index_in_dim(x, argmax(taken, 0, np.int32), dim, allow_negative_indices=False)
         other = broadcast_in_dim(first, aval_of(x).shape, range(aval_of(x).ndim))
-    return select(along_rows(mine, x, dim), x, stop_gradient(other))
+    return select(along_rows(taken, x, dim), x, stop_gradient(other))
 
 
 def along_rows(flags: Any, x: Any, dim: int = 0) -> Any:
-    """Flags for the rows of `x`, along its axis `dim`, in its shape."""
+    """Flags for the rows of `x`, along its axis `dim`, broadcast to its shape."""
     shape = aval_of(x).shape
     return flags if len(shape) == 1 else broadcast_in_dim(flags, shape, (dim,))

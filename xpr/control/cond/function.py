@@ -1,8 +1,9 @@
-"""lax.cond and lax.switch: staging the user's branches, and saying what is wrong with them."""
+"""lax.cond and lax.switch: trace the user's branches and report differences between their results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,20 @@ import numpy as np
 from xpr import dtypes, tree
 from xpr.config import settings
 from xpr.control.cond.batching import WAYS
-from xpr.control.cond.cond import cond_p
+from xpr.control.cond.cond import bind_cond
+from xpr.control.refs import check_aliases
 from xpr.control.tracing import Body, join_consts, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
+from xpr.core.refs import AbstractRef
 from xpr.core.source import describe_function
 from xpr.errors import BranchMismatch
+from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.elementwise import clamp, convert_element_type, ne
 from xpr.transforms.boundary import boundary
+from xpr.transforms.flat import argument_names
+
+__all__ = ["cond", "switch"]
 
 _INT32 = np.dtype(np.int32)
 _NOT_GIVEN: Any = object()
@@ -32,24 +39,28 @@ def cond(
     operand: Any = _NOT_GIVEN,
     vmap: str | None = None,
 ) -> Any:
-    """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`, as one operation; both are traced.
+    """`true_fun(*operands)` where `pred` is true, else `false_fun(*operands)`, as one operation; both are traced.
 
     Mapped by `vmap`, a cond whose predicate differs from row to row either runs both branches on all rows and selects,
-    or runs one branch for each row. It selects where branches are cheap, elsewhere than on CPU, and where a branch has
-    a collective over the mapped axis. It runs a branch for each row where one has effects, and on CPU where one is
-    costly, or holds a `while_loop`, which need not end on rows that aren't its own. `xpr/control/cond/batching.py` has
-    the rule and its numbers.
+    or runs one branch for each row. It selects if branches are cheap, on devices other than CPUs, and if a branch has
+    a collective over the mapped axis. It runs one branch for each row if a branch has effects, and on CPU if one is
+    expensive or holds a `while_loop`, which may not end on rows that do not take the branch.
+    `xpr/control/cond/batching.py` has the rule and its numbers.
 
     Args:
-      pred: a boolean scalar, or a number, of which all but 0 are true.
-      true_fun: takes the operands, gives a pytree of arrays.
+      pred: a boolean scalar, or a number, which is true if not 0.
+      true_fun: a function of the operands to a pytree of arrays.
       false_fun: likewise, with results of the same structure and types.
       *operands: pytrees of arrays.
-      operand: the operand, in place of `operands`.
-      vmap: "select" or "branch" to say how it is mapped.
+      operand: the operand, instead of `operands`.
+      vmap: "select" or "branch", how it is mapped; None to choose by the rule above.
+
+    Returns:
+      A pytree of arrays.
+
     Raises:
       BranchMismatch: the branches' results differ in structure, shape or dtype.
-      TypeError: `pred` is no scalar, or a branch is no function.
+      TypeError: `pred` is not a scalar, or a branch is not a function.
 
     >>> from xpr import lax
     >>> lax.cond(True, lambda x: x + 1, lambda x: x - 1, 10)
@@ -57,13 +68,13 @@ def cond(
     """
     if not callable(true_fun) and len(operands) == 2 and callable(false_fun) and callable(operands[1]):
         return _with_an_operand_each(pred, true_fun, false_fun, *operands, vmap)
-    given = _operands("cond", operands, operand)
+    values = _operands("cond", operands, operand)
     index = _index_of_predicate(pred)
     named = {"true_fun": true_fun, "false_fun": false_fun}
     for name, fun in named.items():
         if not callable(fun):
             raise TypeError(f"cond: {name} must be a function, and is {describe(fun)}.")
-    return _pick("cond", index, (false_fun, true_fun), given, {"true_fun": 1, "false_fun": 0}, vmap)
+    return _pick("cond", index, (false_fun, true_fun), values, {"true_fun": 1, "false_fun": 0}, vmap)
 
 
 @boundary
@@ -77,31 +88,35 @@ def switch(
     """`branches[index](*operands)`, as one operation; all branches are traced.
 
     Args:
-      index: an integer scalar; below 0 it picks the first branch, beyond the end the last.
+      index: an integer scalar; it is clipped to the number of branches.
       branches: functions of the operands, whose results have one structure and the same types.
       *operands: pytrees of arrays.
-      operand: the operand, in place of `operands`.
-      vmap: "select" or "branch" to say how it is mapped, see `cond`.
+      operand: the operand, instead of `operands`.
+      vmap: "select" or "branch", how it is mapped, see `cond`; None to choose.
+
+    Returns:
+      A pytree of arrays.
+
     Raises:
       BranchMismatch: the branches' results differ in structure, shape or dtype.
-      TypeError: the index is no integer scalar, or a branch is no function.
+      TypeError: the index is not an integer scalar, or a branch is not a function.
       ValueError: there are no branches.
 
     >>> from xpr import lax
     >>> lax.switch(2, [lambda x: x, lambda x: 2 * x, lambda x: 3 * x], 5)
     Array(15, dtype=int32, weak_type=True)
     """
-    given = _operands("switch", operands, operand)
+    values = _operands("switch", operands, operand)
     funs = tuple(branches)
     if not funs:
         raise ValueError("switch: there must be at least one branch.")
     for i, fun in enumerate(funs):
         if not callable(fun):
             raise TypeError(f"switch: branches[{i}] must be a function, and is {describe(fun)}.")
-    place = _clamped(index, len(funs))
+    clamped = _clamped(index, len(funs))
     if len(funs) == 1:
-        return funs[0](*given)
-    return _pick("switch", place, funs, given, {f"branches[{i}]": i for i in range(len(funs))}, vmap)
+        return funs[0](*values)
+    return _pick("switch", clamped, funs, values, {f"branches[{i}]": i for i in range(len(funs))}, vmap)
 
 
 def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
@@ -123,7 +138,7 @@ def _with_an_operand_each(
     )
 
 
-# -- The number of the branch: NumPy's where its value is known, else a tracer
+# -- The index of the branch: a NumPy scalar if its value is known, else a tracer
 
 
 def _scalar(what: str, name: str, x: Any, way_out: str) -> ShapedArray:
@@ -146,7 +161,7 @@ def _scalar(what: str, name: str, x: Any, way_out: str) -> ShapedArray:
 
 
 def _index_of_predicate(pred: Any) -> Any:
-    """1 where a predicate holds, else 0, in i32."""
+    """1 if a predicate holds, else 0, in i32."""
     aval = _scalar("cond", "the predicate", pred, "cond(pred, true_fun, false_fun, *operands)")
     if aval.dtype in dtypes.COMPLEX:
         raise TypeError(f"cond: the predicate must be a boolean or a real number, and is {aval.str_short()}.")
@@ -175,20 +190,23 @@ def _pick(
     names: dict[str, int],
     vmap: str | None,
 ) -> Any:
-    """Binds the primitive; `names` says what the user calls each of `funs`, in the order in which messages speak."""
+    """Binds the primitive; `names` are the user's names of `funs`, in the order in which messages list them."""
     if vmap not in WAYS:
         raise ValueError(f'{what}: vmap must be "select", "branch" or None, and is {vmap!r}.')
     if settings.disable_jit and not isinstance(index, Tracer):
         return funs[index](*operands)
     leaves, in_tree = tree.flatten((operands, {}))
     avals = [_aval_of_operand(what, operands, i, x) for i, x in enumerate(leaves)]
-    bodies = [trace_body(fun, in_tree, avals, f"a branch of a {what}") for fun in funs]
+    if AbstractRef in map(type, avals):
+        check_aliases(what, funs[-1], partial(argument_names, funs[-1], operands, {}), leaves, ())
+    bodies = [trace_body(fun, in_tree, avals, f"a branch of a {what}", refs=True) for fun in funs]
     _check_results(what, [(name, bodies[i]) for name, i in names.items()])
     consts, branches = join_consts([body.closed for body in bodies])
-    params: dict[str, Any] = {"branches": tuple(branches), "linear": (False,) * (len(consts) + len(leaves))}
-    if vmap is not None:
-        params["vmap"] = vmap
-    outs = cond_p.bind(index, *consts, *leaves, **params)
+    for fun, body in zip(funs, bodies):
+        if uses_of_refs(body.closed.jaxpr).any:
+            check_aliases(what, fun, partial(argument_names, fun, operands, {}), leaves, body.consts)
+    like = {} if vmap is None else {"vmap": vmap}
+    outs = bind_cond(tuple(branches), index, [*consts, *leaves], like)
     return tree.unflatten(bodies[0].out_tree, outs)
 
 
@@ -201,21 +219,21 @@ def _aval_of_operand(what: str, operands: tuple[Any, ...], position: int, leaf: 
 
 
 def _check_results(what: str, bodies: Sequence[tuple[str, Body]]) -> None:
-    """Raises BranchMismatch where the results of branches differ, with all the differences."""
+    """Raises BranchMismatch if the results of branches differ, with all the differences."""
     (name, first), *others = bodies
-    lines, places, aspect = [], [where_defined(name, first.fun)], "types"
+    lines, definitions, aspect = [], [where_defined(name, first.fun)], "types"
     for other_name, other in others:
         if other.out_tree != first.out_tree:
             aspect = "structure"
-            found = tree.differences(first.out_tree, other.out_tree, name="result")
-            found.insert(0, f"  {other_name}, where that of {name} is expected:")
+            differences = tree.differences(first.out_tree, other.out_tree, name="result")
+            differences.insert(0, f"  {other_name}, where that of {name} is expected:")
         else:
             words = (name, other_name)
-            found = type_differences("result", first.out_tree, first.out_avals, other.out_avals, words)
-        if found:
-            lines += found
-            places.append(where_defined(other_name, other.fun))
+            differences = type_differences("result", first.out_tree, first.out_avals, other.out_avals, words)
+        if differences:
+            lines += differences
+            definitions.append(where_defined(other_name, other.fun))
     if lines:
         header = f"{what}: the branches must give results of the same {aspect}."
         advice = "  Reshape, convert or regroup inside the branches until they agree."
-        raise BranchMismatch("\n".join([header, *lines, *places, advice]))
+        raise BranchMismatch("\n".join([header, *lines, *definitions, advice]))

@@ -1,97 +1,106 @@
-"""The branches of a cond, split into what computes values and residuals, and what is linear in the tangents."""
+"""The branches of a cond in two halves, of which the second read residuals of the first.
+
+Linearization splits them into equations that compute values and equations linear in the tangents, partial evaluation
+into equations that read known operands and the other equations.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from xpr.control.tracing import join_consts
+from xpr.control.groups import split_list
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import FillerVar, Jaxpr, JaxprEqn, Literal, Var
 from xpr.primitives.shapes import broadcast_in_dim_p
-from xpr.transforms.linearize import Linearized, linearize_jaxpr
 
-Branches = tuple[Jaxpr, ...]
-Flags = tuple[bool, ...]
-Source = tuple[str, int]  # where a residual comes from: ("operand", i), ("result", i) of the cond, or ("slot", i)
+T = TypeVar("T")
+Source = tuple[str, int]  # of a residual: ("operand", i), ("result", i) of the cond, or ("slot", i)
 
 
-def any_of(flags: Sequence[Sequence[bool]]) -> Flags:
-    """Place by place, whether any of several lists says so."""
-    return tuple(map(any, zip(*flags)))
+class SplitBranches:
+    """Branches in two halves; the second halves take `residuals | operands of the second half`.
 
-
-class Split:
-    """Branches split in two. The linear ones take `residuals | tangents`.
-
-    Residuals that are operands or results of the cond are handed on. The others go from a branch to its linear half
-    through slots, each of a type, which the primal branches give as further results. Branches share the slots, and fill
-    with zeros those they don't use: there are as many as the branch needs that needs the most.
+    Residuals that are operands or results of the first cond are passed on. The others go from a branch to its second
+    half through slots, each of one type, which are further results of the first halves. Branches share the slots, and
+    fill unused ones with zeros: of each type there are as many as any one branch needs.
     """
 
-    __slots__ = ("consts", "flags", "linear", "primal", "residuals")
+    __slots__ = ("first", "residuals", "second", "slots")
 
-    def __init__(self, branches: Branches, active: Flags):
-        halves = [linearize_jaxpr(branch, active) for branch in branches]
-        self.flags = any_of([half.active_outs for half in halves])
-        halves = [
-            half if tuple(half.active_outs) == self.flags else linearize_jaxpr(branch, active, self.flags)
-            for branch, half in zip(branches, halves)
-        ]
+    def __init__(
+        self,
+        firsts: Sequence[Jaxpr],
+        positions: Sequence[Sequence[int | None]],
+        seconds: Sequence[Jaxpr],
+        operands: Sequence[ShapedArray],
+        num_results: int,
+    ):
+        """
+        Args:
+          firsts: the first halves, which return `results | residuals that are no operands`.
+          positions: for each residual of each branch, which operand it is, or None.
+          seconds: the second halves, each of which takes `its residuals | its operands`.
+          operands: the types of the operands of the first halves.
+          num_results: how many results the first halves have.
+        """
         slots: list[ShapedArray] = []
-        sources = [_sources(half, slots) for half in halves]
-        handed_on = sorted({source for own in sources for source in own if source[0] != "slot"})
-        self.residuals: list[Source] = [*handed_on, *(("slot", i) for i in range(len(slots)))]
-        types = {"operand": branches[0].in_avals, "result": branches[0].out_avals, "slot": slots}
+        sources = [_sources(jaxpr, each, slots, num_results) for jaxpr, each in zip(firsts, positions)]
+        passed_on = sorted({source for each in sources for source in each if source[0] != "slot"})
+        self.residuals: list[Source] = [*passed_on, *(("slot", i) for i in range(len(slots)))]
+        results, _ = split_list(firsts[0].out_avals, num_results)
+        types = {"operand": operands, "result": results, "slot": slots}
         avals = [types[kind][i] for kind, i in self.residuals]
-        self.consts, opened = join_consts([half.primal for half in halves])
-        self.primal = tuple([_with_slots(jaxpr, own, slots, len(self.flags)) for jaxpr, own in zip(opened, sources)])
-        self.linear = tuple([self._linear(half.linear, own, avals) for half, own in zip(halves, sources)])
+        self.slots = slots
+        self.first = tuple([_with_slots(jaxpr, each, slots, num_results) for jaxpr, each in zip(firsts, sources)])
+        self.second = tuple([self._second(jaxpr, each, avals) for jaxpr, each in zip(seconds, sources)])
 
-    def _linear(self, linear: Jaxpr, own: list[Source], avals: Sequence[ShapedArray]) -> Jaxpr:
-        """A linear half that takes the residuals of all."""
-        variables, tangents = dict(zip(own, linear.invars)), linear.invars[len(own) :]
-        residuals = [variables.get(source) or FillerVar(aval) for source, aval in zip(self.residuals, avals)]
-        return linear.replace(invars=[*residuals, *tangents])
+    def _second(self, jaxpr: Jaxpr, sources: list[Source], avals: Sequence[ShapedArray]) -> Jaxpr:
+        """A second half that takes the residuals of all branches."""
+        residuals, operands = split_list(jaxpr.invars, len(sources))
+        variables = dict(zip(sources, residuals))
+        taken = [variables.get(source) or FillerVar(aval) for source, aval in zip(self.residuals, avals)]
+        return jaxpr.replace(invars=[*taken, *operands])
+
+    def residuals_among(self, operands: Sequence[T], results: Sequence[T], slots: Sequence[T]) -> list[T]:
+        """The residuals, from the operands, results and slots of the first cond."""
+        values = {"operand": operands, "result": results, "slot": slots}
+        return [values[kind][i] for kind, i in self.residuals]
 
 
-def _sources(half: Linearized, slots: list[ShapedArray]) -> list[Source]:
-    """Where the residuals of a branch come from; `slots` grows as needed."""
-    n = len(half.active_outs)
-    outs, computed = half.primal.jaxpr.outvars[:n], iter(half.primal.jaxpr.outvars[n:])
+def _sources(jaxpr: Jaxpr, positions: Sequence[int | None], slots: list[ShapedArray], num_results: int) -> list[Source]:
+    """The sources of the residuals of a branch; `slots` grows as needed."""
+    results, residuals = split_list(jaxpr.outvars, num_results)
+    computed = iter(residuals)
     taken: set[int] = set()
-    found: list[Source] = []
-    for place in half.residual_sources:
-        if place is not None:
-            found.append(("operand", place))
+    sources: list[Source] = []
+    for position in positions:
+        if position is not None:
+            sources.append(("operand", position))
             continue
         residual = next(computed)
-        result = next((i for i, out in enumerate(outs) if out is residual), None)
-        found.append(("slot", free_slot(residual.aval, slots, taken)) if result is None else ("result", result))
-    return found
+        result = next((i for i, out in enumerate(results) if out is residual), None)
+        sources.append(("slot", _free_slot(residual.aval, slots, taken)) if result is None else ("result", result))
+    return sources
 
 
-def free_slot(aval: ShapedArray, slots: list[ShapedArray], taken: set[int]) -> int:
-    """The first slot of that type that is not taken, a new one where there is none; takes it."""
+def _free_slot(aval: ShapedArray, slots: list[ShapedArray], taken: set[int]) -> int:
+    """Takes the first free slot of that type, or a new one if there is none."""
     aval = aval.strip_weak_type()
-    place = next((i for i, slot in enumerate(slots) if slot is aval and i not in taken), len(slots))
-    if place == len(slots):
+    free = next((i for i, slot in enumerate(slots) if slot is aval and i not in taken), len(slots))
+    if free == len(slots):
         slots.append(aval)
-    taken.add(place)
-    return place
+    taken.add(free)
+    return free
 
 
-def _with_slots(jaxpr: Jaxpr, sources: Sequence[Source], slots: Sequence[ShapedArray], n_results: int) -> Jaxpr:
-    """A primal half that gives the results and fills every slot."""
-    results, computed = jaxpr.outvars[:n_results], iter(jaxpr.outvars[n_results:])
-    filled: dict[int, Any] = {}
-    for kind, place in sources:
-        if kind != "operand":
-            residual = next(computed)
-            if kind == "slot":
-                filled[place] = residual
+def _with_slots(jaxpr: Jaxpr, sources: Sequence[Source], slots: Sequence[ShapedArray], num_results: int) -> Jaxpr:
+    """A first half that returns the results and a value for every slot."""
+    results, residuals = split_list(jaxpr.outvars, num_results)
+    computed = [source for source in sources if source[0] != "operand"]
+    filled: dict[int, Any] = {i: v for (kind, i), v in zip(computed, residuals) if kind == "slot"}
     zeros: dict[ShapedArray, Var] = {}
     eqns = list(jaxpr.eqns)
     for i, aval in enumerate(slots):
@@ -103,7 +112,7 @@ def _with_slots(jaxpr: Jaxpr, sources: Sequence[Source], slots: Sequence[ShapedA
 
 
 def zeros_in(eqns: list[JaxprEqn], aval: ShapedArray) -> Any:
-    """Zeros in a jaxpr; `eqns` gets the equation that makes them."""
+    """Zeros in a jaxpr; appends the equation that makes them to `eqns`."""
     zero = Literal(np.zeros((), aval.dtype)[()])
     if not aval.shape:
         return zero

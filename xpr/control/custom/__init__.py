@@ -1,1 +1,1 @@
-"""Functions with rules of their own: custom derivatives, custom batching, linear solves and roots."""
+"""Functions with rules defined by the user: custom derivatives, custom batching, linear solves and roots."""

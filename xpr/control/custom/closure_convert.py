@@ -1,4 +1,4 @@
-"""closure_convert and custom_gradient: rules for functions that are made where they are used."""
+"""closure_convert and custom_gradient: differentiation rules for functions that close over traced values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from xpr import dtypes, tree
 from xpr.control.custom.custom_vjp import custom_vjp
-from xpr.control.tracing import same_types, trace_body, type_differences
-from xpr.core.avals import aval_of
+from xpr.control.groups import merge, partition, split_list
+from xpr.control.tracing import trace_body, type_differences
+from xpr.core.avals import aval_of, same_types
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
 from xpr.core.source import describe_function
@@ -20,16 +21,18 @@ from xpr.tree_nodes import Partial
 
 @boundary
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """A function that takes as arguments what it closed over and may be differentiated by.
+    """A function that takes as arguments the differentiable values that another function closes over.
 
-    For functions that are given to a function with a custom rule: what they close over becomes an argument, for which
-    the rule can have a part. What is moved are traced values of inexact dtype; all else stays where it is.
+    For functions passed to a function with a custom rule: the values that they close over become arguments, which
+    the rule can treat. Only traced values of inexact dtype become arguments; all others stay in the closure.
 
     Args:
-      fun: takes and gives pytrees of arrays.
+      fun: takes and returns pytrees of arrays.
       *example_args: arguments of the types that it will be called with.
+
     Returns:
-      The function of `(*args, *values)`, and those values.
+      `(function of (*args, *values), values)`.
+
     Raises:
       TypeError: the function is called with arguments of other types than the examples'.
 
@@ -45,37 +48,34 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     in_tree = tree.structure((example_args, {}))
     body = trace_body(fun, in_tree, avals, "the function given to closure_convert")
     moved = [isinstance(c, Tracer) and c.aval.dtype in dtypes.INEXACT for c in body.consts]
-    values = [c for c, is_moved in zip(body.consts, moved) if is_moved]
-    kept = [c for c, is_moved in zip(body.consts, moved) if not is_moved]
+    values, fixed = partition(body.consts, moved)
     jaxpr, count = body.closed.jaxpr, len(example_args)
 
     def converted(*args: Any) -> Any:
-        given, rest = args[:count], iter(args[count:])
-        leaves, found = tree.flatten(given)
+        arguments, consts = split_list(args, count)
+        leaves, found = tree.flatten(tuple(arguments))
         what = f"closure_convert: {describe_function(fun)} must be called with arguments like the examples"
         tree.check_same_structure(args_tree, found, what, name="args")
-        found_avals = [aval_of(x) for x in leaves]
-        if not same_types(avals, found_avals):
-            lines = type_differences("args", args_tree, avals, found_avals, ("example", "given"))
+        actual_avals = [aval_of(x) for x in leaves]
+        if not same_types(avals, actual_avals):
+            lines = type_differences("args", args_tree, avals, actual_avals, ("example", "given"))
             raise TypeError("\n".join([f"{what}:", *lines]))
         if len(args) - count != len(values):
             raise TypeError(
                 f"closure_convert: {describe_function(fun)} takes {len(values)} values of what it closed over behind "
                 f"its {count} arguments, and was given {len(args) - count}."
             )
-        constants = iter(kept)
-        consts = [next(rest) if is_moved else next(constants) for is_moved in moved]
-        return tree.unflatten(body.out_tree, eval_jaxpr(jaxpr, consts, *leaves))
+        return tree.unflatten(body.out_tree, eval_jaxpr(jaxpr, merge(consts, fixed, moved), *leaves))
 
     return named_like(converted, fun), values
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives its own vjp beside its result.
+    """A function defined by another one that returns its result and its vjp.
 
     Args:
-      fun: gives a pair (result, vjp), where `vjp(ct)` takes a cotangent of the result to a tuple of cotangents, one for
-        each argument; for a function of one argument, it may give that one's alone.
+      fun: returns a pair (result, vjp), where `vjp(ct)` maps a cotangent of the result to a tuple of cotangents, one
+        for each argument; for a function of one argument, it may return that cotangent alone.
 
     >>> import xpr
     >>> @xpr.custom_gradient
@@ -112,7 +112,7 @@ def _pair(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
 
 
 class _Pull:
-    """A vjp as a jaxpr of what it closes over and the leaves of a cotangent."""
+    """A vjp as a jaxpr of the values that it closes over and the leaves of a cotangent."""
 
     __slots__ = ("jaxpr", "out_tree", "count")
 
@@ -121,5 +121,5 @@ class _Pull:
 
     def __call__(self, *values: Any) -> Any:
         *consts, ct = values
-        found = tree.unflatten(self.out_tree, eval_jaxpr(self.jaxpr, consts, *tree.leaves(ct)))
-        return (found,) if self.count == 1 and not (isinstance(found, (tuple, list)) and len(found) == 1) else found
+        cts = tree.unflatten(self.out_tree, eval_jaxpr(self.jaxpr, consts, *tree.leaves(ct)))
+        return (cts,) if self.count == 1 and not (isinstance(cts, (tuple, list)) and len(cts) == 1) else cts

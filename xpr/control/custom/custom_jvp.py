@@ -1,7 +1,7 @@
 """custom_jvp: a function that comes with its own jvp rule.
 
-The rule of the operation, `jvp(constants, primals, tangents) -> (results, their tangents)`, takes and gives flat lists
-in which zeros are symbolic.
+The rule of the operation, `jvp(constants, primals, tangents) -> (results, tangents)`, takes and returns flat lists in
+which zeros are symbolic.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpr import tree
+from xpr.control.activity import is_active
 from xpr.control.custom import rules
 from xpr.control.custom.rules import (
     CustomFunction,
@@ -20,6 +21,7 @@ from xpr.control.custom.rules import (
     tangent_for_user,
     zero_from_primal,
 )
+from xpr.control.groups import mask, split_list
 from xpr.control.split_results import split_results
 from xpr.core.avals import Zero, aval_of
 from xpr.core.jaxpr import Jaxpr
@@ -30,6 +32,9 @@ from xpr.primitives.elementwise import add_any
 from xpr.text.parameters import register_parameter
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import as_array
+from xpr.transforms.jvp import with_zeros
+
+__all__ = ["custom_jvp"]
 
 
 def _jvp(
@@ -41,12 +46,14 @@ def _jvp(
     name: str,
     num_consts: int,
 ) -> Any:
-    """Runs the rule that the function came with; where no argument has a tangent, the function."""
+    """Runs the user's rule; if no argument has a tangent, the function."""
     rules.check_constants(call_jaxpr, primals, tangents, num_consts, name)
-    if all(type(t) is Zero for t in tangents[num_consts:]):
+    constants, arguments = split_list(primals, num_consts)
+    _, moved = split_list(tangents, num_consts)
+    if all(type(t) is Zero for t in moved):
         outs = custom_jvp_call_p.bind(*primals, call_jaxpr=call_jaxpr, jvp=jvp, name=name, num_consts=num_consts)
         return outs, rules.zeros_for(outs)
-    outs, out_tangents = jvp(primals[:num_consts], primals[num_consts:], tangents[num_consts:])
+    outs, out_tangents = jvp(constants, arguments, moved)
     rules.check_outs(call_jaxpr, outs, name, "the jvp rule's first result")
     return outs, out_tangents
 
@@ -66,7 +73,7 @@ def _batch_named(
     name: str,
     num_consts: int,
 ) -> Any:
-    """The same call of the function mapped over rows, with the rule mapped over rows."""
+    """The call of the function mapped over rows, with its rule mapped over rows."""
     params = {"call_jaxpr": call_jaxpr, "jvp": jvp, "name": name, "num_consts": num_consts}
     if rules.is_unmapped(axis_name, dims, values, params):
         outs = custom_jvp_call_p.bind(*values, **params)
@@ -97,25 +104,23 @@ class BatchedRule:
     axis_name: Any
 
     def __call__(self, constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        n = self.num_consts
-        is_active = [type(t) is not Zero for t in tangents]
-        given = [t for t in tangents if type(t) is not Zero]
-        given_dims = [d for d, active in zip(self.dims[n:], is_active) if active]
-        zeros: list[Zero | None] = []
+        constants, _ = split_list(constants, self.num_consts)
+        _, argument_dims = split_list(self.dims, self.num_consts)
+        active = is_active(tangents)
+        present: list[bool] = []
 
         def rule(*args: Any) -> list[Any]:
-            rows, rest = args[n : n + len(primals)], iter(args[n + len(primals) :])
-            row_tangents = [
-                next(rest) if active else Zero(aval_of(x).to_tangent_aval()) for x, active in zip(rows, is_active)
-            ]
-            outs, out_tangents = self.jvp(args[:n], rows, row_tangents)
-            zeros[:] = [t if type(t) is Zero else None for t in out_tangents]
-            return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
+            rule_constants, rows, moved = split_list(args, self.num_consts, len(primals))
+            row_tangents = with_zeros(moved, active, [aval_of(x) for x in rows])
+            outs, out_tangents = self.jvp(rule_constants, rows, row_tangents)
+            present[:] = is_active(out_tangents)
+            return [*outs, *mask(out_tangents, present)]
 
-        mapped = rows_first(rule, self.size, [*self.dims, *given_dims], self.axis_name)
-        results = mapped(*constants[:n], *primals, *given)
-        outs, found = results[: len(zeros)], iter(results[len(zeros) :])
-        return outs, [next(found) if z is None else Zero(aval_of(x).to_tangent_aval()) for z, x in zip(zeros, outs)]
+        dims = [*self.dims, *mask(argument_dims, active)]
+        mapped = rows_first(rule, self.size, dims, self.axis_name)
+        results = mapped(*constants, *primals, *mask(tangents, active))
+        outs, moved = split_list(results, len(present))
+        return outs, with_zeros(moved, present, [aval_of(x) for x in outs])
 
 
 custom_jvp_call_p = register(
@@ -141,13 +146,13 @@ custom_jvp_call_p = register(
 
 
 class custom_jvp(CustomFunction):
-    """A function with a jvp rule of its own, which every transformation uses in place of its equations.
+    """A function with a jvp rule defined by the user, which is used instead of differentiating its operations.
 
     Forward and reverse mode both follow from the rule, and so do higher derivatives, which differentiate it. The
     function and its rule may close over arrays and traced values, but not over values that are being differentiated.
 
     Args:
-      fun: takes and gives pytrees of arrays.
+      fun: takes and returns pytrees of arrays.
       nondiff_argnums, nondiff_argnames: arguments that are no operands, by position and by name: functions, strings,
         sizes. The rule gets them as they are, in the order of their positions, before the primals.
 
@@ -176,13 +181,13 @@ class custom_jvp(CustomFunction):
         """Sets the rule: `jvp(*nondiff, primals, tangents) -> (result, its tangent)`.
 
         With `symbolic_zeros` a tangent that is known to be zero comes as a `custom_derivatives.SymbolicZero`, which has
-        a shape and a dtype and no entries, instead of an array of zeros. The rule may always give such for a tangent.
+        a shape and a dtype and no elements, instead of an array of zeros. The rule may always return one as a tangent.
         """
         self.rule, self.symbolic_zeros = jvp, symbolic_zeros
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Sets a rule for each argument by itself: `(tangent, result, *args) -> tangent`, None for zero.
+        """Sets a separate rule for each argument: `(tangent, result, *args) -> tangent`, None for zero.
 
         >>> import xpr
         >>> @xpr.custom_jvp
@@ -215,11 +220,11 @@ class custom_jvp(CustomFunction):
         args = self.positional(args, kwargs)
         if rules.is_plain():
             return self.fun(*args)
-        call = FlatCall(self, rule, args)
+        call, leaves = FlatCall.of(self, rule, args)
         constants = call.constants
         outs = custom_jvp_call_p.bind(
             *constants,
-            *call.leaves,
+            *leaves,
             call_jaxpr=call,
             jvp=_flat_rule(call, self.symbolic_zeros),
             name=self.name,
@@ -239,10 +244,10 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
     """The user's rule for one call, on flat lists."""
 
     def jvp(constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        _, rule, static = call.around(constants[: len(call.constants)])
-        given = [tangent_for_user(t, symbolic_zeros) for t in tangents]
+        _, rule, static = call.with_constants(split_list(constants, len(call.constants))[0])
+        user_tangents = [tangent_for_user(t, symbolic_zeros) for t in tangents]
         values = map(as_array, primals)
-        primal_tree, tangent_tree = (tree.unflatten_sorted(call.in_tree, xs)[0] for xs in (values, given))
+        primal_tree, tangent_tree = (tree.unflatten_sorted(call.in_tree, xs)[0] for xs in (values, user_tangents))
         pair = rule(*static.values(), primal_tree, tangent_tree)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(
@@ -264,12 +269,12 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
 
 
 def _checked_tangent(out: Any, tangent: Any, rule: Callable[..., Any]) -> Any:
-    want = aval_of(out).to_tangent_aval()
+    expected = aval_of(out).to_tangent_aval()
     have = aval_of(tangent)
-    if have.shape != want.shape or have.dtype != want.dtype:
-        hint = " The tangents of integers have dtype float0." if want.dtype == float0 else ""
+    if have.shape != expected.shape or have.dtype != expected.dtype:
+        hint = " The tangents of integers have dtype float0." if expected.dtype == float0 else ""
         raise TypeError(
             f"The jvp rule {describe_function(rule)} gave a result of type {aval_of(out).str_short()} a tangent of "
-            f"type {have.str_short()}; it must be {want.str_short()}.{hint}"
+            f"type {have.str_short()}; it must be {expected.str_short()}.{hint}"
         )
-    return Zero(want) if type(tangent) is Zero or want.dtype == float0 else tangent
+    return Zero(expected) if type(tangent) is Zero or expected.dtype == float0 else tangent

@@ -1,10 +1,10 @@
-"""custom_lin: what a custom_vjp function does to tangents, known by its transpose.
+"""custom_lin: the linear map from tangents to tangents of a custom_vjp function, defined by its transpose `bwd`.
 
-`bwd` takes cotangents of results to cotangents of arguments; given the residuals it is a linear map, J^T. Transposing
-this operation calls it. Doing the operation is forward mode: the map ct -> bwd(residuals, ct) is staged and transposed,
-which gives J; so `bwd` must then be linear, and made of operations that can be transposed.
+`bwd` maps cotangents of results to cotangents of arguments; for fixed residuals it is a linear map, J^T. Transposing
+this operation calls it. Evaluating the operation is forward mode: the map ct -> bwd(residuals, ct) is traced and
+transposed to J; so `bwd` must then be linear, and consist of operations that can be transposed.
 
-Operands are `residuals | tangents`, the latter those of the arguments that have one (`active`). `pull(residuals, cts)`
+Operands are `residuals | tangents`, the latter of the arguments that have one (`active`). `pull(residuals, cts)`
 is bwd on flat lists: from a cotangent of each result, some of them `Zero`, to one of each argument.
 """
 
@@ -17,8 +17,9 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.compile.evaluate import reference_eval
-from xpr.control.activity import reached_outputs
+from xpr.control.activity import affected_outputs, is_active
 from xpr.control.custom.rules import row_zero
+from xpr.control.groups import mask, merge, partition, split_list, unmask
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr
@@ -36,6 +37,8 @@ from xpr.transforms.jvp import push_forward
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import backward_pass
+
+__all__ = ["custom_lin_p"]
 
 Pull = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
 
@@ -55,8 +58,13 @@ def tangents_of(
         all_out_avals=out_avals,
         name=name,
     )
-    found = iter(results)
-    return [Zero(a) if a.dtype == dtypes.float0 else next(found) for a in out_avals]
+    return _with_float0(results, out_avals)
+
+
+def _with_float0(values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
+    """The values for inexact results, with symbolic zeros for the others."""
+    zeros = [Zero(a) for a in avals if a.dtype == dtypes.float0]
+    return merge(values, zeros, [a.dtype != dtypes.float0 for a in avals]) if zeros else list(values)
 
 
 def _pulled(
@@ -64,30 +72,27 @@ def _pulled(
     all_out_avals: tuple[ShapedArray, ...], **params: Any,
 ) -> list[Any]:  # fmt: skip
     """Cotangents of the active arguments, from those of the inexact results."""
-    given = iter(cts)
-    full = [Zero(a) if a.dtype == dtypes.float0 else next(given) for a in all_out_avals]
-    return [ct for ct, is_active in zip(pull(residuals, full), active) if is_active]
+    return mask(pull(residuals, _with_float0(cts, all_out_avals)), active)
 
 
 def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, num_res: int, **params: Any) -> list[Any]:
     """Calls the user's `bwd` on the residuals and the cotangents."""
-    if not any(map(is_linear, operands[:num_res])):
-        return [None] * num_res + _pulled(operands[:num_res], cts, **params)
-    flags = list(map(is_linear, operands))  # it is bilinear, and transposed in the residuals as well
+    residuals, _ = split_list(operands, num_res)
+    if not any(map(is_linear, residuals)):
+        return [None] * num_res + _pulled(residuals, cts, **params)
+    flags = list(map(is_linear, operands))  # it is bilinear, and also transposed in the residuals
     closed = stage(lambda *xs: _push(*xs, num_res=num_res, **params), [aval_of(x) for x in operands])
-    known = [x for x, flag in zip(operands, flags) if not flag]
-    found = iter(backward_pass(closed.jaxpr, [*closed.consts, *known], cts, flags))
-    return [next(found) if flag else None for flag in flags]
+    _, known = partition(operands, flags)
+    return unmask(backward_pass(closed.jaxpr, [*closed.consts, *known], cts, flags), flags)
 
 
 def _push(*operands: Any, num_res: int, name: str, out_avals: tuple[ShapedArray, ...], **params: Any) -> list[Any]:
     """The tangents of the results: `bwd` as a linear function of the cotangents, transposed."""
-    residuals, tangents = operands[:num_res], operands[num_res:]
+    residuals, tangents = split_list(operands, num_res)
     program = _Linear(residuals, out_avals, params)
     try:
         values = program.residuals()
-        given = [t for t, is_reached in zip(tangents, program.reached) if is_reached]
-        found = backward_pass(program.linear.jaxpr, values, given)
+        out_tangents = backward_pass(program.linear.jaxpr, values, mask(tangents, program.affected))
     except UnsupportedRule as error:
         raise UnsupportedRule(
             f"{name}: forward mode of a function with a custom_vjp rule transposes its bwd, and this one can't be "
@@ -96,7 +101,7 @@ def _push(*operands: Any, num_res: int, name: str, out_avals: tuple[ShapedArray,
     except ConcretizationTypeError as error:
         error.add_note(f"This is forward mode of {name}, which traces its bwd to transpose it.\n{_WAYS_OUT}")
         raise
-    return [instantiate(t) for t in found]
+    return list(map(instantiate, out_tangents))
 
 
 _WAYS_OUT = (
@@ -106,50 +111,52 @@ _WAYS_OUT = (
 
 
 class _Linear:
-    """`bwd` linearized: a linear program, whose residuals must not depend on where it was linearized.
+    """`bwd` linearized: a linear program, whose residuals must not depend on the point of linearization.
 
-    `reached` says which active arguments get a cotangent at all.
+    `affected` says which active arguments get a cotangent at all.
     """
 
     def __init__(self, residuals: Sequence[Any], out_avals: tuple[ShapedArray, ...], params: dict[str, Any]):
-        self.held, self.out_avals, self.params = residuals, out_avals, params
-        self.reached: list[bool] = []
+        self.residual_values, self.out_avals, self.params = residuals, out_avals, params
+        self.affected: list[bool] = []
         self.linear: Any = None
 
     def residuals(self) -> list[Any]:
         """The values of the linear program's constants.
 
         Raises:
-          UnsupportedRule: one depends on the cotangent, or `bwd` adds what doesn't depend on it.
+          UnsupportedRule: one depends on the cotangent, or `bwd` adds a term that doesn't depend on it.
         """
         closed = stage(self.split, self.out_avals)
-        is_flat = [True] * len(self.linear.consts) + [not reached for reached in self.reached]
-        depends = reached_outputs(closed.jaxpr, [True] * len(self.out_avals), differentiable=False)
+        is_flat = [True] * len(self.linear.consts) + [not affected for affected in self.affected]
+        depends = affected_outputs(closed.jaxpr, [True] * len(self.out_avals), differentiable=False)
         if any(d and flat for d, flat in zip(depends, is_flat)):
             raise UnsupportedRule("its derivative depends on the cotangent, so it is not linear.")
-        if any(_left_of_zeros(closed)[len(self.linear.consts) :]):
+        if any(split_list(_left_of_zeros(closed), len(self.linear.consts))[1]):
             raise UnsupportedRule("it adds something that does not depend on the cotangent, so it is not linear.")
-        wanted = [True] * len(self.linear.consts) + [False] * len(self.reached)
+        wanted = [True] * len(self.linear.consts) + [False] * len(self.affected)
         jaxpr, _ = dce_jaxpr(closed.jaxpr, wanted, keep_inputs=True)
         return eval_jaxpr(jaxpr, closed.consts, *(instantiate(Zero(a)) for a in self.out_avals))
 
     def split(self, *cts: Any) -> list[Any]:
         """Residuals, and the cotangents of the active arguments."""
-        outs, self.linear, self.reached = linearize_flat(self.back, cts, [True] * len(cts))
+        outs, self.linear, self.affected = linearize_flat(self.back, cts, [True] * len(cts))
         return [*self.linear.consts, *outs]
 
     def back(self, *cts: Any) -> list[Any]:
-        return [instantiate(ct) for ct in _pulled(self.held, cts, **self.params)]
+        return [instantiate(ct) for ct in _pulled(self.residual_values, cts, **self.params)]
 
 
-_SUMS = frozenset({add_p, add_any_p, sub_p, concatenate_p, pad_p, select_n_p, dynamic_update_slice_p, scatter_add_p})
+# The primitives that add their operands, with those that they add: the others are predicates and indices.
+_TERMS = {primitive: slice(None) for primitive in (add_p, add_any_p, sub_p, concatenate_p, pad_p)}
+_TERMS |= {select_n_p: slice(1, None), dynamic_update_slice_p: slice(2), scatter_add_p: slice(0, 3, 2)}
 
 
 def _left_of_zeros(closed: ClosedJaxpr) -> list[bool]:
-    """Which results of a program remain, as far as its equations tell, where all of its arguments are zero.
+    """Which results of a program may be nonzero when all of its arguments are zero, judged by its equations.
 
-    What the program knows is taken to be no zero, but for literals and constants that are; a product with a zero is
-    zero, a sum is not if one part isn't. What loops and branches hold is not looked at.
+    Known values count as nonzero, except literals and constants that are zero; a product with a zero is zero, a sum
+    with a nonzero term is nonzero. The jaxprs of loops and branches are not examined.
     """
     jaxpr = inline_jaxpr(closed.jaxpr)
     left = {v for v, x in zip(jaxpr.constvars, closed.consts) if isinstance(x, Tracer) or np.any(np.asarray(x))}
@@ -158,8 +165,8 @@ def _left_of_zeros(closed: ClosedJaxpr) -> list[bool]:
         return bool(np.any(np.asarray(atom.val))) if type(atom) is Literal else atom in left
 
     for eqn in jaxpr.eqns:
-        parts = list(map(remains, eqn.invars[1:] if eqn.primitive is select_n_p else eqn.invars))
-        if all(parts) or (eqn.primitive in _SUMS and any(parts)):
+        terms = _TERMS.get(eqn.primitive)
+        if all(map(remains, eqn.invars)) if terms is None else any(map(remains, eqn.invars[terms])):
             left.update(eqn.outvars)
     return list(map(remains, jaxpr.outvars))
 
@@ -170,15 +177,14 @@ def _reference(values: Sequence[Any], **params: Any) -> list[Any]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    """Linear in the tangents, so itself on theirs; where residuals have tangents, the derivative of the forward map."""
-    num_res = params["num_res"]
-    if any(type(t) is not Zero for t in tangents[:num_res]):
+    """The operation on the tangents of tangents; for tangents of residuals, the derivative of the forward map."""
+    (residuals, _), (moved, moved_tangents) = (split_list(xs, params["num_res"]) for xs in (primals, tangents))
+    if any(is_active(moved)):
         return push_forward(lambda *xs: _push(*xs, **params), primals, tangents)
     outs = custom_lin_p.bind(*primals, **params)
     if all(type(t) is Zero for t in tangents):
         return outs, [Zero(a) for a in params["out_avals"]]
-    given = [instantiate(t) for t in tangents[num_res:]]
-    return outs, custom_lin_p.bind(*primals[:num_res], *given, **params)
+    return outs, custom_lin_p.bind(*residuals, *map(instantiate, moved_tangents), **params)
 
 
 def batched_pull(
@@ -186,25 +192,28 @@ def batched_pull(
 ) -> Pull:
     """`pull` mapped over rows, for cotangents with their rows in front.
 
-    `dims` are those of the arguments: where one is not mapped, the cotangents of all rows are added up.
+    `dims` are the mapped axes of the arguments: if one is not mapped, the cotangents of all rows are summed.
     """
 
     def batched(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        found: list[Any] = []
+        ct_active = is_active(cts)
+        active: list[bool] = []
+        zeros: list[Any] = []
 
         def back(*args: Any) -> list[Any]:
-            given = iter(args[len(residuals) :])
-            row_cts = [row_zero(ct) if type(ct) is Zero else next(given) for ct in cts]
-            found[:] = pull(args[: len(residuals)], row_cts)
-            return [ct for ct in found if type(ct) is not Zero]
+            row_residuals, arrays = split_list(args, len(residuals))
+            row_zeros = [row_zero(ct) for ct in cts if type(ct) is Zero]
+            row_cts = pull(row_residuals, merge(arrays, row_zeros, ct_active))
+            active[:] = is_active(row_cts)
+            nonzero, zeros[:] = partition(row_cts, active)
+            return nonzero
 
-        mapped = [ct for ct in cts if type(ct) is not Zero]
-        given_dims = [*residual_dims, *[0] * len(mapped)]
-        results = iter(zip(*batch_flat(back, size, [*residuals, *mapped], given_dims, axis_name)))
-        return [
-            _zero_of_rows(ct, size, dim) if type(ct) is Zero else _for_argument(*next(results), dim, size)
-            for ct, dim in zip(found, dims)
-        ]
+        arrays = mask(cts, ct_active)
+        array_dims = [*residual_dims, *[0] * len(arrays)]
+        results, result_dims = batch_flat(back, size, [*residuals, *arrays], array_dims, axis_name)
+        active_dims, flat_dims = partition(dims, active)
+        summed = [_for_argument(ct, d, dim, size) for ct, d, dim in zip(results, result_dims, active_dims)]
+        return merge(summed, [_zero_of_rows(ct, size, dim) for ct, dim in zip(zeros, flat_dims)], active)
 
     return batched
 
@@ -212,12 +221,12 @@ def batched_pull(
 def _zero_of_rows(zero: Zero, size: int, dim: int | None) -> Zero:
     if dim is None:
         return zero
-    shape = zero.aval.shape
-    return Zero(zero.aval.update(shape=(*shape[:dim], size, *shape[dim:])))
+    before, trailing = split_list(zero.aval.shape, dim)
+    return Zero(zero.aval.update(shape=(*before, size, *trailing)))
 
 
 def _for_argument(ct: Any, ct_dim: int | None, dim: int | None, size: int) -> Any:
-    """A row's cotangents as the argument's, which is mapped along `dim` or not at all."""
+    """The cotangent of an argument, mapped along `dim` or not at all, from those of the rows."""
     ct = mapped_to(ct, ct_dim, size, dim or 0)
     return ct if dim is not None else reduce_sum(ct, (0,))
 
@@ -232,12 +241,12 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
     if all(d is None for d in dims):
         outs = custom_lin_p.bind(*values, **params)
         return outs, [None] * len(outs)
-    given = iter(dims[num_res:])
-    argument_dims = [next(given) if is_active else None for is_active in active]
+    residual_dims, tangent_dims = split_list(dims, num_res)
+    argument_dims = unmask(tangent_dims, active)
     rows = {
         key: tuple([a.update(shape=(size, *a.shape)) for a in params[key]]) for key in ("out_avals", "all_out_avals")
     }
-    pull = batched_pull(params["pull"], size, dims[:num_res], argument_dims, axis_name)
+    pull = batched_pull(params["pull"], size, residual_dims, argument_dims, axis_name)
     outs = custom_lin_p.bind(*values, **{**params, **rows, "pull": pull})
     return outs, [0] * len(outs)
 

@@ -1,7 +1,7 @@
-"""custom_root: a root of a function, differentiated as such, however it is found.
+"""custom_root: a root of a function, differentiated by the implicit function theorem whatever the solver.
 
-Where f(x, p) = 0, x changes with p by the implicit function theorem: (df/dx) dx = -(df/dp) dp. What f closes over is p.
-The linear equation is a custom_linear_solve, so the derivative goes through in both modes and to any order.
+If f(x, p) = 0, x changes with p by the implicit function theorem: (df/dx) dx = -(df/dp) dp; f closes over p. The
+linear equation is a custom_linear_solve, so derivatives work in both modes and to any order.
 
 The call is that of a custom_jvp function with operands `constants of f | constants of solve | initial guess`.
 """
@@ -16,14 +16,17 @@ from xpr.control.closures import Closures
 from xpr.control.custom import rules
 from xpr.control.custom.custom_jvp import custom_jvp_call_p
 from xpr.control.custom.linear_solve import custom_linear_solve
-from xpr.control.tracing import Body, same_types, trace_body, type_differences, where_defined
-from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.jaxpr import FillerVar, constvars_to_invars, eval_jaxpr
+from xpr.control.groups import split_list, with_unused_arguments
+from xpr.control.tracing import Body, trace_body, type_differences, where_defined
+from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
+from xpr.core.jaxpr import constvars_to_invars, eval_jaxpr
 from xpr.core.source import describe_function
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.boundary import boundary
 from xpr.transforms.jvp import push_forward
+
+__all__ = ["custom_root"]
 
 
 @boundary
@@ -34,21 +37,23 @@ def custom_root(
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """A root of `f`, differentiated by the implicit function theorem, whatever `solve` does to find it.
+    """A root of `f`, differentiated by the implicit function theorem, however `solve` computes it.
 
-    Differentiable by what `f` closes over; the derivative by the initial guess is zero.
+    The root is differentiable in the values that `f` closes over; its derivative in the initial guess is zero.
 
     Args:
       f: from a pytree of arrays to another of the same structure and types.
-      initial_guess: such a pytree.
+      initial_guess: a pytree of arrays.
       solve: `solve(f, initial_guess) -> x` with f(x) = 0.
       tangent_solve: `tangent_solve(g, y) -> x` with g(x) = y for a linear function g; for a scalar f,
-        `lambda g, y: y / g(1.0)`. In reverse mode it is given the transpose of g, too.
-      has_aux: `solve` gives a pair of the root and auxiliary data, whose derivatives are zero.
+        `lambda g, y: y / g(1.0)`. In reverse mode it is also called with the transpose of g.
+      has_aux: whether `solve` returns a pair of the root and auxiliary data, whose derivatives are zero.
+
     Returns:
-      The root, or (root, auxiliary data).
+      The root, or `(root, auxiliary data)`.
+
     Raises:
-      TypeError: `f` or a solver gives something not like the initial guess.
+      TypeError: `f` or a solver returns something of another type than the initial guess.
 
     >>> import xpr
     >>> from xpr import lax
@@ -60,9 +65,9 @@ def custom_root(
     (Array(2., dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
     """
     if rules.is_plain():
-        found = solve(f, initial_guess)
-        _check_root(found, initial_guess, solve, has_aux)
-        return found
+        solution = solve(f, initial_guess)
+        _check_root(solution, initial_guess, solve, has_aux)
+        return solution
     leaves, x_tree = tree.flatten(initial_guess)
     in_tree = tree.structure(((initial_guess,), {}))
     avals = [aval_of(x) for x in leaves]
@@ -70,28 +75,27 @@ def custom_root(
     _check_equation(equation, x_tree, avals)
 
     def solved(guess: Any) -> Any:
-        found = solve(f, guess)
-        _check_root(found, initial_guess, solve, has_aux)
-        return found
+        solution = solve(f, guess)
+        _check_root(solution, initial_guess, solve, has_aux)
+        return solution
 
     solver = trace_body(solved, in_tree, avals, "the solve of a custom_root")
     closures = Closures(tangent_solve)
-    n, k = len(equation.consts), len(closures.tracers)
     operands = [*equation.consts, *closures.tracers, *solver.consts, *leaves]
-    unread = [FillerVar(aval_of(x)) for x in operands[: n + k]]
-    jaxpr = constvars_to_invars(solver.closed)
-    jaxpr = jaxpr.replace(invars=[*unread, *jaxpr.invars])
+    unread = [aval_of(x) for x in (*equation.consts, *closures.tracers)]
+    jaxpr = with_unused_arguments(constvars_to_invars(solver.closed), before=unread)
 
     def root(values: Sequence[Any]) -> list[Any]:
         return custom_jvp_call_p.bind(*values, call_jaxpr=jaxpr, jvp=jvp, name="custom_root", num_consts=0)
 
     def jvp(_: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        (own,) = closures.around(primals[n : n + k])
+        consts, tracers, _ = split_list(primals, len(equation.consts), len(closures.tracers))
+        moved, _ = split_list(tangents, len(equation.consts))
+        (solve_tangents,) = closures.rebuilt(tracers)
         outs = root(primals)
-        out_tangents: list[Any] = list(rules.zeros_for(outs))
-        x = tree.unflatten(x_tree, outs[: len(leaves)])
-        out_tangents[: len(leaves)] = _implicit_tangents(equation, x, primals[:n], tangents[:n], own)
-        return outs, out_tangents
+        x, aux = split_list(outs, len(leaves))
+        out_tangents = _implicit_tangents(equation, tree.unflatten(x_tree, x), consts, moved, solve_tangents)
+        return outs, [*out_tangents, *rules.zeros_for(aux)]
 
     return tree.unflatten(solver.out_tree, root(operands))
 
@@ -99,7 +103,7 @@ def custom_root(
 def _implicit_tangents(
     equation: Body, root: Any, consts: Sequence[Any], moved: Sequence[Any], tangent_solve: Callable[..., Any]
 ) -> list[Any]:
-    """The tangents of the root, given those of what f closes over."""
+    """The tangents of the root, from those of the values that f closes over."""
     jaxpr = constvars_to_invars(equation.closed)
     x, x_tree = tree.flatten(root)
     _, residual = push_forward(lambda *cs: eval_jaxpr(jaxpr, (), *cs, *x), consts, moved)
@@ -122,17 +126,17 @@ def _check_equation(body: Body, x_tree: Any, avals: Sequence[ShapedArray]) -> No
         raise TypeError("\n".join([f"{message}:", *lines, where_defined("f", body.fun)]))
 
 
-def _check_root(found: Any, guess: Any, solve: Callable[..., Any], has_aux: bool) -> None:
+def _check_root(root: Any, guess: Any, solve: Callable[..., Any], has_aux: bool) -> None:
     message = "custom_root: `solve` must give something like the initial guess"
     if has_aux:
-        if not isinstance(found, (tuple, list)) or len(found) != 2:
+        if not isinstance(root, (tuple, list)) or len(root) != 2:
             raise TypeError(
                 f"custom_root: with has_aux=True `solve` must return (root, auxiliary data); "
-                f"{describe_function(solve)} returned {found!r}."
+                f"{describe_function(solve)} returned {root!r}."
             )
-        found = found[0]
-    tree.check_same_structure(guess, found, message, name="initial_guess")
-    wanted, have = ([aval_of(x) for x in tree.leaves(value)] for value in (guess, found))
-    if not same_types(wanted, have):
-        lines = type_differences("initial_guess", tree.structure(guess), wanted, have, ("is", "solve"))
+        root = root[0]
+    tree.check_same_structure(guess, root, message, name="initial_guess")
+    expected, actual = ([aval_of(x) for x in tree.leaves(value)] for value in (guess, root))
+    if not same_types(expected, actual):
+        lines = type_differences("initial_guess", tree.structure(guess), expected, actual, ("is", "solve"))
         raise TypeError("\n".join([f"{message}:", *lines, where_defined("solve", solve)]))

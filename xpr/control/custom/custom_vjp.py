@@ -1,66 +1,79 @@
 """custom_vjp: a function that comes with its own vjp rule, in two halves.
 
-The rule of the operation, `fwd(constants, primals, active) -> (results, residuals, pull)`, takes and gives flat lists;
+The rule of the operation, `fwd(constants, primals, active) -> (results, residuals, pull)`, is on flat lists;
 `active` says which primals have tangents, and `pull(residuals, cts)` is the second half, see custom_lin.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from xpr import tree
+from xpr.control.activity import is_active
 from xpr.control.custom import rules
 from xpr.control.custom.custom_lin import Pull, batched_pull, tangents_of
 from xpr.control.custom.replicated_vjp import counting_copies
 from xpr.control.custom.rules import CustomFunction, FlatCall, FlatFun, rows_first, tangent_for_user
+from xpr.control.groups import merge, split_list
+from xpr.control.refs import check_aliases
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.core.refs import Ref
 from xpr.core.source import describe_function
-from xpr.dtypes import float0
+from xpr.dtypes import COMPLEX, FLOATS, float0
+from xpr.errors import ArgumentError
+from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.elementwise_rules import PYTHON_SCALARS
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import as_array, check_results
+from xpr.transforms.flat import LEAF, argument_names, as_array, check_results
 from xpr.transforms.linearize import LinearizeTrace
+
+__all__ = ["custom_vjp"]
+
+T = TypeVar("T")
 
 
 def _forward(primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
     """Results, residuals and the pull of the rule's first half."""
-    n = params["num_consts"]
-    active = tuple([type(t) is not Zero for t in tangents[n:]])
-    outs, residuals, pull = params["fwd"](primals[:n], primals[n:], active)
+    constants, arguments = split_list(primals, params["num_consts"])
+    outs, residuals, pull = params["fwd"](constants, arguments, is_active(_of_arguments(tangents, params)))
     rules.check_outs(params["call_jaxpr"], outs, params["name"], "the first result of fwd")
-    return outs, *counting_copies(primals[n:], outs, residuals, pull)
+    return outs, *counting_copies(arguments, outs, residuals, pull)
+
+
+def _of_arguments(values: Sequence[T], params: dict[str, Any]) -> list[T]:
+    """The elements of a list for all operands that belong to the arguments, after those of the constants."""
+    return split_list(values, params["num_consts"])[1]
 
 
 def _is_flat(primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether no argument has a tangent; that no constant has one is checked."""
-    n = params["num_consts"]
-    rules.check_constants(params["call_jaxpr"], primals, tangents, n, params["name"])
-    return all(type(t) is Zero for t in tangents[n:])
+    """Whether no argument has a tangent; checks that no constant has one."""
+    rules.check_constants(params["call_jaxpr"], primals, tangents, params["num_consts"], params["name"])
+    return not any(is_active(_of_arguments(tangents, params)))
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    """Runs `fwd`, and leaves what becomes of the tangents to custom_lin."""
+    """Runs `fwd`, and applies custom_lin to the tangents."""
     if _is_flat(primals, tangents, params):
         outs = custom_vjp_call_p.bind(*primals, **params)
         return outs, rules.zeros_for(outs)
     outs, residuals, pull = _forward(primals, tangents, params)
-    return outs, tangents_of(outs, residuals, tangents[params["num_consts"] :], pull, params["name"])
+    return outs, tangents_of(outs, residuals, _of_arguments(tangents, params), pull, params["name"])
 
 
 def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Runs `fwd` below, and writes a custom_lin into the linear program."""
+    """Runs `fwd` under the outer interpreter, and adds a custom_lin to the linear program."""
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
         if _is_flat(primals, tangents, params):
             outs = custom_vjp_call_p.bind(*primals, **params)
             return outs, rules.zeros_for(outs)
         outs, residuals, pull = _forward(primals, tangents, params)
-    return outs, tangents_of(outs, residuals, tangents[params["num_consts"] :], pull, params["name"])
+    return outs, tangents_of(outs, residuals, _of_arguments(tangents, params), pull, params["name"])
 
 
 def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
@@ -78,17 +91,21 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
         return rules.apply(call_jaxpr, args)
 
     def batched_fwd(constants: Sequence[Any], primals: Sequence[Any], active: tuple[bool, ...]) -> Any:
-        found: list[Any] = []
+        num_outs, pull = 0, None
 
         def both(*args: Any) -> list[Any]:
-            outs, residuals, pull = fwd(args[:n], args[n:], active)
-            found[:] = [len(outs), pull]
+            nonlocal num_outs, pull
+            outs, residuals, pull = fwd(*split_list(args, n), active)
+            num_outs = len(outs)
             return [*outs, *residuals]
 
-        results, found_dims = batch_flat(both, size, [*constants[:n], *primals], dims, axis_name)
-        n_outs, pull = found
-        outs = [mapped_to(x, d, size) for x, d in zip(results[:n_outs], found_dims)]
-        return outs, results[n_outs:], batched_pull(pull, size, found_dims[n_outs:], dims[n:], axis_name)
+        constants, _ = split_list(constants, n)
+        results, result_dims = batch_flat(both, size, [*constants, *primals], dims, axis_name)
+        outs, residuals = split_list(results, num_outs)
+        out_dims, residual_dims = split_list(result_dims, num_outs)
+        outs = [mapped_to(x, d, size) for x, d in zip(outs, out_dims)]
+        argument_dims = _of_arguments(dims, params)
+        return outs, residuals, batched_pull(pull, size, residual_dims, argument_dims, axis_name)  # type: ignore[arg-type]  # `both` has set it
 
     mapped = {"call_jaxpr": rows_first(run, size, dims, axis_name), "fwd": batched_fwd}
     outs = custom_vjp_call_p.bind(*values, **{**params, **mapped})
@@ -141,16 +158,16 @@ def custom_vjp_primal_tree_values(tree_of_primals: Any) -> Any:
 
 
 class custom_vjp(CustomFunction):
-    """A function with a vjp rule of its own, given in two halves.
+    """A function with a vjp rule defined by the user, in two halves.
 
     Reverse mode calls the rule. Forward mode transposes its second half, for which that must be linear in the
     cotangent. The function and its rule may close over arrays and traced values, but not over values that are being
     differentiated.
 
     Args:
-      fun: takes and gives pytrees of arrays.
+      fun: takes and returns pytrees of arrays.
       nondiff_argnums, nondiff_argnames: arguments that are no operands, by position and by name: functions, strings,
-        sizes. `fwd` gets them in their places, `bwd` first, in the order of their positions.
+        sizes. `fwd` gets them at their positions, `bwd` as its first arguments.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.custom_vjp
@@ -180,13 +197,13 @@ class custom_vjp(CustomFunction):
     ) -> None:
         """Sets the rule: `fwd(*args) -> (result, residuals)` and `bwd(*nondiff, residuals, ct) -> cotangents`.
 
-        `bwd` gives a tuple with a cotangent for each argument that is an operand, None for zero.
+        `bwd` returns a tuple with a cotangent for each argument that is an operand, None for zero.
 
         Args:
           symbolic_zeros: `fwd` gets each leaf of the arguments as a `custom_derivatives.CustomVJPPrimal`, and `bwd` a
             `custom_derivatives.SymbolicZero` for each result that has no cotangent, instead of an array of zeros.
-          optimize_remat: has no effect, as there is nothing to gain: a pass that needs no residuals, as the first under
-            `checkpoint`, runs the function itself and never `fwd`.
+          optimize_remat: has no effect: a pass that needs no residuals, such as the first one under `checkpoint`,
+            always runs the function itself instead of `fwd`.
         """
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
@@ -195,13 +212,15 @@ class custom_vjp(CustomFunction):
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"{describe_function(self.fun)} has no rule yet. Give it one with .defvjp(fwd, bwd).")
         args = self.positional(args, kwargs)
-        if rules.is_plain():
+        if rules.is_plain() and Ref not in map(type, args):
             return self.fun(*args)
-        call = FlatCall(self, (self.fwd, self.bwd), args)
+        call, leaves = FlatCall.of(self, (self.fwd, self.bwd), args)
+        if Ref in map(type, leaves):
+            check_aliases("custom_vjp", self.fun, lambda: argument_names(self.fun, args, {}), leaves, ())
         constants = call.constants
         outs = custom_vjp_call_p.bind(
             *constants,
-            *call.leaves,
+            *leaves,
             call_jaxpr=call,
             fwd=_flat_rule(call, self.symbolic_zeros),
             name=self.name,
@@ -211,27 +230,30 @@ class custom_vjp(CustomFunction):
 
 
 def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
-    """The user's rule for one call, on flat lists; what it closes over is among the residuals."""
+    """The user's rule for one call, on flat lists; values that it closes over are among the residuals."""
     n = len(call.constants)
 
     def fwd(constants: Sequence[Any], primals: Sequence[Any], active: tuple[bool, ...]) -> Any:
-        _, (user_fwd, _), static = call.around(constants[:n])
+        constants, _ = split_list(constants, n)
+        _, (user_fwd, _), static = call.with_constants(constants)
         values = list(map(as_array, primals))
-        given = list(map(CustomVJPPrimal, values, active)) if symbolic_zeros else values
-        pair = user_fwd(*call.arguments(static, given))
+        leaves = list(map(CustomVJPPrimal, values, active)) if symbolic_zeros else values
+        pair = user_fwd(*call.arguments(static, leaves))
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"{describe_function(user_fwd)} must return (result, residuals); it returned {pair!r}.")
         outs, out_tree = tree.flatten(pair[0])
         residuals, residual_tree = tree.flatten(pair[1])
-        check_results(user_fwd, [*outs, *residuals], tree.structure(pair))
+        arguments = {id(x) for x in leaves}
+        checked = [None if type(x) is Ref and id(x) in arguments else x for x in residuals]
+        check_results(user_fwd, [*outs, *(x for x in checked if x is not None)], tree.structure((pair[0], checked)))
         if call.out_tree is None:
             call.out_tree = out_tree
         elif out_tree != call.out_tree:
             what = f"{describe_function(user_fwd)} must give a result of the function's structure"
             tree.check_same_structure(call.out_tree, out_tree, what)
         numbers = [x if type(x) in PYTHON_SCALARS else None for x in residuals]
-        held = [*constants[:n], *(x for x, number in zip(residuals, numbers) if number is None)]
-        return outs, held, _flat_pull(call, out_tree, residual_tree, numbers, primals, symbolic_zeros)
+        rule_residuals = [*constants, *(x for x, number in zip(residuals, numbers) if number is None)]
+        return outs, rule_residuals, _flat_pull(call, out_tree, residual_tree, numbers, primals, symbolic_zeros)
 
     return fwd
 
@@ -249,18 +271,20 @@ def _flat_pull(
     avals = [aval_of(x).to_tangent_aval() for x in primals]
 
     def pull(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        _, (_, user_bwd), static = call.around(residuals[:n])
-        given = [tangent_for_user(ct, symbolic_zeros) for ct in cts]
-        arrays = iter(residuals[n:])
-        held = tree.unflatten(residual_tree, [next(arrays) if x is None else x for x in numbers])
-        back = user_bwd(*static.values(), held, tree.unflatten(out_tree, given))
+        constants, arrays = split_list(residuals, n)
+        _, (_, user_bwd), static = call.with_constants(constants)
+        user_cts = [tangent_for_user(ct, symbolic_zeros) for ct in cts]
+        is_array = [x is None for x in numbers]
+        leaves = merge(arrays, (x for x in numbers if x is not None), is_array)
+        user_residuals = tree.unflatten(residual_tree, leaves)
+        back = user_bwd(*static.values(), user_residuals, tree.unflatten(out_tree, user_cts))
         return _flat_cotangents(back, call.in_tree, avals, user_bwd)
 
     return pull
 
 
 def _flat_cotangents(back: Any, in_tree: Any, avals: Sequence[ShapedArray], bwd: Callable[..., Any]) -> list[Any]:
-    """What `bwd` gave, as one cotangent for each leaf of the arguments; None stands for zeros."""
+    """The result of `bwd` as one cotangent for each leaf of the arguments; None stands for zeros."""
     args_tree = in_tree.children()[0]
     argument_trees = args_tree.children()
     if not isinstance(back, (tuple, list)) or len(back) != len(argument_trees):
@@ -274,22 +298,32 @@ def _flat_cotangents(back: Any, in_tree: Any, avals: Sequence[ShapedArray], bwd:
         if ct is None:
             flat.extend([None] * treedef.num_leaves)
         else:
-            flat.extend(tree.flatten_up_to(treedef, ct, f"the cotangents that {describe_function(bwd)} returned"))
+            flat.extend(_of_argument(ct, treedef, bwd))
     return [_checked_ct(ct, aval, bwd) for ct, aval in zip(flat, avals)]
 
 
-def _checked_ct(ct: Any, want: ShapedArray, bwd: Callable[..., Any]) -> Any:
-    if ct is None or type(ct) is Zero or want.dtype == float0:
-        return Zero(want)
+def _of_argument(ct: Any, structure: Any, bwd: Callable[..., Any]) -> list[Any]:
+    """A cotangent for each leaf of an argument; one array may stand for all leaves."""
+    if structure != LEAF and tree.structure(ct) == LEAF:
+        return [ct] * structure.num_leaves
+    return tree.flatten_up_to(structure, ct, f"the cotangents that {describe_function(bwd)} returned")
+
+
+def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any]) -> Any:
+    if ct is None or expected.dtype == float0:
+        return Zero(expected)
     try:
         have = aval_of(ct)
     except TypeError as error:
         raise TypeError(
-            f"{describe_function(bwd)} gave what is no cotangent for an argument of type {want.str_short()}: {error}"
+            f"{describe_function(bwd)} must return a cotangent of type {expected.str_short()}: {error}"
         ) from None
-    if have.shape != want.shape or have.dtype != want.dtype:
-        raise TypeError(
+    kinds = [next((kind for kind in (FLOATS, COMPLEX) if a.dtype in kind), a.dtype) for a in (have, expected)]
+    if have.shape != expected.shape or kinds[0] != kinds[1]:
+        raise ArgumentError(
             f"{describe_function(bwd)} gave a cotangent of type {have.str_short()} for an argument of type "
-            f"{want.str_short()}."
+            f"{expected.str_short()}. For a cotangent that is zero it may return None."
         )
-    return ct
+    if type(ct) is Zero:
+        return Zero(expected)
+    return ct if have.dtype == expected.dtype else convert_element_type(ct, expected.dtype)

@@ -1,26 +1,27 @@
-"""custom_linear_solve: the solution of a linear equation, differentiated as such, however it is found.
+"""custom_linear_solve: the solution of a linear equation, differentiated implicitly whatever the solver.
 
-Where A x = b, x changes by A dx = db - dA x, and the cotangent of b is found from that of x by solving with the
+If A x = b, x changes by A dx = db - dA x, and the cotangent of b is computed from that of x by solving with the
 transpose of A (implicit differentiation; Christianson 1994, Blondel et al. 2022). So the derivative is another solution
 with the same solver, and the steps of the solver are never differentiated.
 
-Four programs make up the operation: `matvec` is A, `vecmat` its transpose, `solve` finds x, `transpose_solve` does so
-for the transpose. Operands are `constants of each of the four | b`; `Four` holds what belongs to each.
+Four programs make up the operation: `matvec` is A, `vecmat` its transpose, `solve` computes x, `transpose_solve` does
+so for the transpose. Operands are `constants of each of the four | b`; a `Four` holds one item for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval
 from xpr.compile.lower import lower_eqns
 from xpr.control.custom import rules
+from xpr.control.groups import Groups, split_list
 from xpr.control.stop_gradient import stop_gradient
-from xpr.control.tracing import Body, same_types, trace_body, type_differences, where_defined
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.control.tracing import Body, trace_body, type_differences, where_defined
+from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.core.regions import Region
@@ -34,10 +35,14 @@ from xpr.transforms.boundary import boundary
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.transpose import transpose_jaxpr
 
+__all__ = ["custom_linear_solve", "custom_linear_solve_p"]
+
+T = TypeVar("T")
+
 
 @register_parameter
 class Four(NamedTuple):
-    """Something for each of the four programs; the second and the last may be missing, None or empty."""
+    """One item for each of the four programs; the second and the last may be missing, None or empty."""
 
     matvec: Any
     vecmat: Any
@@ -49,13 +54,10 @@ class Four(NamedTuple):
         return Four(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
 
-def split(values: Sequence[Any], lengths: Four) -> tuple[Four, list[Any]]:
+def split(values: Sequence[T], lengths: Four) -> tuple[Four, list[T]]:
     """The constants of each of the four, and b."""
-    parts, start = [], 0
-    for length in lengths:
-        parts.append(list(values[start : start + length]))
-        start += length
-    return Four(*parts), list(values[start:])
+    *consts, b = split_list(values, *lengths)
+    return Four(*consts), b
 
 
 def _bind(jaxprs: Four, consts: Four, b: Sequence[Any]) -> list[Any]:
@@ -90,14 +92,14 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxprs: Four, const
     consts, b = split(primals, const_lengths)
     moved, rhs = split(tangents, const_lengths)
     outs = _bind(jaxprs, consts, b)
-    x = outs[: len(b)]
+    x, aux = split_list(outs, len(b))
     if any(type(t) is not Zero for t in moved.matvec):
         _, residual = push_forward(lambda *a: eval_jaxpr(jaxprs.matvec, (), *a, *x), consts.matvec, moved.matvec)
         rhs = [_difference(db, dax) for db, dax in zip(rhs, residual)]
-    out_tangents: list[Any] = list(rules.zeros_for(outs))
+    x_tangents: list[Any] = list(rules.zeros_for(x))
     if any(type(t) is not Zero for t in rhs):
-        out_tangents[: len(b)] = _bind(jaxprs, consts, [instantiate(t) for t in rhs])[: len(b)]
-    return outs, out_tangents
+        x_tangents, _ = split_list(_bind(jaxprs, consts, [instantiate(t) for t in rhs]), len(b))
+    return outs, [*x_tangents, *rules.zeros_for(aux)]
 
 
 def _difference(a: Any, b: Any) -> Any:
@@ -116,9 +118,9 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, jaxprs: Four, con
             "custom_linear_solve: reverse mode solves the transposed equation, and nothing says how. "
             "Give transpose_solve, or say symmetric=True if A equals its transpose."
         )
-    given = [instantiate(ct) for ct in cts[: len(b)]]
-    found = _bind(jaxprs.transposed(), consts.transposed(), given)
-    return [None] * sum(const_lengths) + found[: len(b)]
+    ct_x, _ = split_list(cts, len(b))
+    ct_b, _ = split_list(_bind(jaxprs.transposed(), consts.transposed(), list(map(instantiate, ct_x))), len(b))
+    return [None] * sum(const_lengths) + ct_b
 
 
 def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
@@ -128,47 +130,46 @@ def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **param
 def _batch_named(
     axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], *, jaxprs: Four, const_lengths: Four
 ) -> Any:
-    """The equations of all rows as one, whose four programs are mapped over rows."""
+    """The equations of all rows as one equation, whose four programs are mapped over rows."""
     consts, b = split(values, const_lengths)
     const_dims, b_dims = split(dims, const_lengths)
     rows = [mapped_to(x, d, size) for x, d in zip(b, b_dims)]
     mapped: list[Jaxpr | None] = []
     all_consts: list[list[Any]] = []
-    for jaxpr, own, own_dims in zip(jaxprs, consts, const_dims):
+    for jaxpr, operands, operand_dims in zip(jaxprs, consts, const_dims):
         if jaxpr is None:
             mapped.append(None)
             all_consts.append([])
             continue
         everything = (True,) * len(jaxpr.outvars)
-        closed, _ = batch_jaxpr(jaxpr, size, (*own_dims, *[0] * len(b)), axis_name, everything)
+        closed, _ = batch_jaxpr(jaxpr, size, (*operand_dims, *[0] * len(b)), axis_name, everything)
         mapped.append(constvars_to_invars(closed))
-        all_consts.append([*closed.consts, *own])
+        all_consts.append([*closed.consts, *operands])
     outs = _bind(Four(*mapped), Four(*all_consts), rows)
     return outs, [0] * len(outs)
 
 
 def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> Any:
-    """Leaves the four programs alone, and finds the state by running a copy of `solve` beside them."""
+    """Leaves the four programs unchanged, and computes the state by running a copy of `solve`."""
     consts, b = split(values, const_lengths)
-    without = Four(*[each and thread.without(each) for each in jaxprs])
+    without = Four(*[each and thread.without_checks(each) for each in jaxprs])
     outs = custom_linear_solve_p.bind(*values, jaxprs=without, const_lengths=const_lengths)
     stopped = [stop_gradient(x) for x in (*consts.solve, *b)]
-    return eval_jaxpr(thread(jaxprs.solve), (), *state, *stopped)[: len(state)], outs
+    after, _ = split_list(eval_jaxpr(thread(jaxprs.solve), (), *state, *stopped), len(state))
+    return after, outs
 
 
 def _regions(*, jaxprs: Four, const_lengths: Four) -> list[Region]:
     """`solve`, which runs, and the others, which derivatives need."""
-    found = []
-    total = sum(const_lengths)
-    first = 0
-    for name, jaxpr, length in zip(Four._fields, jaxprs, const_lengths):
+    regions = []
+    groups = Groups(**const_lengths._asdict(), b=len(jaxprs.solve.invars) - const_lengths.solve)
+    for name, jaxpr in jaxprs._asdict().items():
         if jaxpr is not None:
             runs = name == "solve"
-            own = (*range(first, first + length), *range(total, total + len(jaxpr.invars) - length))
+            operands = (*groups.positions(name), *groups.positions("b"))
             results = tuple([(i,) if runs else () for i in range(len(jaxpr.outvars))])
-            found.append(Region(jaxpr, "call", own, results, times=int(runs), follows=False))
-        first += length
-    return found
+            regions.append(Region(jaxpr, "call", operands, results, times=int(runs), follows=False))
+    return regions
 
 
 custom_linear_solve_p = register(
@@ -199,22 +200,23 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The solution x of `matvec(x) = b`, differentiated as the solution, whatever `solve` does to find it.
+    """The solution x of `matvec(x) = b`, differentiated by solving again, however `solve` computes it.
 
-    Differentiable by b and by what `matvec` closes over. The derivative is found by solving again; `solve` itself need
-    not be differentiable.
+    It is differentiable in b and in the values that `matvec` closes over; `solve` itself need not be differentiable.
 
     Args:
-      matvec: a linear function from pytrees like b to such.
+      matvec: a linear function from pytrees like b to pytrees like b.
       b: a pytree of arrays.
       solve: `solve(matvec, b) -> x`.
       transpose_solve: `transpose_solve(vecmat, b) -> x` with the transpose of `matvec`; needed in reverse mode.
-      symmetric: `matvec` equals its transpose, so `solve` serves for both.
-      has_aux: `solve` and `transpose_solve` give a pair of x and auxiliary data, whose derivatives are zero.
+      symmetric: a promise that `matvec` equals its transpose, so that `solve` serves for both.
+      has_aux: whether `solve` and `transpose_solve` return a pair of x and auxiliary data, whose derivatives are zero.
+
     Returns:
       x, of b's structure and types, or (x, auxiliary data).
+
     Raises:
-      TypeError: `matvec` or a solver gives something not like b.
+      TypeError: `matvec` or a solver returns something unlike b.
       UnsupportedRule: in reverse mode, without `transpose_solve` or `symmetric`.
 
     >>> import xpr, xpr.numpy as jnp
@@ -226,9 +228,9 @@ def custom_linear_solve(
     Array(-0.75, dtype=float32, weak_type=True)
     """
     if rules.is_plain():
-        found = solve(matvec, b)
-        _check_solution(found, b, solve, "solve", has_aux)
-        return found
+        solution = solve(matvec, b)
+        _check_solution(solution, b, solve, "solve", has_aux)
+        return solution
     leaves, b_tree = tree.flatten(b)
     avals = [aval_of(x) for x in leaves]
     in_tree = tree.structure(((b,), {}))
@@ -237,9 +239,9 @@ def custom_linear_solve(
 
     def solver(fun: Callable[..., Any], apply: Callable[[Any], Any], what: str) -> Body:
         def of_b(rhs: Any) -> Any:
-            found = fun(apply, rhs)
-            _check_solution(found, b, fun, what, has_aux)
-            return found
+            solution = fun(apply, rhs)
+            _check_solution(solution, b, fun, what, has_aux)
+            return solution
 
         return trace_body(of_b, in_tree, avals, f"the {what} of a custom_linear_solve")
 
@@ -257,17 +259,13 @@ def custom_linear_solve(
 
 
 def _adjoint(operator: ClosedJaxpr, count: int) -> ClosedJaxpr:
-    """The transpose of a linear program, by its `count` arguments."""
+    """The transpose of a linear program in its `count` arguments."""
     jaxpr = constvars_to_invars(operator)
     n = len(operator.consts)
-    everything = (True,) * count
-    closed, _ = transpose_jaxpr(jaxpr, (False,) * n + everything, everything, everything)
-    opened = Jaxpr(
-        [*closed.jaxpr.constvars, *closed.jaxpr.invars[:n]],
-        closed.jaxpr.invars[n:],
-        closed.jaxpr.outvars,
-        closed.jaxpr.eqns,
-    )
+    all_true = (True,) * count
+    closed, _ = transpose_jaxpr(jaxpr, (False,) * n + all_true, all_true, all_true)
+    residuals, cts = split_list(closed.jaxpr.invars, n)
+    opened = closed.jaxpr.replace(constvars=[*closed.jaxpr.constvars, *residuals], invars=cts)
     return ClosedJaxpr(opened, [*closed.consts, *operator.consts])
 
 
@@ -286,17 +284,17 @@ def _check_operator(body: Body, b_tree: Any, avals: Sequence[ShapedArray]) -> No
         raise TypeError("\n".join([f"{message}:", *lines, where_defined("matvec", body.fun)]))
 
 
-def _check_solution(found: Any, b: Any, fun: Callable[..., Any], what: str, has_aux: bool) -> None:
+def _check_solution(solution: Any, b: Any, fun: Callable[..., Any], what: str, has_aux: bool) -> None:
     message = f"custom_linear_solve: `{what}` must give x, which is something like b"
     if has_aux:
-        if not isinstance(found, (tuple, list)) or len(found) != 2:
+        if not isinstance(solution, (tuple, list)) or len(solution) != 2:
             raise TypeError(
                 f"custom_linear_solve: with has_aux=True `{what}` must return (x, auxiliary data); "
-                f"{describe_function(fun)} returned {found!r}."
+                f"{describe_function(fun)} returned {solution!r}."
             )
-        found = found[0]
-    tree.check_same_structure(b, found, message, name="b")
-    wanted, have = ([aval_of(x) for x in tree.leaves(value)] for value in (b, found))
-    if not same_types(wanted, have):
-        lines = type_differences("b", tree.structure(b), wanted, have, ("is", what))
+        solution = solution[0]
+    tree.check_same_structure(b, solution, message, name="b")
+    expected, actual = ([aval_of(x) for x in tree.leaves(value)] for value in (b, solution))
+    if not same_types(expected, actual):
+        lines = type_differences("b", tree.structure(b), expected, actual, ("is", what))
         raise TypeError("\n".join([f"{message}:", *lines, where_defined(what, fun)]))

@@ -1,14 +1,14 @@
-"""of_copies: cotangents inside a shard_map, where what does not differ from device to device counts once.
+"""of_copies: cotangents inside a shard_map, where a value replicated over devices counts once.
 
-A program of a shard_map is differentiated as a function on each device, where what all devices have in common is many
-copies. The derivative that is asked for is another: of the value that they have in common. The two agree where each
-copy of a result has its share of the cotangent, and the copies of an argument have the sum of theirs
-(devices/replication.py knows what differs, and only when the program is there; so these are operations, until then):
+The program of a shard_map is differentiated as a function on each device, where a replicated value is many separate
+copies. The wanted derivative is that of the one replicated value. The two agree if each copy of a result has an equal
+share of the cotangent, and the copies of an argument have the sum of theirs. devices/replication.py infers from the
+finished program which values are replicated; so until then these are operations:
 
     of_copies[what=share] ct like    ct / the number of devices that have the same `like`
     of_copies[what=sum]   ct like    the sum of ct over the devices that have the same `like`
 
-There may be several `like`, of which devices then have all the same.
+There may be several `like`; then the devices counted are those that have the same values of all of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _along_none(operands: Sequence[Any], over: Sequence[Any]) -> list[Any]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    """Linear in its first operand; how the others differ has no derivative."""
+    """The jvp rule: linear in the first operand; the others have no derivative."""
     x, *likes = primals
     t = tangents[0]
     return [of_copies_p.bind(x, *likes, **params)], [t if type(t) is Zero else of_copies_p.bind(t, *likes, **params)]
@@ -72,17 +72,17 @@ of_copies_p = register(
 
 
 def shares(cts: Sequence[Any], likes: Sequence[Any]) -> list[Any]:
-    """Cotangents of results, one for each copy that there is of a result."""
+    """Cotangents of results, one for each replica of a result."""
     return _of_copies("share", cts, likes)
 
 
 def sums(cts: Sequence[Any], likes: Sequence[Any]) -> list[Any]:
-    """Cotangents of arguments, from those of the copies that there are of an argument."""
+    """Cotangents of arguments, from those of the replicas of an argument."""
     return _of_copies("sum", cts, likes)
 
 
 def count_copies() -> bool:
-    """Whether the two above do anything: inside a shard_map that knows what differs."""
+    """Whether `shares` and `sums` have an effect: inside a shard_map that checks replication."""
     return any(axis.checked for axis in context.axes)
 
 

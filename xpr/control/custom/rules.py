@@ -1,11 +1,11 @@
-"""What functions with rules of their own share: custom_jvp, custom_vjp, custom_vmap, linear_call.
+"""The common part of functions with user-defined rules: custom_jvp, custom_vjp, custom_vmap, linear_call.
 
 The call of such a function is an operation like any other. Evaluated, it runs the function as it is, so Python control
 flow sees values; staged, it is an equation that holds the function's jaxpr and the rule; transformed, the rule runs.
 
 `call_jaxpr` is the function of flat operands: a Python callable until it is staged, a `Jaxpr` from then on. Operands
-are `constants | arguments`: the first `num_consts` are what the function and its rule close over. Rules take constants
-and arguments apart, and look only at as many constants as there were when they were made: staging adds more behind.
+are `constants | arguments`: the first `num_consts` are values that the function and its rule close over. Rules take the
+two separately, and read only as many constants as there were when they were created: staging appends more.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.lower import lower_eqns
 from xpr.control.closures import Closures
+from xpr.control.groups import consts_after, merge, split_list
+from xpr.control.refs import RefOperands
 from xpr.control.stop_gradient import stop_gradient
-from xpr.control.tracing import same_types
 from xpr.control.xla_call import call_transpose
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, used_vars
+from xpr.core.jaxpr import Jaxpr, eval_jaxpr, used_vars
 from xpr.core.regions import Region, whole_call
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
-from xpr.errors import UnsupportedRule
+from xpr.errors import ClosureDerivativeError, RefError
+from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_flat, names_in
 from xpr.transforms.flat import FlatFunction, as_array, named_like
@@ -41,26 +43,28 @@ FlatFun = Callable[..., Sequence[Any]]
 
 
 def apply(call_jaxpr: Jaxpr | FlatFun, args: Sequence[Any]) -> list[Any]:
-    """Runs the function, through whatever interpreter is current."""
+    """Runs the function under the current interpreter."""
     return eval_jaxpr(call_jaxpr, (), *args) if isinstance(call_jaxpr, Jaxpr) else list(call_jaxpr(*args))
 
 
 def prepare(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """The same call with its function as a jaxpr, what that closes over as further constants."""
+    """The same call with its function as a jaxpr, and the values that it closes over as further constants."""
     if isinstance(params["call_jaxpr"], Jaxpr):
         return args, params
     n = params["num_consts"]
     closed = stage(params["call_jaxpr"], [aval_of(x) for x in args])
-    operands = [*args[:n], *closed.consts, *args[n:]]
-    return operands, {**params, "call_jaxpr": consts_behind(closed, n), "num_consts": n + len(closed.consts)}
-
-
-def consts_behind(closed: ClosedJaxpr, n: int) -> Jaxpr:
-    """The same program with its constants as arguments, behind the first `n`."""
-    if not closed.consts:
-        return closed.jaxpr
-    jaxpr = closed.jaxpr
-    return jaxpr.replace(constvars=[], invars=[*jaxpr.invars[:n], *jaxpr.constvars, *jaxpr.invars[n:]])
+    constants, arguments = split_list(args, n)
+    operands: Sequence[Any] = [*constants, *closed.consts, *arguments]
+    jaxpr, refs = consts_after(closed, n), uses_of_refs(closed.jaxpr)
+    if refs.used:
+        if any(refs.written):
+            raise RefError(
+                f"{params['name']}: a function with a custom rule writes to a Ref. Only the second half of a vjp rule "
+                "may write to refs, which are arguments of the function."
+            )
+        on_values = RefOperands([jaxpr], operands)
+        jaxpr, operands = on_values.jaxprs[0], on_values.operands
+    return operands, {**params, "call_jaxpr": jaxpr, "num_consts": n + len(closed.consts)}
 
 
 def abstract(avals: Sequence[ShapedArray], *, call_jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
@@ -81,23 +85,24 @@ def evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
 
 
 def transpose(cts: Sequence[Any], operands: Sequence[Any], *, call_jaxpr: Jaxpr, name: str, **params: Any) -> list[Any]:
-    """Calls the transposed function: a rule for derivatives says nothing of it."""
+    """Calls the transposed function, as derivative rules do not define a transpose."""
     return call_transpose(cts, operands, call_jaxpr=call_jaxpr, name=name)
 
 
 def regions(*, call_jaxpr: Jaxpr, **params: Any) -> list[Region]:
-    """The function itself, beside which the operation has rules of the user's."""
+    """The function itself, whose operation also has user-defined rules."""
     return whole_call(call_jaxpr, inlined="lowered", follows=False)
 
 
 def threaded(primitive: Callable[[], Any]) -> Callable[..., Any]:
-    """The rule that leaves the function and its rules alone, and finds the state by running a copy beside it."""
+    """The rule that leaves the function and its rules unchanged, and computes the state by running a copy of it."""
 
     def rule(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
         jaxpr = params["call_jaxpr"]
-        outs = primitive().bind(*values, **{**params, "call_jaxpr": thread.without(jaxpr)})
+        outs = primitive().bind(*values, **{**params, "call_jaxpr": thread.without_checks(jaxpr)})
         stopped = [stop_gradient(x) for x in values]
-        return eval_jaxpr(thread(jaxpr), (), *state, *stopped)[: len(state)], outs
+        after, _ = split_list(eval_jaxpr(thread(jaxpr), (), *state, *stopped), len(state))
+        return after, outs
 
     return rule
 
@@ -116,7 +121,7 @@ def rows_first(fun: FlatFun, size: int, dims: Sequence[int | None], axis_name: A
 
 
 def is_unmapped(axis_name: Any, dims: Sequence[int | None], values: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether a call has nothing to do with a mapped axis: no operand is mapped, and no collective names it."""
+    """Whether a call is independent of a mapped axis: no operand is mapped, and no collective names it."""
     if any(d is not None for d in dims):
         return False
     _, prepared = prepare(values, params)
@@ -124,7 +129,7 @@ def is_unmapped(axis_name: Any, dims: Sequence[int | None], values: Sequence[Any
 
 
 def row_zero(zero: Zero) -> Zero:
-    """The symbolic zero of one row, of one whose axis 0 is mapped."""
+    """The symbolic zero of one row, from a symbolic zero whose axis 0 is mapped."""
     return Zero(zero.aval.update(shape=zero.aval.shape[1:]))
 
 
@@ -142,7 +147,14 @@ def tangent_for_user(tangent: Any, symbolic_zeros: bool) -> Any:
 
 
 def zero_from_primal(primal: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of each array of a pytree: symbolic, or an array of zeros.
+    """The zero tangent of each array of a pytree.
+
+    Args:
+      primal: a pytree of arrays.
+      symbolic_zeros: whether to return `Zero`s instead of arrays of zeros.
+
+    Returns:
+      A pytree of tangents.
 
     >>> from xpr import custom_derivatives
     >>> custom_derivatives.zero_from_primal({"x": 1.0}, symbolic_zeros=True)
@@ -159,11 +171,11 @@ def zeros_for(outs: Sequence[Any]) -> list[Zero]:
 def check_constants(
     call_jaxpr: Jaxpr | FlatFun, primals: Sequence[Any], tangents: Sequence[Any], n: int, name: str
 ) -> None:
-    """Raises UnsupportedRule where a constant has a tangent and the function depends on it."""
-    active = [i for i, t in enumerate(tangents[:n]) if type(t) is not Zero]
+    """Raises ClosureDerivativeError if a constant has a tangent and the function depends on it."""
+    active = [i for i, t in enumerate(tangents) if i < n and type(t) is not Zero]
     if active and _depends_on(call_jaxpr, primals, active):
         types = ", ".join(aval_of(primals[i]).str_short() for i in active)
-        raise UnsupportedRule(
+        raise ClosureDerivativeError(
             f"{name}: a function with a custom derivative rule closes over a value that is being differentiated "
             f"({types}), and its rule speaks of its arguments alone.\n"
             "Pass the value as an argument, and give the rule a part for it; xpr.closure_convert finds the values that "
@@ -175,20 +187,20 @@ def _depends_on(call_jaxpr: Jaxpr | FlatFun, primals: Sequence[Any], positions: 
     if not isinstance(call_jaxpr, Jaxpr):
         try:
             call_jaxpr = stage(call_jaxpr, [aval_of(x) for x in primals]).jaxpr
-        except TypeError:  # it looks at values, so it can't be known
+        except TypeError:  # it depends on values, so it can't be known
             return True
     used = used_vars(call_jaxpr)
     return any(call_jaxpr.invars[i] in used for i in positions)
 
 
 def check_outs(call_jaxpr: Jaxpr | FlatFun, outs: Sequence[Any], name: str, what: str) -> None:
-    """Raises TypeError where a rule's results aren't of the types of the function's, as far as those are known."""
+    """Raises TypeError if the types of a rule's results aren't those of the function's, as far as those are known."""
     if not isinstance(call_jaxpr, Jaxpr):
         return
-    wanted, found = call_jaxpr.out_avals, [aval_of(x) for x in outs]
-    if not same_types(wanted, found):
-        want, have = (", ".join(a.str_short() for a in avals) for avals in (wanted, found))
-        raise TypeError(f"{name}: {what} must give what the function gives, ({want}), and gave ({have}).")
+    expected_avals, actual_avals = call_jaxpr.out_avals, [aval_of(x) for x in outs]
+    if not same_types(expected_avals, actual_avals):
+        expected, actual = (", ".join(a.str_short() for a in avals) for avals in (expected_avals, actual_avals))
+        raise TypeError(f"{name}: {what} must give what the function gives, ({expected}), and gave ({actual}).")
 
 
 # -- Calls
@@ -197,7 +209,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class CustomFunction:
-    """What custom_jvp, custom_vjp and custom_vmap share: a function, and which of its arguments its rule gets as is."""
+    """The base of custom_jvp, custom_vjp and custom_vmap: a function, and which of its arguments are not operands."""
 
     __closes_over__: tuple[str, ...] = ("fun",)
     __call__: Callable[..., Any]
@@ -221,7 +233,7 @@ class CustomFunction:
         named_like(self, fun)
 
     def __getattr__(self, name: str) -> Any:
-        """What a function with another kind of rule has, where this is a rule for it: its `def_vmap`, say."""
+        """An attribute of the function, if that has another kind of rule: its `def_vmap`, say."""
         fun = self.__dict__.get("fun")
         if isinstance(fun, CustomFunction) and not name.startswith("_"):
             return getattr(fun, name)
@@ -235,7 +247,7 @@ class CustomFunction:
         return function_name(self.fun)
 
     def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Positional arguments for a call, keyword arguments and defaults put in their places.
+        """Positional arguments for a call, with keyword arguments and defaults at their positions.
 
         Raises:
           TypeError: the arguments don't fit, or one can be given by keyword alone.
@@ -265,66 +277,67 @@ class CustomFunction:
         return sorted({n % count for n in self.nondiff_argnums})
 
 
-def _numbers_of(fun: Callable[..., Any], names: Sequence[str], who: str) -> tuple[int, ...]:
+def _numbers_of(fun: Callable[..., Any], names: Sequence[str], decorator: str) -> tuple[int, ...]:
     known = list(inspect.signature(fun).parameters)
-    given = (names,) if isinstance(names, str) else tuple(names)
-    missing = [name for name in given if name not in known]
+    listed = (names,) if isinstance(names, str) else tuple(names)
+    missing = [name for name in listed if name not in known]
     if missing:
         raise ValueError(
-            f"{who}: nondiff_argnames names {', '.join(map(repr, missing))}, and {describe_function(fun)} "
+            f"{decorator}: nondiff_argnames names {', '.join(map(repr, missing))}, and {describe_function(fun)} "
             f"takes ({', '.join(known)})."
         )
-    return tuple(known.index(name) for name in given)
+    return tuple(known.index(name) for name in listed)
 
 
 class FlatCall:
     """One call of a function with a rule, as a function of the flat operands `constants | leaves`.
 
-    `rules` are the user's functions that make up the rule. `around(constants)` gives them, the function, and the static
-    arguments (those that are no operands, by position), all closing over the given constants.
+    `rules` are the user's functions that make up the rule. `with_constants(constants)` gives them, the function,
+    and the static arguments (those that are no operands, by position), all closing over the given constants.
     """
 
-    __slots__ = ("closures", "leaves", "in_tree", "out_tree", "count", "name")
+    __slots__ = ("closures", "in_tree", "out_tree", "count", "name")
 
-    def __init__(self, custom: CustomFunction, rules: Any, args: tuple[Any, ...]):
+    def __init__(self, name: str, closures: Closures, in_tree: tree.PyTreeDef, count: int):
+        self.name, self.closures, self.in_tree, self.count = name, closures, in_tree, count
+        self.out_tree: Any = None
+
+    @classmethod
+    def of(cls, custom: CustomFunction, rules: Any, args: tuple[Any, ...]) -> tuple[FlatCall, list[Any]]:
+        """The call, and its leaves, which it doesn't keep: an equation may hold it for longer than tracers live."""
         static = {i: args[i] for i in custom.static_positions(len(args))}
-        self.count, self.name = len(args), custom.name
-        self.closures = Closures(custom.fun, rules, static)
-        self.leaves, self.in_tree = tree.flatten(
+        leaves, in_tree = tree.flatten(
             (tuple([x for i, x in enumerate(args) if i not in static]) if static else args, {})
         )
-        self.out_tree: Any = None
+        return cls(custom.name, Closures(custom.fun, rules, static), in_tree, len(args)), leaves
 
     @property
     def constants(self) -> list[Any]:
         return self.closures.tracers  # type: ignore[return-value]
 
-    def around(self, constants: Sequence[Any]) -> tuple[Any, ...]:
-        return self.closures.around(constants)
+    def with_constants(self, constants: Sequence[Any]) -> tuple[Any, ...]:
+        return self.closures.rebuilt(constants)
 
     def arguments(self, static: dict[int, Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as the user's function takes them."""
         return self.with_static(static, tree.unflatten_sorted(self.in_tree, leaves)[0])
 
     def __call__(self, *operands: Any) -> list[Any]:
-        n = len(self.constants)
-        fun, _, static = self.around(operands[:n])
-        flat = FlatFunction(named_like(lambda *given: fun(*self.with_static(static, given)), fun), self.in_tree)
-        outs = flat(*operands[n:])
+        constants, leaves = split_list(operands, len(self.constants))
+        fun, _, static = self.with_constants(constants)
+        flat = FlatFunction(named_like(lambda *args: fun(*self.with_static(static, args)), fun), self.in_tree)
+        outs = flat(*leaves)
         self.out_tree = flat.out_tree
         return outs
 
-    def with_static(self, static: dict[int, Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments with the static ones in their places."""
-        if not static:
-            return given
-        rest = iter(given)
-        return tuple([static[i] if i in static else next(rest) for i in range(self.count)])
+    def with_static(self, static: dict[int, Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments with the static ones at their positions."""
+        return tuple(merge(static.values(), args, [i in static for i in range(self.count)])) if static else args
 
     def result(self, outs: Sequence[Any]) -> Any:
         return tree.unflatten(self.out_tree, outs)
 
 
 def is_plain() -> bool:
-    """Whether nothing is being transformed, so that a function with a rule is just the function."""
+    """Whether no transformation is active, so that a function with a rule is just the function."""
     return context.trace.parent is None

@@ -1,7 +1,7 @@
-"""inspect_sharding: tells a Python function how a value in a program lies on devices.
+"""inspect_sharding: calls a Python function with the sharding of a value in a program.
 
-The compiler chooses that where nobody says, so the function is called when the program has been compiled, once for
-each program. It gets no values, and nothing is left of the operation in the program.
+The compiler chooses shardings that are not specified, so the function is called when the program has been compiled,
+once for each program. It gets no values, and the compiled program does not contain the operation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Callback = Callable[[Sharding], Any]
 
 
 class OfARow:
-    """What calls a function with the sharding of one row of an array whose rows are along an axis."""
+    """Calls a function with the sharding of one row of an array whose rows are along an axis."""
 
     def __init__(self, callback: Callback, axis: int, ndim: int):
         self.callback, self.axis, self.ndim = callback, axis, ndim
@@ -80,13 +80,20 @@ inspect_sharding_p = register(
 
 
 def inspect_array_sharding(value: Any, *, callback: Callback) -> None:
-    """Calls `callback` with the sharding of an array; where it is traced, with what the compiler chose for it.
+    """Calls a function with the sharding of an array; for a traced array, with the one the compiler chose.
 
     Inside a jitted function it is called when the function is compiled; for a function that runs on one device, with
-    that. Under `vmap` it gets the sharding of one row. What a shard_map does on each device is not cut.
+    that device. Under `vmap` it gets the sharding of one row. Values inside a shard_map are unsharded.
+
+    Args:
+      value: an array.
+      callback: a function of a sharding.
+
+    Returns:
+      None.
 
     Raises:
-      TypeError: the value is no array, or the callback no function.
+      TypeError: the value is not an array, or the callback not a function.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -100,7 +107,7 @@ def inspect_array_sharding(value: Any, *, callback: Callback) -> None:
     1
     """
     if not isinstance(value, (Array, Tracer)):
-        raise TypeError(f"inspect_array_sharding: {describe(value)} is no array of xpr, and lies on no device.")
+        raise TypeError(f"inspect_array_sharding: {describe(value)} is no array of xpr, and is on no device.")
     if not callable(callback):
         raise TypeError(f"inspect_array_sharding: callback is to be a function of a sharding, and is {callback!r}.")
     inspect_sharding_p.bind(value, callback=callback)

@@ -1,9 +1,9 @@
-"""shard_map: a jaxpr that runs on every device of a mesh, on the parts that it has of the operands.
+"""shard_map: a jaxpr that runs on every device of a mesh, on the device's shards of the operands.
 
-Operands are laid out as the jaxpr's invars. `in_specs` has for each how it is cut along `manual_axes` of the mesh,
-`out_specs` has how the results are put together; one that a spec does not cut along an axis is the same on all devices
-along it. In the derivative each of them has its share of such a result's cotangent, and what all of them got has the
-sum of their cotangents. Along the other axes of the mesh the compiler cuts as it likes.
+`in_specs` says for each operand how it is sharded over `manual_axes` of the mesh, `out_specs` the same for the results;
+a value that its spec does not shard over an axis is replicated over it. In the derivative each device has an equal
+share of a replicated result's cotangent, and a replicated operand has the sum of the devices' cotangents. The compiler
+chooses the sharding over the other axes of the mesh.
 """
 
 from __future__ import annotations
@@ -18,103 +18,148 @@ from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval, run_operation
 from xpr.compile.lower import lower_eqns
+from xpr.control.call_family import InOutSpecs, Specs, call_family
 from xpr.control.checkify.errors import first_failed
+from xpr.control.devices.multi_device_call import MultiDeviceCall
+from xpr.control.groups import split_list
 from xpr.control.split_results import split_results
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope, context
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, eval_jaxpr
-from xpr.core.primitive import Linear, Primitive, register
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.primitive import Primitive
 from xpr.core.regions import whole_call
-from xpr.passes.dce import smaller_call
 from xpr.primitives.collectives.reduce import psum_p
 from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reshape
 from xpr.transforms.batch import batch_jaxpr
-from xpr.transforms.jvp import jvp_jaxpr, with_zeros
-from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
+from xpr.transforms.linearize import Linearized
 from xpr.transforms.stage import stage
-from xpr.transforms.transpose import transpose_jaxpr
 
-Spec = Sequence[Any]  # the entries of a PartitionSpec
-Specs = Sequence[Spec]
+Spec = Sequence[Any]  # the elements of a PartitionSpec
 
 
-class Place:
-    """The mesh, and those of its axes along which a shard_map's devices are told apart."""
+class ManualMesh:
+    """A mesh and its manual axes, over which the function of a shard_map sees the shard of one device."""
 
     __slots__ = ("mesh", "axes", "check")
 
     def __init__(self, mesh: Mesh, manual_axes: Sequence[Any], check_vma: bool):
         self.mesh, self.axes, self.check = mesh, tuple(manual_axes), check_vma
 
-    def part(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
-        """The type of the parts of an operand."""
+    def local_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
+        """The type of one device's shard of an operand."""
         return aval.update(shape=NamedSharding(self.mesh, PartitionSpec(*spec)).shard_shape(aval.shape))
 
-    def whole(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
-        """The type of a result that is put together of such parts."""
+    def global_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
+        """The type of a whole result, from that of its shards."""
         cuts = NamedSharding(self.mesh, PartitionSpec(*spec)).cuts(aval.ndim)
         return aval.update(shape=tuple(n * count for n, count in zip(aval.shape, cuts)))
 
-    def uncut(self, spec: Spec) -> tuple[Any, ...]:
-        """The axes along which all devices have the same."""
+    def replicated_axes(self, spec: Spec) -> tuple[Any, ...]:
+        """The manual axes over which a value is replicated."""
         named = [name for entry in spec for name in axes_of(entry)]
         return tuple(name for name in self.axes if name not in named)
 
-    def cut(self, spec: Spec) -> frozenset[Any]:
-        """The axes along which devices have different parts."""
-        return frozenset(self.axes) - set(self.uncut(spec))
+    def varying_axes(self, spec: Spec) -> frozenset[Any]:
+        """The manual axes over which a value is sharded."""
+        return frozenset(self.axes) - set(self.replicated_axes(spec))
 
     @property
     def sizes(self) -> dict[Any, int]:
-        """The sizes of the axes."""
+        """The sizes of the manual axes."""
         return {name: self.mesh.shape[name] for name in self.axes}
 
-    def copies(self, spec: Spec) -> int:
-        """How many devices have the same part."""
-        return math.prod([self.mesh.shape[name] for name in self.uncut(spec)])
+    def replicas(self, spec: Spec) -> int:
+        """The number of devices with the same shard of a value."""
+        return math.prod([self.mesh.shape[name] for name in self.replicated_axes(spec)])
 
     def in_scope(self, checked: bool = False) -> axes_in_scope:
         """Lets collectives name the axes; `checked` is for the user's function, see `NamedAxis`."""
         return axes_in_scope(*[NamedAxis(name, self.mesh.shape[name], checked) for name in self.axes])
 
-    def of_each(self) -> PartitionSpec:
-        """The spec of what differs from device to device, along a leading axis that is made for it."""
+    def stacked_spec(self) -> PartitionSpec:
+        """The spec that stacks the devices' values along a new leading axis."""
         return PartitionSpec(self.axes)
 
     def bind(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs, out_specs: Specs) -> list[Any]:
-        """The operation with a jaxpr, whose constants every device gets."""
-        return shard_map_p.bind(
-            *closed.consts,
-            *operands,
-            **self.params(closed, [*[PartitionSpec()] * len(closed.consts), *in_specs], out_specs),
-        )
+        """Applies the operation to a jaxpr, whose constants are replicated."""
+        specs = [*[PartitionSpec()] * len(closed.consts), *in_specs]
+        return shard_map_p.bind(*closed.consts, *operands, **self.params(constvars_to_invars(closed), specs, out_specs))
 
-    def params(self, closed: ClosedJaxpr, in_specs: Specs, out_specs: Specs) -> dict[str, Any]:
-        """The parameters of the operation, specs as plain tuples; those of the constants stand first."""
+    def params(self, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs) -> dict[str, Any]:
+        """The parameters of the operation, specs as plain tuples."""
         return {
-            "jaxpr": constvars_to_invars(closed), "mesh": self.mesh, "manual_axes": self.axes,
-            "in_specs": tuple(map(tuple, in_specs)), "out_specs": tuple(map(tuple, out_specs)), "check_vma": self.check,
+            "jaxpr": jaxpr, "mesh": self.mesh, "manual_axes": self.axes, "in_specs": tuple(map(tuple, in_specs)),
+            "out_specs": tuple(map(tuple, out_specs)), "check_vma": self.check,
         }  # fmt: skip
 
 
-def _those(specs: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
-    return [spec for spec, wanted in zip(specs, chosen) if wanted]
+class ShardedCall(MultiDeviceCall):
+    """A call on every device of a mesh; a spec holds the elements of a PartitionSpec."""
 
+    spec_parameters = ("in_specs", "out_specs")
+    replicated = PartitionSpec()
 
-def _abstract(
-    avals: Sequence[ShapedArray], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, **params: Any
-) -> list[ShapedArray]:
-    place = Place(**params)
-    parts = list(map(place.part, avals, in_specs))
-    if len(avals) != len(jaxpr.invars) or any(
-        a.shape != v.aval.shape or a.dtype != v.aval.dtype for a, v in zip(parts, jaxpr.invars)
-    ):
-        given, wanted = ([a.str_short() for a in types] for types in (parts, jaxpr.in_avals))
-        raise TypeError(
-            f"shard_map: parts of the types ({', '.join(wanted)}) are taken, and ({', '.join(given)}) given."
-        )
-    return list(map(place.whole, jaxpr.out_avals, out_specs))
+    def __init__(self, primitive: Primitive, params: dict[str, Any]):
+        super().__init__(primitive, params)
+        self.manual = ManualMesh(params["mesh"], params["manual_axes"], params["check_vma"])
+        self.stacked = self.manual.stacked_spec()
+
+    def replaced(self, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs) -> dict[str, Any]:
+        return self.manual.params(jaxpr, in_specs, out_specs)
+
+    def in_scope(self) -> axes_in_scope:
+        return self.manual.in_scope()
+
+    def argument_avals(self, avals: Sequence[ShapedArray]) -> list[ShapedArray]:
+        return list(map(self.manual.local_aval, avals, self.in_specs))
+
+    def result_avals(self) -> list[ShapedArray]:
+        return list(map(self.manual.global_aval, self.jaxpr.out_avals, self.out_specs))
+
+    def mismatch(self, expected: str, actual: str) -> str:
+        return f"shard_map: parts of the types ({expected}) are taken, and ({actual}) given."
+
+    def halves(self, split: Linearized, is_active: Sequence[bool]) -> tuple[ClosedJaxpr, InOutSpecs, Jaxpr, InOutSpecs]:
+        """Residuals, unless they are operands, stay on their devices, stacked along a leading axis."""
+        _, primal_specs, _, linear_specs = super().halves(split, is_active)
+        with self.in_scope():
+            primal = _with_leading_axes(split.primal.jaxpr, outs_from=len(self.jaxpr.outvars))
+            linear = _without_leading_axes(split.linear, [source is None for source in split.residual_sources])
+        return ClosedJaxpr(primal, split.primal.consts), primal_specs, linear, linear_specs
+
+    def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
+        replicas = map(self.manual.replicas, specs)
+        return [ct if n == 1 else div(ct, scalar(n, ct)) for ct, n in zip(cts, replicas)]
+
+    def summed(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs, out_specs: Specs) -> list[Any]:
+        with self.in_scope():
+            closed = _with_sums(closed, [self.manual.replicated_axes(spec) for spec in out_specs])
+        return self.bind(closed, operands, in_specs, out_specs)
+
+    def batched(self, axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
+        """Every device has all rows of its shard, or a shard of the rows."""
+        manual = self.manual
+        along = tuple([axis for axis in axes_of(context.rows_along) if axis in manual.axes])
+        rows = size // math.prod([manual.sizes[axis] for axis in along])
+        name = None if axis_name in manual.axes else axis_name
+        closed, actual = self.derived(batch_jaxpr, rows, tuple(dims), name)
+        in_specs = [_with_rows(spec, d, along) for spec, d in zip(self.in_specs, dims)]
+        out_specs = [_with_rows(spec, d, along) for spec, d in zip(self.out_specs, actual)]
+        return self.bind(closed, values, in_specs, out_specs), actual
+
+    def threaded(self, state: Sequence[Any], thread: Any, values: Sequence[Any]) -> Any:
+        """Each device has the state; afterwards it is that of the first one which failed."""
+        n, count = len(state), len(self.out_specs)
+        with self.in_scope():
+            jaxpr = thread(self.jaxpr)
+            states, results = split_list(jaxpr.outvars, n)
+            turned = jaxpr.replace(outvars=[*results, *states])
+            closed = ClosedJaxpr(_with_leading_axes(turned, outs_from=count))
+        in_specs, out_specs = [*[self.replicated] * n, *self.in_specs], [*self.out_specs, *[self.stacked] * n]
+        outs = self.bind(closed, [*state, *values], in_specs, out_specs)
+        results, states = split_list(outs, count)
+        return first_failed(states), results
 
 
 def _mesh(*, mesh: Mesh, **_: Any) -> Mesh:
@@ -134,118 +179,63 @@ def _lower(
 def _reference(
     values: Sequence[np.ndarray], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, **params: Any
 ) -> list[np.ndarray]:
-    """Maps over one axis of the mesh after the other, with the parts side by side."""
-    place = Place(**params)
-    sizes = place.mesh.shape
+    """Maps over one axis of the mesh after another, with the shards stacked."""
+    manual = ManualMesh(**params)
+    sizes = manual.mesh.shape
     closed = ClosedJaxpr(jaxpr)
-    for name in reversed(place.axes):
+    for name in reversed(manual.axes):
         specs = [*[PartitionSpec()] * len(closed.consts), *in_specs]
-        dims = tuple(None if name in place.uncut(spec) else 0 for spec in specs)
-        with place.in_scope():
+        dims = tuple(None if name in manual.replicated_axes(spec) else 0 for spec in specs)
+        with manual.in_scope():
             closed, _ = batch_jaxpr(constvars_to_invars(closed), sizes[name], dims, name, (True,) * len(jaxpr.outvars))
         in_specs = specs
-    parts = [_parted(x, spec, place) for x, spec in zip(values, in_specs[len(in_specs) - len(values) :])]
+    parts = [_split_parts(x, spec, manual) for x, spec in zip(values, in_specs[len(in_specs) - len(values) :])]
     outs = reference_eval(closed.jaxpr, closed.consts, *parts)
-    return [_joined(x, spec, place) for x, spec in zip(outs, out_specs)]
+    return [_join_parts(x, spec, manual) for x, spec in zip(outs, out_specs)]
 
 
-def _parted(x: np.ndarray, spec: Spec, place: Place) -> np.ndarray:
-    """An operand with a leading axis for each mesh axis that cuts it, in the order of the mesh."""
+def _split_parts(x: np.ndarray, spec: Spec, manual: ManualMesh) -> np.ndarray:
+    """An operand with a leading axis for each mesh axis that shards it, in the order of the mesh."""
     names: list[Any] = []
     shape: list[int] = []
     for entry, size in zip([*spec, *[None] * (x.ndim - len(spec))], x.shape):
-        counts = [place.mesh.shape[name] for name in axes_of(entry)]
+        counts = [manual.mesh.shape[name] for name in axes_of(entry)]
         names += [*axes_of(entry), None]
         shape += [*counts, size // math.prod(counts)]
-    order = [names.index(name) for name in place.axes if name in names]
+    order = [names.index(name) for name in manual.axes if name in names]
     order += [i for i, name in enumerate(names) if name is None]
     return x.reshape(shape).transpose(order)
 
 
-def _joined(x: np.ndarray, spec: Spec, place: Place) -> np.ndarray:
-    """A result of parts that have a leading axis for each mesh axis; the first of those that are the same."""
-    kept = [name for name in place.axes if name not in place.uncut(spec)]
-    x = x[tuple(slice(None) if name in kept else 0 for name in place.axes)]
-    rows, order, shape = len(kept), [], []
+def _join_parts(x: np.ndarray, spec: Spec, manual: ManualMesh) -> np.ndarray:
+    """A result from shards that have a leading axis for each mesh axis; the first of replicated ones."""
+    sharded_axes = [name for name in manual.axes if name not in manual.replicated_axes(spec)]
+    x = x[tuple(slice(None) if name in sharded_axes else 0 for name in manual.axes)]
+    rows, order, shape = len(sharded_axes), [], []
     for axis, entry in enumerate([*spec, *[None] * (x.ndim - rows - len(spec))]):
-        places = [kept.index(name) for name in axes_of(entry)] + [rows + axis]
-        order += places
-        shape.append(math.prod([x.shape[i] for i in places]))
+        merged = [sharded_axes.index(name) for name in axes_of(entry)] + [rows + axis]
+        order += merged
+        shape.append(math.prod([x.shape[i] for i in merged]))
     return x.transpose(order).reshape(shape)
 
 
-def _jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, **p: Any
-) -> Any:
-    """The jvp of the jaxpr on every device; tangents are cut as their primals are."""
-    place = Place(**p)
-    is_active = tuple(type(t) is not Zero for t in tangents)
-    with place.in_scope():
-        closed, out_active = jvp_jaxpr(jaxpr, is_active)
-    results = place.bind(
-        closed,
-        [*primals, *(t for t in tangents if type(t) is not Zero)],
-        [*in_specs, *_those(in_specs, is_active)],
-        [*out_specs, *_those(out_specs, out_active)],
-    )
-    n = len(out_active)
-    return results[:n], with_zeros(results[n:], out_active, list(map(place.whole, jaxpr.out_avals, out_specs)))
-
-
-def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
-    """One jaxpr for the results and residuals, which stay on their devices, and one for the tangents."""
-    jaxpr, in_specs, out_specs, place = _taken_apart(**params)
-    is_active = tuple(type(t) is not Zero for t in tangents)
-    with place.in_scope():
-        split = linearize_jaxpr(jaxpr, is_active)
-        n = len(jaxpr.outvars)
-        primal = _with_leading_axes(split.primal.jaxpr, outs_from=n)
-        is_computed = [source is None for source in split.residual_sources]
-        linear = _without_leading_axes(split.linear, is_computed)
-    opened = ClosedJaxpr(constvars_to_invars(ClosedJaxpr(primal, split.primal.consts)))
-    specs = [*[PartitionSpec()] * len(split.primal.consts), *in_specs]
-    given = trace.parent.process(  # type: ignore[union-attr]  # never the bottom
-        shard_map_p,
-        [*split.primal.consts, *primals],
-        place.params(opened, specs, [*out_specs, *[place.of_each()] * sum(is_computed)]),
-    )
-    outs, computed = given[:n], given[n:]
-    avals = list(map(place.whole, jaxpr.out_avals, out_specs))
-    if not any(split.active_outs):
-        return outs, with_zeros([], split.active_outs, avals)
-    residual_specs = [place.of_each() if source is None else in_specs[source] for source in split.residual_sources]
-    out_tangents = place.bind(
-        ClosedJaxpr(linear),
-        [*split.residuals(primals, computed), *(t for t in tangents if type(t) is not Zero)],
-        [*residual_specs, *_those(in_specs, is_active)],
-        _those(out_specs, split.active_outs),
-    )
-    return outs, with_zeros(out_tangents, split.active_outs, avals)
-
-
-def _taken_apart(
-    *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, **params: Any
-) -> tuple[Jaxpr, Specs, Specs, Place]:
-    return jaxpr, in_specs, out_specs, Place(**params)
-
-
 def _with_leading_axes(jaxpr: Jaxpr, outs_from: int) -> Jaxpr:
-    """The jaxpr with an axis of size 1 before the others of its later results; remembered with it."""
+    """The jaxpr with an axis of size 1 before the others of its later results; cached with it."""
     key = ("leading axes", outs_from)
     if key not in jaxpr.memo:
         n = len(jaxpr.constvars)
 
         def run(*xs: Any) -> list[Any]:
-            outs = eval_jaxpr(jaxpr, xs[:n], *xs[n:])
-            return [*outs[:outs_from], *(reshape(x, (1, *aval_of(x).shape)) for x in outs[outs_from:])]
+            consts, arguments = split_list(xs, n)
+            outs, later = split_list(eval_jaxpr(jaxpr, consts, *arguments), outs_from)
+            return [*outs, *(reshape(x, (1, *aval_of(x).shape)) for x in later)]
 
-        made = stage(run, [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]).jaxpr
-        jaxpr.memo[key] = made.replace(constvars=made.invars[:n], invars=made.invars[n:])
+        jaxpr.memo[key] = _with_constvars(stage(run, [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]).jaxpr, n)
     return jaxpr.memo[key]
 
 
 def _without_leading_axes(jaxpr: Jaxpr, chosen: Sequence[bool]) -> Jaxpr:
-    """The jaxpr that takes its first arguments, those chosen, with such an axis; remembered with it."""
+    """The jaxpr that takes the chosen first arguments with a leading axis of size 1; cached with it."""
     key = ("no leading axes", tuple(chosen))
     if key not in jaxpr.memo:
         avals = [
@@ -260,32 +250,6 @@ def _without_leading_axes(jaxpr: Jaxpr, chosen: Sequence[bool]) -> Jaxpr:
     return jaxpr.memo[key]
 
 
-def _transpose(
-    cts: Sequence[Any], operands: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, **params: Any
-) -> list[Any]:
-    """The transposed jaxpr on every device."""
-    place = Place(**params)
-    is_linear = tuple(type(x) is Linear for x in operands)
-    has_ct = tuple(type(ct) is not Zero for ct in cts)
-    with place.in_scope():
-        closed, reached = transpose_jaxpr(jaxpr, is_linear, has_ct)
-        wanted = _those(_those(in_specs, is_linear), reached)
-        summed = _with_sums(closed, [place.uncut(spec) for spec in wanted])
-    known = [(x, spec) for x, spec in zip(operands, in_specs) if type(x) is not Linear]
-    shares = [
-        ct if place.copies(spec) == 1 else div(ct, scalar(place.copies(spec), ct))
-        for ct, spec in zip(cts, out_specs)
-        if type(ct) is not Zero
-    ]
-    outs = iter(
-        place.bind(
-            summed, [*(x for x, _ in known), *shares], [*(s for _, s in known), *_those(out_specs, has_ct)], wanted
-        )
-    )
-    found = iter([next(outs) if has else None for has in reached])
-    return [next(found) if linear else None for linear in is_linear]
-
-
 def _with_sums(closed: ClosedJaxpr, axes: Sequence[tuple[Any, ...]]) -> ClosedJaxpr:
     """The jaxpr with its results summed over axes."""
     if not any(axes):
@@ -298,26 +262,13 @@ def _with_sums(closed: ClosedJaxpr, axes: Sequence[tuple[Any, ...]]) -> ClosedJa
             for x, names in zip(eval_jaxpr(jaxpr, (), *xs), axes)
         ]
 
-    made, n = stage(run, jaxpr.in_avals).jaxpr, len(closed.consts)
-    return ClosedJaxpr(made.replace(constvars=made.invars[:n], invars=made.invars[n:]), closed.consts)
+    return ClosedJaxpr(_with_constvars(stage(run, jaxpr.in_avals).jaxpr, len(closed.consts)), closed.consts)
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
-def _batch_named(
-    name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, *, jaxpr: Jaxpr, in_specs: Specs,
-    out_specs: Specs, **params: Any,
-) -> Any:  # fmt: skip
-    """The batched jaxpr on every device, which has all rows of its part, or its part of the rows."""
-    place = Place(**params)
-    along = tuple([axis for axis in axes_of(context.rows_along) if axis in place.axes])
-    with place.in_scope():
-        rows = size // math.prod([place.sizes[axis] for axis in along])
-        closed, found = batch_jaxpr(jaxpr, rows, tuple(dims), None if name in place.axes else name)
-    ins, results = ([_with_rows(s, d, along) for s, d in zip(*each)] for each in ((in_specs, dims), (out_specs, found)))
-    return place.bind(closed, values, ins, results), found
+def _with_constvars(jaxpr: Jaxpr, count: int) -> Jaxpr:
+    """The jaxpr with its first arguments as constvars."""
+    constvars, invars = split_list(jaxpr.invars, count)
+    return jaxpr.replace(constvars=constvars, invars=invars)
 
 
 def _with_rows(spec: Spec, dim: int | None, along: tuple[Any, ...]) -> Spec:
@@ -327,56 +278,14 @@ def _with_rows(spec: Spec, dim: int | None, along: tuple[Any, ...]) -> Spec:
     return PartitionSpec(*entries[:dim], along or None, *entries[dim:])
 
 
-def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """The part of the jaxpr that the used results need, on every device."""
-    params = eqn.params
-    smaller, inputs = smaller_call(params["jaxpr"], used)
-    specs = {
-        "in_specs": tuple(_those(params["in_specs"], inputs)),
-        "out_specs": tuple(_those(params["out_specs"], used)),
-    }
-    return eqn.replace(
-        invars=_those(eqn.invars, inputs),
-        outvars=_those(eqn.outvars, used),
-        params={**params, **specs, "jaxpr": smaller},
-    )
-
-
-def _threaded(
-    state: Sequence[Any], thread: Any, values: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
-    **params: Any,
-) -> Any:  # fmt: skip
-    """Each device has the state; afterwards it is that of the first one which failed."""
-    place, n, rest = Place(**params), len(state), len(out_specs)
-    with place.in_scope():
-        threaded = thread(jaxpr)
-        turned = threaded.replace(outvars=[*threaded.outvars[n:], *threaded.outvars[:n]])
-        made = ClosedJaxpr(_with_leading_axes(turned, outs_from=rest))
-    outs = place.bind(
-        made, [*state, *values], [*[PartitionSpec()] * n, *in_specs], [*out_specs, *[place.of_each()] * n]
-    )
-    return first_failed(outs[rest:]), outs[:rest]
-
-
-shard_map_p = register(
-    Primitive(
-        "shard_map",
-        abstract=_abstract,
-        params=("jaxpr", "mesh", "in_specs", "out_specs", "manual_axes", "check_vma"),
-        reference=_reference,
-        lower=_lower,
-        jvp=_jvp,
-        transpose=_transpose,
-        batch=_batch,
-        linearize=_linearize,
-        batch_named=_batch_named,
-        evaluate=lambda args, params: run_operation(shard_map_p, args, params),
-        dce=_dce,
-        split=split_results,
-        threaded=_threaded,
-        mesh=_mesh,
-        multiple_results=True,
-        regions=lambda jaxpr, **params: whole_call(jaxpr),
-        call=True,
-    )
+shard_map_p = call_family(
+    "shard_map",
+    ShardedCall,
+    params=("jaxpr", "mesh", "in_specs", "out_specs", "manual_axes", "check_vma"),
+    reference=_reference,
+    lower=_lower,
+    evaluate=lambda args, params: run_operation(shard_map_p, args, params),
+    split=split_results,
+    mesh=_mesh,
+    regions=lambda jaxpr, **params: whole_call(jaxpr),
 )

@@ -1,4 +1,4 @@
-"""Pictures, in text, of how arrays lie on devices."""
+"""Text diagrams of the sharding of arrays over devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from xpr.core.avals import aval_of
 
 
 def visualize_sharding(shape: tuple[int, ...], sharding: Sharding) -> None:
-    """Prints which devices hold which part of an array of one or two axes.
+    """Prints which devices hold which part of an array with a given sharding.
+
+    Args:
+      shape: the shape of the array, of one or two axes.
+      sharding: a sharding.
+
+    Returns:
+      None.
 
     Raises:
       ValueError: the shape has another number of axes.
@@ -29,7 +36,7 @@ def visualize_sharding(shape: tuple[int, ...], sharding: Sharding) -> None:
         row, column = (0, starts[0]) if len(shape) == 1 else (starts[0], starts[1])
         cells.setdefault((row, column), []).append(device.id)
     kind = sharding.devices[0].platform.upper()
-    rows, columns = (sorted({place[i] for place in cells}) for i in (0, 1))
+    rows, columns = (sorted({cell[i] for cell in cells}) for i in (0, 1))
     texts = [[f"{kind} {','.join(map(str, sorted(cells[row, column])))}" for column in columns] for row in rows]
     print(_table(texts))
 

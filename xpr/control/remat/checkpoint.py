@@ -1,61 +1,51 @@
-"""checkpoint (rematerialization): a call that, differentiated, keeps little of its forward pass and computes it again.
+"""checkpoint (rematerialization): a call whose backward pass recomputes residuals that are otherwise saved.
 
-Operands are laid out as the jaxpr's invars; it has no constants, whatever the function closed over is among the
-operands. Linearizing it splits its jaxpr as that of any call is split; then, instead of handing every residual from the
-first half to the second, the second computes them:
+Linearizing it splits its jaxpr like that of any call; then, instead of passing every residual from the first
+half to the second, the second half recomputes them:
 
     forward:   arguments -> results, saved values
     linear:    arguments, saved values, tangents -> { the residuals again; the linear program } -> tangents
 
-The saved values are those that the policy allows and from which the residuals can be had. The linear half is one
-equation of this same primitive (`differentiated=True`), so its transpose computes the residuals right where the
+The saved values are those that the policy allows and from which the residuals can be computed. The linear half is one
+equation of this same primitive (`differentiated=True`), so its transpose recomputes the residuals where the
 cotangents arrive. Griewank and Walther, "Evaluating Derivatives" (2008), ch. 12, has the theory; Chen et al., "Training
-deep nets with sublinear memory cost" (2016), arXiv:1604.06174, what it does for networks.
+deep nets with sublinear memory cost" (2016), arXiv:1604.06174, applies it to networks.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import EvalTrace, reference_eval, run_jaxpr
+from xpr.compile.evaluate import EvalTrace, run_jaxpr
 from xpr.compile.lower import lower_call
 from xpr.config import settings
+from xpr.control.call_family import call_family
+from xpr.control.groups import mask, split_list
+from xpr.control.refs import call_on_values, check_aliases
 from xpr.control.remat.partial_eval import split_jaxpr
 from xpr.control.remat.policies import Policy
 from xpr.control.split_results import split_results
 from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
-from xpr.core.primitive import Linear, Primitive, register
+from xpr.core.jaxpr import Jaxpr, constvars_to_invars, eval_jaxpr, subjaxprs
+from xpr.core.primitive import with_impl
 from xpr.core.regions import Region, whole_call
-from xpr.core.source import describe_function
-from xpr.passes.dce import dce_call
-from xpr.transforms.batch import batch_jaxpr
+from xpr.core.source import check_function, describe_function
+from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import named_like, with_static
-from xpr.transforms.jvp import jvp_jaxpr, with_zeros
+from xpr.transforms.calls import Call
+from xpr.transforms.flat import named_like
+from xpr.transforms.jvp import with_zeros
 from xpr.transforms.linearize import LinearizeTrace
-from xpr.transforms.transpose import transpose_jaxpr
 
-# -- The primitive. Every rule but linearization turns the jaxpr into another and calls that in the same way.
+__all__ = ["checkpoint_p"]
 
-
-def _bind(closed: ClosedJaxpr, operands: Sequence[Any], like: dict[str, Any]) -> list[Any]:
-    return checkpoint_p.bind(*closed.consts, *operands, **{**like, "jaxpr": constvars_to_invars(closed)})
-
-
-def _abstract(avals: Sequence[ShapedArray], *, jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
-    wanted = jaxpr.in_avals
-    if len(avals) != len(wanted) or any(a.shape != w.shape or a.dtype != w.dtype for a, w in zip(avals, wanted)):
-        given, taken = (", ".join(a.str_short() for a in types) for types in (avals, wanted))
-        raise TypeError(f"checkpoint: the jaxpr takes ({taken}) and was given ({given}).")
-    return jaxpr.out_avals
+# -- The primitive
 
 
 def _lower(
@@ -68,99 +58,65 @@ def _lower(
     prevent_cse: bool,
     differentiated: bool,
 ) -> list[Value]:
-    """A call; one that computes again what the forward pass did is kept apart from it.
+    """A call; one that recomputes values of the forward pass must not be merged with it.
 
-    XLA would otherwise find that both compute the same, and keep the results of the first. XLA:CPU removes optimization
-    barriers before it looks for that, but does not look into a call that it is told not to inline.
+    Common subexpression elimination would otherwise replace it by the first results. XLA:CPU removes optimization
+    barriers before that pass, but does not look into a call that must not be inlined.
     """
-    apart = differentiated and prevent_cse
-    if apart and b.platform != "cpu":
+    not_merged = differentiated and prevent_cse
+    if not_merged and b.platform != "cpu":
         operands = b.ops("stablehlo.optimization_barrier", operands, [v.aval for v in operands])
-    return lower_call(b, jaxpr, operands, "checkpoint", inline=not apart or b.platform != "cpu")
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    """Calls the jvp of the jaxpr."""
-    jaxpr = params["jaxpr"]
-    closed, out_active = jvp_jaxpr(jaxpr, tuple([type(t) is not Zero for t in tangents]))
-    results = _bind(closed, [*primals, *(t for t in tangents if type(t) is not Zero)], params)
-    n = len(out_active)
-    return results[:n], with_zeros(results[n:], out_active, jaxpr.out_avals)
+    return lower_call(b, jaxpr, operands, "checkpoint", inline=not not_merged or b.platform != "cpu")
 
 
 def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Runs the forward half, and writes into the linear program a call that computes the residuals again."""
+    """Runs the forward half, and adds to the linear program a call that recomputes the residuals."""
     jaxpr = params["jaxpr"]
-    split = split_jaxpr(jaxpr, tuple([type(t) is not Zero for t in tangents]), params["policy"])
+    is_active = tuple([type(t) is not Zero for t in tangents])
+    split = split_jaxpr(jaxpr, is_active, params["policy"])
     operands = [*split.constants, *primals]
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
         if type(trace.parent) is EvalTrace:
-            given = run_jaxpr(split.forward, operands, "checkpoint")
+            results = _run(split.forward, operands)
         else:
-            given = eval_jaxpr(split.forward, (), *operands)
+            results = eval_jaxpr(split.forward, (), *operands)
     n = len(jaxpr.outvars)
-    outs, saved = given[:n], given[n:]
+    outs, saved = split_list(results, n)
     if not any(split.active_outs):
         return outs, with_zeros([], split.active_outs, jaxpr.out_avals)
-    active = [t for t in tangents if type(t) is not Zero]
-    again = {**params, "jaxpr": split.linear, "differentiated": True}
-    out_tangents = checkpoint_p.bind(*(operands[i] for i in split.needed), *saved, *active, **again)
+    recomputing = {**params, "jaxpr": split.linear, "differentiated": True}
+    arguments = [operands[i] for i in split.needed]
+    out_tangents = checkpoint_p.bind(*arguments, *saved, *mask(tangents, is_active), **recomputing)
     return outs, with_zeros(out_tangents, split.active_outs, jaxpr.out_avals)
 
 
-def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
-    """Calls the transposed jaxpr, which computes the residuals first."""
-    is_linear = tuple([type(x) is Linear for x in operands])
-    closed, reached = transpose_jaxpr(params["jaxpr"], is_linear, tuple([type(ct) is not Zero for ct in cts]))
-    known = [x for x in operands if type(x) is not Linear]
-    given = iter(_bind(closed, [*known, *(ct for ct in cts if type(ct) is not Zero)], params))
-    found = iter([next(given) if has else None for has in reached])
-    return [next(found) if linear else None for linear in is_linear]
+def _run(jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
+    """The results of a program: compiled, or equation by equation where primitives have evaluations of their own."""
+    if with_impl and _any_has_impl(jaxpr):
+        return eval_jaxpr(jaxpr, (), *operands)
+    return run_jaxpr(jaxpr, operands, "checkpoint")
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
-def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    """Calls the mapped jaxpr."""
-    closed, out_dims = batch_jaxpr(params["jaxpr"], size, tuple(dims), axis_name)
-    return _bind(closed, values, params), out_dims
-
-
-def _threaded(state: Any, thread: Any, values: Sequence[Any], **params: Any) -> Any:
-    outs = checkpoint_p.bind(*state, *values, **{**params, "jaxpr": thread(params["jaxpr"])})
-    return outs[: len(state)], outs[len(state) :]
+def _any_has_impl(jaxpr: Jaxpr) -> bool:
+    return any(eqn.primitive in with_impl or any(map(_any_has_impl, subjaxprs(eqn))) for eqn in jaxpr.eqns)
 
 
 def _regions(*, jaxpr: Jaxpr, prevent_cse: bool, differentiated: bool, **params: Any) -> list[Region]:
-    """What is to be computed again, and not to be found equal to what was computed before, stays apart."""
+    """The jaxpr of the call; passes must not merge a recomputation with the first computation."""
     return whole_call(jaxpr, inlined="never" if differentiated and prevent_cse else "compiled")
 
 
-checkpoint_p = register(
-    Primitive(
-        "checkpoint",
-        abstract=_abstract,
-        params=("jaxpr", "policy", "prevent_cse", "differentiated"),
-        reference=lambda values, *, jaxpr, **params: reference_eval(jaxpr, (), *values),
-        lower=_lower,
-        jvp=_jvp,
-        transpose=_transpose,
-        batch=_batch,
-        linearize=_linearize,
-        batch_named=_batch_named,
-        evaluate=lambda args, params: run_jaxpr(params["jaxpr"], args, "checkpoint"),
-        dce=partial(dce_call, "jaxpr"),
-        split=split_results,
-        threaded=_threaded,
-        multiple_results=True,
-        regions=_regions,
-        call=True,
-    )
+checkpoint_p = call_family(
+    "checkpoint",
+    params=("jaxpr", "policy", "prevent_cse", "differentiated"),
+    lower=_lower,
+    linearize=_linearize,
+    evaluate=lambda args, params: _run(params["jaxpr"], args),
+    split=split_results,
+    regions=_regions,
 )
 
-# -- What users call
+# -- Public functions
 
 
 def checkpoint(
@@ -172,23 +128,25 @@ def checkpoint(
     static_argnames: str | Iterable[str] = (),
     concrete: bool = False,
 ) -> Callable[..., Any]:
-    """`fun`, which when differentiated computes its intermediate values again instead of keeping them.
+    """A function that, when differentiated, computes its intermediate values again instead of storing them.
 
-    Without it, reverse mode keeps from the forward pass whatever the backward pass needs, of every operation. With it
-    the arguments of `fun` are kept, and what the policy allows; the rest is computed a second time when the cotangents
+    Without it, reverse mode saves from the forward pass all residuals of every operation. With it the arguments of
+    `fun` are saved, and the values that the policy allows; others are computed a second time when the cotangents
     arrive. Values and gradients are the same.
 
     Args:
-      fun: takes and gives pytrees of arrays; it is traced, as `jit` traces.
-      prevent_cse: keep the compiler from merging the second computation with the first. Only a loop's body may do
-        without: there the two are in different loops anyway. A sequence says it by argument; one True is enough.
-      policy: `policy(primitive, *avals, **params) -> bool` says of an operation whether its results may be kept, see
+      fun: a function of pytrees of arrays to a pytree of arrays; it is traced, as `jit` traces.
+      prevent_cse: keep the compiler from merging the second computation with the first. It may be False only in a
+        loop's body, as the two are in different loops anyway. In a sequence, one per argument, one True is enough.
+      policy: `policy(primitive, *avals, **params) -> bool` says of an operation whether its results may be saved, see
         `checkpoint_policies`. None: nothing may.
       static_argnums: positional arguments to pass on to `fun` as they are.
       static_argnames: keyword arguments to pass on to `fun` as they are.
-      concrete: an option that JAX had; only False is possible.
+      concrete: must be False.
+
     Returns:
-      A function of the same arguments giving the same results.
+      A function of the same arguments and results.
+
     Raises:
       NotImplementedError: `concrete` is True.
       ConcretizationTypeError: when called, where `fun` needs the value of an argument that isn't static.
@@ -198,8 +156,7 @@ def checkpoint(
     >>> xpr.value_and_grad(f)(2.0)
     (Array(0.7890724, dtype=float32, weak_type=True), Array(-0.2556391, dtype=float32, weak_type=True))
     """
-    if not callable(fun):
-        raise TypeError(f"checkpoint takes a function, and got {fun!r}.")
+    check_function(fun, "checkpoint")
     if policy is not None and not callable(policy):
         raise TypeError(
             f"checkpoint: the policy must be a function such as those of xpr.checkpoint_policies, not {policy!r}."
@@ -209,7 +166,7 @@ def checkpoint(
             "checkpoint: concrete=True is gone, as in JAX. Mark the arguments that Python control flow needs to know "
             "static (static_argnums), or compute what it asks for outside and close over it."
         )
-    kept_apart = any(tree.leaves(prevent_cse))
+    prevents_merging = any(tree.leaves(prevent_cse))
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
     if numbers and not names:
@@ -218,18 +175,23 @@ def checkpoint(
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
         if settings.disable_jit:
             return fun(*args, **kwargs)
-        static = _static_positions(fun, numbers, len(args))
-        static_kwargs = {name: kwargs.pop(name) for name in names & kwargs.keys()}
-        dynamic = tuple([x for i, x in enumerate(args) if i not in static])
-        leaves, in_tree = tree.flatten((dynamic, kwargs))
-        avals = tuple([aval_of(x) for x in leaves])
-        known = (*((i, type(args[i]), args[i]) for i in static), *sorted(static_kwargs.items()))
-        of_dynamic = with_static(fun, static, args)
-        if static_kwargs:
-            of_dynamic = _with_keywords(of_dynamic, static_kwargs)
-        body = trace_body(of_dynamic, in_tree, avals, "rematerialized by checkpoint", owner=fun, static=known)
-        like = {"differentiated": False, "policy": policy, "prevent_cse": kept_apart}
-        return tree.unflatten(body.out_tree, _bind(body.closed, leaves, like))
+        static: dict[int | str, Any] = {i: args[i] for i in _static_positions(fun, numbers, len(args))}
+        if names:
+            static.update((name, kwargs[name]) for name in sorted(names & kwargs.keys()))
+        call = Call(args, kwargs, static)
+        body = trace_body(
+            call.of_dynamic(fun), call.in_tree, list(map(aval_of, call.leaves)), "rematerialized by checkpoint",
+            owner=fun, static=call.static_key(), refs=True,
+        )  # fmt: skip
+        jaxpr, operands = constvars_to_invars(body.closed), [*body.consts, *call.leaves]
+        params = {"jaxpr": jaxpr, "policy": policy, "prevent_cse": prevents_merging, "differentiated": False}
+        if uses_of_refs(jaxpr).any:
+            check_aliases("checkpoint", fun, lambda: call.names(fun), call.leaves, body.consts)
+        if uses_of_refs(jaxpr).used:
+            outs = call_on_values(checkpoint_p, operands, params, "jaxpr")
+        else:
+            outs = checkpoint_p.bind(*operands, **params)
+        return tree.unflatten(body.out_tree, outs)
 
     return named_like(boundary(rematerialized), fun)
 
@@ -256,7 +218,3 @@ def _names_of(fun: Callable[..., Any], numbers: Sequence[int]) -> set[str]:
     except (TypeError, ValueError):
         return set()
     return {parameters[n] for n in numbers if -len(parameters) <= n < len(parameters)}
-
-
-def _with_keywords(fun: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
-    return named_like(lambda *args, **kwargs: fun(*args, **kwargs, **static), fun)

@@ -1,23 +1,23 @@
-"""memory : jaxpr -> bytes. Predicts what a compiled program will need, by liveness over its jaxpr.
+"""memory : jaxpr -> bytes. Predicts the memory that a compiled program will need, by liveness over its jaxpr.
 
-Memory holds the arguments, the results, and what is computed on the way (temporaries), each from the operation that
-makes it to the last one that reads it. Which values get memory at all is XLA's choice, and this file a model of it:
+Memory holds the arguments, the results and the temporaries, each from the operation that computes it to the last one
+that reads it. Which values get memory at all is XLA's choice, which this file models:
 
-* A call that may be inlined is; equal operations on equal operands are done once; what nothing reads isn't done.
-* An elementwise operation is *fused* into those that read it: it is computed inside them, entry by entry, and has no
-  memory, but keeps alive what it reads. A cheap one is done again in each reader, an expensive one (`exp`) only in one.
-* What a product, a convolution or a call reads is in memory, and so is what it gives. A reshape is its operand.
-* An expensive operation that is in memory is done when it is first needed.
-* An elementwise operation may write where a dying operand of its type was.
+* A call that may be inlined is; equal operations on equal operands are done once; unread results aren't computed.
+* An elementwise operation is *fused* into its readers: it is computed inside them, element by element, and has no
+  memory, but keeps its operands alive. A cheap one is repeated in each reader, an expensive one (`exp`) is in only one.
+* Operands and results of a product, a convolution or a call are in memory. A reshape shares its operand's memory.
+* An expensive operation whose result is in memory is done when it is first needed.
+* An elementwise operation may reuse the memory of an operand of its type that it reads last.
 
-Loops and branches need what their bodies need, once. Rematerialized calls need theirs while they run.
+Loops and branches need the memory of their bodies, once. Rematerialized calls need theirs while they run.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xpr.compile.fusion import is_expensive, kept_apart
+from xpr.compile.fusion import fusion_barriers, is_expensive
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from xpr.core.primitive import FUSED
@@ -36,7 +36,7 @@ class PredictedMemory(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """The most bytes in use at a time: arguments and results are there throughout."""
+        """The most bytes in use at a time; arguments and results are in use throughout."""
         return self.arguments + self.results + self.temporaries
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ def _megabytes(n: int) -> str:
 
 
 def predict_memory(jaxpr: Jaxpr) -> PredictedMemory:
-    """What the compiled program of a jaxpr will need, in bytes."""
+    """The memory that the compiled program of a jaxpr will need, in bytes."""
     arguments = sum(_bytes(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars))
     return PredictedMemory(arguments, sum(_bytes(v.aval) for v in jaxpr.outvars), _temporaries(jaxpr))
 
@@ -73,15 +73,15 @@ class _Program:
     """The equations whose results have memory, in order, and for each the positions that keep it alive."""
 
     def __init__(self, jaxpr: Jaxpr):
-        self.eqns, self.apart = jaxpr.eqns, kept_apart(jaxpr)
+        self.eqns, self.barriers = jaxpr.eqns, fusion_barriers(jaxpr)
         self.outvars = {v for v in jaxpr.outvars if type(v) is not Literal}
-        self.in_memory: set[Any] = set(self.outvars)  # then also what is read as a whole
+        self.in_memory: set[Any] = set(self.outvars)  # later also values that are read as a whole
         self.readers: dict[Any, set[int]] = {}  # of a value: the equations with memory that read it, directly or not
         for position in range(len(self.eqns) - 1, -1, -1):
             self._visit(position)
 
     def _visit(self, position: int) -> None:
-        """Decides about an equation, all that read its results being decided."""
+        """Decides whether an equation's results have memory, after all of its readers."""
         eqn = self.eqns[position]
         fusion = eqn.primitive.fusion
         operands = {v for v in eqn.invars if type(v) is not Literal}
@@ -105,11 +105,11 @@ class _Program:
     def _has_memory(self, eqn: JaxprEqn) -> bool:
         var = eqn.outvars[0]
         several = len(self.readers.get(var, ())) > 1
-        return var in self.in_memory or var in self.apart or (several and is_expensive(eqn))
+        return var in self.in_memory or var in self.barriers or (several and is_expensive(eqn))
 
 
 def _temporaries(jaxpr: Jaxpr) -> int:
-    """The bytes of values neither given nor returned, at the moment when they are most."""
+    """The most bytes at a time of values that are neither arguments nor results."""
     if "temporaries" not in jaxpr.memo:
         whole = without_repetitions(inline_jaxpr(jaxpr, _inlined))
         smaller, _ = dce_jaxpr(whole, [True] * len(whole.outvars), keep_inputs=True)
@@ -141,7 +141,7 @@ def _peak(program: _Program) -> int:
 
 
 def _inner(eqn: JaxprEqn) -> int:
-    """What an equation that holds jaxprs needs while it runs, beside its operands and results."""
+    """The bytes that an equation with inner jaxprs needs while it runs, besides its operands and results."""
     sizes = [0]
     for region in regions_of(eqn):
         results = 0 if region.kind == "call" else sum(_bytes(v.aval) for v in region.jaxpr.outvars)

@@ -1,7 +1,7 @@
-"""How a checkpointed call is split in two when it is linearized: what is saved, and what is computed again.
+"""How a checkpointed call is split in two when it is linearized: which values are saved, and which are recomputed.
 
-A policy is asked about each equation of the forward pass, those of calls and of the bodies of loops included. Walking
-back from the residuals, what may be saved is, and what may not is computed again from what it reads.
+The policy is called for each equation of the forward pass, those of calls, loop bodies and branches included. Going
+back from the residuals, values that may be saved are, and others are recomputed from their operands.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from xpr.control.cond.cond import cond_dce, cond_p
+from xpr.control.cond.partial_eval import cond_of
+from xpr.control.cond.residuals import SplitBranches
+from xpr.control.groups import mask, split_list
 from xpr.control.remat.policies import Policy, nothing_saveable
 from xpr.control.scan.scan import loop_dce, scan_p
-from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import Atom, DropVar, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.passes.dce import dce_jaxpr, has_effect
 from xpr.passes.inline import inline_jaxpr
 from xpr.transforms.linearize import Linearized, linearize_jaxpr
@@ -19,9 +23,9 @@ from xpr.transforms.stage import stage
 
 
 class Split:
-    """A linearized jaxpr that saves what a policy allows.
+    """A linearized jaxpr that saves the values a policy allows.
 
-    `forward` takes the arguments and gives the results and then the saved values. `linear` takes some of the arguments
+    `forward` takes the arguments and returns the results and the saved values. `linear` takes some of the arguments
     (their positions are `needed`), the saved values and the active tangents. `constants` lead the arguments.
     """
 
@@ -32,21 +36,24 @@ class Split:
         primal = constvars_to_invars(split.primal)
         if policy is not nothing_saveable:
             primal = inline_jaxpr(primal)
-        k, n = len(self.constants), len(split.active_outs)
-        residuals = split.residuals(primal.invars[k:], primal.outvars[n:])
-        found = _frontier(primal.eqns, residuals, policy)
-        outvars = [*primal.outvars[:n], *found.saved]
-        forward = primal.replace(outvars=outvars, eqns=found.forward)
+        _, arguments = split_list(primal.invars, len(self.constants))
+        outs, computed = split_list(primal.outvars, len(split.active_outs))
+        residuals = split.residuals(arguments, computed)
+        frontier = _frontier(primal.eqns, residuals, policy)
+        computing = Jaxpr([], [*primal.invars, *frontier.saved], residuals, frontier.recomputed)
+        recomputed = dce_jaxpr(computing, [True] * len(residuals), keep_inputs=True)[0].eqns
+        outvars = [*outs, *frontier.saved]
+        forward = primal.replace(outvars=outvars, eqns=frontier.forward)
         self.forward, _ = dce_jaxpr(forward, [True] * len(outvars), keep_inputs=True)
 
-        read = {v for v in residuals if type(v) is not Literal}.union(*(eqn.invars for eqn in found.again))
+        read = {v for v in residuals if type(v) is not Literal}.union(*(eqn.invars for eqn in recomputed))
         self.needed = [i for i, v in enumerate(primal.invars) if v in read]
-        given = [*(primal.invars[i] for i in self.needed), *found.saved]
-        self.linear = _joined(Jaxpr([], given, residuals, found.again), split.linear)
+        operands = [*(primal.invars[i] for i in self.needed), *frontier.saved]
+        self.linear = _joined(Jaxpr([], operands, residuals, recomputed), split.linear)
 
 
 def split_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], policy: Policy | None) -> Split:
-    """A jaxpr without constants, split for a policy; remembered with it."""
+    """A jaxpr without constants, split for a policy; cached with it."""
     key = ("checkpoint", is_active, policy)
     if key not in jaxpr.memo:
         jaxpr.memo[key] = Split(linearize_jaxpr(jaxpr, is_active), policy or nothing_saveable)
@@ -54,15 +61,15 @@ def split_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], policy: Policy | None
 
 
 def _joined(recompute: Jaxpr, linear: Jaxpr) -> Jaxpr:
-    """The linear program with its residuals computed by the other one."""
+    """The linear program with its residuals computed by the other program."""
     n = len(recompute.invars)
 
     def run(*args: Any) -> list[Any]:
-        residuals = eval_jaxpr(recompute, (), *args[:n])
-        return eval_jaxpr(linear, (), *residuals, *args[n:])
+        known, tangents = split_list(args, n)
+        return eval_jaxpr(linear, (), *eval_jaxpr(recompute, (), *known), *tangents)
 
-    avals = [*recompute.in_avals, *linear.in_avals[len(recompute.outvars) :]]
-    return constvars_to_invars(stage(run, avals))
+    _, tangent_avals = split_list(linear.in_avals, len(recompute.outvars))
+    return constvars_to_invars(stage(run, [*recompute.in_avals, *tangent_avals]))
 
 
 class _Frontier(NamedTuple):
@@ -70,48 +77,95 @@ class _Frontier(NamedTuple):
 
     forward: list[JaxprEqn]
     saved: list[Var]
-    again: list[JaxprEqn]
+    recomputed: list[JaxprEqn]
 
 
-def _frontier(eqns: Sequence[JaxprEqn], wanted: Sequence[Atom], policy: Policy) -> _Frontier:
-    """What to save so that `wanted` can be computed again: the first saveable values met on the way back from them.
+def _frontier(eqns: Sequence[JaxprEqn], residuals: Sequence[Atom], policy: Policy) -> _Frontier:
+    """The values to save so that `residuals` can be recomputed: the first saveable ones on the way back from these.
 
     An equation with an effect is never run again.
     """
-    live: set[Any] = {v for v in wanted if type(v) is not Literal}
+    live: set[Any] = {v for v in residuals if type(v) is not Literal}
     forward: list[JaxprEqn] = []
     saved: list[Var] = []
-    again: list[JaxprEqn] = []
+    recomputed: list[JaxprEqn] = []
     for eqn in reversed(eqns):
         read = [v for v in eqn.outvars if v in live]
         if read and (has_effect(eqn) or policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params)):
             saved.extend(reversed(read))
         elif read:
-            if eqn.primitive is scan_p and policy is not nothing_saveable:
-                eqn, repeated, rows = _save_in_loop(eqn, [v in live for v in eqn.outvars], policy)
-                saved.extend(reversed(rows))
-            else:
-                repeated = eqn
-            again.append(repeated)
-            live.update(v for v in repeated.invars if type(v) is not Literal)
+            split = _SPLIT.get(eqn.primitive) if policy is not nothing_saveable else None
+            repeated: JaxprEqn | None = eqn
+            if split is not None:
+                eqn, repeated, inner = split(eqn, [v in live for v in eqn.outvars], policy)
+                saved.extend(reversed(inner))
+            if repeated is not None:
+                recomputed.append(repeated)
+                live.update(v for v in repeated.invars if type(v) is not Literal)
         forward.append(eqn)
-    return _Frontier(forward[::-1], saved[::-1], again[::-1])
+    return _Frontier(forward[::-1], saved[::-1], recomputed[::-1])
 
 
-def _save_in_loop(eqn: JaxprEqn, used: Sequence[bool], policy: Policy) -> tuple[JaxprEqn, JaxprEqn, list[Var]]:
-    """A loop that also gives a row of what may be saved in each step, the loop that takes those rows, and the rows."""
+class _Repeated(NamedTuple):
+    """An equation that holds jaxprs: what the forward pass runs, what runs again, and what that takes of the first."""
+
+    forward: JaxprEqn
+    recomputed: JaxprEqn | None
+    saved: list[Var]
+
+
+def _save_in_loop(eqn: JaxprEqn, used: Sequence[bool], policy: Policy) -> _Repeated:
+    """A loop that also returns the saveable values of each step, and the loop that takes their rows."""
     params = eqn.params
     body = inline_jaxpr(params["jaxpr"])
     num_carry = params["num_carry"]
-    wanted = [v for i, v in enumerate(body.outvars) if i < num_carry or used[i]]
-    found = _frontier(body.eqns, wanted, policy)
-    if not found.saved:
-        return eqn, eqn, []
-    rows = [Var(v.aval.update(shape=(params["length"], *v.aval.shape))) for v in found.saved]
-    stacking = body.replace(outvars=[*body.outvars, *found.saved], eqns=found.forward)
+    residuals = [v for i, v in enumerate(body.outvars) if i < num_carry or used[i]]
+    frontier = _frontier(body.eqns, residuals, policy)
+    if not frontier.saved:
+        return _Repeated(eqn, eqn, [])
+    rows = [Var(v.aval.update(shape=(params["length"], *v.aval.shape))) for v in frontier.saved]
+    stacking = body.replace(outvars=[*body.outvars, *frontier.saved], eqns=frontier.forward)
     forward = eqn.replace(outvars=[*eqn.outvars, *rows], params={**params, "jaxpr": stacking})
-    reading = body.replace(invars=[*body.invars, *found.saved], eqns=found.again)
+    reading = body.replace(invars=[*body.invars, *frontier.saved], eqns=frontier.recomputed)
     linear = (*params["linear"], *[False] * len(rows))
-    again = eqn.replace(invars=[*eqn.invars, *rows], params={**params, "jaxpr": reading, "linear": linear})
-    again = loop_dce(again, used)  # drops the results that aren't wanted, whose equations are missing
-    return forward, again, [v for v in rows if v in set(again.invars)]
+    recomputed = eqn.replace(invars=[*eqn.invars, *rows], params={**params, "jaxpr": reading, "linear": linear})
+    recomputed = loop_dce(recomputed, used)  # drops the results that aren't wanted, whose equations are missing
+    return _Repeated(forward, recomputed, [v for v in rows if v in set(recomputed.invars)])
+
+
+def _save_in_branches(eqn: JaxprEqn, used: Sequence[bool], policy: Policy) -> _Repeated:
+    """A cond that also returns the saveable values of its branch, and the cond that takes them."""
+    index, *operands = eqn.invars
+    branches = list(map(inline_jaxpr, eqn.params["branches"]))
+    everything = _branch_frontiers(branches, used, policy)
+    if not any(frontier.saved for frontier in everything):
+        return _Repeated(eqn, eqn, [])
+    is_saved = [
+        wanted and any(branch.outvars[i] in f.saved for branch, f in zip(branches, everything))
+        for i, wanted in enumerate(used)
+    ]
+    recomputed = [wanted and not saved for wanted, saved in zip(used, is_saved)]
+    frontiers = _branch_frontiers(branches, recomputed, policy)
+    split = SplitBranches(
+        [b.replace(outvars=[*b.outvars, *f.saved], eqns=f.forward) for b, f in zip(branches, frontiers)],
+        [[None] * len(f.saved) for f in frontiers],
+        [Jaxpr([], [*f.saved, *b.invars], mask(b.outvars, recomputed), f.recomputed)
+         for b, f in zip(branches, frontiers)],
+        branches[0].in_avals,
+        len(eqn.outvars),
+    )  # fmt: skip
+    results = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
+    slots = [Var(aval) for aval in split.slots]
+    residuals = split.residuals_among(operands, results, slots)
+    forward = cond_of(eqn, split.first, [index, *operands], [*results, *slots])
+    outvars = mask(eqn.outvars, recomputed)
+    second = cond_of(eqn, split.second, [index, *residuals, *operands], outvars)
+    saved: dict[Any, None] = dict.fromkeys([*mask(results, is_saved), *residuals])
+    return _Repeated(forward, cond_dce(second, [True] * len(outvars)) if outvars else None, list(saved))
+
+
+def _branch_frontiers(branches: Sequence[Jaxpr], wanted: Sequence[bool], policy: Policy) -> list[_Frontier]:
+    return [_frontier(branch.eqns, mask(branch.outvars, wanted), policy) for branch in branches]
+
+
+_SPLIT = {scan_p: _save_in_loop, cond_p: _save_in_branches}

@@ -1,8 +1,8 @@
-"""What `checkpoint` may save: a policy says of each operation in the checkpointed function whether its results may be.
+"""Policies of `checkpoint`: they say for each operation in the checkpointed function whether its results may be saved.
 
-A policy is a function `policy(primitive, *avals, **params) -> bool`, given the types of the operands and the
-operation's parameters. True says that the results may be kept from the forward pass for the gradient; they are where it
-needs them. False says that they are computed again. The arguments of the checkpointed function are kept in any case.
+A policy is a function `policy(primitive, *avals, **params) -> bool` of the types of the operands and the operation's
+parameters. True means that the results may be saved from the forward pass; they are if the gradient needs them.
+False means that they are recomputed. The arguments of the checkpointed function are always saved.
 
     checkpoint(layer, policy=checkpoint_policies.dots_saveable)
 """
@@ -33,7 +33,7 @@ Policy = Callable[..., Any]
 
 
 class Verdict:
-    """What a policy may say in place of True or False."""
+    """A policy's result other than True or False."""
 
     __slots__ = ("name", "saves")
 
@@ -53,7 +53,7 @@ Saveable, Recompute = Verdict("Saveable", True), Verdict("Recompute", False)
 
 
 def _name_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, name: str) -> Any:
-    """Names the value and not its tangent."""
+    """Names the primal value and not its tangent."""
     return [name_p.bind(*primals, name=name)], list(tangents)
 
 
@@ -71,11 +71,17 @@ name_p.jvp, name_p.flops = _name_jvp, None
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """The values of a pytree, under a name that policies of `checkpoint` can go by.
+    """The values of a pytree with a name, which policies of `checkpoint` refer to.
 
     Args:
-      x: arrays, which are given back as they are.
-      name: what policies such as `save_only_these_names` call them.
+      x: a pytree of arrays.
+      name: the name, for policies such as `save_only_these_names`.
+
+    Returns:
+      The pytree.
+
+    Raises:
+      TypeError: the name is not a string.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.ad_checkpoint import checkpoint_name
@@ -101,7 +107,7 @@ def everything_saveable(primitive: Primitive, *avals: ShapedArray, **params: Any
 
 
 def nothing_saveable(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-    """Nothing may be saved: all is computed again. This is what `checkpoint` does where no policy is given.
+    """Nothing may be saved: all values are recomputed. This is the default of `checkpoint`.
 
     >>> from xpr import checkpoint_policies, lax
     >>> checkpoint_policies.nothing_saveable(lax.sin_p)
@@ -111,7 +117,7 @@ def nothing_saveable(primitive: Primitive, *avals: ShapedArray, **params: Any) -
 
 
 def dots_saveable(primitive: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-    """The results of matrix products and convolutions may be saved: they are what is dear to compute again.
+    """The results of matrix products and convolutions may be saved, as these are expensive to recompute.
 
     >>> from xpr import checkpoint_policies, lax
     >>> checkpoint_policies.dots_saveable(lax.dot_general_p), checkpoint_policies.dots_saveable(lax.sin_p)
@@ -143,7 +149,7 @@ checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 @register_parameter
 @dataclass(frozen=True)
 class PolicyByName:
-    """Whether values may be saved that `checkpoint_name` gave one of these names, or another one, or that have none."""
+    """A policy by the names of `checkpoint_name`: for values with one of these, another one, or none."""
 
     names: tuple[str, ...]
     these: bool
@@ -159,7 +165,7 @@ class PolicyByName:
 @register_parameter
 @dataclass(frozen=True)
 class EitherPolicy:
-    """What one or the other policy lets be saved may be."""
+    """A policy: results may be saved if one of two policies allows it."""
 
     policy_1: Policy
     policy_2: Policy
@@ -179,7 +185,7 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
-    """A policy: only values that `checkpoint_name` gave a name may be saved, and not where it is one of these.
+    """A policy: only values that `checkpoint_name` gave a name may be saved, unless it is one of these.
 
     >>> import xpr
     >>> policy = xpr.checkpoint_policies.save_any_names_but_these("attention")
@@ -201,7 +207,7 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """A policy: what one or the other lets be saved may be.
+    """A policy: results may be saved if one of two policies allows it.
 
     >>> from xpr import checkpoint_policies as cp, lax
     >>> policy = cp.save_from_both_policies(cp.dots_saveable, cp.save_only_these_names("sine"))

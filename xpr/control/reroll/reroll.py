@@ -1,16 +1,16 @@
-"""reroll : jaxpr -> jaxpr. Groups of equations that repeat, each going on from the one before, become one scan.
+"""reroll : jaxpr -> jaxpr. Repeated groups of equations, each of which reads the previous one's results, become a scan.
 
-A network of 48 layers that Python wrote out is 48 times the same equations. Here the equations are numbered by what
-they do, so that two have one number if they differ in the names of variables alone; compile/repeats.py says where
-the numbers repeat; and how the groups of such a stretch are wired says whether it is a loop. An operand of a group's
-equation must be, in all groups,
+A network of 48 layers, unrolled by Python, is 48 times the same equations. Here the equations are numbered so that two
+have the same number if they differ only in the names of variables; compile/repeats.py finds where
+the numbers repeat; and the data dependencies of the repeated groups decide whether they are a loop. An operand of a
+group's equation must be, in all groups,
 
-* a result of the same group, at the same place;
-* a result of the group before, at the same place: a *carry*, which the first group gets from elsewhere;
-* something from before the stretch: a *constant* where it is always the same, else a row of an array that is stacked.
+* a result of the same group, at the same position;
+* a result of the previous group, at the same position: a *carry*, which the first group gets from elsewhere;
+* a value from before the groups: a *constant* if it is the same in all groups, else a row of a stacked array.
 
-Nothing is computed that was not before, in the same order; rows are copied into stacks, but for those that were taken
-out of one array in order. A group with an effect is left alone.
+The operations and their order are unchanged; rows are copied into stacks, except rows sliced from one array in order.
+A group with an effect is left unchanged.
 """
 
 from __future__ import annotations
@@ -24,28 +24,32 @@ from typing import Any
 
 import numpy as np
 
-from xpr.compile.repeats import Stretch, stretches
+from xpr.compile.repeats import Repetition, repetitions
 from xpr.control.reroll.groups import Equations, Groups
 from xpr.control.reroll.loop import Loop
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, given_program, with_subjaxprs
-from xpr.passes.dce import live_jaxpr, without_unread_constants
-from xpr.passes.structure import Numbers
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, require_closed_jaxpr, with_subjaxprs
+from xpr.passes.dce import live_jaxpr, without_unused_constants
+from xpr.passes.structure import EquationNumbers
 from xpr.primitives.shapes import squeeze_p
 from xpr.primitives.slicing import slice_p
 
 LEAST = 4  # repetitions
-_ROTATIONS = 4  # ways to cut a stretch into groups that are tried
+_ROTATIONS = 4  # ways to divide repeats into groups that are tried
 
 
 def reroll(closed: ClosedJaxpr, least: int = LEAST) -> ClosedJaxpr:
-    """The same program with groups of equations that repeat, each going on from the one before, as one `scan`.
+    """The same program with repeated groups of equations, each reading the previous one's results, as one `scan`.
 
-    What differs from group to group, such as the parameters of layers, is stacked. It is done where the program becomes
-    shorter, also within what calls, loops and branches hold, and for groups within groups.
+    Values that differ from group to group, such as the parameters of layers, are stacked. Groups are replaced if the
+    program becomes shorter, also within calls, loops and branches, and for groups within groups.
 
     Args:
-      closed: the program.
+      closed: the program, a `ClosedJaxpr`.
       least: how many repetitions are worth a loop, 3 or more.
+
+    Returns:
+      A `ClosedJaxpr`.
+
     Raises:
       ValueError: `least` is less than 3.
 
@@ -69,12 +73,12 @@ def reroll(closed: ClosedJaxpr, least: int = LEAST) -> ClosedJaxpr:
     """
     if least < 3:
         raise ValueError(f"reroll: `least` must be 3 or more repetitions, and is {least}.")
-    closed = given_program("reroll", closed)
-    return without_unread_constants(_rerolled(live_jaxpr(closed.jaxpr), least), closed.consts)
+    closed = require_closed_jaxpr("reroll", closed)
+    return without_unused_constants(_rerolled(live_jaxpr(closed.jaxpr), least), closed.consts)
 
 
 def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
-    """A live jaxpr with its repetitions as loops, at any depth; remembered with it."""
+    """A live jaxpr with its repetitions as loops, at any depth; cached with it."""
     key = ("rerolled", least)
     if key not in jaxpr.memo:
         eqns = _rolled(jaxpr, least) if len(jaxpr.eqns) >= 2 * least else jaxpr.eqns
@@ -89,37 +93,37 @@ def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
 def _rolled(jaxpr: Jaxpr, least: int) -> Sequence[JaxprEqn]:
     """The equations of a jaxpr with loops in place of groups.
 
-    Each round looks where the one before put new ones, where a loop was not worth its stacks (the new loops may make
-    what would be stacked), and at periods that were not among the commonest before.
+    Each round examines the new equations of the previous one, loops that were not worth their stacks (new loops may
+    compute the stacks), and periods that were not among the commonest before.
     """
     eqns = _slices_first(jaxpr, jaxpr.eqns)
     slices = list(filter(_is_slice, eqns))
-    numbers = Numbers()
-    look_at: set[JaxprEqn] = set()
+    numbers = EquationNumbers()
+    candidates: set[JaxprEqn] = set()
     periods: set[int] = set()
     while len(eqns) >= 2 * least:
-        every = stretches(numbers.of(eqns), least)
-        earlier = np.cumsum([False, False, *map(look_at.__contains__, eqns), False])  # how many, before the one before
-        found = [s for s in every if s.period not in periods or earlier[s.start] < earlier[s.end + 2]]
+        every = repetitions(numbers.of(eqns), least)
+        earlier = np.cumsum([False, False, *map(candidates.__contains__, eqns), False])  # before the previous one
+        repeats = [s for s in every if s.period not in periods or earlier[s.start] < earlier[s.end + 2]]
         periods.update(s.period for s in every)
-        if not found:
+        if not repeats:
             break
-        eqns, new, look_at = _round(Equations(jaxpr, eqns), found, least)
+        eqns, new, candidates = _round(Equations(jaxpr, eqns), repeats, least)
         if not new:
             break
-        made = {v for eqn in new for v in eqn.outvars}
-        new_slices = list(filter(_is_slice, new))  # where one is taken of what is as new, it stands right behind that
-        if any(eqn.invars[0] not in made for eqn in new_slices) or any(eqn.invars[0] in made for eqn in slices):
+        results = {v for eqn in new for v in eqn.outvars}
+        new_slices = list(filter(_is_slice, new))  # a slice of a new result directly follows it
+        if any(eqn.invars[0] not in results for eqn in new_slices) or any(eqn.invars[0] in results for eqn in slices):
             eqns = _slices_first(jaxpr, eqns)
         slices += new_slices
     return eqns
 
 
 def _round(
-    whole: Equations, found: Sequence[Stretch], least: int
+    whole: Equations, repeats: Sequence[Repetition], least: int
 ) -> tuple[Sequence[JaxprEqn], set[JaxprEqn], set[JaxprEqn]]:
-    """The equations with loops in place of groups, those that are new, and those by which to look again."""
-    loops, refused = _loops(whole, found, least)
+    """The equations with loops in place of groups, those that are new, and those to examine again."""
+    loops, refused = _loops(whole, repeats, least)
     ordered: list[JaxprEqn] = []
     new: set[JaxprEqn] = set()
     index = 0
@@ -134,28 +138,28 @@ def _round(
 
 
 def _slices_first(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Sequence[JaxprEqn]:
-    """The equations with slices, which differ in the place they are taken from, right after what they are taken of."""
+    """The equations with slices, which differ in their start indices, directly after their operands."""
     slices = {eqn: None for eqn in eqns if _is_slice(eqn)}
     if not slices:
         return eqns
-    waiting: dict[Any, list[JaxprEqn]] = {}
+    slices_of: dict[Any, list[JaxprEqn]] = {}
     for eqn in slices:
-        waiting.setdefault(eqn.invars[0], []).append(eqn)
+        slices_of.setdefault(eqn.invars[0], []).append(eqn)
     ordered: list[JaxprEqn] = []
 
-    def bound(variables: Sequence[Any]) -> None:
-        ready = [eqn for v in variables for eqn in waiting.get(v, ())][::-1]
-        while ready:
-            eqn = ready.pop()
+    def append_slices(variables: Sequence[Any]) -> None:
+        pending = [eqn for v in variables for eqn in slices_of.get(v, ())][::-1]
+        while pending:
+            eqn = pending.pop()
             ordered.append(eqn)
-            ready += reversed(waiting.get(eqn.outvars[0], ()))
+            pending += reversed(slices_of.get(eqn.outvars[0], ()))
 
-    bound([*jaxpr.constvars, *jaxpr.invars])
+    append_slices([*jaxpr.constvars, *jaxpr.invars])
     for eqn in eqns:
         if eqn not in slices:
             ordered.append(eqn)
-            if not waiting.keys().isdisjoint(eqn.outvars):
-                bound(eqn.outvars)
+            if not slices_of.keys().isdisjoint(eqn.outvars):
+                append_slices(eqn.outvars)
     return ordered
 
 
@@ -163,13 +167,13 @@ def _is_slice(eqn: JaxprEqn) -> bool:
     return (eqn.primitive is slice_p or eqn.primitive is squeeze_p) and type(eqn.invars[0]) is not Literal
 
 
-def _loops(whole: Equations, found: Sequence[Stretch], least: int) -> tuple[list[Loop], list[Loop]]:
-    """The loops that stretches become, as far as they don't overlap, and those that are not worth it."""
+def _loops(whole: Equations, repeats: Sequence[Repetition], least: int) -> tuple[list[Loop], list[Loop]]:
+    """The loops that replace repeats, if they don't overlap, and the loops that are not worth it."""
     loops: list[Loop] = []
     refused: list[Loop] = []
     taken = np.zeros(len(whole.eqns), bool)
-    for stretch in found:
-        groups = None if taken[stretch.start : stretch.end].any() else _groups(whole, stretch, least)
+    for repetition in repeats:
+        groups = None if taken[repetition.start : repetition.end].any() else _groups(whole, repetition, least)
         if groups is None:
             continue
         loop = Loop(whole, groups)
@@ -181,13 +185,13 @@ def _loops(whole: Equations, found: Sequence[Stretch], least: int) -> tuple[list
     return loops, refused
 
 
-def _groups(whole: Equations, stretch: Stretch, least: int) -> Groups | None:
-    """The stretch cut into groups that are wired alike, as many as there can be.
+def _groups(whole: Equations, repetition: Repetition, least: int) -> Groups | None:
+    """The repeats divided into groups with the same data dependencies, as many as possible.
 
-    A group may read what was computed two or three periods before; then as many periods are one group.
+    A group may read values computed two or three periods before; then this many periods are one group.
     """
     for periods in (1, 2, 3):
-        longer = stretch._replace(period=periods * stretch.period)
+        longer = repetition._replace(period=periods * repetition.period)
         if longer.repeats < least:
             break
         for start in _cuts(whole, longer, least):
@@ -197,17 +201,17 @@ def _groups(whole: Equations, stretch: Stretch, least: int) -> Groups | None:
     return None
 
 
-def _cuts(whole: Equations, stretch: Stretch, least: int) -> list[int]:
-    """Where the first of enough groups may start, best where fewest values go from a group to the next."""
-    _, _, period = stretch
-    fitting = range(min(period, stretch.end - stretch.start - least * period + 1))
+def _cuts(whole: Equations, repetition: Repetition, least: int) -> list[int]:
+    """Where the first group may start, best first: where fewest values pass from a group to the next."""
+    _, _, period = repetition
+    fitting = range(min(period, repetition.end - repetition.start - least * period + 1))
     if len(fitting) == 1:
-        return [stretch.start]
-    middle = stretch.start + (stretch.repeats // 2) * period
-    begin, eqns = max(middle - 2 * period, stretch.start), whole.eqns
-    readers = range(begin, min(middle + 3 * period, stretch.end))
+        return [repetition.start]
+    middle = repetition.start + (repetition.repeats // 2) * period
+    begin, eqns = max(middle - 2 * period, repetition.start), whole.eqns
+    readers = range(begin, min(middle + 3 * period, repetition.end))
     last = {v: index for index in readers for v in eqns[index].invars}
-    changes = [0] * (period + 1)  # of the number of values that pass a cut, by place in the middle group
+    changes = [0] * (period + 1)  # of the number of values that pass a cut, by position in the middle group
     for index in range(begin, middle + period):
         first = max(index + 1 - middle, 0)
         for v in eqns[index].outvars:
@@ -218,4 +222,4 @@ def _cuts(whole: Equations, stretch: Stretch, least: int) -> list[int]:
     passing = list(accumulate(changes[:period]))
     if not all(passing):
         return []
-    return [stretch.start + i for i in nsmallest(_ROTATIONS, fitting, key=passing.__getitem__)]
+    return [repetition.start + i for i in nsmallest(_ROTATIONS, fitting, key=passing.__getitem__)]

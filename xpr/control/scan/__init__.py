@@ -1,1 +1,1 @@
-"""Loops over rows of arrays that carry state: `scan`, and `lax.map` made of it."""
+"""Loops over the leading axis of arrays that carry state: `scan`, and `lax.map`, which is a scan."""

@@ -1,19 +1,19 @@
-"""Loops over rows that end early: at a number of steps that is computed, or when the carry says so.
+"""Loops over the leading axis of arrays that end early: at a computed number of steps, or at a predicate of the carry.
 
     bounded_scan   count | consts | carry | xs -> carry | ys                        takes the first `count` rows
     scan_until     consts of `until` | consts | carry | xs -> count | carry | ys    ends when `until` holds of the carry
 
-The rows of ys that were not reached are zeros. `until` takes the first of the carries; transformations add others
-behind. `bounded_scan` with `reverse` takes the same rows, the last one first; it is what `scan_until` becomes when it
-is differentiated: by then the number of steps is known. But for the operands and results in front, all is laid out as
-in scan.py, whose rules do the work.
+The rows of ys that were not reached are zeros. `until` takes the leading carries; transformations append others.
+`bounded_scan` with `reverse` takes the same rows, the last one first. A `scan_until` becomes one when it is
+differentiated, since the number of steps is known by then. Apart from the leading operands and results, the layout is
+that of scan.py, whose rules are used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval, run_operation
 from xpr.compile.lower import lower_eqns
-from xpr.control.activity import Flags, reached_outputs, spread
-from xpr.control.scan.layout import Bind, Layout, layout_of
+from xpr.control.groups import Groups, split_list
+from xpr.control.scan.layout import Bind, affected_operands, loop_groups
 from xpr.control.scan.linearize import loop_linearize
-from xpr.control.scan.lowering import COUNT, Loop, less, minus, next_count, zeros
+from xpr.control.scan.lowering import COUNT, Loop, less, minus, next_count, rows_reference, zeros
 from xpr.control.scan.partial_eval import loop_halves
 from xpr.control.scan.scan import loop_abstract, loop_batch, loop_jvp, loop_regions, loop_threaded
 from xpr.control.scan.transpose import loop_transpose
@@ -40,6 +40,10 @@ from xpr.primitives.slicing import select
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.stage import stage
 
+__all__ = ["bounded_scan_p", "scan_until_p"]
+
+T = TypeVar("T")
+
 
 def _bind(
     primitive: Primitive,
@@ -52,23 +56,25 @@ def _bind(
     linear: Sequence[bool] | None = None,
     **changes: Any,
 ) -> list[Any]:
-    """Applies one of these loops with another body; `first` are the operands in front of those of a scan."""
+    """Applies one of these loops with another body; `first` are the operands that precede those of a scan."""
     params = {**like, "jaxpr": jaxpr, "num_carry": len(carry), "num_consts": len(consts), **changes}
     return primitive.bind(*first, *consts, *carry, *xs, **params)
 
 
-def _masked(body: Jaxpr, is_active: Callable[..., Any], first: Sequence[ShapedArray], layout: Layout) -> Jaxpr:
-    """A body that keeps the carry, and gives zeros, where `is_active(first, consts, carry, xs)` doesn't hold.
+def _masked(params: dict[str, Any], is_active: Callable[..., Any], first: Sequence[ShapedArray]) -> Jaxpr:
+    """The body of a loop, which keeps the carry and returns zeros where `is_active(first, consts, carry, xs)` is False.
 
     Its arguments are `first` and those of the body.
     """
+    body, (operands, results) = params["jaxpr"], loop_groups(params)
 
     def run(*args: Any) -> list[Any]:
-        given, own = args[: len(first)], args[len(first) :]
-        active = is_active(given, *layout.operands(own))
-        carry, ys = layout.results(eval_jaxpr(body, (), *own))
-        kept = [select(active, new, old) for new, old in zip(carry, layout.operands(own)[1])]
-        return [*kept, *(select(active, y, zeros_like_aval(y.aval)) for y in ys)]
+        leading, values = split_list(args, len(first))
+        consts, old, xs = operands.split(values)
+        active = is_active(leading, consts, old, xs)
+        carry, ys = results.split(eval_jaxpr(body, (), *values))
+        held_carry = [select(active, new, before) for new, before in zip(carry, old)]
+        return [*held_carry, *(select(active, y, zeros_like_aval(y.aval)) for y in ys)]
 
     return constvars_to_invars(stage(run, [*first, *body.in_avals]))
 
@@ -81,37 +87,32 @@ def _bounded_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[Shape
 
 
 def _bounded_reference(values: Sequence[Any], **params: Any) -> list[np.ndarray]:
-    count, body, layout = int(values[0]), params["jaxpr"], layout_of(params)
-    consts, carry, xs = layout.operands(values[1:])
-    ys = [np.zeros((params["length"], *v.aval.shape), v.aval.dtype) for v in body.outvars[layout.num_carry :]]
-    places = range(count)
-    for i in reversed(places) if params["reverse"] else places:
-        carry, rows = layout.results(reference_eval(body, (), *consts, *carry, *(x[i] for x in xs)))
-        for stack, row in zip(ys, rows):
-            stack[i] = row
-    return [*carry, *ys]
+    count, *operands = values
+    rows = range(int(count))
+    return rows_reference(operands, params, reversed(rows) if params["reverse"] else rows)[1]
 
 
 def _bounded_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
     """A while loop over (steps taken, carry, ys)."""
-    count, body, layout = operands[0], params["jaxpr"], layout_of(params)
-    consts, carry, xs = layout.operands(operands[1:])
-    loop = Loop(body, consts, xs, layout.num_carry)
+    count, *values = operands
+    groups, results = loop_groups(params)
+    consts, carry, xs = groups.split(values)
+    loop = Loop(params["jaxpr"], consts, xs, results)
 
-    def going(inner: Builder, values: list[Value]) -> Value:
+    def goes_on(inner: Builder, values: list[Value]) -> Value:
         return less(inner, values[0], count)
 
     def advance(inner: Builder, values: list[Value]) -> list[Value]:
-        taken = place = values[0]
+        taken, *state = values
         following = next_count(inner, taken)
-        if params["reverse"]:
-            place = minus(inner, count, following)
-        return [following, *loop.step(inner, place, values[1:])]
+        row = minus(inner, count, following) if params["reverse"] else taken
+        return [following, *loop.step(inner, row, state)]
 
-    outs = [*carry, *zeros(b, avals[layout.num_carry :])]
-    if not params["length"]:  # it has no row to read
+    outs = [*carry, *zeros(b, results.part("ys", avals))]
+    if not params["length"]:  # there is no row to read
         return outs
-    return b.while_loop(going, advance, [b.constant(0, COUNT), *outs], ordered="ordered" in effects(body))[1:]
+    start = [b.constant(0, COUNT), *outs]
+    return b.while_loop(goes_on, advance, start, ordered="ordered" in effects(loop.jaxpr))[1:]
 
 
 def _bounded_like(loop: JaxprEqn, count: Any) -> JaxprEqn:
@@ -121,13 +122,13 @@ def _bounded_like(loop: JaxprEqn, count: Any) -> JaxprEqn:
 
 
 def _bounded_split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
-    """Two loops of as many steps, where that number is known."""
+    """Two loops with this number of steps, if that number is known."""
     if not is_known[0]:
         return [], [eqn]
     count, *operands = eqn.invars
-    before, known, unknown = loop_halves(eqn.replace(invars=operands), is_known[1:])
-    halves = [[_bounded_like(half, count)] if half.outvars else [] for half in (known, unknown)]
-    return before + halves[0], halves[1]
+    before, known, after, unknown = loop_halves(eqn.replace(invars=operands), is_known[1:])
+    first, second = ([_bounded_like(half, count)] if half.outvars else [] for half in (known, unknown))
+    return [*before, *first, *after], second
 
 
 def _bounded(count: Any) -> Bind:
@@ -135,28 +136,32 @@ def _bounded(count: Any) -> Bind:
 
 
 def _bounded_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-    """One loop of as many steps as the longest row takes; the others stand still when they are done."""
+    """One loop with as many steps as the longest row takes; finished rows keep their carry."""
     if dims[0] is None:
         return loop_batch(_bounded(values[0]), axis_name, size, values[1:], dims[1:], **params)
-    body, layout, length = params["jaxpr"], layout_of(params), params["length"]
-    counts = mapped_to(values[0], dims[0], size)
+    (count, *operands), (count_dim, *operand_dims) = values, dims
+    counts = mapped_to(count, count_dim, size)
 
     def is_active(first: Sequence[Any], consts: Any, carry: Any, xs: Sequence[Any]) -> Any:
         return e.lt(first[1], first[0])
 
-    masked = _masked(body, is_active, [COUNT, COUNT], layout)
-    own_count, place, *own = masked.invars
-    consts, carry, xs = layout.operands(own)
-    moved = masked.replace(invars=[own_count, *consts, *carry, place, *xs])
-    values_of, dims_of = layout.operands(values[1:]), layout.operands(dims[1:])
-    operands = [counts, *values_of[0], *values_of[1], iota(np.int32, length), *values_of[2]]
-    operand_dims = [0, *dims_of[0], *dims_of[1], None, *dims_of[2]]
-    changed = {**params, "jaxpr": moved, "num_consts": layout.num_consts + 1}
+    masked = _masked(params, is_active, [COUNT, COUNT])
+    groups, _ = loop_groups(params)
+    (row_count, row), arguments = split_list(masked.invars, 2)
+
+    def with_counts(values: Sequence[Any], count: Any, row: Any) -> list[Any]:
+        consts, carry, xs = groups.split(values)
+        return [count, *consts, *carry, row, *xs]
+
+    moved = masked.replace(invars=with_counts(arguments, row_count, row))
+    changed = {**params, "jaxpr": moved, "num_consts": params["num_consts"] + 1}
+    operands = with_counts(operands, counts, iota(np.int32, params["length"]))
+    operand_dims = with_counts(operand_dims, 0, None)
     return loop_batch(_bounded(reduce_max(counts, (0,))), axis_name, size, operands, operand_dims, **changed)
 
 
 def _bounded_regions(**params: Any) -> list[Region]:
-    """Of `count | consts | carry | xs`, where the count says how often the body runs."""
+    """The body, a loop over `count | consts | carry | xs` in which `count` is the number of steps."""
     return [region._replace(chosen_by=(0,)) for region in loop_regions(**params, first=1)]
 
 
@@ -193,47 +198,67 @@ bounded_scan_p = register(
 # -- scan_until
 
 
-def _until_abstract(avals: Sequence[ShapedArray], *, until: Jaxpr, until_nconsts: int, **params: Any) -> Any:
-    return [COUNT, *loop_abstract(avals[until_nconsts:], **params)]
+class _Stop:
+    """`until` and its constants, the leading operands: their values, types, or flags."""
+
+    __slots__ = ("consts", "jaxpr", "num_watched")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any]):
+        self.jaxpr, self.consts = jaxpr, list(consts)
+        self.num_watched = len(jaxpr.invars) - len(consts)
+
+    @classmethod
+    def of(cls, operands: Sequence[T], params: dict[str, Any]) -> tuple[_Stop, list[T]]:
+        """The predicate, and the operands of the loop."""
+        consts, values = split_list(operands, params["until_nconsts"])
+        return cls(params["until"], consts), values
+
+    def arguments(self, carry: Sequence[T]) -> list[T]:
+        """The arguments of `until`: its constants and the leading carries."""
+        watched, _ = split_list(carry, self.num_watched)
+        return [*self.consts, *watched]
 
 
-def _until_reference(values: Sequence[Any], *, until: Jaxpr, until_nconsts: int, **params: Any) -> list[np.ndarray]:
-    body, layout = params["jaxpr"], layout_of(params)
-    consts, carry, xs = layout.operands(values[until_nconsts:])
-    ys = [np.zeros((params["length"], *v.aval.shape), v.aval.dtype) for v in body.outvars[layout.num_carry :]]
-    i, watched = 0, len(until.invars) - until_nconsts
-    while i < params["length"] and not reference_eval(until, (), *values[:until_nconsts], *carry[:watched])[0]:
-        carry, rows = layout.results(reference_eval(body, (), *consts, *carry, *(x[i] for x in xs)))
-        for stack, row in zip(ys, rows):
-            stack[i] = row
-        i += 1
-    return [np.int32(i), *carry, *ys]
+def _until_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
+    return [COUNT, *loop_abstract(_Stop.of(avals, params)[1], **params)]
 
 
-def _until_lower(
-    b: Builder, operands: list[Value], avals: list[ShapedArray], *, until: Jaxpr, until_nconsts: int, **params: Any
-) -> list[Value]:
+def _until_reference(values: Sequence[Any], **params: Any) -> list[Any]:
+    stop, operands = _Stop.of(values, params)
+
+    def ends(*carry: Any) -> bool:
+        return bool(reference_eval(stop.jaxpr, (), *stop.arguments(carry))[0])
+
+    count, outs = rows_reference(operands, params, range(params["length"]), ends)
+    return [np.int32(count), *outs]
+
+
+def _until_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
     """A while loop over (steps taken, carry, ys)."""
-    body, layout = params["jaxpr"], layout_of(params)
-    until_consts, watched = operands[:until_nconsts], len(until.invars) - until_nconsts
-    consts, carry, xs = layout.operands(operands[until_nconsts:])
-    loop = Loop(body, consts, xs, layout.num_carry)
+    stop, values = _Stop.of(operands, params)
+    groups, results = loop_groups(params)
+    consts, carry, xs = groups.split(values)
+    loop = Loop(params["jaxpr"], consts, xs, results)
     flag = ShapedArray((), dtypes.bool_)
 
-    def going(inner: Builder, values: list[Value]) -> Value:
-        (stop,) = lower_eqns(inner, until, [*until_consts, *values[1 : 1 + watched]])
-        more = less(inner, values[0], inner.constant(params["length"], COUNT))
-        return inner.op("stablehlo.and", [more, inner.op("stablehlo.not", [stop], flag)], flag)
+    def goes_on(inner: Builder, values: list[Value]) -> Value:
+        count, *state = values
+        (stopped,) = lower_eqns(inner, stop.jaxpr, stop.arguments(state))
+        more = less(inner, count, inner.constant(params["length"], COUNT))
+        return inner.op("stablehlo.and", [more, inner.op("stablehlo.not", [stopped], flag)], flag)
 
     def advance(inner: Builder, values: list[Value]) -> list[Value]:
-        return [next_count(inner, values[0]), *loop.step(inner, values[0], values[1:])]
+        count, *state = values
+        return [next_count(inner, count), *loop.step(inner, count, state)]
 
-    start = [b.constant(0, COUNT), *carry, *zeros(b, avals[1 + layout.num_carry :])]
-    return b.while_loop(going, advance, start, ordered="ordered" in effects(body)) if params["length"] else start
+    start = [b.constant(0, COUNT), *carry, *zeros(b, results.part("ys", avals[1:]))]
+    if not params["length"]:
+        return start
+    return b.while_loop(goes_on, advance, start, ordered="ordered" in effects(loop.jaxpr))
 
 
 class _Until:
-    """Applies a `scan_until` for the rules of scan, which know nothing of the count: it is kept here."""
+    """Applies a `scan_until` for the rules of scan, which have no count among the results, and stores the count."""
 
     __slots__ = ("count", "first")
 
@@ -246,85 +271,101 @@ class _Until:
 
 
 def _until_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    n = params["until_nconsts"]
-    bind = _Until(primals[:n])
-    outs, out_tangents = loop_jvp(bind, primals[n:], tangents[n:], **params)
+    (stop, values), (_, moved) = _Stop.of(primals, params), _Stop.of(tangents, params)
+    bind = _Until(stop.consts)
+    outs, out_tangents = loop_jvp(bind, values, moved, **params)
     return [bind.count, *outs], [Zero(COUNT.to_tangent_aval()), *out_tangents]
 
 
 def _until_linearize(trace: Any, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The same loop giving residuals, and a linear one of as many steps."""
-    n = params["until_nconsts"]
-    bind = _Until(primals[:n])
+    """The same loop with residuals as further results, and a linear loop with as many steps."""
+    (stop, values), (_, moved) = _Stop.of(primals, params), _Stop.of(tangents, params)
+    bind = _Until(stop.consts)
 
     def bind_linear(*args: Any) -> list[Any]:
         *bodies, like, linear = args
         like = {key: value for key, value in like.items() if not key.startswith("until")}
         return _bounded(bind.count)(*bodies, like, linear)
 
-    outs, out_tangents = loop_linearize(bind, bind_linear, False, trace, primals[n:], tangents[n:], params)
+    outs, out_tangents = loop_linearize(bind, bind_linear, False, trace, values, moved, params)
     return [bind.count, *outs], [Zero(COUNT.to_tangent_aval()), *out_tangents]
 
 
 def _until_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-    """One loop. Where rows stop apart it goes on until the last one does, and the others stand still."""
-    n, until = params["until_nconsts"], params["until"]
-    layout, watched = layout_of(params), len(until.invars) - n
-    if dims[:n].count(None) == n and not any(_mapped_carry(dims[n:], params["jaxpr"], layout)[:watched]):
-        bind = _Until(values[:n])
-        outs, out_dims = loop_batch(bind, axis_name, size, values[n:], dims[n:], **params)
+    """One loop. If rows stop at different steps, it runs until the last one stops; finished rows keep their carry."""
+    (stop, operands), (stop_at, operand_dims) = _Stop.of(values, params), _Stop.of(dims, params)
+    groups, results = loop_groups(params)
+    mapped = groups.part("carry", affected_operands(params, [d is not None for d in operand_dims], False))
+    if all(d is None for d in stop_at.consts) and not any(stop_at.arguments(mapped)):
+        bind = _Until(stop.consts)
+        outs, out_dims = loop_batch(bind, axis_name, size, operands, operand_dims, **params)
         return [bind.count, *outs], [None, *out_dims]
-    rows = [x if d is None else mapped_to(x, d, size) for x, d in zip(values[:n], dims[:n])]
-    row_dims = [None if d is None else 0 for d in dims[:n]]
+    rows = [x if d is None else mapped_to(x, d, size) for x, d in zip(stop.consts, stop_at.consts)]
+    row_dims = [None if d is None else 0 for d in stop_at.consts]
 
     def is_active(first: Sequence[Any], consts: Any, carry: Sequence[Any], xs: Any) -> Any:
-        return e.bitwise_not(eval_jaxpr(until, (), *first, *carry[:watched])[0])
+        return e.bitwise_not(eval_jaxpr(stop.jaxpr, (), *_Stop(stop.jaxpr, first).arguments(carry))[0])
 
-    counted, c = _with_count(params["jaxpr"], layout), layout.num_carry
-    loop = _masked(counted, is_active, until.in_avals[:n], Layout(layout.num_consts, c + 1))
-    first, all_stop = _all_stop(until, size, (*row_dims, *(0,) * watched))
-    consts, carry, xs = layout.operands(values[n:])
-    d_consts, d_carry, d_xs = layout.operands(dims[n:])
-    carry[:watched] = [mapped_to(x, d, size) for x, d in zip(carry[:watched], d_carry)]
-    operands = [*rows, *consts, *carry, np.int32(0), *xs]
-    operand_dims = [*row_dims, *d_consts, *(0,) * watched, *d_carry[watched:], None, *d_xs]
-    changed = {"jaxpr": loop, "num_consts": n + layout.num_consts, "num_carry": c + 1}
-    stop = {"until": all_stop, "until_nconsts": len(first) + n}
+    counted = {**params, "jaxpr": _with_count(params), "num_carry": params["num_carry"] + 1}
+    loop = _masked(counted, is_active, _Stop.of(stop.jaxpr.in_avals, params)[0].consts)
+    consts, carry, xs = groups.split(operands)
+    d_consts, d_carry, d_xs = groups.split(operand_dims)
+    watched = [i < stop.num_watched for i in range(len(carry))]
+    carry = [mapped_to(x, d, size) if is_watched else x for x, d, is_watched in zip(carry, d_carry, watched)]
+    d_carry = [0 if is_watched else d for d, is_watched in zip(d_carry, watched)]
+    first, all_stop = _all_stop(stop.jaxpr, size, (*row_dims, *[0] * stop.num_watched))
+    changes = {
+        **counted, "jaxpr": loop, "num_consts": len(rows) + len(consts),
+        "until": all_stop, "until_nconsts": len(first) + len(rows),
+    }  # fmt: skip
     outs, out_dims = loop_batch(
-        _Until([*first, *rows]), axis_name, size, operands, operand_dims, **{**params, **changed, **stop}
+        _Until([*first, *rows]),
+        axis_name,
+        size,
+        [*rows, *consts, *carry, np.int32(0), *xs],
+        [*row_dims, *d_consts, *d_carry, None, *d_xs],
+        **changes,
     )
-    return [outs[c], *outs[:c], *outs[c + 1 :]], [out_dims[c], *out_dims[:c], *out_dims[c + 1 :]]
+    return _count_first(results, outs), _count_first(results, out_dims)
+
+
+def _count_first(results: Groups, values: Sequence[Any]) -> list[Any]:
+    """The results of a loop whose last carry counts its steps, with the count first."""
+    values, count = results.deinterleave(values, Groups(carry=1, ys=0))
+    return [*count, *values]
 
 
 def _until_threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
-    """The state goes through the body, and before it through `until`; where that ended the loop, once more after it."""
-    n, until, layout = params["until_nconsts"], params["until"], layout_of(params)
-    bind = _Until(values[:n])
-    loop = {**params, "until": thread.without(until)}
-    if not thread.sees(until):
-        state, outs = loop_threaded(bind, state, thread, values[n:], **loop)
+    """Passes the state through `until`, then the body; and once more through `until` where that ended the loop."""
+    stop, operands = _Stop.of(values, params)
+    groups, results = loop_groups(params)
+    bind = _Until(stop.consts)
+    loop = {**params, "until": thread.without_checks(stop.jaxpr)}
+    if not thread.may_fail(stop.jaxpr):
+        state, outs = loop_threaded(bind, state, thread, operands, **loop)
         return state, [bind.count, *outs]
 
-    def asked(state: Sequence[Any], consts: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
-        return thread.evaluate(until, state, [*consts, *carry[: len(until.invars) - n]])[: len(state)]
+    def state_after_until(stop: _Stop, state: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
+        return split_list(thread.evaluate(stop.jaxpr, state, stop.arguments(carry)), len(state))[0]
 
-    def asking(body: Jaxpr) -> Jaxpr:
+    def with_until(body: Jaxpr) -> Jaxpr:
         def run(*args: Any) -> list[Any]:
-            before, consts, own = args[:k], args[k : k + n], args[k + n :]
-            return thread.evaluate(body, asked(before, consts, layout.operands(own)[1]), own)
+            before, consts, arguments = split_list(args, len(state), len(stop.consts))
+            checked = state_after_until(_Stop(stop.jaxpr, consts), before, groups.part("carry", arguments))
+            return thread.evaluate(body, checked, arguments)
 
-        k = len(state)
-        return constvars_to_invars(stage(run, [*map(aval_of, state), *until.in_avals[:n], *body.in_avals]))
+        consts = _Stop.of(stop.jaxpr.in_avals, params)[0].consts
+        return constvars_to_invars(stage(run, [*map(aval_of, state), *consts, *body.in_avals]))
 
-    loop["num_consts"] += n
-    after, outs = loop_threaded(bind, state, asking, values, **loop)
+    loop["num_consts"] += len(stop.consts)
+    after, outs = loop_threaded(bind, state, with_until, values, **loop)
     ended = e.lt(bind.count, np.int32(params["length"]))
-    kept = [select(ended, new, old) for new, old in zip(asked(after, values[:n], outs), after)]
-    return kept, [bind.count, *outs]
+    checked = state_after_until(stop, after, results.part("carry", outs))
+    return [select(ended, new, old) for new, old in zip(checked, after)], [bind.count, *outs]
 
 
 def _all_stop(until: Jaxpr, size: int, dims: tuple[int | None, ...]) -> tuple[list[Any], Jaxpr]:
-    """`until` for all rows together: whether it holds of every one."""
+    """`until` for all rows together: whether it holds for every row."""
     closed, (out_dim,) = batch_jaxpr(until, size, dims)
 
     def run(*args: Any) -> list[Any]:
@@ -336,38 +377,34 @@ def _all_stop(until: Jaxpr, size: int, dims: tuple[int | None, ...]) -> tuple[li
 
 
 def _until_split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
-    """The loop over what is known, where `until` looks at nothing else, and one of as many steps over the others."""
-    n = eqn.params["until_nconsts"]
-    watched = len(eqn.params["until"].invars) - n
-    loop = eqn.replace(invars=eqn.invars[n:], outvars=eqn.outvars[1:])
-    before, known, unknown = loop_halves(loop, is_known[n:])
-    if not all(is_known[:n]) or not set(loop.outvars[:watched]) <= set(known.outvars):
+    """The loop over known values, if `until` reads no others, and a loop with as many steps over the unknown ones."""
+    (stop, operands), (stop_known, operands_known) = _Stop.of(eqn.invars, eqn.params), _Stop.of(is_known, eqn.params)
+    count, *outvars = eqn.outvars
+    loop = eqn.replace(invars=operands, outvars=outvars)
+    before, known, after, unknown = loop_halves(loop, operands_known)
+    watched, _ = split_list(outvars, stop.num_watched)
+    if not all(stop_known.consts) or not set(watched) <= set(known.outvars):
         return [], [eqn]
-    count = Var(COUNT) if type(eqn.outvars[0]) is DropVar else eqn.outvars[0]
+    count = Var(COUNT) if type(count) is DropVar else count
     params = {**eqn.params, **{name: known.params[name] for name in ("jaxpr", "num_consts", "num_carry")}}
-    first = eqn.replace(invars=[*eqn.invars[:n], *known.invars], outvars=[count, *known.outvars], params=params)
-    return [*before, first], [_bounded_like(unknown, count)] if unknown.outvars else []
+    first = eqn.replace(invars=[*stop.consts, *known.invars], outvars=[count, *known.outvars], params=params)
+    return [*before, first, *after], [_bounded_like(unknown, count)] if unknown.outvars else []
 
 
-def _with_count(body: Jaxpr, layout: Layout) -> Jaxpr:
-    """The body of a loop that also counts its steps, in a last carry."""
+def _with_count(params: dict[str, Any]) -> Jaxpr:
+    """The body of a loop with a count of its steps as the last carry."""
+    body, (operands, results) = params["jaxpr"], loop_groups(params)
     count, following = Var(COUNT), Var(COUNT)
-    consts, carry, xs = layout.operands(body.invars)
-    carry_out, ys = layout.results(body.outvars)
     eqn = JaxprEqn([count, Literal(np.int32(1))], [following], e.add_p, {})
     return body.replace(
-        invars=[*consts, *carry, count, *xs], outvars=[*carry_out, following, *ys], eqns=[*body.eqns, eqn]
+        invars=operands.interleave(body.invars, Groups(consts=0, carry=1, xs=0), [count]),
+        outvars=results.interleave(body.outvars, Groups(carry=1, ys=0), [following]),
+        eqns=[*body.eqns, eqn],
     )
 
 
-def _mapped_carry(dims: Sequence[Any], body: Jaxpr, layout: Layout) -> Flags:
-    """Which carries have rows of their own."""
-    consts, start, xs = layout.operands([d is not None for d in dims])
-    return spread(tuple(start), lambda c: reached_outputs(body, (*consts, *c, *xs), False)[: layout.num_carry])
-
-
 def _until_regions(*, until: Jaxpr, until_nconsts: int, **params: Any) -> list[Region]:
-    """Of `until_consts | consts | carry | xs`; the results are `count | carry | ys`."""
+    """The predicate and the body; operands are `until_consts | consts | carry | xs`, results `count | carry | ys`."""
     carry = until_nconsts + params["num_consts"]
     operands = (*range(until_nconsts), *range(carry, carry + len(until.invars) - until_nconsts))
     stop = Region(until, "predicate", operands, ((),), (None,), params["length"])

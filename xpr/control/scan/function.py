@@ -1,4 +1,4 @@
-"""lax.scan: staging the user's body, and saying what is wrong with it."""
+"""lax.scan: traces the user's body and reports errors in its types and structure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from typing import Any
 
 from xpr import dtypes, tree
 from xpr.config import settings
+from xpr.control.groups import split_list
+from xpr.control.refs import check_aliases, refuse_refs
 from xpr.control.scan.bounded import scan_until_p
-from xpr.control.scan.scan import scan_p
+from xpr.control.scan.scan import bind_scan
 from xpr.control.tracing import Body, Step, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import constvars_to_invars
-from xpr.core.key_words import is_words, leaves_of_users
+from xpr.core.refs import Ref
 from xpr.core.source import describe_function
-from xpr.errors import CarryMismatch, TreeMismatch
+from xpr.dimensions.expressions import surely_at_least
+from xpr.errors import CarryMismatch, RefError, TreeMismatch
+from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.composites import broadcast
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.shapes import rev
 from xpr.primitives.slicing import concatenate
 from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.boundary import boundary
+from xpr.transforms.flat import argument_names
+
+__all__ = ["scan"]
 
 
 @boundary
@@ -40,21 +47,23 @@ def scan(
     `carry, y = f(carry, x)` is done for each row x of `xs`; the y's are stacked.
 
     Args:
-      f: takes the carry and a row of `xs`, gives the next carry (of the same types) and a row of the result.
-      init: the carry to start with, a pytree.
+      f: `f(carry, x) -> (carry, y)`, with the carry of the same types and x a row of `xs`.
+      init: the initial carry, a pytree.
       xs: a pytree of arrays whose first axes are equally long, or None.
-      length: the number of steps; needed where `xs` holds no array.
-      reverse: from the last row to the first; the y's keep the places of their x's.
-      unroll: how many steps a round of the compiled loop takes; True for all, False and 0 are as 1.
+      length: the number of steps, needed if `xs` holds no array.
+      reverse: whether to go from the last row to the first; each y has the position of its x.
+      unroll: the number of steps in an iteration of the compiled loop; True for all, False and 0 for 1.
       _split_transpose: understood and ignored.
-      until: takes the carry and gives a scalar bool, asked before each step; the loop ends when it says True, and the
-        rows of the result that were not reached are zeros. Gradients go through the steps that were taken.
+      until: a predicate of the carry, evaluated before each step: the loop ends where it is True, and the rows of the
+        result that were not reached are zeros. Gradients are those of the steps taken.
+
     Returns:
-      The last carry, and the y's stacked along a new first axis.
+      `(last carry, the y's stacked along a new first axis)`.
+
     Raises:
-      CarryMismatch: the carry that `f` gives differs from the one it takes.
+      CarryMismatch: the carry that `f` returns differs from the one it takes.
       ValueError: lengths differ.
-      TypeError: `f` doesn't give a pair.
+      TypeError: `f` doesn't return a pair.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.scan(lambda total, x: (total + x, total), jnp.zeros(()), jnp.arange(4.0))
@@ -64,38 +73,32 @@ def scan(
     """
     carry, in_tree = tree.flatten(init)
     rows, xs_tree = tree.flatten(xs)
-    n = _length(leaves_of_users(xs), xs, length)
+    n = _length(rows, xs, length)
     if settings.disable_jit and n and until is None:
         return _in_python(f, init, rows, xs_tree, n, reverse)
-    x_avals = [_row(aval_of(x)) for x in rows]
-    body, carry = _typed_body(f, carry, in_tree, x_avals, xs_tree)
+    body, carry = _typed_body(f, carry, in_tree, rows, xs_tree)
     num_steps = n if unroll is True else int(unroll)
     if num_steps < 0:
         raise ValueError(f"scan: unroll must be a bool or an integer that isn't negative, and is {unroll!r}.")
     y_tree = body.out_tree.children()[1]
     if until is not None:
+        refuse_refs("scan", f, [*body.consts, *rows], "Without `until`, and in a while_loop, it can.")
         outs = _until(until, body, carry, in_tree, rows, n, bool(reverse))
-        return tree.unflatten(in_tree, outs[: len(carry)]), tree.unflatten(y_tree, outs[len(carry) :])
-    operands = [*body.consts, *carry, *rows]
-    outs = scan_p.bind(
-        *operands,
-        jaxpr=constvars_to_invars(body.closed),
-        length=n,
-        reverse=bool(reverse),
-        linear=(False,) * len(operands),
-        num_consts=len(body.consts),
-        num_carry=len(carry),
-        unroll=max(num_steps, 1),
-    )
-    return tree.unflatten(in_tree, outs[: len(carry)]), tree.unflatten(y_tree, outs[len(carry) :])
+        carry, ys = split_list(outs, len(carry))
+        return tree.unflatten(in_tree, carry), tree.unflatten(y_tree, ys)
+    like = {"length": n, "reverse": bool(reverse), "unroll": max(num_steps, 1)}
+    outs = bind_scan(constvars_to_invars(body.closed), body.consts, carry, rows, like)
+    carry, ys = split_list(outs, len(carry))
+    return tree.unflatten(in_tree, carry), tree.unflatten(y_tree, ys)
 
 
 def _until(
     until: Callable[[Any], Any], body: Body, carry: list[Any], in_tree: Any, rows: list[Any], n: int, reverse: bool
 ) -> list[Any]:
-    """The loop that stops early; one that goes backwards is one that goes forwards over reversed arrays."""
+    """The loop that stops early; a reversed loop runs forwards over reversed arrays."""
     args_tree = tree.structure(((tree.unflatten(in_tree, carry),), {}))
-    stop = trace_body(until, args_tree, [aval_of(x) for x in carry], "the `until` of a scan")
+    stop = trace_body(until, args_tree, [aval_of(x) for x in carry], "the `until` of a scan", refs=True)
+    refuse_refs("scan", until, stop.consts, "In the predicate of a while_loop it can.")
     if [(a.shape, a.dtype) for a in stop.out_avals] != [((), dtypes.bool_)]:
         raise TypeError(
             f"scan: `until` must give a scalar bool; {describe_function(until)} gives "
@@ -111,7 +114,8 @@ def _until(
         until=constvars_to_invars(stop.closed),
         until_nconsts=len(stop.consts),
     )  # fmt: skip
-    return [*outs[: len(carry)], *(rev(y, (0,)) for y in outs[len(carry) :])] if reverse else outs
+    carry, ys = split_list(outs, len(carry))
+    return [*carry, *(rev(y, (0,)) for y in ys)] if reverse else outs
 
 
 def _row(aval: ShapedArray) -> ShapedArray:
@@ -122,8 +126,8 @@ _MOST_STEPS = 2**31 - 1
 
 
 def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
-    """The number of steps, which all arrays agree on."""
-    shapes = [x.shape if is_words(x) else aval_of(x).shape for x in rows]
+    """The number of steps: `length` and the first axis of every array, which must agree."""
+    shapes = [aval_of(x).shape for x in rows]
     if not all(shapes):
         paths = [f"xs{tree.keystr(path)}" for (path, _), shape in zip(tree.leaves_with_path(xs), shapes) if not shape]
         raise ValueError(f"scan: it goes over the first axis of each of the xs, and {', '.join(paths)} has no axis.")
@@ -139,13 +143,13 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
     if not lengths:
         raise ValueError("scan: there are no arrays among the xs, so `length` has to say how many steps to take.")
     if len(lengths) > 1:
-        given = [f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}" for path, x in tree.leaves_with_path(xs)]
-        given += [f"  length   {length}"] if length is not None else []
-        raise ValueError("\n".join(["scan: the xs must have equally long first axes:", *given]))
+        lines = [f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}" for path, x in tree.leaves_with_path(xs)]
+        lines += [f"  length   {length}"] if length is not None else []
+        raise ValueError("\n".join(["scan: the xs must have equally long first axes:", *lines]))
     n = lengths.pop()
     if n < 0:
         raise ValueError(f"scan: `length` is the number of steps, and can't be {n}.")
-    if n > _MOST_STEPS:
+    if surely_at_least(n, _MOST_STEPS + 1):
         raise OverflowError(
             f"scan: {n} steps were asked for, and steps are counted in 32 bits, up to {_MOST_STEPS}. "
             "Nest two scans, or use while_loop."
@@ -154,28 +158,39 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
 
 
 def _typed_body(
-    f: Callable[..., Any], carry: list[Any], in_tree: Any, x_avals: list[ShapedArray], xs_tree: Any
+    f: Callable[..., Any], carry: list[Any], in_tree: Any, rows: Sequence[Any], xs_tree: Any
 ) -> tuple[Body, list[Any]]:
-    """The body, traced for a carry whose types it keeps, and that carry; weakly typed parts of it may be promoted."""
+    """The body, traced for a carry whose types it preserves, and that carry, with weakly typed leaves promoted."""
+    x_avals = [_row(aval_of(x)) for x in rows]
     blank = tree.unflatten(in_tree, [0] * len(carry)), tree.unflatten(xs_tree, [0] * len(x_avals))
     args_tree = tree.structure((blank, {}))
     what = f.what if type(f) is Step else "scan"
     while True:
         avals = [aval_of(x) for x in carry]
-        body = trace_body(f, args_tree, [*avals, *x_avals], f"the body of a {what}")
+        body = trace_body(f, args_tree, [*avals, *x_avals], f"the body of a {what}", refs=True)
+        if uses_of_refs(body.closed.jaxpr).any:
+            check_aliases(what, f, lambda: argument_names(f, blank, {}), [*carry, *rows], body.consts)
+            check_no_refs(what, carry)
         check_pair(body)
-        found = body.out_avals[: body.out_tree.children()[0].num_leaves]
-        check_carry_structure(what, in_tree, body, body.out_tree.children()[0])
-        promoted = promote_weak(carry, avals, found)
+        carry_tree = body.out_tree.children()[0]
+        carry_out, _ = split_list(body.out_avals, carry_tree.num_leaves)
+        check_carry_structure(what, in_tree, body, carry_tree)
+        promoted = promote_weak(carry, avals, carry_out)
         if promoted is None:
             break
         carry = promoted
-    check_carry_types(what, in_tree, avals, found, f)
+    check_carry_types(what, in_tree, avals, carry_out, f)
     return body, carry
 
 
+def check_no_refs(what: str, carry: Sequence[Any]) -> None:
+    """Raises RefError if the carry holds a ref."""
+    if Ref in map(type, carry):
+        raise RefError(f"{what}: the carry holds a Ref, and loops don't carry refs. Close over it in the body.")
+
+
 def check_pair(body: Body) -> None:
-    """Raises TypeError where the body gives no pair."""
+    """Raises TypeError if the body does not return a pair."""
     structure = body.out_tree
     if structure.type not in (tuple, list) or structure.num_children != 2:
         raise TypeError(
@@ -185,7 +200,7 @@ def check_pair(body: Body) -> None:
 
 
 def check_carry_structure(what: str, in_tree: Any, body: Body, out_tree: Any) -> None:
-    """Raises CarryMismatch where the structures of the carries differ."""
+    """Raises CarryMismatch if the structures of the carries differ."""
     if out_tree == in_tree:
         return
     try:
@@ -201,10 +216,10 @@ def check_carry_structure(what: str, in_tree: Any, body: Body, out_tree: Any) ->
 
 
 def check_carry_types(
-    what: str, in_tree: Any, avals: Sequence[ShapedArray], found: Sequence[ShapedArray], fun: Callable[..., Any]
+    what: str, in_tree: Any, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], fun: Callable[..., Any]
 ) -> None:
-    """Raises CarryMismatch where the types of the carries differ, with all the differences."""
-    lines = type_differences("carry", in_tree, avals, found, ("in", "out"))
+    """Raises CarryMismatch if the types of the carries differ, with all the differences."""
+    lines = type_differences("carry", in_tree, avals, outs, ("in", "out"))
     if lines:
         raise CarryMismatch(
             "\n".join(
@@ -218,12 +233,12 @@ def check_carry_types(
         )
 
 
-def promote_weak(carry: Sequence[Any], avals: Sequence[ShapedArray], found: Sequence[ShapedArray]) -> list[Any] | None:
-    """The carry with its weakly typed parts in the dtypes the body gives; None where there is nothing to promote."""
-    if len(avals) != len(found):
+def promote_weak(carry: Sequence[Any], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> list[Any] | None:
+    """The carry with its weakly typed leaves in the dtypes the body returns; None if there is nothing to promote."""
+    if len(avals) != len(outs):
         return None
     promoted, changed = list(carry), False
-    for i, (a, out) in enumerate(zip(avals, found)):
+    for i, (a, out) in enumerate(zip(avals, outs)):
         if a.weak_type and a.dtype != out.dtype:
             dtype, _ = dtypes.promote_pair(a.dtype, True, out.dtype, out.weak_type)
             if dtype != a.dtype:
@@ -236,7 +251,7 @@ def promote_weak(carry: Sequence[Any], avals: Sequence[ShapedArray], found: Sequ
 def _in_python(
     f: Callable[..., Any], init: Any, rows: Sequence[Any], xs_tree: Any, length: int, reverse: bool
 ) -> tuple[Any, Any]:
-    """The loop as Python does it, for `disable_jit`."""
+    """The loop as a Python loop, for `disable_jit`."""
     carry, ys = init, []
     for i in reversed(range(length)) if reverse else range(length):
         carry, y = f(carry, tree.unflatten(xs_tree, [index_in_dim(x, i, 0, keepdims=False) for x in rows]))

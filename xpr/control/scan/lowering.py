@@ -1,90 +1,106 @@
-"""What a scan means, in NumPy, and the loop it becomes in StableHLO."""
+"""The reference semantics of scan in NumPy, and its lowering to a StableHLO loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval
 from xpr.compile.lower import lower_eqns
+from xpr.control.groups import Groups
+from xpr.control.scan.layout import loop_groups
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, effects
+from xpr.dimensions.expressions import is_symbolic_dim
 
 COUNT = ShapedArray((), np.dtype(np.int32))
 
-# A round of a compiled loop on CPU costs about as much as a few operations on numbers. So long loops with bodies of no
-# more than that take several steps a round, which makes them up to a third faster, for a few milliseconds of compiling.
+# An iteration of a compiled loop on CPU costs about as much as a few scalar operations. So long loops with bodies that
+# small take several steps per iteration, which makes them up to a third faster, for a few milliseconds of compiling.
 LONG, STEPS_A_ROUND, TINY = 1000, 4, 30
 
 
-def scan_reference(
-    values: Sequence[Any], *, jaxpr: Jaxpr, length: int, reverse: bool, num_consts: int, num_carry: int, **_: Any
-) -> list[np.ndarray]:
-    """Runs the body on one row after the other."""
-    consts, carry = values[:num_consts], list(values[num_consts : num_consts + num_carry])
-    xs = values[num_consts + num_carry :]
-    ys = [np.zeros((length, *v.aval.shape), v.aval.dtype) for v in jaxpr.outvars[num_carry:]]
-    for i in reversed(range(length)) if reverse else range(length):
-        outs = reference_eval(jaxpr, (), *consts, *carry, *(x[i] for x in xs))
-        carry = outs[:num_carry]
-        for stack, y in zip(ys, outs[num_carry:]):
-            stack[i] = y
-    return [*carry, *ys]
+def scan_reference(values: Sequence[Any], **params: Any) -> list[np.ndarray]:
+    """Runs the body on one row after another."""
+    rows = range(params["length"])
+    return rows_reference(values, params, reversed(rows) if params["reverse"] else rows)[1]
 
 
-def scan_lower(
-    b: Builder,
-    operands: list[Value],
-    avals: list[ShapedArray],
-    *,
-    jaxpr: Jaxpr,
-    length: int,
-    reverse: bool,
-    num_consts: int,
-    num_carry: int,
-    unroll: int,
-    **_: Any,
-) -> list[Value]:
-    """A while loop over (count, carry, ys), which takes `unroll` steps at a time; what is left over comes first."""
-    consts, carry = operands[:num_consts], operands[num_consts : num_consts + num_carry]
-    xs = operands[num_consts + num_carry :]
-    ys = zeros(b, avals[num_carry:])
-    loop = Loop(jaxpr, consts, xs, num_carry)
-    state = [*carry, *ys]
+def rows_reference(
+    values: Sequence[Any], params: dict[str, Any], rows: Iterable[int], ends: Callable[..., bool] = lambda *_: False
+) -> tuple[int, list[np.ndarray]]:
+    """Runs the body on those rows until `ends(*carry)`; returns the number of steps and the results."""
+    body, (operands, results) = params["jaxpr"], loop_groups(params)
+    consts, carry, xs = operands.split(values)
+    ys = [np.zeros((params["length"], *aval.shape), aval.dtype) for aval in results.part("ys", body.out_avals)]
+    count = 0
+    for i in rows:
+        if ends(*carry):
+            break
+        carry, outs = results.split(reference_eval(body, (), *consts, *carry, *(x[i] for x in xs)))
+        for stack, row in zip(ys, outs):
+            stack[i] = row
+        count += 1
+    return count, [*carry, *ys]
+
+
+def scan_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
+    """A while loop over (count, carry, ys), which takes `unroll` steps at a time; remaining steps come first."""
+    jaxpr, length, reverse, unroll = (params[name] for name in ("jaxpr", "length", "reverse", "unroll"))
+    groups, results = loop_groups(params)
+    consts, carry, xs = groups.split(operands)
+    loop = Loop(jaxpr, consts, xs, results)
+    state = [*carry, *zeros(b, results.part("ys", avals))]
+    if is_symbolic_dim(length):
+        return _lower_symbolic(b, loop, state, params)
     steps = min(unroll, length) or 1
     if steps == 1 and length >= LONG and b.platform == "cpu" and _is_tiny(jaxpr):
         steps = STEPS_A_ROUND
-    rounds, rest = divmod(length, steps)
+    rounds, leftover = divmod(length, steps)
     if rounds == 1:
-        rounds, rest = 0, length
-    for i in range(rest):
+        rounds, leftover = 0, length
+    for i in range(leftover):
         state = loop.step(b, b.constant(length - 1 - i if reverse else i, COUNT), state)
     if not rounds:
         return state
 
-    def going(inner: Builder, values: list[Value]) -> Value:
+    def goes_on(inner: Builder, values: list[Value]) -> Value:
         return less(inner, values[0], inner.constant(length, COUNT))
 
     def advance(inner: Builder, values: list[Value]) -> list[Value]:
-        count, state = values[0], values[1:]
+        count, *state = values
         for _ in range(steps):
-            place = count
-            if reverse:
-                place = minus(inner, inner.constant(length - 1, COUNT), count)
-            state = loop.step(inner, place, state)
+            row = minus(inner, inner.constant(length - 1, COUNT), count) if reverse else count
+            state = loop.step(inner, row, state)
             count = next_count(inner, count)
         return [count, *state]
 
-    start = b.constant(rest, COUNT)
-    return b.while_loop(going, advance, [start, *state], ordered="ordered" in effects(jaxpr))[1:]
+    start = b.constant(leftover, COUNT)
+    return b.while_loop(goes_on, advance, [start, *state], ordered="ordered" in effects(jaxpr))[1:]
+
+
+def _lower_symbolic(b: Builder, loop: Loop, state: list[Value], params: dict[str, Any]) -> list[Value]:
+    """The loop over rows whose number is known when the program is called."""
+    length = params["length"]
+
+    def goes_on(inner: Builder, values: list[Value]) -> Value:
+        return less(inner, values[0], inner.size(length, COUNT))
+
+    def advance(inner: Builder, values: list[Value]) -> list[Value]:
+        count, *state = values
+        row = minus(inner, inner.size(length - 1, COUNT), count) if params["reverse"] else count
+        return [next_count(inner, count), *loop.step(inner, row, state)]
+
+    ordered = "ordered" in effects(params["jaxpr"])
+    return b.while_loop(goes_on, advance, [b.constant(0, COUNT), *state], ordered=ordered)[1:]
 
 
 def _is_tiny(jaxpr: Jaxpr) -> bool:
-    """Whether a body is a few operations on numbers."""
+    """Whether a body is a few operations on scalars."""
     return len(jaxpr.eqns) <= TINY and all(
         not v.aval.shape and not eqn.primitive.call for eqn in jaxpr.eqns for v in eqn.outvars
     )
@@ -108,34 +124,32 @@ def zeros(b: Builder, avals: Sequence[ShapedArray]) -> list[Value]:
 
 
 class Loop:
-    """What every step of a lowered scan shares."""
+    """The values and parameters that every step of a lowered scan uses."""
 
-    __slots__ = ("consts", "jaxpr", "num_carry", "xs")
+    __slots__ = ("consts", "jaxpr", "results", "xs")
 
-    def __init__(self, jaxpr: Jaxpr, consts: list[Value], xs: list[Value], num_carry: int):
-        self.jaxpr, self.consts, self.xs, self.num_carry = jaxpr, consts, xs, num_carry
+    def __init__(self, jaxpr: Jaxpr, consts: list[Value], xs: list[Value], results: Groups):
+        self.jaxpr, self.consts, self.xs, self.results = jaxpr, consts, xs, results
 
-    def step(self, b: Builder, place: Value, state: list[Value]) -> list[Value]:
-        """One step: the body on row `place` of the xs, its ys written into row `place` of theirs."""
-        carry, ys = state[: self.num_carry], state[self.num_carry :]
-        rows = [take_row(b, x, place) for x in self.xs]
-        outs = lower_eqns(b, self.jaxpr, [*self.consts, *carry, *rows])
-        return [*outs[: self.num_carry], *(put_row(b, y, row, place) for y, row in zip(ys, outs[self.num_carry :]))]
+    def step(self, b: Builder, row: Value, state: list[Value]) -> list[Value]:
+        """One step: runs the body on that row of the xs and writes its ys into that row of the results."""
+        carry, ys = self.results.split(state)
+        rows = [take_row(b, x, row) for x in self.xs]
+        carry, outs = self.results.split(lower_eqns(b, self.jaxpr, [*self.consts, *carry, *rows]))
+        return [*carry, *(put_row(b, y, out, row) for y, out in zip(ys, outs))]
 
 
-def take_row(b: Builder, x: Value, place: Value) -> Value:
-    """`x[place]`."""
+def take_row(b: Builder, x: Value, index: Value) -> Value:
+    """`x[index]`."""
     shape = x.aval.shape
     zero = b.constant(0, COUNT)
-    starts = [place, *[zero] * (len(shape) - 1)]
-    sizes = f"slice_sizes = {int_array([1, *shape[1:]])}"
-    row = b.op("stablehlo.dynamic_slice", [x, *starts], x.aval.update(shape=(1, *shape[1:])), sizes)
-    return b.reshape(row, shape[1:])
+    starts = [index, *[zero] * (len(shape) - 1)]
+    return b.reshape(b.window(x, starts, [1, *shape[1:]]), shape[1:])
 
 
-def put_row(b: Builder, x: Value, row: Value, place: Value) -> Value:
-    """`x` with `row` at `place`."""
+def put_row(b: Builder, x: Value, row: Value, index: Value) -> Value:
+    """`x` with `row` at `index`."""
     shape = x.aval.shape
     zero = b.constant(0, COUNT)
     wide = b.reshape(row, (1, *shape[1:]))
-    return b.op("stablehlo.dynamic_update_slice", [x, wide, place, *[zero] * (len(shape) - 1)], x.aval)
+    return b.op("stablehlo.dynamic_update_slice", [x, wide, index, *[zero] * (len(shape) - 1)], x.aval)

@@ -1,4 +1,4 @@
-"""Loops that are made of other things: lax.map by scan, associative_scan by a tree of whole-array operations."""
+"""Composite loops: lax.map by scan, associative_scan by logarithmically many whole-array operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.control.scan.function import scan
-from xpr.core.avals import aval_of
+from xpr.core.avals import aval_of, types_of
 from xpr.core.source import describe_function
 from xpr.primitives.shapes import expand_dims, mapped_to, reshape, rev
 from xpr.primitives.slicing import concatenate, pad, slice_in_dim
@@ -15,17 +15,21 @@ from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction
 
+__all__ = ["associative_scan", "map"]
+
 
 @boundary
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """Applies a function to each row of arrays, one after the other.
+    """Applies a function to each row of arrays, one after another.
 
     Args:
-      f: takes a row of `xs`, a pytree, and gives a pytree.
+      f: a function of a row of `xs`, a pytree, to a pytree.
       xs: a pytree of arrays whose first axes are equally long.
-      batch_size: how many rows at a time are done together, as by `vmap`.
+      batch_size: the number of rows that are computed together, as by `vmap`; None or 0 for 1.
+
     Returns:
       The results, stacked along a new first axis.
+
     Raises:
       ValueError: lengths differ, or there is no array.
 
@@ -33,10 +37,10 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     >>> lax.map(lambda x: x * x, jnp.arange(4))
     Array([0, 1, 4, 9], dtype=int32)
     """
-    if batch_size is None:
+    if batch_size is None or batch_size == 0:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
     if batch_size < 1:
-        raise ValueError(f"map: batch_size must be a positive integer, and is {batch_size!r}.")
+        raise ValueError(f"map: batch_size must not be negative, and is {batch_size!r}.")
     leaves, structure = tree.flatten(xs)
     if not leaves or any(not aval_of(x).shape for x in leaves):
         raise ValueError("map: it goes over the first axis of each array of `xs`, and there is none.")
@@ -75,22 +79,24 @@ class _Rows:
 
 @boundary
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """The running results of an associative operation, in a number of array operations that grows as log n.
+    """The cumulative results of an associative operation, in logarithmic depth.
 
-    Pairs of neighbours are combined, the running results of the pairs found in the same way, and the results between
-    them filled in. (Blelloch, Prefix sums and their applications, 1990.)
+    Consecutive pairs are combined, the cumulative results of the pairs computed recursively, and the results between
+    them filled in. Source: Blelloch, Prefix sums and their applications, 1990.
 
     Args:
-      fn: takes two pytrees like `elems` whose arrays are stretches of equal length, combines them entry by entry along
-        `axis`, and gives such a one.
-      elems: a pytree of arrays that are equally long along `axis`.
-      reverse: from the last entry to the first.
-      axis: the axis to go along.
+      fn: a function of two pytrees like `elems`, with arrays of equal length, that combines them elementwise along
+        `axis`.
+      elems: a pytree of arrays of equal length along `axis`.
+      reverse: whether to go from the last element to the first.
+      axis: the axis to scan along.
+
     Returns:
       A pytree like `elems`.
+
     Raises:
       ValueError: lengths differ, or an array has no such axis.
-      TypeError: `fn` is no function, or gives another structure.
+      TypeError: `fn` is not a function, or returns another structure.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.lax.associative_scan(jnp.maximum, jnp.array([1, 3, 2, 5, 4]))
@@ -103,26 +109,26 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         return elems
     axes = [axis + aval_of(x).ndim if axis < 0 else axis for x in leaves]
     if any(not 0 <= a < aval_of(x).ndim for x, a in zip(leaves, axes)):
-        raise ValueError(f"associative_scan: every array needs an axis {axis}; the arrays are {_types(leaves)}.")
+        raise ValueError(f"associative_scan: every array needs an axis {axis}; the arrays are {types_of(leaves)}.")
     if len({aval_of(x).shape[a] for x, a in zip(leaves, axes)}) > 1:
-        raise ValueError(f"associative_scan: arrays must be equally long along axis {axis}, and are {_types(leaves)}.")
+        raise ValueError(
+            f"associative_scan: arrays must be equally long along axis {axis}, and are {types_of(leaves)}."
+        )
 
     def combine(left: list[Any], right: list[Any]) -> list[Any]:
-        outs, found = tree.flatten(fn(tree.unflatten_sorted(structure, left), tree.unflatten_sorted(structure, right)))
-        if found != structure:
+        outs, out_structure = tree.flatten(
+            fn(tree.unflatten_sorted(structure, left), tree.unflatten_sorted(structure, right))
+        )
+        if out_structure != structure:
             raise TypeError(
                 f"associative_scan: {describe_function(fn)} must give the structure that it takes twice, {structure}; "
-                f"it gave {found}."
+                f"it gave {out_structure}."
             )
         return outs
 
     ordered = [rev(x, (a,)) for x, a in zip(leaves, axes)] if reverse else leaves
     outs = _running(combine, ordered, axes)
     return tree.unflatten(structure, [rev(x, (a,)) for x, a in zip(outs, axes)] if reverse else outs)
-
-
-def _types(leaves: Sequence[Any]) -> str:
-    return ", ".join(aval_of(x).str_short() for x in leaves)
 
 
 def _running(combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: list[int]) -> list[Any]:
@@ -145,7 +151,7 @@ def _running(combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any]
 
 
 def _interleaved(even: Any, odd: Any, length: int, axis: int) -> Any:
-    """The entries of two arrays in turn along an axis, beginning with the first."""
+    """The elements of two arrays in turn along an axis, beginning with the first."""
     shape = aval_of(even).shape
     if length % 2:
         padding = [(0, 0, 0)] * len(shape)

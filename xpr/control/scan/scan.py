@@ -1,33 +1,39 @@
-"""scan: a loop over the rows of arrays that carries state, as one operation.
+"""scan: a loop over the leading axis of arrays that carries state, as one operation.
 
 Operands are laid out `consts | carry | xs`, and so are the arguments of the body, which has one row of each of the xs;
-results are `carry | ys`, and the body gives one row of each of the ys. `Layout` cuts lists so laid out. Every rule
-turns the loop into another loop with a body made from the first, which is remembered with it.
+results are `carry | ys`, and the body returns one row of each of the ys. `loop_groups` are the groups of these layouts.
+Every rule turns the loop into another loop with a body derived from the first and cached with it.
 
-The rules serve the loops of bounded.py too: their first argument says how to apply the loop they make.
+The rules serve the loops of bounded.py too: their first argument is a function that applies the new loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from operator import not_
 from typing import Any
 
 from xpr.compile.evaluate import run_operation
-from xpr.control.activity import Flags, picked, reached_outputs, settle, spread
-from xpr.control.scan.layout import Bind, Layout, is_active, layout_of
+from xpr.control.activity import Flags, is_active, least_fixed_point
+from xpr.control.groups import Groups, consts_after, mask, partition, rearranged, split_list
+from xpr.control.refs import RefOperands
+from xpr.control.scan.layout import Bind, affected_operands, carry_fixed_point, loop_groups
 from xpr.control.scan.linearize import loop_linearize
 from xpr.control.scan.lowering import scan_lower, scan_reference
 from xpr.control.scan.partial_eval import loop_split
 from xpr.control.scan.transpose import loop_transpose
-from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from xpr.core.avals import ShapedArray, aval_of, same_types, types_of
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from xpr.core.primitive import Primitive, register
 from xpr.core.regions import Region
 from xpr.passes.dce import dce_jaxpr
+from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
+
+__all__ = ["scan_p"]
 
 
 def bind_scan(
@@ -39,106 +45,88 @@ def bind_scan(
     linear: Sequence[bool] | None = None,
     **changes: Any,
 ) -> list[Any]:
-    """Applies a scan of another body, its other parameters those of `like` but for `changes`."""
+    """Applies a scan of another body, with the other parameters of `like` except for `changes`."""
+    if uses_of_refs(jaxpr).used:
+        return _bind_on_values(jaxpr, consts, carry, xs, like, **changes)
     operands = [*consts, *carry, *xs]
     flags = tuple(linear) if linear is not None else (False,) * len(operands)
     params = {**like, "jaxpr": jaxpr, "linear": flags, "num_carry": len(carry), "num_consts": len(consts), **changes}
     return scan_p.bind(*operands, **params)
 
 
+def _bind_on_values(
+    jaxpr: Jaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], like: dict[str, Any], **changes: Any
+) -> list[Any]:
+    """Applies a scan of a body on refs: those that it writes are carried, or are rows of the xs and of the results."""
+    operands = Groups(consts=len(consts), carry=len(carry), xs=len(xs))
+    refs = RefOperands([jaxpr], [*consts, *carry, *xs])
+    constant, start, rows = operands.split(refs.operands)
+    written = operands.part("consts", refs.written)
+    inner, outer, row, also = split_list(refs.jaxprs[0].invars, *operands.sizes)
+    after, ys, last, last_rows = split_list(
+        refs.jaxprs[0].outvars, len(carry), len(jaxpr.outvars) - len(carry), sum(written)
+    )
+    (kept, moved), (kept_inner, moved_inner) = (partition(x, list(map(not_, written))) for x in (constant, inner))
+    body = refs.jaxprs[0].replace(
+        invars=[*kept_inner, *also, *outer, *moved_inner, *row], outvars=[*after, *last, *ys, *last_rows]
+    )
+    outs = bind_scan(body, [*kept, *refs.passed], [*start, *moved], rows, like, **changes)
+    results, found, ys, found_rows = split_list(outs, len(carry), len(moved), len(ys))
+    refs.store([*found, *found_rows])
+    return [*results, *ys]
+
+
 def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
     jaxpr, length = params["jaxpr"], params["length"]
-    layout = layout_of(params)
-    consts, carry, xs = layout.operands(avals)
+    operands, results = loop_groups(params)
+    consts, carry, xs = operands.split(avals)
     rows = [a.update(shape=a.shape[1:]) if a.shape[:1] == (length,) else None for a in xs]
-    given = [*consts, *carry, *rows]
-    wanted = jaxpr.in_avals
-    if len(given) != len(wanted) or any(
-        a is None or a.shape != w.shape or a.dtype != w.dtype for a, w in zip(given, wanted)
+    arguments = [*consts, *carry, *rows]
+    expected = jaxpr.in_avals
+    if len(avals) != len(expected) or any(
+        a is None or a.shape != w.shape or a.dtype != w.dtype for a, w in zip(arguments, expected)
     ):
+        num_consts, num_carry = params["num_consts"], params["num_carry"]
         raise TypeError(
-            f"scan: the body takes ({_types(wanted)}), of which the last {len(wanted) - layout.num_consts} after "
-            f"{layout.num_consts} constants and {layout.num_carry} carries are rows of arrays of length {length}; "
-            f"the operands are ({_types(avals)})."
+            f"scan: the body takes ({types_of(expected)}), of which the last {len(expected) - num_consts} after "
+            f"{num_consts} constants and {num_carry} carries are rows of arrays of length {length}; "
+            f"the operands are ({types_of(avals)})."
         )
-    carry_out, ys = layout.results(jaxpr.out_avals)
-    if len(carry) != layout.num_carry or [(a.shape, a.dtype) for a in carry] != [(a.shape, a.dtype) for a in carry_out]:
+    carry_out, ys = results.split(jaxpr.out_avals)
+    num_carry = params["num_carry"]
+    if len(carry) != num_carry or not same_types(carry, carry_out):
         raise TypeError(
-            f"scan: the {layout.num_carry} carries must come out of the body as they go in; they go in as "
-            f"({_types(carry)}), and come out as ({_types(carry_out)})."
+            f"scan: the {num_carry} carries must come out of the body as they go in; they go in as "
+            f"({types_of(carry)}), and come out as ({types_of(carry_out)})."
         )
     return [*carry_out, *(y.update(shape=(length, *y.shape)) for y in ys)]
 
 
-def _types(avals: Sequence[ShapedArray]) -> str:
-    return ", ".join(a.str_short() for a in avals)
-
-
-# -- Bodies rearranged: transformations of a jaxpr put its own arguments first and what they add last.
-
-
-def _rearranged(
-    closed: ClosedJaxpr,
-    key: Any,
-    arguments: Callable[[list[Var]], tuple[list[Var], list[Var]]],
-    results: Callable[[list[Any]], Any],
-) -> Jaxpr:
-    """A jaxpr with other orders of arguments and results; remembered with it.
-
-    `arguments` gives the constants and the others; the jaxpr's own constants come between.
-    """
-    jaxpr = closed.jaxpr
-    if key not in jaxpr.memo:
-        consts, others = arguments(jaxpr.invars)
-        invars = [*consts, *jaxpr.constvars, *others]
-        jaxpr.memo[key] = jaxpr.replace(constvars=[], invars=invars, outvars=list(results(jaxpr.outvars)))
-    return jaxpr.memo[key]
-
-
-# -- jvp: one loop that carries the tangents beside the values.
+# -- jvp: one loop that carries values and tangents.
 
 
 def loop_jvp(bind: Bind, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    body, layout = params["jaxpr"], layout_of(params)
-    consts, start, xs = layout.operands(is_active(tangents))
-    num_ys = len(body.outvars) - layout.num_carry
+    body, (operands, results) = params["jaxpr"], loop_groups(params)
 
-    def trace(carry: Flags, forced: Flags) -> Any:
-        made = jvp_jaxpr(body, (*consts, *carry, *xs), forced + (False,) * num_ys)
-        return made, made[1][: layout.num_carry]
+    def trace(active: Flags, forced: Flags) -> Any:
+        transformed = jvp_jaxpr(body, active, forced)
+        return transformed, transformed[1]
 
-    bound = spread(tuple(start), lambda c: reached_outputs(body, (*consts, *c, *xs), True)[: layout.num_carry])
-    (closed, out_active), carry = settle(tuple(start), bound, trace)
-
-    n, c = len(body.invars), layout.num_carry
-    of_tangents = Layout(sum(consts), sum(carry))
-    carry_active, ys_active = layout.results(out_active)
-
-    def arguments(invars: list[Var]) -> tuple[list[Var], list[Var]]:
-        own, extra = layout.operands(invars[:n]), of_tangents.operands(invars[n:])
-        of_consts, *others = [[*a, *b] for a, b in zip(own, extra)]
-        return of_consts, [v for part in others for v in part]
-
-    def results(outvars: list[Any]) -> list[Any]:
-        own, extra = outvars[: len(out_active)], outvars[len(out_active) :]
-        m = sum(carry_active)
-        return [*own[:c], *extra[:m], *own[c:], *extra[m:]]
-
-    jaxpr = _rearranged(closed, ("scan jvp", layout.num_consts, c), arguments, results)
-    p_consts, p_carry, p_xs = layout.operands(primals)
-    t_consts, t_carry, t_xs = layout.operands(tangents)
+    (closed, out_active), active = carry_fixed_point(params, is_active(tangents), trace)
+    in_tangents, out_tangents = operands.masked(active), results.masked(out_active)
+    jaxpr = rearranged(closed.jaxpr, operands, in_tangents, results, out_tangents)
+    num_consts = len(operands.positions("consts")) + len(in_tangents.positions("consts"))
+    consts, carry, xs = operands.split(primals)
+    t_consts, t_carry, t_xs = map(mask, operands.split(tangents), operands.split(active))
     outs = bind(
-        jaxpr,
-        [*p_consts, *picked(t_consts, consts), *closed.consts],
-        [*p_carry, *(instantiate(t) for t in picked(t_carry, carry))],
-        [*p_xs, *picked(t_xs, xs)],
+        consts_after(ClosedJaxpr(jaxpr, closed.consts), num_consts),
+        [*consts, *t_consts, *closed.consts],
+        [*carry, *map(instantiate, t_carry)],
+        [*xs, *t_xs],
         params,
     )
-    m = sum(carry_active)
-    own = [*outs[:c], *outs[c + m : c + m + num_ys]]
-    extra = [*outs[c : c + m], *outs[c + m + num_ys :]]
-    avals = [aval_of(x) for x in own]
-    return own, with_zeros(extra, [*carry_active, *ys_active], avals)
+    outs, moved = results.deinterleave(outs, out_tangents)
+    return outs, with_zeros(moved, out_active, [aval_of(x) for x in outs])
 
 
 # -- batch: one loop over rows that are arrays of rows.
@@ -147,96 +135,73 @@ def loop_jvp(bind: Bind, primals: Sequence[Any], tangents: Sequence[Any], **para
 def loop_batch(
     bind: Bind, axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any
 ) -> Any:
-    body, layout = params["jaxpr"], layout_of(params)
-    d_consts, d_carry, d_xs = layout.operands(dims)
-    start = tuple([d is not None for d in d_carry])
-    consts_mapped, xs_mapped = [d is not None for d in d_consts], [d is not None for d in d_xs]
-
-    def reached(carry: Flags) -> list[bool]:
-        return reached_outputs(body, (*consts_mapped, *carry, *xs_mapped), False)[: layout.num_carry]
-
-    mapped = spread(start, reached)
-    in_dims = (*d_consts, *(0 if m else None for m in mapped), *(0 if m else None for m in xs_mapped))
-    rows_first = mapped + (False,) * (len(body.outvars) - layout.num_carry)
+    body, (operands, results) = params["jaxpr"], loop_groups(params)
+    d_consts, d_carry, d_xs = operands.split(dims)
+    _, mapped, xs_mapped = operands.split(affected_operands(params, [d is not None for d in dims], False))
+    in_dims = (*d_consts, *(0 if m else None for m in (*mapped, *xs_mapped)))
+    rows_first = (*mapped, *[False] * len(results.positions("ys")))
     closed, out_dims = batch_jaxpr(body, size, in_dims, axis_name, rows_first)
-    if tuple(d is not None for d in out_dims[: layout.num_carry]) != mapped:  # a collective made rows of what had none
-        mapped = tuple(d is not None for d in out_dims[: layout.num_carry])
-        return loop_batch(bind, axis_name, size, *_with_rows(values, dims, layout, mapped, size), **params)
-    consts, carry, xs = layout.operands(values)
+    carry_dims, y_dims = results.split(out_dims)
+    consts, carry, xs = operands.split(values)
+    if [d is not None for d in carry_dims] != mapped:  # a collective mapped an unmapped carry
+        carry = [x if d is None else mapped_to(x, start, size) for x, start, d in zip(carry, d_carry, carry_dims)]
+        return loop_batch(bind, axis_name, size, [*consts, *carry, *xs], [*d_consts, *carry_dims, *d_xs], **params)
     outs = bind(
-        _constants_behind(closed, layout),
+        consts_after(closed, len(consts)),
         [*consts, *closed.consts],
         [mapped_to(x, d, size) if m else x for x, d, m in zip(carry, d_carry, mapped)],
         [x if d is None else mapped_to(x, d, size, 1) for x, d in zip(xs, d_xs)],
         params,
     )
-    carry_dims, y_dims = layout.results(out_dims)
     return outs, [*carry_dims, *(None if d is None else 1 for d in y_dims)]
 
 
-def _constants_behind(closed: ClosedJaxpr, layout: Layout) -> Jaxpr:
-    """A body with its constants behind the loop's."""
-
-    def arguments(invars: list[Var]) -> tuple[list[Var], list[Var]]:
-        return invars[: layout.num_consts], invars[layout.num_consts :]
-
-    return _rearranged(closed, ("scan constants", layout.num_consts), arguments, list)
-
-
-def _with_rows(
-    values: Sequence[Any], dims: Sequence[int | None], layout: Layout, mapped: Flags, size: int
-) -> tuple[list[Any], list[int | None]]:
-    """The operands with more of the carry mapped."""
-    consts, carry, xs = layout.operands(values)
-    d_consts, d_carry, d_xs = layout.operands(dims)
-    rows = [mapped_to(x, d, size) if m else x for x, d, m in zip(carry, d_carry, mapped)]
-    return [*consts, *rows, *xs], [*d_consts, *(0 if m else None for m in mapped), *d_xs]
-
-
-# -- dce: a loop without the carries and ys that nothing reads.
+# -- dce: a loop without the carries and ys that are not read.
 
 
 def loop_dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    params = eqn.params
-    body, layout = params["jaxpr"], layout_of(params)
-    start, ys = layout.results(used)
-    n = len(body.invars) - layout.num_consts - layout.num_carry
+    body, (operands, results) = eqn.params["jaxpr"], loop_groups(eqn.params)
+    start, ys = results.split(used)
 
     def read(carry: Flags) -> list[bool]:
-        _, inputs = dce_jaxpr(body, (*carry, *ys))
-        return layout.operands(inputs)[1]
+        return operands.part("carry", dce_jaxpr(body, (*carry, *ys))[1])
 
-    carry = spread(tuple(start), read)
-    smaller, inputs = dce_jaxpr(body, (*carry, *ys), (False,) * layout.num_consts + carry + (False,) * n)
-    kept = (*carry, *ys)
-    invars = picked(eqn.invars, inputs)
+    carry = least_fixed_point(tuple(start), read)
+    consts, _, xs = operands.split([False] * len(body.invars))
+    smaller, inputs = dce_jaxpr(body, (*carry, *ys), (*consts, *carry, *xs))
+    num_consts, num_carry, _ = operands.masked(inputs).sizes
     changes = {
         "jaxpr": smaller,
-        "linear": tuple(picked(params["linear"], inputs)),
-        "num_consts": sum(inputs[: layout.num_consts]),
-        "num_carry": sum(carry),
+        "linear": tuple(mask(eqn.params["linear"], inputs)),
+        "num_consts": num_consts,
+        "num_carry": num_carry,
     }
-    return eqn.replace(invars=invars, outvars=picked(eqn.outvars, kept), params={**params, **changes})
+    outvars = mask(eqn.outvars, (*carry, *ys))
+    return eqn.replace(invars=mask(eqn.invars, inputs), outvars=outvars, params={**eqn.params, **changes})
 
 
-# -- threaded: a loop that carries the state behind what it carries.
+# -- threaded: a loop with the state as its last carry.
 
 
 def loop_threaded(bind: Bind, state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
-    body, layout, n = thread(params["jaxpr"]), layout_of(params), len(state)
-    consts, carry, xs = layout.operands(body.invars[n:])
-    carry_out, ys = layout.results(body.outvars[n:])
-    moved = body.replace(invars=[*consts, *carry, *body.invars[:n], *xs], outvars=[*carry_out, *body.outvars[:n], *ys])
-    consts, carry, xs = layout.operands(values)
-    outs = bind(moved, consts, [*carry, *state], xs, params)
-    c = layout.num_carry
-    return outs[c : c + n], [*outs[:c], *outs[c + n :]]
+    body, n = thread(params["jaxpr"]), len(state)
+    (state_in, invars), (state_out, outvars) = split_list(body.invars, n), split_list(body.outvars, n)
+    body = body.replace(invars=invars, outvars=outvars)
+    operands, results = loop_groups({**params, "jaxpr": body})
+    in_carry, out_carry = Groups(consts=0, carry=n, xs=0), Groups(carry=n, ys=0)
+    moved = body.replace(
+        invars=operands.interleave(invars, in_carry, state_in),
+        outvars=results.interleave(outvars, out_carry, state_out),
+    )
+    consts, carry, xs = operands.split(values)
+    outs, state = results.deinterleave(bind(moved, consts, [*carry, *state], xs, params), out_carry)
+    return state, outs
 
 
 def loop_regions(
     *, jaxpr: Jaxpr, length: int, num_consts: int, num_carry: int, first: int = 0, counts: int = 0, **params: Any
 ) -> list[Region]:
-    """The body of a loop that has `first` operands and `counts` results in front of those of a scan."""
+    """The body of a loop with `first` operands and `counts` results before those of a scan."""
     operands = tuple(range(first, first + len(jaxpr.invars)))
     results = tuple([(counts + i,) for i in range(len(jaxpr.outvars))])
     carry = tuple([num_consts + i if i < num_carry else None for i in range(len(jaxpr.outvars))])

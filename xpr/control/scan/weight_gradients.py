@@ -2,7 +2,7 @@
 
     total = sum over t of a[t]' b[t]   is   A' B, of the stacks of all a and all b
 
-which is what the gradient of a weight looks like. A large product runs many times faster than the small ones, and the
+The gradient of a weight has this form. A large product runs many times faster than the small ones, and the
 loop no longer reads and writes the total in every step.
 """
 
@@ -17,7 +17,7 @@ from xpr.primitives.shapes import transpose, transpose_p
 
 
 class Product:
-    """A term of a sum: a product of two factors, whose axes may be put in another order."""
+    """A term of a sum: a product of two factors, whose axes may be transposed."""
 
     __slots__ = ("eqns", "factors", "params", "permutation")
 
@@ -30,19 +30,19 @@ class Product:
     def total(self, left: Any, right: Any) -> Any:
         """The sum of the terms of all steps, from the stacks of the factors."""
         contracted, batched = self.params["dimension_numbers"]
-        behind = [[tuple(axis + 1 for axis in axes) for axes in pair] for pair in (contracted, batched)]
-        numbers = (tuple((0, *axes) for axes in behind[0]), tuple(behind[1]))
+        shifted = [[tuple(axis + 1 for axis in axes) for axes in pair] for pair in (contracted, batched)]
+        numbers = (tuple((0, *axes) for axes in shifted[0]), tuple(shifted[1]))
         total = dot_general_p.bind(left, right, **{**self.params, "dimension_numbers": numbers})
         return total if self.permutation is None else transpose(total, self.permutation)
 
 
 def find_products(jaxpr: Jaxpr, terms: Sequence[Any], rows: Sequence[Var], constant: Sequence[Var]) -> list[Any]:
-    """For each of some results of a loop's body its `Product`, or None where it is none, or where stacks cost more.
+    """For each of the `terms` its `Product`; None if it is not a product, or if stacks cost more.
 
     Args:
       jaxpr: the body.
       terms: results that are summed over the steps.
-      rows: arguments whose stacks are there already.
+      rows: arguments whose stacks exist already.
       constant: arguments that are the same in every step.
     """
     if not any(eqn.primitive is dot_general_p for eqn in jaxpr.eqns):

@@ -1,4 +1,4 @@
-"""lax.fori_loop: a scan where the number of steps is known while tracing, else a while_loop."""
+"""lax.fori_loop: a scan if the number of steps is known while tracing, else a while_loop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from xpr.control.tracing import Step
 from xpr.control.while_.function import while_loop
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import CarryMismatch
 from xpr.primitives.elementwise import add, lt
 from xpr.transforms.boundary import boundary
+
+__all__ = ["fori_loop"]
 
 
 @boundary
@@ -28,7 +31,7 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> Any:
-    """Takes a step for each integer from `lower` to below `upper`.
+    """A loop over the integers from `lower` to below `upper`, which carries state.
 
         carry = init_val
         for i in range(lower, upper):
@@ -37,14 +40,16 @@ def fori_loop(
     Args:
       lower: an integer, which may be traced.
       upper: an integer of the same type, which may be traced.
-      body_fun: takes the integer and the carry, gives the next carry, of the same types.
-      init_val: the carry to start with, a pytree.
-      unroll: how many steps a round of the compiled loop takes, True for all; only where both bounds are known.
+      body_fun: `body_fun(i, carry) -> carry`, with the carry of the same types.
+      init_val: the initial carry, a pytree.
+      unroll: the number of steps in an iteration of the compiled loop, True for all; only where both bounds are known.
+
     Returns:
       The last carry.
+
     Raises:
-      CarryMismatch: the carry that `body_fun` gives differs from the one it takes.
-      TypeError: a bound is no integer scalar, or they are of different types.
+      CarryMismatch: the carry that `body_fun` returns differs from the one it takes.
+      TypeError: a bound is not an integer scalar, or they are of different types.
       ValueError: `unroll` is True or more than one, and a bound is traced.
 
     >>> from xpr import lax
@@ -99,15 +104,15 @@ def _is_before(carry: Any) -> Any:
 
 
 def _known(bound: Any) -> int | None:
-    """A bound as a Python integer; None where it is traced."""
-    if type(bound) is int:
-        return bound
+    """A bound as a Python integer; None if it is traced."""
+    if type(bound) is int or is_symbolic_dim(bound):
+        return bound if type(bound) is int else None
     value = bound.concrete() if isinstance(bound, Tracer) else bound
     return None if value is None or aval_of(value).ndim or aval_of(value).dtype not in dtypes.INTEGERS else int(value)
 
 
 def _of_one_type(lower: Any, upper: Any) -> tuple[Any, Any]:
-    """The bounds, checked; a Python integer takes the dtype of the other one.
+    """The bounds, checked; a Python integer takes the dtype of the other bound.
 
     Raises:
       TypeError: a bound is no integer scalar, or their types differ.

@@ -1,4 +1,4 @@
-"""lax.while_loop: staging the user's functions, and saying what is wrong with them."""
+"""lax.while_loop: traces the user's functions and reports errors in their types and structure."""
 
 from __future__ import annotations
 
@@ -7,49 +7,54 @@ from typing import Any
 
 from xpr import tree
 from xpr.config import settings
-from xpr.control.scan.function import check_carry_structure, check_carry_types, promote_weak
+from xpr.control.scan.function import check_carry_structure, check_carry_types, check_no_refs, promote_weak
 from xpr.control.tracing import Body, Step, trace_body, where_defined
 from xpr.control.while_.while_loop import Loop, bind_while
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.dtypes import bool_
 from xpr.errors import ConcretizationTypeError
+from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF
+
+__all__ = ["while_loop"]
 
 
 @boundary
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
-    """Takes steps for as long as a predicate of the carry holds, as one operation.
+    """A loop that runs as long as a predicate of its carry is true, as one operation.
 
         carry = init_val
         while cond_fun(carry):
             carry = body_fun(carry)
 
     It differentiates in forward and in reverse mode. Reverse mode keeps up to `config.while_checkpoints` carries and
-    takes the steps between them again; see reverse.py. Mapped by `vmap` it goes on until the last row is
-    done, and rows that are done stand still.
+    takes the steps between them again; see reverse.py. Mapped by `vmap` it runs until the last row is finished, and
+    finished rows keep their carry.
 
     Args:
-      cond_fun: takes the carry, gives a boolean scalar.
-      body_fun: takes the carry, gives the next one, of the same types.
-      init_val: the carry to start with, a pytree. Python scalars in it take the dtypes that the body gives.
+      cond_fun: a function of the carry to a boolean scalar.
+      body_fun: a function of the carry to the next one, of the same types.
+      init_val: the initial carry, a pytree. Python scalars in it take the dtypes that the body returns.
+
     Returns:
       The last carry.
+
     Raises:
-      CarryMismatch: the carry that `body_fun` gives differs from the one it takes.
-      TypeError: `cond_fun` gives no boolean scalar.
+      CarryMismatch: the carry that `body_fun` returns differs from the one it takes.
+      TypeError: `cond_fun` doesn't return a boolean scalar.
 
     >>> from xpr import lax
     >>> lax.while_loop(lambda x: x < 100, lambda x: 3 * x, 1)
     Array(243, dtype=int32, weak_type=True)
     """
     if settings.disable_jit:
-        going = _in_python(cond_fun, init_val)
-        if going is not None:
+        running = _in_python(cond_fun, init_val)
+        if running is not None:
             carry = init_val
-            while going:
+            while running:
                 carry = body_fun(carry)
-                going = bool(cond_fun(carry))
+                running = bool(cond_fun(carry))
             return carry
     leaves, in_tree = tree.flatten(init_val)
     args_tree = tree.structure(((init_val,), {}))
@@ -59,7 +64,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
 
 def _in_python(cond_fun: Callable[[Any], Any], carry: Any) -> bool | None:
-    """Whether to take the first step; None where that isn't known while tracing."""
+    """Whether to take the first step in Python; None if that isn't known while tracing."""
     try:
         return bool(cond_fun(carry))
     except ConcretizationTypeError:
@@ -69,11 +74,13 @@ def _in_python(cond_fun: Callable[[Any], Any], carry: Any) -> bool | None:
 def _typed_body(
     body_fun: Callable[..., Any], carry: Sequence[Any], in_tree: Any, args_tree: Any
 ) -> tuple[Body, Sequence[Any]]:
-    """The body, staged for a carry whose types it keeps, and that carry, weakly typed parts of which are promoted."""
+    """The body, traced for a carry whose types it preserves, and that carry, with weakly typed leaves promoted."""
     what = body_fun.what if type(body_fun) is Step else "while_loop"
     while True:
         avals = [aval_of(x) for x in carry]
-        body = trace_body(body_fun, args_tree, avals, f"the body of a {what}")
+        body = trace_body(body_fun, args_tree, avals, f"the body of a {what}", refs=True)
+        if uses_of_refs(body.closed.jaxpr).any:
+            check_no_refs(what, carry)
         check_carry_structure(what, in_tree, body, body.out_tree)
         promoted = promote_weak(carry, avals, body.out_avals)
         if promoted is None:
@@ -84,18 +91,18 @@ def _typed_body(
 
 
 def _predicate(cond_fun: Callable[..., Any], args_tree: Any, avals: Sequence[ShapedArray]) -> Body:
-    """The predicate, staged.
+    """The predicate as a jaxpr.
 
     Raises:
-      TypeError: it gives something else than a boolean scalar.
+      TypeError: it returns something other than a boolean scalar.
     """
-    cond = trace_body(cond_fun, args_tree, avals, "the predicate of a while_loop")
+    cond = trace_body(cond_fun, args_tree, avals, "the predicate of a while_loop", refs=True)
     if cond.out_tree == LEAF and not cond.out_avals[0].shape and cond.out_avals[0].dtype == bool_:
         return cond
-    found = tree.unflatten(cond.out_tree, [aval.str_short() for aval in cond.out_avals])
+    result = tree.unflatten(cond.out_tree, [aval.str_short() for aval in cond.out_avals])
     lines = [
         "while_loop: the predicate must give a boolean scalar, bool[].",
-        f"  It gives {found if isinstance(found, str) else repr(found)}.",
+        f"  It gives {result if isinstance(result, str) else repr(result)}.",
         where_defined("the predicate", cond_fun),
         "  Compare: `x > 0`, `x != 0`; of an array say jnp.any(...) or jnp.all(...).",
     ]

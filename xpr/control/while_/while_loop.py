@@ -1,40 +1,47 @@
-"""while: a loop that goes on for as long as a predicate of its carry holds, as one operation.
+"""while: a loop that runs as long as a predicate of its carry holds, as one operation.
 
 Operands are laid out `cond_consts | body_consts | carry`; the predicate takes `cond_consts | carry`, the body
 `body_consts | carry`, and the results are the carry. A `Loop` holds the two jaxprs and their operands, and every rule
-turns it into another loop, whose jaxprs are remembered with the first one's. Reverse mode is in files of its own, from
-reverse.py on.
+turns it into another loop, whose jaxprs are cached with the first one's. Reverse mode is in separate files, beginning
+with reverse.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import not_
 from typing import Any
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval, run_operation
 from xpr.compile.lower import lower_eqns
-from xpr.control.activity import Flags, picked, reached_outputs, settle, spread
-from xpr.control.tracing import same_types
-from xpr.control.while_.masked_step import step_rows, where_rows
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.control.activity import Flags, affected_outputs, is_active, least_fixed_point, trace_fixed_point
+from xpr.control.groups import Groups, mask, partition, rearranged, split_list, with_unused_arguments
+from xpr.control.refs import RefOperands
+from xpr.control.while_.masked_step import select_rows, step_rows
+from xpr.control.while_.row_by_row import while_row_by_row
+from xpr.core.avals import ShapedArray, Zero, aval_of, same_types, types_of
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, constvars_to_invars, effects, eval_jaxpr
-from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.core.primitive import Primitive, register
 from xpr.core.regions import Region
+from xpr.errors import RefError, UnsupportedRule
 from xpr.passes.dce import dce_jaxpr
+from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.elementwise import bitwise_and
 from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import instantiate, mapped_to
-from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.stage import stage
+
+__all__ = ["while_p"]
 
 
 class Loop:
     """A predicate and a body, jaxprs without constants, and the operands of each.
 
-    What the operands are is left open: values, types, or flags and numbers that say something of them.
+    The operands may be values, types, or flags and numbers for each of them.
     """
 
     __slots__ = ("body", "body_consts", "carry", "cond", "cond_consts")
@@ -57,12 +64,12 @@ class Loop:
         body_nconsts: int,
         **other: Any,
     ) -> Loop:
-        first, second = cond_nconsts, cond_nconsts + body_nconsts
-        return cls(cond_jaxpr, operands[:first], body_jaxpr, operands[first:second], operands[second:])
+        cond_consts, body_consts, carry = split_list(operands, cond_nconsts, body_nconsts)
+        return cls(cond_jaxpr, cond_consts, body_jaxpr, body_consts, carry)
 
     @classmethod
     def closed(cls, cond: ClosedJaxpr, body: ClosedJaxpr, carry: Sequence[Any]) -> Loop:
-        """A loop of jaxprs that have constants."""
+        """A `Loop` made from jaxprs that have constants."""
         return cls(constvars_to_invars(cond), cond.consts, constvars_to_invars(body), body.consts, carry)
 
     @property
@@ -78,53 +85,95 @@ class Loop:
             "cond_nconsts": len(self.cond_consts),
         }
 
+    @property
+    def cond_groups(self) -> Groups:
+        """The groups of the arguments of the predicate."""
+        return Groups(consts=len(self.cond_consts), carry=len(self.carry))
+
+    @property
+    def body_groups(self) -> Groups:
+        """The groups of the arguments of the body."""
+        return Groups(consts=len(self.body_consts), carry=len(self.carry))
+
     def like(self, operands: Sequence[Any]) -> Loop:
-        """The same loop with other things said of its operands."""
+        """The same loop with other values, types or flags for its operands."""
         return Loop.of(operands, **self.params)
 
-    def reached(self, differentiable: bool) -> Flags:
-        """Which of the carry is reached through the body from the operands that are marked; they are flags here."""
+    def affected(self, differentiable: bool) -> Flags:
+        """Which of the carry depends through the body on the marked operands; here the operands are flags."""
         consts = self.body_consts
-        return spread(tuple(self.carry), lambda c: reached_outputs(self.body, (*consts, *c), differentiable))
+        return least_fixed_point(
+            tuple(self.carry), lambda c: affected_outputs(self.body, (*consts, *c), differentiable)
+        )
 
 
 def bind_while(loop: Loop) -> list[Any]:
     """Applies a `while`."""
+    if uses_of_refs(loop.body).used or uses_of_refs(loop.cond).used:
+        return _bind_on_values(loop)
     return while_p.bind(*loop.operands, **loop.params)
 
 
-def flat_loop(going: Callable[..., Any], step: Callable[..., Sequence[Any]], carry: Sequence[Any]) -> Loop:
-    """A loop of Python functions of flat arrays, which may close over others."""
+def _bind_on_values(loop: Loop) -> list[Any]:
+    """Applies a loop whose predicate and body use refs: those that the body writes are carried."""
+    body = RefOperands([loop.body], [*loop.body_consts, *loop.carry])
+    cond = RefOperands([loop.cond], [*loop.cond_consts, *loop.carry])
+    if any(cond.written):
+        raise RefError("while_loop: the predicate writes to a Ref. Write it in the body.")
+    n = len(loop.carry)
+    written, _ = split_list(body.written, len(loop.body_consts))
+    constant, start = split_list(body.operands, len(loop.body_consts))
+    inner, outer, also = split_list(body.jaxprs[0].invars, len(loop.body_consts), n)
+    kept, moved = partition(constant, list(map(not_, written)))
+    kept_inner, moved_inner = partition(inner, list(map(not_, written)))
+    step = body.jaxprs[0].replace(invars=[*kept_inner, *also, *outer, *moved_inner])
+    carried = {id(ref): i for i, ref in enumerate(mask(loop.body_consts, written))}
+    places = [carried.get(id(x)) for x in loop.cond_consts]
+    tested, arguments, rest = split_list(cond.jaxprs[0].invars, len(loop.cond_consts), n)
+    values, _ = split_list(cond.operands, len(loop.cond_consts))
+    among: list[Any] = [FillerVar(aval_of(x)) for x in moved]
+    for var, place in zip(tested, places):
+        if place is not None:
+            among[place] = var
+    is_kept = [place is None for place in places]
+    going = cond.jaxprs[0].replace(invars=[*mask(tested, is_kept), *rest, *arguments, *among])
+    cond_consts = [*mask(values, is_kept), *cond.passed]
+    outs = bind_while(Loop(going, cond_consts, step, [*kept, *body.passed], [*start, *moved]))
+    results, last = split_list(outs, n)
+    body.store(last)
+    return results
+
+
+def flat_loop(predicate: Callable[..., Any], step: Callable[..., Sequence[Any]], carry: Sequence[Any]) -> Loop:
+    """A loop of Python functions of flat arrays, which may close over other arrays."""
     avals = [aval_of(x) for x in carry]
-    return Loop.closed(stage(lambda *xs: [going(*xs)], avals), stage(step, avals), carry)
+    return Loop.closed(stage(lambda *xs: [predicate(*xs)], avals), stage(step, avals), carry)
 
 
-def repeat(going: Callable[..., Any], step: Callable[..., Sequence[Any]], carry: Sequence[Any]) -> list[Any]:
-    """Applies such a loop."""
-    return bind_while(flat_loop(going, step, carry))
+def repeat(predicate: Callable[..., Any], step: Callable[..., Sequence[Any]], carry: Sequence[Any]) -> list[Any]:
+    """Applies a loop of Python functions of flat arrays."""
+    return bind_while(flat_loop(predicate, step, carry))
 
 
-# -- What it means, and what it becomes.
+# -- Types, reference semantics and lowering.
 
 
 def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
     """The types of the carry; checks that all types of a loop agree."""
     loop = Loop.of(avals, **params)
     for name, jaxpr, consts in (("predicate", loop.cond, loop.cond_consts), ("body", loop.body, loop.body_consts)):
-        given = [*consts, *loop.carry]
-        if not same_types(jaxpr.in_avals, given):
-            raise TypeError(f"while: the {name} takes ({_types(jaxpr.in_avals)}), its operands are ({_types(given)}).")
-    found = loop.body.out_avals
-    if not same_types(loop.carry, found):
-        raise TypeError(f"while: the body takes the carry ({_types(loop.carry)}) and gives ({_types(found)}).")
+        operands = [*consts, *loop.carry]
+        if not same_types(jaxpr.in_avals, operands):
+            raise TypeError(
+                f"while: the {name} takes ({types_of(jaxpr.in_avals)}), its operands are ({types_of(operands)})."
+            )
+    results = loop.body.out_avals
+    if not same_types(loop.carry, results):
+        raise TypeError(f"while: the body takes the carry ({types_of(loop.carry)}) and gives ({types_of(results)}).")
     flags = loop.cond.out_avals
     if len(flags) != 1 or flags[0].shape or flags[0].dtype != dtypes.bool_:
-        raise TypeError(f"while: the predicate must give bool[], and gives ({_types(flags)}).")
-    return found
-
-
-def _types(avals: Sequence[ShapedArray]) -> str:
-    return ", ".join(a.str_short() for a in avals)
+        raise TypeError(f"while: the predicate must give bool[], and gives ({types_of(flags)}).")
+    return results
 
 
 def _reference(values: Sequence[Any], **params: Any) -> list[Any]:
@@ -136,27 +185,29 @@ def _reference(values: Sequence[Any], **params: Any) -> list[Any]:
 
 
 def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
-    """A while over the carry, whose regions read the constants where they stand."""
+    """A while over the carry, whose regions read the constants from outside."""
     loop = Loop.of(operands, **params)
 
-    def going(inner: Builder, carry: list[Value]) -> Value:
+    def predicate(inner: Builder, carry: list[Value]) -> Value:
         return lower_eqns(inner, loop.cond, [*loop.cond_consts, *carry])[0]
 
     def step(inner: Builder, carry: list[Value]) -> list[Value]:
         return lower_eqns(inner, loop.body, [*loop.body_consts, *carry])
 
     if "ordered" not in effects(loop.cond):
-        return b.while_loop(going, step, loop.carry, ordered="ordered" in effects(loop.body))
+        return b.while_loop(predicate, step, loop.carry, ordered="ordered" in effects(loop.body))
 
     def step_and_see(inner: Builder, state: list[Value]) -> list[Value]:
-        carry = step(inner, state[1:])
-        return [going(inner, carry), *carry]
+        _, *carry = state
+        carry = step(inner, carry)
+        return [predicate(inner, carry), *carry]
 
-    start = [going(b, loop.carry), *loop.carry]  # only steps may have ordered effects, so the predicate goes with them
+    # Only steps may have ordered effects, so they compute the predicate.
+    start = [predicate(b, loop.carry), *loop.carry]
     return b.while_loop(lambda inner, state: state[0], step_and_see, start, ordered=True)[1:]
 
 
-# -- jvp: one loop, whose carry is `carry, its tangents`.
+# -- jvp: one loop, whose carry is `carry, tangents`.
 
 
 def with_tangents(primals: Loop, tangents: Loop) -> tuple[Loop, Flags]:
@@ -165,64 +216,49 @@ def with_tangents(primals: Loop, tangents: Loop) -> tuple[Loop, Flags]:
     consts = tuple(flags.body_consts)
 
     def trace(carry: Flags, forced: Flags) -> Any:
-        made = jvp_jaxpr(primals.body, (*consts, *carry), forced)
-        return made, made[1]
+        transformed = jvp_jaxpr(primals.body, (*consts, *carry), forced)
+        return transformed, transformed[1]
 
-    (closed, _), active = settle(tuple(flags.carry), flags.reached(True), trace)
-    t_carry = [instantiate(t) for t in picked(tangents.carry, active)]
+    (closed, _), active = trace_fixed_point(tuple(flags.carry), flags.affected(True), trace)
+    groups = primals.body_groups
+    jaxpr = rearranged(closed.jaxpr, groups, groups.masked((*consts, *active)))
+    t_carry = [instantiate(t) for t in mask(tangents.carry, active)]
     return Loop(
-        with_more_arguments(primals.cond, [aval_of(t) for t in t_carry]),
+        with_unused_arguments(primals.cond, after=[aval_of(t) for t in t_carry]),
         primals.cond_consts,
-        _tangents_together(closed, len(consts), len(primals.carry), sum(consts)),
-        [*closed.consts, *primals.body_consts, *picked(tangents.body_consts, consts)],
+        constvars_to_invars(ClosedJaxpr(jaxpr, closed.consts)),
+        [*closed.consts, *primals.body_consts, *mask(tangents.body_consts, consts)],
         [*primals.carry, *t_carry],
     ), active
 
 
-def _tangents_together(closed: ClosedJaxpr, n_consts: int, n_carry: int, n_tangents: int) -> Jaxpr:
-    """A body's jvp with its arguments laid out `constants | consts, their tangents | carry, its tangents`."""
-    jaxpr = closed.jaxpr
-    key = ("while jvp", n_consts, n_carry, n_tangents)
-    if key not in jaxpr.memo:
-        own, tangents = jaxpr.invars[: n_consts + n_carry], jaxpr.invars[n_consts + n_carry :]
-        first = [*jaxpr.constvars, *own[:n_consts], *tangents[:n_tangents]]
-        jaxpr.memo[key] = jaxpr.replace(constvars=[], invars=[*first, *own[n_consts:], *tangents[n_tangents:]])
-    return jaxpr.memo[key]
-
-
-def with_more_arguments(jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
-    """The same program with further arguments, which it does not read; remembered with it."""
-    key = ("more arguments", *avals)
-    if key not in jaxpr.memo:
-        jaxpr.memo[key] = jaxpr.replace(invars=[*jaxpr.invars, *map(FillerVar, avals)])
-    return jaxpr.memo[key]
-
-
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     loop, active = with_tangents(Loop.of(primals, **params), Loop.of(tangents, **params))
-    outs = bind_while(loop)
-    n = len(active)
-    return outs[:n], with_zeros(outs[n:], active, params["body_jaxpr"].out_avals)
+    outs, moved = split_list(bind_while(loop), len(active))
+    return outs, with_zeros(moved, active, params["body_jaxpr"].out_avals)
 
 
-# -- batch: one loop over rows. Where rows end apart it goes on until the last one does, and finished rows stand still.
-# Which rows go on is worked out once a step and carried. If the loop and its step both worked it out, XLA might round
-# it in two ways, and a row that goes on for one and stands still for the other would never end.
+# -- batch: one loop over rows. If rows end at different steps, it runs until the last one ends; finished rows are kept.
+# The predicate of each row is computed once per step and carried. If the loop and its step both computed it, XLA might
+# round it in two ways, and a row that is running for one and finished for the other would never end.
 
 
 class MappedLoop:
-    """A loop over rows, made from a loop of one.
+    """A loop over rows, derived from a loop of one.
 
-    `places` and `dims` say of each of the original carry which of the new carry is its result, and where that has its
-    mapped axis. While the loop runs, the original carry is the new one from `first` on; `rows` says which of it has
-    rows. What has none in a loop whose rows end apart, a counter perhaps, goes on as one for all, and each row's last
-    value is kept beside it.
+    `positions` and `dims` say for each of the original carry which of the new carry is its result, and its mapped
+    axis. `rows` says which of the original carry has rows while the loop runs. If rows end at different steps, a carry
+    without rows, such as a counter, is one value for all rows, and each row's last value is a further carry.
     """
 
-    __slots__ = ("dims", "first", "loop", "places", "rows")
+    __slots__ = ("dims", "loop", "positions", "rows")
 
-    def __init__(self, loop: Loop, first: int, places: list[int], rows: Flags, dims: list[int | None]):
-        self.loop, self.first, self.places, self.rows, self.dims = loop, first, places, rows, dims
+    def __init__(self, loop: Loop, positions: Sequence[int], rows: Flags, dims: list[int | None]):
+        self.loop, self.positions, self.rows, self.dims = loop, positions, rows, dims
+
+    def results(self, outs: Sequence[Any]) -> list[Any]:
+        """The results of the original carry, from those of the new one."""
+        return [outs[i] for i in self.positions]
 
 
 def map_loop(axis_name: Any, size: int, loop: Loop, dims: Sequence[int | None]) -> MappedLoop:
@@ -236,19 +272,21 @@ def map_loop(axis_name: Any, size: int, loop: Loop, dims: Sequence[int | None]) 
         mapped_to(x, 0 if flag else None, size) if has else x for x, flag, has in zip(loop.carry, flags.carry, rows)
     ]
     if flag_dim is not None:
-        return _ending_apart(size, loop.like([*loop.cond_consts, *loop.body_consts, *carry]), flags, rows, cond, body)
-    together = Loop.closed(cond, body, carry)
-    together.cond_consts += loop.cond_consts
-    together.body_consts += loop.body_consts
-    return MappedLoop(together, 0, list(range(len(carry))), rows, [0 if has else None for has in rows])
+        return _with_row_predicates(
+            size, loop.like([*loop.cond_consts, *loop.body_consts, *carry]), flags, rows, cond, body
+        )
+    mapped_loop = Loop.closed(cond, body, carry)
+    mapped_loop.cond_consts += loop.cond_consts
+    mapped_loop.body_consts += loop.body_consts
+    return MappedLoop(mapped_loop, range(len(carry)), rows, [0 if has else None for has in rows])
 
 
 def mapped_step(
     axis_name: Any, size: int, jaxpr: Jaxpr, first: Sequence[bool], start: Flags
 ) -> tuple[ClosedJaxpr, Flags]:
-    """A jaxpr over rows whose last arguments are of the types it gives, and which of those have rows.
+    """A jaxpr over rows whose last arguments have the types of its results, and which of those have rows.
 
-    `first` says which of the other arguments have rows, `start` which of the last ones have in the beginning.
+    `first` says which of the other arguments have rows, `start` which of the last ones do initially.
     """
 
     def trace(rows: Flags, forced: Flags) -> Any:
@@ -256,120 +294,160 @@ def mapped_step(
         closed, out_dims = batch_jaxpr(jaxpr, size, dims, axis_name, forced)
         return closed, [d is not None for d in out_dims]
 
-    return settle(start, spread(start, lambda rows: reached_outputs(jaxpr, (*first, *rows), False)), trace)
+    return trace_fixed_point(
+        start, least_fixed_point(start, lambda rows: affected_outputs(jaxpr, (*first, *rows), False)), trace
+    )
 
 
-def _ending_apart(size: int, loop: Loop, flags: Loop, rows: Flags, cond: ClosedJaxpr, body: ClosedJaxpr) -> MappedLoop:
-    """A loop whose carry is `going, last values of what has no rows, carry`."""
-    jaxpr, n = constvars_to_invars(body), len(loop.carry)
-    clocks = [i for i in range(n) if not rows[i] and jaxpr.outvars[i] is not jaxpr.invars[i - n]]
-    going = eval_jaxpr(cond.jaxpr, cond.consts, *loop.cond_consts, *loop.carry)
-    carry = [*going, *(mapped_to(loop.carry[i], None, size) for i in clocks), *loop.carry]
+def _with_row_predicates(
+    size: int, loop: Loop, flags: Loop, rows: Flags, cond: ClosedJaxpr, body: ClosedJaxpr
+) -> MappedLoop:
+    """A loop whose carry is `running, last values of the carries without rows, carry`."""
+    jaxpr = constvars_to_invars(body)
+    is_clock = [not has and not same for has, same in zip(rows, unchanged_carries(body.jaxpr))]
+    running = eval_jaxpr(cond.jaxpr, cond.consts, *loop.cond_consts, *loop.carry)
+    carry = [*running, *(mapped_to(x, None, size) for x in mask(loop.carry, is_clock)), *loop.carry]
     consts = [*body.consts, *loop.body_consts, *cond.consts, *loop.cond_consts]
     key = ("rows", size, cond.jaxpr, rows, tuple(flags.body_consts))
     if key not in jaxpr.memo:
         has_rows = [*(False for _ in body.consts), *flags.body_consts, *rows]
-        avals = [aval_of(x) for x in (*consts, *carry)]
-        step = _step_of_rows(size, jaxpr, constvars_to_invars(cond), has_rows, clocks)
-        any_going = stage(lambda *state: [reduce_or(state[0], (0,))], avals[len(consts) :])
-        jaxpr.memo[key] = any_going.jaxpr, constvars_to_invars(stage(step, avals))
-    any_going, stepped = jaxpr.memo[key]
-    first = 1 + len(clocks)
-    places = [1 + clocks.index(i) if i in clocks else first + i for i in range(n)]
-    dims = [0 if rows[i] or i in clocks else None for i in range(n)]
-    return MappedLoop(Loop(any_going, [], stepped, consts, carry), first, places, rows, dims)
+        carry_avals = [aval_of(x) for x in carry]
+        step = _step_of_rows(size, jaxpr, constvars_to_invars(cond), has_rows, is_clock)
+        any_running = stage(lambda *state: [reduce_or(state[0], (0,))], carry_avals)
+        jaxpr.memo[key] = any_running.jaxpr, constvars_to_invars(stage(step, [*map(aval_of, consts), *carry_avals]))
+    any_running, stepped = jaxpr.memo[key]
+    groups = Groups(running=1, clocks=sum(is_clock), carry=len(rows))
+    last = iter(groups.positions("clocks"))
+    positions = [next(last) if clock else i for i, clock in zip(groups.positions("carry"), is_clock)]
+    dims = [0 if has or clock else None for has, clock in zip(rows, is_clock)]
+    return MappedLoop(Loop(any_running, [], stepped, consts, carry), positions, rows, dims)
+
+
+def unchanged_carries(body: Jaxpr) -> Flags:
+    """Which of the carry, its last arguments, a body returns unchanged."""
+    _, carry = split_list(body.invars, len(body.invars) - len(body.outvars))
+    return tuple([out is argument for out, argument in zip(body.outvars, carry)])
 
 
 def _step_of_rows(
-    size: int, body: Jaxpr, cond: Jaxpr, has_rows: Sequence[bool], clocks: Sequence[int]
+    size: int, body: Jaxpr, cond: Jaxpr, has_rows: Sequence[bool], is_clock: Sequence[bool]
 ) -> Callable[..., list[Any]]:
-    """The step of a loop whose rows end apart: of `the body's constants, the predicate's, carry`."""
+    """The step of a loop whose rows end at different steps; takes `body constants, predicate constants, carry`."""
     n_carry = len(body.outvars)
-    n_body, n_cond = len(body.invars) - n_carry, len(cond.invars) - n_carry
+    groups = Groups(body_consts=len(body.invars) - n_carry, carry=n_carry)
+    n_cond = len(cond.invars) - n_carry
+    olds = [i if has else None for i, has in zip(groups.positions("carry"), groups.part("carry", has_rows))]
 
     def step(*args: Any) -> list[Any]:
-        body_consts, (going, *state) = args[:n_body], args[n_body + n_cond :]
-        last, carry = state[: len(clocks)], state[len(clocks) :]
-        olds = [n_body + i if has else None for i, has in enumerate(has_rows[n_body:])]
-        news = step_rows(body, going, [*body_consts, *carry], has_rows, olds)
-        kept = [where_rows(going, mapped_to(news[i], None, size), old) for i, old in zip(clocks, last)]
-        (still,) = eval_jaxpr(cond, (), *args[n_body : n_body + n_cond], *news)
-        return [bitwise_and(going, still), *kept, *news]
+        body_consts, cond_consts, (running,), last, carry = split_list(
+            args, len(groups.positions("body_consts")), n_cond, 1, sum(is_clock)
+        )
+        news = step_rows(body, running, [*body_consts, *carry], has_rows, olds)
+        clocks = [select_rows(running, mapped_to(x, None, size), old) for x, old in zip(mask(news, is_clock), last)]
+        (still_running,) = eval_jaxpr(cond, (), *cond_consts, *news)
+        return [bitwise_and(running, still_running), *clocks, *news]
 
     return step
 
 
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+    flags = Loop.of([d is not None for d in dims], **params)
+    if _must_run_row_by_row(flags, axis_name):
+        return while_row_by_row(while_p, size, values, dims, params)
     mapped = map_loop(axis_name, size, Loop.of(values, **params), dims)
-    outs = bind_while(mapped.loop)
-    return [outs[i] for i in mapped.places], mapped.dims
+    return mapped.results(bind_while(mapped.loop)), mapped.dims
 
 
-# -- dce: a loop without the carry that neither its predicate nor any reader looks at.
+def _must_run_row_by_row(flags: Loop, axis_name: Any) -> bool:
+    """Whether the loop has effects and its rows end at different steps; the operands are flags of those with rows."""
+    if not (effects(flags.body) or effects(flags.cond)):
+        return False
+    predicate = affected_outputs(flags.cond, (*flags.cond_consts, *flags.affected(False)), False)
+    return any(predicate) and axis_name not in names_in(flags.body) | names_in(flags.cond)
+
+
+# -- dce: a loop without the carries that neither its predicate nor a reader reads.
 
 
 def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     loop = Loop.of(eqn.invars, **eqn.params)
-    n_cond, n_body = len(loop.cond_consts), len(loop.body_consts)
-    _, seen = dce_jaxpr(loop.cond, (True,))
-    start = tuple([a or b for a, b in zip(used, seen[n_cond:])])
-    carry = spread(start, lambda c: dce_jaxpr(loop.body, c)[1][n_body:])
-    body, read = dce_jaxpr(loop.body, carry, (False,) * n_body + carry)
-    cond, seen = dce_jaxpr(loop.cond, (True,), (False,) * n_cond + carry)
-    smaller = Loop(
-        cond, picked(loop.cond_consts, seen), body, picked(loop.body_consts, read), picked(loop.carry, carry)
-    )
-    return eqn.replace(invars=smaller.operands, outvars=picked(eqn.outvars, carry), params=smaller.params)
+    cond_groups, body_groups = loop.cond_groups, loop.body_groups
+    _, cond_used = dce_jaxpr(loop.cond, (True,))
+    start = tuple([a or b for a, b in zip(used, cond_groups.part("carry", cond_used))])
+    carry = least_fixed_point(start, lambda c: body_groups.part("carry", dce_jaxpr(loop.body, c)[1]))
+    body, read = dce_jaxpr(loop.body, carry, [False] * len(loop.body_consts) + [*carry])
+    cond, cond_used = dce_jaxpr(loop.cond, (True,), [False] * len(loop.cond_consts) + [*carry])
+    body_used = mask(loop.body_consts, read)
+    smaller = Loop(cond, mask(loop.cond_consts, cond_used), body, body_used, mask(loop.carry, carry))
+    return eqn.replace(invars=smaller.operands, outvars=mask(eqn.outvars, carry), params=smaller.params)
 
 
-# -- split: a loop for the known carry, where the predicate needs no other, and one for the rest, which repeats it.
+# -- split: a loop for the known carry, if the predicate reads no other, and one for the rest, which repeats it.
 
 
 def _split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
     loop = Loop.of([not flag for flag in is_known], **eqn.params)
-    moving = loop.reached(False)
-    if all(moving) or not any(moving) or any(reached_outputs(loop.cond, (*loop.cond_consts, *moving), False)):
+    moving = loop.affected(False)
+    if all(moving) or not any(moving) or any(affected_outputs(loop.cond, (*loop.cond_consts, *moving), False)):
         return [], [eqn]
     known = _dce(eqn, [not flag for flag in moving])
-    rest = _dce(eqn, moving)
-    own = set(known.outvars)
-    return [known], [rest.replace(outvars=[DropVar(v.aval) if v in own else v for v in rest.outvars])]
+    unknown_ins = {v for v, flag in zip(eqn.invars, is_known) if not flag}
+    if not unknown_ins.isdisjoint(known.invars):  # the predicate passes it to a call that does not use it
+        return [], [eqn]
+    unknown = _dce(eqn, moving)
+    first = set(known.outvars)
+    return [known], [unknown.replace(outvars=[DropVar(v.aval) if v in first else v for v in unknown.outvars])]
 
 
-# -- threaded: a loop that carries the state, and what its predicate says of the carry, which may change the state.
+# -- threaded: a loop that carries the state and its predicate's value, whose computation may change the state.
 
 
 def with_state(state: Sequence[Any], thread: Any, loop: Loop) -> Loop:
-    """The loop whose carry is whether it goes on, the state, and the carry."""
-    n = len(state)
+    """The loop whose carry is the predicate's value, the state, and the carry."""
     cond, body = thread(loop.cond), thread(loop.body)
 
-    def ask(state: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
-        *seen, more = eval_jaxpr(cond, (), *state, *loop.cond_consts, *carry)
-        return [more, *seen, *carry]
+    def with_predicate(state: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
+        *new_state, more = eval_jaxpr(cond, (), *state, *loop.cond_consts, *carry)
+        return [more, *new_state, *carry]
 
     def step(_: Any, *carried: Any) -> list[Any]:
-        outs = eval_jaxpr(body, (), *carried[:n], *loop.body_consts, *carried[n:])
-        return ask(outs[:n], outs[n:])
+        before, carry = split_list(carried, len(state))
+        return with_predicate(*split_list(eval_jaxpr(body, (), *before, *loop.body_consts, *carry), len(state)))
 
-    return flat_loop(lambda more, *_: more, step, ask(state, loop.carry))
+    return flat_loop(lambda more, *_: more, step, with_predicate(state, loop.carry))
 
 
 def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], **params: Any) -> Any:
-    outs = bind_while(with_state(state, thread, Loop.of(values, **params)))[1:]
-    return outs[: len(state)], outs[len(state) :]
+    _, *outs = bind_while(with_state(state, thread, Loop.of(values, **params)))
+    return split_list(outs, len(state))
+
+
+# -- transpose: of a carry that the body returns unchanged, which is the identity, and of nothing else.
+
+
+def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
+    loop = Loop.of(operands, **params)
+    consts = [None] * (len(loop.cond_consts) + len(loop.body_consts))
+    unchanged = unchanged_carries(loop.body)
+    if any(is_active([ct for ct, same in zip(cts, unchanged) if not same])):
+        raise UnsupportedRule(
+            "while: no transpose rule. Nothing says that its predicate doesn't depend on what is linear. Loops are "
+            "transposed once they are linearized, as xpr.vjp and xpr.grad do; for a number of steps that is known, use "
+            "lax.scan."
+        )
+    return [*consts, *cts]
 
 
 def loop_regions(
     *, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jaxpr: Jaxpr, body_nconsts: int, **params: Any
 ) -> list[Region]:
-    """The predicate and the body, of `cond_consts | body_consts | carry`."""
-    n, k = cond_nconsts, cond_nconsts + body_nconsts
-    carry = range(k, k + len(body_jaxpr.outvars))
-    going = Region(cond_jaxpr, "predicate", (*range(n), *carry), ((),), (None,), None)
+    """The predicate and the body; operands are `cond_consts | body_consts | carry`."""
+    groups = Groups(cond_consts=cond_nconsts, body_consts=body_nconsts, carry=len(body_jaxpr.outvars))
+    cond_consts, body_consts, carry = map(groups.positions, groups.names)
+    predicate = Region(cond_jaxpr, "predicate", (*cond_consts, *carry), ((),), (None,), None)
     results = tuple([(i,) for i in range(len(carry))])
-    again = tuple(range(body_nconsts, body_nconsts + len(carry)))
-    return [going, Region(body_jaxpr, "loop", (*range(n, k), *carry), results, again, None)]
+    again = tuple([body_nconsts + i for i in range(len(carry))])
+    return [predicate, Region(body_jaxpr, "loop", (*body_consts, *carry), results, again, None)]
 
 
 while_p = register(
@@ -380,10 +458,7 @@ while_p = register(
         reference=_reference,
         lower=_lower,
         jvp=_jvp,
-        transpose=Unsupported(
-            "Nothing says that its predicate doesn't depend on what is linear. Loops are transposed once they are "
-            "linearized, as xpr.vjp and xpr.grad do; for a number of steps that is known, use lax.scan."
-        ),
+        transpose=_transpose,
         batch=lambda size, values, dims, **params: _batch_named(None, size, values, dims, **params),
         batch_named=_batch_named,
         evaluate=lambda args, params: run_operation(while_p, args, params),

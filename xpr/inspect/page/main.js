@@ -14,12 +14,12 @@ function variableTip(program, v) {
 }
 
 function equationTip(program, e) {
-  const eqn = program.eqns[e], place = program.places[eqn[PLACE]];
+  const eqn = program.eqns[e], source = program.sources[eqn[SOURCE]];
   const types = (vars) => vars.map((v) => program.typeOf(v)).join(" ") || "nothing";
   const lines = [`<span class="pr">${escape(program.primitives[eqn[PRIMITIVE]])}</span>  ` +
     `<span class="ty">${escape(types(eqn[OPERANDS]))} → ${escape(types(eqn[RESULTS]))}</span>`];
   program.paramsText(eqn).forEach(([key, value]) => lines.push(`<span class="pa">  ${escape(key)}=</span>${escape(value)}`));
-  if (place) lines.push(`<small>${escape(`${place[0]}:${place[1]} ${place[2]}`)}</small>  ${escape(place[3])}`);
+  if (source) lines.push(`<small>${escape(`${source[0]}:${source[1]} ${source[2]}`)}</small>  ${escape(source[3])}`);
   return lines.join("\n");
 }
 
@@ -36,7 +36,7 @@ const hideTip = () => { tip.hidden = true; };
 
 function showDetails(side, e) {
   if (e < 0) { details.innerHTML = summary(); return; }
-  const program = programs[side], eqn = program.eqns[e], place = program.places[eqn[PLACE]];
+  const program = programs[side], eqn = program.eqns[e], source = program.sources[eqn[SOURCE]];
   const link = (to) => `<a data-to="${to}">${program.indexOf(to)} ${escape(program.primitives[program.eqns[to][PRIMITIVE]])}</a>`;
   const value = (v, ends) => `<tr><td>${ends}</td><td>${v < 0 ? `<span class="li">${escape(program.textOf(v))}</span>` :
     `<span class="v" data-v="${v}">${escape(program.names[v])}</span>`}</td><td class="ty">${escape(program.typeOf(v))}</td>` +
@@ -47,8 +47,8 @@ function showDetails(side, e) {
     const readers = program.readers.get(v) || [];
     return (readers.length ? `to ${readers.slice(0, 6).map(link).join(", ")}` : "") + (readers.length > 6 ? ` and ${readers.length - 6} more` : "");
   };
-  const line = place ? `<div class="line"><small>${escape(`${place[0]}:${place[1]} in ${place[2]}`)}` +
-    `${place[4] ? escape(`, cotangent of ${place[4]}`) : ""}</small>${escape(place[3]) || "…"}</div>` : "";
+  const line = source ? `<div class="line"><small>${escape(`${source[0]}:${source[1]} in ${source[2]}`)}` +
+    `${source[4] ? escape(`, cotangent of ${source[4]}`) : ""}</small>${escape(source[3]) || "…"}</div>` : "";
   const params = program.paramsText(eqn).map(([key, text]) => `<tr><td>${escape(key)}</td><td class="wrap">${escape(text)}</td></tr>`);
   const costs = [`${amount(eqn[FLOPS], "").trim()} operations`, `${amount(eqn[BYTES], "B")} read and written`,
     `${amount(eqn[ALIVE], "B")} alive`].join(" · ");
@@ -117,20 +117,20 @@ function foldAll(opened) {
 
 function find(text) {
   const terms = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const look = (withPlace) => {
+  const look = (withSource) => {
     state.found = [];
     state.foundSet = programs.map((program, side) => {
       const found = new Set();
       if (!terms.length) return found;
       program.eqns.forEach((_, e) => {
-        if (program.matches(e, terms, withPlace)) { found.add(e); state.found.push([side, e]); }
+        if (program.matches(e, terms, withSource)) { found.add(e); state.found.push([side, e]); }
       });
       return found;
     });
   };
   look(false);
   if (!state.found.length) look(true);
-  const order = programs.map((program) => placesInText(program));
+  const order = programs.map((program) => readingOrder(program));
   state.found.sort(([a, e], [b, f]) => a - b || order[a][e] - order[b][f]);
   state.now = -1;
   if (terms.length && state.found.length) goToFound(0);
@@ -139,7 +139,7 @@ function find(text) {
 }
 
 // The order in which equations are read: those of inner jaxprs right after the equation that holds them first.
-function placesInText(program) {
+function readingOrder(program) {
   if (program.order) return program.order;
   program.order = new Int32Array(program.eqns.length);
   const seen = new Set();

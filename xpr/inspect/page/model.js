@@ -3,7 +3,7 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SAME = 0, CHANGED = 1, REMOVED = 2, ADDED = 3, MOVED = 4;
 const STATUS = ["", "changed", "removed", "added", "moved"];
-const [PRIMITIVE, OPERANDS, RESULTS, PARAMS, PLACE, FLOPS, BYTES, ALIVE] = [0, 1, 2, 3, 4, 5, 6, 7];
+const [PRIMITIVE, OPERANDS, RESULTS, PARAMS, SOURCE, FLOPS, BYTES, ALIVE] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escape = (text) => String(text).replace(/[&<>"]/g, (c) => escapes[c]);
@@ -73,7 +73,7 @@ class Program {
 
   // Whether a search for these terms finds an equation: in its primitive, parameters, types, literals and, as whole words,
   // names; or also in the line it came from.
-  matches(e, terms, withPlace) {
+  matches(e, terms, withSource) {
     if (!this.texts) this.texts = new Array(this.eqns.length);
     if (this.texts[e] === undefined) {
       const eqn = this.eqns[e], atoms = [...eqn[RESULTS], ...eqn[OPERANDS]];
@@ -81,8 +81,8 @@ class Program {
       const words = `${this.primitives[eqn[PRIMITIVE]]}[${params}] ${atoms.map((v) => this.typeOf(v)).join(" ")}`;
       this.texts[e] = [words.toLowerCase(), ` ${atoms.flatMap((v) => [this.textOf(v), this.typed(v)]).join(" ")} `];
     }
-    const [words, names] = this.texts[e], place = this.places[this.eqns[e][PLACE]];
-    const from = withPlace && place ? `${place[0]}:${place[1]} ${place[2]} ${place[3]}`.toLowerCase() : "";
+    const [words, names] = this.texts[e], source = this.sources[this.eqns[e][SOURCE]];
+    const from = withSource && source ? `${source[0]}:${source[1]} ${source[2]} ${source[3]}`.toLowerCase() : "";
     return terms.every((term) => words.includes(term) || names.includes(` ${term} `) || from.includes(term));
   }
 

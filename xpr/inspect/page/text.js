@@ -157,15 +157,15 @@ function codeMarkup(row, side) {
   return `${number}<div class="code" data-side="${side}">${text.join("\n")}</div>`;
 }
 
-const files = new Set(programs.flatMap((program) => program.places.map(([file]) => file)));
-const placeName = ([file, line]) => files.size > 1 ? `${file}:${line}` : line;
+const files = new Set(programs.flatMap((program) => program.sources.map(([file]) => file)));
+const sourceName = ([file, line]) => files.size > 1 ? `${file}:${line}` : line;
 
-function placeMarkup(row, before) {
-  const program = programs[0], place = row.kind === "eqn" ? program.places[program.eqns[row.eqns[0]][PLACE]] : undefined;
-  if (!place) return `<div class="from"></div>`;
+function sourceMarkup(row, before) {
+  const program = programs[0], source = row.kind === "eqn" ? program.sources[program.eqns[row.eqns[0]][SOURCE]] : undefined;
+  if (!source) return `<div class="from"></div>`;
   const again = before && before.kind === "eqn" && before.depth === row.depth &&
-    program.eqns[before.eqns[0]][PLACE] === program.eqns[row.eqns[0]][PLACE];
-  return `<div class="from${again ? " again" : ""}"><span class="at">${escape(placeName(place))}</span>  ${escape(place[3])}</div>`;
+    program.eqns[before.eqns[0]][SOURCE] === program.eqns[row.eqns[0]][SOURCE];
+  return `<div class="from${again ? " again" : ""}"><span class="at">${escape(sourceName(source))}</span>  ${escape(source[3])}</div>`;
 }
 
 const COSTS = [[FLOPS, "flops", "Operations", ""], [BYTES, "moved", "Moved", "B"], [ALIVE, "alive", "Alive", "B"]];
@@ -183,7 +183,7 @@ function costMarkup(row) {
 function rowMarkup(index) {
   const row = state.rows[index];
   const codes = programs.map((_, side) => codeMarkup(row, side)).join("");
-  const rest = comparing ? "" : placeMarkup(row, state.rows[index - 1]) + costMarkup(row);
+  const rest = comparing ? "" : sourceMarkup(row, state.rows[index - 1]) + costMarkup(row);
   const isFound = row.kind === "eqn" && row.eqns.some((e, side) => state.foundSet[side] && state.foundSet[side].has(e));
   const current = state.found[state.now];
   const isNow = isFound && current && row.eqns[current[0]] === current[1];
@@ -255,7 +255,7 @@ function scrollToRow(index, where = "near") {
   scroller.scrollTop = Math.max(0, top - height * 0.35);
 }
 
-// All places of a variable.
+// All occurrences of a variable.
 function light(lit) {
   state.lit = lit;
   rowsElement.querySelectorAll(".v.lit").forEach((element) => element.classList.remove("lit"));

@@ -1,6 +1,6 @@
-"""Reading and adding at computed places along an axis: what sorting, searching and counting need of gather and scatter.
+"""Gathers and scatters along one axis by computed indices, which sorting, searching and counting are written with.
 
-The indices are known to lie inside, but for those of `added_at`, which may point outside to be dropped.
+The indices are known to be in bounds, but for those of `added_at`, where values at indices out of bounds are dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _POINTS = tupled(ScatterDimensionNumbers((), (0,), (0,)))
 
 
 def read(x: Any, indices: Any, axis: int = 0, *, indices_are_sorted: bool = False) -> Any:
-    """The entries of `x` at `indices` along an axis, which becomes the axes of `indices`."""
+    """The elements of `x` at `indices` along an axis, which becomes the axes of `indices`."""
     shape, count = aval_of(x).shape, aval_of(indices).ndim
     offsets = [i if i < axis else i + count - 1 for i in range(len(shape)) if i != axis]
     return gather_p.bind(
@@ -44,7 +44,7 @@ def read(x: Any, indices: Any, axis: int = 0, *, indices_are_sorted: bool = Fals
 
 
 def read_rows(x: Any, indices: Any, axis: int) -> Any:
-    """For each row along an axis, its entries at that row's indices; the other axes of both agree."""
+    """For each row along an axis, its elements at that row's indices; the other axes of both agree."""
     ndim = aval_of(x).ndim
     others = tuple(i for i in range(ndim) if i != axis)
     return gather_p.bind(
@@ -60,23 +60,23 @@ def read_rows(x: Any, indices: Any, axis: int) -> Any:
 
 
 def added_at(length: int, indices: Any, values: Any) -> Any:
-    """`length` zeros, with each of the values added at its index (both are vectors); what lies outside is dropped."""
+    """`length` zeros, with each value added at its index (both are vectors); indices out of bounds are dropped."""
     return _written(scatter_add_p, full((length,), 0, aval_of(values).dtype), indices, values, False)
 
 
 def put_at(x: Any, indices: Any, values: Any) -> Any:
-    """The vector `x` with values set at different indices; what lies outside is dropped."""
+    """The vector `x` with values set at distinct indices; those out of bounds are dropped."""
     return _written(scatter_p, x, indices, values, True)
 
 
-def true_places(mask: Any, size: int, rest: int) -> Any:
-    """Where the first `size` true entries of a vector are; `rest` for those that there are not."""
+def true_indices(mask: Any, size: int, fill_value: int) -> Any:
+    """The indices of the first `size` true elements of a vector; `fill_value` where there are fewer."""
     n = aval_of(mask).size
     if not size:
-        return full((0,), rest, np.int32)
+        return full((0,), fill_value, np.int32)
     ranks = sub(cumsum(convert_element_type(mask, np.int32), 0), np.int32(1))
     targets = select(mask, ranks, full((n,), size, np.int32))
-    return put_at(full((size,), rest, np.int32), targets, broadcasted_iota(np.int32, (n,), 0))
+    return put_at(full((size,), fill_value, np.int32), targets, broadcasted_iota(np.int32, (n,), 0))
 
 
 def _written(primitive: Any, x: Any, indices: Any, values: Any, unique: bool) -> Any:

@@ -1,4 +1,4 @@
-"""x.at[index]: what NumPy writes as x[index] += y, as methods that give the changed array."""
+"""x.at[index]: updates that NumPy writes as x[index] += y, as methods that return the updated array."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class IndexUpdateHelper:
 
 
 def at(self: Any) -> IndexUpdateHelper:
-    """Entries to be changed or read: `x.at[index].set(y)` gives a copy of x with the entries x[index] replaced.
+    """Updates and reads at an index: `x.at[index].set(y)` returns a copy of x with the elements x[index] replaced.
 
     | x.at[i]...            | in NumPy             |
     |-----------------------|----------------------|
@@ -52,7 +52,7 @@ def at(self: Any) -> IndexUpdateHelper:
     | `.apply(f)`           | `f.at(x, i)`         |
     | `.get()`              | `x[i]`               |
 
-    `mode` says what is done with computed places outside of x: "drop" (the default of updates), "fill" with
+    `mode` says what is done with traced indices out of bounds: "drop" (the default of updates), "fill" with
     `fill_value` (for get), "clip" to the nearest inside, "promise_in_bounds" for there are none (the default of get,
     which clips). `indices_are_sorted` and `unique_indices` are promises that may make it faster;
     `wrap_negative_indices=False` takes negative indices as outside.
@@ -89,7 +89,7 @@ def _method(operation: Operation, doc: str) -> Callable[..., Any]:
 
 
 class IndexUpdateRef:
-    """`x.at[index]`: the entries of x at an index. The methods are described at `Array.at`."""
+    """`x.at[index]`: the elements of x at an index. The methods are described at `Array.at`."""
 
     __slots__ = ("array", "index")
 
@@ -109,7 +109,7 @@ class IndexUpdateRef:
         out_sharding: None = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        """`x[index]`, with a say in what is read for places outside.
+        """`x[index]`, with options for indices out of bounds.
 
         >>> import xpr.numpy as jnp
         >>> jnp.arange(3).at[jnp.array([2, 5])].get(mode="fill", fill_value=-1)
@@ -134,9 +134,9 @@ class IndexUpdateRef:
         mode: str | GatherScatterMode | None = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        """x with the entries replaced by what an elementwise function makes of them.
+        """x with the elements at the index replaced by an elementwise function of them.
 
-        A place that is named several times has the function applied as often. Such places can't be differentiated
+        An element that is named several times has the function applied as often. Such elements can't be differentiated
         through; say `unique_indices=True` where there are none.
 
         >>> import xpr.numpy as jnp
@@ -150,7 +150,7 @@ class IndexUpdateRef:
 
     set = _method(
         SET,
-        """x with the entries replaced by values, which broadcast.
+        """x with the elements replaced by values, which broadcast.
 
         >>> import xpr.numpy as jnp
         >>> jnp.zeros((2, 2)).at[0].set(1.0)
@@ -158,10 +158,10 @@ class IndexUpdateRef:
                [0., 0.]], dtype=float32)
         """,
     )
-    add = _method(ADD, "x with values added to the entries, as often as they are named; of booleans, their or.")
-    subtract = _method(SUBTRACT, "x with values subtracted from the entries, as often as they are named.")
-    multiply = mul = _method(MULTIPLY, "x with the entries multiplied by values; of booleans, their and.")
-    divide = _method(DIVIDE, "x with the entries divided by values; the dtype stays.")
-    power = _method(POWER, "x with the entries raised to the powers of values.")
-    min = _method(MIN, "x with the entries replaced by their minimum with values.")
-    max = _method(MAX, "x with the entries replaced by their maximum with values.")
+    add = _method(ADD, "x with values added to the elements, as often as they are named; of booleans, their or.")
+    subtract = _method(SUBTRACT, "x with values subtracted from the elements, as often as they are named.")
+    multiply = mul = _method(MULTIPLY, "x with the elements multiplied by values; of booleans, their and.")
+    divide = _method(DIVIDE, "x with the elements divided by values; the dtype stays.")
+    power = _method(POWER, "x with the elements raised to the powers of values.")
+    min = _method(MIN, "x with the elements replaced by their minimum with values.")
+    max = _method(MAX, "x with the elements replaced by their maximum with values.")

@@ -1,4 +1,4 @@
-"""How an index with computed places becomes a gather or a scatter."""
+"""The operands of a gather or scatter that reads or writes `x[index]`, for an index with arrays of indices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr.core.avals import aval_of
-from xpr.numpy.indexing.normalize import APART, Flag, cut
+from xpr.dimensions.expressions import surely_below
+from xpr.numpy.indexing.normalize import APART, Flag, axis_slice
 from xpr.primitives.dynamic_slices import one_dtype, wrapped
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.gather.windows import GatherDimensionNumbers
@@ -19,8 +20,8 @@ from xpr.primitives.slicing import concatenate
 Shape = tuple[int, ...]
 
 
-class Places(NamedTuple):
-    """The layout of a gather or scatter for an index."""
+class GatherPlan(NamedTuple):
+    """Dimension numbers, index vectors and result shape of the gather or scatter for an index."""
 
     numbers: GatherDimensionNumbers
     sizes: Shape
@@ -28,46 +29,46 @@ class Places(NamedTuple):
     shape: Shape  # of the result as the gather gives it
     flipped: list[int]  # axes of that which run backwards
     result: Shape  # the shape with new axes
-    inside: bool  # all places are known to lie inside
-    unique: bool  # no place is named twice, as far as can be told
+    inside: bool  # all indices are known to be in bounds
+    unique: bool  # the indices are known to be distinct
 
 
 class _Column(NamedTuple):
-    """One entry of the index vectors: starts along `axis`, varying along `dims` of the axes over the windows."""
+    """One component of the index vectors: starts along `axis`, varying along `dims` of the axes over the windows."""
 
     axis: int
     starts: Any
     dims: Sequence[int]
 
 
-def places(entries: Sequence[Any], shape: Shape, wraps: bool = True) -> Places:
-    """Works out where each entry of the result lies.
+def gather_plan(indexers: Sequence[Any], shape: Shape, wraps: bool = True) -> GatherPlan:
+    """The gather that reads the elements an index in normal form selects.
 
-    The result's axes come in the order of the entries; those of index arrays, which broadcast against each other, stand
-    together where the first of them is, or in front where other entries stand between them.
+    The result's axes come in the order of the indexers; those of index arrays, which broadcast against each other,
+    are together at the first of them, or in front where other indexers stand between them.
 
     Raises:
       IndexError: the index arrays don't broadcast.
     """
-    block = _block_shape(entries)
-    at = None if block is None else _block_position(entries)
+    block = _block_shape(indexers)
+    at = None if block is None else _block_position(indexers)
     layout = _Layout(shape, block or ())
     if at == -1:
-        layout.place_block()
-    for position, entry in enumerate(entries):
+        layout.add_block()
+    for position, indexer in enumerate(indexers):
         if position == at:
-            layout.place_block()
-        if entry is None:
+            layout.add_block()
+        if indexer is None:
             layout.result.append(1)
-        elif type(entry) is slice:
-            layout.place_slice(entry)
-        elif entry is not APART and type(entry) is not Flag:
-            layout.place_indices(entry)
+        elif type(indexer) is slice:
+            layout.add_slice(indexer)
+        elif indexer is not APART and type(indexer) is not Flag:
+            layout.add_indices(indexer)
     return layout.finish(wraps)
 
 
 class _Layout:
-    """The axes of the result so far, and of the windows."""
+    """The axes of the result and of the windows, built indexer by indexer."""
 
     def __init__(self, shape: Shape, block: Shape):
         self.shape, self.block = shape, block
@@ -79,45 +80,45 @@ class _Layout:
         self.collapsed: list[int] = []
         self.flipped: list[int] = []
         self.sizes: list[int] = []
-        self.of_block: list[int] = []  # the columns of index arrays, whose dims are known once the block is placed
+        self.of_block: list[int] = []  # the columns of index arrays, whose dims are known after `add_block`
         self.block_start = 0
 
-    def place_block(self) -> None:
-        """The axes of the index arrays."""
+    def add_block(self) -> None:
+        """Adds the axes of the index arrays."""
         self.block_start = len(self.across)
         for sizes in (self.across, self.gathered, self.result):
             sizes.extend(self.block)
 
-    def place_slice(self, entry: slice) -> None:
-        """An axis along the windows; or, for entries apart from each other, one over the windows."""
+    def add_slice(self, indexer: slice) -> None:
+        """Adds an axis along the windows; or, for a step other than 1 or -1, one over the windows."""
         axis = len(self.sizes)
         n = self.shape[axis]
-        one = cut(entry, n, axis)
-        if one.step == 1 or one.size <= 1:
-            if one.size != n:
-                self.columns.append(_Column(axis, one.start, ()))
-            if one.flipped and one.size > 1:
+        selected = axis_slice(indexer, n, axis)
+        if selected.step == 1 or selected.size <= 1:
+            if selected.size != n:
+                self.columns.append(_Column(axis, selected.start, ()))
+            if selected.flipped and selected.size > 1:
                 self.flipped.append(len(self.gathered))
             self.offset.append(len(self.gathered))
-            self.sizes.append(one.size)
+            self.sizes.append(selected.size)
         else:
-            run = one.start + one.step * np.arange(one.size)
-            self.columns.append(_Column(axis, run[::-1] if one.flipped else run, (len(self.across),)))
-            self.across.append(one.size)
+            run = selected.start + selected.step * np.arange(selected.size)
+            self.columns.append(_Column(axis, run[::-1] if selected.flipped else run, (len(self.across),)))
+            self.across.append(selected.size)
             self.collapsed.append(axis)
             self.sizes.append(1)
-        self.gathered.append(one.size)
-        self.result.append(one.size)
+        self.gathered.append(selected.size)
+        self.result.append(selected.size)
 
-    def place_indices(self, entry: Any) -> None:
-        """An integer or an index array, whose axis is dropped."""
+    def add_indices(self, indexer: Any) -> None:
+        """Adds an integer or an index array, whose axis is dropped."""
         axis = len(self.sizes)
         self.of_block.append(len(self.columns))
-        self.columns.append(_Column(axis, entry, ()))
+        self.columns.append(_Column(axis, indexer, ()))
         self.collapsed.append(axis)
         self.sizes.append(1)
 
-    def finish(self, wraps: bool) -> Places:
+    def finish(self, wraps: bool) -> GatherPlan:
         end = self.block_start + len(self.block)
         for i in self.of_block:
             starts = self.columns[i].starts
@@ -126,18 +127,18 @@ class _Layout:
         mapped = tuple([c.axis for c in self.columns])
         numbers = GatherDimensionNumbers(tuple(self.offset), tuple(self.collapsed), mapped)
         indices, inside = _vectors(self.columns, tuple(self.across), self.shape, self.sizes, wraps)
-        unique = math.prod(self.block) <= 1
+        unique = surely_below(math.prod(self.block), 2)
         shapes = tuple(self.gathered), self.flipped, tuple(self.result)
-        return Places(numbers, tuple(self.sizes), indices, *shapes, inside, unique)
+        return GatherPlan(numbers, tuple(self.sizes), indices, *shapes, inside, unique)
 
 
-def _is_array(entry: Any) -> bool:
-    return type(entry) is Flag or (type(entry) is not slice and hasattr(entry, "shape"))
+def _is_array(indexer: Any) -> bool:
+    return type(indexer) is Flag or (type(indexer) is not slice and hasattr(indexer, "shape"))
 
 
-def _block_shape(entries: Sequence[Any]) -> Shape | None:
+def _block_shape(indexers: Sequence[Any]) -> Shape | None:
     """The shape index arrays broadcast to; None where there are none."""
-    shapes = [aval_of(e.value if type(e) is Flag else e).shape for e in entries if _is_array(e)]
+    shapes = [aval_of(e.value if type(e) is Flag else e).shape for e in indexers if _is_array(e)]
     if not shapes:
         return None
     if all(s == shapes[0] for s in shapes):
@@ -149,16 +150,16 @@ def _block_shape(entries: Sequence[Any]) -> Shape | None:
         raise IndexError(f"Index arrays must broadcast against each other, and have the shapes {listed}.") from None
 
 
-def _block_position(entries: Sequence[Any]) -> int:
-    """Which entry the axes of the index arrays stand for; -1 for in front of all. Integers count as arrays here."""
-    among = [i for i, e in enumerate(entries) if _is_array(e) or type(e) is int]
+def _block_position(indexers: Sequence[Any]) -> int:
+    """The position of the axes of the index arrays among the indexers; -1 in front of all. Integers count as arrays."""
+    among = [i for i, e in enumerate(indexers) if _is_array(e) or type(e) is int]
     return among[0] if among[-1] - among[0] + 1 == len(among) else -1
 
 
 def _vectors(
     columns: Sequence[_Column], across: Shape, shape: Shape, sizes: Sequence[int], wraps: bool
 ) -> tuple[Any, bool]:
-    """The index vectors, and whether all windows are known to lie inside."""
+    """The index vectors, and whether all windows are known to be in bounds."""
     if all(type(c.starts) in (int, np.ndarray) for c in columns):
         return _known_vectors(columns, across, shape, sizes)
     dtype = aval_of(one_dtype([c.starts for c in columns if type(c.starts) not in (int, np.ndarray)])[0]).dtype
@@ -183,22 +184,22 @@ def _known_vectors(
 
 
 def _column(column: _Column, across: Shape, n: int, dtype: np.dtype, wraps: bool) -> Any:
-    """One entry of all index vectors, of shape (*across, 1)."""
+    """One component of all index vectors, of shape (*across, 1)."""
     _, starts, dims = column
     if type(starts) in (int, np.ndarray):
         starts = np.asarray(starts, dtype)
     else:
         starts = convert_element_type(starts, dtype)
         starts = wrapped(starts, n) if wraps else starts
-    own = aval_of(starts).shape
-    kept = [d for d, size in zip(dims, own) if size == across[d]]
-    if len(kept) != len(own):  # an index array of size 1 along an axis of the block
+    starts_shape = aval_of(starts).shape
+    kept = [d for d, size in zip(dims, starts_shape) if size == across[d]]
+    if len(kept) != len(starts_shape):  # an index array of size 1 along an axis of the block
         starts = reshape(starts, [across[d] for d in kept])
     return broadcast_in_dim(starts, (*across, 1), kept)
 
 
 def _along(starts: np.ndarray, dims: Sequence[int], rank: int) -> np.ndarray:
-    """Starts shaped to broadcast against the axes over the windows."""
+    """Starts reshaped to broadcast against the axes over the windows."""
     shape = [1] * rank
     for d, n in zip(dims, starts.shape):
         shape[d] = n

@@ -10,8 +10,10 @@ from xpr.core.avals import aval_of
 from xpr.numpy.concatenation import concatenate, stack
 from xpr.numpy.creation import asarray
 from xpr.numpy.promotion import promote_dtypes
-from xpr.numpy.ranges import arange, linspace, spread
+from xpr.numpy.ranges import arange, grid_arrays, linspace
 from xpr.primitives.shapes import expand_dims
+
+__all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 s_, index_exp = np.s_, np.index_exp
 
@@ -35,7 +37,7 @@ class _Grid:
         if isinstance(key, slice):
             return _samples(key)
         vectors = promote_dtypes(*map(_samples, key)) if key else []
-        grids = spread(vectors, range(len(vectors)), self.sparse)
+        grids = grid_arrays(vectors, range(len(vectors)), self.sparse)
         return grids if self.sparse else stack(grids)
 
 
@@ -46,50 +48,50 @@ ogrid = _Grid(sparse=True)
 class _Joined:
     """`r_[0:3, 7, x]`: slices, scalars and arrays joined along an axis.
 
-    A leading string of up to three integers says along which axis, how many axes the parts have at least, and where
-    their own axes begin among those. "r" and "c" make a matrix of what is joined: a vector becomes a row or a column.
+        A leading string of up to three integers says along which axis, how many axes the parts have at least, and where
+    their original axes begin among those. "r" and "c" make a matrix of vectors: they are joined as rows or columns.
     """
 
-    def __init__(self, axis: int, ndmin: int, place: int):
-        self.axis, self.ndmin, self.place = axis, ndmin, place
+    def __init__(self, axis: int, ndmin: int, position: int):
+        self.axis, self.ndmin, self.position = axis, ndmin, position
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
-        axis, ndmin, place = self.axis, self.ndmin, self.place
+        axis, ndmin, position = self.axis, self.ndmin, self.position
         directive = ""
         if parts and isinstance(parts[0], str):
             directive, parts = parts[0], parts[1:]
             if directive not in ("r", "c"):
-                axis, ndmin, place = _directive(directive, axis, ndmin, place)
+                axis, ndmin, position = _directive(directive, axis, ndmin, position)
         if not parts:
             raise ValueError("r_ and c_ need at least one part to join.")
-        joined = concatenate([self._part(p, max(ndmin, 1), place) for p in parts], axis)
+        joined = concatenate([self._part(p, max(ndmin, 1), position) for p in parts], axis)
         if directive in ("r", "c") and aval_of(joined).ndim == 1:
             return expand_dims(joined, (0,) if directive == "r" else (1,))
         return joined
 
-    def _part(self, part: Any, ndmin: int, place: int) -> Any:
-        """One part with at least `ndmin` axes; those it has itself begin at `place` (or end there, if negative)."""
+    def _part(self, part: Any, ndmin: int, position: int) -> Any:
+        """A part with at least `ndmin` axes; its original axes begin at `position` (or end there, if negative)."""
         if isinstance(part, str):
             raise ValueError(f"r_ and c_: a directive ({part!r}) can only be the first part.")
         x = _samples(part) if isinstance(part, slice) else asarray(part)
-        own = aval_of(x).ndim
-        missing = ndmin - own
+        ndim = aval_of(x).ndim
+        missing = ndmin - ndim
         if missing <= 0:
             return x
-        start = place if place >= 0 else missing + place + 1
-        axes = [i for i in range(ndmin) if not start <= i < start + own]
+        start = position if position >= 0 else missing + position + 1
+        axes = [i for i in range(ndmin) if not start <= i < start + ndim]
         return expand_dims(x, axes)
 
 
-def _directive(text: str, axis: int, ndmin: int, place: int) -> tuple[int, int, int]:
+def _directive(text: str, axis: int, ndmin: int, position: int) -> tuple[int, int, int]:
     try:
         numbers = [int(n) for n in text.split(",")]
     except ValueError:
         numbers = []
     if not 1 <= len(numbers) <= 3:
         raise ValueError(f'r_ and c_: the directive {text!r} is neither "r", "c", nor up to three integers.')
-    return (*numbers, *(axis, ndmin, place)[len(numbers) :])  # type: ignore[return-value]  # three in all
+    return (*numbers, *(axis, ndmin, position)[len(numbers) :])  # type: ignore[return-value]  # three in all
 
 
 r_ = _Joined(0, 1, -1)

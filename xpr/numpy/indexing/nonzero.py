@@ -1,4 +1,4 @@
-"""Places as arrays of indices: where something holds, on diagonals and triangles, from flat places and back."""
+"""Functions that return arrays of indices: of nonzero elements, diagonals and triangles, and from flat indices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xpr.core.avals import aval_of
 from xpr.numpy.concatenation import stack
 from xpr.numpy.concrete import concrete_value, is_known
 from xpr.numpy.division import remainder
-from xpr.numpy.indexing.along_axis import true_places
+from xpr.numpy.indexing.along_axis import true_indices
 from xpr.numpy.promotion import (
     as_operand,
     asarray_like,
@@ -31,6 +31,11 @@ from xpr.primitives.dynamic_slices import wrapped
 from xpr.primitives.elementwise import add, convert_element_type, div, ge, mul, rem
 from xpr.primitives.shapes import full, reshape
 from xpr.primitives.slicing import select
+
+__all__ = [
+    "argwhere", "diag_indices", "diag_indices_from", "flatnonzero", "ix_", "mask_indices", "nonzero",
+    "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index",
+]  # fmt: skip
 
 Shape = tuple[int, ...]
 
@@ -49,16 +54,19 @@ def _indices(values: Any) -> Array:
 
 
 def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
-    """The places of the entries that are not zero, in order, as one array of indices for each axis.
+    """The indices of the elements that are not zero, in row-major order, as one vector for each axis.
 
     Args:
       a: an array with at least one axis.
-      size: how many places the result has, which must be said while a function is traced: more are left out, and
-        what is missing is `fill_value`.
-      fill_value: stands for what is missing, for all axes or one for each; 0 by default.
+      size: the number of indices in the result, needed where `a` is traced: more are left out, fewer padded.
+      fill_value: pads the result, one for all axes or one for each; None for 0.
+
+    Returns:
+      A tuple of vectors of integers.
+
     Raises:
-      ConcretizationTypeError: `a` is traced, and no size given.
-      ValueError: `a` has no axes.
+      ConcretizationTypeError: `a` is traced and there is no `size`.
+      ValueError: `a` has no axes, or there are not as many fill values as axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.nonzero(jnp.array([[0, 5], [7, 0]]))
@@ -69,7 +77,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     a = as_operand(a)
     sizes = aval_of(a).shape
     if not sizes:
-        raise ValueError("nonzero: an array without axes has no places. Give it one with x[None].")
+        raise ValueError("nonzero: a scalar has no indices. Give it an axis with x[None].")
     if size is None:
         return tuple(map(_indices, np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE))))
     count = as_integer(size)
@@ -82,16 +90,16 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
 
 def _fills(fill_value: Any, ndim: int) -> list[Any]:
-    """What stands for missing indices along each axis: integers, or traced scalars."""
+    """The fill value of missing indices along each axis: integers, or traced scalars."""
     values = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * ndim
     if len(values) != ndim:
-        raise ValueError(f"nonzero: fill_value has {len(values)} entries, and the array has {ndim} axes.")
+        raise ValueError(f"nonzero: fill_value has {len(values)} elements, and the array has {ndim} axes.")
     return [as_integer(v) if is_known(v) else v for v in values]
 
 
-def _padded(found: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
-    missing = max(count - len(found[0]), 0)
-    return tuple([_indices(np.append(places[:count], [fill] * missing)) for places, fill in zip(found, fills)])
+def _padded(indices: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
+    missing = max(count - len(indices[0]), 0)
+    return tuple([_indices(np.append(positions[:count], [fill] * missing)) for positions, fill in zip(indices, fills)])
 
 
 def _repeated(fill: Any, count: int) -> Any:
@@ -99,31 +107,42 @@ def _repeated(fill: Any, count: int) -> Any:
 
 
 def _computed(a: Any, sizes: Shape, count: int, fills: Sequence[Any]) -> tuple[Any, ...]:
-    """Places found on the device: each true entry writes its flat place at its rank among them."""
+    """Indices computed on the device: each true element scatters its flat index to its rank among them."""
     total = math.prod(sizes)
     are_zero = all(is_known(fill) and fill == 0 for fill in fills)
-    flat = true_places(ravel(truth(a)), count, 0 if are_zero else total)
+    flat = true_indices(ravel(truth(a)), count, 0 if are_zero else total)
     if are_zero:
-        return tuple([convert(x, dtypes.of_python(int)) for x in _apart(flat, sizes)])
+        return tuple([convert(x, dtypes.of_python(int)) for x in _unraveled(flat, sizes)])
     missing = ge(flat, np.int32(total))
-    places = _apart(select(missing, full((count,), 0, np.int32), flat), sizes)
-    indices = [convert(x, dtypes.of_python(int)) for x in places]
+    positions = _unraveled(select(missing, full((count,), 0, np.int32), flat), sizes)
+    indices = [convert(x, dtypes.of_python(int)) for x in positions]
     return tuple([select(missing, _repeated(fill, count), x) for x, fill in zip(indices, fills)])
 
 
-def _apart(flat: Any, sizes: Shape) -> list[Any]:
-    """Flat places inside an array of these sizes as one index for each axis."""
+def _unraveled(flat: Any, sizes: Shape) -> list[Any]:
+    """Flat indices, in bounds of an array of these sizes, converted to one index for each axis."""
     of = aval_of(flat).dtype.type
-    found = []
+    result = []
     for axis, n in enumerate(sizes):
         stride = math.prod(sizes[axis + 1 :])
         rows = flat if stride == 1 else div(flat, of(stride))
-        found.append(rows if axis == 0 else rem(rows, of(n)))
-    return found
+        result.append(rows if axis == 0 else rem(rows, of(n)))
+    return result
 
 
 def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The places, counted row by row, of the entries that are not zero; `size` and `fill_value` as in `nonzero`.
+    """The indices, in the flattened array, of the elements that are not zero.
+
+    Args:
+      a: array or number.
+      size: the number of indices in the result, needed where the array is traced: more are left out, fewer padded.
+      fill_value: pads the result, one for all axes or one for each; None for 0.
+
+    Returns:
+      A vector of integers.
+
+    Raises:
+      ConcretizationTypeError: `a` is traced and there is no `size`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.flatnonzero(jnp.array([[0, 5], [7, 0]]))
@@ -133,7 +152,18 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
 
 
 def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The places of the entries that are not zero, one in each row; `size` and `fill_value` as in `nonzero`.
+    """The indices of the elements that are not zero, one in each row.
+
+    Args:
+      a: array or number.
+      size: the number of indices in the result, needed where the array is traced: more are left out, fewer padded.
+      fill_value: pads the result, one for all axes or one for each; None for 0.
+
+    Returns:
+      Integers [number of indices, number of axes].
+
+    Raises:
+      ConcretizationTypeError: `a` is traced and there is no `size`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.argwhere(jnp.array([[0, 5], [7, 0]]))
@@ -147,15 +177,22 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     return full((count, 0), 0, dtypes.of_python(int))
 
 
-# -- Flat places, and indices for each axis
+# -- Flat indices, and indices for each axis
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
-    """Places counted row by row as one index for each axis.
+    """Indices into a flattened array converted to one index for each axis.
 
     Args:
-      indices: integers; negative ones count from the end, and those outside are moved inside.
-      shape: of the array they are places in.
+      indices: integers of any shape; negative ones count from the end, those out of bounds are clipped.
+      shape: the shape of the array.
+
+    Returns:
+      A tuple of arrays of integers, of the shape of `indices`.
+
+    Raises:
+      TypeError: `indices` are not integers.
+      ValueError: an array of that shape has no elements.
 
     >>> import xpr.numpy as jnp
     >>> jnp.unravel_index(jnp.array([1, 5]), (2, 3))
@@ -163,30 +200,33 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """
     flat = asarray_like(indices)
     if flat.aval.dtype not in dtypes.INTEGERS:
-        raise TypeError(f"unravel_index: places must be integers, and are {flat.aval.str_short()}.")
+        raise TypeError(f"unravel_index: indices must be integers, and are {flat.aval.str_short()}.")
     sizes = tuple(map(as_integer, shape)) if isinstance(shape, (tuple, list)) else (as_integer(shape),)
     if flat.aval.dtype.itemsize < 4:
         flat = convert_element_type(flat, np.int32)
     total = math.prod(sizes)
     if not total:
-        raise ValueError(f"unravel_index: an array of shape {sizes} has no places.")
-    return tuple([asarray_like(x) for x in _apart(clip(wrapped(flat, total), 0, total - 1), sizes)])
+        raise ValueError(f"unravel_index: an array of shape {sizes} has no elements.")
+    return tuple([asarray_like(x) for x in _unraveled(clip(wrapped(flat, total), 0, total - 1), sizes)])
 
 
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
 ) -> Any:
-    """Indices for each axis as places counted row by row, or column by column for order "F".
+    """One index for each axis converted to indices into the flattened array.
 
     Args:
       multi_index: integers for each axis, which broadcast.
-      dims: the array's shape.
-      mode: for indices outside: "raise" refuses them, which needs their values; "wrap" counts on from the other end;
-        "clip" moves them inside.
-      order: "C" or "F".
-      dtype: of the result.
+      dims: the shape of the array.
+      mode: for indices out of bounds: "raise" needs known values, "wrap" counts modulo the size, "clip" clips them.
+      order: "C" for row-major order, "F" for column-major order.
+      dtype: of the result; None for the default integer dtype.
+
+    Returns:
+      Integers of the broadcast shape.
+
     Raises:
-      ValueError: indices lie outside, for "raise".
+      ValueError: indices are out of bounds, for "raise".
       ConcretizationTypeError: indices are traced, for "raise".
 
     >>> import xpr.numpy as jnp
@@ -229,17 +269,23 @@ def _inside(column: Any, n: int, mode: str) -> Any:
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """Vectors shaped to index a grid: `x[jnp.ix_(rows, columns)]` has the entries where they cross.
+    """Vectors reshaped to index a grid: `x[jnp.ix_(rows, columns)]` has the elements at all their pairs.
 
     Args:
       *args: vectors of integers, or masks with known values.
+
+    Returns:
+      A tuple of arrays, vector i lying along axis i.
+
+    Raises:
+      ValueError: an argument is not a vector.
 
     >>> import xpr.numpy as jnp
     >>> jnp.ix_(jnp.array([0, 2]), jnp.array([1]))
     (Array([[0],
            [2]], dtype=int32), Array([[1]], dtype=int32))
     """
-    found = []
+    vectors = []
     for axis, arg in enumerate(args):
         vector = asarray_like(arg)
         if vector.aval.ndim != 1:
@@ -248,14 +294,24 @@ def ix_(*args: Any) -> tuple[Any, ...]:
             (vector,) = nonzero(vector)
         elif not vector.aval.size:
             vector = _indices([])
-        spread = [1] * len(args)
-        spread[axis] = aval_of(vector).size
-        found.append(reshape(vector, spread))
-    return tuple(found)
+        shape = [1] * len(args)
+        shape[axis] = aval_of(vector).size
+        vectors.append(reshape(vector, shape))
+    return tuple(vectors)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
-    """The places of the main diagonal of an array with `ndim` axes of size n.
+    """The indices of the main diagonal of an array whose axes have size n.
+
+    Args:
+      n: the size of the axes.
+      ndim: the number of axes.
+
+    Returns:
+      A tuple of `ndim` vectors [n].
+
+    Raises:
+      ValueError: a size is negative.
 
     >>> import xpr.numpy as jnp
     >>> jnp.diag_indices(2)
@@ -268,7 +324,10 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
 
 
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    """The places of the main diagonal of an array whose axes have one size.
+    """The indices of the main diagonal of an array whose axes have the same size.
+
+    Raises:
+      ValueError: the array has fewer than two axes, or axes of different sizes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.diag_indices_from(jnp.ones((2, 2)))
@@ -281,7 +340,15 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
-    """The places on and below a diagonal of an n by m matrix: the main one, or the k-th above it.
+    """The indices of the elements on and below the k-th diagonal of an n by m matrix.
+
+    Args:
+      n: the number of rows.
+      k: the diagonal; 0 is the main one, positive ones are above it.
+      m: the number of columns; None for n.
+
+    Returns:
+      Two vectors of integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.tril_indices(2)
@@ -292,7 +359,15 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
-    """The places on and above a diagonal of an n by m matrix: the main one, or the k-th above it.
+    """The indices of the elements on and above the k-th diagonal of an n by m matrix.
+
+    Args:
+      n: the number of rows.
+      k: the diagonal; 0 is the main one, positive ones are above it.
+      m: the number of columns; None for n.
+
+    Returns:
+      Two vectors of integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.triu_indices(2)
@@ -310,7 +385,14 @@ def _matrix_shape(name: str, arr: Any) -> Shape:
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
-    """`tril_indices` of the shape of a matrix.
+    """The indices of the elements on and below the k-th diagonal of a matrix.
+
+    Args:
+      arr: a matrix.
+      k: the diagonal; 0 is the main one, positive ones are above it.
+
+    Returns:
+      Two vectors of integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.tril_indices_from(jnp.ones((2, 2)))
@@ -321,7 +403,14 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
-    """`triu_indices` of the shape of a matrix.
+    """The indices of the elements on and above the k-th diagonal of a matrix.
+
+    Args:
+      arr: a matrix.
+      k: the diagonal; 0 is the main one, positive ones are above it.
+
+    Returns:
+      Two vectors of integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.triu_indices_from(jnp.ones((2, 2)))
@@ -332,13 +421,16 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
 
 
 def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int | None = None) -> tuple[Any, Any]:
-    """The places of an n by n matrix that a function like `jnp.triu` keeps.
+    """The indices of the elements of an n by n matrix that a function like `jnp.triu` keeps.
 
     Args:
       n: the size of the matrix.
-      mask_func: `mask_func(ones, k)` gives an array that is not zero at the places.
-      k: passed on.
-      size: how many places the result has, see `nonzero`.
+      mask_func: `mask_func(ones, k)` returns an array that is not zero at these elements.
+      k: the second argument of `mask_func`.
+      size: the number of indices in the result, see `nonzero`.
+
+    Returns:
+      Two vectors of integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.mask_indices(2, jnp.triu)

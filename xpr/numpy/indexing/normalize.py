@@ -1,7 +1,7 @@
-"""What an index says, in one normal form: integers, slices, None, and arrays of integers.
+"""Indices in one normal form: integers, slices, None, and arrays of integers.
 
-The ellipsis is written out, masks are the places where they hold, integers count from the start and lie in range, and
-arrays whose values are at hand are NumPy's.
+The ellipsis is written out, masks are the indices of their true elements, integers count from the start and are in
+range, and arrays whose values are known are NumPy's.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from xpr import dtypes
 from xpr.backend import devices
 from xpr.backend.array import Array
 from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer, context
+from xpr.dimensions.slices import slice_bounds
 from xpr.errors import NonConcreteBooleanIndexError
 from xpr.numpy.creation import asarray
 from xpr.numpy.promotion import as_operand
 
 Shape = tuple[int, ...]
 
-# -- Indices that say everything themselves: integers, slices of integers, None, ellipsis
+# -- Static indices: integers, slices of integers, None, ellipsis
 
 _PLAIN = frozenset({int, NoneType, EllipsisType})
 _BOUND = frozenset({int, NoneType})
@@ -40,9 +42,9 @@ def is_plain(index: Any) -> bool:
     kind = type(index)
     if kind is not tuple:
         return kind in _PLAIN or (kind is slice and _is_plain_slice(index))
-    for entry in index:
-        kind = type(entry)
-        if kind not in _PLAIN and not (kind is slice and _is_plain_slice(entry)):
+    for indexer in index:
+        kind = type(indexer)
+        if kind not in _PLAIN and not (kind is slice and _is_plain_slice(indexer)):
             return False
     return True
 
@@ -51,7 +53,7 @@ def is_plain(index: Any) -> bool:
 
 
 def host_of(x: Array) -> Any:
-    """The host value of an array that nothing traces, where it is computed and near; else None."""
+    """The host value of an array, if nothing is traced and it is computed and in host memory; else None."""
     trace = context.trace
     if type(trace) is not EvalTrace:
         return None
@@ -66,30 +68,30 @@ _SIMPLE = frozenset({int, NoneType, EllipsisType, bool, slice})
 
 
 def host_index(index: Any) -> Any:
-    """An index with the values of its arrays, for NumPy; None where it holds anything else than NumPy takes, too."""
+    """An index with its arrays as NumPy arrays; None if it holds anything that NumPy doesn't take."""
     if type(index) is not tuple:
-        return _host_entry(index)
-    found = []
-    for entry in index:
-        if type(entry) in _PLAIN:
-            found.append(entry)
+        return _host_indexer(index)
+    indexers = []
+    for indexer in index:
+        if type(indexer) in _PLAIN:
+            indexers.append(indexer)
             continue
-        ready = _host_entry(entry)
-        if ready is None:
+        on_host = _host_indexer(indexer)
+        if on_host is None:
             return None
-        found.append(ready)
-    return tuple(found)
+        indexers.append(on_host)
+    return tuple(indexers)
 
 
-def _host_entry(entry: Any) -> Any:
-    kind = type(entry)
+def _host_indexer(indexer: Any) -> Any:
+    kind = type(indexer)
     if kind is Array:
-        return host_of(entry) if entry.aval.dtype.kind in "iub" else None
-    if kind is np.ndarray or isinstance(entry, np.generic):
-        return entry if entry.dtype.kind in "iub" else None
+        return host_of(indexer) if indexer.aval.dtype.kind in "iub" else None
+    if kind is np.ndarray or isinstance(indexer, np.generic):
+        return indexer if indexer.dtype.kind in "iub" else None
     if kind is slice:
-        return entry if _is_plain_slice(entry) else None
-    return entry if kind in _SIMPLE else None
+        return indexer if _is_plain_slice(indexer) else None
+    return indexer if kind in _SIMPLE else None
 
 
 # -- The normal form
@@ -108,55 +110,56 @@ _MANY = "Too many indices: an array of {} axes ({}) was indexed with {}."
 
 
 def expanded(index: tuple[Any, ...], shape: Shape) -> list[Any]:
-    """The entries with the ellipsis written out as slices: one for each axis, besides those that take none.
+    """The indexers with the ellipsis written out as slices: one for each axis, and those that take no axis.
 
     Raises:
-      IndexError: there are too many entries, or two ellipses.
+      IndexError: there are too many elements, or two ellipses.
     """
-    entries = list(index)
+    indexers = list(index)
     taken = 0
     ellipsis = None
-    for position, entry in enumerate(entries):
-        if entry is Ellipsis:
+    for position, indexer in enumerate(indexers):
+        if indexer is Ellipsis:
             if ellipsis is not None:
                 raise IndexError("An index can have one ellipsis ('...') only.")
             ellipsis = position
-        elif entry is not None and type(entry) is not Flag:
+        elif indexer is not None and type(indexer) is not Flag:
             taken += 1
     missing = len(shape) - taken
     if missing < 0:
         raise IndexError(_MANY.format(len(shape), f"shape {shape}", taken))
     if ellipsis is None:
-        return entries + [_ALL] * missing if missing else entries
+        return indexers + [_ALL] * missing if missing else indexers
     # An empty ellipsis keeps index arrays on its two sides apart, as in NumPy.
-    entries[ellipsis : ellipsis + 1] = [_ALL] * missing if missing else [APART]
-    return entries
+    indexers[ellipsis : ellipsis + 1] = [_ALL] * missing if missing else [APART]
+    return indexers
 
 
 _ALL = slice(None)
-APART = object()  # stands between index arrays, and for nothing
+APART = object()  # an empty ellipsis between index arrays, which separates them
 
 
 def normal_form(index: Any, shape: Shape, mode: Any = None, wraps: bool = True) -> list[Any]:
-    """The entries of any index: int, slice, None, Flag, and integer arrays, host ones as NumPy arrays.
+    """The indexers of any index: int, slice, None, Flag, and integer arrays, host ones as NumPy arrays.
 
-    A static integer is in range unless a `mode` is given; then one out of range is an array without axes.
+    A static integer is in range unless a `mode` is given, or the setting `check_static_indices` is off; then one out of
+    range is an array without axes.
     """
-    entries: list[Any] = []
-    for position, entry in enumerate(index if type(index) is tuple else (index,)):
-        kind = type(entry)
+    indexers: list[Any] = []
+    for position, indexer in enumerate(index if type(index) is tuple else (index,)):
+        kind = type(indexer)
         if kind in _PLAIN or kind is slice:
-            entries.append(entry)
+            indexers.append(indexer)
         else:
-            entries += _entry(entry, position, type(index) is tuple)
-    _check_masks(entries, shape)
-    entries = [e.array if type(e) is _Mask else e for e in entries]
-    entries = expanded(tuple(entries), shape)
-    return _in_range(entries, shape, mode, wraps)
+            indexers += _indexer(indexer, position, type(index) is tuple)
+    _check_masks(indexers, shape)
+    indexers = [e.array if type(e) is _Mask else e for e in indexers]
+    indexers = expanded(tuple(indexers), shape)
+    return _in_range(indexers, shape, mode, wraps)
 
 
 class _Mask:
-    """One axis of the places where a mask holds; `shape` is the mask's, on its first axis only."""
+    """The indices of a mask's true elements along one axis; `shape` is the mask's, on its first axis only."""
 
     __slots__ = ("array", "shape")
 
@@ -164,56 +167,56 @@ class _Mask:
         self.array, self.shape = array, shape
 
 
-def _entry(entry: Any, position: int, inside: bool) -> list[Any]:
-    """The normal form of an entry that is no plain one."""
-    if isinstance(entry, (bool, np.bool_)):
-        return [Flag(bool(entry))]
-    if isinstance(entry, np.integer) or (isinstance(entry, int) and not isinstance(entry, bool)):
-        return [int(entry)]
-    if type(entry) is Array or isinstance(entry, Tracer):
-        value: Any = entry
-    elif isinstance(entry, (list, tuple)):
-        value = _from_sequence(entry, inside)
-    elif isinstance(entry, (np.ndarray, np.generic)):
-        value = entry
-    elif isinstance(entry, str) or not (hasattr(entry, "__jax_array__") or hasattr(entry, "__xpr_array__")):
-        value = _integer_like(entry, position)
+def _indexer(indexer: Any, position: int, inside: bool) -> list[Any]:
+    """The normal form of an indexer that is neither an integer, a slice, None nor ellipsis."""
+    if isinstance(indexer, (bool, np.bool_)):
+        return [Flag(bool(indexer))]
+    if isinstance(indexer, np.integer) or (isinstance(indexer, int) and not isinstance(indexer, bool)):
+        return [int(indexer)]
+    if type(indexer) is Array or isinstance(indexer, Tracer):
+        value: Any = indexer
+    elif isinstance(indexer, (list, tuple)):
+        value = _from_sequence(indexer, inside)
+    elif isinstance(indexer, (np.ndarray, np.generic)):
+        value = indexer
+    elif isinstance(indexer, str) or not (hasattr(indexer, "__jax_array__") or hasattr(indexer, "__xpr_array__")):
+        value = _integer_like(indexer, position)
     else:
-        value = as_operand(entry)
+        value = as_operand(indexer)
     aval = aval_of(value)
     if aval.dtype == dtypes.bool_:
-        return _places(value, aval)
+        return _mask_indices(value, aval)
     if aval.dtype not in dtypes.INTEGERS:
         raise TypeError(
-            f"An index must be of integers or booleans, and entry {position} is {aval.str_short()}. "
+            f"An index must be of integers or booleans, and element {position} is {aval.str_short()}. "
             "Convert it with .astype(int)."
         )
-    return [_settled(value, aval)]
+    return [_on_host_if_known(value, aval)]
 
 
-def _integer_like(entry: Any, position: int) -> Any:
+def _integer_like(indexer: Any, position: int) -> Any:
     try:
-        return np.asarray(as_integer(entry))
+        return np.asarray(as_integer(indexer))
     except TypeError:
         raise TypeError(
-            f"An index is made of integers, slices, None, ... and arrays of integers or booleans; entry {position} is "
-            f"{describe(entry)}."
+            "An index is made of integers, slices, None, ... and arrays of integers or booleans; "
+            f"element {position} is {describe(indexer)}."
         ) from None
 
 
-def _from_sequence(entry: Any, inside: bool) -> Any:
+def _from_sequence(indexer: Any, inside: bool) -> Any:
     if not inside:
         raise TypeError(
-            f"A {type(entry).__name__} can't be an index by itself. To index one axis by several integers use an "
+            f"A {type(indexer).__name__} can't be an index by itself. To index one axis by several integers use an "
             "array, x[jnp.array([0, 2])]; to index several axes, a tuple, x[0, 2]."
         )
-    if not len(entry):
+    if not len(indexer):
         return np.zeros((0,), np.int32)
-    return asarray(entry)
+    return asarray(indexer)
 
 
-def _settled(value: Any, aval: ShapedArray) -> Any:
-    """An integer array as an int or NumPy array where its value is at hand."""
+def _on_host_if_known(value: Any, aval: ShapedArray) -> Any:
+    """An integer array as an int or NumPy array if its value is known, else itself."""
     if type(value) is Array:
         host = value._host if value._host is not None else host_of(value)
         return value if host is None else np.asarray(host)
@@ -222,8 +225,8 @@ def _settled(value: Any, aval: ShapedArray) -> Any:
     return int(value) if not aval.ndim else np.asarray(value)
 
 
-def _places(mask: Any, aval: ShapedArray) -> list[Any]:
-    """A mask as the places where it holds, one array for each of its axes."""
+def _mask_indices(mask: Any, aval: ShapedArray) -> list[Any]:
+    """A mask as the indices of its true elements, one array for each of its axes."""
     if isinstance(mask, Tracer):
         concrete = mask.concrete()
         if concrete is None:
@@ -232,76 +235,76 @@ def _places(mask: Any, aval: ShapedArray) -> list[Any]:
     host = np.asarray(mask)
     if not host.ndim:
         return [Flag(bool(host))]
-    found = np.nonzero(host)
-    return [_Mask(a.astype(np.int32), host.shape if not i else None) for i, a in enumerate(found)]
+    indices = np.nonzero(host)
+    return [_Mask(a.astype(np.int32), host.shape if not i else None) for i, a in enumerate(indices)]
 
 
 def mask_message(mask: Tracer) -> str:
     return (
-        f"A mask as an index must have known values: its number of entries is the size of the result, and this one, "
+        f"A mask as an index must have known values: its number of elements is the size of the result, and this one, "
         f"{mask.aval.str_short()}, is traced while a function is {mask._trace.verb}.\n{mask._trace.explain(mask)}"
-        "To choose between values use jnp.where(mask, a, b), which keeps the shape; to reduce over chosen entries, the "
-        "reductions' where=mask; for the places themselves, jnp.nonzero(mask, size=n). x.at[mask].set(value) works for "
-        "a value without an axis for the chosen entries."
+        "To choose between values use jnp.where(mask, a, b), which keeps the shape; to reduce over chosen elements, "
+        "the reductions' where=mask; for the indices themselves, jnp.nonzero(mask, size=n). x.at[mask].set(value) "
+        "works for a value without an axis for the chosen elements."
     )
 
 
-def _check_masks(entries: Sequence[Any], shape: Shape) -> None:
-    if not any(type(e) is _Mask for e in entries):
+def _check_masks(indexers: Sequence[Any], shape: Shape) -> None:
+    if not any(type(e) is _Mask for e in indexers):
         return
-    missing = len(shape) - sum(e is not None and e is not Ellipsis and type(e) is not Flag for e in entries)
+    missing = len(shape) - sum(e is not None and e is not Ellipsis and type(e) is not Flag for e in indexers)
     axis = 0
-    for position, entry in enumerate(entries):
-        if type(entry) is _Mask and entry.shape is not None:
-            own = shape[axis : axis + len(entry.shape)]
-            if own != entry.shape and missing >= 0:
+    for position, indexer in enumerate(indexers):
+        if type(indexer) is _Mask and indexer.shape is not None:
+            sizes = shape[axis : axis + len(indexer.shape)]
+            if sizes != indexer.shape and missing >= 0:
                 raise IndexError(
-                    f"A mask of shape {entry.shape} stands at axes {axis} to {axis + len(entry.shape) - 1} of an array "
-                    f"of shape {shape}: the sizes must be equal. It is entry {position} of the index."
+                    f"A mask of shape {indexer.shape} indexes axes {axis} to {axis + len(indexer.shape) - 1} of an "
+                    f"array of shape {shape}: the sizes must be equal. It is element {position} of the index."
                 )
-        if entry is Ellipsis:
+        if indexer is Ellipsis:
             axis += max(missing, 0)
-        elif entry is not None and type(entry) is not Flag:
+        elif indexer is not None and type(indexer) is not Flag:
             axis += 1
 
 
-def _in_range(entries: list[Any], shape: Shape, mode: Any, wraps: bool) -> list[Any]:
-    """Integers checked and counted from the start, host arrays too."""
+def _in_range(indexers: list[Any], shape: Shape, mode: Any, wraps: bool) -> list[Any]:
+    """Indexers with integers and host arrays checked, and counted from the start."""
     axis = 0
-    for position, entry in enumerate(entries):
-        if entry is None or entry is APART or type(entry) is Flag:
+    for position, indexer in enumerate(indexers):
+        if indexer is None or indexer is APART or type(indexer) is Flag:
             continue
         n = shape[axis]
-        if type(entry) is int:
-            if -n <= entry < n and (wraps or entry >= 0):
-                entries[position] = entry + n if entry < 0 else entry
-            elif mode is None:
-                raise IndexError(f"index {entry} is out of bounds for axis {axis} with size {n}")
+        if type(indexer) is int:
+            if -n <= indexer < n and (wraps or indexer >= 0):
+                indexers[position] = indexer + n if indexer < 0 else indexer
+            elif mode is None and settings.check_static_indices:
+                raise IndexError(f"index {indexer} is out of bounds for axis {axis} with size {n}")
             else:
-                entries[position] = np.asarray(entry + n if entry < 0 and wraps else entry)
-        elif type(entry) is np.ndarray:
-            entries[position] = _counted(entry, n, wraps)
+                indexers[position] = np.asarray(indexer + n if indexer < 0 and wraps else indexer)
+        elif type(indexer) is np.ndarray:
+            indexers[position] = _counted(indexer, n, wraps)
         axis += 1
-    return entries
+    return indexers
 
 
-def _counted(places: np.ndarray, n: int, wraps: bool) -> Any:
-    """Host indices counted from the start; a single one that lies inside as an int."""
-    if not places.ndim:
-        place = int(places)
-        place += n if place < 0 and wraps else 0
-        return place if 0 <= place < n else np.asarray(place)
-    if places.dtype.kind == "u":
-        return places
-    wide = places.astype(np.int64, copy=False)
+def _counted(positions: np.ndarray, n: int, wraps: bool) -> Any:
+    """Host indices counted from the start; a scalar in bounds as an int."""
+    if not positions.ndim:
+        position = int(positions)
+        position += n if position < 0 and wraps else 0
+        return position if 0 <= position < n else np.asarray(position)
+    if positions.dtype.kind == "u":
+        return positions
+    wide = positions.astype(np.int64, copy=False)
     return np.where(wide < 0, wide + n, wide) if wraps and (wide < 0).any() else wide
 
 
-# -- What integers and slices say of an axis
+# -- Slices of axes
 
 
-class Cut(NamedTuple):
-    """What a static index says of one axis: `size` entries from `start` by `step`, backwards if `flipped`."""
+class AxisSlice(NamedTuple):
+    """A static index into one axis: `size` elements from `start` by `step`, reversed if `flipped`."""
 
     start: int
     size: int
@@ -310,30 +313,31 @@ class Cut(NamedTuple):
     dropped: bool
 
 
-def cut(entry: Any, n: int, axis: int) -> Cut:
-    """The meaning of an integer or a slice for an axis of size n."""
-    if type(entry) is not slice:
-        if not -n <= entry < n:
-            raise IndexError(f"index {entry} is out of bounds for axis {axis} with size {n}")
-        return Cut(entry + n if entry < 0 else entry, 1, 1, False, True)
-    start, stop, step = entry.indices(n)
-    size = len(range(start, stop, step))
+def axis_slice(indexer: Any, n: int, axis: int) -> AxisSlice:
+    """An integer or a slice as an `AxisSlice` of an axis of size n."""
+    if type(indexer) is not slice:
+        if not -n <= indexer < n:
+            raise IndexError(f"index {indexer} is out of bounds for axis {axis} with size {n}")
+        return AxisSlice(indexer + n if indexer < 0 else indexer, 1, 1, False, True)
+    bounds = [bound.static_bound() if isinstance(bound, Tracer) else bound
+              for bound in (indexer.start, indexer.stop, indexer.step)]  # fmt: skip
+    start, _, step, size = slice_bounds(slice(*bounds), n)
     if step > 0:
-        return Cut(start if size else 0, size, step, False, False)
-    return Cut(start + (size - 1) * step if size else 0, size, -step, True, False)
+        return AxisSlice(start if size else 0, size, step, False, False)
+    return AxisSlice(start + (size - 1) * step if size else 0, size, -step, True, False)
 
 
-def cuts(entries: Sequence[Any], shape: Shape) -> tuple[list[Cut], Shape]:
-    """A cut for each axis, and the shape of the result."""
-    found: list[Cut] = []
+def axis_slices(indexers: Sequence[Any], shape: Shape) -> tuple[list[AxisSlice], Shape]:
+    """The slice of each axis, and the shape of the result."""
+    slices: list[AxisSlice] = []
     result: list[int] = []
-    for entry in entries:
-        if entry is None:
+    for indexer in indexers:
+        if indexer is None:
             result.append(1)
-        elif entry is not APART:
-            axis = len(found)
-            one = cut(entry, shape[axis], axis)
-            found.append(one)
-            if not one.dropped:
-                result.append(one.size)
-    return found, tuple(result)
+        elif indexer is not APART:
+            axis = len(slices)
+            selected = axis_slice(indexer, shape[axis], axis)
+            slices.append(selected)
+            if not selected.dropped:
+                result.append(selected.size)
+    return slices, tuple(result)

@@ -1,10 +1,10 @@
 """x[index]: reading by NumPy's rules.
 
-Integers and slices alone are a slice, a reversal and a reshape. Computed scalars make it a dynamic slice, arrays of
-indices a gather. What is in memory is left to NumPy itself.
+Integers and slices alone are a slice, a reversal and a reshape. Traced scalars make it a dynamic slice, arrays of
+indices a gather. Arrays on the host are read by NumPy itself.
 
-A static index out of range is an IndexError. Computed ones can't be looked at: by default they are moved inside when
-reading and dropped when writing, and `mode` says otherwise.
+A static index out of bounds is an IndexError, unless the setting `check_static_indices` is off. The values of traced
+ones are unknown: by default they are clipped when reading and dropped when writing; `mode` changes that.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend.array import Array
+from xpr.backend.array import Array, from_words
 from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context
-from xpr.numpy.indexing.gather_plan import Places, places
-from xpr.numpy.indexing.normalize import APART, Flag, cuts, expanded, host_index, host_of, is_plain, normal_form
+from xpr.dimensions.expressions import surely_below
+from xpr.numpy.indexing.gather_plan import GatherPlan, gather_plan
+from xpr.numpy.indexing.normalize import APART, Flag, axis_slices, expanded, host_index, host_of, is_plain, normal_form
 from xpr.numpy.promotion import as_operand
 from xpr.primitives.dynamic_slices import dynamic_slice_p, one_dtype, wrapped
 from xpr.primitives.gather.gather_scatter import gather_p
@@ -36,7 +38,7 @@ def getitem(x: Any, index: Any) -> Any:
     Raises:
       IndexError: a static index is out of range, or there are more indices than axes.
       NonConcreteBooleanIndexError: the index holds a traced mask, so that the result's size depends on values.
-      TypeError: the index holds something that is no index.
+      TypeError: the index holds an object of another type.
 
     >>> import xpr.numpy as jnp
     >>> x = jnp.arange(6).reshape(2, 3)
@@ -46,18 +48,18 @@ def getitem(x: Any, index: Any) -> Any:
     Array([[0, 0, 2],
            [3, 3, 5]], dtype=int32)
     """
-    plain = is_plain(index)
+    plain = is_plain(index) and settings.check_static_indices
     if type(x) is Array:
         host = host_of(x)
         if host is not None:
             if plain:
                 return _viewed(x, host, index)
-            ready = host_index(index)
-            if ready is not None:
+            on_host = host_index(index)
+            if on_host is not None:
                 try:
-                    return _viewed(x, host, ready)
+                    return _viewed(x, host, on_host)
                 except IndexError:
-                    pass  # computed places outside, which are no error; or one that is explained below
+                    pass  # arrays of indices out of bounds, which are no error; or an error that is explained below
     if plain:
         shape = x.aval.shape
         return read_static(x, shape, expanded(index if type(index) is tuple else (index,), shape))
@@ -65,28 +67,38 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 def _viewed(x: Array, host: Any, index: Any) -> Array:
-    """A view of the host value, copied where it would keep a large array alive."""
+    """An `Array` of a view of the host value, copied if the view would keep a large array alive."""
     aval = x.aval
-    found = host[index] if aval.ndim else np.asarray(host)[index]
-    if aval.size > HOST_LIMIT and 2 * found.size < aval.size:
-        found = np.array(found)
-    return Array(ShapedArray(found.shape, aval.dtype, aval.weak_type), found, None, x._device and x.device_of_parts)
+    if aval.physical is not aval:
+        return _keys_viewed(x, host, index)
+    result = host[index] if aval.ndim else np.asarray(host)[index]
+    if aval.size > HOST_LIMIT and 2 * result.size < aval.size:
+        result = np.array(result)
+    return Array(ShapedArray(result.shape, aval.dtype, aval.weak_type), result, None, x._device and x.device_of_parts)
+
+
+def _keys_viewed(x: Array, host: Any, index: Any) -> Array:
+    """The same of random keys, whose words the index does not reach."""
+    index = index if type(index) is tuple else (index,)
+    inside: tuple[Any, ...] = (slice(None),) * (host.ndim - x.aval.ndim)
+    whole = inside if any(i is Ellipsis for i in index) else (Ellipsis, *inside)
+    return from_words(host[(*index, *whole)], x.aval.dtype, x._device and x.device_of_parts)
 
 
 # -- Integers and slices alone
 
 
-def read_static(x: Any, shape: Shape, entries: Sequence[Any]) -> Any:
-    """Integers, slices and new axes: a slice, a reversal and a reshape, as far as they change anything."""
-    found, result = cuts(entries, shape)
-    starts = tuple([c.start for c in found])
-    limits = tuple([c.start + (c.size - 1) * c.step + 1 if c.size else c.start for c in found])
-    if limits != shape or any(starts) or any(c.step > 1 for c in found):
-        x = _sliced(x, starts, limits, tuple([c.step for c in found]))
-    flipped = [axis for axis, c in enumerate(found) if c.flipped and c.size > 1]
+def read_static(x: Any, shape: Shape, indexers: Sequence[Any]) -> Any:
+    """`x[index]` for integers, slices and new axes: a slice, a reversal and a reshape, where they are needed."""
+    slices, result = axis_slices(indexers, shape)
+    starts = tuple([c.start for c in slices])
+    limits = tuple([c.start + (c.size - 1) * c.step + 1 if c.size else c.start for c in slices])
+    if limits != shape or any(starts) or any(c.step > 1 for c in slices):
+        x = _sliced(x, starts, limits, tuple([c.step for c in slices]))
+    flipped = [axis for axis, c in enumerate(slices) if c.flipped and not surely_below(c.size, 2)]
     if flipped:
         x = rev(x, flipped)
-    return shaped(x, result, [axis for axis, c in enumerate(found) if c.dropped])
+    return shaped(x, result, [axis for axis, c in enumerate(slices) if c.dropped])
 
 
 def _sliced(x: Any, starts: Shape, limits: Shape, steps: Shape) -> Any:
@@ -121,67 +133,67 @@ def read(
     unique_indices: bool = False,
     wrap_negative_indices: bool = True,
 ) -> Any:
-    """`x[index]`, and what happens to places outside said by `mode`, see `Array.at`."""
+    """`x[index]`, where `mode` says what indices out of bounds read, see `Array.at`."""
     x = as_operand(x)
     shape = aval_of(x).shape
     mode = None if mode is None else GatherScatterMode.from_any(mode)
-    entries = normal_form(index, shape, mode, wrap_negative_indices)
-    if mode is None and not any(type(e) in (np.ndarray, Flag) or len(getattr(e, "shape", ())) for e in entries):
-        return _read_scalars(x, shape, entries, wrap_negative_indices)
-    found = places(entries, shape, wrap_negative_indices)
-    how = PROMISE_IN_BOUNDS if mode is None or found.inside else GatherScatterMode.from_any(mode)
-    return _gathered(x, found, how, fill_value, indices_are_sorted, unique_indices)
+    indexers = normal_form(index, shape, mode, wrap_negative_indices)
+    if mode is None and not any(type(e) in (np.ndarray, Flag) or len(getattr(e, "shape", ())) for e in indexers):
+        return _read_scalars(x, shape, indexers, wrap_negative_indices)
+    plan = gather_plan(indexers, shape, wrap_negative_indices)
+    gather_mode = PROMISE_IN_BOUNDS if mode is None or plan.inside else GatherScatterMode.from_any(mode)
+    return _gathered(x, plan, gather_mode, fill_value, indices_are_sorted, unique_indices)
 
 
 def _gathered(
-    x: Any, found: Places, mode: GatherScatterMode, fill_value: Any, indices_are_sorted: bool, unique_indices: bool
+    x: Any, plan: GatherPlan, mode: GatherScatterMode, fill_value: Any, indices_are_sorted: bool, unique_indices: bool
 ) -> Any:
     aval = aval_of(x)
-    if 0 in found.result:
-        return full(found.result, 0, aval.dtype)
-    empty = [axis for axis in found.numbers.collapsed_slice_dims if not aval.shape[axis]]
+    if 0 in plan.result:
+        return full(plan.result, 0, aval.dtype)
+    empty = [axis for axis in plan.numbers.collapsed_slice_dims if not aval.shape[axis]]
     if empty:
         if mode is FILL_OR_DROP:
-            return full(found.result, fill_of(aval.dtype, fill_value), aval.dtype)
+            return full(plan.result, fill_of(aval.dtype, fill_value), aval.dtype)
         raise IndexError(f"index is out of bounds for axis {empty[0]} with size 0")
     out = gather_p.bind(
         x,
-        found.indices,
-        dimension_numbers=found.numbers,
-        slice_sizes=found.sizes,
+        plan.indices,
+        dimension_numbers=plan.numbers,
+        slice_sizes=plan.sizes,
         indices_are_sorted=bool(indices_are_sorted),
-        unique_indices=bool(unique_indices or found.unique),
+        unique_indices=bool(unique_indices or plan.unique),
         mode=mode,
         fill_value=np.nan if isinstance(fill_value, float) and fill_value != fill_value else fill_value,
     )
-    if found.flipped:
-        out = rev(out, found.flipped)
-    return out if found.shape == found.result else reshape(out, found.result)
+    if plan.flipped:
+        out = rev(out, plan.flipped)
+    return out if plan.shape == plan.result else reshape(out, plan.result)
 
 
-def _read_scalars(x: Any, shape: Shape, entries: list[Any], wraps: bool) -> Any:
-    """Integers, computed ones too, and slices: a slice of static size, dynamic where a start is computed."""
-    computed = [(i, e) for i, e in enumerate(entries) if hasattr(e, "aval")]
+def _read_scalars(x: Any, shape: Shape, indexers: list[Any], wraps: bool) -> Any:
+    """`x[index]` for slices and integers, some of them traced: a dynamic slice."""
+    computed = [(i, e) for i, e in enumerate(indexers) if hasattr(e, "aval")]
     if not computed:
-        return read_static(x, shape, entries)
-    known = [0 if hasattr(e, "aval") else e for e in entries]
-    axes = {i: axis for axis, i in enumerate([i for i, e in enumerate(entries) if e is not None and e is not APART])}
+        return read_static(x, shape, indexers)
+    known = [0 if hasattr(e, "aval") else e for e in indexers]
+    axes = {i: axis for axis, i in enumerate([i for i, e in enumerate(indexers) if e is not None and e is not APART])}
     _no_empty([shape[axes[i]] for i, _ in computed], [axes[i] for i, _ in computed])
-    found, result = cuts(known, shape)
-    if any(c.step > 1 for c in found):
-        return _gathered(x, places(entries, shape, wraps), CLIP, None, False, False)
-    starts: list[Any] = [c.start for c in found]
-    for i, entry in computed:
-        starts[axes[i]] = entry
+    slices, result = axis_slices(known, shape)
+    if any(c.step > 1 for c in slices):
+        return _gathered(x, gather_plan(indexers, shape, wraps), CLIP, None, False, False)
+    starts: list[Any] = [c.start for c in slices]
+    for i, indexer in computed:
+        starts[axes[i]] = indexer
     starts = one_dtype(starts)
     for i, _ in computed:
         if wraps:
             starts[axes[i]] = wrapped(starts[axes[i]], shape[axes[i]])
-    x = dynamic_slice_p.bind(x, *starts, slice_sizes=tuple([c.size for c in found]))
-    flipped = [axis for axis, c in enumerate(found) if c.flipped and c.size > 1]
+    x = dynamic_slice_p.bind(x, *starts, slice_sizes=tuple([c.size for c in slices]))
+    flipped = [axis for axis, c in enumerate(slices) if c.flipped and not surely_below(c.size, 2)]
     if flipped:
         x = rev(x, flipped)
-    return shaped(x, result, [axis for axis, c in enumerate(found) if c.dropped])
+    return shaped(x, result, [axis for axis, c in enumerate(slices) if c.dropped])
 
 
 def _no_empty(sizes: Sequence[int], axes: Sequence[int]) -> None:

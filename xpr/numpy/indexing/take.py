@@ -1,4 +1,4 @@
-"""Entries by their places, as functions: take, put, compress, extract and place."""
+"""Elements read and replaced by arrays of indices or masks: take, put, compress, extract and place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.errors import ArgumentError
-from xpr.numpy.axes import no_out, one_axis
+from xpr.numpy.axes import no_out
 from xpr.numpy.cumulative import cumsum
 from xpr.numpy.division import remainder
 from xpr.numpy.indexing.nonzero import nonzero
@@ -18,7 +18,6 @@ from xpr.numpy.indexing.normalize import host_index, host_of
 from xpr.numpy.indexing.read import getitem, read
 from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import SET
-from xpr.numpy.key_arrays import moves
 from xpr.numpy.promotion import as_operand, asarray_like, convert, truth
 from xpr.numpy.reshaping import ravel
 from xpr.numpy.rounding import clip
@@ -31,12 +30,14 @@ from xpr.primitives.gather.windows import (
     GatherScatterMode,
     scatter_of,
 )
-from xpr.primitives.shapes import broadcast_to, full, reshape
+from xpr.primitives.shapes import broadcast_to, full, one_axis, reshape
 from xpr.primitives.slicing import select
+
+__all__ = ["compress", "extract", "place", "put", "put_along_axis", "take", "take_along_axis"]
 
 Shape = tuple[int, ...]
 
-# -- Along one axis, the same places in every row
+# -- Along one axis, the same indices in every row
 
 
 def _integers(name: str, indices: Any) -> Any:
@@ -51,7 +52,6 @@ def _integers(name: str, indices: Any) -> Any:
     return indices
 
 
-@moves("a")
 def take(
     a: Any,
     indices: Any,
@@ -62,21 +62,26 @@ def take(
     indices_are_sorted: bool = False,
     fill_value: Any = None,
 ) -> Any:
-    """The entries at places along an axis, which becomes the axes of `indices`.
+    """The elements at indices along an axis.
 
     Args:
-      a: an array.
+      a: array or number.
       indices: integers of any shape; negative ones count from the end, but in "clip" mode.
-      axis: the axis; by default the places are counted along the whole array, row by row.
+      axis: the axis; None for the flattened array.
       out: must be None.
-      mode: what is read at places outside: "fill" (the default) reads `fill_value`, "clip" the nearest entry inside,
-        "wrap" counts on from the other end, "promise_in_bounds" says that there are none.
-      unique_indices: a promise that no place is named twice, which helps the derivative.
-      indices_are_sorted: a promise that places are in order.
-      fill_value: by default nan, or the integer furthest from zero.
+      mode: for indices out of bounds: "fill" (the default, None) reads `fill_value`, "clip" the nearest element, "wrap"
+        counts modulo the size, "promise_in_bounds" says that there are none.
+      unique_indices: a promise that indices differ, which makes the derivative faster.
+      indices_are_sorted: a promise that indices are sorted.
+      fill_value: for "fill"; None for nan, or the least number of signed integers and the greatest of unsigned ones.
+
+    Returns:
+      An array of the dtype of `a`, whose axis is replaced by the axes of `indices`.
+
     Raises:
       TypeError: indices are not integers.
-      IndexError: places along an axis of size 0.
+      IndexError: the axis has size 0.
+      NotImplementedError: `mode` is "raise", or `out` is given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.take(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([1, 5]), axis=0)
@@ -94,11 +99,11 @@ def take(
         raise IndexError(f"take: there is nothing to take along axis {axis}, whose size is 0.")
     if mode == "raise":
         raise NotImplementedError(
-            'take: mode="raise" is not supported: places are not looked at. Use "fill" or "clip".'
+            'take: mode="raise" is not supported: the indices\' values are not checked. Use "fill" or "clip".'
         )
-    quick = _taken_on_host(a, indices, axis) if mode in (None, "fill") else None
-    if quick is not None:
-        return quick
+    on_host = _taken_on_host(a, indices, axis) if mode in (None, "fill") else None
+    if on_host is not None:
+        return on_host
     if mode == "wrap":
         indices, mode = remainder(indices, n), "promise_in_bounds"
     return read(
@@ -113,28 +118,28 @@ def take(
 
 
 def _as_array(indices: Any) -> Any:
-    """Indices as the index of an array sees them: a number is not a static one."""
+    """Indices as an array: a number is not a static index here."""
     return np.asarray(indices) if isinstance(indices, (int, np.generic)) else indices
 
 
 def _taken_on_host(a: Any, indices: Any, axis: int) -> Any:
-    """What NumPy takes; None where places lie outside, or the values are not at hand."""
-    host = host_of(a) if type(a) is Array else None
-    places = host_index(indices) if host is not None else None
-    if host is None or places is None:
+    """The elements as NumPy takes them; None where indices are out of bounds, or values are not on the host."""
+    host = host_of(a) if type(a) is Array and a.aval.physical is a.aval else None
+    positions = host_index(indices) if host is not None else None
+    if host is None or positions is None:
         return None
     try:
-        found = np.take(host, places, axis)
+        taken = np.take(host, positions, axis)
     except IndexError:
         return None
-    return Array(ShapedArray(found.shape, a.aval.dtype, a.aval.weak_type), found, None, a._device and a.device_of_parts)
+    return Array(ShapedArray(taken.shape, a.aval.dtype, a.aval.weak_type), taken, None, a._device and a.device_of_parts)
 
 
-# -- Along one axis, other places in every row
+# -- Along one axis, indices for each row
 
 
 class _Rows(NamedTuple):
-    """How rows of an array and of indices go together: axes of equal size pair by pair, axes of size 1 with each."""
+    """The broadcasting of an array's rows with rows of indices: of equal sizes in pairs, of size 1 repeated."""
 
     numbers: GatherDimensionNumbers
     sizes: Shape
@@ -143,16 +148,17 @@ class _Rows(NamedTuple):
 
 
 def _rows(name: str, a: Any, indices: Any, axis: int, wraps: bool) -> _Rows:
-    shape, own = aval_of(a).shape, aval_of(indices).shape
-    if len(shape) != len(own):
-        raise ValueError(f"{name}: the array has {len(shape)} axes and the indices {len(own)}; they must have as many.")
+    shape, indices_shape = aval_of(a).shape, aval_of(indices).shape
+    if len(shape) != len(indices_shape):
+        counts = f"the array has {len(shape)} axes and the indices {len(indices_shape)}"
+        raise ValueError(f"{name}: {counts}; they must have as many.")
     offset: list[int] = []
     collapsed: list[int] = []
     batching: list[int] = []
     indices_batching: list[int] = []
     sizes: list[int] = []
     kept: list[int] = []  # axes of the indices that stay
-    for d, (n, m) in enumerate(zip(shape, own)):
+    for d, (n, m) in enumerate(zip(shape, indices_shape)):
         if d == axis or n == 1:
             collapsed.append(d)
         elif n == m:
@@ -161,7 +167,8 @@ def _rows(name: str, a: Any, indices: Any, axis: int, wraps: bool) -> _Rows:
         elif m == 1:
             offset.append(d)
         else:
-            raise ValueError(f"{name}: shapes {shape} and {own} don't broadcast at axis {d}: sizes must be equal or 1.")
+            shapes = f"shapes {shape} and {indices_shape}"
+            raise ValueError(f"{name}: {shapes} don't broadcast at axis {d}: sizes must be equal or 1.")
         sizes.append(n if d in offset else 1)
         if d not in offset:
             kept.append(m)
@@ -169,11 +176,10 @@ def _rows(name: str, a: Any, indices: Any, axis: int, wraps: bool) -> _Rows:
         indices = convert_element_type(indices, np.int32)
     indices = wrapped(indices, shape[axis]) if wraps else indices
     numbers = GatherDimensionNumbers(tuple(offset), tuple(collapsed), (axis,), tuple(batching), tuple(indices_batching))
-    result = tuple([n if d in offset else m for d, (n, m) in enumerate(zip(shape, own))])
+    result = tuple([n if d in offset else m for d, (n, m) in enumerate(zip(shape, indices_shape))])
     return _Rows(numbers, tuple(sizes), reshape(indices, (*kept, 1)), result)
 
 
-@moves("arr")
 def take_along_axis(
     arr: Any,
     indices: Any,
@@ -183,15 +189,19 @@ def take_along_axis(
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Any:
-    """For each row along an axis, its entries at that row's indices, such as `argsort` gives.
+    """For each row along an axis, the elements at that row's indices, such as `argsort` returns.
 
     Args:
       arr: an array.
-      indices: integers, with as many axes; the axes besides `axis` broadcast.
-      axis: the axis; None takes both as vectors.
-      mode: see `jnp.take`; there is no "wrap".
-      fill_value: what is read outside, for "fill".
-      wrap_negative_indices: whether negative indices count from the end; by default they do.
+      indices: integers, with as many axes as `arr`; the axes other than `axis` broadcast.
+      axis: the axis; None for both flattened.
+      mode: for indices out of bounds, see `jnp.take`; there is no "wrap".
+      fill_value: for mode "fill"; None as in `jnp.take`.
+      wrap_negative_indices: whether negative indices count from the end; None for yes.
+
+    Returns:
+      An array of the dtype of `arr`, and the shape of `indices` broadcast.
+
     Raises:
       ValueError: the shapes don't fit.
       TypeError: indices are not integers.
@@ -234,13 +244,18 @@ def _refuse_in_place(name: str, inplace: bool) -> None:
 def put_along_axis(
     arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: str | None = None
 ) -> Any:
-    """`arr` with the entries that `take_along_axis` would take replaced by values, which broadcast.
+    """The array with the elements that `take_along_axis` would take replaced by values.
 
     Args:
-      arr, indices, axis: as in `take_along_axis`.
-      values: broadcast to the shape of what is replaced.
-      inplace: must be False.
-      mode: for places outside: "drop" (the default) or "clip".
+      arr: an array.
+      indices: integers, with as many axes as `arr`; the axes other than `axis` broadcast.
+      values: broadcast to the shape of `indices`.
+      axis: the axis; None for both flattened.
+      inplace: must be False; arrays are immutable.
+      mode: for indices out of bounds: "drop" (the default, None) or "clip".
+
+    Returns:
+      An array of the shape and dtype of `arr`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.put_along_axis(jnp.zeros((2, 2)), jnp.array([[1], [0]]), 5.0, axis=1, inplace=False)
@@ -268,18 +283,21 @@ def put_along_axis(
     )
 
 
-# -- In a whole array, row by row
+# -- In the flattened array
 
 
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
-    """`a` with the entries at places counted along the whole array replaced by values, which are repeated as needed.
+    """The array with elements at indices into the flattened array replaced by values.
 
     Args:
       a: an array.
       ind: integers; negative ones count from the end, but in "clip" mode.
-      v: values, taken row by row, and from the start again where there are fewer than places.
-      mode: for places outside: dropped by default, "clip" to the nearest inside, "wrap" counts on from the other end.
-      inplace: must be False.
+      v: values in order; fewer than indices are repeated.
+      mode: for indices out of bounds: None drops them, "clip" clips them, "wrap" counts modulo the size.
+      inplace: must be False; arrays are immutable.
+
+    Returns:
+      An array of the shape and dtype of `a`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.put(jnp.zeros((2, 2)), jnp.array([0, 3]), jnp.array([1.0, 2.0]), inplace=False)
@@ -287,21 +305,33 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
            [0., 2.]], dtype=float32)
     """
     _refuse_in_place("put", inplace)
-    a, places, values = asarray_like(a), ravel(_integers("put", ind)), ravel(as_operand(v))
-    count, given = aval_of(places).size, aval_of(values).size
-    if not count or not given or not a.aval.size:
+    a, positions, values = asarray_like(a), ravel(_integers("put", ind)), ravel(as_operand(v))
+    count, num_values = aval_of(positions).size, aval_of(values).size
+    if not count or not num_values or not a.aval.size:
         return a
     if mode == "wrap":
-        places = remainder(places, a.aval.size)
+        positions = remainder(positions, a.aval.size)
     elif mode == "clip":
-        places = clip(places, 0, a.aval.size - 1)
-    if given != count:
-        values = getitem(asarray_like(values), np.arange(count) % given)
-    return reshape(update(ravel(a), places, values, SET), a.aval.shape)
+        positions = clip(positions, 0, a.aval.size - 1)
+    if num_values != count:
+        values = getitem(asarray_like(values), np.arange(count) % num_values)
+    return reshape(update(ravel(a), positions, values, SET), a.aval.shape)
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
-    """`arr` with the entries where a mask holds replaced by the values in order, which are repeated as needed.
+    """The array with elements where a mask is true replaced by values, in order.
+
+    Args:
+      arr: an array.
+      mask: booleans, as many as `arr` has elements.
+      vals: values; fewer than true elements are repeated.
+      inplace: must be False; arrays are immutable.
+
+    Returns:
+      An array of the shape and dtype of `arr`.
+
+    Raises:
+      ValueError: the mask has another number of elements.
 
     >>> import xpr.numpy as jnp
     >>> x = jnp.arange(4.0)
@@ -310,12 +340,12 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     """
     _refuse_in_place("place", inplace)
     arr, mask, values = asarray_like(arr), ravel(truth(mask)), ravel(as_operand(vals))
-    given = aval_of(values).size
+    num_values = aval_of(values).size
     if aval_of(mask).size != arr.aval.size:
-        raise ValueError(f"place: the mask has {aval_of(mask).size} entries and the array {arr.aval.size}.")
-    if not given or not arr.aval.size:
+        raise ValueError(f"place: the mask has {aval_of(mask).size} elements and the array {arr.aval.size}.")
+    if not num_values or not arr.aval.size:
         return arr
-    ranks = remainder(sub(cumsum(mask), np.int32(1)), given)
+    ranks = remainder(sub(cumsum(mask), np.int32(1)), num_values)
     chosen = take(convert(values, arr.aval.dtype), ranks, mode="promise_in_bounds")
     return reshape(select(mask, chosen, ravel(arr)), arr.aval.shape)
 
@@ -323,7 +353,6 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
 # -- By a mask
 
 
-@moves("a")
 def compress(
     condition: Any,
     a: Any,
@@ -333,18 +362,21 @@ def compress(
     fill_value: Any = 0,
     out: None = None,
 ) -> Any:
-    """The entries along an axis where a condition holds.
+    """The slices along an axis at which a condition is true.
 
     Args:
-      condition: a vector; where it is shorter than the axis, the rest is left out.
+      condition: a vector of booleans; slices beyond its length are left out.
       a: an array.
-      axis: the axis; by default the array is taken as a vector.
-      size: how many entries the result has, which must be said while a function is traced: more are left out, and
-        what is missing is `fill_value`.
-      fill_value: stands for what is missing.
-      out: must be None.
+      axis: the axis; None for the flattened array.
+      size: the number of slices in the result, needed where `condition` is traced: more are left out, fewer padded.
+      fill_value: pads the result.
+      out: must be None; arrays are immutable.
+
+    Returns:
+      An array of the dtype of `a`.
+
     Raises:
-      ConcretizationTypeError: the condition is traced, and no size given.
+      ConcretizationTypeError: the condition is traced and there is no `size`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.compress(jnp.array([False, True, True]), jnp.array([1, 2, 3]))
@@ -355,13 +387,13 @@ def compress(
     if axis is None:
         a, axis = ravel(a), 0
     axis = one_axis(axis, aval_of(a).ndim)
-    n, held = aval_of(a).shape[axis], aval_of(condition)
-    if held.ndim != 1:
-        raise ValueError(f"compress: the condition must be a vector, and is {held.str_short()}.")
-    (places,) = nonzero(condition, size=size, fill_value=max(n, held.size))
+    n, condition_aval = aval_of(a).shape[axis], aval_of(condition)
+    if condition_aval.ndim != 1:
+        raise ValueError(f"compress: the condition must be a vector, and is {condition_aval.str_short()}.")
+    (positions,) = nonzero(condition, size=size, fill_value=max(n, condition_aval.size))
     if not n:
         return a if size is None else _filled_along(a, axis, size, fill_value)
-    return take(a, places, axis, mode="fill", fill_value=fill_value, indices_are_sorted=True)
+    return take(a, positions, axis, mode="fill", fill_value=fill_value, indices_are_sorted=True)
 
 
 def _filled_along(a: Any, axis: int, size: int, value: Any) -> Any:
@@ -370,7 +402,19 @@ def _filled_along(a: Any, axis: int, size: int, value: Any) -> Any:
 
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
-    """The entries where a condition of the same size holds, as a vector; `size` and `fill_value` as in `compress`.
+    """The elements at which a condition is true, as a vector.
+
+    Args:
+      condition: booleans, as many as `arr` has elements.
+      arr: array or number.
+      size: the number of elements in the result, needed where `condition` is traced: more are left out, fewer padded.
+      fill_value: pads the result.
+
+    Returns:
+      A vector of the dtype of `arr`.
+
+    Raises:
+      ConcretizationTypeError: the condition is traced and there is no `size`.
 
     >>> import xpr.numpy as jnp
     >>> x = jnp.arange(4)

@@ -1,8 +1,8 @@
-"""Writing at an index, as a function that gives the changed array.
+"""Updates at an index, as functions that return the updated array.
 
 A region made of integers and slices is read, combined and put back, or the whole array combined with padded values. A
-mask chooses between old and new entries. Computed places make it a scatter. Where a place is named several times, `set`
-leaves one of the values, and the others combine them all.
+mask selects between old and new elements. Arrays of indices make it a scatter. Where an element is named several times,
+`set` keeps one of the values, and the others combine them all.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
+from xpr.config import settings
 from xpr.control.scatter_apply import scatter_apply
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Tracer, context
 from xpr.errors import NonConcreteBooleanIndexError
-from xpr.numpy.indexing.gather_plan import Places, places
+from xpr.numpy.indexing.gather_plan import GatherPlan, gather_plan
 from xpr.numpy.indexing.normalize import (
-    Cut,
-    cuts,
+    AxisSlice,
+    axis_slices,
     expanded,
     host_index,
     host_of,
@@ -34,9 +35,9 @@ from xpr.numpy.indexing.normalize import (
 from xpr.numpy.indexing.update_operations import (
     SET,
     Operation,
+    broadcast_values,
+    converted_values,
     filled,
-    ready,
-    spread,
     warn_unsafe,
     whole,
     whole_and_fraction,
@@ -58,32 +59,32 @@ from xpr.primitives.slicing import pad, select, slice_
 
 Shape = tuple[int, ...]
 
-# -- Small arrays in memory, by NumPy itself
+# -- Small arrays on the host, by NumPy itself
 
 
 def _updated_on_host(x: Array, index: Any, values: Any, operation: Operation) -> Array | None:
-    """What NumPy makes of it; None where places lie outside, or where the values aren't ready for it."""
+    """The update as NumPy computes it; None where indices are out of bounds, or the values are not on the host."""
     aval = x.aval
-    if x._device is not None or aval.size > HOST_LIMIT:
+    if x._device is not None or aval.size > HOST_LIMIT or aval.physical is not aval:
         return None
     host = host_of(x)
     new = _host_values(aval, values)
     if host is None or new is None:
         return None
     plain = is_plain(index)
-    ready = index if plain else host_index(index)
-    if ready is None:
+    on_host = index if plain else host_index(index)
+    if on_host is None:
         return None
     out = np.array(host)
     try:
         if operation.ufunc is np.positive:
-            out[ready] = new
+            out[on_host] = new
         else:
             with np.errstate(all="ignore"):
                 if plain:
-                    out[ready] = operation.ufunc(out[ready], new)
+                    out[on_host] = operation.ufunc(out[on_host], new)
                 else:
-                    operation.ufunc.at(out, ready, new)
+                    operation.ufunc.at(out, on_host, new)
     except (IndexError, ValueError, TypeError):
         return None
     return Array(aval, out)
@@ -107,26 +108,26 @@ def _host_values(aval: ShapedArray, values: Any) -> Any:
 _LARGE_PART = 8
 
 
-def _update_static(x: Any, entries: Sequence[Any], values: Any, operation: Operation) -> Any:
+def _update_static(x: Any, indexers: Sequence[Any], values: Any, operation: Operation) -> Any:
     shape = aval_of(x).shape
-    found, result = cuts(entries, shape)
-    window = tuple([c.size for c in found])
-    values = spread(values, result)
+    slices, result = axis_slices(indexers, shape)
+    window = tuple([c.size for c in slices])
+    values = broadcast_values(values, result)
     if 0 in window:
         return x
     if len(getattr(values, "shape", ())):
         values = reshape(values, window)
-        flipped = [axis for axis, c in enumerate(found) if c.flipped and c.size > 1]
+        flipped = [axis for axis, c in enumerate(slices) if c.flipped and c.size > 1]
         values = rev(values, flipped) if flipped else values
     elif operation.name == "set":
         values = filled(values, window)
-    starts = [c.start for c in found]
-    spanned = math.prod([(c.size - 1) * c.step + 1 for c in found])
+    starts = [c.start for c in slices]
+    spanned = math.prod([(c.size - 1) * c.step + 1 for c in slices])
     if window != shape and operation.neutral is not None and spanned * _LARGE_PART >= aval_of(x).size:
-        edges = [(c.start, n - c.start - (c.size - 1) * c.step - 1, c.step - 1) for c, n in zip(found, shape)]
+        edges = [(c.start, n - c.start - (c.size - 1) * c.step - 1, c.step - 1) for c, n in zip(slices, shape)]
         return operation.combine(x, pad(filled(values, window), operation.neutral(aval_of(x).dtype), edges))
-    if any(c.step > 1 for c in found):
-        return _update_strided(x, found, values, operation)
+    if any(c.step > 1 for c in slices):
+        return _update_strided(x, slices, values, operation)
     if window == shape:
         new = operation.combine(x, values)
         return from_host(np.asarray(new)) if isinstance(new, np.generic) else new
@@ -138,7 +139,7 @@ def _update_static(x: Any, entries: Sequence[Any], values: Any, operation: Opera
 
 
 def _add_window(x: Any, starts: Sequence[int], window: Shape, values: Any, operation: Operation) -> Any:
-    """Adding is left to a scatter: its transpose for x is the identity, that of slicing and putting back is not."""
+    """`x.at[slices].add`, as a scatter: its transpose for x is the identity, that of dynamic_update_slice is not."""
     axes = [axis for axis, (n, size) in enumerate(zip(aval_of(x).shape, window)) if n != size]
     numbers = ScatterDimensionNumbers(tuple(range(len(window))), (), tuple(axes))
     return operation.scatter(aval_of(x).dtype).bind(
@@ -159,20 +160,20 @@ def _vector(numbers: Sequence[int]) -> Any:
     return join([broadcast_in_dim(np.int32(n), (1,), ()) for n in numbers], 0)
 
 
-def _update_strided(x: Any, found: Sequence[Cut], values: Any, operation: Operation) -> Any:
-    """The region that the skipping slices span is updated as a whole, with values spread out to their places."""
-    dtype = aval_of(x).dtype
-    window = tuple([c.size for c in found])
-    starts = [c.start for c in found]
-    gaps = [(0, 0, c.step - 1) for c in found]
-    whole = tuple([(c.size - 1) * c.step + 1 for c in found])
-    plain = [Cut(c.start, n, 1, False, False) for c, n in zip(found, whole)]
+def _update_strided(x: Any, slices: Sequence[AxisSlice], values: Any, operation: Operation) -> Any:
+    """The region that the strided slices span is updated as a whole, with the values padded to their positions."""
+    window = tuple([c.size for c in slices])
+    starts = [c.start for c in slices]
+    gaps = [(0, 0, c.step - 1) for c in slices]
+    whole = tuple([(c.size - 1) * c.step + 1 for c in slices])
+    plain = [AxisSlice(c.start, n, 1, False, False) for c, n in zip(slices, whole)]
     if operation.neutral is not None:
-        spread = pad(filled(values, window), operation.neutral(dtype), gaps)
-        return _update_static(x, [slice(c.start, c.start + c.size) for c in plain], spread, operation)
+        broadcast_values = pad(filled(values, window), operation.neutral(aval_of(x).dtype), gaps)
+        return _update_static(x, [slice(c.start, c.start + c.size) for c in plain], broadcast_values, operation)
     old = slice_(x, starts, [a + n for a, n in zip(starts, whole)])
     if len(getattr(values, "shape", ())):
-        values = pad(values, np.zeros((), dtype)[()], gaps)
+        first = reshape(slice_(values, [0] * len(window), [1] * len(window)), ())
+        values = pad(values, first, gaps)  # what is between them is not selected
     chosen = pad(full(window, True, bool), np.False_, gaps)
     new = select(chosen, filled(operation.combine(old, values), whole), old)
     return dynamic_update_slice_p.bind(x, new, *map(np.int32, starts))
@@ -182,20 +183,20 @@ def _update_strided(x: Any, found: Sequence[Cut], values: Any, operation: Operat
 
 
 def _leading_mask(index: Any, shape: Shape) -> Any:
-    """The mask of an index that is a mask and nothing more; else None."""
-    entries = index if type(index) is tuple else (index,)
-    if not entries or not isinstance(getattr(entries[0], "dtype", None), np.dtype):
+    """The mask of an index that consists of a mask alone; else None."""
+    indexers = index if type(index) is tuple else (index,)
+    if not indexers or not isinstance(getattr(indexers[0], "dtype", None), np.dtype):
         return None
-    mask = entries[0]
+    mask = indexers[0]
     if mask.dtype != dtypes.bool_ or not mask.ndim or shape[: mask.ndim] != mask.shape:
         return None
-    if any(not (entry is Ellipsis or (type(entry) is slice and entry == slice(None))) for entry in entries[1:]):
+    if any(not (i is Ellipsis or (type(i) is slice and i == slice(None))) for i in indexers[1:]):
         return None
     return mask
 
 
 def _update_masked(x: Any, mask: Any, values: Any, operation: Operation) -> Any:
-    """Chooses entry by entry, which needs no places; None where each place has a value of its own."""
+    """A select by the mask, which needs no indices; None where each true element has a value of its own."""
     aval = aval_of(x)
     values_shape: Shape = getattr(values, "shape", ())
     rows = aval.shape[aval_of(mask).ndim :]
@@ -203,61 +204,61 @@ def _update_masked(x: Any, mask: Any, values: Any, operation: Operation) -> Any:
         if len(values_shape) > len(rows) + 1 or values_shape[0] != 1:
             return None
         values = reshape(values, values_shape[1:])
-    values = None if values is None else broadcast_to(spread(values, rows), aval.shape)
+    values = None if values is None else broadcast_to(broadcast_values(values, rows), aval.shape)
     mask = as_operand(mask)
     if aval_of(mask).ndim < aval.ndim:
         mask = broadcast_in_dim(mask, aval.shape, range(aval_of(mask).ndim))
     if operation.neutral is None:
         return select(mask, filled(operation.combine(x, values), aval.shape), x)
-    # Chosen before they are combined: the derivative of what isn't wanted can't then be nan.
+    # Selected before they are combined, so that the derivative of elements that are not selected can't be nan.
     return operation.combine(x, select(mask, values, full(aval.shape, operation.neutral(aval.dtype), aval.dtype)))
 
 
-# -- Computed places
+# -- Arrays of indices
 
 
-def _update_places(x: Any, found: Places, values: Any, operation: Operation, flags: dict[str, Any]) -> Any:
+def _scatter_update(x: Any, plan: GatherPlan, values: Any, operation: Operation, flags: dict[str, Any]) -> Any:
     aval = aval_of(x)
-    values = spread(values, found.result)
-    if 0 in found.result or any(not aval.shape[axis] for axis in found.numbers.collapsed_slice_dims):
+    values = broadcast_values(values, plan.result)
+    if 0 in plan.result or any(not aval.shape[axis] for axis in plan.numbers.collapsed_slice_dims):
         return x
-    numbers = scatter_of(found.numbers)
+    numbers = scatter_of(plan.numbers)
     if values is None:
-        function = lambda old: operation.combine(old, None)  # noqa: E731  # an `apply`, which looks at old entries only
-        return scatter_apply(x, found.indices, function, numbers, update_shape=found.shape, **flags)
-    values = reshape(filled(values, found.result), found.shape)
-    if found.flipped:
-        values = rev(values, found.flipped)
+        function = lambda old: operation.combine(old, None)  # noqa: E731  # an `apply`, which looks at old elements only
+        return scatter_apply(x, plan.indices, function, numbers, update_shape=plan.shape, **flags)
+    values = reshape(filled(values, plan.result), plan.shape)
+    if plan.flipped:
+        values = rev(values, plan.flipped)
     if operation.scatter is not None:
         bind = operation.scatter(aval.dtype).bind
-        return bind(x, found.indices, values, dimension_numbers=numbers, **flags)
+        return bind(x, plan.indices, values, dimension_numbers=numbers, **flags)
     if flags["unique_indices"]:
         old = gather_p.bind(
-            x, found.indices, dimension_numbers=found.numbers, slice_sizes=found.sizes, fill_value=0, **flags
+            x, plan.indices, dimension_numbers=plan.numbers, slice_sizes=plan.sizes, fill_value=0, **flags
         )
         new = operation.combine(old, values)
-        return scatter_p.bind(x, found.indices, new, dimension_numbers=numbers, **flags)
+        return scatter_p.bind(x, plan.indices, new, dimension_numbers=numbers, **flags)
     ones = full(aval.shape, 1, aval.dtype)
-    factors = scatter_mul_p.bind(ones, found.indices, values, dimension_numbers=numbers, **flags)
+    factors = scatter_mul_p.bind(ones, plan.indices, values, dimension_numbers=numbers, **flags)
     return operation.combine(x, factors)
 
 
-def _are_distinct(found: Places, shape: Shape) -> bool:
-    """Whether no place is named twice; looked up where the places are known, few, and the answer is of use."""
-    indices = found.indices
-    if found.unique:
+def _are_distinct(plan: GatherPlan, shape: Shape) -> bool:
+    """Whether the indices are distinct; compared where they are known, few, and the answer changes the scatter."""
+    indices = plan.indices
+    if plan.unique:
         return True
     if type(indices) is not np.ndarray or indices.size > 4096 or type(context.trace) is EvalTrace:
         return False
-    if found.sizes and any(n > 1 for n in found.sizes) and not found.inside:
+    if plan.sizes and any(n > 1 for n in plan.sizes) and not plan.inside:
         return False
     if not indices.size or not math.prod(shape):
         return True
-    extents = [shape[axis] for axis in found.numbers.start_index_map]
+    extents = [shape[axis] for axis in plan.numbers.start_index_map]
     flat = (
         np.ravel_multi_index(tuple(np.moveaxis(indices, -1, 0)), extents, mode="wrap") if extents else indices[..., 0]
     )
-    return found.inside and len(np.unique(flat)) == flat.size
+    return plan.inside and len(np.unique(flat)) == flat.size
 
 
 def update(
@@ -270,7 +271,7 @@ def update(
     mode: str | GatherScatterMode | None = None,
     wrap_negative_indices: bool = True,
 ) -> Any:
-    """`x` with the entries at `index` combined with values."""
+    """`x` with the elements at `index` combined with values."""
     if type(x) is Array and operation.ufunc is not None and mode is None and wrap_negative_indices:
         done = _updated_on_host(x, index, values, operation)
         if done is not None:
@@ -278,7 +279,9 @@ def update(
     mode = None if mode is None else GatherScatterMode.from_any(mode)
     x = as_operand(x)
     aval = aval_of(x)
-    values = None if values is None else ready(x, values)
+    if is_key(aval) and operation.name not in ("set", "apply"):
+        raise TypeError(f"x.at[...].{operation.name}: {dtypes.NO_NUMBERS} x.at[...].set(keys) replaces keys.")
+    values = None if values is None else converted_values(x, values)
     if values is not None and aval_of(values).dtype != aval.dtype:
         warn_unsafe(x, values)
         if operation.name == "set":
@@ -296,9 +299,9 @@ def update(
 
 
 def _updated_integers(x: Any, values: Any, operation: Operation, updated: Callable[[Any, Any, Operation], Any]) -> Any:
-    """Integers combined with floats; a float can't hold every integer, so none is made of those that aren't named.
+    """Integers combined with floats; elements that aren't indexed are not converted, as floats can't hold all integers.
 
-    The extremes and sums are taken of integers, sums of fractions apart. The others are computed in floats.
+    Minima, maxima and sums are computed in integers, sums of fractions separately. The others are computed in floats.
     """
     aval = aval_of(x)
     match operation.name:
@@ -306,8 +309,8 @@ def _updated_integers(x: Any, values: Any, operation: Operation, updated: Callab
             result = updated(x, whole(values, aval.dtype), operation)
         case "add" | "subtract":
             number, fraction = whole_and_fraction(values, aval.dtype)
-            rest = updated(full(aval.shape, 0, aval_of(fraction).dtype), fraction, operation)
-            result = with_fraction(updated(x, number, operation), rest)
+            fractions = updated(full(aval.shape, 0, aval_of(fraction).dtype), fraction, operation)
+            result = with_fraction(updated(x, number, operation), fractions)
         case _:
             dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, aval_of(values).dtype, aval_of(values).weak_type)
             named = updated(full(aval.shape, False, dtypes.bool_), np.True_, SET)
@@ -318,7 +321,7 @@ def _updated_integers(x: Any, values: Any, operation: Operation, updated: Callab
 
 def _updated(x: Any, index: Any, values: Any, operation: Operation, flags: dict[str, Any], wraps: bool) -> Any:
     shape = aval_of(x).shape
-    if is_plain(index) and flags["mode"] is None and wraps:
+    if is_plain(index) and flags["mode"] is None and wraps and settings.check_static_indices:
         return _update_static(x, expanded(index if type(index) is tuple else (index,), shape), values, operation)
     mask = _leading_mask(index, shape)
     if mask is not None:
@@ -327,18 +330,18 @@ def _updated(x: Any, index: Any, values: Any, operation: Operation, flags: dict[
             return done
         if isinstance(mask, Tracer) and mask.concrete() is None:
             raise NonConcreteBooleanIndexError(mask_message(mask))
-    entries = normal_form(index, shape, flags["mode"], wraps)
-    if all(type(entry) in (int, slice) or entry is None for entry in entries):
-        return _update_static(x, entries, values, operation)
-    found = places(entries, shape, wraps)
-    return _update_places(
+    indexers = normal_form(index, shape, flags["mode"], wraps)
+    if all(type(indexer) in (int, slice) or indexer is None for indexer in indexers):
+        return _update_static(x, indexers, values, operation)
+    plan = gather_plan(indexers, shape, wraps)
+    return _scatter_update(
         x,
-        found,
+        plan,
         values,
         operation,
         {
             "indices_are_sorted": bool(flags["indices_are_sorted"]),
-            "unique_indices": bool(flags["unique_indices"]) or _are_distinct(found, shape),
-            "mode": PROMISE_IN_BOUNDS if found.inside else GatherScatterMode.from_any(flags["mode"]),
+            "unique_indices": bool(flags["unique_indices"]) or _are_distinct(plan, shape),
+            "mode": PROMISE_IN_BOUNDS if plan.inside else GatherScatterMode.from_any(flags["mode"]),
         },
     )

@@ -1,4 +1,4 @@
-"""Ways of combining the entries of an array with new ones, and the new ones themselves."""
+"""The operations of `x.at[index]` (set, add, multiply, ...), and the conversion of their values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Shape = tuple[int, ...]
 
 
 class Operation(NamedTuple):
-    """One way of combining old entries with new ones."""
+    """An operation that combines old elements with new ones."""
 
     name: str
     combine: Callable[[Any, Any], Any]  # of operands of one dtype, the new one perhaps a scalar
-    scatter: Any  # the primitive that combines at computed places; None where there is none
-    neutral: Callable[[np.dtype], Any] | None  # the new entry that leaves every old one as it is; None: there is none
+    scatter: Any  # the primitive that combines elements at indices; None if there is none
+    neutral: Callable[[np.dtype], Any] | None  # the new element that leaves every old one as it is; None: there is none
     ufunc: Any = None  # the same in NumPy, where that gives the same bits
 
 
@@ -50,7 +50,7 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _negative_zero(dtype: np.dtype) -> Any:
-    """What added to any number gives that number: -0., since 0. would turn -0. into itself."""
+    """The neutral element of addition: -0. for floats, since 0. + -0. is 0."""
     return np.zeros((), dtype)[()] if dtype not in dtypes.INEXACT else -np.zeros((), dtype)[()]
 
 
@@ -69,7 +69,7 @@ MAX = Operation("max", e.max, lambda dtype: scatter_max_p, None, np.maximum)
 
 
 def applied(function: Callable[[Any], Any]) -> Operation:
-    """The operation that replaces old entries by what `function` makes of them."""
+    """The operation that replaces old elements by `function` of them."""
     return Operation("apply", lambda old, new: convert(function(old), aval_of(old).dtype), None, None)
 
 
@@ -77,20 +77,20 @@ def applied(function: Callable[[Any], Any]) -> Operation:
 
 
 def whole(values: Any, dtype: np.dtype) -> Any:
-    """Floats without their fractions in an integer dtype: those outside of it are its bounds, nan is 0."""
+    """Floats truncated to an integer dtype; those out of range are its bounds, nan is 0."""
     if aval_of(values).dtype in dtypes.COMPLEX:
         values = e.real(values)
-    own = aval_of(values).dtype.type
+    scalar_type = aval_of(values).dtype.type
     info = dtypes.iinfo(dtype)
-    low, high = own(info.min), own(info.max)
+    low, high = scalar_type(info.min), scalar_type(info.max)
     inside = e.bitwise_and(e.gt(values, low), e.lt(values, high))
-    number = convert(select_scalar(inside, values, own(0)), dtype)
+    number = convert(select_scalar(inside, values, scalar_type(0)), dtype)
     number = select_scalar(e.ge(values, high), dtype.type(info.max), number)
     return select_scalar(e.le(values, low), dtype.type(info.min), number)
 
 
 def whole_and_fraction(values: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Floats as integers of a dtype, which wrap where it is unsigned, and what is left of them."""
+    """The integral parts of floats in an integer dtype, which wrap if it is unsigned, and their fractions."""
     if aval_of(values).dtype in dtypes.COMPLEX:
         values = e.real(values)
     zero = aval_of(values).dtype.type(0)
@@ -101,13 +101,13 @@ def whole_and_fraction(values: Any, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def with_fraction(number: Any, fraction: Any) -> Any:
-    """An integer and a float, added and brought back to an integer by leaving out the fraction."""
+    """The sum of an integer and a fraction, truncated to an integer."""
     dtype = aval_of(number).dtype
-    more, rest = whole_and_fraction(fraction, dtype)
+    more, fractional = whole_and_fraction(fraction, dtype)
     number = e.add(number, more)
-    nothing, zero, one = aval_of(rest).dtype.type(0), dtype.type(0), dtype.type(1)
-    less = e.bitwise_and(e.lt(rest, nothing), e.gt(number, zero))
-    greater = e.bitwise_and(e.gt(rest, nothing), e.lt(number, zero))
+    float_zero, zero, one = aval_of(fractional).dtype.type(0), dtype.type(0), dtype.type(1)
+    less = e.bitwise_and(e.lt(fractional, float_zero), e.gt(number, zero))
+    greater = e.bitwise_and(e.gt(fractional, float_zero), e.lt(number, zero))
     number = select_scalar(less, e.sub(number, one), number)
     return select_scalar(greater, e.add(number, one), number)
 
@@ -115,22 +115,22 @@ def with_fraction(number: Any, fraction: Any) -> Any:
 # -- Values
 
 
-def ready(x: Any, values: Any) -> Any:
-    """The values in the dtype of the array; as they are, where they may not fit into it."""
+def converted_values(x: Any, values: Any) -> Any:
+    """The values in the dtype of the array; unconverted, if they may not fit into it."""
     aval = aval_of(x)
     if type(values) in SCALARS:
         take = converter(aval, type(values))
         if take is not None:
             return take(values)
     values = as_operand(values)
-    own = aval_of(values)
-    if own.dtype == aval.dtype:
+    values_aval = aval_of(values)
+    if values_aval.dtype == aval.dtype:
         return values
-    return values if _is_unsafe(aval, own) else convert(values, aval.dtype)
+    return values if _is_unsafe(aval, values_aval) else convert(values, aval.dtype)
 
 
-def _is_unsafe(aval: ShapedArray, own: ShapedArray) -> bool:
-    dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, own.dtype, own.weak_type)
+def _is_unsafe(aval: ShapedArray, values_aval: ShapedArray) -> bool:
+    dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, values_aval.dtype, values_aval.weak_type)
     return dtype != aval.dtype
 
 
@@ -144,21 +144,21 @@ def warn_unsafe(x: Any, values: Any) -> None:
     )
 
 
-def spread(values: Any, shape: Shape) -> Any:
+def broadcast_values(values: Any, shape: Shape) -> Any:
     """The values broadcast to the shape of x[index]; scalars stay as they are, and None, which `apply` has.
 
     Raises:
       ValueError: they don't broadcast.
     """
-    own = getattr(values, "shape", ())
-    if not own or own == shape:
+    values_shape = getattr(values, "shape", ())
+    if not values_shape or values_shape == shape:
         return values
-    extra = len(own) - len(shape)
-    fits = own[max(extra, 0) :]
-    if any(n != 1 for n in own[: max(extra, 0)]) or any(
+    extra = len(values_shape) - len(shape)
+    fits = values_shape[max(extra, 0) :]
+    if any(n != 1 for n in values_shape[: max(extra, 0)]) or any(
         n not in (1, m) for n, m in zip(fits, shape[len(shape) - len(fits) :])
     ):
-        raise ValueError(f"Values of shape {own} don't broadcast to the shape {shape} of what x.at[...] names.")
+        raise ValueError(f"Values of shape {values_shape} don't broadcast to shape {shape}, that of x[...].")
     return broadcast_to(reshape(values, fits), shape)
 
 

@@ -1,13 +1,13 @@
-"""Exchanges: collectives that move entries between the rows of a named axis.
+"""Collectives that move elements between the rows of a named axis: all_gather, all_to_all, reduce_scatter, ppermute.
 
-Where the rows stand side by side they only move axes about: all_gather makes the mapped axis one that every row has,
-all_to_all exchanges it with one that they have, and reduce_scatter, which transposes all_gather, deals a sum out.
+Where the rows are one array, along a mapped axis, they only move axes: all_gather makes the mapped axis one that every
+row has, all_to_all exchanges it with one that they have, and reduce_scatter, which transposes all_gather, splits a sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from xpr import tree
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -35,13 +35,19 @@ from xpr.primitives.reductions import reduce_prod
 from xpr.primitives.shapes import full, mapped_to, move_axis, reduce_sum, reshape, to_front
 from xpr.primitives.slicing import select
 
+__all__ = [
+    "all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "pbroadcast", "ppermute", "ppermute_p", "pprod",
+    "pshuffle", "psum_scatter", "pswapaxes", "reduce_scatter_p",
+]  # fmt: skip
+
 # -- What the family shares: one operand, and linear in it
 
 
 def _linear(
-    name: str, *, abstract: Any, lower: Any, transpose: Any, batch: Any, batch_named: Any, params: Sequence[str]
-) -> Primitive:
-    """The rules are given for the operand: `abstract(aval)`, `transpose(ct)`, `batch(x, dim) -> (out, dim)`,
+    name: str, *, abstract: Any, lower: Any, transpose: Any, batch: Any, batch_named: Any, params: Sequence[str],
+    physical: Literal["moved"] | None = "moved",
+) -> Primitive:  # fmt: skip
+    """The rules take the operand alone: `abstract(aval)`, `transpose(ct)`, `batch(x, dim) -> (out, dim)`,
     `batch_named(size, x) -> (out, dim)`, whose `x` has its rows along axis 0, and all the parameters."""
 
     def along(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -72,6 +78,7 @@ def _linear(
             transpose=lambda cts, operands, **params: [transpose(cts[0], **params)],
             batch=of_rows,
             batch_named=of_named_rows,
+            physical=physical,
         )
     )
     return primitive
@@ -105,7 +112,7 @@ def _in_groups(x: Any, groups: Sequence[Sequence[int]]) -> Any:
 
 
 def _same_size(groups: Groups, size: int) -> int:
-    """The number of rows that exchange entries.
+    """The number of rows that exchange elements.
 
     Raises:
       ValueError: groups are of different sizes.
@@ -199,20 +206,24 @@ def _scatter_transpose(ct: Any, *, scatter_dimension: int, **params: Any) -> Any
 
 reduce_scatter_p = _linear(
     "reduce_scatter", abstract=_scatter_abstract, lower=lower_reduce_scatter, transpose=_scatter_transpose,
-    batch=_scatter_batch, batch_named=_scatter_batch_named,
+    batch=_scatter_batch, batch_named=_scatter_batch_named, physical=None,
     params=("scatter_dimension", "axis_index_groups", "axis_name", "axis_size", "tiled"),
 )  # fmt: skip
 
 
 def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False) -> Any:
-    """Every row gets the rows of all, along an axis of its own.
+    """The rows of all indices along a mapped axis, in every row, along an axis of their own.
 
     Args:
       x: a pytree of arrays.
-      axis_name: the name of a mapped axis, or several, which are gathered as one, the last running fastest.
+      axis_name: the name of a mapped axis, or several, which are gathered as one, the last varying fastest.
       axis_index_groups: lists of indices of one size that hold every index once: each group gathers its own.
-      axis: where the new axis goes.
-      tiled: join the rows along their axis `axis`, instead of along a new one.
+      axis: the position of the new axis.
+      tiled: whether the rows are joined along their axis `axis`, instead of a new one.
+
+    Returns:
+      A pytree of arrays.
+
     Raises:
       AxisNameError: no axis of that name is mapped here.
 
@@ -244,14 +255,18 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
 def psum_scatter(
     x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False
 ) -> Any:
-    """The sum over a mapped axis, dealt out: row i gets entry i of it along `scatter_dimension`.
+    """The sum over a mapped axis, of which row i gets the i-th slice along an axis.
 
     Args:
       x: a pytree of arrays.
-      axis_name: the name of a mapped axis, or several, which count as one, the last running fastest.
-      scatter_dimension: an axis of the rows, as long as there are rows; it is gone in the result.
+      axis_name: the name of a mapped axis, or several, which count as one, the last varying fastest.
+      scatter_dimension: the axis to slice, whose size is the number of rows; the result lacks it.
       axis_index_groups: lists of indices of one size that hold every index once: each group by itself.
-      tiled: keep the axis, whose size is then a multiple of the number of rows: each gets a stretch of it.
+      tiled: whether the axis stays; its size is then a multiple of the number of rows, and each row gets a slice.
+
+    Returns:
+      A pytree of arrays.
+
     Raises:
       AxisNameError: no axis of that name is mapped here.
       ValueError: the size of the axis doesn't fit the number of rows.
@@ -304,15 +319,19 @@ ppermute_p = _linear(
 
 
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Sends rows from place to place along a mapped axis; where nothing is sent to there are zeros.
+    """Rows sent from index to index along a mapped axis; rows to which nothing is sent are zeros.
 
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis.
-      perm: pairs (from, to); no place is sent from twice, nor to.
+      perm: pairs (source, destination) of indices, in which no source and no destination is repeated.
+
+    Returns:
+      A pytree of arrays.
+
     Raises:
       AxisNameError: no axis of that name is mapped here.
-      ValueError: a place is out of range, or occurs twice.
+      ValueError: an index is out of range, or is repeated.
 
     >>> import xpr
     >>> from xpr import lax, numpy as jnp
@@ -322,21 +341,34 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     name = one_name("ppermute", axis_name)
     pairs = tuple((int(source), int(target)) for source, target in perm)
     size = size_of_axis(name)
-    for places in zip(*pairs):
-        if len(set(places)) != len(places) or any(not 0 <= i < size for i in places):
+    for indices in zip(*pairs):
+        if len(set(indices)) != len(indices) or any(not 0 <= i < size for i in indices):
             raise ValueError(
-                f"ppermute: perm must name places along {name!r}, from 0 to {size - 1}, none twice as a source or as a "
+                f"ppermute: perm must name indices along {name!r}, from 0 to {size - 1}, none twice as source or as "
                 f"target; it is {pairs}."
             )
     return tree.map(lambda leaf: ppermute_p.bind(leaf, axis_name=(name,), perm=pairs), x)
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
-    """The rows of a mapped axis in another order: row i becomes what row `perm[i]` was.
+    """The rows of a mapped axis permuted: row i becomes row `perm[i]`.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis.
+      perm: a permutation of the indices along the axis.
+
+    Returns:
+      A pytree of arrays.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
-      ValueError: `perm` is not a permutation of the places along the axis.
+      ValueError: `perm` is not a permutation.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pshuffle(x, "i", [1, 2, 0]), axis_name="i")(jnp.arange(3))
+    Array([1, 2, 0], dtype=int32)
     """
     name = one_name("pshuffle", axis_name)
     if sorted(perm) != list(range(size_of_axis(name))):
@@ -345,12 +377,16 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 
 
 def pprod(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The product over a mapped axis, of each leaf, from what all rows have, gathered.
+    """The product over a mapped axis, of each leaf.
 
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis, or several.
       axis_index_groups: lists of indices of one size that hold every index along the axis once: each group by itself.
+
+    Returns:
+      A pytree of arrays.
+
     Raises:
       AxisNameError: no axis of that name is mapped here.
 
@@ -364,17 +400,30 @@ def pprod(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
-    """In every row of a mapped axis what row `source` has.
+    """The row of one index along a mapped axis, in every row.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis.
+      source: the index.
+
+    Returns:
+      A pytree of arrays.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.arange(3))
+    Array([1, 1, 1], dtype=int32)
     """
     name = one_name("pbroadcast", axis_name)
 
     def sent(leaf: Any) -> Any:
         aval = aval_of(leaf)
-        own = select(eq(axis_index(name), source), leaf, full(aval.shape, 0, aval.dtype))
-        return convert_element_type(psum(own, name), aval.dtype)
+        from_source = select(eq(axis_index(name), source), leaf, full(aval.shape, 0, aval.dtype))
+        return convert_element_type(psum(from_source, name), aval.dtype)
 
     return tree.map(sent, x)
 
@@ -397,7 +446,7 @@ def _exchange_batch(x: Any, *, split_axis: int, concat_axis: int, **params: Any)
 def _exchange_batch_named(
     size: int, x: Any, *, split_axis: int, concat_axis: int, axis_index_groups: Groups, **_: Any
 ) -> Any:
-    """What row `to` gets from row `source` is entry `to` of it along the split axis."""
+    """Row `to` gets from row `source` its element `to` along the split axis."""
     if axis_index_groups is None:
         return move_axis(move_axis(x, split_axis + 1, 0), 1, concat_axis + 1), 0
     members = _in_groups(x, axis_index_groups)  # group, source, the row's axes
@@ -419,15 +468,20 @@ all_to_all_p = _linear(
 def all_to_all(
     x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
 ) -> Any:
-    """Exchanges a mapped axis with one of the rows: row i gets entry i along `split_axis` of every row.
+    """Exchanges a mapped axis with an axis of the rows: row i gets the i-th slice of every row.
 
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis.
-      split_axis: an axis of the rows, as long as there are rows.
-      concat_axis: where the axis of those the entries come from goes.
+      split_axis: the axis to slice, whose size is the number of rows.
+      concat_axis: the position of the axis of the slices' sources.
       axis_index_groups: lists of indices of one size that hold every index once: each group by itself.
-      tiled: keep both axes, the first cut into as many stretches as there are rows, the second joined from them.
+      tiled: whether both axes stay: the first is split into as many slices as there are rows, which are joined along
+        the second.
+
+    Returns:
+      A pytree of arrays.
+
     Raises:
       AxisNameError: no axis of that name is mapped here.
       ValueError: the size of the split axis doesn't fit the number of rows.
@@ -453,7 +507,7 @@ def all_to_all(
                 f"all_to_all: axis {split} of {aval.str_short()} is split among {count} rows, so its size must be "
                 f"{'a multiple of that' if tiled else 'that, or a multiple of it with tiled=True'}."
             )
-        if tiled:  # the stretch's own axis stays behind the split one
+        if tiled:  # the axis of the stretch follows the split one
             leaf = _parted(leaf, split, count)
         out = all_to_all_p.bind(
             leaf,
@@ -468,10 +522,25 @@ def all_to_all(
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Swaps a mapped axis with one of the rows that is as long.
+    """Exchanges a mapped axis with an axis of the rows of the same size.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis.
+      axis: the axis.
+      axis_index_groups: lists of indices along the axis, which hold every index once: each group is reduced on its own.
+        None for one group.
+
+    Returns:
+      A pytree of arrays.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
       ValueError: the sizes differ.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(jnp.arange(4).reshape(2, 2)).tolist()
+    [[0, 2], [1, 3]]
     """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)

@@ -1,4 +1,4 @@
-"""Collectives as programs: what devices say to each other along the axes of a mesh, inside a manual region.
+"""Lowering of collectives to StableHLO: communication along the axes of a mesh, inside a manual region.
 
 A group is a list of the devices that communicate with each other, by their numbers in the program.
 """
@@ -30,9 +30,9 @@ def groups_along(b: Builder, what: str, names: Sequence[Any], index_groups: Grou
     Raises:
       UnsupportedRule: no manual region around has the axes.
     """
-    found = [b.module.manual.get(name) for name in names]
-    mesh = found[0]
-    if mesh is None or any(other != mesh for other in found):
+    meshes = [b.module.manual.get(name) for name in names]
+    mesh = meshes[0]
+    if mesh is None or any(other != mesh for other in meshes):
         raise UnsupportedRule(f"{what}: no lower rule. {NEEDS_AN_AXIS}")
     axes = [mesh.axis_names.index(name) for name in names]
     last = range(len(mesh.axis_names) - len(axes), len(mesh.axis_names))
@@ -43,8 +43,8 @@ def groups_along(b: Builder, what: str, names: Sequence[Any], index_groups: Grou
     return [[row[i] for i in group] for row in rows.tolist() for group in index_groups]
 
 
-def _spoken(b: Builder, groups: Sequence[Sequence[int]]) -> str:
-    """The properties that say who communicates; groups of different sizes are filled up with -1."""
+def _group_properties(b: Builder, groups: Sequence[Sequence[int]]) -> str:
+    """The properties that name the groups of devices; groups of different sizes are filled up with -1."""
     longest = max(map(len, groups))
     rows = [[*group, *[-1] * (longest - len(group))] for group in groups]
     return f"replica_groups = {int_matrix(rows, longest)}, {b.module.channel()}"
@@ -65,7 +65,7 @@ def lower_reduction(name: str, operation: str) -> Any:
         groups = groups_along(b, name, axes, axis_index_groups)
         return [
             b.ops(
-                "stablehlo.all_reduce", [x], [x.aval], f"{_spoken(b, groups)}, use_global_device_ids",
+                "stablehlo.all_reduce", [x], [x.aval], f"{_group_properties(b, groups)}, use_global_device_ids",
                 [_fold(b, x.aval, operation)],
             )[0]
             for x in operands
@@ -75,7 +75,7 @@ def lower_reduction(name: str, operation: str) -> Any:
 
 
 def lower_sum_of_one(b: Builder, x: Value, axes: Sequence[Any]) -> Value:
-    """What one device along the axes has, where all others have zeros; all its bits, also those of -0.0."""
+    """The value of the one device along the axes that has no zeros; all its bits, also those of -0.0."""
     aval = x.aval
     if aval.dtype in dtypes.COMPLEX:
         part = aval.update(dtype=dtypes.real_part_of(aval.dtype))
@@ -97,8 +97,10 @@ def lower_all_gather(
     (x,), at = operands, all_gather_dimension
     if not tiled:
         x = b.reshape(x, (*x.aval.shape[:at], 1, *x.aval.shape[at:]))
-    spoken = _spoken(b, groups_along(b, "all_gather", axis_name, axis_index_groups))
-    return b.ops("stablehlo.all_gather", [x], avals, f"all_gather_dim = {at} : i64, {spoken}, use_global_device_ids")
+    properties = _group_properties(b, groups_along(b, "all_gather", axis_name, axis_index_groups))
+    return b.ops(
+        "stablehlo.all_gather", [x], avals, f"all_gather_dim = {at} : i64, {properties}, use_global_device_ids"
+    )
 
 
 def lower_reduce_scatter(
@@ -108,10 +110,10 @@ def lower_reduce_scatter(
     """Each device is left with a stretch of the axis, which has size 1 and goes where they are not tiled."""
     (x,), (aval,), at = operands, avals, scatter_dimension
     part = aval if tiled else aval.update(shape=(*aval.shape[:at], 1, *aval.shape[at:]))
-    spoken = _spoken(b, groups_along(b, "psum_scatter", axis_name, axis_index_groups))
+    properties = _group_properties(b, groups_along(b, "psum_scatter", axis_name, axis_index_groups))
     out = b.ops(
         "stablehlo.reduce_scatter", [x], [part],
-        f"scatter_dimension = {at} : i64, {spoken}, use_global_device_ids", [_fold(b, x.aval, "stablehlo.add")],
+        f"scatter_dimension = {at} : i64, {properties}, use_global_device_ids", [_fold(b, x.aval, "stablehlo.add")],
     )[0]  # fmt: skip
     return [out if tiled else b.reshape(out, aval.shape)]
 
@@ -120,13 +122,13 @@ def lower_all_to_all(
     b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, split_axis: int, concat_axis: int,
     axis_name: Sequence[Any], axis_index_groups: Groups, **_: Any,
 ) -> list[Value]:  # fmt: skip
-    """Entry i of an axis goes to the device i of a group, and what comes takes its place; then the axis is moved."""
+    """Element i of an axis goes to the device i of a group, and is replaced by what arrives; then the axis is moved."""
     (x,) = operands
     groups = groups_along(b, "all_to_all", axis_name, axis_index_groups)
     out = b.ops(
         "stablehlo.all_to_all", [x], [x.aval],
         f"split_dimension = {split_axis} : i64, concat_dimension = {split_axis} : i64, "
-        f"split_count = {len(groups[0])} : i64, {_spoken(b, groups)}",
+        f"split_count = {len(groups[0])} : i64, {_group_properties(b, groups)}",
     )[0]  # fmt: skip
     order = [i for i in range(x.aval.ndim) if i != split_axis]
     order.insert(concat_axis, split_axis)
@@ -137,7 +139,7 @@ def lower_ppermute(
     b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, axis_name: Sequence[Any],
     perm: Sequence[tuple[int, int]],
 ) -> list[Value]:  # fmt: skip
-    """The pairs along every line of the mesh; where nothing is sent to there are zeros."""
+    """The pairs along every line of the mesh; devices that receive nothing have zeros."""
     lines = groups_along(b, "ppermute", axis_name)
     pairs = [(line[source], line[target]) for line in lines for source, target in perm]
     return b.ops(
@@ -149,7 +151,7 @@ def lower_ppermute(
 def lower_axis_index(
     b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, axis_name: Any
 ) -> list[Value]:
-    """A table of each device's place along the axis, read at the device's number."""
+    """A table of each device's index along the axis, read at the device's number."""
     names = axis_name if isinstance(axis_name, tuple) else (axis_name,)
     lines = groups_along(b, "axis_index", names)
     table = np.zeros(sum(map(len, lines)), np.int32)
@@ -158,33 +160,33 @@ def lower_axis_index(
 
     def read(inner: Builder, _: list[Value]) -> list[Value]:
         number = inner.convert(inner.op("stablehlo.partition_id", (), ShapedArray((), dtypes.uint32)), dtypes.int32)
-        places = inner.constant(table, ShapedArray(table.shape, dtypes.int32))
+        indices = inner.constant(table, ShapedArray(table.shape, dtypes.int32))
         slice_sizes = f"slice_sizes = {int_array((1,))}"
-        place = inner.op("stablehlo.dynamic_slice", (places, number), ShapedArray((1,), dtypes.int32), slice_sizes)
-        return [inner.reshape(place, ())]
+        index = inner.op("stablehlo.dynamic_slice", (indices, number), ShapedArray((1,), dtypes.int32), slice_sizes)
+        return [inner.reshape(index, ())]
 
     mesh = b.module.manual[names[0]]
-    rest = [name for name in mesh.axis_names if name not in b.module.manual]
-    # A device has a number only where it is told apart from all others.
-    return b.manual_region(mesh, rest, [], [], avals, [()], read) if rest else read(b, [])
+    automatic = [name for name in mesh.axis_names if name not in b.module.manual]
+    # A device has a number only in a region that is manual along all axes.
+    return b.manual_region(mesh, automatic, [], [], avals, [()], read) if automatic else read(b, [])
 
 
 def lower_extreme(name: str, of_numbers: str, of_booleans: str) -> Any:
-    """The rule of a maximum or minimum; booleans have an operation of their own.
+    """The rule of a maximum or minimum; booleans have another operation.
 
-    XLA:CPU leaves out nan when it combines what the devices have, so whether there is one is asked by itself.
+    XLA:CPU ignores nan when it combines the values of devices, so whether there is one is computed separately.
     """
     numbers, booleans = lower_reduction(name, of_numbers), lower_reduction(name, of_booleans)
     either = lower_reduction(name, "stablehlo.or")
 
     def lower(b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], **params: Any) -> list[Value]:
-        found = []
+        results = []
         for x, aval in zip(operands, avals):
             rule = booleans if x.aval.dtype == dtypes.bool_ else numbers
-            found += rule(b, [x], [aval], **params)
+            results += rule(b, [x], [aval], **params)
             if b.platform == "cpu" and x.aval.dtype in dtypes.FLOATS:
                 flags = either(b, [is_nan(b, x)], [aval.update(dtype=dtypes.bool_)], **params)
-                found[-1] = nan_where(b, flags[0], found[-1])
-        return found
+                results[-1] = nan_where(b, flags[0], results[-1])
+        return results
 
     return lower

@@ -1,8 +1,8 @@
-"""Collectives: sums, maxima and minima over a named axis that `vmap` maps, and the place along it.
+"""Collectives that reduce over a named axis that `vmap` maps (psum, pmax, pmin), and axis_index, the index along it.
 
-Each is an operation between rows that do not see each other. `batch_named` is what it comes to once the rows of the
-axis it names stand side by side: a sum over that axis. Mapped over any other axis it is done row by row. The sum of
-what is the same in all rows is it times the number of rows. Collectives that move entries are in exchange.py.
+Each is an operation between rows that do not see each other. `batch_named` is the same operation once the rows of the
+axis it names are one array: a sum over that axis. Mapped over any other axis it is done row by row. The sum of a value
+that is the same in all rows is the value times the number of rows. Collectives that move elements are in exchange.py.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ from xpr.primitives.reductions import reduce_max, reduce_min
 from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum
 from xpr.primitives.slicing import broadcasted_iota, concatenate, slice_in_dim
 
+__all__ = [
+    "axis_index", "axis_index_p", "axis_size", "pcast", "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "psum", "psum_p",
+]  # fmt: skip
+
 # -- What the family shares
 
 
@@ -47,7 +51,7 @@ def one_name(function: str, axis_name: Any) -> Any:
     """The name, of a collective that runs along a single axis."""
     names = names_of(axis_name)
     if len(names) != 1:
-        raise ValueError(f"{function}: runs along one named axis, and was given {names}.")
+        raise ValueError(f"{function}: runs along one named axis, and got {names}.")
     return names[0]
 
 
@@ -75,9 +79,9 @@ def without(names: tuple[Any, ...], name: Any) -> tuple[Any, ...]:
 _FEW = 8
 
 
-def rows_at(x: Any, places: Sequence[int | None]) -> Any:
-    """The rows of `x` along axis 0 at known places, zeros where there is none; in runs where they are few."""
-    aval, runs = aval_of(x), _runs(places)
+def rows_at(x: Any, indices: Sequence[int | None]) -> Any:
+    """The rows of `x` along axis 0 at known indices, zeros where an index is None; in runs where they are few."""
+    aval, runs = aval_of(x), _runs(indices)
     row = aval.shape[1:]
     if len(runs) <= _FEW:
         parts = [
@@ -86,10 +90,10 @@ def rows_at(x: Any, places: Sequence[int | None]) -> Any:
         ]
         return concatenate(parts, 0)
     count = aval.shape[0]
-    indices = np.array([[count if place is None else place] for place in places], np.int32)
+    starts = np.array([[count if index is None else index] for index in indices], np.int32)
     return gather_p.bind(
         x,
-        indices,
+        starts,
         dimension_numbers=GatherDimensionNumbers(tuple(range(1, aval.ndim)), (0,), (0,)),
         slice_sizes=(1, *row),
         indices_are_sorted=False,
@@ -99,21 +103,21 @@ def rows_at(x: Any, places: Sequence[int | None]) -> Any:
     )
 
 
-def _runs(places: Sequence[int | None]) -> list[tuple[int | None, int]]:
-    """Stretches of consecutive places, or of none, each with its length."""
+def _runs(indices: Sequence[int | None]) -> list[tuple[int | None, int]]:
+    """Runs of consecutive indices, or of None, each with its length."""
     runs: list[tuple[int | None, int]] = []
-    for place in places:
+    for index in indices:
         start, count = runs[-1] if runs else (-1, 0)
-        if count and place == (None if start is None else start + count):
+        if count and index == (None if start is None else start + count):
             runs[-1] = (start, count + 1)
         else:
-            runs.append((place, 1))
+            runs.append((index, 1))
     return runs
 
 
-def inverse(places: Sequence[int]) -> list[int]:
+def inverse(indices: Sequence[int]) -> list[int]:
     """The inverse of a permutation."""
-    return np.argsort(places).tolist()
+    return np.argsort(indices).tolist()
 
 
 def batch_row_by_row(primitive: Primitive) -> Callable[..., Any]:
@@ -166,9 +170,9 @@ def _reduction(
             rows = [mapped_to(x, d, size) for x, d in zip(values, dims)]
             return [by_group(x, axis_index_groups) for x in rows], [0] * len(rows)
         outs = [repeated(x, size) if d is None else reduce(x, (d,)) for x, d in zip(values, dims)]
-        rest = without(axes, axis_name)
-        if rest:
-            outs = primitive.bind(*outs, axes=rest, axis_index_groups=None)
+        other_axes = without(axes, axis_name)
+        if other_axes:
+            outs = primitive.bind(*outs, axes=other_axes, axis_index_groups=None)
         return outs, [None] * len(outs)
 
     primitive = register(
@@ -190,24 +194,24 @@ def _reduction(
     return primitive
 
 
-def _of_those_given(primitive: Primitive, values: Sequence[Any], **params: Any) -> list[Any]:
-    """The primitive applied to the values that are no symbolic zeros, which the others stay."""
-    given = [x for x in values if x is not None and type(x) is not Zero]
-    results = iter(primitive.bind(*given, **params) if given else ())
+def _bind_nonzero(primitive: Primitive, values: Sequence[Any], **params: Any) -> list[Any]:
+    """The primitive applied to the values that are no symbolic zeros; the others are unchanged."""
+    nonzero = [x for x in values if x is not None and type(x) is not Zero]
+    results = iter(primitive.bind(*nonzero, **params) if nonzero else ())
     return [x if x is None or type(x) is Zero else next(results) for x in values]
 
 
 def _sum_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    return psum_p.bind(*primals, **params), _of_those_given(psum_p, tangents, **params)
+    return psum_p.bind(*primals, **params), _bind_nonzero(psum_p, tangents, **params)
 
 
 def _sum_transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
-    """Each row's entry is in the results of all, whose cotangents are therefore added up."""
-    return _of_those_given(psum_p, [ct if is_linear(x) else None for ct, x in zip(cts, operands)], **params)
+    """Each row's element is in the results of all, whose cotangents are therefore added up."""
+    return _bind_nonzero(psum_p, [ct if is_linear(x) else None for ct, x in zip(cts, operands)], **params)
 
 
 def _extreme_jvp(primals: Sequence[Any], tangents: Sequence[Any], name: str, **params: Any) -> Any:
-    """The mean of the tangents of those rows that attain the extreme."""
+    """The mean of the tangents of those rows that attain the maximum or minimum."""
     outs = _extremes[name].bind(*primals, **params)
     out_tangents = []
     for x, t, out in zip(primals, tangents, outs):
@@ -244,10 +248,10 @@ def _over_axes(
     axis_name: Any,
     groups: Any,
 ) -> list[Any]:
-    """Reduces leaves over named axes, and over those that are given by number."""
-    given = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
-    numbers = [axis for axis in given if type(axis) is int]
-    names = names_of(tuple(axis for axis in given if type(axis) is not int))
+    """Reduces leaves over named axes, and over those that are positional."""
+    axes = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    numbers = [axis for axis in axes if type(axis) is int]
+    names = names_of(tuple(axis for axis in axes if type(axis) is not int))
     if numbers:
         leaves = [reduce(x, sorted(axis % aval_of(x).ndim for axis in numbers)) for x in leaves]
     if not names or not leaves:
@@ -265,12 +269,17 @@ _ARGUMENTS = """
 
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The sum over a mapped axis, of each leaf; a Python number is multiplied by the size of the axis.
+    """The sum over a mapped axis, of each leaf.
 
     Args:
-      x: a pytree of arrays and numbers; booleans are counted.
+      x: a pytree of arrays and numbers; booleans are counted, and a Python number is multiplied by the size of the
+        axis.
       axis_name: the name of a mapped axis, or several.
       axis_index_groups: lists of indices that hold every index along the axis once: each group is summed by itself.
+
+    Returns:
+      A pytree of arrays.
+
     Raises:
       AxisNameError: no axis of that name is mapped here.
 
@@ -306,7 +315,22 @@ def _number_of_rows(axis_name: Any, axis_index_groups: Any) -> int:
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The mean over a mapped axis, of each leaf."""
+    """The mean over a mapped axis, of each leaf.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis, or several.
+      axis_index_groups: lists of indices along the axis, which hold every index once: each group is reduced on its own.
+        None for one group.
+
+    Returns:
+      A pytree of arrays.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pmean(x, "i"), axis_name="i")(jnp.arange(3.0))
+    Array([1., 1., 1.], dtype=float32)
+    """
     sums = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = _number_of_rows(axis_name, axis_index_groups)
 
@@ -321,13 +345,43 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The maximum over a mapped axis, of each leaf; rows that share it share its derivative equally."""
+    """The maximum over a mapped axis, of each leaf; rows that have it share its derivative equally.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis, or several.
+      axis_index_groups: lists of indices along the axis, which hold every index once: each group is reduced on its own.
+        None for one group.
+
+    Returns:
+      A pytree of arrays.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(jnp.arange(3.0))
+    Array([2., 2., 2.], dtype=float32)
+    """
     leaves, structure = tree.flatten(x)
     return tree.unflatten(structure, _over_axes(pmax_p, reduce_max, leaves, axis_name, axis_index_groups))
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The minimum over a mapped axis, of each leaf; rows that share it share its derivative equally."""
+    """The minimum over a mapped axis, of each leaf; rows that have it share its derivative equally.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name of a mapped axis, or several.
+      axis_index_groups: lists of indices along the axis, which hold every index once: each group is reduced on its own.
+        None for one group.
+
+    Returns:
+      A pytree of arrays.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(jnp.arange(3.0))
+    Array([0., 0., 0.], dtype=float32)
+    """
     leaves, structure = tree.flatten(x)
     return tree.unflatten(structure, _over_axes(pmin_p, reduce_min, leaves, axis_name, axis_index_groups))
 
@@ -341,8 +395,8 @@ for _function in (pmean, pmax, pmin):
 def _mark_batch_named(
     name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, *, axes: tuple[Any, ...]
 ) -> Any:
-    rest = without(axes, name)
-    return [pvary_p.bind(*values, axes=rest) if rest else values[0]], list(dims)
+    other_axes = without(axes, name)
+    return [pvary_p.bind(*values, axes=other_axes) if other_axes else values[0]], list(dims)
 
 
 pvary_p = register(
@@ -359,22 +413,27 @@ pvary_p = register(
         transpose=lambda cts, operands, **params: list(cts),
         batch=lambda size, values, dims, **params: ([pvary_p.bind(*values, **params)], list(dims)),
         batch_named=_mark_batch_named,
+        physical="moved",
     )
 )
 
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """The value as it is, taken to differ from device to device along axes of a `shard_map`.
+    """The value itself, marked as varying over axes of a `shard_map`.
 
-    Differentiating by it gives each device the derivative by its own copy, where it would give the sum of them.
+    Its derivative is then one for each device, instead of their sum.
 
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis, or several.
-      to: "varying", which is all there is.
+      to: must be "varying".
+
+    Returns:
+      An array.
+
     Raises:
       AxisNameError: no axis of that name is mapped here.
-      ValueError: `to` says something else.
+      ValueError: `to` is something else.
 
     >>> import xpr
     >>> from xpr import lax
@@ -415,7 +474,7 @@ axis_index_p = register(
 
 
 def axis_index(axis_name: Any) -> Any:
-    """The place of the row along a mapped axis, from 0; of several axes, as if they were one, the last running fastest.
+    """The index of the row along a mapped axis; of several axes as one, the last varying fastest.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
@@ -427,15 +486,20 @@ def axis_index(axis_name: Any) -> Any:
     """
     index = None
     for name in names_of(axis_name):
-        here = axis_index_p.bind(axis_name=name)
-        index = here if index is None else add(mul(index, size_of_axis(name)), here)
+        position = axis_index_p.bind(axis_name=name)
+        index = position if index is None else add(mul(index, size_of_axis(name)), position)
     return 0 if index is None else index
 
 
 def axis_size(axis_name: Any) -> int:
-    """The size of a mapped axis; of several, the product.
+    """The size of a mapped axis; the product for several.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: x * lax.axis_size("i"), axis_name="i")(jnp.arange(3))
+    Array([0, 3, 6], dtype=int32)
     """
     return math.prod(map(size_of_axis, names_of(axis_name)))

@@ -1,6 +1,6 @@
-"""Reading and writing at computed places: gather, and the scatters that add. The other scatters are in scatter.py.
+"""Reading and writing at computed indices: gather, and the scatters that add. The other scatters are in scatter.py.
 
-Gather is linear in its operand and its transpose adds: entries read twice get the sum of both cotangents. Adding is
+Gather is linear in its operand and its transpose adds: elements read twice get the sum of both cotangents. Adding is
 linear in operand and updates, and its transpose for the updates is reading. A mapped operand whose indices are
 mapped, too, becomes an operand with one more batching axis, and where only one of them is mapped the windows grow, or
 there are more of them; so vmap costs no copies.
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from xpr import dtypes
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, aval_of, is_key
 from xpr.core.primitive import Primitive, is_linear, register
+from xpr.dimensions.expressions import surely_below
 from xpr.primitives.elementwise import clamp, eq, neg
 from xpr.primitives.flops import per_update
 from xpr.primitives.gather import windows
@@ -43,11 +44,13 @@ from xpr.primitives.shapes import (
 )
 from xpr.primitives.slicing import broadcasted_iota, select_n, slice_
 
+__all__ = ["gather", "gather_p", "scatter_add", "scatter_add_p", "scatter_sub", "scatter_sub_p"]
+
 
 def _batched_numbers(
     numbers: GatherDimensionNumbers, operand_mapped: bool, indices_mapped: bool
 ) -> GatherDimensionNumbers:
-    """The dimension numbers once a mapped axis stands in front of the operand, the indices, or both."""
+    """The dimension numbers once a mapped axis is added in front of the operand, the indices, or both."""
     offset, collapsed, mapped, batching, indices_batching = numbers
     offset = shifted(offset)
     if operand_mapped:
@@ -89,7 +92,7 @@ def _gather_reference(
     result = windows.read(operand, dimension_numbers, starts, slice_sizes)
     if mode is not FILL_OR_DROP:
         return [result]
-    chosen = windows.beside(inside, dimension_numbers, operand.shape, slice_sizes, indices.shape[-1])
+    chosen = windows.broadcast_to_result(inside, dimension_numbers, operand.shape, slice_sizes, indices.shape[-1])
     return [np.where(chosen, result, fill_of(operand.dtype, fill_value))]
 
 
@@ -118,21 +121,22 @@ _SHORT_ROW = 1024  # of longer ones a scatter is the faster, which in a loop wri
 def _takes_one(
     numbers: GatherDimensionNumbers, slice_sizes: tuple[int, ...], operand: ShapedArray, indices: ShapedArray
 ) -> bool:
-    """Whether one entry is read of each short row, where rows lie along one axis: the score of each example's class."""
+    """Whether one element is read of each short row, along one axis: the score of each example's class."""
     if len(numbers.start_index_map) != 1 or indices.dtype not in (dtypes.int32, dtypes.int64):
         return False
     (axis,), rows = numbers.start_index_map, numbers.operand_batching_dims
     n_rows = math.prod(indices.shape[d] for d in numbers.start_indices_batching_dims)
     reads_one = slice_sizes[axis] == 1 and math.prod(indices.shape) == n_rows > 0
-    return reads_one and len(rows) == operand.ndim - 1 and operand.shape[axis] <= _SHORT_ROW
+    return reads_one and len(rows) == operand.ndim - 1 and surely_below(operand.shape[axis], _SHORT_ROW + 1)
 
 
 def _put_one(
     ct: Any, indices: Any, numbers: GatherDimensionNumbers, operand: ShapedArray, mode: GatherScatterMode
 ) -> Any:
-    """Each row's cotangent where its entry was read, zero elsewhere.
+    """Each row's cotangent where its element was read, zero elsewhere.
 
-    It is written entry by entry, in one pass that fuses with what reads it; a scatter is two, and one of XLA's slowest.
+    It is written element by element, in one pass that fuses with its readers; a scatter is two, and one of XLA's
+    slowest.
     """
     (axis,), rows = numbers.start_index_map, numbers.operand_batching_dims
     order = np.argsort(numbers.start_indices_batching_dims).tolist()  # in which the indices have the rows' axes
@@ -140,13 +144,13 @@ def _put_one(
     def by_rows(x: Any) -> Any:
         return transpose(reshape(x, [operand.shape[rows[i]] for i in order]), np.argsort(order).tolist())
 
-    wanted = by_rows(indices)
-    dtype = aval_of(wanted).dtype
+    row_indices = by_rows(indices)
+    dtype = aval_of(row_indices).dtype
     if mode is CLIP:
-        wanted = clamp(np.zeros((), dtype), wanted, np.asarray(operand.shape[axis] - 1, dtype))
-    here = eq(broadcasted_iota(dtype, operand.shape, axis), broadcast_in_dim(wanted, operand.shape, rows))
+        row_indices = clamp(np.zeros((), dtype), row_indices, np.asarray(operand.shape[axis] - 1, dtype))
+    is_selected = eq(broadcasted_iota(dtype, operand.shape, axis), broadcast_in_dim(row_indices, operand.shape, rows))
     filled = broadcast_in_dim(by_rows(ct), operand.shape, rows)
-    return select_n(here, full(operand.shape, 0, aval_of(ct).dtype), filled)
+    return select_n(is_selected, full(operand.shape, 0, aval_of(ct).dtype), filled)
 
 
 def _gather_batch(
@@ -175,13 +179,13 @@ def _gather_batch(
 def _gather_hazard(
     values: Sequence[Any], *, dimension_numbers: GatherDimensionNumbers, slice_sizes: tuple[int, ...], **_: Any
 ) -> tuple[Any, list[Any]]:
-    """Whether a window lies partly outside."""
+    """Whether a window is partly out of bounds."""
     operand, indices = values
-    shape, places = aval_of(operand).shape, aval_of(indices).shape
+    shape, indices_shape = aval_of(operand).shape, aval_of(indices).shape
     columns = []
     for i, axis in enumerate(dimension_numbers.start_index_map):
-        last = len(places) - 1
-        column = slice_(indices, (*[0] * last, i), (*places[:-1], i + 1))
+        last = len(indices_shape) - 1
+        column = slice_(indices, (*[0] * last, i), (*indices_shape[:-1], i + 1))
         columns.append((column, shape[axis] - slice_sizes[axis], axis))
     return outside(columns)
 
@@ -199,6 +203,7 @@ gather_p = register(
         batch=_gather_batch,
         exact=True,
         any_params=True,  # `fill_value`
+        physical="moved",
         hazard=(INDEX, _gather_hazard),
     )
 )
@@ -215,17 +220,22 @@ def gather(
     mode: str | GatherScatterMode | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """Reads windows of `operand`, all of the same size, at computed places.
+    """Windows of an array, all of one size, that begin at given indices.
 
     Args:
-      operand: any array.
+      operand: an array.
       start_indices: integers; the last axis holds, for each window, its starts along `start_index_map`.
-      dimension_numbers: which axes are which.
+      dimension_numbers: the roles of axes, `GatherDimensionNumbers`.
       slice_sizes: the size of a window along every axis of the operand.
-      unique_indices: a promise that no two windows overlap, which helps the transpose.
-      indices_are_sorted: a promise that the starts are in order.
-      mode: for windows that lie partly outside, see `GatherScatterMode`; by default they are filled.
-      fill_value: what they are filled with, by default nan, or the integer furthest from zero.
+      unique_indices: a promise that no two windows overlap, which makes the transpose faster.
+      indices_are_sorted: a promise that the starts are sorted.
+      mode: for windows that are partly out of bounds, see `GatherScatterMode`; None to fill them.
+      fill_value: fills windows out of bounds; None for nan, the least number of signed integers and the greatest of
+        unsigned ones.
+
+    Returns:
+      An array with the axes of the windows and of the indices, as the dimension numbers say.
+
     Raises:
       TypeError: shapes and dimension numbers don't fit together.
 
@@ -237,11 +247,16 @@ def gather(
     """
     if isinstance(fill_value, (float, np.floating)) and fill_value != fill_value:
         fill_value = np.nan  # the one nan that equals itself as a key
+    numbers, sizes = windows.tupled(dimension_numbers), tuple(map(int, slice_sizes))
+    aval, indices = aval_of(operand), aval_of(start_indices)
+    if 0 in indices.shape[:-1] and len(sizes) == aval.ndim:  # no windows at all, which may then be of any size
+        windows.check_numbers("gather", numbers, aval, indices)
+        return full(windows.result_shape(numbers, aval.shape, indices.shape, sizes), 0, aval.dtype)
     return gather_p.bind(
         operand,
         start_indices,
-        dimension_numbers=windows.tupled(dimension_numbers),
-        slice_sizes=tuple(map(int, slice_sizes)),
+        dimension_numbers=numbers,
+        slice_sizes=sizes,
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
         mode=GatherScatterMode.from_any(mode),
@@ -259,27 +274,28 @@ def _windows_of(
 
 
 def read_back(x: Any, indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, **params: Any) -> Any:
-    """What stands in `x` where a scatter writes `updates`; zero where it doesn't."""
+    """The elements of `x` where a scatter writes `updates`; zero elsewhere."""
     numbers, sizes = _windows_of(x, updates, dimension_numbers)
     return gather_p.bind(x, indices, dimension_numbers=numbers, slice_sizes=sizes, fill_value=0, **params)
 
 
-def _scatter_abstract(name: str, over: frozenset[np.dtype]) -> Callable[..., list[ShapedArray]]:
+def _scatter_abstract(name: str, over: frozenset[np.dtype], keys: bool) -> Callable[..., list[ShapedArray]]:
     def abstract(
         avals: Sequence[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers, **_: Any
     ) -> list[ShapedArray]:
         operand, indices, updates = avals
-        if operand.dtype != updates.dtype or operand.dtype not in over:
+        if operand.dtype != updates.dtype or (operand.dtype not in over and not (keys and is_key(operand))):
             raise TypeError(
                 f"{name}: operand {operand.str_short()} and updates {updates.str_short()} must have one dtype"
                 f"{', a numeric one' if dtypes.bool_ not in over else ''}. Convert with .astype() first."
             )
         along = dimension_numbers.update_window_dims
-        dropped = len(dimension_numbers.inserted_window_dims) + len(dimension_numbers.operand_batching_dims)
-        if updates.ndim != indices.ndim - 1 + len(along) or len(along) != operand.ndim - dropped:
+        dropped = (*dimension_numbers.inserted_window_dims, *dimension_numbers.operand_batching_dims)
+        distinct = len({*dropped} & {*range(operand.ndim)}) == len(dropped) and {*along} <= {*range(updates.ndim)}
+        if not distinct or updates.ndim != indices.ndim - 1 + len(along) or len(along) != operand.ndim - len(dropped):
             raise TypeError(
                 f"{name}: the updates {updates.str_short()} must have one axis for each of {indices.str_short()} but "
-                f"the last, and one along each axis of the operand {operand.str_short()} that is kept: "
+                f"the last, and one along each axis of the operand {operand.str_short()} that is not collapsed: "
                 f"{dimension_numbers}."
             )
         numbers, sizes = windows.gather_of(dimension_numbers, operand.shape, updates.shape)
@@ -303,13 +319,13 @@ def _scatter_reference(ufunc: np.ufunc | None) -> Callable[..., list[Any]]:
         if not updates.size:
             return [operand]
         numbers, sizes = windows.gather_of(dimension_numbers, operand.shape, updates.shape)
-        kept = None
+        valid = None
         if mode is CLIP:
             indices = windows.clipped(numbers, operand.shape, indices, sizes)
         else:
-            kept = windows.inside(numbers, operand.shape, indices, sizes)
-            kept = None if kept.all() else kept
-        return [windows.write(ufunc, operand, numbers, indices, sizes, updates, kept)]
+            valid = windows.inside(numbers, operand.shape, indices, sizes)
+            valid = None if valid.all() else valid
+        return [windows.write(ufunc, operand, numbers, indices, sizes, updates, valid)]
 
     return reference
 
@@ -317,7 +333,7 @@ def _scatter_reference(ufunc: np.ufunc | None) -> Callable[..., list[Any]]:
 def _scatter_hazard(
     values: Sequence[Any], *, dimension_numbers: ScatterDimensionNumbers, **_: Any
 ) -> tuple[Any, list[Any]]:
-    """Whether a window lies partly outside."""
+    """Whether a window is partly out of bounds."""
     operand, indices, updates = values
     numbers, sizes = _windows_of(operand, updates, dimension_numbers)
     return _gather_hazard([operand, indices], dimension_numbers=numbers, slice_sizes=sizes)
@@ -352,12 +368,13 @@ def scattering(
     jvp: Any,
     transpose: Any,
     over: frozenset[np.dtype] = dtypes.NUMBERS,
+    physical: Literal["moved"] | None = None,
 ) -> Primitive:
     """A scatter primitive: what it combines with, in StableHLO and in NumPy, and its rules of differentiation."""
     primitive = register(
         Primitive(
             name,
-            abstract=_scatter_abstract(name, over),
+            abstract=_scatter_abstract(name, over, physical is not None),
             params=("dimension_numbers", "indices_are_sorted", "unique_indices", "mode"),
             reference=_scatter_reference(ufunc),
             lower=scatter_lowering(combiner(operation), operation),
@@ -367,6 +384,7 @@ def scattering(
             exact=True,
             hazard=(INDEX, _scatter_hazard),
             flops=per_update if operation else None,
+            physical=physical,
         )
     )
     return primitive
@@ -405,13 +423,17 @@ def scatter_function(primitive: Primitive, doc: str) -> Callable[..., Any]:
 ARGUMENTS = """
 
     Args:
-      operand: any array.
+      operand: an array.
       scatter_indices: integers; the last axis holds, for each window, its starts along `scatter_dims_to_operand_dims`.
-      updates: in the operand's dtype, laid out as a gather with the same numbers would read it.
-      dimension_numbers: which axes are which.
-      indices_are_sorted: a promise that the starts are in order.
+      updates: an array of the operand's dtype, with the shape of a gather with the same dimension numbers.
+      dimension_numbers: the roles of axes, `ScatterDimensionNumbers`.
+      indices_are_sorted: a promise that the starts are sorted.
       unique_indices: a promise that no two windows overlap.
-      mode: for windows that lie partly outside, see `GatherScatterMode`; by default they are dropped.
+      mode: for windows that are partly out of bounds, see `GatherScatterMode`; None to drop them.
+
+    Returns:
+      An array of the shape and dtype of `operand`.
+
     Raises:
       TypeError: shapes, dtypes and dimension numbers don't fit together.
 """
@@ -435,8 +457,8 @@ def _adding_jvp(find: Callable[[], Primitive]) -> Callable[..., Any]:
 def _adding_transpose(back: Callable[[Any], Any]) -> Callable[..., list[Any]]:
     def transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
         (ct,), (operand, indices, updates) = cts, operands
-        found = back(read_back(ct, indices, updates, **params)) if is_linear(updates) else None
-        return [ct if is_linear(operand) else None, None, found]
+        updates_ct = back(read_back(ct, indices, updates, **params)) if is_linear(updates) else None
+        return [ct if is_linear(operand) else None, None, updates_ct]
 
     return transpose
 
@@ -452,8 +474,8 @@ scatter_add = scatter_function(
     scatter_add_p,
     f"""Adds updates to windows of an array; where several windows overlap, all of them.{ARGUMENTS}
     >>> from xpr import lax, numpy as jnp
-    >>> entries = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
-    >>> lax.scatter_add(jnp.zeros(3), jnp.array([[1], [1], [7]]), jnp.ones(3), entries)
+    >>> dnums = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_add(jnp.zeros(3), jnp.array([[1], [1], [7]]), jnp.ones(3), dnums)
     Array([0., 2., 0.], dtype=float32)
     """,
 )
@@ -469,8 +491,8 @@ scatter_sub = scatter_function(
     scatter_sub_p,
     f"""Subtracts updates from windows of an array; where several windows overlap, all of them.{ARGUMENTS}
     >>> from xpr import lax, numpy as jnp
-    >>> entries = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
-    >>> lax.scatter_sub(jnp.zeros(3), jnp.array([[1], [1], [7]]), jnp.ones(3), entries)
+    >>> dnums = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_sub(jnp.zeros(3), jnp.array([[1], [1], [7]]), jnp.ones(3), dnums)
     Array([ 0., -2.,  0.], dtype=float32)
     """,
 )

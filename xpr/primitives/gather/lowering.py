@@ -10,6 +10,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value, int_array, int_list
 from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import is_symbolic_dim, min_dim
 from xpr.primitives.gather import windows
 from xpr.primitives.gather.windows import (
     CLIP,
@@ -23,7 +24,7 @@ from xpr.primitives.gather.windows import (
 )
 from xpr.primitives.shapes import lower_reduction
 
-Combine = Callable[[Builder, list[Value]], list[Value]]  # from an entry of the operand and one of the updates
+Combine = Callable[[Builder, list[Value]], list[Value]]  # from an element of the operand and one of the updates
 
 
 def _starts(b: Builder, indices: Value) -> Value:
@@ -42,16 +43,20 @@ def _limits(
 ) -> np.ndarray:
     """The greatest starts inside the operand, as far as the indices' dtype can tell."""
     largest = int(dtypes.iinfo(dtype).max)
-    return np.array([min(operand[d] - sizes[d], largest) for d in numbers.start_index_map], dtype)
+    limits = [operand[d] - sizes[d] for d in numbers.start_index_map]
+    if any(map(is_symbolic_dim, limits)):
+        return np.array([min_dim(limit, largest) for limit in limits], object)
+    return np.array([min(limit, largest) for limit in limits], dtype)
 
 
 def _bounds(b: Builder, indices: Value, limits: np.ndarray) -> Value:
-    row = b.constant(limits, ShapedArray(limits.shape, indices.aval.dtype))
+    aval = ShapedArray(limits.shape, indices.aval.dtype)
+    row = b.convert(b.shape(list(limits)), aval.dtype) if limits.dtype == object else b.constant(limits, aval)
     return b.broadcast(row, indices.aval.shape, [indices.aval.ndim - 1])
 
 
 def _lower_inside(b: Builder, indices: Value, limits: np.ndarray) -> Value:
-    """For each window whether it lies inside the operand."""
+    """For each window whether it is inside the operand."""
     flags = indices.aval.update(dtype=dtypes.bool_, weak_type=False)
     result = flags.update(shape=flags.shape[:-1])
     if not len(limits):
@@ -91,12 +96,13 @@ def lower_gather(
         f"operand_batching_dims = {int_list(batching)}, start_indices_batching_dims = {int_list(indices_batching)}, "
         f"start_index_map = {int_list(mapped)}, index_vector_dim = {indices.aval.ndim - 1}>"
     )
-    sizes = int_array(slice_sizes)
-    properties = (
-        f"dimension_numbers = {numbers}, slice_sizes = {sizes}, {_flag('indices_are_sorted', indices_are_sorted)}"
-    )
+    properties = f"dimension_numbers = {numbers}, {_flag('indices_are_sorted', indices_are_sorted)}"
     limits = _limits(dimension_numbers, operand.aval.shape, slice_sizes, indices.aval.dtype)
-    result = b.op("stablehlo.gather", [operand, _moved_inside(b, indices, limits)], avals[0], properties)
+    gathered = [operand, _moved_inside(b, indices, limits)]
+    if any(map(is_symbolic_dim, slice_sizes)):
+        result = b.op("stablehlo.dynamic_gather", [*gathered, b.shape(slice_sizes)], avals[0], properties)
+    else:
+        result = b.op("stablehlo.gather", gathered, avals[0], f"{properties}, slice_sizes = {int_array(slice_sizes)}")
     if mode is not FILL_OR_DROP:
         return [result]
     inside = _lower_inside(b, indices, limits)
@@ -110,7 +116,7 @@ def lower_gather(
 
 
 def combiner(operation: str | None) -> Combine:
-    """The body of a scatter: from the operand's entry and the update to what is written."""
+    """The body of a scatter: from the operand's element and the update to the result."""
     if operation is None:
         return lambda inner, args: [args[1]]
     return lambda inner, args: [inner.op(operation, args, args[0].aval)]
@@ -143,7 +149,7 @@ def _lower_unmapped(
     b: Builder, operand: Value, indices: Value, updates: Value, numbers: ScatterDimensionNumbers,
     combine: Combine, flags: str,
 ) -> Value:  # fmt: skip
-    """Where index vectors are empty XLA writes one window of all, so they get an axis of size 1 to be starts in."""
+    """With empty index vectors XLA writes a single window, so they get an axis of size 1 for starts."""
     along, inserted, _, batching, indices_batching = numbers
     numbers = ScatterDimensionNumbers(along, (0, *shifted(inserted)), (0,), shifted(batching), indices_batching)
     starts = b.constant(0, indices.aval.update(shape=(*indices.aval.shape[:-1], 1)))
@@ -156,7 +162,7 @@ def _lower_scatter(
     b: Builder, operand: Value, indices: Value, updates: Value, dimension_numbers: ScatterDimensionNumbers,
     mode: GatherScatterMode, combine: Combine, flags: str,
 ) -> Value:  # fmt: skip
-    """A StableHLO scatter; it drops by itself what lies outside."""
+    """A StableHLO scatter; it drops windows that are out of bounds."""
     along, inserted, mapped, batching, indices_batching = dimension_numbers
     if mode is CLIP:
         numbers, sizes = windows.gather_of(dimension_numbers, operand.aval.shape, updates.aval.shape)
@@ -187,7 +193,7 @@ def _lower_one_window(
     new = b.reshape(updates, sizes)
     if mode is FILL_OR_DROP or not is_set:
         window = operand.aval.update(shape=sizes)
-        old = b.op("stablehlo.dynamic_slice", [operand, *starts], window, f"slice_sizes = {int_array(sizes)}")
+        old = b.window(operand, starts, sizes)
         new = combine(b, [old, new])[0]
         if mode is FILL_OR_DROP:
             new = b.op("stablehlo.select", [_lower_inside(b, indices, limits), new, old], window)

@@ -1,8 +1,8 @@
 """The scatters that are not linear in everything: set, multiply, minimum, maximum; and applying a function to windows.
 
 Where windows overlap, setting leaves the value of one of them (the last, on CPU), and the cotangent goes to that one:
-the winner is found by scattering the windows' numbers. What was multiplied is found by division, with zeros counted
-apart. Equal candidates for a minimum or maximum share its tangent evenly.
+the winner is found by scattering the windows' numbers. Products of the other factors come from division, with zeros
+counted separately. Equal candidates for a minimum or maximum share its tangent equally.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from xpr.primitives.gather.gather_scatter import ARGUMENTS, read_back, scatter_a
 from xpr.primitives.gather.windows import ScatterDimensionNumbers
 from xpr.primitives.shapes import broadcast_in_dim, full, instantiate, reshape, zeros_like_aval
 from xpr.primitives.slicing import broadcasted_iota, select
+
+__all__ = [
+    "scatter", "scatter_max", "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p",
+    "scatter_p",
+]  # fmt: skip
 
 
 def _zeros_like(x: Any) -> Any:
@@ -51,14 +56,14 @@ def _scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any)
 def _winners(
     operand: Any, indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, **params: Any
 ) -> Any:
-    """For each entry of the updates, whether it is the one that was written last at its place."""
+    """For each element of the updates, whether it is the one that was written last at its position."""
     shape = aval_of(updates).shape
     across = [d for d in range(len(shape)) if d not in dimension_numbers.update_window_dims]
     count = math.prod(shape[d] for d in across)
     numbers = add(broadcasted_iota(np.int32, (count,), 0), np.int32(1))
     numbers = broadcast_in_dim(reshape(numbers, [shape[d] for d in across]), shape, across)
-    nobody = full(aval_of(operand).shape, 0, np.int32)
-    written = scatter_p.bind(nobody, indices, numbers, dimension_numbers=dimension_numbers, **params)
+    nowhere = full(aval_of(operand).shape, 0, np.int32)
+    written = scatter_p.bind(nowhere, indices, numbers, dimension_numbers=dimension_numbers, **params)
     return eq(read_back(written, indices, numbers, dimension_numbers, **params), numbers)
 
 
@@ -74,7 +79,7 @@ def _scatter_transpose(cts: Sequence[Any], operands: Sequence[Any], **params: An
     return [to_operand, None, to_updates]
 
 
-scatter_p = scattering("scatter", None, None, _scatter_jvp, _scatter_transpose, over=dtypes.ANY)
+scatter_p = scattering("scatter", None, None, _scatter_jvp, _scatter_transpose, over=dtypes.ANY, physical="moved")
 scatter = scatter_function(
     scatter_p,
     f"""Sets windows of an array; where several overlap, one of their values remains.{ARGUMENTS}
@@ -104,10 +109,10 @@ def _scatter_mul_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: 
 
 
 def _other_factors(operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
-    """For each entry of the updates, the product of all else that is multiplied at its place.
+    """For each element of the updates, the product of all other factors at its position.
 
-    It is the product of everything, with zeros left out, divided by the entry; and it is zero where another entry is.
-    So it is right everywhere, and its own derivative where no entry is zero.
+    It is the product of everything, with zeros left out, divided by the element; and it is zero where another element
+    is. So it is right everywhere, and its own derivative where no element is zero.
     """
     if params["unique_indices"]:
         return read_back(operand, indices, updates, **params)
@@ -117,7 +122,7 @@ def _other_factors(operand: Any, indices: Any, updates: Any, **params: Any) -> A
     one_each = convert_element_type(is_zero, np.int32)
     nothing = full(aval_of(operand).shape, 0, np.int32)
     zeros = read_back(scatter_add_p.bind(nothing, indices, one_each, **params), indices, updates, **params)
-    others = eq(zeros, one_each)  # no zero but perhaps the entry itself
+    others = eq(zeros, one_each)  # no zero but perhaps the element itself
     return _chosen(others, div(product, factors))
 
 
@@ -140,8 +145,8 @@ scatter_mul = scatter_function(
     scatter_mul_p,
     f"""Multiplies windows of an array by updates; where several windows overlap, by all of them.{ARGUMENTS}
     >>> from xpr import lax, numpy as jnp
-    >>> entries = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
-    >>> lax.scatter_mul(jnp.ones(3), jnp.array([[1], [1], [7]]), jnp.array([2.0, 3.0, 5.0]), entries)
+    >>> dnums = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_mul(jnp.ones(3), jnp.array([[1], [1], [7]]), jnp.array([2.0, 3.0, 5.0]), dnums)
     Array([1., 6., 1.], dtype=float32)
     """,
 )
@@ -179,8 +184,8 @@ scatter_min = scatter_function(
     scatter_min_p,
     f"""Takes the minimum of windows of an array and updates.{ARGUMENTS}
     >>> from xpr import lax, numpy as jnp
-    >>> entries = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
-    >>> lax.scatter_min(jnp.zeros(3), jnp.array([[1], [1]]), jnp.array([-2.0, 3.0]), entries)
+    >>> dnums = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_min(jnp.zeros(3), jnp.array([[1], [1]]), jnp.array([-2.0, 3.0]), dnums)
     Array([ 0., -2.,  0.], dtype=float32)
     """,
 )
@@ -192,8 +197,8 @@ scatter_max = scatter_function(
     scatter_max_p,
     f"""Takes the maximum of windows of an array and updates.{ARGUMENTS}
     >>> from xpr import lax, numpy as jnp
-    >>> entries = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
-    >>> lax.scatter_max(jnp.zeros(3), jnp.array([[1], [1]]), jnp.array([-2.0, 3.0]), entries)
+    >>> dnums = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_max(jnp.zeros(3), jnp.array([[1], [1]]), jnp.array([-2.0, 3.0]), dnums)
     Array([0., 3., 0.], dtype=float32)
     """,
 )

@@ -1,14 +1,13 @@
-"""Windows: how gather and scatter name parts of an array.
+"""Dimension numbers of gather and scatter: which windows of an array they read and write.
 
 An array of start indices holds one vector of starts for each window. The dimension numbers say which axes of the
-operand the vector's entries belong to (the *mapped* axes; elsewhere a window starts at 0), which axes of the operand
+operand the vector's elements belong to (the *mapped* axes; elsewhere a window starts at 0), which axes of the operand
 are dropped because windows have size 1 there, and which axes of the result run along a window. The other axes of the
 result, in order, are those of the start indices. The last axis of the start indices holds the vectors.
 
-A *batching* axis of the operand goes along with an axis of the start indices: window i lies at place i of it.
+A *batching* axis of the operand goes along with an axis of the start indices: window i is at index i of it.
 
-What gather reads, and what scatter writes, is said here once, in NumPy: `entries` gives the index of every entry of the
-result in the operand.
+The NumPy reference of both is here: `operand_index` is the index into the operand for the elements of the result.
 """
 
 from __future__ import annotations
@@ -25,12 +24,14 @@ from xpr.core.avals import ShapedArray
 from xpr.dtypes import INTEGERS
 from xpr.text.parameters import register_parameter
 
+__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers"]
+
 Shape = tuple[int, ...]
 
 
 @register_parameter
 class GatherScatterMode(enum.Enum):
-    """What happens to windows that lie partly outside of the operand.
+    """The treatment of windows that are partly out of bounds.
 
     CLIP moves them inside. FILL_OR_DROP reads a fill value instead, and doesn't write. PROMISE_IN_BOUNDS says that
     there are none: what is read and written then is up to the compiler.
@@ -73,7 +74,7 @@ class GatherDimensionNumbers(NamedTuple):
     Args:
       offset_dims: axes of the result that run along windows, in order of the operand's axes that are not dropped.
       collapsed_slice_dims: axes of the operand that are dropped, where windows have size 1.
-      start_index_map: for each entry of an index vector, the axis of the operand that it is a start in.
+      start_index_map: for each element of an index vector, the axis of the operand that it is a start in.
       operand_batching_dims: axes of the operand that go along with `start_indices_batching_dims`; dropped, too.
       start_indices_batching_dims: axes of the start indices, matching `operand_batching_dims` one by one.
     """
@@ -92,7 +93,7 @@ class ScatterDimensionNumbers(NamedTuple):
     Args:
       update_window_dims: axes of the updates that run along windows.
       inserted_window_dims: axes of the operand that the updates lack, where windows have size 1.
-      scatter_dims_to_operand_dims: for each entry of an index vector, the axis of the operand that it is a start in.
+      scatter_dims_to_operand_dims: for each element of an index vector, the axis of the operand that it is a start in.
       operand_batching_dims: axes of the operand that go along with `scatter_indices_batching_dims`.
       scatter_indices_batching_dims: axes of the scatter indices, matching `operand_batching_dims` one by one.
     """
@@ -111,7 +112,7 @@ def tupled(numbers: Any) -> Any:
       TypeError: they are none.
     """
     if not isinstance(numbers, tuple):
-        raise TypeError(f"dimension_numbers are Gather- or ScatterDimensionNumbers, and {numbers!r} was given.")
+        raise TypeError(f"dimension_numbers are Gather- or ScatterDimensionNumbers, and got {numbers!r}.")
     if any(type(field) is not tuple for field in numbers):
         return type(numbers)(*(tuple(map(int, field)) for field in numbers))
     return numbers
@@ -131,12 +132,12 @@ def gather_of(numbers: ScatterDimensionNumbers, operand: Shape, updates: Shape) 
 
 
 def shifted(axes: Sequence[int]) -> Shape:
-    """The same axes where one more stands in front."""
+    """The same axes after another one is added in front."""
     return tuple([d + 1 for d in axes])
 
 
 def default_fill(dtype: np.dtype) -> Any:
-    """What FILL_OR_DROP reads outside: nan, the least signed integer, the greatest unsigned one, True."""
+    """The value of FILL_OR_DROP out of bounds: nan, the least signed integer, the greatest unsigned one, True."""
     if dtype in dtypes.INEXACT:
         return np.asarray(np.nan, dtype)[()]
     if dtype == dtypes.bool_:
@@ -163,7 +164,7 @@ def check_numbers(name: str, numbers: GatherDimensionNumbers, operand: ShapedArr
         )
     if len(mapped) != indices.shape[last]:
         _refuse(
-            name, numbers, operand, indices, "the last axis of the indices must have one entry for each mapped axis"
+            name, numbers, operand, indices, "the last axis of the indices must have one element for each mapped axis"
         )
     dropped = (*collapsed, *batching)
     for axes, ndim, ordered in (
@@ -204,21 +205,21 @@ def result_shape(numbers: GatherDimensionNumbers, operand: Shape, indices: Shape
     return tuple([next(along) if d in numbers.offset_dims else next(across) for d in range(rank)])
 
 
-# -- The meaning, in NumPy
+# -- Reference, in NumPy
 
 
-class _Layout(NamedTuple):
-    """What of a gather depends on shapes alone."""
+class _WindowPlan(NamedTuple):
+    """The parts of a gather's indices that depend on shapes alone."""
 
     limits: np.ndarray  # the greatest start inside, for each mapped axis
-    spread: Shape | None  # how an array over the windows is shaped to stand beside the result; None: as it is
-    windows: list[tuple[int | None, Any]]  # for each axis of the operand: its entry in the vectors, and what is added
+    expanded: Shape | None  # the shape in which an array over the windows broadcasts to the result; None: its own
+    windows: list[tuple[int | None, Any]]  # for each axis of the operand: its element in the vectors, and what is added
     take: int | None  # the axis where the gather is `np.take` along one axis
     across: list[int]  # the axes of the result that run over the windows
 
 
 @lru_cache(maxsize=1024)
-def _layout(numbers: GatherDimensionNumbers, operand: Shape, indices: Shape, sizes: Shape) -> _Layout:
+def _window_plan(numbers: GatherDimensionNumbers, operand: Shape, indices: Shape, sizes: Shape) -> _WindowPlan:
     offset, collapsed, mapped, batching, indices_batching = numbers
     rank = len(offset) + len(indices) - 1
     across = [d for d in range(rank) if d not in offset]
@@ -238,12 +239,12 @@ def _layout(numbers: GatherDimensionNumbers, operand: Shape, indices: Shape, siz
             added = np.zeros(shape, np.int64)
         windows.append((mapped.index(d) if d in mapped else None, added))
     batch = iter(indices[:-1])
-    spread = tuple([1 if d in offset else next(batch) for d in range(rank)])
+    expanded = tuple([1 if d in offset else next(batch) for d in range(rank)])
     axis = mapped[0] if len(mapped) == 1 and collapsed == mapped and not batching else None
     if axis is not None and any(n != size for d, (n, size) in enumerate(zip(operand, sizes)) if d != axis):
         axis = None
     limits = np.array([operand[d] - sizes[d] for d in mapped], np.int64)
-    return _Layout(limits, None if spread == indices[:-1] else spread, windows, axis, across)
+    return _WindowPlan(limits, None if expanded == indices[:-1] else expanded, windows, axis, across)
 
 
 def signed(indices: Any) -> np.ndarray:
@@ -255,66 +256,68 @@ def signed(indices: Any) -> np.ndarray:
 
 
 def inside(numbers: GatherDimensionNumbers, operand: Shape, indices: np.ndarray, sizes: Shape) -> np.ndarray:
-    """For each window, whether it lies inside the operand."""
-    limits = _layout(numbers, operand, indices.shape, sizes).limits
+    """For each window, whether it is inside the operand."""
+    limits = _window_plan(numbers, operand, indices.shape, sizes).limits
     return np.asarray(((indices >= 0) & (indices <= limits)).all(-1))
 
 
-def beside(
+def broadcast_to_result(
     windows: np.ndarray, numbers: GatherDimensionNumbers, operand: Shape, sizes: Shape, vector: int
 ) -> np.ndarray:
     """An array over the windows, shaped to broadcast against the result."""
-    spread = _layout(numbers, operand, (*windows.shape, vector), sizes).spread
-    return windows if spread is None else windows.reshape(spread)
+    expanded = _window_plan(numbers, operand, (*windows.shape, vector), sizes).expanded
+    return windows if expanded is None else windows.reshape(expanded)
 
 
 def clipped(numbers: GatherDimensionNumbers, operand: Shape, indices: np.ndarray, sizes: Shape) -> np.ndarray:
-    """The starts, moved so that every window lies inside."""
-    limits = _layout(numbers, operand, indices.shape, sizes).limits
+    """The starts, clamped so that every window is inside."""
+    limits = _window_plan(numbers, operand, indices.shape, sizes).limits
     return np.minimum(np.maximum(indices, 0), limits)
 
 
-def entries(numbers: GatherDimensionNumbers, operand: Shape, indices: np.ndarray, sizes: Shape) -> tuple[Any, ...]:
-    """An index for the operand, in NumPy's sense, that gives the windows, in the layout of the result or one window's.
+def operand_index(
+    numbers: GatherDimensionNumbers, operand: Shape, indices: np.ndarray, sizes: Shape
+) -> tuple[Any, ...]:
+    """A NumPy index into the operand that reads the windows, in the axis order of the result or one window's.
 
-    All starts must lie inside. For a single window it is a tuple of slices, and what it gives has the shape `sizes`.
+    All starts must be inside. For a single window it is a tuple of slices, which reads an array of shape `sizes`.
     """
     if indices.ndim == 1:
         starts = [0] * len(operand)
         for d, start in zip(numbers.start_index_map, indices.tolist()):
             starts[d] = start
         return tuple([slice(start, start + n) for start, n in zip(starts, sizes)])
-    layout = _layout(numbers, operand, indices.shape, sizes)
-    found = []
-    for position, added in layout.windows:
+    plan = _window_plan(numbers, operand, indices.shape, sizes)
+    index = []
+    for position, added in plan.windows:
         if position is None:
-            found.append(added)
+            index.append(added)
             continue
         start = indices[..., position]
-        if layout.spread is not None:
-            start = start.reshape(layout.spread)
-        found.append(start if added is None else start + added)
-    if not numbers.start_index_map and found:  # all windows are the same one
-        found[0] = found[0] + np.zeros(layout.spread or indices.shape[:-1], np.int64)
-    return tuple(found)
+        if plan.expanded is not None:
+            start = start.reshape(plan.expanded)
+        index.append(start if added is None else start + added)
+    if not numbers.start_index_map and index:  # all windows are the same one
+        index[0] = index[0] + np.zeros(plan.expanded or indices.shape[:-1], np.int64)
+    return tuple(index)
 
 
 def read(operand: np.ndarray, numbers: GatherDimensionNumbers, indices: np.ndarray, sizes: Shape) -> np.ndarray:
-    """The windows at starts that all lie inside."""
+    """The windows at starts that are all inside."""
     shape = operand.shape
     if indices.ndim == 1:
-        result = operand[entries(numbers, shape, indices, sizes)]
+        result = operand[operand_index(numbers, shape, indices, sizes)]
         return result.reshape(result_shape(numbers, shape, indices.shape, sizes))
-    layout = _layout(numbers, shape, indices.shape, sizes)
+    plan = _window_plan(numbers, shape, indices.shape, sizes)
     if not shape:
         return np.broadcast_to(operand, indices.shape[:-1])
-    if layout.take is None:
-        return operand[entries(numbers, shape, indices, sizes)]
-    rows = np.take(operand, indices[..., 0], layout.take)
-    first, count = layout.take, len(layout.across)
-    if layout.across == list(range(first, first + count)):
+    if plan.take is None:
+        return operand[operand_index(numbers, shape, indices, sizes)]
+    rows = np.take(operand, indices[..., 0], plan.take)
+    first, count = plan.take, len(plan.across)
+    if plan.across == list(range(first, first + count)):
         return rows
-    return np.moveaxis(rows, range(first, first + count), layout.across)
+    return np.moveaxis(rows, range(first, first + count), plan.across)
 
 
 def write(
@@ -324,32 +327,32 @@ def write(
     indices: np.ndarray,
     sizes: Shape,
     updates: np.ndarray,
-    kept: np.ndarray | None,
+    valid: np.ndarray | None,
 ) -> np.ndarray:
     """A copy of the operand with updates combined into the windows by `ufunc`, or set where it is None.
 
-    `kept` says which windows to write; None for all, which then lie inside, as those kept do.
+    `valid` says which windows to write, which must all be inside; None for all.
     """
     out = np.array(operand)
-    if kept is not None and not kept.any():
+    if valid is not None and not valid.any():
         return out
     shape = operand.shape
     if indices.ndim == 1:
-        place = entries(numbers, shape, indices, sizes)
+        index = operand_index(numbers, shape, indices, sizes)
         new = updates.reshape(sizes)
-        out[place] = new if ufunc is None else ufunc(out[place], new)
+        out[index] = new if ufunc is None else ufunc(out[index], new)
         return out
-    place = entries(numbers, shape, clipped(numbers, shape, indices, sizes), sizes)
-    if kept is not None:
-        chosen = np.broadcast_to(beside(kept, numbers, shape, sizes, indices.shape[-1]), updates.shape)
-        place = tuple([np.broadcast_to(p, updates.shape)[chosen] for p in place])
+    index = operand_index(numbers, shape, clipped(numbers, shape, indices, sizes), sizes)
+    if valid is not None:
+        chosen = np.broadcast_to(broadcast_to_result(valid, numbers, shape, sizes, indices.shape[-1]), updates.shape)
+        index = tuple([np.broadcast_to(p, updates.shape)[chosen] for p in index])
         updates = updates[chosen]
     if not shape:
         return _write_scalar(ufunc, out, updates)
     if ufunc is None:
-        out[place] = updates
+        out[index] = updates
     else:
-        ufunc.at(out, place, updates)
+        ufunc.at(out, index, updates)
     return out
 
 

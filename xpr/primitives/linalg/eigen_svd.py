@@ -1,7 +1,7 @@
-"""Matrices by their spectra: `eigh`, `eig`, `svd`.
+"""Eigenvalue and singular value decompositions: `eigh`, `eig`, `svd`.
 
-Eigenvectors and singular vectors are turned by a derivative within the space that they span, entry by entry by the
-inverse of the difference of two eigenvalues (Giles, An extended collection of matrix derivative results for forward and
+Derivatives rotate eigenvectors and singular vectors within the space that they span, element by element by the inverse
+of the difference of two eigenvalues (Giles, An extended collection of matrix derivative results for forward and
 reverse mode, 2008). Where two are equal the vectors have no derivative, and there are infinities or nans.
 """
 
@@ -23,6 +23,7 @@ from xpr.primitives.elementwise import add, complex_, conj, convert_element_type
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.elementwise_while import written
 from xpr.primitives.linalg import library_calls
+from xpr.primitives.linalg.choices import EighImplementation, EigImplementation, SvdAlgorithm, check_choice
 from xpr.primitives.linalg.factorizations import Factored, lu_p, symmetrized
 from xpr.primitives.linalg.matrices import (
     adjoint,
@@ -42,6 +43,8 @@ from xpr.primitives.linalg.matrices import (
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import full, reduce_sum
 from xpr.primitives.slicing import select, slice_in_dim
+
+__all__ = ["eig", "eig_p", "eigh", "eigh_p", "svd", "svd_p"]
 
 
 def _real(x: Any) -> Any:
@@ -119,7 +122,7 @@ def _eigh_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, lower: bool, c
 
 
 def _without_vectors(**fewer: bool) -> Any:
-    """The dce rule of a primitive whose first result is values: if nothing reads the others, they are not computed."""
+    """The dce rule of a primitive whose first result is values: if the others are unused, they are not computed."""
 
     def dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
         if any(used[1:]) or len(used) == 1:
@@ -153,6 +156,7 @@ def eigh(
     symmetrize_input: bool = True,
     sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
 ) -> tuple[Any, Any]:
     """The eigenvectors and eigenvalues of Hermitian matrices.
 
@@ -161,18 +165,21 @@ def eigh(
       lower: of matrices that are not symmetrized, whether the lower triangle is read, or else the upper one.
       symmetrize_input: takes (A + A^H) / 2.
       sort_eigenvalues: they come in ascending order in any case.
-      subset_by_index: the first and the last but one of those wanted, all by default.
+      subset_by_index: the first and the last but one of those to compute, all by default.
+      implementation: None or QR.
     Returns:
       Eigenvectors [..., n, n], as columns, and eigenvalues [..., n]. JAX's order: `jnp.linalg.eigh` has the other.
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: the matrices are not square.
+      NotImplementedError: another implementation is asked for.
 
     >>> from xpr import lax, numpy as jnp
     >>> vectors, values = lax.linalg.eigh(jnp.array([[2., 0.], [0., 1.]]))
     >>> values
     Array([1., 2.], dtype=float32)
     """
+    check_choice("eigh", "implementation", implementation, EighImplementation.QR)
     check_matrices("eigh", aval_of(x), square=True)
     w, v = eigh_p.bind(symmetrized(x) if symmetrize_input else x, lower=bool(lower), compute_v=True)
     return _cut_axis(v, subset_by_index, -1), _cut_axis(w, subset_by_index, -1)
@@ -199,11 +206,11 @@ def _eig_reference(
 
     def compute(x: Any) -> list[Any]:
         w, right = np.linalg.eig(x)
-        found = [w]
+        results = [w]
         if compute_left_eigenvectors:
             left = np.conj(np.linalg.inv(right)).T
-            found.append(left / np.linalg.norm(left, axis=0))
-        return [*found, right] if compute_right_eigenvectors else found
+            results.append(left / np.linalg.norm(left, axis=0))
+        return [*results, right] if compute_right_eigenvectors else results
 
     flags = {"compute_left_eigenvectors": compute_left_eigenvectors}
     shapes = _eig_abstract([aval_of(a)], compute_right_eigenvectors=compute_right_eigenvectors, **flags)
@@ -225,12 +232,12 @@ def _eig_lower(
         b, "eig", a.aval, ("geev", {"compute_left": left, "compute_right": right}), None
     )
     results = [*parts, vectors, vectors, _info(a.aval)]
-    *found, info = library_calls.call(b, target, operands, results, a.aval.ndim - 2, attributes)
-    values, (left_vectors, right_vectors) = found[: len(parts)], found[len(parts) :]
+    *outs, info = library_calls.call(b, target, operands, results, a.aval.ndim - 2, attributes)
+    values, (left_vectors, right_vectors) = outs[: len(parts)], outs[len(parts) :]
     if is_real:
         values = written(b, lambda x, y: [complex_(x, y)], values)
-    wanted = [*values, *[left_vectors] * compute_left_eigenvectors, *[right_vectors] * compute_right_eigenvectors]
-    return library_calls.where_solved(b, info, wanted)
+    outs = [*values, *[left_vectors] * compute_left_eigenvectors, *[right_vectors] * compute_right_eigenvectors]
+    return library_calls.where_solved(b, info, outs)
 
 
 def _eig_jvp(
@@ -246,21 +253,27 @@ def _eig_jvp(
     )
     if type(da) is Zero:
         return outs, no_tangents(outs)
-    if compute_left_eigenvectors:
-        raise UnsupportedRule(
-            "eig: left eigenvectors have no derivative here. Ask for the right ones of the adjoint matrix, which are "
-            "the same."
-        )
-    w, v = outs
-    change = Factored(*lu_p.bind(v)).solve(product(_as(da, aval_of(v).dtype), v))
-    dw = diagonal_of(change)
-    if not compute_right_eigenvectors:
-        return [w], [dw]
-    return outs, [dw, _scaled_as_lapack(v, product(v, mul(_inverse_differences(w, aval_of(v).dtype), change)))]
+    w, *left, v = outs
+    da = _as(da, aval_of(v).dtype)
+    change = _in_basis(v, da)
+    tangents = [diagonal_of(change)]
+    if compute_left_eigenvectors:  # which are the right ones of the adjoint matrix, for the conjugate eigenvalues
+        tangents.append(_vectors_tangent(conj(w), left[0], _in_basis(left[0], adjoint(da))))
+    if compute_right_eigenvectors:
+        tangents.append(_vectors_tangent(w, v, change))
+    return outs[: len(tangents)], tangents
+
+
+def _in_basis(v: Any, da: Any) -> Any:
+    return Factored(*lu_p.bind(v)).solve(product(da, v))
+
+
+def _vectors_tangent(w: Any, v: Any, change: Any) -> Any:
+    return _scaled_as_lapack(v, product(v, mul(_inverse_differences(w, aval_of(v).dtype), change)))
 
 
 def _scaled_as_lapack(v: Any, dv: Any) -> Any:
-    """Tangents of eigenvectors of length 1 whose greatest entry is real, from those of any scale."""
+    """Tangents of eigenvectors of length 1 whose greatest element is real, from those of any scale."""
     axis = aval_of(v).ndim - 2
 
     def sums(x: Any) -> Any:
@@ -292,24 +305,39 @@ eig_p = register(
 eig_p.batch = batch_stacks(eig_p)
 
 
-def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True) -> list[Any]:
+def eig(
+    x: Any,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
+) -> list[Any]:
     """The eigenvalues of square matrices, in no particular order, and their eigenvectors. On CPU alone.
 
     Args:
       x: [..., n, n].
+      compute_left_eigenvectors: whether to compute them.
+      compute_right_eigenvectors: whether to compute them.
+      enable_eigvec_derivs: eigenvectors have derivatives in any case.
+      implementation: None or LAPACK.
+      use_magma: None or False.
     Returns:
       A list: the eigenvalues [..., n], and as far as asked for, the left and the right eigenvectors [..., n, n] as
       columns, of length 1. All are complex.
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: the matrices are not square.
-      UnsupportedRule: left eigenvectors are differentiated.
+      NotImplementedError: another implementation is asked for.
 
     >>> from xpr import lax, numpy as jnp
     >>> flags = {"compute_left_eigenvectors": False, "compute_right_eigenvectors": False}
     >>> lax.linalg.eig(jnp.array([[0., 1.], [-1., 0.]]), **flags)[0]
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
+    check_choice("eig", "implementation", implementation, EigImplementation.LAPACK)
+    check_choice("eig", "use_magma", use_magma, False)
     return eig_p.bind(
         x,
         compute_left_eigenvectors=bool(compute_left_eigenvectors),
@@ -357,8 +385,8 @@ def _svd_lower(
     target, attributes = library_calls.routine(b, "svd", a.aval, ("gesdd", {"mode": mode}), None)
     vectors = avals[1:] or _svd_abstract([a.aval], full_matrices=True, compute_uv=True)[1:]
     results = [a.aval, avals[0], *vectors, _info(a.aval)]
-    _, *found, info = library_calls.call(b, target, operands, results, len(stack), attributes, {0: 0})
-    return library_calls.where_solved(b, info, found[: len(avals)])
+    _, *outs, info = library_calls.call(b, target, operands, results, len(stack), attributes, {0: 0})
+    return library_calls.where_solved(b, info, outs[: len(avals)])
 
 
 def _svd_by_cusolver(b: Builder, a: Value, avals: list[ShapedArray], full_matrices: bool) -> list[Value]:
@@ -373,8 +401,8 @@ def _svd_by_cusolver(b: Builder, a: Value, avals: list[ShapedArray], full_matric
         "full_matrices": full_matrices, "compute_uv": len(avals) > 1, "transposed": False,
     }  # fmt: skip
     results = [operand.aval, s, u, vh, _info(a.aval)]
-    found = library_calls.call(b, "cusolver_gesvd_ffi", [operand], results, len(stack), flags, {0: 0})
-    _, values, left, right, info = found
+    outs = library_calls.call(b, "cusolver_gesvd_ffi", [operand], results, len(stack), flags, {0: 0})
+    _, values, left, right, info = outs
     if wide:
         left, right = written(b, lambda x, y: [adjoint(y), adjoint(x)], [left, right])
     return library_calls.where_solved(b, info, [values, left, right][: len(avals)])
@@ -408,11 +436,11 @@ def _svd_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: 
         phase = diagonal_part(sub(change, adjoint(change)))
         du = add(du, product(u, div(phase, along_rows(mul(complex_s, scalar(2, complex_s)), phase))))
     if m > n:
-        rest = sub(product(da, adjoint(vh)), product(u, change))
-        du = add(du, div(rest, along_columns(complex_s, rest)))
+        outside = sub(product(da, adjoint(vh)), product(u, change))
+        du = add(du, div(outside, along_columns(complex_s, outside)))
     if n > m:
-        rest = sub(product(adjoint(da), u), product(adjoint(vh), adjoint(change)))
-        dv = add(dv, div(rest, along_columns(complex_s, rest)))
+        outside = sub(product(adjoint(da), u), product(adjoint(vh), adjoint(change)))
+        dv = add(dv, div(outside, along_columns(complex_s, outside)))
     return [s, u, vh], [ds, du, adjoint(dv)]
 
 
@@ -439,25 +467,29 @@ def svd(
     full_matrices: bool = True,
     compute_uv: bool = True,
     subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
 ) -> Any:
     """Singular values, in descending order, and singular vectors.
 
     Args:
       x: [..., m, n].
       full_matrices: square U and V^H; otherwise only the first min(m, n) vectors of each.
-      compute_uv: whether the vectors are wanted.
-      subset_by_index: the first and the last but one of the singular values wanted; not with full matrices.
+      compute_uv: whether to compute the vectors.
+      subset_by_index: the first and the last but one of the singular values to compute; not with full matrices.
+      algorithm: None, DEFAULT or DIVIDE_AND_CONQUER.
     Returns:
       U [..., m, m or k], s [..., k] and V^H [..., n or k, n], k the lesser of m and n; or s alone.
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: a subset and full matrices.
       UnsupportedRule: full matrices of a matrix that is not square are differentiated.
+      NotImplementedError: another algorithm is asked for.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.linalg.svd(jnp.array([[0., 2.], [1., 0.]]), compute_uv=False)
     Array([2., 1.], dtype=float32)
     """
+    check_choice("svd", "algorithm", algorithm, SvdAlgorithm.DEFAULT, SvdAlgorithm.DIVIDE_AND_CONQUER)
     if subset_by_index is not None and compute_uv and full_matrices:
         raise ValueError("svd: subset_by_index picks of the first min(m, n) vectors: pass full_matrices=False.")
     outs = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv))

@@ -1,8 +1,8 @@
-"""Matrices as products of triangular ones: `cholesky`, `lu`.
+"""Triangular factorizations: `cholesky`, `lu`.
 
-Their derivatives come from those of the products: what A = L U says of dA, dL and dU, with what is known of the form of
-L and U (Murray, Differentiation of the Cholesky decomposition, 2016; de Hoog, Anderssen and Lukas, Differentiation of
-matrix functionals using triangular factorization, 2011).
+Their derivatives follow from the product rule, dA = dL U + L dU, and the triangular form of dL and dU (Murray,
+Differentiation of the Cholesky decomposition, 2016; de Hoog, Anderssen and Lukas, Differentiation of matrix functionals
+using triangular factorization, 2011).
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum
 from xpr.primitives.slicing import broadcasted_iota, concatenate, pad, select, slice_in_dim
 from xpr.primitives.sorting import sort_key_val
 
+__all__ = ["cholesky", "cholesky_p", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p"]
+
 
 def solved(a: Any, b: Any, left_side: bool = True, lower: bool = True, **params: bool) -> Any:
     """`triangular_solve` with its defaults."""
-    given = {"transpose_a": False, "conjugate_a": False, "unit_diagonal": False, **params}
-    return triangular_solve_p.bind(a, b, left_side=left_side, lower=lower, **given)
+    options = {"transpose_a": False, "conjugate_a": False, "unit_diagonal": False, **params}
+    return triangular_solve_p.bind(a, b, left_side=left_side, lower=lower, **options)
 
 
 def cut(x: Any, rows: int, columns: int) -> Any:
@@ -181,11 +183,11 @@ def _permutation_reference(values: Sequence[Any], *, permutation_size: int) -> l
 
 
 def _exchanged(i: Any, chosen: Any, order: Any) -> Any:
-    """The order with entries number i and `chosen` exchanged, in each row of the stack."""
+    """The order with elements number i and `chosen` exchanged, in each row of the stack."""
     shape = aval_of(order).shape
-    places = broadcasted_iota(dtypes.int32, shape, len(shape) - 1)
-    is_first = eq(places, i)
-    is_second = eq(places, broadcast_in_dim(chosen, shape, range(len(shape) - 1)))
+    positions = broadcasted_iota(dtypes.int32, shape, len(shape) - 1)
+    is_first = eq(positions, i)
+    is_second = eq(positions, broadcast_in_dim(chosen, shape, range(len(shape) - 1)))
     zero = full(shape, 0, dtypes.int32)
     first, second = (
         broadcast_in_dim(reduce_sum(select(where, order, zero), (len(shape) - 1,)), shape, range(len(shape) - 1))
@@ -213,7 +215,7 @@ def _permutation_lower(
     scalar_aval = ShapedArray((), dtypes.int32)
     start, end = b.constant(0, scalar_aval), b.constant(count, scalar_aval)
 
-    def going(inner: Builder, state: list[Value]) -> Value:
+    def condition(inner: Builder, state: list[Value]) -> Value:
         flag = ShapedArray((), dtypes.bool_)
         direction = "comparison_direction = #stablehlo<comparison_direction LT>"
         return inner.op("stablehlo.compare", [state[0], end], flag, direction)
@@ -224,7 +226,7 @@ def _permutation_lower(
 
         return written(inner, body, [state[0], pivots, state[1]])
 
-    return b.while_loop(going, advance, [start, order])[1:]
+    return b.while_loop(condition, advance, [start, order])[1:]
 
 
 def _permutation_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: int) -> Any:
@@ -260,7 +262,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
       pivots: i32[..., k].
       permutation_size: how many rows there are, k at least.
     Returns:
-      i32[..., permutation_size]: the row that comes to each place.
+      I32[..., permutation_size]: the row that moves to each position.
     Raises:
       TypeError: the pivots are not of the dtype int32, or more than the rows.
 
@@ -286,7 +288,7 @@ def _lu_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
 
 
 def _lu_reference(values: Sequence[Any]) -> list[Any]:
-    """Gaussian elimination, with the entry of the largest size (|re| + |im|) of each column brought to the diagonal."""
+    """Gaussian elimination, with the element of largest |re| + |im| of each column as pivot."""
     (a,) = map(np.asarray, values)
     *stack, m, n = a.shape
     out, pivots = a.copy(), np.zeros((*stack, min(m, n)), np.int32)
@@ -306,8 +308,8 @@ def _lu_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> li
     out, pivots, order = avals
     stack = out.ndim - 2
     if not out.size:
-        places = written(b, lambda: [broadcasted_iota(dtypes.int32, order.shape, order.ndim - 1)], [])
-        return [operands[0], b.constant(0, pivots), *places]
+        positions = written(b, lambda: [broadcasted_iota(dtypes.int32, order.shape, order.ndim - 1)], [])
+        return [operands[0], b.constant(0, pivots), *positions]
     target, _ = library_calls.routine(b, "lu", out, ("getrf", {}), ("getrf", {}))
     info = ShapedArray(out.shape[:-2], dtypes.int32)
     factors, chosen, info_value = library_calls.call(b, target, operands, [out, pivots, info], stack, {}, {0: 0})
@@ -325,9 +327,9 @@ def unpacked(factors: Any) -> tuple[Any, Any]:
 
 
 def _lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """With M = L^-1 dA U^-1, dL is L times the part of M below the diagonal, and dU the rest of M times U.
+    """With M = L^-1 dA U^-1, dL is L times the part of M below the diagonal, and dU the other part of M times U.
 
-    L and U are made square by ones on the diagonal first.
+    L and U are extended to square matrices by ones on the diagonal first.
     """
     (da,) = tangents
     outs = lu_p.bind(*primals)
@@ -408,6 +410,6 @@ class Factored(NamedTuple):
 
 
 def inverse_permutation(order: Any) -> Any:
-    """Where each row came from, of where each goes."""
-    places = broadcasted_iota(dtypes.int32, aval_of(order).shape, aval_of(order).ndim - 1)
-    return sort_key_val(order, places)[1]
+    """The inverse permutation."""
+    positions = broadcasted_iota(dtypes.int32, aval_of(order).shape, aval_of(order).ndim - 1)
+    return sort_key_val(order, positions)[1]

@@ -1,7 +1,7 @@
 """Calls of LAPACK on CPU and of NVIDIA's libraries on CUDA, from programs.
 
-Both keep matrices by columns, where XLA keeps them by rows. A call says so, and XLA transposes what it gets and gives;
-where a routine can be asked for the transposed problem instead, nothing is moved. The leading axes of all operands and
+Both store matrices by columns, XLA by rows. A call declares the layout, and XLA transposes operands and results; where
+a routine can solve the transposed problem instead, nothing is moved. The leading axes of all operands and
 results are a stack of problems.
 """
 
@@ -18,7 +18,7 @@ from xpr.errors import UnsupportedRule
 
 _LETTER = {dtypes.float32: "s", dtypes.float64: "d", dtypes.complex64: "c", dtypes.complex128: "z"}
 
-Attributes = Mapping[str, str | bool]  # a text of one letter is LAPACK's character
+Attributes = Mapping[str, str | bool | int]  # a text of one letter is LAPACK's character
 _NONE: Attributes = {}
 _NOWHERE: Mapping[int, int] = {}
 
@@ -42,7 +42,7 @@ def call(
     Args:
       target: the routine's name.
       stack: how many leading axes of operands and results number the problems; where two axes follow, it is a matrix.
-      in_place: operands, by number, whose memory takes a result.
+      in_place: operands, by number, whose memory a result uses.
     """
     texts = ", ".join(f"{name} = {_attribute(value)}" for name, value in attributes.items())
     several = len(results) > 1
@@ -62,21 +62,21 @@ def call(
 
 
 def _partitioning(operands: Sequence[Value], results: Sequence[ShapedArray], stack: int) -> str:
-    """Says that each device can do the problems that it has: axes of the stack are the same factors everywhere."""
+    """The sharding rule: each device solves its problems, since axes of the stack are the same factors everywhere."""
     sizes: list[str] = []
 
     def axes(aval: ShapedArray) -> str:
-        own = []
+        factors = []
         for axis, size in enumerate(aval.shape):
             if axis >= stack or axis >= len(sizes):
-                own.append(_factor(len(sizes)))
-                sizes.append(f"{own[-1]}={size}")
+                factors.append(_factor(len(sizes)))
+                sizes.append(f"{factors[-1]}={size}")
             else:
-                own.append(_factor(axis))
-        return f"[{', '.join(own)}]"
+                factors.append(_factor(axis))
+        return f"[{', '.join(factors)}]"
 
-    given, made = (", ".join(map(axes, avals)) for avals in ([v.aval for v in operands], results))
-    rule = f"#sdy.op_sharding_rule<({given})->({made}) {{{', '.join(sizes)}}}, custom>"
+    operand_axes, result_axes = (", ".join(map(axes, avals)) for avals in ([v.aval for v in operands], results))
+    rule = f"#sdy.op_sharding_rule<({operand_axes})->({result_axes}) {{{', '.join(sizes)}}}, custom>"
     return f'mhlo.frontend_attributes = {{num_batch_dims = "{stack}"}}, sdy.sharding_rule = {rule}'
 
 
@@ -86,12 +86,14 @@ def _factor(number: int) -> str:
     return letters[number] if number < len(letters) else f"z_{number - len(letters) + 1}"
 
 
-def _attribute(value: str | bool) -> str:
-    return f"{ord(value)} : ui8" if isinstance(value, str) else str(value).lower()
+def _attribute(value: str | bool | int) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{ord(value)} : ui8" if isinstance(value, str) else f"{value} : i32"
 
 
 def _layout(aval: ShapedArray, stack: int) -> str:
-    """The axes from the one whose entries are neighbours in memory to the one whose entries are furthest apart."""
+    """The layout: the axes from the fastest varying in memory to the slowest."""
     order = list(range(aval.ndim))[::-1]
     if aval.ndim == stack + 2:
         order[:2] = order[1::-1]
@@ -123,6 +125,11 @@ def routine(b: Builder, what: str, aval: ShapedArray, on_cpu: Routine, on_cuda: 
     Raises:
       UnsupportedRule: there is none.
     """
+    if aval.is_symbolic:
+        raise UnsupportedRule(
+            f"{what}: routines of libraries take no symbolic dimensions, and the operand is {aval.str_short()}. Export "
+            "the function for constant shapes, or loop over the first axis with lax.map."
+        )
     if b.platform == "cpu":
         return lapack(on_cpu[0], aval.dtype), on_cpu[1]
     if b.platform == "cuda" and on_cuda is not None:

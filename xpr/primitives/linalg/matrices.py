@@ -1,4 +1,4 @@
-"""Stacks of matrices, [..., rows, columns]: what the rules of solves and decompositions have in common."""
+"""Operations on stacks of matrices, [..., rows, columns], that the rules of solves and decompositions share."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def product(x: Any, y: Any, precision: Any = (Precision.HIGHEST, Precision.HIGHE
 
 
 def _rows_and_columns(shape: Sequence[int]) -> tuple[Any, Any]:
-    """The row and the column of each entry."""
+    """The row and the column of each element."""
     last = len(shape) - 1
     return broadcasted_iota(dtypes.int32, shape, last - 1), broadcasted_iota(dtypes.int32, shape, last)
 
@@ -74,19 +74,19 @@ def _on_diagonal(shape: Sequence[int]) -> Any:
 
 
 def _on_or_below(shape: Sequence[int], k: int = 0) -> Any:
-    """Whether each entry lies on or below the k-th diagonal above the main one."""
+    """Whether each element is on or below the k-th diagonal above the main one."""
     rows, columns = _rows_and_columns(shape)
     return ge(add(rows, scalar(k, rows)) if k else rows, columns)
 
 
 def lower_triangle(x: Any, k: int = 0) -> Any:
-    """The entries on and below the k-th diagonal; zeros above."""
+    """The elements on and below the k-th diagonal; zeros above."""
     aval = aval_of(x)
     return select(_on_or_below(aval.shape, k), x, full(aval.shape, 0, aval.dtype))
 
 
 def upper_triangle(x: Any, k: int = 0) -> Any:
-    """The entries on and above the k-th diagonal; zeros below."""
+    """The elements on and above the k-th diagonal; zeros below."""
     aval = aval_of(x)
     return select(_on_or_below(aval.shape, k - 1), full(aval.shape, 0, aval.dtype), x)
 
@@ -103,7 +103,7 @@ def diagonal_part(x: Any) -> Any:
 
 
 def diagonal_of(x: Any) -> Any:
-    """The diagonals of square matrices, as vectors: by rows, every (n + 1)-th entry."""
+    """The diagonals of square matrices, as vectors: by rows, every (n + 1)-th element."""
     *stack, n, _ = aval_of(x).shape
     return slice_in_dim(reshape(x, (*stack, n * n)), 0, n * n, n + 1, axis=len(stack))
 
@@ -126,7 +126,7 @@ def along_rows(v: Any, x: Any) -> Any:
 
 
 def hermitian_from(x: Any, lower: bool) -> Any:
-    """The Hermitian matrices of which one triangle is given, and of the diagonal the real part."""
+    """The Hermitian matrices from one triangle, and the real part of the diagonal."""
     strict = triangle(x, lower, 1)
     diagonal = diagonal_part(x)
     if is_complex(x):
@@ -174,9 +174,9 @@ def one_by_one(compute: Callable[..., Sequence[Any]], operands: Sequence[Any], s
     outs = [np.empty(a.shape, a.dtype) for a in shapes]
     for index in np.ndindex(*stack):
         try:
-            found = compute(*[x[index] for x in operands])
+            results = compute(*[x[index] for x in operands])
         except np.linalg.LinAlgError:
-            found = [np.nan] * len(outs)
-        for out, value in zip(outs, found):
+            results = [np.nan] * len(outs)
+        for out, value in zip(outs, results):
             out[index] = value
     return outs

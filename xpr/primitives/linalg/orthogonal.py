@@ -1,6 +1,6 @@
-"""qr: matrices as products of one with orthonormal columns and a triangular one.
+"""QR decomposition: matrices as products of one with orthonormal columns and a triangular one.
 
-Of A = Q R, Q^H dQ is skew-Hermitian and dR upper triangular, which says what each of them is (Walter and Lehmann,
+Of A = Q R, Q^H dQ is skew-Hermitian and dR upper triangular, which determines both (Walter and Lehmann,
 Algorithmic differentiation of linear algebra functions, 2010).
 """
 
@@ -20,6 +20,7 @@ from xpr.primitives.elementwise import add, mul, scalar, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.elementwise_while import written
 from xpr.primitives.linalg import library_calls
+from xpr.primitives.linalg.choices import check_choice
 from xpr.primitives.linalg.factorizations import cubic, cut, grown, solved
 from xpr.primitives.linalg.matrices import (
     adjoint,
@@ -35,6 +36,8 @@ from xpr.primitives.linalg.matrices import (
     transposed,
     upper_triangle,
 )
+
+__all__ = ["qr", "qr_p"]
 
 # The results are Q, R, and with `pivoting` the order of A's columns.
 
@@ -62,13 +65,13 @@ def _qr_reference(values: Sequence[Any], *, full_matrices: bool, pivoting: bool)
 
 def _longest_first(a: np.ndarray) -> list[int]:
     """The columns in the order in which each is the longest, less its part along those before it."""
-    rest, order = a.astype(np.complex128), list(range(a.shape[1]))
+    remaining, order = a.astype(np.complex128), list(range(a.shape[1]))
     for i in range(min(a.shape)):
-        chosen = i + int(np.argmax(np.linalg.norm(rest[:, i:], axis=0)))
+        chosen = i + int(np.argmax(np.linalg.norm(remaining[:, i:], axis=0)))
         order[i], order[chosen] = order[chosen], order[i]
-        rest[:, [i, chosen]] = rest[:, [chosen, i]]
-        unit = rest[:, i] / (np.linalg.norm(rest[:, i]) or 1)
-        rest[:, i + 1 :] -= np.outer(unit, np.conj(unit) @ rest[:, i + 1 :])
+        remaining[:, [i, chosen]] = remaining[:, [chosen, i]]
+        unit = remaining[:, i] / (np.linalg.norm(remaining[:, i]) or 1)
+        remaining[:, i + 1 :] -= np.outer(unit, np.conj(unit) @ remaining[:, i + 1 :])
     return order
 
 
@@ -80,8 +83,8 @@ def _qr_lower(
     *stack, m, n = a.aval.shape
     depth = len(stack)
     if not a.aval.size:
-        made = [*written(b, lambda: [identity(q)], []), b.constant(0, r)]
-        return [*made, b.constant(0, avals[2])] if pivoting else made
+        factors = [*written(b, lambda: [identity(q)], []), b.constant(0, r)]
+        return [*factors, b.constant(0, avals[2])] if pivoting else factors
     taus = a.aval.update(shape=(*stack, min(m, n)))
     if pivoting:
         target, _ = library_calls.routine(b, "qr with pivoting", q, ("geqp3", {}), None)
@@ -103,7 +106,7 @@ def _qr_lower(
 
 
 def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool, pivoting: bool) -> Any:
-    """With C = Q^H dA R^-1, the skew S is what lies below its diagonal less the adjoint of that: Q^H dQ = S.
+    """With C = Q^H dA R^-1, the skew S is its part below the diagonal less the adjoint of that: Q^H dQ = S.
 
     So dR = Q^H dA - S R, and dQ is Q S and the part of dA R^-1 that is orthogonal to Q.
     """
@@ -151,18 +154,20 @@ qr_p = register(
 qr_p.batch = batch_stacks(qr_p)
 
 
-def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True) -> Any:
+def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:
     """The factors of A = Q R: orthonormal columns, and an upper triangular matrix.
 
     Args:
       x: [..., m, n].
       pivoting: exchanges columns, the longest first: A[:, order] = Q R.
       full_matrices: m columns in Q; otherwise k, the lesser of m and n.
+      use_magma: None or False.
     Returns:
       Q [..., m, m or k] and R [..., m or k, n], and with pivoting the order i32[..., n].
     Raises:
       TypeError: the dtype is none of LAPACK's.
       UnsupportedRule: full matrices of a matrix with more rows than columns are differentiated.
+      NotImplementedError: MAGMA is asked for.
 
     >>> from xpr import lax, numpy as jnp
     >>> q, r = lax.linalg.qr(jnp.array([[0., 1.], [2., 0.]]))
@@ -170,4 +175,5 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True) -> Any:
     Array([[2., 0.],
            [0., 1.]], dtype=float32)
     """
+    check_choice("qr", "use_magma", use_magma, False)
     return tuple(qr_p.bind(x, full_matrices=bool(full_matrices), pivoting=bool(pivoting)))

@@ -1,4 +1,4 @@
-"""Linear equations whose matrix has a form: triangular, tridiagonal.
+"""Solutions of linear equations with triangular and tridiagonal matrices.
 
 Both are linear in the right-hand side. Of A X = B, X changes by dX = A^-1 (dB - dA X), so a derivative is one more
 solve with the same matrix, and a transposition one with the transposed matrix.
@@ -31,6 +31,8 @@ from xpr.primitives.linalg.matrices import (
 )
 from xpr.primitives.shapes import expand_dims, instantiate, mapped_to, move_axis, reshape, squeeze
 from xpr.primitives.slicing import pad
+
+__all__ = ["triangular_solve", "triangular_solve_p", "tridiagonal_solve", "tridiagonal_solve_p"]
 
 
 def _residual(db: Any, dax: Any) -> Any:
@@ -87,7 +89,7 @@ def _triangular_lower(
 ) -> list[Value]:  # fmt: skip
     """By LAPACK on CPU; many tiny matrices by XLA, which runs through all of them at once and compiles for longer.
 
-    LAPACK is asked for the transposed problem, X^T op(A)^T = B^T, whose matrices by columns are these by rows.
+    LAPACK solves the transposed problem, X^T op(A)^T = B^T, whose matrices by columns are these by rows.
     """
     a, rhs = operands
     (out,) = avals
@@ -97,7 +99,7 @@ def _triangular_lower(
     if conjugate_a and not transpose_a:
         (a,), conjugate_a = written(b, lambda x: [conjugated(x)], [a]), False
     n = a.aval.shape[-1]
-    if b.platform != "cpu" or (n <= _TINY and a.aval.size >= _MANY * n * n):
+    if b.platform != "cpu" or a.aval.is_symbolic or (n <= _TINY and a.aval.size >= _MANY * n * n):
         how = "ADJOINT" if conjugate_a else "TRANSPOSE" if transpose_a else "NO_TRANSPOSE"
         flags = {"left_side": left_side, "lower": lower, "unit_diagonal": unit_diagonal}
         texts = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())
@@ -111,8 +113,8 @@ def _triangular_lower(
         "diag": "U" if unit_diagonal else "N",
     }
     name, result = library_calls.lapack("trsm", out.dtype), flipped[1].aval
-    (found,) = library_calls.call(b, name, flipped, [result], out.ndim - 2, attributes, {1: 0})
-    return written(b, lambda x: [transposed(x)], [found])
+    (solution,) = library_calls.call(b, name, flipped, [result], out.ndim - 2, attributes, {1: 0})
+    return written(b, lambda x: [transposed(x)], [solution])
 
 
 def _triangular_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: bool) -> Any:
@@ -193,7 +195,7 @@ def triangular_solve(
     Returns:
       X, of the shape of B. Where A is singular it has infinities or nans.
     Raises:
-      TypeError: dtypes differ, or LAPACK has not the like.
+      TypeError: dtypes differ, or LAPACK does not have them.
       ValueError: A is not square, or the shapes don't fit.
 
     >>> from xpr import lax, numpy as jnp
@@ -214,11 +216,11 @@ def triangular_solve(
     return squeeze(x, [axis]) if is_vector else x
 
 
-# -- tridiagonal_solve: X of A X = B, where A has the diagonals `dl` (below, from the second entry on), d, and `du`
+# -- tridiagonal_solve: X of A X = B, where A has the diagonals `dl` (below, from the second element on), d, and `du`
 # (above, up to the last but one)
 
 
-def _tridiagonal_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
+def _tridiagonal_abstract(avals: Sequence[ShapedArray], *, perturb_singular: bool) -> list[ShapedArray]:
     dl, d, du, b = avals
     types = ", ".join(a.str_short() for a in avals)
     if d.dtype not in LAPACK_DTYPES or any(a.dtype != d.dtype for a in avals):
@@ -228,14 +230,14 @@ def _tridiagonal_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
     return [ShapedArray(b.shape, b.dtype)]
 
 
-def _tridiagonal_reference(values: Sequence[Any]) -> list[Any]:
-    """By the elimination of Gauss, with rows exchanged as LAPACK does."""
+def _tridiagonal_reference(values: Sequence[Any], *, perturb_singular: bool) -> list[Any]:
+    """By the elimination of Gauss, with rows exchanged as LAPACK does; singular matrices are not perturbed."""
     dl, d, du, b = map(np.asarray, values)
     n = d.shape[-1]
     dense = np.zeros((*d.shape, n), d.dtype)
-    for offset, entries in ((-1, dl[..., 1:]), (0, d), (1, du[..., :-1])):
+    for offset, diagonal in ((-1, dl[..., 1:]), (0, d), (1, du[..., :-1])):
         i = np.arange(n - abs(offset))
-        dense[..., i + max(-offset, 0), i + max(offset, 0)] = entries
+        dense[..., i + max(-offset, 0), i + max(offset, 0)] = diagonal
     out = np.empty_like(b)
     for index in np.ndindex(*d.shape[:-1]):
         try:
@@ -245,24 +247,30 @@ def _tridiagonal_reference(values: Sequence[Any]) -> list[Any]:
     return [out]
 
 
-def _tridiagonal_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+def _tridiagonal_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, perturb_singular: bool
+) -> list[Value]:
     (out,) = avals
     stack = out.ndim - 2
     if not out.size:
         return [operands[3]]
+    if perturb_singular:
+        library_calls.routine(b, "tridiagonal_solve", out, ("gtsv", {}), ("gtsv2", {}))  # or says that there is none
+        name = "cu_tridiagonal_solve_perturbed" if b.platform == "cuda" else "tridiagonal_solve_perturbed_ffi"
+        return library_calls.call(b, name, operands, avals, stack)
     if b.platform == "cuda":
         return library_calls.call(b, "cusparse_gtsv2_ffi", operands, avals, stack, in_place={3: 0})
     name, _ = library_calls.routine(b, "tridiagonal_solve", out, ("gtsv", {}), None)
     info = ShapedArray(out.shape[:-2], dtypes.int32)
     results = [*(v.aval for v in operands), info]
-    found = library_calls.call(b, name, operands, results, stack, {}, {i: i for i in range(4)})
-    return library_calls.where_solved(b, found[4], [found[3]])
+    outs = library_calls.call(b, name, operands, results, stack, {}, {i: i for i in range(4)})
+    return library_calls.where_solved(b, outs[4], [outs[3]])
 
 
-def _moved(x: Any, places: int) -> Any:
-    """Each entry `places` further on taken to its place; zeros come in."""
+def _shifted(x: Any, count: int) -> Any:
+    """The elements shifted by `count` towards the start of the last axis; zeros come in."""
     ndim = aval_of(x).ndim
-    return pad(x, np.zeros((), aval_of(x).dtype)[()], [*[(0, 0, 0)] * (ndim - 1), (-places, places, 0)])
+    return pad(x, np.zeros((), aval_of(x).dtype)[()], [*[(0, 0, 0)] * (ndim - 1), (-count, count, 0)])
 
 
 def tridiagonal_product(diagonals: Sequence[Any], x: Any) -> Any:
@@ -270,30 +278,30 @@ def tridiagonal_product(diagonals: Sequence[Any], x: Any) -> Any:
     axis, n = aval_of(x).ndim - 2, aval_of(x).shape[-2]
     zero = np.zeros((), aval_of(x).dtype)[()]
     total = None
-    for offset, entries in zip((-1, 0, 1), diagonals):
-        if type(entries) is Zero:
+    for offset, diagonal in zip((-1, 0, 1), diagonals):
+        if type(diagonal) is Zero:
             continue
-        beside = [(0, 0, 0)] * aval_of(x).ndim
-        beside[axis] = (-offset, offset, 0)
-        term = mul(along_rows(entries, x), pad(x, zero, beside) if n else x)
+        padding = [(0, 0, 0)] * aval_of(x).ndim
+        padding[axis] = (-offset, offset, 0)
+        term = mul(along_rows(diagonal, x), pad(x, zero, padding) if n else x)
         total = term if total is None else add(total, term)
     return total
 
 
-def _tridiagonal_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _tridiagonal_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     *diagonals, b = primals
     *changes, db = tangents
-    x = tridiagonal_solve_p.bind(*diagonals, b)
+    x = tridiagonal_solve_p.bind(*diagonals, b, **params)
     if all(type(t) is Zero for t in tangents):
         return [x], [Zero(aval_of(x).to_tangent_aval())]
-    return [x], [tridiagonal_solve_p.bind(*diagonals, _residual(db, tridiagonal_product(changes, x)))]
+    return [x], [tridiagonal_solve_p.bind(*diagonals, _residual(db, tridiagonal_product(changes, x)), **params)]
 
 
-def _tridiagonal_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+def _tridiagonal_transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
     (ct,), (dl, d, du, _) = cts, operands
     if any(map(is_linear, (dl, d, du))):
         raise UnsupportedRule("tridiagonal_solve is linear in B alone, and can't be transposed to the diagonals.")
-    return [None, None, None, tridiagonal_solve_p.bind(_moved(du, -1), d, _moved(dl, 1), ct)]
+    return [None, None, None, tridiagonal_solve_p.bind(_shifted(du, -1), d, _shifted(dl, 1), ct, **params)]
 
 
 tridiagonal_solve_p = register(
@@ -305,24 +313,29 @@ tridiagonal_solve_p = register(
         jvp=_tridiagonal_jvp,
         transpose=_tridiagonal_transpose,
         batch=Unsupported("it is set below"),
-        flops=lambda operands, results: 5 * results[0].size,
+        flops=lambda operands, results, **_: 5 * results[0].size,
     )
 )
 tridiagonal_solve_p.batch = batch_stacks(tridiagonal_solve_p)
 
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any) -> Any:
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
     """The solution X of A X = B, with a tridiagonal matrix A.
 
     Args:
-      dl: [..., n], the entries below the diagonal: dl[i] = A[i, i - 1], the first is not read.
+      dl: [..., n], the elements below the diagonal: dl[i] = A[i, i - 1], the first is not read.
       d: [..., n], the diagonal.
-      du: [..., n], the entries above it: du[i] = A[i, i + 1], the last is not read.
+      du: [..., n], the elements above it: du[i] = A[i, i + 1], the last is not read.
       b: [..., n, m].
+      perturb_singular: whether pivots that are almost 0 are moved away from it, by the machine's precision times the
+        largest element of the triangular factor: where A is singular, X is then large and finite, as inverse iteration
+        for eigenvectors needs it.
+
     Returns:
       X, of the shape of B; nans where A is singular.
+
     Raises:
-      TypeError: dtypes differ, or LAPACK has not the like.
+      TypeError: dtypes differ, or LAPACK does not have them.
       ValueError: the shapes don't fit.
 
     >>> from xpr import lax, numpy as jnp
@@ -330,4 +343,4 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any) -> Any:
     >>> lax.linalg.tridiagonal_solve(ones, 2 * ones, ones, jnp.array([[3.], [4.], [3.]])).ravel()
     Array([1., 1., 1.], dtype=float32)
     """
-    return tridiagonal_solve_p.bind(dl, d, du, b)
+    return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=bool(perturb_singular))

@@ -37,12 +37,14 @@ from xpr.primitives.windows.convolution_lowering import lower_convolution
 from xpr.primitives.windows.sizes import Pads, count_windows, dilated
 from xpr.text.parameters import register_parameter
 
+__all__ = ["conv_general_dilated_p", "ConvDimensionNumbers"]
+
 Axes = tuple[int, ...]
 
 
 @register_parameter
 class ConvDimensionNumbers(NamedTuple):
-    """Where the axes of a convolution are.
+    """The axes of a convolution's operands and result.
 
     lhs_spec: the batch, the features, and the spatial axes of the images.
     rhs_spec: the features out, the features in, and the spatial axes of the kernel.
@@ -76,9 +78,9 @@ def _conv_abstract(
     shape = [0] * lhs.ndim
     shape[out_spec[0]] = lhs.shape[lhs_spec[0]] // batch_group_count
     shape[out_spec[1]] = rhs.shape[rhs_spec[0]]
-    for i, (own, kernel, out) in enumerate(zip(lhs_spec[2:], rhs_spec[2:], out_spec[2:])):
+    for i, (image, kernel, out) in enumerate(zip(lhs_spec[2:], rhs_spec[2:], out_spec[2:])):
         shape[out] = count_windows(
-            lhs.shape[own], rhs.shape[kernel], window_strides[i], padding[i], lhs_dilation[i], rhs_dilation[i]
+            lhs.shape[image], rhs.shape[kernel], window_strides[i], padding[i], lhs_dilation[i], rhs_dilation[i]
         )
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     return [ShapedArray(tuple(shape), dtype, lhs.weak_type and rhs.weak_type)]
@@ -123,15 +125,15 @@ def _conv_reference(values: Sequence[Any], *, window_strides: Axes, padding: Pad
     (out,) = _conv_abstract([aval_of(lhs), aval_of(rhs)], **params)
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
     working = np.promote_types(out.dtype, np.float32) if out.dtype in dtypes.FLOATS else out.dtype
-    images = _spread(lhs.astype(working).transpose(lhs_spec), padding, params["lhs_dilation"])
-    kernel = _spread(rhs.astype(working).transpose(rhs_spec), [(0, 0)] * len(padding), params["rhs_dilation"])
+    images = _dilated(lhs.astype(working).transpose(lhs_spec), padding, params["lhs_dilation"])
+    kernel = _dilated(rhs.astype(working).transpose(rhs_spec), [(0, 0)] * len(padding), params["rhs_dilation"])
     stacked = np.zeros([out.shape[a] for a in out_spec], working)
     if stacked.size:
         stacked += _slide(images, kernel, window_strides, params["feature_group_count"], params["batch_group_count"])
     return [stacked.transpose(np.argsort(out_spec)).astype(out.dtype)]
 
 
-def _spread(x: np.ndarray, pads: Sequence[tuple[int, int]], dilation: Axes) -> np.ndarray:
+def _dilated(x: np.ndarray, pads: Sequence[tuple[int, int]], dilation: Axes) -> np.ndarray:
     config = ((0, 0, 0), (0, 0, 0), *((low, high, d - 1) for (low, high), d in zip(pads, dilation)))
     return pad_p.reference([x, np.zeros((), x.dtype)], padding_config=config)[0]
 
@@ -153,8 +155,10 @@ def _slide(images: np.ndarray, kernel: np.ndarray, strides: Axes, features: int,
         windows = windows.reshape(n, groups, c // groups, *sizes, *window)
     space, inside = list(range(10, 10 + rank)), list(range(20, 20 + rank))
     # The labels: 0 the batch, 1 the group, 2 and 3 the features in and out of a group.
-    found = np.einsum(windows, [0, 1, 2, *space, *inside], kernel, [1, 3, 2, *inside], [0, 1, 3, *space], optimize=True)
-    return found.reshape(n, o, *sizes)
+    result = np.einsum(
+        windows, [0, 1, 2, *space, *inside], kernel, [1, 3, 2, *inside], [0, 1, 3, *space], optimize=True
+    )
+    return result.reshape(n, o, *sizes)
 
 
 # -- Transposing
@@ -263,7 +267,7 @@ def _move_groups(x: Any, source: int, target: int, groups: int) -> Any:
 
 
 def _merge(x: Any, source: int, target: int) -> Any:
-    """Takes axis `source` out and merges it, as the slower part, into axis `target` of what is left."""
+    """Merges axis `source`, as the slower part, into axis `target` of the other axes."""
     moved = move_axis(x, source, target)
     shape = list(aval_of(moved).shape)
     shape[target : target + 2] = [shape[target] * shape[target + 1]]
@@ -324,12 +328,12 @@ def _batch_kernels(size: int, lhs: Any, rhs: Any, dim: int, params: dict[str, An
     cut = _cut(move_axis(rhs, dim, aval_of(rhs).ndim - 1), feature, groups, -1)
     merged = _merge(_merge(cut, aval_of(cut).ndim - 1, feature + 1), feature, feature)
     out = _cut(conv_general_dilated_p.bind(lhs, merged, **params), out_spec[1], groups, size, -1)
-    apart = move_axis(out, out_spec[1] + 1, 0)
-    return [_merge(apart, out_spec[1] + 1, out_spec[1] + 1)], [0]
+    separate = move_axis(out, out_spec[1] + 1, 0)
+    return [_merge(separate, out_spec[1] + 1, out_spec[1] + 1)], [0]
 
 
 def _batch_both(size: int, lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, params: dict[str, Any]) -> Any:
-    """Each row is a group of its own, or as many groups as it had."""
+    """Each row becomes one group, or as many groups as it had."""
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
     kind = "feature_group_count" if params["batch_group_count"] == 1 else "batch_group_count"
     grouped = _merge(lhs, lhs_dim, lhs_spec[1] if kind == "feature_group_count" else lhs_spec[0])
@@ -341,7 +345,7 @@ def _batch_both(size: int, lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, param
 def _conv_flops(
     operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, dimension_numbers: Any, **params: Any
 ) -> int:
-    """Each entry of the result is a sum over the kernel of one output feature; the padding counts."""
+    """Each element of the result is a sum over the kernel of one output feature; the padding counts."""
     kernel = operands[1]
     return 2 * results[0].size * kernel.size // max(kernel.shape[dimension_numbers.rhs_spec[0]], 1)
 

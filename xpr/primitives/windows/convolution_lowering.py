@@ -1,12 +1,12 @@
-"""How convolutions are written for XLA.
+"""Lowering of convolutions to StableHLO.
 
-On CPU, XLA has a fast kernel for plain convolutions alone; what else there is gets a nested loop, an entry at a time.
-Four kinds are therefore written as something else there (f32, 2 cores; before -> after):
+On CPU, XLA has a fast kernel for plain convolutions alone; others become nested loops, an element at a time.
+Four kinds are therefore written otherwise there (f32, 2 cores; before -> after):
 
-* depthwise (one feature in each group), small window: a sum over the window's entries of shifted images times a
-  kernel entry. 32x1000x16, window 5: 42 -> 0.8 ms; 8x28x28x32, window 3x3: 5.1 -> 0.5 ms.
+* depthwise (one feature in each group), small window: a sum over the window's elements of shifted images times a
+  kernel element. 32x1000x16, window 5: 42 -> 0.8 ms; 8x28x28x32, window 3x3: 5.1 -> 0.5 ms.
 * a few groups: a convolution for each. The gradient to the kernel of 4 groups of 8 features: 117 -> 2 ms.
-* windows that cover the whole image, or one place: a dot. The gradient to a 1x1 kernel, 25088 places: 12 -> 4 ms.
+* windows that cover the whole image, or one position: a dot. The gradient to a 1x1 kernel, 25088 positions: 12 -> 4 ms.
 * complex numbers, on any platform: four real convolutions.
 
 Over several devices batches and features are cut, and never space: where the images or the window are cut jaxlib
@@ -54,7 +54,8 @@ def _lower_complex(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params:
 
 
 def _lower_real(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
-    if b.platform == "cpu" and out.dtype == lhs.aval.dtype and out.dtype.itemsize >= 4 and out.size and lhs.aval.size:
+    tuned = b.platform == "cpu" and out.dtype == lhs.aval.dtype and out.dtype.itemsize >= 4
+    if tuned and out.size and lhs.aval.size and not (lhs.aval.is_symbolic or rhs.aval.is_symbolic):
         if _is_depthwise(rhs.aval, params):
             return _lower_depthwise(b, lhs, rhs, out, params)
         if _is_contraction(lhs.aval, rhs.aval, params):
@@ -78,7 +79,7 @@ def _lower_plain(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: d
         f"batch_group_count = {params['batch_group_count']} : i64, {precision_text(params['precision'])}"
     )
     convolved = b.op("stablehlo.convolution", [lhs, rhs], out, properties)
-    return b.fence(convolved) if b.platform == "cpu" else convolved  # as a product is, see dot_lowering
+    return b.fusion_barrier(convolved) if b.platform == "cpu" else convolved  # as a product is, see dot_lowering
 
 
 def _numbers_text(lhs: Axes, rhs: Axes, out: Axes) -> str:
@@ -100,35 +101,37 @@ def _is_depthwise(rhs: ShapedArray, params: dict[str, Any]) -> bool:
 
 
 def _lower_depthwise(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
-    """For each entry of the window, the images from there on, times that entry of each feature's kernel.
+    """For each element of the window, the images from there on, times that element of each feature's kernel.
 
     The result is made with axes (batch, space ..., group, member) and then put in order.
     """
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
-    groups, strides, spread = params["feature_group_count"], params["window_strides"], params["rhs_dilation"]
+    groups, strides, dilation = params["feature_group_count"], params["window_strides"], params["rhs_dilation"]
     members = rhs.aval.shape[rhs_spec[0]] // groups
     images = b.transpose(lhs, (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]))
-    images = b.fence(_padded(b, images, params["padding"], params["lhs_dilation"]))
+    images = b.fusion_barrier(_padded(b, images, params["padding"], params["lhs_dilation"]))
     window = [rhs.aval.shape[a] for a in rhs_spec[2:]]
-    kernel = b.fence(b.reshape(b.transpose(rhs, (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])), (*window, groups, members)))
+    kernel = b.fusion_barrier(
+        b.reshape(b.transpose(rhs, (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])), (*window, groups, members))
+    )
     sizes = [out.shape[a] for a in out_spec[2:]]
     total = None
     batch = images.aval.shape[0]
     summed = ShapedArray((batch, *sizes, groups, members), out.dtype)
     rank = len(sizes)
-    for place in np.ndindex(*window):
-        starts = [k * d for k, d in zip(place, spread)]
+    for offset in np.ndindex(*window):
+        starts = [k * d for k, d in zip(offset, dilation)]
         limits = [start + (n - 1) * step + 1 for start, n, step in zip(starts, sizes, strides)]
         moved = b.slice(images, [0, *starts, 0], [batch, *limits, groups], [1, *strides, 1])
         moved = b.broadcast(moved, summed.shape, range(rank + 2))
-        entry = b.slice(kernel, [*place, 0, 0], [*(k + 1 for k in place), groups, members])
-        entry = b.broadcast(b.reshape(entry, (groups, members)), summed.shape, (rank + 1, rank + 2))
-        term = b.op("stablehlo.multiply", [moved, entry], summed)
+        element = b.slice(kernel, [*offset, 0, 0], [*(k + 1 for k in offset), groups, members])
+        element = b.broadcast(b.reshape(element, (groups, members)), summed.shape, (rank + 1, rank + 2))
+        term = b.op("stablehlo.multiply", [moved, element], summed)
         total = term if total is None else b.op("stablehlo.add", [total, term], summed)
-    assert total is not None  # a window has at least one entry
+    assert total is not None  # a window has at least one element
     merged = b.reshape(total, (*summed.shape[:-2], groups * members))
-    given = (out_spec[0], *out_spec[2:], out_spec[1])
-    return _in_order(b, merged, given)
+    spec = (out_spec[0], *out_spec[2:], out_spec[1])
+    return _in_order(b, merged, spec)
 
 
 def _in_order(b: Builder, x: Value, axes: Axes) -> Value:
@@ -149,7 +152,7 @@ def _padded(b: Builder, images: Value, padding: Pads, dilation: Axes) -> Value:
 
 
 def _is_contraction(lhs: ShapedArray, rhs: ShapedArray, params: dict[str, Any]) -> bool:
-    """Whether along each axis the window is the whole image, or one place and the stride 1."""
+    """Whether along each axis the window is the whole image, or one position and the stride 1."""
     lhs_spec, rhs_spec, _ = params["dimension_numbers"]
     if params["feature_group_count"] * params["batch_group_count"] > 1 or any(map(any, params["padding"])):
         return False
@@ -164,18 +167,18 @@ def _lower_contraction(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, par
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
     pairs = list(zip(lhs_spec[2:], rhs_spec[2:]))
     whole = [(i, k) for i, k in pairs if lhs.aval.shape[i] == rhs.aval.shape[k]]
-    kept = [k for k in range(rhs.aval.ndim) if k in rhs_spec[:2] or k in [w for _, w in whole]]
-    kernel = b.reshape(rhs, [rhs.aval.shape[k] for k in kept])
+    kernel_axes = [k for k in range(rhs.aval.ndim) if k in rhs_spec[:2] or k in [w for _, w in whole]]
+    kernel = b.reshape(rhs, [rhs.aval.shape[k] for k in kernel_axes])
     contracted = (lhs_spec[1], *(i for i, _ in whole))
-    numbers = ((contracted, tuple(kept.index(k) for k in (rhs_spec[1], *(k for _, k in whole)))), ((), ()))
+    numbers = ((contracted, tuple(kernel_axes.index(k) for k in (rhs_spec[1], *(k for _, k in whole)))), ((), ()))
     free = free_axes(lhs.aval.ndim, contracted, ())
     product = out.update(shape=(*(lhs.aval.shape[a] for a in free), rhs.aval.shape[rhs_spec[0]]))
     precision = params["precision"]
-    (found,) = lower_dot_general(
+    (result,) = lower_dot_general(
         b, [lhs, kernel], [product], dimension_numbers=numbers, precision=precision, preferred_element_type=None
     )
-    places = dict(zip(lhs_spec, out_spec))
-    return b.reshape(_in_order(b, found, (*(places[a] for a in free), out_spec[1])), out.shape)
+    positions = dict(zip(lhs_spec, out_spec))
+    return b.reshape(_in_order(b, result, (*(positions[a] for a in free), out_spec[1])), out.shape)
 
 
 # -- As one convolution for each group

@@ -1,15 +1,19 @@
 """Sizes of sliding windows, which convolutions and pooling share.
 
-An operand of n entries dilated by d has d - 1 gaps between neighbours, so it spans (n - 1) d + 1 places. Padding adds
-places at both ends (or takes them away, where negative). A window that spans w of p places fits (p - w) // stride + 1
-times.
+An operand of n elements dilated by d has d - 1 gaps between neighbours, so it spans (n - 1) d + 1 positions. Padding
+adds positions at both ends (or removes them, where negative). A window that spans w of p positions fits (p - w) //
+stride + 1 times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.errors import ArgumentError
+
+__all__ = ["padtype_to_pads"]
 
 Pads = tuple[tuple[int, int], ...]
 
@@ -17,24 +21,26 @@ PADDINGS = ("SAME", "SAME_LOWER", "VALID")
 
 
 def dilated(n: int, dilation: int) -> int:
-    """How many places n entries span."""
+    """How many positions n elements span."""
     return (n - 1) * dilation + 1 if n else 0
 
 
-def count_windows(n: int, window: int, stride: int, pads: tuple[int, int], dilation: int = 1, spread: int = 1) -> int:
-    """How many windows fit along an axis of n entries.
+def count_windows(
+    n: int, window: int, stride: int, pads: tuple[int, int], dilation: int = 1, of_window: int = 1
+) -> int:
+    """How many windows fit along an axis of n elements.
 
     Args:
-      window, spread: the window's entries, and its dilation.
+      window, spread: the window's elements, and its dilation.
       dilation: of the operand.
     """
-    room = dilated(n, dilation) + sum(pads) - dilated(window, spread)
-    return room // stride + 1 if room >= 0 else 0
+    length = dilated(n, dilation) + sum(pads) - dilated(window, of_window)
+    return length // stride + 1 if length >= 0 else 0
 
 
 def same_pads(n: int, window: int, stride: int, lower: bool) -> tuple[int, int]:
-    """The padding that makes ceil(n / stride) windows; an odd entry goes to the end, or to the start if `lower`."""
-    total = max((-(-n // stride) - 1) * stride + window - n, 0)
+    """The padding that makes ceil(n / stride) windows; an odd element goes to the end, or to the start if `lower`."""
+    total = max_dim((-(-n // stride) - 1) * stride + window - n, 0)
     half = total // 2
     return (total - half, half) if lower else (half, total - half)
 
@@ -42,11 +48,18 @@ def same_pads(n: int, window: int, stride: int, lower: bool) -> tuple[int, int]:
 def padtype_to_pads(
     in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
-    """The (low, high) padding of each axis that a name stands for.
+    """The (low, high) padding of each axis for a named padding.
 
     Args:
-      padding: "VALID" is none; with "SAME" there are as many windows as entries, divided by the stride and rounded up,
-        and of an odd padding the greater half is at the end, with "SAME_LOWER" at the start.
+      in_shape: the sizes of the array.
+      window_shape: the sizes of the window.
+      window_strides: the steps of the window.
+      padding: "VALID" for none; "SAME" for as many windows as elements, divided by the stride and rounded up, where the
+        greater half of an odd padding is at the end; "SAME_LOWER" where it is at the start.
+
+    Returns:
+      A list of (low, high).
+
     Raises:
       ValueError: there is no padding of that name.
 
@@ -60,11 +73,12 @@ def padtype_to_pads(
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
     lower = name == "SAME_LOWER"
-    return [same_pads(n, w, s, lower) for n, w, s in zip(in_shape, window_shape, window_strides)]
+    sizes: list[Any] = [n if is_symbolic_dim(n) else int(n) for n in in_shape]
+    return [same_pads(n, int(w), int(s), lower) for n, w, s in zip(sizes, window_shape, window_strides)]
 
 
 def canonical_pads(
-    who: str,
+    function: str,
     padding: str | Sequence[tuple[int, int]],
     in_shape: Sequence[int],
     window: Sequence[int],
@@ -77,26 +91,26 @@ def canonical_pads(
     """
     if isinstance(padding, str):
         return tuple(padtype_to_pads(in_shape, window, strides, padding))
-    pads = [tuple(map(int, pair)) for pair in padding]
+    pads = [tuple(map(int, pair)) if isinstance(pair, Sequence) else () for pair in padding]
     if len(pads) != len(in_shape) or any(len(pair) != 2 for pair in pads):
         raise ValueError(
-            f"{who}: padding={padding!r} must be {', '.join(map(repr, PADDINGS))}, or a (low, high) pair for each of "
-            f"the {len(in_shape)} axes that the window slides along."
+            f"{function}: padding={padding!r} must be {', '.join(map(repr, PADDINGS))}, or a (low, high) pair for each "
+            f"of the {len(in_shape)} axes that the window slides along."
         )
-    return tuple(pads)  # type: ignore[arg-type]  # each has two entries
+    return tuple(pads)  # type: ignore[arg-type]  # each is a pair
 
 
-def canonical_steps(who: str, what: str, steps: Sequence[int] | None, count: int) -> tuple[int, ...]:
-    """Strides or dilations as integers, one for each of `count` axes; 1 where none are given.
+def canonical_steps(function: str, what: str, steps: Sequence[int] | None, count: int) -> tuple[int, ...]:
+    """Strides or dilations as integers, one for each of `count` axes; 1 by default.
 
     Raises:
       ValueError: there are more or fewer, or some are below 1.
     """
     if steps is None:
         return (1,) * count
-    found = tuple(map(int, steps))
-    if len(found) != count or min(found, default=1) < 1:
+    counts = tuple(map(int, steps))
+    if len(counts) != count or min(counts, default=1) < 1:
         raise ArgumentError(
-            f"{who}: {what}={steps} must be {count} positive integers, one for each axis that the window slides along."
+            f"{function}: {what}={steps} must be {count} positive integers, one for each axis of the window."
         )
-    return found
+    return counts

@@ -1,12 +1,12 @@
 """Reductions over sliding windows: sums, maxima, minima; and their derivatives.
 
-Five parameters place the windows, each with an entry for every axis: the windows' sizes (`window_dimensions`), how far
-they move (`window_strides`), the `padding` around the operand, and how far apart the entries of the operand
-(`base_dilation`) and of the window (`window_dilation`) lie. What is between and around entries is neutral.
+Five parameters define the windows, each with an element for every axis: the windows' sizes (`window_dimensions`), how
+far they move (`window_strides`), the `padding` around the operand, and how far apart the elements of the operand
+(`base_dilation`) and of the window (`window_dilation`) are. Between and around elements is the neutral value.
 
-The maximum of a window has the tangent of the first entry that attains it: `select_and_gather_add` takes it from there,
-and its transpose `select_and_scatter_add` adds a cotangent there. Both are linear in their first operand and piecewise
-constant in the second, the array that is chosen from; so each is the other's derivative, to any order.
+The maximum of a window has the tangent of the first element that attains it: `select_and_gather_add` takes it from
+there, and its transpose `select_and_scatter_add` adds a cotangent there. Both are linear in their first operand and
+piecewise constant in the second, the array that is chosen from; so each is the other's derivative, to any order.
 """
 
 from __future__ import annotations
@@ -32,9 +32,14 @@ from xpr.primitives.windows.window_reductions_lowering import (
     lower_gather,
     lower_reduce_window,
     lower_scatter,
-    places,
+    offsets,
     windowed_shape,
 )
+
+__all__ = [
+    "reduce_window_max_p", "reduce_window_min_p", "reduce_window_shape_tuple", "reduce_window_sum_p",
+    "select_and_gather_add_p", "select_and_scatter_add_p",
+]  # fmt: skip
 
 # -- What the family shares
 
@@ -45,17 +50,17 @@ def _check_window(name: str, aval: ShapedArray, over: frozenset[np.dtype], windo
         raise TypeError(f"{name}: takes {allowed}, and got {aval.str_short()}.")
     if any(len(values) != aval.ndim for values in window.values()):
         raise TypeError(
-            f"{name}: each window parameter needs an entry for each of the {aval.ndim} axes of {aval.str_short()}; "
+            f"{name}: each window parameter needs an element for each of the {aval.ndim} axes of {aval.str_short()}; "
             f"they are {window}."
         )
 
 
 def _window_values(x: np.ndarray, fill: Any, window: Window) -> Iterator[np.ndarray]:
-    """For each place in a window, what all windows hold there."""
+    """For each offset in a window, the values of all windows there."""
     config = tuple((low, high, d - 1) for (low, high), d in zip(window["padding"], window["base_dilation"]))
     whole = pad_p.reference([x, np.asarray(fill, x.dtype)], padding_config=config)[0]
     counts = windowed_shape(x.shape, window)
-    for starts in places(window):
+    for starts in offsets(window):
         yield whole[_strided(starts, counts, window["window_strides"])]
 
 
@@ -121,14 +126,14 @@ def window_reduction(
 
 
 def _tiles(counts: Sequence[int], window: Window) -> bool:
-    """Whether windows lie side by side, so that an entry is in one of them at most."""
+    """Whether windows don't overlap, so that an element is in one of them at most."""
     sizes, strides = window["window_dimensions"], window["window_strides"]
     undilated = {*window["base_dilation"], *window["window_dilation"]} <= {1}
     return undilated and all(n == 1 or w == s for n, w, s in zip(counts, sizes, strides))
 
 
 def _repeat(ct: Any, aval: ShapedArray, window: Window) -> Any:
-    """Each entry of the cotangent all over its window, without the padding."""
+    """Each element of the cotangent all over its window, without the padding."""
     sizes = window["window_dimensions"]
     counts = aval_of(ct).shape
     tiles = [n for pair in zip(counts, sizes) for n in pair]
@@ -140,7 +145,7 @@ def _repeat(ct: Any, aval: ShapedArray, window: Window) -> Any:
 
 
 def _sum_transpose(cts: Sequence[Any], operands: Sequence[Any], **window: Any) -> list[Any]:
-    """An entry's cotangent is the sum over the windows that hold it: a windowed sum of the spread cotangent."""
+    """An element's cotangent is the sum over the windows that contain it: a windowed sum of the spread cotangent."""
     (ct,), (x,) = cts, operands
     counts = aval_of(ct).shape
     if 0 in (aval_of(ct).size, x.aval.size):
@@ -194,7 +199,7 @@ def _extreme_jvp(primitive: Primitive, select_prim: Primitive) -> Callable[..., 
 reduce_window_max_p.jvp = _extreme_jvp(reduce_window_max_p, ge_p)
 reduce_window_min_p.jvp = _extreme_jvp(reduce_window_min_p, le_p)
 
-# -- The entry chosen in each window: the first that is >= (select_prim `ge`) or <= all others
+# -- The element chosen in each window: the first that is >= (select_prim `ge`) or <= all others
 
 
 def _choice(select_prim: Primitive, dtype: np.dtype) -> tuple[str, Any, Any]:
@@ -204,8 +209,8 @@ def _choice(select_prim: Primitive, dtype: np.dtype) -> tuple[str, Any, Any]:
     return ("GE", worst, np.greater_equal) if select_prim is ge_p else ("LE", worst, np.less_equal)
 
 
-def _chosen_places(x: np.ndarray, select_prim: Primitive, window: Window) -> np.ndarray:
-    """The number of the place in each window that is chosen."""
+def _chosen_offsets(x: np.ndarray, select_prim: Primitive, window: Window) -> np.ndarray:
+    """The number of the chosen offset in each window."""
     _, worst, better = _choice(select_prim, x.dtype)
     values = _window_values(x, worst, window)
     best = next(values)
@@ -247,7 +252,7 @@ def _gather_abstract(avals: Sequence[ShapedArray], *, select_prim: Primitive, **
 
 def _gather_reference(values: Sequence[Any], *, select_prim: Primitive, **window: Any) -> list[Any]:
     tangents, x = map(np.asarray, values)
-    chosen = _chosen_places(x, select_prim, window)
+    chosen = _chosen_offsets(x, select_prim, window)
     out = np.zeros(chosen.shape, tangents.dtype)
     for number, part in enumerate(_window_values(tangents, 0, window)):
         out = np.where(chosen == number, part, out)
@@ -282,7 +287,7 @@ def _scatter_abstract(avals: Sequence[ShapedArray], *, select_prim: Primitive, *
     _check_window("select_and_scatter_add", x, REAL, window)
     if source.shape != windowed_shape(x.shape, window) or source.dtype not in INEXACT:
         raise TypeError(
-            f"select_and_scatter_add: the source, {source.str_short()}, must have an entry for each window of the "
+            f"select_and_scatter_add: the source, {source.str_short()}, must have an element for each window of the "
             f"operand {x.str_short()}, {windowed_shape(x.shape, window)}, and a floating-point dtype."
         )
     return [source.update(shape=x.shape)]
@@ -290,10 +295,10 @@ def _scatter_abstract(avals: Sequence[ShapedArray], *, select_prim: Primitive, *
 
 def _scatter_reference(values: Sequence[Any], *, select_prim: Primitive, **window: Any) -> list[Any]:
     source, x = map(np.asarray, values)
-    chosen = _chosen_places(x, select_prim, window)
+    chosen = _chosen_offsets(x, select_prim, window)
     ends, dilation = window["padding"], window["base_dilation"]
     whole = np.zeros([dilated(n, d) + sum(pads) for n, d, pads in zip(x.shape, dilation, ends)], source.dtype)
-    for number, starts in enumerate(places(window)):
+    for number, starts in enumerate(offsets(window)):
         whole[_strided(starts, source.shape, window["window_strides"])] += np.where(chosen == number, source, 0)
     back = pad_p.reference([whole, np.zeros((), whole.dtype)], padding_config=[(-low, -high, 0) for low, high in ends])
     return [back[0][tuple(slice(None, None, d) for d in dilation)].astype(source.dtype)]
@@ -325,7 +330,7 @@ select_and_scatter_add_p = _choosing(
 
 
 def canonical_window(
-    who: str,
+    function: str,
     shape: Sequence[int],
     window_dimensions: Sequence[int],
     window_strides: Sequence[int] | None,
@@ -336,20 +341,20 @@ def canonical_window(
     """The five parameters, checked and as tuples.
 
     Raises:
-      ValueError: one has not an entry for each axis, or is not positive.
+      ValueError: one does not have an element for each axis, or is not positive.
     """
     rank = len(shape)
-    sizes = canonical_steps(who, "window_dimensions", window_dimensions, rank)
-    strides = canonical_steps(who, "window_strides", window_strides, rank)
-    base = canonical_steps(who, "base_dilation", base_dilation, rank)
-    spread = canonical_steps(who, "window_dilation", window_dilation, rank)
-    reach = [dilated(w, d) for w, d in zip(sizes, spread)]
+    sizes = canonical_steps(function, "window_dimensions", window_dimensions, rank)
+    strides = canonical_steps(function, "window_strides", window_strides, rank)
+    base = canonical_steps(function, "base_dilation", base_dilation, rank)
+    dilation = canonical_steps(function, "window_dilation", window_dilation, rank)
+    reach = [dilated(w, d) for w, d in zip(sizes, dilation)]
     return {
         "window_dimensions": sizes,
         "window_strides": strides,
-        "padding": canonical_pads(who, padding, shape, reach, strides),
+        "padding": canonical_pads(function, padding, shape, reach, strides),
         "base_dilation": base,
-        "window_dilation": spread,
+        "window_dilation": dilation,
     }
 
 
@@ -361,7 +366,18 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """How many windows `reduce_window` with these parameters finds along each axis.
+    """The shape of the result of `reduce_window`.
+
+    Args:
+      operand_shape: the shape of the operand.
+      window_dimensions: the sizes of the window.
+      window_strides: the steps of the window.
+      padding: "SAME", "SAME_LOWER", "VALID", or (low, high) for each axis.
+      base_dilation: the distance of the operand's elements along each axis; None for 1.
+      window_dilation: the distance of the window's elements along each axis; None for 1.
+
+    Returns:
+      A tuple of sizes.
 
     >>> from xpr import lax
     >>> lax.reduce_window_shape_tuple((5, 6), (2, 3), (1, 3), "VALID")

@@ -1,7 +1,7 @@
-"""How reductions over sliding windows are written for XLA.
+"""Lowering of reductions over sliding windows to StableHLO.
 
-XLA:CPU walks every window entry by entry. Shifted slices of the whole array, joined one after the other, are the same
-function and run as vectorized loops (f32, 2 cores; before -> after):
+XLA:CPU walks every window element by element. Shifted slices of the whole array, joined one after the other, are the
+same function and run as vectorized loops (f32, 2 cores; before -> after):
 
 * maximum of 32x28x28x32 over 3x3: 3.5 -> 0.9 ms; its gradient, which scatters: 20 -> 1.2 ms;
 * larger windows that overlap are slid along one axis after the other, and along an axis in doubling steps: the maximum
@@ -26,12 +26,12 @@ from xpr.primitives.windows.sizes import count_windows
 FEW = 16  # so many slices are joined directly
 MANY = 64  # so many choices are made by comparing slices
 
-Window = dict[str, Any]  # the five parameters that place windows: see window_reductions.py
+Window = dict[str, Any]  # the five parameters that define windows: see window_reductions.py
 WINDOW = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
 
 
 def along_axis(window: Window, axis: int) -> Window:
-    """The part of a window that slides along one axis; along the others it is one entry."""
+    """The part of a window that slides along one axis; along the others it is one element."""
     neutral = {"padding": (0, 0)}
     return {
         name: tuple(v if i == axis else neutral.get(name, 1) for i, v in enumerate(values))
@@ -54,14 +54,14 @@ def windowed_shape(shape: tuple[int, ...], window: Window) -> tuple[int, ...]:
 
 
 def lower_reduce_window(b: Builder, x: Value, out: ShapedArray, operation: str, start: Any, window: Window) -> Value:
-    """Joins the entries of every window by a StableHLO operation, whose neutral value is `start`."""
+    """Joins the elements of every window by a StableHLO operation, whose neutral value is `start`."""
     sums_short = operation == "stablehlo.add" and out.dtype in dtypes.FLOATS and out.dtype.itemsize < 4
-    if b.platform != "cpu" or not out.size or sums_short:
+    if b.platform != "cpu" or not out.size or sums_short or x.aval.is_symbolic:
         return _lower_native(b, [x], [start], [out], window, _joining(operation, out.dtype))[0]
     sizes = window["window_dimensions"]
     if math.prod(sizes) > FEW and not _overlaps(out.shape, window):
         return _lower_native(b, [x], [start], [out], window, _joining(operation, out.dtype))[0]
-    x = b.fence(padded(b, x, start, window))
+    x = b.fusion_barrier(padded(b, x, start, window))
     window = window | {"padding": ((0, 0),) * out.ndim, "base_dilation": (1,) * out.ndim}
     if math.prod(sizes) <= FEW:
         return _join(b, list(window_slices(b, x, out.shape, window)), operation)
@@ -84,28 +84,28 @@ def _join(b: Builder, values: list[Value], operation: str) -> Value:
 
 
 def _slide(b: Builder, x: Value, axis: int, window: Window, operation: str) -> Value:
-    """Slides along one axis. A long window is joined from windows of 1, 2, 4, ... entries, by its binary digits."""
+    """Slides along one axis. A long window is joined from windows of 1, 2, 4, ... elements, by its binary digits."""
     shape = windowed_shape(x.aval.shape, window)
     size, step = window["window_dimensions"][axis], window["window_dilation"][axis]
     if size <= FEW:
-        return b.fence(_join(b, list(window_slices(b, x, shape, window)), operation))
+        return b.fusion_barrier(_join(b, list(window_slices(b, x, shape, window)), operation))
     stride = window["window_strides"][axis]
     power, width, offset = x, 1, 0
-    pieces = []
+    parts = []
     while width <= size:
         if size & width:
-            pieces.append(_part(b, power, axis, offset * step, shape[axis], stride))
+            parts.append(_part(b, power, axis, offset * step, shape[axis], stride))
             offset += width
         if 2 * width <= size:
             longer = power.aval.shape[axis] - width * step
             halves = [_part(b, power, axis, start, longer) for start in (0, width * step)]
-            power = b.fence(_join(b, halves, operation))
+            power = b.fusion_barrier(_join(b, halves, operation))
         width *= 2
-    return b.fence(_join(b, pieces, operation))
+    return b.fusion_barrier(_join(b, parts, operation))
 
 
 def _part(b: Builder, x: Value, axis: int, start: int, count: int, stride: int = 1) -> Value:
-    """`count` entries along an axis, `stride` apart."""
+    """`count` elements along an axis, `stride` apart."""
     starts, counts, strides = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
     starts[axis], counts[axis], strides[axis] = start, count, stride
     return _slice(b, x, starts, counts, strides)
@@ -132,68 +132,68 @@ def pad(b: Builder, x: Value, fill: Any, low: list[int], high: list[int], interi
     return b.pad(x, b.constant(fill, ShapedArray((), x.aval.dtype)), low, high, interior)
 
 
-def places(window: Window) -> Iterator[list[int]]:
-    """Where a window's entries are from its start, in order."""
-    for place in np.ndindex(*window["window_dimensions"]):
-        yield [k * d for k, d in zip(place, window["window_dilation"])]
+def offsets(window: Window) -> Iterator[list[int]]:
+    """The offsets of a window's elements from its start, in order."""
+    for index in np.ndindex(*window["window_dimensions"]):
+        yield [k * d for k, d in zip(index, window["window_dilation"])]
 
 
 def window_slices(b: Builder, x: Value, counts: tuple[int, ...], window: Window) -> Iterator[Value]:
-    """For each place in a window, what all windows hold there."""
-    for starts in places(window):
+    """For each offset in a window, the values of all windows there."""
+    for starts in offsets(window):
         yield _slice(b, x, starts, list(counts), list(window["window_strides"]))
 
 
-# -- Choosing an entry of each window
+# -- Choosing an element of each window
 
 
 def lower_gather(
     b: Builder, tangents: Value, x: Value, out: ShapedArray, direction: str, worst: Any, window: Window
 ) -> Value:
-    """The tangent at the first entry of each window that compares with all others as `direction` says."""
+    """The tangent at the first element of each window that compares with all others as `direction` says."""
     if not out.size:
         return b.constant(0, out)
     if math.prod(window["window_dimensions"]) > MANY:
         types = [out.update(dtype=x.aval.dtype), out]
         return _lower_native(b, [x, tangents], [worst, 0], types, window, _keeping_better(direction, types))[1]
-    x, tangents = b.fence(padded(b, x, worst, window)), b.fence(padded(b, tangents, 0, window))
+    x, tangents = b.fusion_barrier(padded(b, x, worst, window)), b.fusion_barrier(padded(b, tangents, 0, window))
     slices = zip(window_slices(b, x, out.shape, window), window_slices(b, tangents, out.shape, window))
-    best, found = next(slices)
+    best, best_tangent = next(slices)
     for value, tangent in slices:
         keep = _compare(b, best, value, direction)
         best = b.op("stablehlo.select", [keep, best, value], best.aval)
-        found = b.op("stablehlo.select", [keep, found, tangent], found.aval)
-    return found
+        best_tangent = b.op("stablehlo.select", [keep, best_tangent, tangent], best_tangent.aval)
+    return best_tangent
 
 
 def lower_scatter(
     b: Builder, source: Value, x: Value, out: ShapedArray, direction: str, worst: Any, window: Window
 ) -> Value:
-    """The transpose of `lower_gather`: each entry of the source is added where its window's choice is."""
+    """The transpose of `lower_gather`: each element of the source is added where its window's choice is."""
     plain = _all_one(window["base_dilation"]) and _all_one(window["window_dilation"])
     small = math.prod(window["window_dimensions"]) <= MANY
     if not source.aval.size:
         return b.constant(0, out)
     if plain and (b.platform != "cpu" or not small):
         return _lower_select_and_scatter(b, source, x, out, direction, worst, window)
-    spread = b.fence(padded(b, x, worst, window))
-    chosen = b.fence(_chosen(b, spread, source.aval, direction, window))
+    padded_x = b.fusion_barrier(padded(b, x, worst, window))
+    chosen = b.fusion_barrier(_chosen(b, padded_x, source.aval, direction, window))
     zero = b.constant(0, source.aval)
     direct = _all_one(window["base_dilation"])
     cut = [low if direct else 0 for low, _ in window["padding"]]
-    shape = out.shape if direct else spread.aval.shape
+    shape = out.shape if direct else padded_x.aval.shape
     total = None
-    for number, starts in enumerate(places(window)):
-        here = _compare(b, chosen, b.constant(number, chosen.aval), "EQ")
-        share = b.op("stablehlo.select", [here, source, zero], source.aval)
-        share = _place(b, share, [start - c for start, c in zip(starts, cut)], shape, window["window_strides"])
+    for number, starts in enumerate(offsets(window)):
+        is_chosen = _compare(b, chosen, b.constant(number, chosen.aval), "EQ")
+        share = b.op("stablehlo.select", [is_chosen, source, zero], source.aval)
+        share = _scattered(b, share, [start - c for start, c in zip(starts, cut)], shape, window["window_strides"])
         total = share if total is None else b.op("stablehlo.add", [total, share], share.aval)
-    assert total is not None  # a window has at least one entry
+    assert total is not None  # a window has at least one element
     return total if direct else _unspread(b, total, out, window)
 
 
 def _chosen(b: Builder, x: Value, counts: ShapedArray, direction: str, window: Window) -> Value:
-    """The number of the place in each window that is chosen."""
+    """The number of the chosen offset in each window."""
     slices = window_slices(b, x, counts.shape, window)
     best = next(slices)
     chosen = b.constant(0, counts.update(dtype=dtypes.int32))
@@ -204,8 +204,8 @@ def _chosen(b: Builder, x: Value, counts: ShapedArray, direction: str, window: W
     return chosen
 
 
-def _place(b: Builder, share: Value, starts: list[int], shape: tuple[int, ...], strides: tuple[int, ...]) -> Value:
-    """Entries put into zeros of the given shape, `strides` apart from `starts` on; those outside are dropped."""
+def _scattered(b: Builder, share: Value, starts: list[int], shape: tuple[int, ...], strides: tuple[int, ...]) -> Value:
+    """Elements in zeros of the given shape, `strides` apart from `starts` on; those outside are dropped."""
     spans = [(n - 1) * s + 1 for n, s in zip(share.aval.shape, strides)]
     high = [n - start - span for n, start, span in zip(shape, starts, spans)]
     return pad(b, share, 0, starts, high, [s - 1 for s in strides])
@@ -225,7 +225,7 @@ def _compare(b: Builder, x: Value, y: Value, direction: str) -> Value:
     return b.op("stablehlo.compare", [x, y], x.aval.update(dtype=dtypes.bool_), properties)
 
 
-# -- StableHLO's own
+# -- StableHLO's operations
 
 
 def _joining(operation: str, dtype: np.dtype) -> Any:
@@ -237,9 +237,9 @@ def _keeping_better(direction: str, types: list[ShapedArray]) -> Any:
     scalars = [ShapedArray((), t.dtype) for t in types]
 
     def body(b: Builder, values: list[Value]) -> list[Value]:
-        best, found, value, tangent = values
+        best, best_tangent, value, tangent = values
         keep = _compare(b, best, value, direction)
-        pairs = zip(((best, value), (found, tangent)), scalars)
+        pairs = zip(((best, value), (best_tangent, tangent)), scalars)
         return [b.op("stablehlo.select", [keep, *pair], scalar) for pair, scalar in pairs]
 
     return body
@@ -264,7 +264,7 @@ def _lower_select_and_scatter(
 ) -> Value:
     """The operand is padded beforehand with what is chosen last, and the result is cut. Nothing may be dilated."""
     scalar, key = ShapedArray((), out.dtype), ShapedArray((), x.aval.dtype)
-    spread = padded(b, x, worst, window)
+    padded_x = padded(b, x, worst, window)
     properties = (
         f"window_dimensions = {int_array(window['window_dimensions'])}, "
         f"window_strides = {int_array(window['window_strides'])}, padding = {int_matrix([(0, 0)] * out.ndim)}"
@@ -273,8 +273,8 @@ def _lower_select_and_scatter(
         b.region([key, key], lambda inner, values: [_compare(inner, values[0], values[1], direction)]),
         b.region([scalar, scalar], lambda inner, values: [inner.op("stablehlo.add", values, scalar)]),
     ]
-    whole = out.update(shape=spread.aval.shape)
+    whole = out.update(shape=padded_x.aval.shape)
     scattered = b.op(
-        "stablehlo.select_and_scatter", [spread, source, b.constant(0, scalar)], whole, properties, regions
+        "stablehlo.select_and_scatter", [padded_x, source, b.constant(0, scalar)], whole, properties, regions
     )
     return _unspread(b, scattered, out, window)

@@ -1,3 +1,5 @@
-"""Of SciPy's `sparse`: solvers of linear equations, `linalg`."""
+"""SciPy's `sparse` module: solvers of linear equations, in `linalg`."""
 
-from xpr.scipy.sparse import linalg as linalg
+from xpr.scipy.sparse import linalg
+
+__all__ = ["linalg"]

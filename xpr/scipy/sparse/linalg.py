@@ -1,4 +1,4 @@
-"""Linear equations solved by products alone: conjugate gradients, and a relative for matrices that aren't symmetric.
+"""Iterative solvers of linear equations, by products with the matrix alone: conjugate gradients, BiCGSTAB, GMRES.
 
 The steps are a `while_loop`; derivatives are those of the solution (`lax.custom_linear_solve`), so the steps are never
 differentiated, and reverse mode solves the transposed equation in the same way.
@@ -6,16 +6,21 @@ differentiated, and reverse mode solves the transposed equation in the same way.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from xpr import numpy as jnp
 from xpr import tree
 from xpr.control.custom.linear_solve import custom_linear_solve
+from xpr.control.while_.fori_loop import fori_loop
 from xpr.control.while_.function import while_loop
 from xpr.core.avals import describe
+from xpr.numpy.linear_equations import lstsq
+from xpr.numpy.norms import norm
 
-__all__ = ["bicgstab", "cg"]
+__all__ = ["bicgstab", "cg", "gmres"]
 
 Operator = Callable[[Any], Any]
 
@@ -24,8 +29,11 @@ def _operator(name: str, what: str, A: Any) -> Operator:
     """A matrix, or a function of pytrees, as a function."""
     if callable(A):
         return A
-    if getattr(A, "ndim", None) != 2 or A.shape[0] != A.shape[1]:
+    shape: tuple[int, ...] = getattr(A, "shape", ())
+    if len(shape) != 2 or shape[0] != shape[1] or not hasattr(A, "__matmul__"):
         raise ValueError(f"{name}: {what} must be a function or a square matrix, and is {describe(A)}.")
+    if not hasattr(A, "ndim"):  # no array, but an operator of a library
+        return lambda x: A @ x
     return lambda x: jnp.matmul(A, x, precision="highest")
 
 
@@ -41,11 +49,11 @@ def _square(x: Any) -> Any:
 
 def _plus(x: Any, factor: Any, y: Any) -> Any:
     """x + factor y, in the dtypes of x."""
-    return tree.map(lambda a, b: (a + factor * b).astype(a.dtype), x, y)
+    return tree.map(lambda a, b: (a + jnp.asarray(factor).astype(b.dtype) * b).astype(a.dtype), x, y)
 
 
 def _cg(A: Operator, b: Any, x0: Any, limit: Any, maxiter: int, M: Operator) -> Any:
-    def going(state: Any) -> Any:
+    def unconverged(state: Any) -> Any:
         _, r, _, _, k = state
         return (_square(r) > limit) & (k < maxiter)
 
@@ -60,11 +68,11 @@ def _cg(A: Operator, b: Any, x0: Any, limit: Any, maxiter: int, M: Operator) -> 
 
     r = _plus(b, -1.0, A(x0))
     z = M(r)
-    return while_loop(going, step, (x0, r, z, _dot(r, z), 0))[0]
+    return while_loop(unconverged, step, (x0, r, z, _dot(r, z), 0))[0]
 
 
 def _bicgstab(A: Operator, b: Any, x0: Any, limit: Any, maxiter: int, M: Operator) -> Any:
-    def going(state: Any) -> Any:
+    def unconverged(state: Any) -> Any:
         _, r, _, _, _, k = state
         return (_square(r) > limit) & (k >= 0) & (k < maxiter)
 
@@ -85,13 +93,64 @@ def _bicgstab(A: Operator, b: Any, x0: Any, limit: Any, maxiter: int, M: Operato
         return x, r, shadow, p, rho_next.astype(rho.dtype), jnp.where(broken, -1, k + 1)
 
     r = _plus(b, -1.0, A(x0))
-    return while_loop(going, step, (x0, r, r, r, _dot(r, r), 0))[0]
+    return while_loop(unconverged, step, (x0, r, r, r, _dot(r, r), 0))[0]
+
+
+def _gmres(restart: int, A: Operator, b: Any, x0: Any, limit: Any, maxiter: int, M: Operator) -> Any:
+    """Cycles of the Arnoldi process on vectors, each from the residual; they end where one does not reduce it."""
+    leaves, treedef = tree.flatten(b)
+    bounds = list(itertools.accumulate([x.size for x in leaves], initial=0))
+    dtype = jnp.result_type(*leaves)
+    steps = min(restart, bounds[-1])
+
+    def flat(x: Any) -> Any:
+        return jnp.concatenate([each.ravel().astype(dtype) for each in tree.leaves(x)])
+
+    def unflat(v: Any) -> Any:
+        parts = [v[i:j].reshape(x.shape).astype(x.dtype) for x, i, j in zip(leaves, bounds, bounds[1:])]
+        return tree.unflatten(treedef, parts)
+
+    def extend(k: Any, state: Any) -> Any:
+        """One vector more of the orthonormal basis (rows), and its coefficients; a row of zeros where it is whole."""
+        basis, coefficients = state
+        v = flat(M(A(unflat(basis[k]))))
+        before = norm(v)
+        overlaps = jnp.zeros(steps + 1, dtype)
+        for _ in range(2):  # once more for what rounding left (Daniel, Gragg, Kaufman and Stewart, 1976)
+            again = jnp.matmul(jnp.conj(basis), v, precision="highest")
+            v, overlaps = v - jnp.matmul(again, basis, precision="highest"), overlaps + again
+        size = norm(v)
+        is_new = size > 10 * jnp.finfo(dtype).eps * before
+        v = jnp.where(is_new, v / jnp.where(is_new, size, 1), 0)
+        overlaps = overlaps.at[k + 1].set(jnp.where(is_new, size, 0).astype(dtype))
+        return basis.at[k + 1].set(v), coefficients.at[:, k].set(overlaps)
+
+    def cycle(state: Any) -> Any:
+        x, r, square, _, k = state
+        z = flat(M(r))
+        size = norm(z)
+        first = jnp.zeros((steps + 1, z.size), dtype).at[0].set(z / jnp.where(size == 0, 1, size))
+        basis, coefficients = fori_loop(0, steps, extend, (first, jnp.zeros((steps + 1, steps), dtype)))
+        y = lstsq(coefficients, jnp.zeros(steps + 1, dtype).at[0].set(size.astype(dtype)))[0]
+        x_next = _plus(x, 1.0, unflat(jnp.matmul(y, basis[:steps], precision="highest")))
+        r_next = _plus(b, -1.0, A(x_next))
+        square_next = _square(r_next)
+        better = square_next < square
+        chosen = tree.map(lambda new, old: jnp.where(better, new, old), (x_next, r_next), (x, r))
+        return *chosen, jnp.where(better, square_next, square), better, k + 1
+
+    def unconverged(state: Any) -> Any:
+        _, _, square, better, k = state
+        return (square > limit) & better & (k < maxiter)
+
+    r = _plus(b, -1.0, A(x0))
+    return while_loop(unconverged, cycle, (x0, r, _square(r), jnp.bool_(True), 0))[0]
 
 
 def _solved(
     name: str, method: Callable[..., Any], A: Any, b: Any, x0: Any, tol: float, atol: float, maxiter: Any, M: Any
 ) -> tuple[Any, None]:
-    b = tree.map(lambda x: jnp.asarray(x) if jnp.issubdtype(x, jnp.inexact) else jnp.asarray(x, float), b)
+    b = tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), b)
     operator = _operator(name, "A", A)
     precondition = (lambda x: x) if M is None else _operator(name, "M", M)
     start = tree.map(jnp.zeros_like, b) if x0 is None else _like(name, b, x0)
@@ -117,21 +176,24 @@ def _like(name: str, b: Any, x0: Any) -> Any:
 def cg(
     A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None
 ) -> tuple[Any, None]:
-    """The solution of A x = b for a matrix that is symmetric (Hermitian) and positive, by conjugate gradients.
+    """The solution x of A x = b for a symmetric (Hermitian), positive definite matrix, by conjugate gradients.
 
-    (Hestenes and Stiefel, Methods of conjugate gradients for solving linear systems, 1952.)
+    Source: Hestenes and Stiefel, Methods of conjugate gradients for solving linear systems, 1952.
 
     Args:
       A: a square matrix, or a function that multiplies pytrees like `b` by it.
       b: a pytree of arrays.
-      x0: where to start; zeros if not given.
-      tol, atol: it stops where the norm of b - A x is at most max(tol * norm(b), atol).
-      maxiter: the most steps to take; 10 times the number of entries if not given.
-      M: a preconditioner: an approximation of A's inverse, given as `A` is.
+      x0: the initial guess, a pytree like `b`; None for zeros.
+      tol: the relative tolerance: iteration stops where norm(b - A x) <= max(tol * norm(b), atol).
+      atol: the absolute tolerance.
+      maxiter: the most iterations; None for 10 times the number of elements.
+      M: a preconditioner, an approximation of the inverse of A: a matrix or a function; None for none.
+
     Returns:
       The solution, and None.
+
     Raises:
-      ValueError: `A` or `M` is neither, or `x0` isn't like `b`.
+      ValueError: `A` or `M` is neither a square matrix nor a function, or `x0` isn't like `b`.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy.sparse.linalg import cg
@@ -145,9 +207,24 @@ def cg(
 def bicgstab(
     A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None
 ) -> tuple[Any, None]:
-    """The solution of A x = b for any matrix, by the stabilized bi-conjugate gradients of van der Vorst (1992).
+    """The solution x of A x = b for any matrix, by stabilized biconjugate gradients.
 
-    Arguments, results and errors are those of `cg`. Where the method breaks down it gives the best it has.
+    Where the method breaks down, it returns the best approximation so far. Source: van der Vorst, 1992.
+
+    Args:
+      A: a square matrix, or a function that multiplies pytrees like `b` by it.
+      b: a pytree of arrays.
+      x0: the initial guess, a pytree like `b`; None for zeros.
+      tol: the relative tolerance: iteration stops where norm(b - A x) <= max(tol * norm(b), atol).
+      atol: the absolute tolerance.
+      maxiter: the most iterations; None for 10 times the number of elements.
+      M: a preconditioner, an approximation of the inverse of A: a matrix or a function; None for none.
+
+    Returns:
+      `(x, None)`.
+
+    Raises:
+      ValueError: `A` or `M` is neither a square matrix nor a function, or `x0` isn't like `b`.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy.sparse.linalg import bicgstab
@@ -156,3 +233,51 @@ def bicgstab(
     [1.0, 1.0]
     """
     return _solved("bicgstab", _bicgstab, A, b, x0, tol, atol, maxiter, M)
+
+
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int = 20,
+    maxiter: int | None = None,
+    M: Any = None,
+    solve_method: str = "batched",
+) -> tuple[Any, None]:
+    """The solution x of A x = b for any matrix, by generalized minimal residuals, with restarts.
+
+    Source: Saad and Schultz, GMRES: a generalized minimal residual algorithm for solving nonsymmetric linear systems,
+    1986.
+
+    Args:
+      A: a square matrix, or a function that multiplies pytrees like `b` by it.
+      b: a pytree of arrays.
+      x0: the initial guess, a pytree like `b`; None for zeros.
+      tol: the relative tolerance: iteration stops where norm(b - A x) <= max(tol * norm(b), atol).
+      atol: the absolute tolerance.
+      restart: how many products with the matrix make a cycle, whose vectors are in memory.
+      maxiter: the most cycles; None for 10 times the number of elements.
+      M: a preconditioner, an approximation of the inverse of A: a matrix or a function; None for none.
+      solve_method: "batched" or "incremental"; has no effect.
+
+    Returns:
+      The solution, and None.
+
+    Raises:
+      ValueError: `A` or `M` is neither a square matrix nor a function, `x0` isn't like `b`, `restart` is not positive,
+        or there is no such `solve_method`.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy.sparse.linalg import gmres
+    >>> x, _ = gmres(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([3.0, 4.0]))
+    >>> [round(float(each), 3) for each in x]
+    [1.0, 1.0]
+    """
+    if solve_method not in ("batched", "incremental"):
+        raise ValueError(f"gmres: solve_method is 'batched' or 'incremental', and not {solve_method!r}.")
+    if restart < 1:
+        raise ValueError(f"gmres: restart is 1 or more, and is {restart}.")
+    return _solved("gmres", functools.partial(_gmres, int(restart)), A, b, x0, tol, atol, maxiter, M)

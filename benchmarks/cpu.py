@@ -1,0 +1,106 @@
+"""Jitted operations on the CPU at several sizes and precisions, beside NumPy, and torch where it is installed."""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Call, Case, Library, warm
+
+SIZES = {"1e3": 10**3, "1e6": 10**6, "1e7": 10**7}
+DTYPES = ("float32", "float64")
+
+# name: (the operation on a namespace like NumPy's, how operands are made of standard normal numbers)
+Operation = tuple[Callable, Callable[[Callable[..., np.ndarray], int], list[np.ndarray]]]
+
+
+def one(normal: Callable[..., np.ndarray], n: int) -> list[np.ndarray]:
+    return [normal(n)]
+
+
+def within(low: float, high: float) -> Callable:
+    return lambda normal, n: [np.clip(np.abs(normal(n)), low, high).astype(normal(1).dtype)]
+
+
+def unary(name: str) -> Callable:
+    return lambda np, x: getattr(np, name)(x)
+
+
+ELEMENTWISE: dict[str, Operation] = {
+    **{name: (unary(name), one) for name in ("sin", "cos", "tan", "exp", "tanh", "sinh")},
+    **{
+        name: (unary(name), within(0.01, 0.99))
+        for name in ("arcsin", "arccos", "arctan", "arctanh", "log", "log1p", "expm1", "arcsinh")
+    },
+    "arctan2": (lambda np, x, y: np.arctan2(x, y), lambda normal, n: [normal(n), normal(n)]),
+    "abs(x) ** 2.5": (lambda np, x: np.abs(x) ** 2.5, one),
+}  # fmt: skip
+ORDER: dict[str, Operation] = {
+    "sort": (lambda np, x: np.sort(x), one),
+    "argsort": (lambda np, x: np.argsort(x), one),
+    "sort of rows of 1000": (lambda np, x: np.sort(x), lambda normal, n: [normal(n // 1000, 1000)]),
+    "median": (lambda np, x: np.median(x), one),
+    "histogram, 50 bins": (lambda np, x: np.histogram(x, 50)[0], one),
+    "argmax": (lambda np, x: np.argmax(x), one),
+    "cumsum": (lambda np, x: np.cumsum(x), one),
+}
+REDUCTIONS: dict[str, Operation] = {
+    "sum": (lambda np, x: np.sum(x), one),
+    "sum along axis 0, rows of 1000": (lambda np, x: np.sum(x, 0), lambda normal, n: [normal(n // 1000, 1000)]),
+    "transpose, rows of 1000": (
+        lambda np, x: np.copy(np.transpose(x)),
+        lambda normal, n: [normal(n // 1000, 1000)],
+    ),
+    "3x3 solve, batched": (
+        lambda np, a, b: np.linalg.solve(a, b),
+        lambda normal, n: [normal(n // 9, 3, 3) + 3 * np.eye(3, dtype=normal(1).dtype), normal(n // 9, 3, 1)],
+    ),
+}
+OPERATIONS = {**ELEMENTWISE, **ORDER, **REDUCTIONS}
+
+
+def jitted(operation: Operation, n: int, dtype: str, library: Library) -> Call:
+    function, operands = operation
+    rng = np.random.default_rng(0)
+    arrays = operands(lambda *shape: rng.normal(size=shape).astype(dtype), n)
+    if library.__name__ in ("xpr", "jax"):
+        with library.enable_x64(dtype == "float64"):
+            compiled = library.jit(partial(function, library.numpy)).lower(*arrays).compile()
+            return partial(compiled, *map(library.numpy.asarray, arrays))
+    return partial(function, library.numpy, *map(library.numpy.asarray, arrays))
+
+
+def torch() -> Library | None:
+    """torch with NumPy's names, None where it isn't installed."""
+    if importlib.util.find_spec("torch") is None:
+        return None
+    import torch
+
+    class Names(SimpleNamespace):
+        def __getattr__(self, name: str) -> Any:
+            return getattr(torch, name)
+
+    names = Names(
+        asarray=torch.from_numpy,
+        sort=lambda x: torch.sort(x).values,
+        cumsum=lambda x: torch.cumsum(x, 0),
+        histogram=lambda x, bins: (torch.histc(x, bins),),
+        transpose=lambda x: x.T,
+        copy=lambda x: x.contiguous(),
+        sum=lambda x, *axes: torch.sum(x, *axes),
+    )
+    return SimpleNamespace(__name__="torch", numpy=names, block_until_ready=lambda result: result)
+
+
+def cases() -> Iterator[Case]:
+    for dtype in DTYPES:
+        for size, n in SIZES.items():
+            for name, operation in OPERATIONS.items():
+                build = partial(jitted, operation, n, dtype)
+                yield Case(f"{name}, {dtype} {size}", warm(build), target=1, with_numpy=True, with_torch=True)
+
+
+CASES = list(cases())

@@ -1,0 +1,177 @@
+"""How far elementwise functions are from the exact results, in ulps: `python -m tests.accuracy [functions ...]`.
+
+    python -m tests.accuracy sin tan          # these functions, of every float32
+    python -m tests.accuracy --every 64 sin   # of every 64th float32
+    python -m tests.accuracy --double         # float64, at random points and points that are hard
+    python -m tests.accuracy --of jax         # JAX's functions, for comparison
+
+Functions of one float32 are compared at all 2^32 of them with NumPy's in float64, which is exact to 2^-26 ulps of
+float32. Those of two, and those of float64, are compared at random points: numbers of all bits, and numbers whose
+results are neither 0 nor infinite; with NumPy's in long double, of 64 bits (on x86). An error is counted in ulps of the
+exact result rounded; where that is subnormal, 0 is right as well, for XLA flushes such results to 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+CHUNK = 1 << 21
+POINTS = 1 << 22  # random ones, of each kind
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def between(low: float, high: float) -> Draw:
+    return lambda rng, n: rng.uniform(low, high, n)
+
+
+def powers_of_2(low: float, high: float) -> Draw:
+    """Of either sign, their logarithms uniform."""
+    return lambda rng, n: np.exp2(rng.uniform(low, high, n)) * rng.choice([-1.0, 1.0], n)
+
+
+class Row(NamedTuple):
+    """A function, by its name in xpr.lax and in NumPy, with where its operands are drawn from."""
+
+    name: str
+    reference: str
+    domain: Sequence[Draw]
+    reach: float = np.inf  # the size of float64 numbers from which on XLA's function is used
+
+
+ROWS = [
+    Row("sin", "sin", [powers_of_2(-30, 20)], 2.0**20),
+    Row("cos", "cos", [powers_of_2(-30, 20)], 2.0**20),
+    Row("tan", "tan", [powers_of_2(-30, 20)], 2.0**20),
+    Row("asin", "arcsin", [between(-1, 1)]),
+    Row("acos", "arccos", [between(-1, 1)]),
+    Row("atan", "arctan", [powers_of_2(-30, 30)]),
+    Row("sinh", "sinh", [powers_of_2(-30, 6.4)]),
+    Row("cosh", "cosh", [powers_of_2(-30, 6.4)]),
+    Row("asinh", "arcsinh", [powers_of_2(-30, 60)]),
+    Row("acosh", "arccosh", [lambda rng, n: 1 + np.exp2(rng.uniform(-22, 60, n))]),
+    Row("atanh", "arctanh", [between(-1, 1)]),
+    Row("expm1", "expm1", [powers_of_2(-30, 6.4)]),
+    Row("cbrt", "cbrt", [powers_of_2(-100, 100)]),
+    Row("atan2", "arctan2", [powers_of_2(-30, 30), powers_of_2(-30, 30)]),
+    Row("pow", "power", [lambda rng, n: np.exp2(rng.normal(size=n)), between(-60, 60)]),
+]  # fmt: skip
+
+
+def errors(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """The errors in ulps; inf where one of both is nan, or infinite and the other far from it."""
+    info = np.finfo(found.dtype)
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(found.dtype)
+        ulp = np.spacing(np.minimum(np.abs(rounded), info.max)).astype(exact.dtype)
+        bound = np.ldexp(exact.dtype.type(1), info.maxexp)  # what infinity stands for, where the exact result rounds up
+        wide = np.where(np.isinf(found), np.copysign(bound, found), found.astype(exact.dtype))
+        error = np.abs(wide - np.clip(exact, -bound, bound)) / ulp
+    same = (np.isnan(found) & np.isnan(exact)) | (found == rounded) & np.isinf(rounded)
+    flushed = (found == 0) & (np.abs(exact) < info.tiny)
+    error[same | flushed] = 0
+    return np.where(np.isnan(error), np.inf, error)
+
+
+def every_float32(step: int) -> Iterator[np.ndarray]:
+    """Each `step`-th of all float32 numbers, in chunks."""
+    for start in range(0, 1 << 32, CHUNK * step):
+        yield np.arange(start, min(start + CHUNK * step, 1 << 32), step, np.uint64).astype(np.uint32).view(np.float32)
+
+
+def random_points(row: Row, dtype: Any, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+    """Operands of all bits, and of the row's domain."""
+    bits = np.dtype(f"uint{8 * np.dtype(dtype).itemsize}")
+    count = min(CHUNK, POINTS)
+    for _ in range(0, POINTS, count):
+        yield [rng.integers(0, np.iinfo(bits).max, count, bits, endpoint=True).view(dtype) for _ in row.domain]
+        yield [draw(rng, count).astype(dtype) for draw in row.domain]
+
+
+def hard_points(dtype: Any) -> np.ndarray:
+    """Numbers near multiples of pi / 2, near 1, near powers of 2, the least and the greatest.
+
+    6381956970095103 * 2^797 is the float64 nearest to a multiple of pi / 2 (W. Kahan, "Minimizing q*m - n", 1983),
+    16367173 * 2^72 such a float32.
+    """
+    pi = np.arange(1, 200001) * (np.longdouble(np.pi) / 2 + np.longdouble(6.123233995736766e-17))
+    near_one = 1 + np.arange(-2000, 2001) * np.finfo(dtype).eps
+    scales = np.ldexp(1.0, np.arange(np.finfo(dtype).minexp, np.finfo(dtype).maxexp)).astype(dtype)
+    kahan = [16367173.0 * 2.0**72] if dtype == np.float32 else [6381956970095103.0 * 2.0**797]
+    edges = [0.0, np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny, *kahan]
+    points = np.concatenate([np.asarray(each).astype(dtype) for each in (pi, near_one, scales, edges)])
+    with np.errstate(over="ignore"):
+        around = np.concatenate([points, np.nextafter(points, dtype(0)), np.nextafter(points, dtype(np.inf))])
+    return np.concatenate([around, -around])
+
+
+def points_of(row: Row, dtype: Any, step: int) -> Iterator[list[np.ndarray]]:
+    if dtype == np.float32 and len(row.domain) == 1:
+        yield from ([chunk] for chunk in every_float32(step))
+        return
+    rng = np.random.default_rng(0)
+    hard = hard_points(dtype)
+    least = 0 if dtype == np.float32 else np.finfo(dtype).tiny  # XLA takes smaller ones for zeros
+    for operands in (*random_points(row, dtype, rng), [hard, *[rng.permutation(hard) for _ in row.domain[1:]]]):
+        numbers = [np.where(np.abs(x) < least, np.copysign(dtype(0), x), x) for x in operands]
+        with np.errstate(invalid="ignore"):
+            yield numbers if row.reach == np.inf else [np.fmod(x, row.reach) for x in numbers]
+
+
+class Worst(NamedTuple):
+    """The largest error of a function, where it is, and of how many points."""
+
+    error: float
+    at: tuple[float, ...]
+    over_one: int
+    points: int
+
+
+def worst_error(row: Row, function: Callable[..., Any], dtype: Any, step: int = 1) -> Worst:
+    """The largest error of a compiled function among all points."""
+    wide = np.float64 if dtype == np.float32 and len(row.domain) == 1 else np.longdouble
+    worst, at, over, count = -1.0, (), 0, 0
+    for operands in points_of(row, dtype, step):
+        found = np.asarray(function(*operands))
+        with np.errstate(all="ignore"):
+            exact = getattr(np, row.reference)(*[x.astype(wide) for x in operands])
+        error = errors(found, exact)
+        i = int(np.argmax(error))
+        over += int((error > 1).sum())
+        count += error.size
+        if error[i] > worst:
+            worst, at = float(error[i]), tuple(float(x[i]) for x in operands)
+    return Worst(worst, at, over, count)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("functions", nargs="*")
+    parser.add_argument("--double", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--of", default="xpr")
+    arguments = parser.parse_args()
+    library = importlib.import_module(arguments.of)
+    lax = importlib.import_module(f"{arguments.of}.lax")
+    library.config.update("jax_enable_x64", True)
+    dtype = np.float64 if arguments.double else np.float32
+    for row in ROWS:
+        if not arguments.functions or row.name in arguments.functions:
+            start = time.perf_counter()
+            worst = worst_error(
+                row, library.jit(lambda *xs, row=row: getattr(lax, row.name)(*xs)), dtype, arguments.every
+            )
+            took = time.perf_counter() - start
+            print(
+                f"{row.name:6} {worst.error:8.4f} ulp at {', '.join(map(repr, worst.at))}; {worst.over_one} over 1 "
+                f"of {worst.points:.3g}, {took:.0f} s", flush=True,
+            )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Functions that are exported for several devices, on eight."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.eight_devices import close
+from xpr import export, lax
+from xpr.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
+from xpr.sharding import PartitionSpec as P
+
+X = np.linspace(0, 2, 16, dtype=np.float32).reshape(4, 4)
+
+
+def product(x, y):
+    return jnp.sin(x) @ y
+
+
+def exported_on(mesh):
+    rows = NamedSharding(mesh, P("i"))
+    f = xpr.jit(product, in_shardings=(rows, None), out_shardings=NamedSharding(mesh, P(None, "i")))
+    return export.export(f)(X, X)
+
+
+def test_programs_run_on_any_mesh_of_their_shape():
+    mesh, other = xpr.make_mesh((2,), "i"), Mesh(xpr.devices()[5:3:-1], "i")
+    exported = exported_on(mesh)
+    assert exported.nr_devices == 2
+    assert exported.in_shardings_jax(mesh) == (NamedSharding(mesh, P("i")), None)
+    for each in (exported, export.deserialize(exported.serialize(vjp_order=1))):
+        x_sharding, _ = each.in_shardings_jax(other)
+        (out_sharding,) = each.out_shardings_jax(other)
+        x = xpr.device_put(X, x_sharding)
+        for call in (each.call, xpr.jit(each.call)):
+            out = call(x, X)
+            close(out, np.sin(X) @ X)
+            assert out.sharding == out_sharding
+        by_x, by_y = xpr.grad(lambda x, y, each=each: each.call(x, y).sum(), (0, 1))(x, X)
+        assert by_x.sharding == x_sharding
+        close((by_x, by_y), xpr.grad(lambda x, y: product(x, y).sum(), (0, 1))(X, X))
+        close(xpr.jit(lambda x, y, each=each: each.call(each.call(x, y), y))(x, X), np.sin(np.sin(X) @ X) @ X)
+
+
+def test_another_number_of_devices_is_refused():
+    exported = exported_on(xpr.make_mesh((2,), "i"))
+    eight = NamedSharding(xpr.make_mesh((8,), "i"), P(None))
+    for x, number in ((X, 1), (xpr.device_put(X, eight), 8)):
+        with pytest.raises(ValueError, match=f"was exported for 2 devices and is called in a context with {number} "):
+            exported.call(x, X)
+
+
+def test_programs_for_one_device_run_on_several():
+    one = NamedSharding(Mesh(xpr.devices()[:1], "i"), P("i"))
+    exported = export.export(xpr.jit(lambda x: lax.with_sharding_constraint(x * 2, one).sum(0), in_shardings=one))(X)
+    assert exported.nr_devices == 1
+    close(exported.call(xpr.device_put(X, NamedSharding(xpr.make_mesh((4,), "i"), P("i")))), 2 * X.sum(0))
+
+
+def test_meshes_without_devices():
+    mesh = AbstractMesh((2,), "i")
+
+    @xpr.jit
+    def f(x):
+        return lax.with_sharding_constraint(x @ x.T, NamedSharding(mesh, P(None, "i")))
+
+    exported = export.export(f)(xpr.ShapeDtypeStruct((4, 4), "float32", sharding=NamedSharding(mesh, P("i"))))
+    assert exported.nr_devices == 2
+    x = xpr.device_put(X, NamedSharding(Mesh(xpr.devices()[2:4], "i"), P("i")))
+    out = exported.call(x)
+    close(out, X @ X.T)
+    assert out.sharding == NamedSharding(x.sharding.mesh, P(None, "i"))
+
+
+def test_jax_reads_them_and_they_read_jax_s():
+    jax, jax_export = pytest.importorskip("jax"), pytest.importorskip("jax.export")
+    pytest.importorskip("flatbuffers")
+
+    def sharding(lib, spec):
+        devices = np.array(lib.devices()[:2])
+        return lib.sharding.NamedSharding(lib.sharding.Mesh(devices, "i"), lib.sharding.PartitionSpec(*spec))
+
+    ours = jax_export.deserialize(bytearray(exported_on(xpr.make_mesh((2,), "i")).serialize()))
+    x = jax.device_put(X, sharding(jax, ("i",)))
+    out = ours.call(x, X)
+    assert ours.nr_devices == 2 and out.sharding.spec == jax.P(None, "i")
+    close(np.asarray(out), np.sin(X) @ X)
+
+    f = jax.jit(lambda x, y: jax.numpy.sin(x) @ y, in_shardings=(sharding(jax, ("i",)), None))
+    theirs = export.deserialize(jax_export.export(f)(X, X).serialize(vjp_order=1))
+    assert theirs.nr_devices == 2
+    x = xpr.device_put(X, sharding(xpr, ("i",)))
+    close(theirs.call(x, X), np.sin(X) @ X)
+    close(xpr.grad(lambda x: theirs.call(x, X).sum())(x), xpr.grad(lambda x: product(x, X).sum())(X))
+
+
+def test_parts_that_run_on_each_device():
+    mesh = xpr.make_mesh((4,), "i")
+    f = xpr.jit(xpr.shard_map(lambda x: lax.psum(x, "i"), mesh=mesh, in_specs=P("i"), out_specs=P()))
+    exported = export.export(f)(X)
+    assert exported.nr_devices == 4
+    close(exported.call(xpr.device_put(X, NamedSharding(mesh, P("i")))), X.sum(0, keepdims=True))
+    with pytest.raises(ValueError, match="called in a context with 1 devices"):
+        exported.call(xpr.device_put(X, SingleDeviceSharding(xpr.devices()[1])))

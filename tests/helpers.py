@@ -1,0 +1,95 @@
+"""What tests of many files share: comparing results, looking into programs, and running Python in another process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xpr
+from xpr import core
+from xpr.backend.stablehlo import Module
+
+# -- Comparing. Results are trees of arrays.
+
+
+def close(got: Any, expected: Any, tolerance: float = 2e-5) -> None:
+    """As many arrays, of the same shapes and dtypes, and of the same values up to the tolerance."""
+    for x, y in _pairs(got, expected):
+        np.testing.assert_allclose(_wide(x), _wide(y), rtol=tolerance, atol=tolerance)
+
+
+def same(got: Any, expected: Any) -> None:
+    """As many arrays, of the same shapes, dtypes and values: nan is nan, and 0.0 is -0.0."""
+    for x, y in _pairs(got, expected):
+        np.testing.assert_array_equal(_wide(x) if x.dtype.kind == "V" else x, _wide(y) if y.dtype.kind == "V" else y)
+
+
+def values_close(got: Any, expected: Any, tolerance: float = 2e-5) -> None:
+    """The same numbers in the same order up to the tolerance, in arrays or lists of any dtypes and shapes."""
+    one, two = (np.concatenate([np.ravel(_wide(x)) for x in xpr.tree.leaves(each)]) for each in (got, expected))
+    assert one.shape == two.shape
+    np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
+
+
+def _pairs(got: Any, expected: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    ours, theirs = ([np.asarray(x) for x in xpr.tree.leaves(each)] for each in (got, expected))
+    kinds = [[(x.dtype, x.shape) for x in each] for each in (ours, theirs)]
+    assert kinds[0] == kinds[1]
+    return list(zip(ours, theirs, strict=True))
+
+
+def _wide(x: Any) -> np.ndarray:
+    """In a dtype that NumPy can compare."""
+    x = np.asarray(x)
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+# -- Programs
+
+
+def jaxpr_text(fun: Callable[..., Any], *args: Any, **options: Any) -> str:
+    """The jaxpr of a function, checked and printed."""
+    closed = xpr.make_jaxpr(fun, **options)(*args)
+    core.check_jaxpr(closed)
+    return str(closed)
+
+
+def primitive_names(jaxpr: Any) -> list[str]:
+    """The names of the primitives of a jaxpr, those of the jaxprs that its equations hold included."""
+    found = []
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        found.append(eqn.primitive.name)
+        for inner in core.subjaxprs(eqn):
+            found += primitive_names(inner)
+    return found
+
+
+def lowered(primitive: Any, avals: Sequence[Any], platform: str = "cpu", **params: Any) -> str:
+    """The text of a module that is one primitive, lowered for a platform."""
+    results = primitive.type_of(tuple(avals), params)
+    module = Module(platform)
+    module.function("main", avals, lambda b, xs: primitive.lower(b, xs, results, **params), public=True)
+    return module.text()
+
+
+# -- Processes
+
+
+def run_python(source: str, *arguments: str, without: Sequence[str] = (), **environment: str) -> str:
+    """The output of a program in a process of its own, in which warnings are errors.
+
+    The process has this one's environment variables except `without`, and those of `environment`.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in without}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(source), *arguments],
+        env={**kept, **environment}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout

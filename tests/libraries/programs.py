@@ -1,0 +1,223 @@
+"""One small program for each library, of the kind that its README shows. Each gives arrays; they import what they need,
+since any library may be absent.
+"""
+
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def optax():
+    import optax
+
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(0.1, 100)))
+    params = {"w": jnp.ones(3), "b": jnp.zeros(())}
+    state = optimizer.init(params)
+
+    @jax.jit
+    def step(params, state):
+        grads = jax.grad(lambda p: jnp.sum((p["w"] * jnp.arange(3.0) + p["b"] - 1) ** 2))(params)
+        updates, state = optimizer.update(grads, state, params)
+        return optax.apply_updates(params, updates), state
+
+    for _ in range(20):
+        params, state = step(params, state)
+    return params
+
+
+def chex():
+    import chex
+
+    @chex.dataclass
+    class Pair:
+        x: jnp.ndarray
+        y: jnp.ndarray
+
+    chex.assert_shape(jnp.ones((2, 3)), (2, 3))
+    chex.assert_trees_all_close({"a": jnp.ones(2)}, {"a": np.ones(2)})
+    return jax.tree.map(lambda x: x * 2, Pair(x=jnp.ones(2), y=jnp.zeros(3)))
+
+
+def equinox():
+    import equinox as eqx
+
+    model = eqx.nn.MLP(2, 1, 8, 2, key=jax.random.PRNGKey(0))
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def loss(model, x):
+        return jnp.mean(jax.vmap(model)(x) ** 2)
+
+    value, grads = loss(model, jnp.ones((4, 2)))
+    return value, grads.layers[0].weight
+
+
+def lineax():
+    import lineax as lx
+
+    matrix = jax.random.normal(jax.random.PRNGKey(0), (4, 4))
+    solve = lambda a: lx.linear_solve(lx.MatrixLinearOperator(a), jnp.ones(4)).value
+    return solve(matrix), jax.grad(lambda a: solve(a).sum())(matrix)
+
+
+def optimistix():
+    import optimistix as optx
+
+    solve = lambda a: optx.root_find(lambda y, a: jnp.tanh(y) - a, optx.Newton(1e-6, 1e-6), jnp.array(0.1), a).value
+    return solve(0.3), jax.grad(solve)(0.3)
+
+
+def diffrax():
+    import diffrax as dfx
+
+    def solve(y0):
+        times = dfx.SaveAt(ts=jnp.linspace(0.0, 3.0, 5))
+        steps = dfx.PIDController(1e-5, 1e-5)
+        term = dfx.ODETerm(lambda t, y, args: -y)
+        return dfx.diffeqsolve(term, dfx.Tsit5(), 0.0, 3.0, 0.1, y0, stepsize_controller=steps, saveat=times).ys
+
+    return solve(jnp.array([2.0, 3.0])), jax.grad(lambda y: solve(y).sum())(jnp.array([2.0, 3.0]))
+
+
+def blackjax():
+    import blackjax
+
+    sampler = blackjax.nuts(lambda x: -0.5 * jnp.sum(x**2), 0.5, jnp.ones(2))
+    state, step, key = sampler.init(jnp.zeros(2)), jax.jit(sampler.step), jax.random.key(0)
+    for i in range(5):
+        state, _ = step(jax.random.fold_in(key, i), state)
+    return state.position
+
+
+def distrax():
+    import distrax
+
+    normal = distrax.MultivariateNormalDiag(jnp.zeros(2), jnp.ones(2))
+    return normal.log_prob(jnp.ones(2)), normal.sample(seed=jax.random.PRNGKey(0))
+
+
+def tensorflow_probability():
+    import tensorflow_probability.substrates.jax as tfp
+
+    normal = tfp.distributions.Normal(0.0, 1.0)
+    return normal.log_prob(1.0), normal.sample(3, seed=jax.random.PRNGKey(0))
+
+
+def numpyro():
+    import numpyro
+    from numpyro import distributions, infer
+
+    def model(y):
+        mean = numpyro.sample("mean", distributions.Normal(0, 1))
+        numpyro.sample("y", distributions.Normal(mean, 1), obs=y)
+
+    sampler = infer.MCMC(infer.NUTS(model), num_warmup=50, num_samples=50, progress_bar=False)
+    sampler.run(jax.random.PRNGKey(0), jnp.array([1.0, 2.0, 3.0]))
+    return sampler.get_samples()["mean"].mean()
+
+
+def flax_linen():
+    import flax.linen as nn
+
+    class Model(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            x = nn.BatchNorm(use_running_average=False)(nn.Dense(8)(x))
+            return nn.Dense(1)(nn.relu(x))
+
+    x = jax.random.normal(jax.random.PRNGKey(1), (4, 3))
+    variables = Model().init(jax.random.PRNGKey(0), x)
+    y, _ = Model().apply(variables, x, mutable=["batch_stats"])
+    return y, variables["params"]
+
+
+def flax_nnx():
+    from flax import nnx
+
+    model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+    return nnx.jit(lambda model, x: model(x))(model, jnp.ones((4, 2)))
+
+
+def haiku():
+    import haiku as hk
+
+    f = hk.transform(lambda x: hk.nets.MLP([8, 1])(x))
+    params = f.init(jax.random.PRNGKey(0), jnp.ones((4, 3)))
+    return jax.jit(f.apply)(params, None, jnp.ones((4, 3)))
+
+
+def jaxopt():
+    import jaxopt
+
+    return jaxopt.LBFGS(lambda x: jnp.sum((x - 1) ** 2)).run(jnp.zeros(3)).params
+
+
+def einops():
+    import einops
+
+    return einops.rearrange(jnp.arange(12.0).reshape(3, 4), "a (b c) -> b (a c)", b=2)
+
+
+def optree():
+    import optree
+
+    return optree.tree_map(lambda x: x * 2, {"a": jnp.ones(2)})
+
+
+def penzai():
+    import penzai.models.simple_mlp
+    from penzai import pz
+
+    make = penzai.models.simple_mlp.MLP.from_config
+    model = make(name="mlp", init_base_rng=jax.random.key(0), feature_sizes=[2, 4, 1])
+    return model(pz.nx.wrap(jnp.ones(2)).tag("features")).untag("features").unwrap()
+
+
+def treescope():
+    import treescope
+
+    return jnp.array(len(treescope.render_to_text({"a": jnp.ones(2)})) > 0)
+
+
+def jaxtyping():
+    from jaxtyping import Array, Float
+
+    return jnp.array(isinstance(jnp.ones((2, 3)), Float[Array, "a b"]))
+
+
+def quax():
+    import equinox as eqx
+    import quax.examples.lora as lora
+    from quax import quaxify
+
+    linear = eqx.nn.Linear(4, 4, key=jax.random.PRNGKey(0))
+    return quaxify(lora.loraify(linear, rank=2, key=jax.random.PRNGKey(1)))(jnp.ones(4))
+
+
+def e3nn_jax():
+    import e3nn_jax as e3nn
+
+    x = e3nn.IrrepsArray("1o", jnp.array([1.0, 2.0, 3.0]))
+    return e3nn.tensor_product(x, x).array
+
+
+def orbax_checkpoint():
+    import orbax.checkpoint as ocp
+
+    with tempfile.TemporaryDirectory() as folder, ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(Path(folder) / "x", {"a": jnp.arange(3.0)})
+        checkpointer.wait_until_finished()
+        return checkpointer.restore(Path(folder) / "x")
+
+
+def brax():
+    from brax import envs
+
+    env = envs.get_environment("inverted_pendulum", backend="spring")
+    state = jax.jit(env.reset)(jax.random.PRNGKey(0))
+    for _ in range(3):
+        state = jax.jit(env.step)(state, jnp.ones(env.action_size) * 0.5)
+    return state.obs, state.reward

@@ -1,0 +1,214 @@
+"""Writes the polynomials of xpr/primitives/vectorized/coefficients.py: `pip install mpmath; python -m tests.minimax`.
+
+By Remez's exchange algorithm, in 250 bits: the polynomial of n coefficients whose relative error's largest value on an
+interval is least has that error, with alternating signs, at n + 1 points; the points are moved to where the error of
+the last polynomial is largest until they stay (E. Remez, 1934; J.-M. Muller, "Elementary Functions", 3rd ed. 2016,
+chapter 3). Functions of x that are odd or even are polynomials in x^2 here.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+
+import xpr
+
+FILE = Path(xpr.__file__).parent / "primitives" / "vectorized" / "coefficients.py"
+ROUNDS, NEAR = 20, 1e-4
+GRID = 24  # points between two extrema, among which the next ones are looked for
+
+Function = Callable[[Any], Any]
+
+
+def remez(fun: Function, low: Any, high: Any, count: int, weight: Function) -> tuple[list[Any], Any]:
+    """The coefficients of the polynomial p whose largest weight |p - fun| on an interval is least, and that value."""
+    middle, half, m = (low + high) / 2, (high - low) / 2, count + 1
+    points = [middle - half * mp.cos(mp.pi * i / (m - 1)) for i in range(m)]
+    grid = [middle - half * mp.cos(mp.pi * i / (GRID * m)) for i in range(GRID * m + 1)]
+    coefficients: list[Any] = []
+    for _ in range(ROUNDS):
+        matrix, values = mp.matrix(m, m), mp.matrix([fun(x) for x in points])
+        for i, x in enumerate(points):
+            for j in range(count):
+                matrix[i, j] = x**j
+            matrix[i, count] = (-1) ** i / weight(x)
+        solution = mp.lu_solve(matrix, values)
+        coefficients, level = list(solution)[:count], abs(solution[count])
+        points, worst = _extrema(lambda x, c=coefficients: (mp.polyval(c[::-1], x) - fun(x)) * weight(x), grid, m)
+        if worst < level * (1 + NEAR):
+            break
+    return coefficients, worst
+
+
+def _extrema(error: Function, grid: list[Any], count: int) -> tuple[list[Any], Any]:
+    """`count` points at which the error is extreme, with alternating signs; and the largest error."""
+    errors = [error(x) for x in grid]
+    found: list[tuple[Any, Any]] = []
+    for i, x in enumerate(grid):
+        if 0 < i < len(grid) - 1:
+            if (errors[i] - errors[i - 1]) * (errors[i + 1] - errors[i]) > 0:
+                continue
+            x = _vertex(grid[i - 1 : i + 2], errors[i - 1 : i + 2])
+        value = error(x)
+        if found and found[-1][1] * value > 0:
+            if abs(value) > abs(found[-1][1]):
+                found[-1] = x, value
+        else:
+            found.append((x, value))
+    while len(found) > count:
+        found.pop(0 if abs(found[0][1]) < abs(found[-1][1]) else -1)
+    assert len(found) == count, "the function has too few extrema: more bits or another interval are needed"
+    return [x for x, _ in found], max(abs(value) for _, value in found)
+
+
+def _vertex(xs: list[Any], ys: list[Any]) -> Any:
+    """Where the parabola through three points has its vertex."""
+    first, second = (ys[1] - ys[0]) / (xs[1] - xs[0]), (ys[2] - ys[1]) / (xs[2] - xs[1])
+    bend = (second - first) / (xs[2] - xs[0])
+    at = (xs[0] + xs[1]) / 2 - first / (2 * bend) if bend else xs[1]
+    return at if xs[0] < at < xs[2] else xs[1]
+
+
+# -- What is approximated
+
+
+def of_square(fun: Function, at_zero: Any, skipped: int = 0, power: int = 1) -> Function:
+    """fun(x) / x^power as a function of t = x^2, less its first coefficients in t, which are exact."""
+    taylor = [mp.mpf(c) for c in at_zero] if isinstance(at_zero, list) else [mp.mpf(at_zero)]
+
+    def function(t: Any) -> Any:
+        with mp.workprec(700):
+            if not t:
+                return taylor[skipped]
+            x = mp.sqrt(t)
+            return (fun(x) / x**power - sum(c * t**k for k, c in enumerate(taylor[:skipped]))) / t**skipped
+
+    return function
+
+
+def of(fun: Function, taylor: list[Any], skipped: int) -> Function:
+    """fun(x) less its first Taylor coefficients, divided by the power of x that follows."""
+
+    def function(x: Any) -> Any:
+        with mp.workprec(700):
+            if not x:
+                return mp.mpf(taylor[skipped])
+            return (fun(x) - sum(mp.mpf(c) * x**k for k, c in enumerate(taylor[:skipped]))) / x**skipped
+
+    return function
+
+
+def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
+    """By name: what it is, the function, the interval, the number of coefficients, the weight (None: relative)."""
+    pi, ln2 = mp.pi, mp.log(2)
+    eighth = mp.tan(pi / 8) * mp.mpf("1.0001")
+    small = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.0001")
+    half_ln2 = ln2 / 2 * mp.mpf("1.0001")
+
+    def weighted(whole: Function, power: int) -> Function:
+        """The weight by which the error is one of the whole function, in t = x^2, where t^power was taken out."""
+        return lambda t: t**power / whole(t)
+
+    sine, cosine = of_square(mp.sin, 1), of_square(mp.cos, 1, power=0)
+    arc, arcsine, tangent = of_square(mp.atan, 1), of_square(mp.asin, 1), of_square(mp.tan, 1)
+    return {
+        "SINE_OF_HALF_TURNS": (
+            "sin(pi x) / x in x^2, |x| <= 1/2", of_square(lambda x: mp.sin(pi * x), pi), 0, mp.mpf("0.2502"), 6, None),
+        "TANGENT_OF_HALF_TURNS": (
+            "tan(pi x) / x in x^2, |x| <= 1/4", of_square(lambda x: mp.tan(pi * x), pi), 0, mp.mpf("0.06253"), 9, None),
+        "ARCTANGENT": ("arctan(x) / x in x^2, |x| <= tan(pi / 8)", arc, 0, eighth**2, 7, None),
+        "ARCSINE": ("arcsin(x) / x in x^2, |x| <= 1/2", arcsine, 0, mp.mpf("0.2501"), 8, None),
+        "EXPONENTIAL": ("exp(x), |x| <= log(2) / 2", mp.exp, -half_ln2, half_ln2, 8, None),
+        "EXPONENTIAL_MINUS_ONE": (
+            "(exp(x) - 1) / x, |x| <= log(2) / 2", of(mp.expm1, [0, 1], 1), -half_ln2, half_ln2, 8, None),
+        "POWER_OF_2": ("2^x, |x| <= 1/2", lambda x: mp.mpf(2) ** x, mp.mpf("-0.5001"), mp.mpf("0.5001"), 8, None),
+        "HYPERBOLIC_SINE": (
+            "sinh(x) / x in x^2, |x| <= log(2) / 2", of_square(mp.sinh, 1), 0, half_ln2**2, 4, None),
+        "HYPERBOLIC_COSINE": (
+            "cosh(x) in x^2, |x| <= log(2) / 2", of_square(mp.cosh, 1, power=0), 0, half_ln2**2, 5, None),
+        "LOGARITHM": (
+            "log((1 + x) / (1 - x)) / x in x^2, |x| <= 3 - 2 sqrt(2)",
+            of_square(lambda x: 2 * mp.atanh(x), 2), 0, small**2, 5, None),
+        "RECIPROCAL_CUBE_ROOT": ("1 / cbrt(x), 1 <= x <= 2", lambda x: 1 / mp.cbrt(x), mp.mpf(1), mp.mpf(2), 6, None),
+        "LONG_SINE": (
+            "(sin(x) / x - 1) / x^2 in x^2, |x| <= pi / 4", of_square(mp.sin, [1, -mp.mpf(1) / 6], 1), 0,
+            (pi / 4 * mp.mpf("1.0001")) ** 2, 6, weighted(sine, 1)),
+        "LONG_COSINE": (
+            "(cos(x) - 1 + x^2 / 2) / x^4 in x^2, |x| <= pi / 4",
+            of_square(mp.cos, [1, mp.mpf(-1) / 2, mp.mpf(1) / 24], 2, power=0), 0,
+            (pi / 4 * mp.mpf("1.0001")) ** 2, 6, weighted(cosine, 2)),
+        "LONG_TANGENT": (
+            "(tan(x) / x - 1) / x^2 in x^2, |x| <= pi / 4", of_square(mp.tan, [1, mp.mpf(1) / 3], 1), 0,
+            (pi / 4 * mp.mpf("1.0001")) ** 2, 15, weighted(tangent, 1)),
+        "LONG_ARCTANGENT": (
+            "(arctan(x) / x - 1) / x^2 in x^2, |x| <= tan(pi / 8)", of_square(mp.atan, [1, mp.mpf(-1) / 3], 1), 0,
+            eighth**2, 12, weighted(arc, 1)),
+        "LONG_ARCSINE": (
+            "(arcsin(x) / x - 1) / x^2 in x^2, |x| <= 1/2", of_square(mp.asin, [1, mp.mpf(1) / 6], 1), 0,
+            mp.mpf("0.2501"), 13, weighted(arcsine, 1)),
+        "LONG_EXPONENTIAL": (
+            "(exp(x) - 1 - x) / x^2, |x| <= log(2) / 2", of(mp.exp, [1, 1, mp.mpf(1) / 2], 2), -half_ln2, half_ln2, 11,
+            lambda x: x * x / mp.exp(x) if x else mp.mpf(0) + mp.mpf(10) ** -30),
+        "LONG_LOGARITHM": (
+            "(log((1 + x) / (1 - x)) / x - 2) / x^2 in x^2, |x| <= 3 - 2 sqrt(2)",
+            of_square(lambda x: 2 * mp.atanh(x), [2, mp.mpf(2) / 3], 1), 0, small**2, 8,
+            weighted(of_square(lambda x: 2 * mp.atanh(x), 2), 1)),
+        "LONG_LOGARITHM_TAIL": (
+            "(3 log((1 + x) / (1 - x)) / (2 x) - 3 - x^2) / x^4 in x^2, |x| <= 3 - 2 sqrt(2)",
+            of_square(lambda x: 3 * mp.atanh(x), [3, 1, mp.mpf(3) / 5], 2), 0, small**2, 8,
+            weighted(of_square(lambda x: 3 * mp.atanh(x), 3), 2)),
+        "LONG_HYPERBOLIC_SINE": (
+            "(sinh(x) / x - 1) / x^2 in x^2, |x| <= 1", of_square(mp.sinh, [1, mp.mpf(1) / 6], 1), 0,
+            mp.mpf("1.0001"), 8, weighted(of_square(mp.sinh, 1), 1)),
+    }  # fmt: skip
+
+
+def bits_of(value: Any, top: int, widths: tuple[int, ...]) -> list[float]:
+    """The bits of a positive number from that of 2^top down, cut into parts of these widths."""
+    rest, parts = mp.fmod(value, mp.mpf(2) ** (top + 1)), []
+    for width in widths:
+        unit = mp.mpf(2) ** (top - width + 1)
+        part = mp.floor(rest / unit) * unit
+        parts.append(float(part))
+        rest, top = rest - part, top - width
+    return parts
+
+
+def main() -> None:
+    mp.mp.prec = 250
+    lines = [
+        '"""Polynomials by which elementwise functions are computed. Written by `python -m tests.minimax`.',
+        "",
+        "Each is the one whose largest relative error, as of the whole function, is least on its interval.",
+        '"""',
+        "",
+    ]
+    for name, (what, fun, low, high, count, weight) in tables().items():
+        low, high = mp.mpf(low), mp.mpf(high)
+        relative = weight or (lambda x, fun=fun: 1 / fun(x))
+        at = low if low or weight is None else high * mp.mpf(10) ** -12
+        coefficients, worst = remez(fun, at, high, count, relative)
+        bits = mp.nstr(-mp.log(worst, 2), 4)
+        print(f"{name}: {bits} bits")
+        lines.append(f"# {what}, to {bits} bits\n{name} = (")
+        lines += [f"    {float(c)!r}," for c in coefficients]
+        lines.append(")\n")
+    lines.append(
+        "# 1 / pi in parts of 27, 27 and 53 bits, for float32 numbers below 2^51, 2^77, 2^103 and 2^128 and no\n"
+        "# less than the one before: the bits before them give even numbers.\nINVERSE_PI = ("
+    )
+    lines += [f"    {tuple(bits_of(1 / mp.pi, 23 - power, (27, 27, 53)))!r}," for power in (25, 51, 77, 103)]
+    lines.append(")\n")
+    for name, what, value, top, widths in (
+        ("LN2_PARTS", "log(2), the first part of 32 bits", mp.log(2), -1, (32, 53)),
+        ("SHORT_LN2_PARTS", "log(2), the first part of 21 bits", mp.log(2), -1, (21, 53)),
+        ("CP_PARTS", "2 / (3 log(2)), the first part of 21 bits", 2 / (3 * mp.log(2)), -1, (21, 53)),
+        ("HALF_PI_PARTS", "pi / 2, in parts of 33, 33, 33 and 53 bits", mp.pi / 2, 0, (33, 33, 33, 53)),
+    ):
+        lines.append(f"# {what}\n{name} = {tuple(bits_of(value, top, widths))!r}\n")
+    FILE.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

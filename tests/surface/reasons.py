@@ -1,0 +1,282 @@
+"""Why xpr has not all that jax has: names, or patterns of names, grouped by reason.
+
+An entry stands for the name, for what is in it (`jax.ffi` for all of that module), and for its parameters; `*` stands
+for any text. What is to come is in `NOT_BUILT_YET`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.surface.compare import Gap
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Gaps that no entry stands for, how many each entry stands for, and entries that stand for none: `stale` reasons,
+    and what is `built` by now.
+    """
+
+    without: list[Gap]
+    counts: Counter[str]
+    stale: list[str]
+    built: list[str]
+
+
+def explain(gaps: Sequence[Gap]) -> Explained:
+    """Finds the entry for each gap: that of a reason, or of what is not built yet."""
+    reasons = [entry for entries in REASONS.values() for entry in entries]
+    patterns = {entry: _pattern(entry) for entry in (*reasons, *NOT_BUILT_YET)}
+    counts: Counter[str] = Counter()
+    without = []
+    for gap in gaps:
+        matching = [entry for entry, pattern in patterns.items() if pattern.match(gap.name)]
+        counts.update(matching[:1])
+        if not matching:
+            without.append(gap)
+    stale, built = ([entry for entry in each if not counts[entry]] for each in (reasons, NOT_BUILT_YET))
+    return Explained(without, counts, stale, built)
+
+
+def _pattern(entry: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(entry).removesuffix(r"\Z") + r"(?:[.(].*)?\Z")
+
+
+_UFUNCS = (
+    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "logaddexp", "logaddexp2", "logical_and", "logical_or",
+    "logical_xor", "maximum", "minimum", "multiply", "negative", "subtract",
+)  # fmt: skip
+
+REASONS: dict[str, tuple[str, ...]] = {
+    "Kernels in Pallas and Mosaic have a compiler of their own.": (
+        "jax.experimental.mosaic",
+        "jax.experimental.pallas",
+        "jax.extend.pallas",
+    ),
+    "xpr writes programs as text, and uses no MLIR in Python: rules get a builder of that text.": (
+        "jax.extend.lowering",
+        "jax.extend.mlir",
+        "jax.ffi.build_ffi_lowering_function",
+        "jax.ffi.ffi_lowering",
+        "jax.ffi.register_ffi_type_id",
+        "jax.interpreters.mlir",
+    ),
+    "Objects that the library makes and users read: their parts, and what they are made of, are the library's.": (
+        *(f"jax.scipy.stats.gaussian_kde.{name}" for name in ("covariance", "dataset", "inv_cov", "neff", "weights")),
+        "jax.scipy.stats.gaussian_kde.tree_flatten",
+        "jax.scipy.stats.gaussian_kde.tree_unflatten",
+        "jax.core.ShapedArray",
+        "jax.core.Trace",
+        "jax.core.Tracer",
+        "jax.experimental.checkify.Error",
+        "jax.experimental.checkify.checkify(errors)",
+        "jax.extend.core.ClosedJaxpr",
+        "jax.extend.core.DropVar",
+        "jax.extend.core.Jaxpr",
+        "jax.extend.core.JaxprEqn",
+        "jax.extend.core.Literal",
+        "jax.extend.core.Primitive",
+        "jax.extend.core.Var",
+        "jax.extend.core.set_current_trace",
+        "jax.extend.core.take_current_trace",
+        "jax.extend.linear_util.WrappedFun",
+        "jax.interpreters.ad.JVPTrace*",
+        "jax.interpreters.partial_eval.*Tracer",
+        "jax.set_mesh",
+        "jax.sharding.use_abstract_mesh",
+        "jax.stages.Compiled(*",
+        "jax.stages.Lowered(*",
+        "jax.stages.Traced(*",
+    ),
+    "Sparse arrays are made of other operations: xpr has neither primitives for them nor lists of their buffers.": (
+        "jax.experimental.sparse.*_p",
+        "jax.experimental.sparse.*SparseTrace*",
+        "jax.experimental.sparse.*Properties",
+        "jax.experimental.sparse.*Info",
+        "jax.experimental.sparse.*.sum",
+        "jax.experimental.sparse.JAXSparse.tree_unflatten",
+        "jax.experimental.sparse.ad.flatten_fun_for_sparse_ad",
+        "jax.experimental.sparse.bcoo.[Bnr]*",
+        "jax.experimental.sparse.bcsr.bcsr_eliminate_zeros",
+        "jax.experimental.sparse.transform.*[Ss]parse*",
+        "jax.experimental.sparse.transform.Sparsify*",
+        "jax.experimental.sparse.transform.sparsify_*",
+        "jax.experimental.sparse.transform.*spvalues*",
+    ),
+    "What a module of jax imported for its own use.": (
+        "jax.experimental.sparse.ad.*",
+        "jax.experimental.sparse.*.Array",
+        "jax.experimental.sparse.*.JAXSparse",
+        "jax.experimental.sparse.*.CUSPARSE_*",
+        "jax.experimental.sparse.*Warning",
+        "jax.experimental.sparse.*.Gather*",
+        "jax.experimental.sparse.*.canonicalize_axis",
+        "jax.experimental.sparse.*.safe_zip",
+        "jax.experimental.sparse.*.split_list",
+        "jax.experimental.sparse.*.unzip2",
+        "jax.experimental.sparse.*.vmap",
+        "jax.experimental.sparse.*.SparseEfficiencyError",
+        "jax.experimental.sparse.*.nfold_vmap",
+        "jax.experimental.sparse.*.promote_dtypes",
+        "jax.experimental.sparse.transform.*",
+        "jax.example_libraries.optimizers.*map",
+        "jax.example_libraries.optimizers.*zip*",
+        "jax.example_libraries.stax.*",
+        "jax.experimental.jet.[cdjlrtuwz]*_*",
+        "jax.experimental.jet.*Trace*",
+        "jax.experimental.jet.def*",
+        "jax.experimental.jet.Zero*",
+        "jax.experimental.jet.unzip2",
+        "jax.experimental.jet.safe_zip",
+        "jax.experimental.ode.[a-np-z]*",
+        "jax.experimental.ode.optimal_step_size",
+        "jax.experimental.multihost_utils.*_impl",
+        "jax.experimental.multihost_utils.*_p",
+        "jax.experimental.multihost_utils.P",
+        "jax.experimental.multihost_utils.gtl_abstract_eval",
+        "jax.experimental.multihost_utils.ltg_*",
+        "jax.experimental.multihost_utils.safe_zip",
+        "jax.experimental.multihost_utils.tree_*",
+    ),
+    "Parameters of another name that are given by position alone, by what calls the function.": (
+        "jax.example_libraries.optimizers.optimizer(opt_maker)",
+        "jax.example_libraries.optimizers.l2_norm(tree)",
+    ),
+    "Functions that are compositions of others here, so that there is no primitive of their name.": (
+        "jax.*.mulhi_p",
+        "jax.*.after_all_p",
+        "jax.*.create_token_p",
+        "jax.*.ragged_all_to_all_p",
+        "jax.*.split_p",
+        "jax.*.stack_p",
+        "jax.*.tile_p",
+        "jax.*.unstack_p",
+        "jax.*.cholesky_update_p",
+        "jax.*.symmetric_product_p",
+        "jax.*.approx_top_k_p",
+        "jax.*.device_put_p",
+        "jax.*.linear_solve_p",
+        "jax.*.reduce_p",
+        "jax.*.reduce_window_p",
+        "jax.*.select_and_scatter_p",
+        "jax.*.eq_to_p",
+        "jax.*.le_to_p",
+        "jax.*.lt_to_p",
+    ),
+    "Refused by jax itself, whatever is given.": (
+        *(f"jax.numpy.{name}({parameter})" for name in _UFUNCS for parameter in ("out", "where")),
+        "jax.Array.byteswap",
+        "jax.Array.flat",
+        "jax.Array.view(type)",
+        "jax.scipy.stats.gaussian_kde.integrate_box",
+        "jax.scipy.stats.gaussian_kde.set_bandwidth",
+    ),
+    "XLA has no arrays of one bit: in jax they are of booleans.": ("jax.numpy.int1", "jax.numpy.uint1"),
+    "None stands for jax's default, which is a function.": ("jax.numpy.einsum(_dot_general)",),
+    "Private to jax, though some functions show it.": (
+        "jax.extend.core.find_top_trace(_)",
+        "jax.stages.Traced.lower(_private_parameters)",
+    ),
+}
+
+NOT_BUILT_YET: tuple[str, ...] = (
+    # export, stages
+    "jax.export",
+    "jax.stages",
+    # mutable arrays
+    "jax.Ref",
+    "jax.ref",
+    "jax.ds",
+    "jax.custom_derivatives.remat_opt_p",
+    "jax.extend.core.primitives.get_p",
+    "jax.extend.core.primitives.swap_p",
+    "jax.extend.core.primitives.empty2_p",
+    # settings
+    "jax.allow_f16_reductions",
+    "jax.array_garbage_collection_guard",
+    "jax.auto_pcast",
+    "jax.debug_key_reuse",
+    "jax.default_device(new_val)",
+    "jax.default_prng_impl",
+    "jax.legacy_prng_key",
+    "jax.jax2tf_associative_scan_reductions",
+    "jax.remove_size_one_mesh_axis_from_type",
+    "jax.softmax_custom_jvp",
+    "jax.thread_guard",
+    "jax.transfer_guard*",
+    "jax.numpy_dtype_promotion",
+    "jax.numpy_rank_promotion",
+    # typed keys
+    "jax.errors.KeyReuseError",
+    "jax.dtypes.canonicalize_dtype(allow_extended_dtype)",
+    # what runs: memory, events, profiles
+    "jax.memory",
+    "jax.profiler",
+    # other modules
+    "jax.experimental.array_serialization",
+    "jax.experimental.buffer_callback",
+    "jax.experimental.colocated_python",
+    "jax.experimental.compilation_cache",
+    "jax.experimental.compute_on",
+    "jax.experimental.control_deps",
+    "jax.experimental.cur_qdd",
+    "jax.experimental.custom_partitioning",
+    "jax.experimental.EArray",
+    "jax.experimental.fused",
+    "jax.experimental.hijax",
+    "jax.experimental.key_reuse",
+    "jax.experimental.layout",
+    "jax.experimental.mesh_utils",
+    "jax.experimental.multihost_utils",
+    "jax.experimental.primal_tangent_dtype",
+    "jax.experimental.profiler",
+    "jax.experimental.rnn",
+    "jax.experimental.scheduling_groups",
+    "jax.experimental.serialize_executable",
+    "jax.experimental.shard_alike",
+    "jax.experimental.sparse.util",
+    "jax.experimental.topologies",
+    "jax.experimental.transfer",
+    "jax.experimental.xla_metadata",
+    "jax.extend.ifrt_programs",
+    "jax.extend.sharding",
+    "jax.extend.xla",
+    "jax.lib",
+    # several devices and processes
+    "jax.P",
+    "jax.Shard",
+    "jax.distributed.initialize",
+    "jax.make_array_from_callback",
+    "jax.reshard",
+    "jax.shard_map",
+    "jax.sharding",
+    "jax.smap",
+    "jax.lax.all_gather(to)",
+    "jax.debug.visualize_*",
+    # for libraries that transform programs
+    "jax.api_util",
+    "jax.core",
+    "jax.custom_derivatives",
+    "jax.custom_jvp",
+    "jax.debug.*DebugEffect",
+    "jax.extend.backend",
+    "jax.extend.core",
+    "jax.extend.linear_util",
+    "jax.extend.source_info_util",
+    "jax.interpreters",
+    "jax.vjp(reduce_axes)",
+    "jax.vmap(sum_match)",
+    "jax.ad_checkpoint",
+    "jax.ShapeDtypeStruct",
+    "jax.tree_util",
+    # arrays
+    "jax.lax.GatherScatterMode.ONE_HOT",
+    "jax.lax.dce_sink*",
+    "jax.lax.psend",
+    "jax.lax.precv",
+    "jax.lax.stage*",
+)

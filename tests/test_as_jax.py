@@ -1,0 +1,178 @@
+"""`xpr.as_jax`: what `import jax` gives from then on, and what is said of names that are not there."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.processes import ROOT
+
+
+def run(code, *arguments, tmp_path, fails=False):
+    """What a script prints that is run under the alias."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(code))
+    command = [sys.executable, "-m", "xpr.as_jax", *arguments[:1], str(script), *arguments[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stdout if not fails else done.stdout + done.stderr
+
+
+def test_modules_are_those_of_xpr(tmp_path):
+    out = run(
+        """
+        import importlib.metadata
+        import jax, xpr
+        import jax.numpy as jnp
+        import jax.scipy.stats.norm
+        from jax import lax, random
+        from jax.experimental import io_callback
+        from jax._src.traceback_util import register_exclusion
+        from jax._src.tree_util import _registry
+
+        print(jax.__version__, jax.__version_info__, jax.__xpr__ == xpr.__version__, importlib.metadata.version("jax"))
+        print(jnp.sin is xpr.numpy.sin, lax.scan is xpr.lax.scan, jax.Array is xpr.Array, jax.config is xpr.config)
+        print(jax.grad(lambda x: jnp.sum(x**2))(jnp.ones(2)), jax.scipy.stats.norm.pdf(0.0))
+        print(jax.checkpoint is xpr.checkpoint, "sin" in dir(jnp), hasattr(jax, "nothing"))
+        leaf, node = type("leaf", (), {}), jax.tree_util.register_static(type("node", (), {}))
+        print([each in _registry for each in (dict, node, leaf)])
+        """,
+        tmp_path=tmp_path,
+    )
+    assert out.splitlines() == [
+        "0.10.2 (0, 10, 2) True 0.10.2", "True True True True", "[2. 2.] 0.3989423", "True True False",
+        "[True, True, False]",
+    ]  # fmt: skip
+
+
+def test_arguments_and_modules(tmp_path):
+    assert run("import sys; print(sys.argv[1:], __name__)", tmp_path=tmp_path).strip() == "[] __main__"
+    (tmp_path / "shown.py").write_text("import sys, jax; print(jax.__version__, sys.argv[1:])")
+    command = [sys.executable, "-m", "xpr.as_jax", "-m", "shown", "a", "--b"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    )
+    assert done.stdout.strip() == "0.10.2 ['a', '--b']", done.stderr
+
+
+@pytest.mark.parametrize(
+    "line, error",
+    [
+        ("from jax.numpy import nothing", "ImportError: jax.numpy.nothing is not there: jax is xpr here"),
+        ("import jax; jax.lax.nothing", "AttributeError: jax.lax.nothing is not there: jax is xpr here"),
+        ("import jax.experimental.nothing", "ModuleNotFoundError: No module named 'jax.experimental.nothing'"),
+    ],
+)
+def test_names_that_are_not_there(line, error, tmp_path):
+    assert error in run(line, tmp_path=tmp_path, fails=True)
+
+
+def test_all_that_is_asked_for_in_vain(tmp_path):
+    out = run(
+        """
+        import jax
+        import jax.experimental.nothing as n
+        from jax.numpy import nobody
+        @jax.lax.never
+        def f(x): return x
+        class C(n.Base): pass
+        print(f(3))
+        """,
+        "--missing",
+        tmp_path=tmp_path,
+        fails=True,
+    )
+    assert "\n3\n" in "\n" + out
+    assert "4 names of jax were asked for that xpr lacks" in out
+    for name, line in {
+        "experimental.nothing": 3,
+        "numpy.nobody": 4,
+        "lax.never": 5,
+        "experimental.nothing.Base": 7,
+    }.items():
+        assert f"jax.{name}\n    {tmp_path / 'script.py'}:{line}" in out
+
+
+def test_nothing_is_missing(tmp_path):
+    assert "Every name that was asked for is there." in run("import jax", "--missing", tmp_path=tmp_path)
+
+
+def test_the_real_jax_can_not_be_replaced():
+    pytest.importorskip("jax")
+    done = subprocess.run(
+        [sys.executable, "-c", "import jax, xpr.as_jax"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert "ImportError: xpr can't take the place of jax: jax 0.10.2 is imported already, from" in done.stderr
+
+
+def test_nothing_changes_for_others():
+    code = "import sys, xpr, xpr.interpreters.ad; assert 'jax' not in sys.modules and 'xpr.as_jax' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_what_libraries_look_at(tmp_path):
+    """Attributes of JAX's own objects, and what its calls accept, that libraries' suites were found to rely on."""
+    out = run(
+        """
+        import inspect
+        import jax, jax.dtypes, jax.lib
+        import jax.numpy as jnp
+        from jax._src import traceback_util, xla_bridge
+
+        x = jnp.ones((2, 3))
+        sharding = jax.typeof(x).sharding
+        print(sharding.is_fully_replicated, sharding.spec, sharding.mesh.empty)
+        assert jax.core.ShapedArray((2, 3), jnp.float32, sharding=sharding) is jax.typeof(x)
+        print(isinstance(jax.dtypes.bfloat16(1), jax.dtypes.bfloat16), jax.lib.__version__ != "")
+        print(isinstance(jax.jit(jnp.sin)(x).unsafe_buffer_pointer(), int), "cpu" in xla_bridge._backends)
+        print(inspect.signature(jax.jit(lambda a, b=1: a), follow_wrapped=False), jax.lax.sin_p.get_bind_params({}))
+
+        class Called:
+            def __init__(self): self.__qualname__ = self.__annotations__ = 3
+            def __call__(self, x): return x
+
+        print(jax.vmap(Called())(x).shape)
+        with jax.numpy_dtype_promotion("strict"):
+            print(jax.lax.reduce_window(jnp.arange(4), -jnp.inf, jax.lax.max, (2,), (2,)))
+        """,
+        tmp_path=tmp_path,
+    )
+    assert out.splitlines() == [
+        "True P(None, None) True", "True True", "True True", "(a, b=1) {}", "(2, 3)", "[1 3]",
+    ]  # fmt: skip
+
+
+def test_frames_that_libraries_leave_out(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import jax\njax._src.traceback_util.register_exclusion(__file__)\ndef apply(f, x):\n    return f(x)\n"
+    )
+    code = """
+    import jax._src.traceback_util
+    import sys, traceback
+    sys.path.insert(0, ".")
+    import library
+    def fails(x):
+        raise ValueError("mine")
+    try:
+        jax.jit(lambda x: library.apply(fails, x))(1.0)
+    except ValueError as error:
+        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        print("fails" in names, "apply" in names)
+    jax._src.traceback_util._exclude_paths.remove(library.__file__)
+    """
+    assert run(code, tmp_path=tmp_path).strip() == "True False"
+
+
+def test_flags_of_the_command_line(tmp_path):
+    code = """
+    import jax
+    jax.config.parse_flags_with_absl()
+    print(jax.config.jax_enable_x64, jax.config.jax_platform_name, jax.config.jax_default_matmul_precision)
+    """
+    arguments = ["--jax_enable_x64", "--jax_platform_name=cpu", "--other=1", "--", "--jax_no=1"]
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(code))
+    command = [sys.executable, "-m", "xpr.as_jax", str(script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}, check=True)
+    assert done.stdout.strip() == "True cpu None"

@@ -1,0 +1,155 @@
+"""xpr.ffi: a handler in C++, compiled against jaxlib's headers, called from programs."""
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import ffi
+from xpr.errors import UnsupportedRule
+
+SOURCE = r"""
+#include <string_view>
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+
+static int calls = 0;
+
+// y = factor * x + the sum of terms; `first` is the first element in memory.
+static ffi::Error Scaled(ffi::Buffer<ffi::F32> x, float factor, ffi::Span<const float> terms, std::string_view mode,
+                         int64_t offset, bool negative, ffi::ResultBuffer<ffi::F32> y,
+                         ffi::ResultBuffer<ffi::F32> first) {
+  if (mode != "add") return ffi::Error::InvalidArgument("the mode is add");
+  float sum = offset;
+  for (float term : terms) sum += term;
+  for (size_t i = 0; i < x.element_count(); ++i)
+    y->typed_data()[i] = (negative ? -factor : factor) * x.typed_data()[i] + sum;
+  first->typed_data()[0] = x.element_count() > 1 ? x.typed_data()[1] : 0;
+  ++calls;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    ScaledHandler, Scaled,
+    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Attr<float>("factor").Attr<ffi::Span<const float>>("terms")
+        .Attr<std::string_view>("mode").Attr<int64_t>("offset").Attr<bool>("negative")
+        .Ret<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+
+extern "C" int Calls() { return calls; }
+"""
+ATTRIBUTES = {
+    "factor": np.float32(2), "terms": np.array([1, 2], np.float32), "mode": "add", "offset": 4, "negative": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no compiler of C++")
+    folder = tmp_path_factory.mktemp("handlers")
+    (folder / "scaled.cc").write_text(SOURCE)
+    command = [compiler, "-std=c++17", "-shared", "-fPIC", f"-I{ffi.include_dir()}", "scaled.cc", "-o", "scaled.so"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    library = ctypes.cdll.LoadLibrary(str(folder / "scaled.so"))
+    ffi.register_ffi_target("xpr_test_scaled", ffi.pycapsule(library.ScaledHandler))
+    return library
+
+
+def scaled(x, vmap_method=None, **options):
+    results = (xpr.ShapeDtypeStruct(x.shape, np.float32), xpr.ShapeDtypeStruct(x.shape[:0], np.float32))
+    return ffi.ffi_call("xpr_test_scaled", results, vmap_method=vmap_method, **options)(x, **ATTRIBUTES)
+
+
+def test_a_handler_is_called(library):
+    x = jnp.arange(6.0).reshape(2, 3)
+    y, first = scaled(x)
+    np.testing.assert_array_equal(y, 2 * np.asarray(x) + 7)
+    assert float(first) == 1.0
+    jitted = xpr.jit(lambda x: scaled(x + 1)[0] * 2)
+    np.testing.assert_array_equal(jitted(x), 2 * (2 * (np.asarray(x) + 1) + 7))
+
+
+def test_layouts(library):
+    """The handler sees the elements in the order that the layout says; the result is the same."""
+    x = jnp.arange(6.0).reshape(2, 3)
+    y, second = scaled(x, input_layouts=[(1, 0)], output_layouts=[(1, 0), ()])
+    np.testing.assert_array_equal(y, 2 * np.asarray(x) + 7)
+    assert float(second) == 3.0
+
+
+@pytest.mark.parametrize("method, calls", [("sequential", 4), (None, 4)])
+def test_vmap_calls_for_each_row(library, method, calls):
+    before = library.Calls()
+    x = jnp.arange(8.0).reshape(4, 2)
+    y, first = xpr.vmap(lambda row: scaled(row, method))(x)
+    np.testing.assert_array_equal(y, 2 * np.asarray(x) + 7)
+    np.testing.assert_array_equal(first, np.asarray(x)[:, 1])
+    assert library.Calls() - before == calls
+
+
+@pytest.mark.parametrize("method", ["expand_dims", "broadcast_all", "legacy_vectorized"])
+def test_vmap_calls_once_for_all_rows(library, method):
+    before = library.Calls()
+    x = jnp.arange(8.0).reshape(4, 2)
+    y, first = xpr.vmap(lambda row: scaled(row, method))(x)
+    np.testing.assert_array_equal(y, 2 * np.asarray(x) + 7)
+    assert first.shape == (4,) and library.Calls() - before == 1
+
+
+def test_effects(library):
+    """A call whose results nobody reads is left out, unless it has side effects."""
+    x = jnp.arange(6.0)
+    for has_side_effect in (False, True):
+        before = library.Calls()
+        xpr.jit(lambda x, flag=has_side_effect: (scaled(x, has_side_effect=flag), x)[1])(x).block_until_ready()
+        assert library.Calls() - before == has_side_effect
+
+
+def test_derivatives_are_said_by_users(library):
+    with pytest.raises(UnsupportedRule, match="a function of another library, whose derivative can't be known"):
+        xpr.grad(lambda x: scaled(x)[0].sum())(jnp.ones(3))
+    f = xpr.custom_jvp(lambda x: scaled(x)[0])
+    f.defjvp(lambda primals, tangents: (f(*primals), 2 * tangents[0]))
+    np.testing.assert_array_equal(xpr.grad(lambda x: f(x).sum())(jnp.ones(3)), [2.0, 2.0, 2.0])
+
+
+def test_memory_that_is_shared(library):
+    x = jnp.arange(6.0)
+    y, _ = xpr.jit(lambda x: scaled(x * 1.5, input_output_aliases={0: 0}))(x)
+    np.testing.assert_array_equal(y, 3 * np.asarray(x) + 7)
+    with pytest.raises(ValueError, match="argument 0 can't share memory with result 1"):
+        scaled(x, input_output_aliases={0: 1})
+
+
+def test_an_error_of_the_handler_is_raised(library):
+    call = ffi.ffi_call("xpr_test_scaled", [xpr.ShapeDtypeStruct((2,), np.float32), np.float32(0)])
+    with pytest.raises(Exception, match="the mode is add"):
+        call(jnp.ones(2), **{**ATTRIBUTES, "mode": "multiply"})
+
+
+def test_what_does_not_fit():
+    vector = xpr.ShapeDtypeStruct((2,), np.float32)
+    with pytest.raises(ValueError, match="vmap_method is one of"):
+        ffi.ffi_call("f", vector, vmap_method="all")
+    with pytest.raises(ValueError, match="legacy_backend_config is for functions of an interface before 4"):
+        ffi.ffi_call("f", vector, legacy_backend_config="x")
+    with pytest.raises(ValueError, match=r"\(0, 1\) is no layout of an output of type f32\[2\]"):
+        ffi.ffi_call("f", vector, output_layouts=(0, 1))
+    with pytest.raises(ValueError, match="there are 1 inputs and 2 input layouts"):
+        ffi.ffi_call("f", vector, input_layouts=[None, None])(jnp.ones(2))
+    with pytest.raises(TypeError, match="attribute x must be a bool, a number, a string"):
+        ffi.ffi_call("f", vector)(jnp.ones(2), x=object())
+
+
+def test_attributes_are_written_with_their_types():
+    vector = xpr.ShapeDtypeStruct((2,), np.float32)
+    call = ffi.ffi_call("f", vector)
+    values = {"a": 1, "b": 2.5, "c": np.float32(np.inf), "d": {"e": (True, "x")}, "g": np.array([1, 2], np.int32)}
+    text = xpr.jit(lambda x: call(x, **values)).lower(jnp.ones(2)).as_text()
+    for part in ("a = 1 : i64", "c = 0x7F800000 : f32", "e = [true,", "array<i32: 1, 2>", "b = 2.5"):
+        assert part in text, text

@@ -1,0 +1,67 @@
+"""Libraries that are written for JAX run on xpr, with the results that they have on JAX (tests/libraries).
+
+They are installed without what they depend on, so jax does not come with them, into a folder of the test's; one process
+runs the programs of all. Where the registry can't be reached, the test is skipped and says so.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.libraries.__main__ import EXPECTED, FOLDER, ROOT, names
+
+RUN = """
+import json, sys
+import xpr.as_jax
+from tests.libraries.__main__ import EXPECTED, difference, names, results, version
+
+expected = json.loads(EXPECTED.read_text())
+found = {}
+for name in filter(version, names()):
+    try:
+        ours = results(name)
+        found[name] = difference(ours, expected[name]) if name in expected else 0.0
+    except BaseException as error:
+        found[name] = f"{type(error).__name__}: {error}"
+real = [name for name, module in sys.modules.items() if "/site-packages/jax/" in str(getattr(module, "__file__", ""))]
+print(json.dumps([found, real]))
+"""
+NOT_YET: dict[str, str] = {}  # programs that don't run, with the reason
+NOT_INSTALLED = {"brax"}  # it needs all of mujoco, which is large
+
+
+def install(folder):
+    """Installs the libraries; skips the test where they can't be had."""
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--no-deps"]
+    command += ["--no-compile", "--target", str(folder), "-r", str(FOLDER / "requirements.txt")]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        pytest.skip("the libraries could not be installed within five minutes")
+    if done.returncode != 0:
+        pytest.skip(f"the libraries could not be installed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+
+
+def test_programs_give_what_they_give_on_jax(tmp_path):
+    install(tmp_path / "installed")
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path / 'installed'}"}
+    command = [sys.executable, "-W", "ignore", "-c", RUN]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found, real = json.loads(done.stdout.splitlines()[-1])
+    assert not real, "modules of the real jax were imported"
+    assert set(names()) - set(found) <= NOT_INSTALLED
+    wrong = {name: result for name, result in found.items() if name not in NOT_YET and not _close(result)}
+    assert not wrong
+    assert not [name for name in NOT_YET if _close(found[name])], "runs by now"
+
+
+def _close(result):
+    return isinstance(result, float) and result < 1e-4
+
+
+def test_expected_results_are_of_programs():
+    assert set(json.loads(EXPECTED.read_text())) <= set(names())

@@ -1,0 +1,103 @@
+"""Functions in C: with and without them results are the same, and programs that leave this installation call none."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.helpers import run_python
+from xpr.backend import native
+from xpr.config import enable_x64
+
+BUILT = pytest.mark.skipif(not native.available(), reason="the functions in C are not built (hatch_build.py)")
+DTYPES = ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool", "complex64"]
+
+
+def numbers(shape, dtype):
+    drawn = np.random.default_rng(0).normal(size=shape) * 2.0**20
+    drawn.flat[::7] = drawn.flat[0]
+    drawn = drawn if np.dtype(dtype).kind in "fc" else np.abs(drawn) if np.dtype(dtype).kind == "u" else np.rint(drawn)
+    return np.float32(drawn).astype(dtype) if dtype != "float16" else (drawn / 2.0**10).astype(dtype)
+
+
+@BUILT
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape, axis", [((3, 5), 1), ((5, 3), 0), ((2, 5000), 1), ((5000, 2), 0), ((1,), 0)])
+def test_sorts_are_numpys(dtype, shape, axis):
+    """Rows of few numbers and of many are sorted differently."""
+    with enable_x64():
+        x = numbers(shape, dtype)
+        ordered, order = xpr.jit(lambda x: (jnp.sort(x, axis), jnp.argsort(x, axis)))(x)
+        np.testing.assert_array_equal(ordered, np.sort(x, axis))
+        np.testing.assert_array_equal(order, np.argsort(x, axis, kind="stable"))
+
+
+@BUILT
+def test_equal_keys_stay_in_order_by_several_keys():
+    keys = [np.random.default_rng(i).integers(0, 9, 10_000) for i in range(3)]
+    with enable_x64():
+        np.testing.assert_array_equal(xpr.jit(jnp.lexsort)(keys), np.lexsort(keys))
+
+
+@BUILT
+def test_empty_rows_and_nan():
+    assert xpr.jit(jnp.sort)(jnp.zeros((0, 3))).shape == (0, 3)
+    x = np.float32([np.nan, 1, -np.inf, -np.nan, np.inf, -0.0] * 1000)
+    np.testing.assert_array_equal(xpr.jit(jnp.sort)(x), np.sort(x))
+    np.testing.assert_array_equal(xpr.jit(jnp.argsort)(x), np.argsort(x, kind="stable"))
+
+
+SORTED = """
+import numpy as np, xpr, xpr.numpy as jnp
+x = np.random.default_rng(0).normal(size=(3, 5000)).astype("f")
+program = xpr.jit(lambda x: (jnp.sort(x), jnp.argsort(x, 0), jnp.lexsort((x[0], jnp.rint(x[1])))))
+print("xpr_sort" in program.lower(x).as_text(), *[hash(np.asarray(y).tobytes()) for y in program(x)])
+"""
+
+
+@BUILT
+def test_without_the_functions_results_are_the_same():
+    with_them, without = (run_python(SORTED, PYTHONHASHSEED="0", XPR_NATIVE=on).split() for on in ("1", "0"))
+    assert with_them[0] == "True" and without[0] == "False"
+    assert with_them[1:] == without[1:]
+
+
+def test_exported_programs_do_not_call_them():
+    exported = xpr.export.export(xpr.jit(jnp.sort))(np.arange(3.0))
+    assert "xpr_" not in exported.mlir_module()
+
+
+@BUILT
+def test_saved_programs_call_them(tmp_path):
+    x = jnp.arange(5.0)[::-1]
+    xpr.jit(jnp.sort).lower(x).compile().save(tmp_path / "sort")
+    load = f"""
+    import sys, xpr
+    print(xpr.load_compiled({str(tmp_path / "sort")!r})(xpr.numpy.ones(5) * 3))
+    """
+    assert run_python(load) == "[3. 3. 3. 3. 3.]\n"
+
+
+def test_what_an_installation_without_them_says(monkeypatch, tmp_path):
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "native.so")
+    with pytest.raises(ValueError, match="calls functions in C, such as xpr_sort, which this installation of xpr"):
+        native.register()
+
+
+THREADS = """
+import ctypes, re, numpy as np, xpr, xpr.numpy as jnp
+from pathlib import Path
+a = np.random.default_rng(0).normal(size=(600, 600))
+x = jnp.asarray((a @ a.T).astype(np.float32))
+for part in (x[:50, :50], x):
+    factor = xpr.jit(jnp.linalg.cholesky)(part)
+    np.testing.assert_allclose(factor @ factor.T, part, atol=0.1)
+path = next(p for p in re.findall(r"/\\S*openblas\\S*", Path("/proc/self/maps").read_text()) if "numpy" not in p)
+library = ctypes.CDLL(path)
+print(library.scipy_openblas_get_num_threads())
+"""
+
+
+@BUILT
+def test_lapack_leaves_the_number_of_threads_as_it_is():
+    assert run_python(THREADS, OPENBLAS_NUM_THREADS="2") == "2\n"

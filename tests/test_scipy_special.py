@@ -1,0 +1,259 @@
+"""Special functions beyond the gamma and error functions beside SciPy's: values, edges, derivatives, batches."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.special
+
+import xpr
+import xpr.numpy as jnp
+from xpr.scipy import special
+
+pytestmark = pytest.mark.optimized
+rng = np.random.default_rng(0)
+
+EDGES = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-300, 1e-8])
+LINE = np.concatenate([rng.uniform(-6, 6, 300), 10 ** rng.uniform(-6, 4, 200) * rng.choice([-1, 1], 200), EDGES])
+POSITIVE = np.concatenate([10 ** rng.uniform(-6, 2, 400), [0, np.inf, np.nan, -1]])
+PLANE = 10 ** rng.uniform(-2, 1.3, 400) * np.exp(2j * np.pi * rng.random(400))
+UPPER = PLANE.real + 1j * abs(PLANE.imag)
+ORDERS = rng.integers(0, 30, POSITIVE.size).astype(float)
+A, B, C, SHARE = rng.uniform(0.1, 5, 60), rng.uniform(0.1, 5, 60), rng.uniform(0.1, 8, 60), rng.uniform(-3, 0.99, 60)
+
+# Operands, and the errors allowed in float64 and float32, relative to the value and to what comes third.
+CASES = {
+    "erfcx": ([LINE[LINE > -6]], 5e-15, 5e-6, 0),
+    "dawsn": ([LINE], 2e-14, 1e-6, 0),
+    "fresnel": ([LINE], 1e-12, 1e-6, 0),
+    "wofz": ([UPPER], 5e-14, 2e-6, 0),
+    "loggamma": ([PLANE], 1e-13, 1e-5, 0.1),
+    "gamma": ([PLANE], 1e-13, 2e-5, 1e-30),
+    "spence": ([POSITIVE[np.isfinite(POSITIVE)]], 1e-14, 1e-6, 1e-3),
+    "owens_t": ([rng.uniform(-6, 6, 300), 10 ** rng.uniform(-3, 3, 300) * rng.choice([-1, 1], 300)], 1e-13, 1e-5, 0),
+    "expn": ([ORDERS, np.minimum(POSITIVE, 50)], 1e-14, 2e-5, 0),
+    "sici": ([LINE], 1e-14, 1e-6, 1),
+    "hyp1f1": ([A, B, rng.uniform(-20, 30, 60)], 1e-12, 1e-5, 1e-6),
+    "hyp2f1": ([A, B, C, SHARE], 1e-11, 1e-4, 1e-6),
+}
+
+
+def scipys(name, *xs):
+    fun = getattr(scipy.special, name)
+    xs = [x.astype(np.complex128 if np.iscomplexobj(x) else float) for x in xs]
+    xs = [xs[0].astype(int), *xs[1:]] if name == "expn" else xs
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fun(*xs)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", CASES)
+def test_values(name, dtype):
+    operands, wide, narrow, scale = CASES[name]
+    complex_dtype = np.result_type(dtype, np.complex64)
+    operands = [x.astype(complex_dtype if np.iscomplexobj(x) else dtype) for x in operands]
+    with xpr.enable_x64(dtype == np.float64):
+        found = getattr(special, name)(*operands)
+        compiled = xpr.jit(getattr(special, name))(*operands)
+    wanted = scipys(name, *operands)
+    for one, two, three in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, compiled, wanted)]):
+        assert one.dtype == np.result_type(*operands)
+        one, two = np.asarray(one), np.asarray(two)
+        bound = wide if dtype == np.float64 else narrow
+        # A value below the smallest normal number, or above the largest one, is 0 or infinite in float32.
+        limits = np.finfo(dtype)
+        beyond = (abs(three) > 0.1 * limits.max) | (abs(three) < 100 * limits.tiny)
+        ok = np.isclose(one, three, rtol=bound, atol=bound * scale, equal_nan=True) | beyond
+        assert ok.all(), (name, [x[~ok][:4] for x in operands], one[~ok][:4], three[~ok][:4])
+        np.testing.assert_allclose(one, two, rtol=10 * bound, atol=bound * scale + 1e-300)
+
+
+def test_the_lower_half_plane():
+    """There wofz grows as exp(y^2), and its digits are those of the exponent."""
+    z = np.conj(UPPER[np.abs(UPPER) < 4])
+    with xpr.enable_x64(True):
+        np.testing.assert_allclose(special.wofz(z), scipys("wofz", z), rtol=1e-12)
+        np.testing.assert_allclose(special.erfcx(-1j * z), scipys("wofz", z), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, operands, wanted",
+    [
+        ("spence", [np.inf, -1, np.nan], [-np.inf, np.nan, np.nan]),
+        ("loggamma", [0, -1, np.inf, np.nan], [np.inf, np.nan, np.inf, np.nan]),
+        ("gamma", [-2 + 0j, 0j], [complex(np.nan, np.nan)] * 2),
+        ("wofz", [0j, complex(np.nan, 0)], [1, complex(np.nan, np.nan)]),
+    ],
+)
+def test_edges_of_one(name, operands, wanted):
+    with xpr.enable_x64(True):
+        np.testing.assert_allclose(getattr(special, name)(np.array(operands)).real, np.real(wanted))
+
+
+@pytest.mark.parametrize(
+    "name, args, wanted",
+    [
+        ("owens_t", (0, np.inf), 0.25),
+        ("owens_t", (1, -np.inf), -0.5 * scipy.special.ndtr(-1)),
+        ("owens_t", (np.nan, 1), np.nan),
+        ("owens_t", (np.inf, 2), 0),
+        ("owens_t", (2, 0), 0),
+        ("expn", (5000, 1.0), scipy.special.expn(5000, 1.0)),
+        ("expn", (0, 2.0), np.exp(-2) / 2),
+        ("expn", (1, 0.0), np.inf),
+        ("expn", (3, 0.0), 0.5),
+        ("expn", (-1, 1.0), np.nan),
+        ("hyp1f1", (-2, -3, 2.0), 1 + 4 / 3 + 2 / 3),
+        ("hyp1f1", (1, -2, 1.0), np.inf),
+        ("hyp1f1", (2, 3, 0), 1),
+        ("hyp1f1", (0, 1, 9), 1),
+        ("hyp1f1", (0.5, 0.7, 400), scipy.special.hyp1f1(0.5, 0.7, 400)),
+        ("hyp1f1", (0.5, 0.7, -1e3), scipy.special.hyp1f1(0.5, 0.7, -1e3)),
+        ("hyp2f1", (1, 1, 2, 1), np.inf),
+        ("hyp2f1", (0.5, 0.5, 2.5, 1), scipy.special.hyp2f1(0.5, 0.5, 2.5, 1)),
+        ("hyp2f1", (-2, 3, 1.5, 4.0), scipy.special.hyp2f1(-2, 3, 1.5, 4.0)),
+        ("hyp2f1", (1, 1, 2, 1.5), np.inf),
+        ("hyp2f1", (1, 2, -3, 0.5), np.inf),
+        ("hyp2f1", (1, 1, np.nan, 0.5), np.nan),
+        ("hyp2f1", (1, 1, 2, 1 - 1e-12), scipy.special.hyp2f1(1, 1, 2, 1 - 1e-12)),
+    ],
+)
+def test_edges_of_several(name, args, wanted):
+    with xpr.enable_x64(True):
+        np.testing.assert_allclose(getattr(special, name)(*args), wanted, rtol=1e-11)
+
+
+# Points at which derivatives are compared with difference quotients, in each argument that is not an order.
+POINTS = {
+    "erfcx": [(-1.0,), (0.0,), (3.0,), (2e3,)], "dawsn": [(-1.0,), (0.0,), (0.3,), (3.3,), (2e3,)],
+    "fresnel": [(0.0,), (-1.0,), (5.0,)], "sici": [(1e-3,), (-2.0,), (9.0,)], "spence": [(0.3,), (1.0,), (5.0,)],
+    "owens_t": [(0.5, 0.3), (-1.0, 3.0), (0.0, 0.5)], "hyp1f1": [(1.5, 2.5, 3.0), (0.5, 1.7, -4.0), (0.5, 0.7, 200.0)],
+    "hyp2f1": [(0.5, 1.2, 2.3, 0.3), (1.5, 1.2, 2.3, 0.8), (0.5, 1.2, 2.3, -3.0)], "loggamma": [(3.0,)],
+    "zeta": [(1.5, 0.3), (2.5, 4.0), (9.0, 20.0)], "betaln": [(2.5, 0.3), (0.5, 30.0), (20.0, 1e3)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_derivatives(name):
+    fun = getattr(special, name)
+    with xpr.enable_x64(True):
+        for args in POINTS[name]:
+            for i, x in enumerate(args):
+                moved = lambda x, i=i, args=args: jnp.ravel(jnp.asarray(fun(*args[:i], x, *args[i + 1 :])))
+                step = 1e-5 * max(abs(x), 0.1)
+                difference = (moved(x + step) - moved(x - step)) / (2 * step)
+                slope = xpr.jacfwd(moved)(x)
+                np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-8)
+                np.testing.assert_allclose(xpr.jacrev(moved)(x), slope, rtol=1e-10)
+                if not name.startswith("hyp") or i == len(args) - 1:
+                    twice = xpr.jacfwd(xpr.jacrev(moved))(x)
+                    second = (xpr.jacrev(moved)(x + step) - xpr.jacrev(moved)(x - step)) / (2 * step)
+                    np.testing.assert_allclose(twice, second, rtol=1e-4, atol=1e-6)
+
+
+def test_derivatives_in_the_plane_and_of_orders():
+    with xpr.enable_x64(True):
+        for fun in (special.wofz, special.loggamma, special.gamma):
+            for z in (0.7 + 0.4j, -1.3 + 2.0j, 3.0 - 0.5j, 1.0 + 0.01j):
+                slope = xpr.grad(fun, holomorphic=True)(z)
+                np.testing.assert_allclose(slope, (fun(z + 1e-5) - fun(z - 1e-5)) / 2e-5, rtol=1e-7)
+        for n in (0, 1, 4):
+            np.testing.assert_allclose(
+                xpr.grad(special.expn, 1)(n, 0.7),
+                (special.expn(n, 0.7 + 1e-6) - special.expn(n, 0.7 - 1e-6)) / 2e-6,
+                rtol=1e-7,
+            )
+
+
+def test_functions_are_mapped():
+    x = rng.uniform(0.2, 0.8, (3, 4)).astype("f")
+    for name, count in (
+        ("wofz", 1),
+        ("fresnel", 1),
+        ("expn", 2),
+        ("owens_t", 2),
+        ("hyp1f1", 3),
+        ("hyp2f1", 4),
+        ("sici", 1),
+    ):
+        args = [x] * count if name != "expn" else [jnp.ones((3, 4), int), x]
+        fun = getattr(special, name)
+        for one, two in zip(xpr.tree.leaves(xpr.vmap(fun)(*args)), xpr.tree.leaves(fun(*args))):
+            np.testing.assert_allclose(one, two, rtol=1e-5)
+
+
+def test_bessel_functions_of_integer_orders():
+    z = np.concatenate([rng.uniform(-30, 30, 100), 10 ** rng.uniform(-8, 3, 100), [0, np.inf, np.nan, 49.9, 50.1, 100]])
+    wanted = np.stack([scipy.special.jv(k, z) for k in range(41)])
+    wanted[:, np.isinf(z)] = 0
+    with xpr.enable_x64(True):
+        np.testing.assert_allclose(special.bessel_jn(z, v=40), wanted, atol=3e-14)
+        slope = xpr.jacfwd(lambda z: special.bessel_jn(z, v=3))(2.0)
+        np.testing.assert_allclose(slope, [scipy.special.jvp(k, 2.0) for k in range(4)], rtol=1e-13)
+        twice = xpr.jacfwd(xpr.jacrev(lambda z: special.bessel_jn(z, v=1)))(2.0)
+        np.testing.assert_allclose(twice, [scipy.special.jvp(k, 2.0, 2) for k in range(2)], rtol=1e-12)
+    np.testing.assert_allclose(special.bessel_jn(z.astype("f"), v=40), wanted, atol=1e-5)
+    rows = xpr.jit(xpr.vmap(lambda z: special.bessel_jn(z, v=2)))(np.float32([[1, 2], [3, 4]]))
+    assert rows.shape == (2, 3, 2)
+    np.testing.assert_allclose(rows[1, 2], scipy.special.jv(2, [3, 4]), rtol=1e-5)
+
+
+def test_spherical_harmonics():
+    n, m = rng.integers(0, 41, 300), rng.integers(-40, 41, 300)
+    theta, phi = rng.random(300) * np.pi, rng.random(300) * 7
+    with xpr.enable_x64(True):
+        np.testing.assert_allclose(
+            special.sph_harm_y(n, m, theta, phi), scipy.special.sph_harm_y(n, m, theta, phi), atol=1e-12
+        )
+        compiled = xpr.jit(special.sph_harm_y, static_argnames="n_max")(n, m, theta, phi, n_max=40)
+        np.testing.assert_allclose(compiled, special.sph_harm_y(n, m, theta, phi), atol=1e-12)
+        cut = special.sph_harm_y(np.array([9]), np.array([2]), 0.3, 0.4, n_max=6)
+        np.testing.assert_allclose(cut, [scipy.special.sph_harm_y(6, 2, 0.3, 0.4)], rtol=1e-12)
+        slope = lambda t: special.sph_harm_y(np.array([5]), np.array([-3]), t, 0.4)
+        np.testing.assert_allclose(
+            xpr.jvp(slope, (0.5,), (1.0,))[1], (slope(0.5 + 1e-6) - slope(0.5 - 1e-6)) / 2e-6, rtol=1e-7
+        )
+        assert np.isfinite(xpr.jvp(slope, (0.0,), (1.0,))[1]).all()
+    with pytest.raises(TypeError, match=r"n is traced, i32\[1\], .* Pass it as n_max"):
+        xpr.jit(special.sph_harm_y)(np.array([1]), np.array([1]), 0.1, 0.2)
+    with pytest.raises(NotImplementedError, match="for which there are xpr.jvp and xpr.grad"):
+        special.sph_harm_y(1, 1, 0.1, 0.2, 1)
+
+
+def test_numbers_of_bernoulli():
+    with xpr.enable_x64(True):
+        for n in (0, 1, 2, 3, 30, 150):
+            np.testing.assert_allclose(
+                special.bernoulli(n), scipy.special.bernoulli(n)[: n + 1], rtol=1e-11, atol=1e-15
+            )
+        assert np.isinf(special.bernoulli(262)[-1])
+    with pytest.raises(ValueError, match="the last index is 0 or more, and n is -1"):
+        special.bernoulli(-1)
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: special.dawsn(1j), TypeError, r"dawsn: takes real numbers, and was given c64\[\]"),
+        (lambda: special.bessel_jn(1j, v=1), TypeError, "bessel_jn: takes real numbers"),
+        (lambda: special.bessel_jn(1.0, v=-1), ValueError, "the highest order is 0 or more, and v is -1"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_beta_functions_of_large_numbers():
+    a, b = 10 ** rng.uniform(-3, 8, (2, 500))
+    with xpr.enable_x64(True):
+        np.testing.assert_allclose(
+            special.betaln(a, b), scipy.special.betaln(a, b), rtol=1e-7
+        )  # SciPy subtracts logarithms
+    large = np.geomspace(1, 1e30, 50).astype("f")
+    np.testing.assert_allclose(special.betaln(large, 1.0), -np.log(large), rtol=1e-6, atol=1e-5)
+
+
+def test_combinations_of_nothing():
+    np.testing.assert_allclose(special.comb(np.float32([0, 0]), np.float32([0, 4]), repetition=True), [1, 0], rtol=1e-6)

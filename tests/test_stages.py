@@ -1,0 +1,123 @@
+"""The stages of compiling a function: what `jit(f).trace(...)`, `.lower(...)` and `.compile()` say of it."""
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.peer import JAX, needs_jax
+from xpr.backend.layout import Format, Layout
+from xpr.sharding import SingleDeviceSharding
+
+X = xpr.ShapeDtypeStruct((4, 4), np.float32)
+
+
+def scaled(x, *, k=1.0):
+    return {"y": jnp.maximum(jnp.sin(x), k) @ x}
+
+
+@pytest.fixture
+def jitted():
+    return xpr.jit(scaled, donate_argnums=0)
+
+
+def test_each_stage_describes_arguments_and_results(jitted):
+    traced = jitted.trace(X, k=2.0)
+    lowered = traced.lower()
+    compiled = lowered.compile()
+    for stage in (traced, lowered, compiled):
+        ((x,), kwargs) = stage.args_info
+        assert (x.shape, x.dtype, x.donated, kwargs["k"].donated) == ((4, 4), np.float32, True, False)
+        assert stage.in_tree == xpr.tree.structure(((0,), {"k": 0}))
+        assert stage.out_tree == xpr.tree.structure({"y": 0})
+        assert str(stage.in_avals) == "((ShapedArray(float32[4,4]),), {'k': ShapedArray(float32[], weak_type=True)})"
+        assert stage.donate_argnums == (0,)
+        assert stage.out_info == {"y": X}
+    assert traced.fun_name == "scaled" and str(traced.out_avals["y"]) == "f32[4,4]"
+
+
+def test_a_traced_function_is_called(jitted):
+    traced = jitted.trace(X, k=2.0)
+    x = jnp.eye(4)
+    np.testing.assert_array_equal(traced(x, k=2.0)["y"], scaled(x, k=2.0)["y"])
+    with pytest.raises(TypeError, match="scaled: it was traced for arguments of the structure"):
+        traced(x)
+
+
+def test_text_in_both_dialects(jitted):
+    lowered = jitted.lower(X, k=2.0)
+    text = lowered.as_text()
+    assert text == lowered.as_text("stablehlo") and "%0 = stablehlo.sine %arg0 : tensor<4x4xf32>\n" in text
+    assert "jax.buffer_donor = true" in text and "loc(" not in text
+    assert lowered.as_text("hlo").startswith("HloModule scaled") and "sine(" in lowered.as_text("hlo")
+    with pytest.raises(ValueError, match="no dialect 'mhlo'"):
+        lowered.as_text("mhlo")
+
+
+def test_debug_info_is_the_users_line(jitted):
+    lowered = jitted.lower(X, k=2.0)
+    line = scaled.__code__.co_firstlineno + 1
+    assert f'test_stages.py":{line}:0)' in lowered.as_text(debug_info=True)
+    assert 'loc("sin"(' in lowered.as_text(debug_info=True)
+    assert "test_stages.py" in lowered.as_text("hlo", debug_info=True)
+    assert "test_stages.py" not in lowered.as_text("hlo")
+    looped = xpr.jit(lambda x: xpr.lax.fori_loop(0, 3, lambda i, y: jnp.sin(y), x)).lower(1.0)
+    assert looped.as_text(debug_info=True).count('loc("sin"(') == 1  # in the loop's region
+
+
+def test_compiler_ir(jitted):
+    lowered = jitted.lower(X, k=2.0)
+    assert lowered.compiler_ir().operation.name == "builtin.module"
+    assert lowered.compiler_ir("hlo").get_hlo_module().name == "scaled"
+    with pytest.raises(ValueError, match="no dialect"):
+        lowered.compiler_ir("tf")
+
+
+def test_costs_before_and_after_optimization():
+    lowered = xpr.jit(lambda x: (x + 1) * 0 + jnp.sin(x)).lower(X)
+    assert lowered.cost_analysis()["transcendentals"] == 16
+    assert lowered.cost_analysis()["flops"] >= lowered.compile().cost_analysis()["flops"]
+
+
+def test_formats_are_row_major_and_on_the_device(jitted):
+    compiled = jitted.lower(X, k=2.0).compile()
+    here = SingleDeviceSharding(xpr.devices()[0])
+    assert compiled.input_formats == (
+        (Format(Layout((0, 1), ()), here),),
+        {"k": Format(Layout((), ()), here)},
+    )
+    assert compiled.output_formats == {"y": Format(Layout((0, 1), ()), here)}
+    assert compiled.out_info["y"].sharding == here
+    assert type(compiled.runtime_executable()).__name__ == "LoadedExecutable"
+
+
+def test_lowering_for_other_platforms(jitted):
+    traced = jitted.trace(X, k=2.0)
+    assert "stablehlo.maximum" in traced.lower(lowering_platforms=("tpu",)).as_text()
+    both = traced.lower(lowering_platforms=("cpu", "gpu")).as_text()
+    assert "@main_cpu(" in both and "@main_cuda(" in both and "stablehlo.case" in both
+    assert '%arg0: tensor<i32> {jax.global_constant = "_platform_index"}' in both
+    assert "%arg1: tensor<4x4xf32> {jax.buffer_donor = true}" in both
+    alike = traced.lower(lowering_platforms=("cuda", "tpu")).as_text()
+    assert "stablehlo.case" not in alike and "_platform_index" in alike
+    with pytest.raises(ValueError, match="scaled was lowered for cuda, tpu, and is to run on cpu:0"):
+        traced.lower(lowering_platforms=("cuda", "tpu")).compile()
+    for wrong in ((), "cpu", ("cpu", "cpu"), ("gpu", "cuda")):
+        with pytest.raises(ValueError, match="Platforms are a sequence of different names"):
+            traced.lower(lowering_platforms=wrong)
+
+
+def test_compiling_for_a_given_device(jitted):
+    device = xpr.devices()[0]
+    compiled = jitted.lower(X, k=2.0).compile(device_assignment=(device,))
+    np.testing.assert_array_equal(compiled(jnp.eye(4), k=2.0)["y"], scaled(jnp.eye(4), k=2.0)["y"])
+    with pytest.raises(ValueError, match="lowered for 1 devices, and device_assignment has 2"):
+        jitted.lower(X, k=2.0).compile(device_assignment=(device, device))
+
+
+@needs_jax
+def test_the_stages_have_the_names_of_jax():
+    for name in ("Traced", "Lowered", "Compiled", "ArgInfo"):
+        theirs = {each for each in dir(getattr(JAX.stages, name)) if not each.startswith("_")}
+        # `lojax` is the program of a function of types of its own, and `call` what `__call__` is made of.
+        assert theirs - set(dir(getattr(xpr.stages, name))) <= {"lojax", "call"}, name

@@ -1,0 +1,134 @@
+"""Interpreters with JAX's methods: one that also computes an error bound runs alike on xpr and on jax."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.peer import JAX
+from xpr.extend.core import traces
+from xpr.extend.core.primitives import jit_p
+
+
+def library(name):
+    """A library, its core, and the class of its interpreters."""
+    if name == "xpr":
+        core = importlib.import_module("xpr.extend.core")
+        return xpr, core, traces.Trace, xpr.core.Tracer
+    if JAX is None:
+        pytest.skip("compares with jax, which is not installed")
+    core = importlib.import_module("jax._src.core")
+    return JAX, core, core.Trace, core.Tracer
+
+
+def scaled(lib, core, Trace, Tracer):
+    """A transformation of functions: values are kept as pairs whose product they are."""
+
+    class ScaledTracer(Tracer):
+        def __init__(self, trace, value, scale):
+            self._trace, self.value, self.scale = trace, value, scale
+
+        aval = property(lambda self: lib.typeof(self.value))
+
+        def full_lower(self):
+            return self
+
+    class ScaledTrace(Trace):
+        def __init__(self, parent, tag, seen):
+            self.parent_trace, self.tag, self.seen = parent, tag, seen
+            super().__init__()
+
+        def pair(self, x):
+            known = isinstance(x, ScaledTracer) and x._trace.tag is self.tag
+            return (x.value, x.scale) if known else (x, 1.0)
+
+        def plain(self, x):
+            value, scale = self.pair(x)
+            return value * scale if scale is not None else value
+
+        def process_primitive(self, primitive, tracers, params):
+            self.seen.append("jit" if primitive is jit_p else primitive.name)
+            with core.set_current_trace(self.parent_trace):
+                if primitive.name == "mul":
+                    (x, s), (y, t) = map(self.pair, tracers)
+                    return ScaledTracer(self, x * y, s * t)
+                if primitive is jit_p:
+                    assert params["inline"] is False and params["name"]
+                outs = primitive.bind(*map(self.plain, tracers), **params)
+            if primitive.multiple_results:
+                return [ScaledTracer(self, out, 1.0) for out in outs]
+            return ScaledTracer(self, outs, 1.0)
+
+        def process_custom_jvp_call(self, primitive, fun, jvp, tracers, *, symbolic_zeros):
+            self.seen.append("rule")
+            with core.set_current_trace(self.parent_trace):
+                values = [self.plain(x) for x in tracers]
+            avals = tuple(map(lib.typeof, values))
+            params = {"subfuns": (fun, jvp), "symbolic_zeros": symbolic_zeros}
+            outs = primitive.bind_with_trace(self.parent_trace, tuple(values), avals, params)
+            return [ScaledTracer(self, out, 1.0) for out in outs]
+
+    def transform(fun, seen):
+        def run(x):
+            tag = core.TraceTag()
+            with core.take_current_trace() as parent:
+                trace = ScaledTrace(parent, tag, seen)
+                with core.set_current_trace(trace):
+                    out = fun(ScaledTracer(trace, x, 2.0))
+                with core.set_current_trace(parent):
+                    return trace.plain(out)
+
+        return run
+
+    return transform
+
+
+@pytest.mark.parametrize("name", ["xpr", "jax"])
+def test_an_interpreter(name):
+    lib, core, *classes = library(name)
+    transform = scaled(lib, core, *classes)
+    np_, lax = (importlib.import_module(f"{lib.__name__}.{part}") for part in ("numpy", "lax"))
+
+    @lib.custom_jvp
+    def cube(x):
+        return lax.integer_pow(x, 3)
+
+    @cube.defjvp
+    def _(primals, tangents):
+        return cube(*primals), 100.0 * tangents[0]
+
+    twice = lib.jit(lambda x: np_.sin(x) * 2.0)
+    seen = []
+    f = transform(lambda x: lax.add(twice(lax.mul(x, x)), cube(x)), seen)
+    x = np_.arange(3.0)
+    np.testing.assert_allclose(f(x), 2 * np.sin(4 * np.arange(3.0) ** 2) + 8 * np.arange(3.0) ** 3, rtol=1e-5)
+    assert seen == ["mul", "jit", "rule", "add"]
+    np.testing.assert_allclose(lib.jit(f)(x), f(x), rtol=1e-5)
+    np.testing.assert_allclose(lib.vmap(f)(x), f(x), rtol=1e-5)
+    np.testing.assert_allclose(lib.grad(lambda x: transform(cube, [])(x))(1.0), 200.0)  # by the rule
+
+
+def test_what_must_be_defined():
+    class Empty(traces.Trace):
+        pass
+
+    trace, bottom = Empty(), xpr.core.context.trace
+    with xpr.core.current(trace):
+        with pytest.raises(NotImplementedError, match="Empty must define process_primitive"):
+            jnp.sin(1.0)
+        trace.parent_trace = bottom
+        with pytest.raises(NotImplementedError, match="must define process_custom_jvp_call"):
+            custom = xpr.custom_jvp(lambda x: x)
+            custom.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+            custom(1.0)
+    assert trace.parent is bottom and trace.full_raise(3) == 3
+    assert traces.full_lower(3) == 3
+
+
+def test_a_call_takes_the_parameters_of_jax():
+    jaxpr = xpr.make_jaxpr(lambda x: x * 2.0)(1.0).jaxpr
+    f = lambda x: jit_p.bind(x, jaxpr=jaxpr, name="f", inline=False)[0]
+    assert xpr.jit(f)(3.0) == f(3.0) == 6
+    assert xpr.grad(xpr.jit(f))(3.0) == 2

@@ -1,0 +1,110 @@
+"""Elementwise functions that are arithmetic on CPU: their accuracy, special values, and where they are used."""
+
+import numpy as np
+import pytest
+
+import xpr
+from tests import accuracy
+from tests.accuracy import ROWS, worst_error
+from xpr import lax
+from xpr.compile.lower import lower_jaxpr
+from xpr.compile.platforms import lower_for_platforms
+from xpr.config import enable_x64
+
+MANY = 4096
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -3.0, 0.5, -0.5, 1e30, -1e30, 88.0, -88.0]
+NAMES = [row.name for row in ROWS]
+ROW = {row.name: row for row in ROWS}
+
+
+def function(name):
+    return xpr.jit(lambda *xs: getattr(lax, name)(*xs))
+
+
+def text(fun, *args, platform="cpu"):
+    return lower_jaxpr(xpr.make_jaxpr(fun)(*args).jaxpr, platform).text()
+
+
+@pytest.mark.parametrize("contracted", [pytest.param(True, marks=pytest.mark.optimized), False])
+@pytest.mark.parametrize("name", NAMES)
+def test_errors_in_float32(name, contracted, monkeypatch):
+    """At every 8192nd of all numbers, whether or not XLA contracts a product and a sum; and at the hard points."""
+    monkeypatch.setattr(accuracy, "POINTS", 1 << 18)
+    worst = worst_error(ROW[name], function(name), np.float32, 8192)
+    assert worst.error < 1, worst
+    if len(ROW[name].domain) == 1:
+        hard = accuracy.hard_points(np.float32)
+        with np.errstate(all="ignore"):
+            exact = getattr(np, ROW[name].reference)(hard.astype(np.float64))
+        assert accuracy.errors(np.asarray(function(name)(hard)), exact).max() < 1
+
+
+@pytest.mark.parametrize("contracted", [pytest.param(True, marks=pytest.mark.optimized), False])
+@pytest.mark.parametrize("name", NAMES)
+def test_errors_in_float64(name, contracted, monkeypatch):
+    monkeypatch.setattr(accuracy, "POINTS", 1 << 16)
+    with enable_x64(True):
+        worst = worst_error(ROW[name], function(name), np.float64)
+    assert worst.error < 2, worst
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_special_values_are_numpys(name, dtype):
+    points = np.array(SPECIAL, dtype)
+    if len(ROW[name].domain) == 2:
+        operands = [x.ravel() for x in np.meshgrid(points, points)]
+    else:
+        operands = [np.concatenate([points, *np.array([[1e-40, -1e-40, 1e-38]], dtype)])]
+    wanted = lambda: getattr(np, ROW[name].reference)(*operands)  # twice, without warnings
+    with np.errstate(all="ignore"):
+        exact = wanted()
+    many = [np.tile(x, MANY // x.size + 1) for x in operands]
+    with enable_x64(True):
+        found = np.asarray(function(name)(*many))[: exact.size]
+    with np.errstate(all="ignore"):
+        exact = np.where(np.abs(exact) < np.finfo(dtype).tiny, np.where(found == 0, 0 * exact, exact), exact)
+    np.testing.assert_allclose(found, exact, rtol=4 * np.finfo(dtype).eps, atol=0)
+    numbers = ~np.isnan(exact)
+    assert (np.signbit(found) == np.signbit(exact))[numbers].all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_16_bits_are_computed_in_float32(dtype):
+    x = lax.convert_element_type(np.linspace(-3, 3, MANY, dtype=np.float32), dtype)
+    assert lax.sin(x).dtype == x.dtype
+    wanted = np.sin(np.asarray(x, np.float32)).astype(x.dtype)
+    assert (np.asarray(lax.sin(x)) == wanted).all()
+
+
+def test_far_numbers_in_float64():
+    """Kahan's number, the nearest to a multiple of pi / 2 of all, makes a program compute all by XLA's functions."""
+    far = 6381956970095103.0 * 2.0**797
+    x = np.where(np.arange(MANY) == 7, far, np.linspace(-50, 50, MANY))
+    with enable_x64(True):
+        for name in ("sin", "cos", "tan"):
+            np.testing.assert_allclose(function(name)(x), getattr(np, name)(x), rtol=1e-14, atol=1e-15)
+        assert abs(float(function("cos")(x)[7]) / -4.687165924254624e-19 - 1) < 1e-15
+
+
+def test_where_formulas_are_used():
+    few, many = np.ones(MANY - 1, np.float32), np.ones(MANY, np.float32)
+    assert "@sin" in text(lax.sin, many) and "stablehlo.sine" not in text(lax.sin, many)
+    assert "@sin" not in text(lax.sin, few) and "stablehlo.sine" in text(lax.sin, few)
+    assert "@sin" not in text(lax.sin, many, platform="cuda")
+    assert "@sin" not in text(lax.sin, many.astype(np.complex64))
+    assert text(lambda x: lax.sin(lax.sin(x)), many).count("func.func private @sin") == 1
+
+
+def test_functions_that_draw_have_none():
+    key = xpr.random.key(0)
+    assert "stablehlo.tan" in text(lambda key: xpr.random.cauchy(key, (MANY,)), key)
+    both = text(lambda key, x: xpr.random.cauchy(key, (MANY,)) + lax.tan(x), key, np.ones(MANY, np.float32))
+    assert ("stablehlo.tan" in both and "call @tan" in both) or "@tan" in both
+
+
+def test_derivatives_and_rows():
+    x = np.linspace(-2, 2, MANY, dtype=np.float32)
+    np.testing.assert_allclose(xpr.vmap(xpr.grad(lax.sin))(x), np.cos(x), rtol=1e-6)
+    np.testing.assert_allclose(xpr.vmap(lax.sin)(x.reshape(64, 64)), np.sin(x).reshape(64, 64), rtol=1e-6)
+    assert lower_for_platforms(xpr.make_jaxpr(lax.sin)(x).jaxpr, ["cpu", "cuda"]).text().count("stablehlo.sine") == 1

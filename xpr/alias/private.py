@@ -1,0 +1,170 @@
+"""Private names of JAX that libraries import nevertheless, with those libraries.
+
+`MODULES` lists the names of a module that xpr lacks or has under another name: those of modules of xpr, by
+name, and those below. A name is removed when no library uses it any more.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections import ChainMap, OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import xpr
+from xpr.api_util import infer_argnums_and_argnames
+from xpr.backend.devices import clients
+from xpr.backend.sharding import Sharding
+from xpr.control.callback.callback import effects_barrier
+from xpr.control.stop_gradient import stop_gradient_p
+from xpr.control.xla_call import xla_call_p
+from xpr.core import ShapedArray
+from xpr.core.interpreter import Tracer, context
+from xpr.core.jaxpr import Atom
+from xpr.core.refs import AbstractRef, Ref
+from xpr.core.source import excluded, is_internal
+from xpr.errors import TypePromotionError
+from xpr.extend.core import valid_jaxtype
+from xpr.extend.core.traces import Trace
+from xpr.extend.source_info_util import register_exclusion
+from xpr.interpreters import xla
+from xpr.numpy.refs import new_ref
+from xpr.tree_nodes import registered
+
+VERSION = "0.10.2"  # of JAX, whose names and semantics xpr has
+
+
+def _unchanged(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
+    return function
+
+
+def _ignored(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _trace_state_clean() -> bool:
+    return context.trace.parent is None
+
+
+class TypedScalar:
+    """JAX's scalars with a dtype; xpr's are NumPy's."""
+
+
+class GlobalAsyncCheckpointManagerBase:
+    """The class of JAX's own writers of checkpoints, of which xpr has others."""
+
+
+class ExtendedDType:
+    """A dtype that NumPy can't have."""
+
+
+def _include_frame(frame: Any) -> bool:
+    return not is_internal(frame.f_code.co_filename) and not frame.f_code.co_filename.startswith(tuple(excluded))
+
+
+def _no_compile(*_: Any, **__: Any) -> None:
+    raise NotImplementedError("xpr compiles by functions of its own: chex.restrict_backends has no effect on them.")
+
+
+# Used by: equinox, flax, jaxtyping (register_exclusion), haiku, chex (api_boundary)
+traceback_util = SimpleNamespace(
+    register_exclusion=register_exclusion,
+    api_boundary=_unchanged,
+    include_frame=_include_frame,
+    _exclude_paths=excluded,
+)
+# equinox: waits for callbacks before it raises what they raised
+dispatch = SimpleNamespace(wait_for_tokens=effects_barrier)
+# lineax defines rules for it
+ad_util = SimpleNamespace(stop_gradient_p=stop_gradient_p)
+# quax, flax: types and the state of tracing
+core = SimpleNamespace(AbstractValue=ShapedArray, Trace=Trace, Tracer=Tracer, trace_state_clean=_trace_state_clean)
+# tensorflow-probability adds a type of its own; lineax, haiku and orbax use the others
+public_core = SimpleNamespace(
+    pytype_aval_mappings=xla.pytype_aval_mappings, AbstractValue=ShapedArray, Atom=Atom, valid_jaxtype=valid_jaxtype
+)
+# e3nn-jax finds the arguments that it counts
+api = SimpleNamespace(_infer_argnums_and_argnames=infer_argnums_and_argnames)
+# flax.nnx checks whether a type is that of a mutable array
+state_types = SimpleNamespace(AbstractRef=AbstractRef)
+experimental = SimpleNamespace(MutableArray=Ref, mutable_array=new_ref)
+# equinox.nn catches it
+dtypes = SimpleNamespace(TypePromotionError=TypePromotionError, ExtendedDType=ExtendedDType, DType=np.dtype)
+# quax, equinox: scalars with a dtype
+literals = SimpleNamespace(
+    TypedInt=TypedScalar, TypedFloat=TypedScalar, TypedComplex=TypedScalar, TypedNdArray=TypedScalar,
+    LiteralArray=TypedScalar,
+)  # fmt: skip
+# chex wraps it in a check
+compiler = SimpleNamespace(backend_compile_and_load=_no_compile)
+# chex counts the devices of clients that exist
+xla_bridge = SimpleNamespace(_backends=clients)
+# equinox writes scalars of bfloat16
+scalar_types = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, result_type=xpr.numpy.result_type)
+version = SimpleNamespace(__version__=VERSION, __version_info__=tuple(map(int, VERSION.split("."))))
+lib = SimpleNamespace(__version__=importlib.metadata.version("jaxlib"))
+# flax.nnx looks up classes that are pytrees
+tree_util = SimpleNamespace(
+    _registry=ChainMap(registered, dict.fromkeys((tuple, list, dict, OrderedDict, defaultdict, type(None))))
+)
+# quax interprets calls
+pjit = SimpleNamespace(jit_p=xla_call_p)
+config = SimpleNamespace(config=xpr.config)
+
+# orbax: the devices of a sharding in this process, in order
+Sharding._addressable_device_assignment = property(  # type: ignore[attr-defined]
+    lambda self: tuple([self.devices[i] for i in self.local])
+)
+xpr.core.Trace.main = property(lambda self: self)  # type: ignore[attr-defined]  # equinox compares traces by it
+
+# orbax: whether there are several processes, what its manager is a kind of, and what it would patch or run elsewhere
+distributed = SimpleNamespace(global_state=SimpleNamespace(client=None, coordinator_address=None, process_id=0))
+array_serialization = SimpleNamespace(GlobalAsyncCheckpointManagerBase=GlobalAsyncCheckpointManagerBase)
+colocated_serialization = SimpleNamespace(DeviceList=Sequence[Any])  # in annotations
+ifrt_programs = SimpleNamespace(ifrt_programs=SimpleNamespace())
+
+MODULES: dict[str, list[Any]] = {
+    "jax.experimental.array_serialization": [],
+    "jax.experimental.array_serialization.serialization": [array_serialization],
+    "jax.experimental.colocated_python.func": [],
+    "jax.experimental.colocated_python.serialization": [colocated_serialization],
+    "jax.extend.ifrt_programs": [ifrt_programs],
+    "jax._src.distributed": [distributed],
+    "jax.experimental": ["xpr.experimental", experimental],
+    "jax.dtypes": [scalar_types, "xpr.dtypes"],
+    "jax.lib": [lib],
+    "jax.version": [version],
+    "jax.core": ["xpr.core", public_core],
+    "jax.experimental.checkify": ["xpr.checkify"],
+    "jax.test_util": ["xpr.testing"],
+    "jax._src": [],
+    "jax._src.ad_util": [ad_util, "xpr.interpreters.ad"],
+    "jax._src.api": [api, "xpr"],
+    "jax._src.api_util": ["xpr.api_util"],
+    "jax._src.checkify": ["xpr.checkify"],
+    "jax._src.compiler": [compiler],
+    "jax._src.config": [config, "xpr.config"],
+    "jax._src.core": [core, "xpr.extend.core", "xpr.core"],
+    "jax._src.dispatch": [dispatch],
+    "jax._src.dtypes": [dtypes, "xpr.dtypes"],
+    "jax._src.flatten_util": ["xpr.flatten_util"],
+    "jax._src.interpreters": ["xpr.interpreters"],
+    "jax._src.interpreters.ad": ["xpr.interpreters.ad"],
+    "jax._src.interpreters.batching": ["xpr.interpreters.batching"],
+    "jax._src.interpreters.mlir": ["xpr.interpreters.mlir"],
+    "jax._src.interpreters.partial_eval": ["xpr.interpreters.partial_eval"],
+    "jax._src.interpreters.pxla": ["xpr.interpreters.pxla"],
+    "jax._src.literals": [literals],
+    "jax._src.pjit": [pjit],
+    "jax._src.source_info_util": ["xpr.extend.source_info_util"],
+    "jax._src.state": [],
+    "jax._src.state.types": [state_types],
+    "jax._src.traceback_util": [traceback_util],
+    "jax._src.tree_util": [tree_util, "xpr.tree_util"],
+    "jax._src.util": ["xpr.api_util"],
+    "jax._src.xla_bridge": [xla_bridge],
+}

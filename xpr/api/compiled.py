@@ -1,0 +1,221 @@
+"""Compiled programs that users call themselves: the last stage of compiling a function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+from xpr import tree
+from xpr.api.ref_state import RefState
+from xpr.api.stage import Stage
+from xpr.artifacts.interface import Interface
+from xpr.backend import compiler, devices
+from xpr.backend.array import Array, buffer_on, result
+from xpr.backend.communication import Collective, collectives_of
+from xpr.backend.layout import Format, row_major
+from xpr.backend.sequence import SequenceExecutable
+from xpr.backend.sharding import Mesh, Sharding, SingleDeviceSharding
+from xpr.backend.shards import PartitionedExecutable
+from xpr.compile.partition import array_at, buffer_at
+from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
+from xpr.errors import DonationError
+from xpr.transforms.boundary import boundary
+
+
+class Compiled(Stage):
+    """A compiled program, called with arguments of exactly the types it was compiled for."""
+
+    __slots__ = ("executable", "constants", "refs", "donated", "__weakref__")
+
+    def __init__(
+        self, interface: Interface, executable: compiler.Executable | SequenceExecutable, consts: Sequence[Any],
+        refs: RefState | None = None, donated: Sequence[int] | None = None,
+    ):  # fmt: skip
+        self.interface, self.executable, self.refs = interface, executable, refs
+        self.donated = interface.donated if donated is None else donated
+        self.constants = [buffer_on(x, aval_of(x), executable.device) for x in consts]
+
+    @property
+    def input_shardings(self) -> tuple[Any, Any]:
+        """The shardings of positional and of keyword arguments, a pytree each."""
+        return tree.unflatten(self.in_tree, self.flat_shardings()[0])
+
+    @property
+    def output_shardings(self) -> Any:
+        """The shardings of the results, a pytree."""
+        return tree.unflatten(self.out_tree, self.flat_shardings()[1])
+
+    @property
+    def input_formats(self) -> tuple[Any, Any]:
+        """The layouts in memory and the shardings of positional and of keyword arguments: a `Format` at each leaf."""
+        return tree.unflatten(self.in_tree, _formats(self.interface.in_avals, self.flat_shardings()[0]))
+
+    @property
+    def output_formats(self) -> Any:
+        """The layouts in memory and the shardings of the results, a `Format` at each leaf."""
+        return tree.unflatten(self.out_tree, _formats(self.interface.out_avals, self.flat_shardings()[1]))
+
+    def out_shardings(self) -> Sequence[Any]:
+        return self.flat_shardings()[1]
+
+    def runtime_executable(self) -> Any:
+        """The `LoadedExecutable` of jaxlib; for a program that runs in steps, its `SequenceExecutable`."""
+        return getattr(self.executable, "raw", self.executable)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the program to a file, for `load_compiled`.
+
+        Args:
+          path: the file, which is replaced if it is there.
+
+        Raises:
+          NotImplementedError: the program runs in steps or on several devices, calls Python functions, or uses refs.
+          ValueError: a class of pytree nodes in its arguments or results is not registered for serialization.
+
+        >>> import tempfile, xpr, xpr.numpy as jnp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     xpr.jit(jnp.sin).lower(jnp.zeros(3)).compile().save(f"{folder}/sine")
+        ...     print(xpr.load_compiled(f"{folder}/sine")(jnp.zeros(3)))
+        [0. 0. 0.]
+        """
+        if self.refs is not None:
+            raise NotImplementedError(f"save: {self.interface.name} reads or writes refs, which a file can't hold.")
+        from xpr.artifacts.compiled_programs import replace_file, write_program  # 10 ms of imports that few need
+
+        replace_file(path, write_program(self.interface, self.executable, self.constants))
+
+    def flat_shardings(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
+        """The shardings of arguments and results, flat."""
+        single = SingleDeviceSharding(self.executable.device)
+        return [single] * self.in_tree.num_leaves, [single] * self.out_tree.num_leaves
+
+    def as_text(self) -> str:
+        """The optimized program, in HLO."""
+        return self.executable.as_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of operations (flops), bytes accessed and transcendentals."""
+        return self.executable.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """The sizes in bytes of arguments, results and temporaries, and the peak."""
+        return self.executable.memory_analysis()
+
+    def collectives(self) -> list[Collective]:
+        """The communication between devices; empty for a single one."""
+        return []
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        if any(isinstance(x, Tracer) for x in leaves):
+            raise TypeError(
+                f"{self.interface.name}: a compiled program can't be transformed or traced; "
+                "call the jitted function instead."
+            )
+        if in_tree != self.in_tree:
+            expected, got = self.in_tree.unflatten(self.interface.in_avals), (args, kwargs)
+            lines = [
+                line
+                for i, part in enumerate(("args", "kwargs"))
+                for line in tree.differences(expected[i], got[i], name=part)
+            ]
+            raise TypeError(
+                "\n".join([f"{self.interface.name}: called with other arguments than compiled for:", *lines])
+            )
+        for actual, compiled_for in zip((aval_of(x) for x in leaves), self.interface.in_avals):
+            if _kind(actual) != _kind(compiled_for):
+                raise TypeError(self._other_types(leaves))
+        return tree.unflatten(self.out_tree, self.run(leaves))
+
+    def _other_types(self, leaves: Sequence[Any]) -> str:
+        """The error message for arguments of other types: each that differs, by name."""
+        compiled_for, names = self.interface.in_avals, self.interface.names
+        pairs = [(name, expected, aval_of(x)) for name, expected, x in zip(names, compiled_for, leaves)]
+        wrong = [each for each in pairs if _kind(each[1]) != _kind(each[2])]
+        width = max(len(name) for name, _, _ in wrong)
+        kinds = max(len(expected.str_short()) for _, expected, _ in wrong)
+        lines = [
+            f"  {n:{width}}   compiled for {w.str_short():{kinds}}   called with {h.str_short()}" for n, w, h in wrong
+        ]
+        first = f"{self.interface.name}: called with other types of arguments than it was compiled for:"
+        last = "Convert these arguments, compile another program for them, or call the jitted function, which does."
+        return "\n".join([first, *lines, last])
+
+    def check_donated(self, buffers: Sequence[Any]) -> None:
+        """Raises ValueError if a donated buffer is passed twice."""
+        if not self.donated:
+            return
+        times = Counter(map(id, buffers))
+        if any(times[id(buffers[len(self.constants) + i])] > 1 for i in self.donated):
+            raise DonationError(
+                f"{self.interface.name}: an array that is donated was given twice, or is one that the function closes "
+                "over. Pass a copy, or don't donate it."
+            )
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Runs on flat arguments; returns arrays, NumPy ones for float0. Writes refs."""
+        if self.refs is None:
+            return self.run_on_values(leaves)
+        return self.refs.store(leaves, self.run_on_values(self.refs.inputs(leaves, self.donated)))
+
+    def run_on_values(self, leaves: Sequence[Any]) -> list[Any]:
+        """Runs the program on its arguments, arrays or numbers."""
+        executable = self.executable
+        buffers = self.constants + [buffer_on(x, aval_of(x), executable.device) for x in leaves]
+        self.check_donated(buffers)
+        for i in self.donated:
+            if type(leaves[i]) is Array:
+                leaves[i]._host = None  # an outside view of the buffer would prevent XLA from reusing it
+        device = None if executable.device is devices.default_device() else executable.device
+        results = [result(aval, b, device) for aval, b in zip(executable.out_avals, executable.run(buffers))]
+        for i in self.donated:
+            if type(leaves[i]) is Array:
+                leaves[i].forget()
+        return results
+
+
+def _kind(aval: Any) -> Any:
+    """What must agree of the type of an argument."""
+    return type(aval), aval.shape, aval.dtype
+
+
+def _formats(avals: Sequence[Any], shardings: Sequence[Sharding]) -> list[Format]:
+    return [Format(row_major(aval.ndim), sharding) for aval, sharding in zip(avals, shardings)]
+
+
+class CompiledForSeveral(Compiled):
+    """A program compiled for several devices."""
+
+    __slots__ = ("mesh",)
+
+    executable: PartitionedExecutable  # type: ignore[assignment]  # the same methods, for several devices
+
+    def __init__(
+        self, interface: Interface, executable: PartitionedExecutable, consts: Sequence[Any], mesh: Mesh,
+        refs: RefState | None = None,
+    ):  # fmt: skip
+        self.interface, self.executable, self.mesh, self.refs = interface, executable, mesh, refs
+        self.donated = interface.donated
+        self.constants = list(map(buffer_at, consts, executable.in_shardings))
+
+    def flat_shardings(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
+        return self.executable.in_shardings[len(self.constants) :], self.executable.out_shardings
+
+    def collectives(self) -> list[Collective]:
+        """The communication between devices in the partitioned program: see `Collective`."""
+        return collectives_of(self.as_text(), self.mesh.shape)
+
+    def run_on_values(self, leaves: Sequence[Any]) -> list[Array]:
+        """Runs on flat arguments, resharding them first where needed."""
+        executable, constants = self.executable, self.constants
+        buffers = constants + list(map(buffer_at, leaves, executable.in_shardings[len(constants) :]))
+        self.check_donated(buffers)
+        results = list(map(array_at, executable.out_avals, executable.run(buffers), executable.out_shardings))
+        for i in self.donated:
+            if type(leaves[i]) is Array:
+                leaves[i].forget()
+        return results

@@ -1,0 +1,104 @@
+"""Types that say themselves how `vmap` maps them, as `interpreters.batching.register_vmappable` registers them.
+
+`to_elt(cont, get_index, value, spec)` makes one row of a value, by `cont(array, axis)` for each array in it;
+`from_elt(cont, size, row, spec)` puts rows together, by `cont(size, row of an array, axis)`. `vmap` itself maps arrays:
+each function is called once to find them with their axes, and once to put what is made of them in their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from xpr import tree
+from xpr.core.avals import aval_of
+from xpr.primitives.shapes import move_axis
+from xpr.primitives.slicing_in_dim import index_in_dim
+
+
+class Handlers(NamedTuple):
+    """How values of a type are mapped, along axes of the type `spec`."""
+
+    spec: type
+    to_elt: Callable[..., Any]
+    from_elt: Callable[..., Any]
+
+
+handlers: dict[type, Handlers] = {}
+
+
+def is_vmappable(x: Any) -> bool:
+    """Whether a value is of a registered type."""
+    return type(x) in handlers
+
+
+def vmap_with_handlers(
+    vmap: Callable[..., Any],
+    fun: Callable[..., Any],
+    in_axes: Any,
+    out_axes: Any,
+    args: Any,
+    kwargs: Any,
+    **options: Any,
+) -> Any:
+    """`vmap(fun, in_axes, out_axes, **options)(*args, **kwargs)` of arguments and results of registered types."""
+    leaves, structure = tree.flatten((args, kwargs), is_leaf=is_vmappable)
+    axes = tree.flatten_prefix((in_axes, 0), structure, "vmap in_axes")
+    arrays, dims = _arrays(leaves, axes)
+    outs: list[Any] = []
+    out_tree: Any = None
+
+    def on_rows(*rows: Any) -> list[Any]:
+        nonlocal out_tree
+        args, kwargs = tree.unflatten(structure, _with_rows(leaves, axes, iter(rows)))
+        outs[:], out_tree = tree.flatten(fun(*args, **kwargs), is_leaf=is_vmappable)
+        found: list[Any] = []
+        specs = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
+        _put_together(outs, specs, None, lambda row, _: found.append(row))
+        return found
+
+    mapped = iter(vmap(on_rows, tuple(dims), 0, **options)(*arrays))
+
+    def placed(_: Any, axis: Any) -> Any:
+        x = next(mapped)
+        return index_in_dim(x, 0, 0, keepdims=False) if axis is None else move_axis(x, 0, axis % aval_of(x).ndim)
+
+    sizes = [aval_of(x).shape[axis] for x, axis in zip(arrays, dims) if axis is not None]
+    specs = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
+    return tree.unflatten(out_tree, _put_together(outs, specs, next(iter(sizes), options.get("axis_size")), placed))
+
+
+def _arrays(leaves: Any, axes: Any) -> tuple[list[Any], list[Any]]:
+    """The arrays that are mapped, those inside values of registered types included, and their axes."""
+    arrays: list[Any] = []
+    dims: list[Any] = []
+
+    def found(array: Any, axis: Any) -> Any:
+        arrays.append(array)
+        dims.append(axis)
+        return array
+
+    for leaf, axis in zip(leaves, axes):
+        if not is_vmappable(leaf):
+            found(leaf, axis)
+        else:
+            handlers[type(leaf)].to_elt(found, None, leaf, axis)
+    return arrays, dims
+
+
+def _with_rows(leaves: Any, axes: Any, rows: Any) -> list[Any]:
+    """The leaves with rows in the places of their arrays."""
+    return [
+        handlers[type(leaf)].to_elt(lambda *_: next(rows), None, leaf, axis) if is_vmappable(leaf) else next(rows)
+        for leaf, axis in zip(leaves, axes)
+    ]
+
+
+def _put_together(outs: Any, axes: Any, size: Any, place: Callable[[Any, Any], Any]) -> list[Any]:
+    """The results with `place(row, axis)` in the places of their arrays."""
+    return [
+        handlers[type(out)].from_elt(lambda _, row, axis: place(row, axis), size, out, axis)
+        if is_vmappable(out)
+        else place(out, axis)
+        for out, axis in zip(outs, axes)
+    ]

@@ -1,0 +1,100 @@
+/* LAPACK's routines, called from compiled programs, each with as many threads as it can use.
+
+   OpenBLAS has threads wait for each other in loops. Where other processes keep the cores busy, a problem of 128 x 128 then
+   takes 100 times as long with all threads as with one. So small problems get one thread, with which they are as fast on a
+   quiet machine too, and large ones as many as there are idle cores.
+
+   A handler of XLA's foreign function interface has no data of its own, so there is one function for each routine. */
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The beginnings of the structures of XLA's interface (xla/ffi/api/c_api.h), whose layout doesn't change. */
+typedef struct {
+    size_t struct_size;
+    void *extension;
+    int dtype;
+    void *data;
+    int64_t rank;
+    int64_t *dims;
+} Buffer;
+
+typedef struct {
+    size_t struct_size;
+    void *extension;
+    const void *api;
+    void *context;
+    int stage;
+    struct {
+        size_t struct_size;
+        void *extension;
+        int64_t size;
+        int *types;
+        Buffer **values;
+    } operands;
+} Call;
+
+enum { EXECUTE = 3, SMALL = 512, ROUTINES = 100 };
+
+static void *(*routines[ROUTINES])(Call *);
+static int (*get_threads)(void);
+static void (*set_threads)(int);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int calls, threads_before; /* how many calls there are now, and what OpenBLAS was set to before the first of them */
+
+/* How many threads of all processes run now or could, as the kernel counts them; 1 if it doesn't say. */
+static int running(void) {
+    int count = 1;
+    FILE *file = fopen("/proc/loadavg", "r");
+    if (file) {
+        if (fscanf(file, "%*f %*f %*f %d/", &count) != 1) count = 1;
+        fclose(file);
+    }
+    return count;
+}
+
+static int wanted_threads(const Call *call, int most) {
+    const Buffer *matrix = call->operands.size ? call->operands.values[0] : NULL;
+    for (int64_t axis = matrix ? matrix->rank - 2 : 0; matrix && axis < matrix->rank; axis++)
+        if (axis >= 0 && matrix->dims[axis] >= SMALL) {
+            int idle = most - (running() - 1);
+            return idle < 1 ? 1 : idle < most ? idle : most;
+        }
+    return 1;
+}
+
+static void *run(int number, Call *call) {
+    if (call->extension || call->stage != EXECUTE) return routines[number](call);
+    pthread_mutex_lock(&lock);
+    if (!calls++) threads_before = get_threads();
+    int most = threads_before;
+    pthread_mutex_unlock(&lock);
+    int threads = most > 1 ? wanted_threads(call, most) : 1;
+    if (most > 1) set_threads(threads);
+    void *error = routines[number](call);
+    pthread_mutex_lock(&lock);
+    if (!--calls && most > 1) set_threads(threads_before);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+#define ONE(n) static void *routine_##n(Call *call) { return run(n, call); }
+#define TEN(n) ONE(n##0) ONE(n##1) ONE(n##2) ONE(n##3) ONE(n##4) ONE(n##5) ONE(n##6) ONE(n##7) ONE(n##8) ONE(n##9)
+#define NAMES(n) routine_##n##0, routine_##n##1, routine_##n##2, routine_##n##3, routine_##n##4, routine_##n##5, \
+                 routine_##n##6, routine_##n##7, routine_##n##8, routine_##n##9
+TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) TEN(9)
+static void *(*const handlers[])(Call *) = {NAMES(), NAMES(1), NAMES(2), NAMES(3), NAMES(4),
+                                            NAMES(5), NAMES(6), NAMES(7), NAMES(8), NAMES(9)};
+
+void xpr_set_threads(void *get, void *set) {
+    get_threads = (int (*)(void))get;
+    set_threads = (void (*)(int))set;
+}
+
+/* The handler that calls a routine, which has a number below 100, with the threads for its problem. */
+void *xpr_threaded(int number, void *routine) {
+    routines[number] = (void *(*)(Call *))routine;
+    return (void *)handlers[number];
+}

@@ -1,0 +1,102 @@
+/* Sorting on CPU, called from compiled programs.
+
+   XLA:CPU calls `f(result, operands, text, length, status)`; several results are an array of pointers. The text gives
+   sizes. Memory to work in is a result, too: nothing here allocates memory or fails. */
+
+#include <stdint.h>
+#include <string.h>
+
+typedef int (*sort_function)(void *start, intptr_t n, void *unused); /* as NumPy declares them */
+
+static sort_function sort_int32, sort_int64;
+
+void xpr_set_sorts(void *of_int32, void *of_int64) {
+    sort_int32 = (sort_function)of_int32;
+    sort_int64 = (sort_function)of_int64;
+}
+
+static void read_numbers(const char *text, size_t length, long long numbers[3]) {
+    memset(numbers, 0, 3 * sizeof *numbers);
+    for (size_t i = 0; i < length; i++)
+        if (text[i] == ' ')
+            numbers++;
+        else
+            *numbers = *numbers * 10 + (text[i] - '0');
+}
+
+enum { FEW = 4096, BITS = 11, BUCKETS = 1 << BITS }; /* NumPy sorts few numbers faster than buckets do */
+
+/* Radix sort: `name(from, to, n)` sorts n numbers, whose bits below FIRST it ignores, stably, as if they were signed. Each of
+   PASSES moves them between `from` and `to` by 11 bits, the lowest ones first, but where these bits are alike in all numbers.
+   Returns where the numbers are in the end. */
+#define DEFINE_SORT_BY_BUCKETS(name, TYPE, FIRST, PASSES)                                                               \
+    static TYPE *name(TYPE *from, TYPE *to, long long n) {                                                              \
+        const int width = 8 * sizeof(TYPE), top = FIRST + BITS * (PASSES - 1);                                          \
+        const TYPE sign = (TYPE)1 << (width - 1);                                                                       \
+        uint32_t starts[PASSES][BUCKETS] = {{0}};                                                                       \
+        for (long long i = 0; i < n; i++) {                                                                             \
+            TYPE x = from[i] ^ sign;                                                                                    \
+            for (int pass = 0; pass < PASSES; pass++) starts[pass][x >> (FIRST + BITS * pass) & (BUCKETS - 1)]++;       \
+        }                                                                                                               \
+        for (int shift = FIRST, pass = 0; shift <= top; shift += BITS, pass++) {                                        \
+            uint32_t start = 0, *of_pass = starts[pass];                                                                \
+            if (of_pass[(from[0] ^ sign) >> shift & (BUCKETS - 1)] == n) continue;                                      \
+            for (int i = 0; i < BUCKETS; i++) {                                                                         \
+                uint32_t count = of_pass[i];                                                                            \
+                of_pass[i] = start, start += count;                                                                     \
+            }                                                                                                           \
+            for (long long i = 0; i < n; i++) to[of_pass[(from[i] ^ sign) >> shift & (BUCKETS - 1)]++] = from[i];       \
+            TYPE *filled = to;                                                                                          \
+            to = from, from = filled;                                                                                   \
+        }                                                                                                               \
+        return from;                                                                                                    \
+    }
+
+DEFINE_SORT_BY_BUCKETS(sort_32, uint32_t, 0, 3)
+DEFINE_SORT_BY_BUCKETS(sort_64, uint64_t, 0, 6)
+DEFINE_SORT_BY_BUCKETS(sort_high_halves, uint64_t, 32, 3)
+
+/* "rows n bytes": rows of n signed integers of so many bytes, each sorted. The second result is memory for a row. */
+void xpr_sort(void **results, const void **operands, const char *text, size_t length, void *status) {
+    long long numbers[3];
+    (void)status;
+    read_numbers(text, length, numbers);
+    long long rows = numbers[0], n = numbers[1], bytes = numbers[2];
+    memcpy(results[0], operands[0], rows * n * bytes);
+    for (long long i = 0; i < rows; i++) {
+        void *row = (char *)results[0] + i * n * bytes, *sorted = row;
+        if (n <= FEW)
+            (bytes == 8 ? sort_int64 : sort_int32)(row, n, NULL);
+        else if (bytes == 8)
+            sorted = sort_64(row, results[1], n);
+        else
+            sorted = sort_32(row, results[1], n);
+        if (sorted != row) memcpy(row, sorted, n * bytes);
+    }
+}
+
+/* "rows n keys": for each row of n the int32 indices that sort it by as many int32 keys, the first one first, stably. The
+   second result is memory for two 64-bit integers for each of n. */
+void xpr_order(void **results, const void **operands, const char *text, size_t length, void *status) {
+    long long numbers[3];
+    (void)status;
+    read_numbers(text, length, numbers);
+    long long rows = numbers[0], n = numbers[1], keys = numbers[2];
+    uint64_t *work = results[1];
+    for (long long row = 0; row < rows; row++) {
+        uint32_t *order = (uint32_t *)results[0] + row * n;
+        for (long long i = 0; i < n; i++) order[i] = i;
+        for (long long key = keys - 1; key >= 0; key--) {
+            const uint32_t *digits = (const uint32_t *)operands[key] + row * n;
+            uint64_t *sorted = work;
+            for (long long i = 0; i < n; i++) work[i] = (uint64_t)digits[order[i]] << 32 | i;
+            if (n <= FEW)
+                sort_int64(work, n, NULL);
+            else
+                sorted = sort_high_halves(work, work + n, n);
+            uint32_t *next = (uint32_t *)(sorted == work ? work + n : work);
+            for (long long i = 0; i < n; i++) next[i] = order[(uint32_t)sorted[i]];
+            memcpy(order, next, n * sizeof *order);
+        }
+    }
+}

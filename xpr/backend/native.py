@@ -1,0 +1,83 @@
+"""Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
+
+They sort, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the environment, programs do the
+same in operations of XLA.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpr.backend import runtime
+from xpr.backend.foreign import pycapsule
+
+LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
+SORT, ORDER = "xpr_sort", "xpr_order"  # what they do is said in c/sort.c
+THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
+_lock = threading.Lock()
+
+
+@cache
+def available() -> bool:
+    """Whether programs may call these functions."""
+    return LIBRARY.exists() and os.environ.get("XPR_NATIVE", "1").strip().lower() not in ("0", "false", "no", "off")
+
+
+def is_called_by(text: str) -> bool:
+    """Whether the text of a program, StableHLO or HLO, calls one of these functions."""
+    return any(mark in text for mark in (f'"{SORT}"', f'"{ORDER}"', f'"{THREADED}'))
+
+
+def register() -> None:
+    """Makes the functions known to XLA.
+
+    Raises:
+      ValueError: there are none.
+    """
+    if not LIBRARY.exists():
+        raise ValueError(
+            f"The program calls functions in C, such as {SORT}, which this installation of xpr has not: there was "
+            "no C compiler when it was installed. Install one and xpr anew, or compile the program here."
+        )
+    with _lock:
+        _register()
+
+
+@cache
+def load() -> ctypes.CDLL:
+    """The library that they are in."""
+    return ctypes.CDLL(str(LIBRARY))
+
+
+@cache
+def _register() -> None:
+    library = load()
+    library.xpr_set_sorts(*map(_sort_of_numpy, (np.int32, np.int64)))
+    for name in (SORT, ORDER):
+        target = pycapsule(ctypes.cast(getattr(library, name), ctypes.c_void_p))
+        runtime.xc.register_custom_call_target(name, target, "cpu", api_version=0)
+
+
+_ARRAY_FUNCTIONS = 365  # the index of `_PyDataType_GetArrFuncs` in the table of NumPy's C interface
+_QUICKSORT = 33  # that of the sort which need not be stable, among the pointers of `PyArray_ArrFuncs`
+
+
+def _sort_of_numpy(dtype: Any) -> ctypes.c_void_p:
+    """The function `int sort(void *start, intptr_t n, void *)` of a dtype, the one for this processor."""
+    table = ctypes.cast(pointer_in(np._core._multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))  # type: ignore[attr-defined]
+    functions_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(table[_ARRAY_FUNCTIONS])
+    functions = ctypes.cast(functions_of(np.dtype(dtype)), ctypes.POINTER(ctypes.c_void_p))
+    return ctypes.c_void_p(functions[_QUICKSORT])
+
+
+def pointer_in(capsule: Any, name: bytes | None) -> int:
+    """The pointer that a capsule of this name holds."""
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    return get(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, name)

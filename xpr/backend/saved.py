@@ -1,0 +1,67 @@
+"""Compiled programs as bytes, and the circumstances in which these can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jaxlib.version
+
+from xpr.backend import lapack, native, runtime
+from xpr.backend.cache import processor
+from xpr.backend.compiler import Device, Executable, options_for, runnable
+from xpr.backend.waiting import watched
+from xpr.core.avals import ShapedArray
+
+CIRCUMSTANCES = ("jaxlib", "XLA", "platform", "version of the platform", "kind of device", "processor")
+
+
+def circumstances(device: Device) -> list[str]:
+    """What compiled programs depend on, in the order of `CIRCUMSTANCES`."""
+    client = device.client
+    return [
+        jaxlib.version.__version__, str(runtime.xc._version), client.platform, client.platform_version,
+        device.device_kind, processor() if client.platform == "cpu" else "",
+    ]  # fmt: skip
+
+
+def executable_bytes(executable: Any) -> bytes:
+    """The bytes of a program on one device.
+
+    Raises:
+      NotImplementedError: it is not one program on one device, or calls Python functions.
+    """
+    if type(executable) is not Executable:
+        raise NotImplementedError(
+            f"{executable} can't be saved: it is in steps, on several devices, or calls Python functions. Give jit "
+            'compiler_options={"steps": False} for one program; export a function for several devices (xpr.export).'
+        )
+    raw = executable.raw
+    while hasattr(raw, "_raw"):
+        raw = raw._raw
+    return executable.device.client.serialize_executable(raw)
+
+
+def load_executable(
+    data: bytes, out_avals: Sequence[ShapedArray], device: Device, name: str, libraries: Sequence[str]
+) -> Executable:
+    """The program of these bytes, for a device like the one it was compiled for.
+
+    Raises:
+      ValueError: it calls a library, of those in `called_libraries`, that isn't here.
+    """
+    for library in libraries:
+        _LIBRARIES[library].register()
+    devices = runtime._jax.DeviceList((device,))
+    raw = device.client.deserialize_executable(data, devices, options_for(device), [])
+    loops = "stablehlo.while" if " while(" in raw.hlo_modules()[0].to_string() else ""
+    return Executable(watched(runnable(raw, out_avals, device), loops), out_avals, device, name)
+
+
+_LIBRARIES = {"lapack": lapack, "native": native}
+
+
+def called_libraries(executable: Executable) -> list[str]:
+    """The names of the libraries whose functions a program calls."""
+    text = executable.as_text()
+    return [name for name, library in _LIBRARIES.items() if library.is_called_by(text)]

@@ -1,0 +1,189 @@
+"""The bottom interpreter of a thread: it runs operations, and while `debug_nans`, `debug_infs` or a `transfer_guard` is
+set it checks them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from xpr.compile import transfer_guard as guard
+from xpr.compile.check_values import CheckingTrace
+from xpr.compile.evaluate import EvalTrace
+from xpr.config import after_update, config, override, settings
+from xpr.core.interpreter import context, current, install_base
+from xpr.core.primitive import Primitive
+
+__all__ = [
+    "debug_infs", "debug_nans", "no_execution", "transfer_guard", "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host", "transfer_guard_host_to_device",
+]  # fmt: skip
+
+
+class RefusingTrace(EvalTrace):
+    """Runs nothing: `no_execution`."""
+
+    __slots__ = ()
+    runs_programs = False
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        raise RuntimeError(f"{params.get('name', primitive)} would be run, and no_execution is set.")
+
+
+def _bottom() -> EvalTrace:
+    """The interpreter for the settings of this thread."""
+    trace = EvalTrace()
+    if settings.no_execution:
+        return RefusingTrace()
+    if settings.debug_nans or settings.debug_infs:
+        trace = CheckingTrace(settings.debug_nans, settings.debug_infs)
+    if guard.is_on():
+        guard.in_use = True
+        trace = guard.GuardingTrace(trace)
+    return trace
+
+
+@contextmanager
+def _with_settings(**values: Any) -> Iterator[None]:
+    with ExitStack() as stack:
+        for name, value in values.items():
+            stack.enter_context(override(name, value))
+        if isinstance(context.trace, EvalTrace):  # while something is traced there is nothing to check
+            stack.enter_context(current(_bottom()))
+        yield
+
+
+def debug_nans(new_val: bool = True) -> Any:
+    """A context manager in which every result is checked, and a nan is a FloatingPointError.
+
+    The error names the equation and the user's line. A compiled program (`jit`, a loop) whose result holds
+    a nan is run again equation by equation to find the first one; in a backward pass the error names the forward line
+    whose cotangent it is. `config.update("debug_nans", True)`, or XPR_DEBUG_NANS=1, sets it for the process.
+
+    Raises:
+      FloatingPointError: inside, where a result is nan.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.debug_nans(True):
+    ...     jnp.log(-jnp.ones(2))
+    Traceback (most recent call last):
+        ...
+    FloatingPointError: log gave nan, in 2 of 2 elements.
+      b:f32[2] = log a
+      a: f32[2], from -1 to -1
+      at <doctest ...>:2 (<module>): jnp.log(-jnp.ones(2))
+    """
+    return _with_settings(debug_nans=new_val)
+
+
+def debug_infs(new_val: bool = True) -> Any:
+    """A context manager in which every result is checked, and an infinity is a FloatingPointError.
+
+    See `debug_nans`.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.debug_infs(True):
+    ...     jnp.ones(()) / 2
+    Array(0.5, dtype=float32)
+    """
+    return _with_settings(debug_infs=new_val)
+
+
+def no_execution(new_val: bool = True) -> Any:
+    """A context manager in which an operation, or a program, that would be run is a RuntimeError; tracing is not.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.no_execution():
+    ...     xpr.make_jaxpr(jnp.sin)(1.0).out_avals
+    [ShapedArray(float32[], weak_type=True)]
+    """
+    return _with_settings(no_execution=new_val)
+
+
+def transfer_guard(new_val: str) -> Any:
+    """A context manager that sets what happens where arrays are moved between host and devices, or between devices.
+
+    Explicit transfers are those of `device_put` and `device_get`. All others are implicit: a NumPy array or a Python
+    number as an operand, an operand on another device, or an array of an accelerator that is printed or read by NumPy.
+    What a compiled program has as a constant is not transferred, and an array on the CPU is in the host's memory.
+    `config.update("transfer_guard", ...)`, or XPR_TRANSFER_GUARD, sets it for the process.
+
+    Args:
+      new_val: "allow", "log" (implicit transfers, as warnings of the logger "xpr"), "disallow" (implicit ones),
+        "log_explicit" and "disallow_explicit" (all).
+
+    Returns:
+      The context manager, which may also decorate a function.
+
+    Raises:
+      ValueError: `new_val` is none of these.
+      TransferError: inside, where a transfer is refused.
+
+    >>> import numpy as np, xpr
+    >>> with xpr.transfer_guard("disallow"):
+    ...     x = xpr.device_put(np.ones(2))
+    ...     x + np.ones(2)
+    Traceback (most recent call last):
+        ...
+    xpr.errors.TransferError: Implicit host-to-device transfer of an array of type f32[2], and \
+transfer_guard_host_to_device is "disallow". Move it before, with device_put or device_get, or allow it: with \
+xpr.transfer_guard_host_to_device("allow").
+    """
+    return _with_settings(**dict.fromkeys(("transfer_guard", *_GUARDS), new_val))
+
+
+def transfer_guard_host_to_device(new_val: str) -> Any:
+    """A `transfer_guard` for NumPy arrays and numbers that become operands or arrays.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.transfer_guard_host_to_device("disallow"):
+    ...     jnp.asarray(xpr.device_put(1.0))
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return _with_settings(transfer_guard_host_to_device=new_val)
+
+
+def transfer_guard_device_to_device(new_val: str) -> Any:
+    """A `transfer_guard` for operands that are moved to another device.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.transfer_guard_device_to_device("disallow"):
+    ...     jnp.asarray(xpr.device_put(1.0))
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return _with_settings(transfer_guard_device_to_device=new_val)
+
+
+def transfer_guard_device_to_host(new_val: str) -> Any:
+    """A `transfer_guard` for arrays of an accelerator that NumPy reads, or that are printed.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.transfer_guard_device_to_host("disallow"):
+    ...     jnp.asarray(xpr.device_put(1.0))
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return _with_settings(transfer_guard_device_to_host=new_val)
+
+
+def _install() -> None:
+    """For the whole process: for this thread at once, for others that start afterwards."""
+    bottom = _bottom()
+    install_base(bottom)
+    if isinstance(context.trace, EvalTrace):
+        context.trace = bottom
+
+
+def _guard_all() -> None:
+    for name in _GUARDS:
+        config.update(name, settings.transfer_guard)
+
+
+_GUARDS = ("transfer_guard_host_to_device", "transfer_guard_device_to_device", "transfer_guard_device_to_host")
+after_update.update(
+    dict.fromkeys(("debug_nans", "debug_infs", "no_execution", *_GUARDS), _install), transfer_guard=_guard_all
+)
+if settings.transfer_guard != "allow":
+    _guard_all()
+elif settings.debug_nans or settings.debug_infs or settings.no_execution or guard.is_on():
+    _install()

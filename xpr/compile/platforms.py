@@ -1,0 +1,108 @@
+"""lower for several platforms: one program, whose first argument is the index of the platform that it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.backend.array import host_value
+from xpr.backend.sharding import Mesh, NamedSharding
+from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.compile.lower import argument_attributes, lower_eqns, lower_jaxpr
+from xpr.core.avals import ShapedArray
+from xpr.core.jaxpr import Jaxpr
+from xpr.dimensions.solving import Solution, solve
+from xpr.passes.physical import physical
+
+INDEX = ShapedArray((), dtypes.int32)
+
+
+def lower_for_platforms(
+    jaxpr: Jaxpr,
+    platforms: Sequence[str],
+    donated: Sequence[int] = (),
+    mesh: Mesh | None = None,
+    in_shardings: Sequence[NamedSharding | None] = (),
+    out_shardings: Sequence[NamedSharding | None] = (),
+    consts: Sequence[Any] | None = None,
+    names: Sequence[str] = (),
+) -> Module:
+    """As `lower_jaxpr`, for one or several platforms, and for symbolic dimensions.
+
+    With several platforms `main` takes the index of one among them first, and calls a function for each, or one where
+    they are all the same. Dimension variables are computed in `main`, and other functions take them first.
+
+    Args:
+      jaxpr, donated, mesh, in_shardings, out_shardings: as there.
+      platforms: what it is lowered for.
+      consts: the values of the jaxpr's constants, to be written into the text; None for arguments.
+      names: of the arguments, for the messages of assertions about shapes.
+
+    Raises:
+      ValueError: dimension variables can't be computed from the shapes of the arguments.
+    """
+    about = donated, mesh, in_shardings, out_shardings
+    jaxpr = physical(jaxpr)
+    variables = jaxpr.invars if consts is not None else [*jaxpr.constvars, *jaxpr.invars]
+    in_avals = [v.aval for v in variables]
+    solution = solve(in_avals, names or [f"args[{i}]" for i in range(len(in_avals))])
+    if len(platforms) == 1 and consts is None and not solution.sizes:
+        return lower_jaxpr(jaxpr, platforms[0], *about)
+    module = Module(platforms[0])
+    module.mesh, module.exported = mesh, consts is not None
+    inputs, outputs = argument_attributes(module, in_avals, jaxpr.out_avals, donated, in_shardings, out_shardings)
+
+    def body(builder: Builder, operands: list[Value]) -> list[Value]:
+        values = [
+            builder.constant(np.asarray(host_value(c, v.aval)), v.aval) for c, v in zip(consts or (), jaxpr.constvars)
+        ]
+        return lower_eqns(builder, jaxpr, [*values, *operands])
+
+    if len(platforms) == 1 and not solution.sizes:
+        module.function("main", in_avals, body, public=True, argument_attributes=inputs, result_attributes=outputs)
+        return module
+    module.is_polymorphic = True
+    module.dimension_variables = tuple(sorted(solution.values))
+    functions = []
+    for platform in _that_differ(jaxpr, platforms, bool(solution.sizes)):
+        module.platform, module.shared = platform, {}
+        functions.append(module.function(f"main_{platform}", in_avals, body))
+
+    def main(builder: Builder, operands: list[Value]) -> list[Value]:
+        rest = operands[len(several) :]
+        write_dimensions(builder, rest, solution)
+
+        def call(function: str) -> Callable[[Builder], list[Value]]:
+            return lambda inner: inner.call(function, rest, jaxpr.out_avals)
+
+        if len(functions) == 1:
+            return call(functions[0])(builder)
+        return builder.case(operands[0], [call(function) for function in functions], jaxpr.out_avals)
+
+    several = [INDEX] if len(platforms) > 1 else []
+    index = [' {jax.global_constant = "_platform_index"}'] if several else []
+    module.function(
+        "main", [*several, *in_avals], main, public=True, argument_attributes=[*index, *inputs],
+        result_attributes=outputs,
+    )  # fmt: skip
+    return module
+
+
+def _that_differ(jaxpr: Jaxpr, platforms: Sequence[str], is_symbolic: bool) -> Sequence[str]:
+    """The platforms, or the first of them if the program is the same for all."""
+    if len(platforms) == 1 or is_symbolic:
+        return platforms
+    texts = {lower_jaxpr(jaxpr, platform).text() for platform in platforms}
+    return platforms if len(texts) > 1 else platforms[:1]
+
+
+def write_dimensions(builder: Builder, operands: Sequence[Value], solution: Solution) -> None:
+    """Writes the values of dimension variables, and the assertions about the shapes of operands."""
+    builder.dimensions = {name: builder.dimension_size(operands[i], axis) for name, i, axis in solution.sizes}
+    for check in solution.checks:
+        holds = builder.compare_sizes(check.value, "EQ" if check.kind == "==" else "GE", 0)
+        builder.assert_shape(holds, check.message, list(map(builder.dimension, check.numbers)))
+    builder.dimensions = {name: builder.dimension(solution.values[name]) for name in sorted(solution.values)}

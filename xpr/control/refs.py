@@ -1,0 +1,154 @@
+"""Operations that hold jaxprs on refs: the values of refs go in as operands, and come out as results.
+
+Before such an operation is applied the refs that its jaxprs read or write are read, and afterwards those that they
+write are written. So the operation itself, and all that is derived from it, is one on arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr.control.groups import any_of, mask, split_list
+from xpr.core.avals import aval_of
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars
+from xpr.core.primitive import Primitive
+from xpr.core.refs import AbstractRef, Ref
+from xpr.core.source import describe_function
+from xpr.errors import RefError
+from xpr.passes.discharge import discharge, uses_of_refs
+from xpr.primitives.shapes import mapped_to
+from xpr.transforms.refs import current_owner, read, write
+
+
+class RefOperands:
+    """The operands of jaxprs on refs, with the values of the refs that they read or write.
+
+    Attributes:
+      jaxprs: the jaxprs on values, with the last values of written refs as further results.
+      operands: the operands, the values of refs among them.
+      passed: refs that are also passed on to functions with derivative rules; the last operands.
+      written: which operands are values of refs that are written.
+    """
+
+    __slots__ = ("_refs", "jaxprs", "operands", "passed", "written")
+
+    def __init__(self, jaxprs: Sequence[Jaxpr], operands: Sequence[Any]):
+        uses = [uses_of_refs(jaxpr) for jaxpr in jaxprs]
+        valued, self.written = any_of([each.valued for each in uses]), any_of([each.written for each in uses])
+        also = [v and p for v, p in zip(valued, any_of([each.passed for each in uses]))]
+        self.jaxprs = [discharge(jaxpr, valued, self.written, also) for jaxpr in jaxprs]
+        self.passed = mask(operands, also)
+        self.operands = [read(x) if flag else x for x, flag in zip(operands, valued)]
+        self._refs = mask(operands, self.written)
+
+    def store(self, values: Sequence[Any]) -> None:
+        """Writes the refs that were written, in the order of the operands."""
+        for ref, value in zip(self._refs, values):
+            write(ref, value)
+
+
+def call_on_values(primitive: Primitive, operands: Sequence[Any], params: dict[str, Any], parameter: str) -> list[Any]:
+    """Applies an operation that calls the jaxpr that is one of its parameters, and that uses refs."""
+    jaxpr = params[parameter]
+    refs = RefOperands([jaxpr], operands)
+    outs = primitive.bind(*refs.operands, *refs.passed, **{**params, parameter: refs.jaxprs[0]})
+    outs, last = split_list(outs, len(jaxpr.outvars))
+    refs.store(last)
+    return outs
+
+
+class RefRows:
+    """A function of mapped refs as one of mapped arrays: it gets a ref to each row, and gives the last rows, too."""
+
+    def __init__(self, fun: Callable[..., list[Any]], leaves: Sequence[Any], dims: Sequence[int | None], size: int):
+        self.fun, self.dims, self.size = fun, dims, size
+        self.refs = [x if type(x) is Ref and d is not None else None for x, d in zip(leaves, dims)]
+        self.values = [x if ref is None else read(ref) for x, ref in zip(leaves, self.refs)]
+
+    def __call__(self, *rows: Any) -> list[Any]:
+        owner = current_owner()
+        arguments = [
+            x if ref is None else Ref(AbstractRef(aval_of(x), None, ref.aval.kind), owner, x)
+            for x, ref in zip(rows, self.refs)
+        ]
+        outs = self.fun(*arguments)
+        return [*outs, *(x.held() for x, ref in zip(arguments, self.refs) if ref is not None)]
+
+    def store(self, outs: Sequence[Any], out_dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
+        """Writes the refs; returns the results of the function."""
+        mapped = [(ref, d) for ref, d in zip(self.refs, self.dims) if ref is not None and d is not None]
+        outs, last = split_list(outs, len(outs) - len(mapped))
+        out_dims, last_dims = split_list(out_dims, len(outs))
+        for (ref, dim), value, last_dim in zip(mapped, last, last_dims):
+            write(ref, mapped_to(value, last_dim, self.size, dim))
+        return outs, out_dims
+
+
+def on_values(what: str, fun: Callable[..., Any], closed: ClosedJaxpr) -> tuple[ClosedJaxpr, Sequence[bool]]:
+    """A program with refs as arguments as one on their values, and which arguments it writes.
+
+    Raises:
+      RefError: it closes over a ref.
+    """
+    if Ref in map(type, closed.consts):
+        raise RefError(
+            f"{what}: {describe_function(fun)} closes over a Ref, which all devices would share. Pass it as an "
+            "argument, with a spec that says what part each device has."
+        )
+    jaxpr, n = constvars_to_invars(closed), len(closed.consts)
+    is_ref = [type(aval) is AbstractRef for aval in jaxpr.in_avals]
+    written = uses_of_refs(jaxpr).written
+    whole = discharge(jaxpr, is_ref, written, [False] * len(is_ref))
+    constvars, invars = split_list(whole.invars, n)
+    return ClosedJaxpr(whole.replace(constvars=constvars, invars=invars), closed.consts), split_list(written, n)[1]
+
+
+def with_values_read(what: str, fun: Callable[..., Any], closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program that reads refs which it closes over, as one on the values that they hold now.
+
+    Raises:
+      RefError: it writes one.
+    """
+    jaxpr, n = constvars_to_invars(closed), len(closed.consts)
+    if any(uses_of_refs(jaxpr).written):
+        raise RefError(
+            f"{describe_function(fun)}, {what}, writes to a Ref, and may be run any number of times. Refs can be "
+            "written in functions that are given to jit, checkpoint, shard_map, scan, while_loop, cond and switch."
+        )
+    refs = RefOperands([jaxpr], [*closed.consts, *[None] * (len(jaxpr.invars) - n)])
+    constvars, invars = split_list(refs.jaxprs[0].invars, n)
+    return ClosedJaxpr(refs.jaxprs[0].replace(constvars=constvars, invars=invars), split_list(refs.operands, n)[0])
+
+
+def refuse_refs(what: str, fun: Callable[..., Any], values: Sequence[Any], instead: str) -> None:
+    """Raises RefError if a ref is among the arguments of a function, or what it closes over."""
+    if Ref in map(type, values):
+        raise RefError(f"{what}: {describe_function(fun)} takes or closes over a Ref, which can't be done. {instead}")
+
+
+def check_aliases(
+    what: str, fun: Callable[..., Any], names: Callable[[], Sequence[str]], leaves: Sequence[Any], consts: Sequence[Any]
+) -> None:
+    """Checks that a function gets each ref once.
+
+    Raises:
+      RefError: a ref is passed twice, or passed to a function that closes over it.
+    """
+    found: dict[int, int] = {}
+    closed_over = {id(x) for x in consts if type(x) is Ref}
+    for i, x in enumerate(leaves):
+        if type(x) is not Ref:
+            continue
+        if id(x) in found or id(x) in closed_over:
+            name, kind = names(), x.aval.str_short()
+            how = (
+                f"appeared at both {name[found[id(x)]]} and {name[i]}"
+                if id(x) in found
+                else f"was both closed over and passed as the argument {name[i]}"
+            )
+            raise RefError(
+                f"{what}: only one reference to a mutable array may be passed as an argument to a function, and a Ref "
+                f"of type {kind} {how} of {describe_function(fun)}.\nPass it once, or pass what it holds: ref[...]."
+            )
+        found[id(x)] = i

@@ -1,0 +1,168 @@
+"""Refs: mutable arrays, and their types.
+
+The interpreter that was current where a `Ref` was made owns it: the ref holds a value of that interpreter, an array or
+a tracer, which writing replaces. An argument of a program that is being staged holds none: its owner stages reads and
+writes as equations on its variable. transforms/refs.py says what happens when another interpreter is current.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xpr.core.avals import ShapedArray
+from xpr.core.interpreter import Trace
+from xpr.dtypes import float0
+from xpr.errors import RefError
+
+
+class AbstractRef:
+    """The type of a `Ref`: the type of the array that it holds. Interned, as that one is.
+
+    Args:
+      inner_aval: the type of the array.
+      memory_space: must be None; the argument is there for programs that are written for JAX.
+      kind: None, or "no_grad_no_remat" for refs that hold no derivatives.
+
+    >>> import xpr
+    >>> xpr.typeof(xpr.new_ref(xpr.numpy.zeros(3)))
+    Ref{f32[3]}
+    """
+
+    __slots__ = ("inner_aval", "memory_space", "kind", "__weakref__")
+    inner_aval: ShapedArray
+    memory_space: None
+    kind: str | None
+
+    _interned: ClassVar[dict[Any, AbstractRef]] = {}
+
+    def __new__(cls, inner_aval: ShapedArray, memory_space: Any = None, kind: str | None = None) -> AbstractRef:
+        if memory_space is not None:
+            raise NotImplementedError(f"new_ref: there is one memory space, None, and {memory_space!r} was asked for.")
+        if kind not in (None, "no_grad_no_remat"):
+            raise ValueError(f'new_ref: kind must be None or "no_grad_no_remat", and is {kind!r}.')
+        known = cls._interned.get((inner_aval, kind))
+        if known is None:
+            made = object.__new__(cls)
+            made.inner_aval, made.memory_space, made.kind = inner_aval, None, kind
+            known = cls._interned.setdefault((inner_aval, kind), made)
+        return known
+
+    shape = property(lambda self: self.inner_aval.shape)
+    dtype = property(lambda self: self.inner_aval.dtype)
+    ndim = property(lambda self: self.inner_aval.ndim)
+    size = property(lambda self: self.inner_aval.size)
+    weak_type = property(lambda self: self.inner_aval.weak_type)
+    is_symbolic = property(lambda self: self.inner_aval.is_symbolic)
+
+    def __reduce__(self) -> Any:
+        return AbstractRef, (self.inner_aval, None, self.kind)
+
+    def str_short(self) -> str:
+        """The type as jaxprs print it, `Ref{f32[3]}`."""
+        return f"Ref{{{self.inner_aval.str_short()}}}"
+
+    __repr__ = __str__ = str_short
+
+    def update(self, **changes: Any) -> AbstractRef:
+        """The type of a ref of arrays with another shape, dtype or weak type."""
+        inner = changes.pop("inner_aval", self.inner_aval)
+        kind = changes.pop("kind", self.kind)
+        return AbstractRef(inner.update(**changes), None, kind)
+
+    def strip_weak_type(self) -> AbstractRef:
+        return AbstractRef(self.inner_aval.strip_weak_type(), None, self.kind)
+
+    def to_tangent_aval(self) -> ShapedArray:
+        """A ref itself has no tangent; the arrays that it holds have."""
+        return ShapedArray(self.inner_aval.shape, float0)
+
+
+class Ref:
+    """A mutable array: `ref[...]` reads it, `ref[...] = x` writes it, by NumPy's rules of indexing.
+
+    `new_ref` makes one. It is no array: functions of arrays take what is read from it.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> ref = xpr.new_ref(jnp.arange(4))
+    >>> ref[1] += 10
+    >>> ref
+    Ref([ 0, 11,  2,  3], dtype=int32)
+    """
+
+    __slots__ = ("aval", "owner", "shared", "value", "variable", "__weakref__")
+    aval: AbstractRef
+    owner: Trace | None  # None for the bottom, which evaluates
+    value: Any  # of its owner; None if it is frozen, or a variable
+    shared: bool  # whether others may hold the value, too, so that its memory can't be given away
+    variable: Any  # of a program that its owner stages, or None
+
+    def __init__(self, aval: AbstractRef, owner: Trace | None, value: Any = None, variable: Any = None):
+        self.aval, self.owner, self.value, self.variable, self.shared = aval, owner, value, variable, True
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+
+    sharding = property(lambda self: self.held().sharding)
+    committed = property(lambda self: self.held().committed)
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the memory that holds the value now."""
+        return self.held().buffer.unsafe_buffer_pointer()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a Ref without axes.")
+        return self.shape[0]
+
+    def __copy__(self) -> Ref:
+        """Another ref that holds the same value now."""
+        self.shared = True
+        return Ref(self.aval, self.owner, self.held())
+
+    def __deepcopy__(self, memo: Any) -> Ref:
+        return self.__copy__()
+
+    def __repr__(self) -> str:
+        if self.variable is not None:
+            return f"Traced<{self.aval!r}>"
+        return f"Ref{repr(self.value)[5:]}" if type(self.value).__name__ == "Array" else f"Ref({self.value!r})"
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(not_an_array(self.aval))
+
+    def held(self) -> Any:
+        """The value that the ref holds, one of its owner.
+
+        Raises:
+          RefError: it was frozen or freed.
+        """
+        if self.value is None:
+            raise RefError(
+                f"A Ref of type {self.aval.str_short()} is used after it was frozen or freed. Read it before, or use "
+                "what freeze returned."
+            )
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class RefEffect:
+    """What a program does to a ref: reads it (`Read<0>`) or writes it (`Write<0>`).
+
+    Attributes:
+      name: "Read" or "Write".
+      input: the position of the ref among the constants and arguments of the program.
+    """
+
+    name: str
+    input: int
+
+    def __repr__(self) -> str:
+        return f"{self.name}<{self.input}>"
+
+
+def not_an_array(aval: Any) -> str:
+    """The message where an array is needed and a ref is given."""
+    return f"Expected an array, and got a mutable array of type {aval.str_short()}. Read its value first: ref[...]."

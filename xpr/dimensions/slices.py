@@ -1,0 +1,51 @@
+"""Slices and broadcasts of axes whose sizes may be symbolic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.dimensions.expressions import DimExpr, is_symbolic_dim, max_dim, min_dim
+
+
+def slice_bounds(indexer: slice, n: Any) -> tuple[Any, Any, int, Any]:
+    """The start, stop and step of a slice of an axis of n elements, and the number of its elements.
+
+    Raises:
+      InconclusiveDimensionOperation: whether a bound is negative depends on dimension variables.
+    """
+    if type(n) is int and not isinstance(indexer.start, DimExpr) and not isinstance(indexer.stop, DimExpr):
+        start, stop, step = indexer.indices(n)
+        return start, stop, step, len(range(start, stop, step))
+    step = 1 if indexer.step is None else indexer.step
+    lowest, highest = (0, n) if step > 0 else (-1, n - 1)
+
+    def bound(i: Any, default: Any) -> Any:
+        if i is None:
+            return default
+        return max_dim(i + n, lowest) if i < 0 else min_dim(i, highest)
+
+    start = bound(indexer.start, lowest if step > 0 else highest)
+    stop = bound(indexer.stop, highest if step > 0 else lowest)
+    distance = stop - start if step > 0 else start - stop
+    return start, stop, step, max_dim(-(-distance // abs(step)), 0)
+
+
+def broadcast_sizes(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The shape that these shapes broadcast to.
+
+    Raises:
+      ValueError: they don't broadcast.
+    """
+    if not any(is_symbolic_dim(n) for shape in shapes for n in shape):
+        return tuple(map(int, np.broadcast_shapes(*map(tuple, shapes))))
+    ndim = max(map(len, shapes))
+    result = []
+    for column in zip(*[(1,) * (ndim - len(shape)) + tuple(shape) for shape in shapes]):
+        sizes = list(dict.fromkeys(n for n in column if n != 1))
+        if len(sizes) > 1:
+            raise ValueError(f"sizes {sizes[0]} and {sizes[1]} don't broadcast")
+        result.append(sizes[0] if sizes else 1)
+    return tuple(result)

@@ -1,0 +1,145 @@
+"""The values of dimension variables from the shapes of arguments, and what these shapes have to satisfy.
+
+Dimensions of arguments are equations: where `args[0].shape = (a, a + 2*b)`, the sizes s and t of its axes give a = s
+and b = (t - s) // 2, and have to satisfy (t - s) % 2 == 0, a >= 1 and b >= 1. An equation that is linear in one unknown
+variable gives that variable, with those found before; one without unknowns is a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from xpr.dimensions.expressions import DimExpr, Term, evaluate, is_symbolic_dim, normal, variable
+from xpr.errors import InconclusiveDimensionOperation
+
+
+class Check(NamedTuple):
+    """What sizes have to satisfy: a value is 0 (`"=="`), or at least 0; in the message {0} is the first number."""
+
+    kind: str
+    value: Any
+    message: str
+    numbers: tuple[Any, ...]
+
+
+class Solution(NamedTuple):
+    """How dimension variables are computed from sizes, which are variables named as `args[0].shape[1]`.
+
+    Attributes:
+      sizes: of each symbolic axis its name, the number of the argument, and that of the axis.
+      values: the variables of the arguments' shapes, as expressions of sizes.
+      checks: what sizes have to satisfy.
+    """
+
+    sizes: Sequence[tuple[str, int, int]]
+    values: dict[str, Any]
+    checks: Sequence[Check]
+
+    def check(self, sizes: Mapping[str, Any]) -> None:
+        """Raises ValueError if sizes don't satisfy the checks."""
+        for check in self.checks:
+            value = evaluate(check.value, sizes)
+            try:
+                holds = value == 0 if check.kind == "==" else value >= 0
+            except InconclusiveDimensionOperation:
+                holds = False
+            if not holds:
+                raise ValueError(check.message.format(*[evaluate(n, sizes) for n in check.numbers]))
+
+
+def variables_of(avals: Sequence[Any]) -> list[str]:
+    """The names of all dimension variables, in order."""
+    return sorted({name for aval in avals for n in aval.shape if is_symbolic_dim(n) for name in n.variables()})
+
+
+def solve(avals: Sequence[Any], names: Sequence[str]) -> Solution:
+    """How the dimension variables of arguments' types are computed.
+
+    Args:
+      avals: the types.
+      names: of the arguments, for messages.
+
+    Raises:
+      ValueError: a variable can't be computed, or the dimensions are of several scopes.
+    """
+    sizes = [
+        (f"{name}.shape[{axis}]", i, axis)
+        for i, (aval, name) in enumerate(zip(avals, names))
+        for axis, n in enumerate(aval.shape)
+        if is_symbolic_dim(n)
+    ]
+    equations = [_Equation(name, avals[i].shape[axis]) for name, i, axis in sizes]
+    for each in equations:
+        equations[0].expression.scope.check_same(each.expression, f"in the types of arguments, at {each.name}")
+    shapes = [f"{name}.shape = {aval.shape}" for aval, name in zip(avals, names) if aval.is_symbolic]
+    solver = _Solver(", ".join(shapes).replace(",)", ")"))
+    while equations:
+        waiting = [each for each in equations if not solver.take(each)]
+        if len(waiting) == len(equations):
+            unknown = sorted({v for each in equations for v in each.expression.variables()} - solver.values.keys())
+            raise ValueError(
+                f"The dimension variables {', '.join(unknown)} can't be computed from the shapes of arguments, "
+                f"{', '.join(shapes)}: a dimension gives the one variable in which it is linear. Add an argument of "
+                f"shape (0, {unknown[0]}), which is empty."
+            )
+        equations = waiting
+    if sizes:
+        solver.add_constraints(avals[sizes[0][1]].shape[sizes[0][2]].scope)
+    return Solution(sizes, solver.values, solver.checks)
+
+
+class _Equation(NamedTuple):
+    """The size of an axis, by its name, is an expression of dimension variables."""
+
+    name: str
+    expression: DimExpr
+
+
+class _Solver:
+    def __init__(self, shapes: str):
+        self.shapes = shapes
+        self.values: dict[str, Any] = {}
+        self.checks: list[Check] = []
+        self.known: list[tuple[str, Any]] = []  # variables with their values, for messages
+
+    def take(self, equation: _Equation) -> bool:
+        """Solves an equation for its unknown variable, or makes a check of it; False if it has to wait for others."""
+        scope = equation.expression.scope
+        rest, unknown, count = variable(equation.name, scope), "", 0
+        for term, n in equation.expression.terms:
+            name = term.factor.variable if term.factor else ""
+            if _variables_of(term, scope) <= self.values.keys():
+                rest = rest - evaluate(normal({term: n}, scope), self.values)
+            elif name and not unknown:
+                unknown, count = name, n
+            else:
+                return False
+        if not unknown:
+            self.check("==", rest, f"{equation.name} has to be {equation.expression}; the difference is ", rest)
+            return True
+        value, remainder = divmod(rest, count)
+        self.values[unknown] = value
+        self.known.append((unknown, value))
+        self.check("==", remainder, f"'{unknown}' has to be an integer; the remainder of a division by {count} is ",
+                   remainder)  # fmt: skip
+        self.check(">=", value - 1, f"'{unknown}' has to be at least 1; it is ", value)
+        return True
+
+    def check(self, kind: str, value: Any, what: str, number: Any) -> None:
+        if not is_symbolic_dim(value) and (value == 0 if kind == "==" else value >= 0):
+            return
+        known = "".join(f", {name} = {{{i}}}" for i, (name, _) in enumerate(self.known, 1))
+        message = f"Shapes of arguments do not match the symbolic ones, {self.shapes}: {what}{{0}}{known}."
+        self.checks.append(Check(kind, value, message, (number, *[value for _, value in self.known])))
+
+    def add_constraints(self, scope: Any) -> None:
+        """The checks of the user's constraints."""
+        for text, (kind, difference) in zip(scope.constraints, scope.inequalities):
+            value = evaluate(difference, self.values)
+            self.check(kind, value, f"they have to satisfy {text}; the difference of the two sides is ", value)
+
+
+def _variables_of(term: Term, scope: Any) -> set[str]:
+    value = normal({term: 1}, scope)
+    return value.variables() if is_symbolic_dim(value) else set()

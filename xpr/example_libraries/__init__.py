@@ -1,0 +1,1 @@
+"""JAX's example libraries: optimizers, layers."""

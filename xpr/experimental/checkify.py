@@ -1,0 +1,3 @@
+"""`jax.experimental.checkify`: `xpr.checkify`."""
+
+from xpr.checkify import *  # noqa: F403

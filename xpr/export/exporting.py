@@ -1,0 +1,214 @@
+"""export: a jitted function as an `Exported`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import tree
+from xpr.api.grad import vjp
+from xpr.api.jit import JitFunction, jit
+from xpr.api.stages import Layout, Traced
+from xpr.backend import devices, portable
+from xpr.backend.sharding import NamedSharding
+from xpr.backend.stablehlo import Module
+from xpr.compile.partition import mesh_of
+from xpr.compile.platforms import lower_for_platforms
+from xpr.control.groups import split_list
+from xpr.control.xla_call import call as call_jaxpr
+from xpr.core.avals import ShapedArray, describe
+from xpr.core.interpreter import Tracer
+from xpr.core.jaxpr import ClosedJaxpr
+from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.errors import RefError
+from xpr.export.calling import argument_path, argument_paths
+from xpr.export.checks import DisabledSafetyCheck
+from xpr.export.exported import Exported, maximum_supported_calling_convention_version
+from xpr.transforms.boundary import boundary
+from xpr.transforms.flat import named_like
+
+
+def default_export_platform() -> str:
+    """The platform that functions are exported for by default: that of the default device.
+
+    >>> from xpr import export
+    >>> export.default_export_platform() in ("cpu", "cuda")
+    True
+    """
+    return portable.checked_platforms([devices.default_device().platform])[0]
+
+
+def export(
+    fun_jit: Callable[..., Any],
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+) -> Callable[..., Exported]:
+    """Exports a jitted function, as a program that can be kept and run without its source.
+
+    Args:
+      fun_jit: what `jit` returned, or a function of the library, such as `jnp.sin`.
+      platforms: "cpu", "cuda", "rocm", "tpu" ..., one or several; None for that of the default device.
+      disabled_checks: what is not to be checked.
+
+    Returns:
+      A function of the same arguments (arrays, or anything with a shape and a dtype, of which dimensions may be
+      symbolic) that returns an `Exported`.
+
+    Raises:
+      ValueError: `fun_jit` is not jitted, platforms are given twice, the program calls targets outside XLA that may
+        change, or dimension variables are of several scopes or can't be computed from the shapes of the arguments.
+      NotImplementedError: the program calls Python functions.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import export
+    >>> exported = export.export(xpr.jit(jnp.sin))(xpr.ShapeDtypeStruct((4,), "float32"))
+    >>> exported.in_avals
+    (ShapedArray(float32[4]),)
+    >>> export.deserialize(exported.serialize()).call(jnp.zeros(4))
+    Array([0., 0., 0., 0.], dtype=float32)
+    """
+    if str(getattr(fun_jit, "__module__", "")).startswith("xpr.") and not isinstance(fun_jit, JitFunction):
+        fun_jit = jit(fun_jit)
+    if not isinstance(getattr(fun_jit, "jitted", fun_jit), JitFunction):
+        raise ValueError(f"export takes what jit returned, and got {describe(fun_jit)}. Give jit(f).")
+    chosen = None if platforms is None else portable.checked_platforms(platforms)
+
+    def do_export(*args: Any, **kwargs: Any) -> Exported:
+        _check_scopes(args, kwargs)
+        traced = fun_jit.trace(*args, **kwargs)  # type: ignore[attr-defined]  # it is jitted
+        return _export(traced, chosen or (default_export_platform(),), tuple(disabled_checks))
+
+    made = named_like(boundary(do_export), fun_jit)
+    made.__name__ = made.__qualname__ = f"export({made.__name__})"
+    return made
+
+
+def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]) -> Exported:
+    name, closed = traced.fun_name, traced.jaxpr
+    _check_program(traced)
+    donated = traced.interface.donated
+    layout = _layout_of(traced)
+    in_shardings, out_shardings = layout.inputs, layout.outputs
+    names = argument_paths(traced.in_tree, closed.in_avals)
+    module = lower_for_platforms(
+        closed.jaxpr, platforms, donated, layout.mesh, in_shardings, out_shardings, closed.consts, names
+    )
+    _check_module(module, name, disabled)
+
+    def get_vjp(primal: Exported) -> Exported:
+        fun, avals = _vjp_of(closed, name)
+        if layout.mesh is None:
+            fun = jit(fun)
+        else:
+            fun = jit(fun, in_shardings=(*in_shardings, *out_shardings), out_shardings=tuple(in_shardings))
+        return export(fun, platforms=platforms, disabled_checks=disabled)(*avals)
+
+    text = module.text(name)
+    return Exported(
+        fun_name=name,
+        in_tree=traced.in_tree,
+        in_avals=tuple(closed.in_avals),
+        out_tree=traced.out_tree,
+        out_avals=tuple(closed.out_avals),
+        in_shardings_hlo=(None,) * len(closed.in_avals),
+        out_shardings_hlo=(None,) * len(closed.out_avals),
+        nr_devices=layout.mesh.size if layout.mesh is not None else 1,
+        platforms=platforms,
+        ordered_effects=(),
+        unordered_effects=(),
+        disabled_safety_checks=disabled,
+        mlir_module_serialized=portable.serialized(text),
+        calling_convention_version=maximum_supported_calling_convention_version,
+        module_kept_var_idx=tuple(range(len(closed.in_avals))),
+        uses_global_constants=module.is_polymorphic,
+        _in_named_shardings=tuple(map(_abstract, in_shardings)),
+        _out_named_shardings=tuple(map(_abstract, out_shardings)),
+        _get_vjp=get_vjp,
+    )
+
+
+def _vjp_of(closed: ClosedJaxpr, name: str) -> tuple[Callable[..., Any], list[ShapedArray]]:
+    """The function of flat arguments and cotangents to cotangents, and the types of what it takes."""
+    n = len(closed.in_avals)
+
+    def fun_vjp(*values: Any) -> Any:
+        _, pull = vjp(lambda *xs: call_jaxpr(closed, xs, name), *values[:n])
+        return pull(list(values[n:]))
+
+    fun_vjp.__name__ = fun_vjp.__qualname__ = f"{name}_vjp"
+    return fun_vjp, [*closed.in_avals, *(aval.to_tangent_aval() for aval in closed.out_avals)]
+
+
+def _layout_of(traced: Traced) -> Layout:
+    """The mesh, None for one device, and the shardings of arguments and results."""
+    closed = traced.jaxpr
+    layout = traced.devices_layout()
+    mesh = mesh_of(closed.jaxpr) if layout is None else layout.mesh
+    if layout is None:
+        return Layout(mesh, [None] * len(closed.in_avals), [None] * len(closed.out_avals))  # type: ignore[arg-type]
+    _, inputs = split_list(layout.inputs, len(layout.inputs) - len(closed.in_avals))
+    return Layout(layout.mesh, inputs, layout.outputs)
+
+
+def _abstract(sharding: NamedSharding | None) -> NamedSharding | None:
+    return None if sharding is None else NamedSharding(sharding.mesh.abstract_mesh, sharding.spec)
+
+
+# -- Checks
+
+
+def _check_scopes(args: Any, kwargs: Any) -> None:
+    """Raises ValueError if symbolic dimensions of arguments are of different scopes."""
+    first: Any = None
+    for path, x in tree.leaves_with_path((args, kwargs)):
+        for axis, n in enumerate(getattr(x, "shape", ())):
+            if is_symbolic_dim(n):
+                first = n if first is None else first
+                first.scope.check_same(n, f"in the types of arguments, at {argument_path(path)}.shape[{axis}]")
+
+
+def _check_program(traced: Traced) -> None:
+    """Raises an error where the program can't be exported."""
+    if traced.refs is not None:
+        raise RefError(
+            f"export: {traced.fun_name} takes or closes over a Ref, which a portable program can't. Export a function "
+            "of what the ref holds, that returns what it is to hold."
+        )
+    if any(isinstance(c, Tracer) for c in traced.jaxpr.consts):
+        raise next(c for c in traced.jaxpr.consts if isinstance(c, Tracer)).misused()
+
+
+# Targets that JAX keeps stable: programs that call them can be read by later releases.
+_STABLE = frozenset(
+    "Sharding SPMDFullToShardShape SPMDShardToFullShape annotate_device_placement cu_threefry2x32_ffi "
+    "hip_threefry2x32_ffi Eigh Qr ProductOfElementaryHouseholderReflectors LuDecomposition ApproxTopK "
+    "AllocateBuffer stablehlo.dynamic_approx_top_k stablehlo.dynamic_reduce_window "
+    "stablehlo.dynamic_rng_bit_generator stablehlo.dynamic_top_k shape_assertion cu_lu_pivots_to_permutation "
+    "hip_lu_pivots_to_permutation cusparse_gtsv2_ffi".split()
+)
+_STABLE_FAMILIES = re.compile(
+    r"lapack_[sdcz](potrf|geqrf|orgqr|ungqr|syevd|heevd|geev|gesdd|getrf|sytrd|hetrd|gehrd|gees|trsm|gtsv)_ffi"
+    r"|(cu|hip)solver_(getrf|geqrf|orgqr|potrf|syevd|gesvd|gesvdj|gesdd|sytrd)_ffi"
+)
+_TARGET = re.compile(r'call_target_name = "([^"]*)"')
+
+
+def _check_module(module: Module, name: str, disabled: Sequence[DisabledSafetyCheck]) -> None:
+    """Raises an error if the module calls what other processes do not have."""
+    if module.callbacks:
+        raise NotImplementedError(
+            f"{name} calls Python functions (callbacks, prints), which can't be exported. Leave them out."
+        )
+    allowed = {check.is_custom_call() for check in disabled}
+    if "ALL" in allowed:
+        return
+    targets = {target for function in module.functions for target in _TARGET.findall(function)}
+    unstable = sorted(t for t in targets - _STABLE - allowed if not _STABLE_FAMILIES.fullmatch(t))
+    if unstable:
+        raise ValueError(
+            f"{name} calls targets outside XLA whose meaning may change between releases: {', '.join(unstable)}. "
+            f'Export it with disabled_checks=[DisabledSafetyCheck.custom_call("{unstable[0]}")] if it will be read '
+            "by the same release."
+        )

@@ -1,0 +1,27 @@
+"""The primitives by JAX's names: those of `xpr.lax` and `xpr.lax.linalg`, and these, whose names differ there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr import lax
+from xpr.control.custom.custom_jvp import custom_jvp_call_p as custom_jvp_call_p
+from xpr.control.custom.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
+from xpr.control.remat.checkpoint import checkpoint_p
+from xpr.control.xla_call import xla_call_p
+from xpr.primitives.elementwise_rules import add_any_p
+
+jit_p = closed_call_p = call_p = xla_call_p
+remat_p = checkpoint_p
+add_jaxvals_p = add_any_p
+
+
+def __getattr__(name: str) -> Any:
+    for module in (lax, lax.linalg):
+        if name.endswith("_p") and hasattr(module, name):
+            return getattr(module, name)
+    raise AttributeError(f"module 'xpr.extend.core.primitives' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name for name in (*dir(lax), *dir(lax.linalg)) if name.endswith("_p"))})

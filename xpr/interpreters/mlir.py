@@ -1,0 +1,265 @@
+"""Lowering rules in JAX's form: `register_lowering`, `lower_fun`, and rules that build MLIR operations.
+
+A rule `(ctx, *operands, **params)` builds operations with jaxlib's MLIR bindings where it is called. Here it is called
+inside a function of a module of its own, whose text then becomes a function of the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.backend.callbacks import TARGET, Callback
+from xpr.backend.mlir_bindings import bindings, context
+from xpr.backend.stablehlo import Builder, Module, dense, tensor_type
+from xpr.backend.stablehlo import Value as _Text
+from xpr.compile.lower import constants, lower_eqns
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.primitive import Primitive
+from xpr.interpreters.tables import listed
+from xpr.transforms.stage import stage
+
+__all__ = [
+    "LoweringRuleContext", "ModuleContext", "aval_to_ir_type", "aval_to_ir_types", "dense_int_array",
+    "dense_int_elements", "dtype_to_ir_type", "emit_python_callback", "flatten_ir_values", "i32_attr", "i64_attr", "ir",
+    "ir_constant", "ir_constants", "lower_fun", "make_ir_context", "register_lowering",
+]  # fmt: skip
+
+
+ir = bindings()
+
+
+class ModuleContext:
+    """The module that a lowering rule writes to."""
+
+    def __init__(self, module: Module, ir_module: Any):
+        self.program, self.module = module, ir_module
+        self.platforms = (module.platform,)
+        self.context = ir_module.context
+
+    def add_keepalive(self, value: Any) -> None:
+        """Keeps an object alive with the program, as callbacks are."""
+        self.program.shared.setdefault("kept alive", []).append(value)
+
+
+class LoweringRuleContext:
+    """The context of a lowering rule: the types of operands and results, and the module."""
+
+    def __init__(
+        self, module_context: ModuleContext, primitive: Primitive | None, avals_in: Sequence[ShapedArray],
+        avals_out: Sequence[ShapedArray],
+    ):  # fmt: skip
+        self.module_context, self.primitive = module_context, primitive
+        self.avals_in, self.avals_out = list(avals_in), list(avals_out)
+        self.tokens_in = self.tokens_out = self.axis_size_env = None
+
+    def replace(self, **changes: Any) -> LoweringRuleContext:
+        """A copy with some attributes changed."""
+        about = {
+            name: changes.get(name, getattr(self, name))
+            for name in ("module_context", "primitive", "avals_in", "avals_out")
+        }
+        return LoweringRuleContext(**about)
+
+
+def register_lowering(
+    prim: Primitive, rule: Callable[..., Any], platform: str | None = None, inline: bool = True, cacheable: bool = True
+) -> Callable[..., Any]:
+    """Registers a lowering rule of a primitive, on all platforms or on one.
+
+    Args:
+      rule: `(ctx, *operands, **params)` returns MLIR values; or the result of `lower_fun`.
+      platform: "cpu", "cuda" ...; None for all others.
+    """
+    table = _RULES.setdefault(prim, {})
+    table[platform] = rule
+    if len(table) == 1 and isinstance(rule, _Lowered):
+        prim.lower_as = lambda *xs, **params: listed(prim, rule.function(*xs, **params))
+        return rule
+
+    def lower(builder: Builder, operands: list[_Text], avals: list[ShapedArray], **params: Any) -> list[_Text]:
+        chosen = table.get(builder.platform, table.get(None))
+        if chosen is None:
+            raise NotImplementedError(
+                f"{prim} has no lowering rule for {builder.platform}, only for {', '.join(map(str, table))}."
+            )
+        return _written(builder, chosen, prim, operands, avals, params)
+
+    prim.lower = lower
+    return rule
+
+
+_RULES: dict[Primitive, dict[str | None, Any]] = {}
+
+
+def _written(
+    builder: Builder, rule: Any, primitive: Primitive, operands: list[_Text], avals: list[ShapedArray], params: Any
+) -> list[_Text]:
+    """A call of a function whose body the rule builds."""
+    name = builder.module.unique_name(f"{re.sub(r'[^a-zA-Z0-9_]', '_', primitive.name)}_lowered")
+    in_avals = [x.aval for x in operands]
+    with context(), ir.Location.unknown():
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            types = ir.FunctionType.get(list(map(aval_to_ir_type, in_avals)), list(map(aval_to_ir_type, avals)))
+            function = ir.Operation.create(
+                "func.func",
+                attributes={
+                    "sym_name": ir.StringAttr.get(name),
+                    "function_type": ir.TypeAttr.get(types),
+                    "sym_visibility": ir.StringAttr.get("private"),
+                },
+                regions=1,
+            )
+            block = function.regions[0].blocks.append(*types.inputs)
+        with ir.InsertionPoint(block):
+            ctx = LoweringRuleContext(ModuleContext(builder.module, module), primitive, in_avals, avals)
+            outs = rule(ctx, *block.arguments, **params)
+            ir.Operation.create(
+                "func.return", operands=flatten_ir_values([outs] if isinstance(outs, ir.Value) else outs)
+            )
+        for operation in module.body.operations:
+            text = operation.get_asm(print_generic_op_form=True, use_local_scope=True)
+            builder.module.functions.append(text)
+    return builder.call(name, operands, avals)
+
+
+class _Lowered:
+    """A traceable function as a lowering rule."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+
+    def __call__(self, ctx: LoweringRuleContext, *operands: Any, **params: Any) -> Any:
+        """Writes the function inside a rule that builds operations."""
+        program = ctx.module_context.program
+        closed = stage(lambda *xs: _as_list(self.function(*xs, **params)), ctx.avals_in)
+        name = program.unique_name("lowered_function")
+
+        def body(inner: Builder, arguments: list[_Text]) -> list[_Text]:
+            return lower_eqns(inner, closed.jaxpr, [*constants(inner, closed), *arguments])
+
+        program.function(name, closed.in_avals, body, public=True)
+        program.functions[-1] = program.functions[-1].replace("func.func public", "func.func private", 1)
+        call = ir.Operation.create(
+            "func.call",
+            results=[aval_to_ir_type(a) for a in closed.out_avals],
+            operands=list(operands),
+            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+        )
+        return list(call.results)
+
+
+def _as_list(out: Any) -> list[Any]:
+    return list(out) if isinstance(out, list | tuple) else [out]
+
+
+def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Callable[..., Any]:
+    """A lowering rule from a traceable function `(*arrays, **params)`, which returns a list if `multiple_results`."""
+    return _Lowered(fun)
+
+
+# -- MLIR's types, attributes and constants
+
+
+def make_ir_context() -> Any:
+    """A context of MLIR's bindings that knows XLA's dialects."""
+    return context()
+
+
+def aval_to_ir_type(aval: ShapedArray) -> Any:
+    """The tensor type of an array."""
+    return ir.Type.parse(tensor_type(aval))
+
+
+def aval_to_ir_types(aval: ShapedArray) -> tuple[Any, ...]:
+    """The tensor types that hold an array: one."""
+    return (aval_to_ir_type(aval),)
+
+
+def dtype_to_ir_type(dtype: Any) -> Any:
+    """The element type of a dtype."""
+    return ir.RankedTensorType(aval_to_ir_type(ShapedArray((), np.dtype(dtype)))).element_type
+
+
+def flatten_ir_values(values: Any) -> list[Any]:
+    """Values in a list, lists among them flattened."""
+    flat: list[Any] = []
+    for x in values:
+        flat.extend(x if isinstance(x, list | tuple) else [x])
+    return flat
+
+
+def ir_constant(value: Any, *, canonicalize_types: bool = True) -> Any:
+    """A constant operation of an array or number."""
+    aval = aval_of(value)
+    text = dense(np.asarray(value).astype(aval.dtype)[()], aval.dtype)
+    operation = ir.Operation.create(
+        "stablehlo.constant",
+        results=[aval_to_ir_type(aval)],
+        attributes={"value": ir.Attribute.parse(f"{text} : {tensor_type(aval)}")},
+    )
+    return operation.result
+
+
+def ir_constants(value: Any) -> tuple[Any, ...]:
+    """The constant operations of an array: one."""
+    return (ir_constant(value),)
+
+
+def dense_int_array(values: Sequence[int]) -> Any:
+    """An attribute `array<i64: ...>`."""
+    return ir.DenseI64ArrayAttr.get(list(map(int, values)))
+
+
+def dense_int_elements(values: Any) -> Any:
+    """An attribute `dense<...> : tensor<nxi64>`."""
+    return ir.DenseIntElementsAttr.get(np.asarray(values, np.int64))
+
+
+def i32_attr(value: int) -> Any:
+    """An attribute of a 32-bit integer."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value)
+
+
+def i64_attr(value: int) -> Any:
+    """An attribute of a 64-bit integer."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def emit_python_callback(
+    ctx: LoweringRuleContext,
+    callback: Callable[..., Any],
+    token: Any,
+    operands: Sequence[Any],
+    operand_avals: Sequence[ShapedArray],
+    result_avals: Sequence[ShapedArray],
+    *,
+    has_side_effect: bool = False,
+    returns_token: bool = True,
+    partitioned: bool = False,
+    sharding: Any = None,
+) -> tuple[list[Any], Any, Any]:
+    """A call of a Python function on the host, which takes and returns NumPy arrays.
+
+    Returns:
+      The results, the token, and an object that has to be kept alive.
+    """
+    program = ctx.module_context.program
+    number = len(program.callbacks)
+    program.callbacks.append(Callback(callback, False, result_avals))
+    operation = ir.Operation.create(
+        "stablehlo.custom_call",
+        results=[aval_to_ir_type(a) for a in result_avals],
+        operands=list(operands),
+        attributes={
+            "call_target_name": ir.StringAttr.get(TARGET),
+            "api_version": i32_attr(4),
+            "has_side_effect": ir.BoolAttr.get(has_side_effect),
+            "backend_config": ir.DictAttr.get({"index": ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), number)}),
+        },
+    )
+    return list(operation.results), token, callback

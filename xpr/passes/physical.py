@@ -1,0 +1,140 @@
+"""physical : jaxpr -> jaxpr. Replaces random keys by the words that they consist of, with which programs compute.
+
+An array of keys `key<fry>[3]` is in memory an array of words `u32[3,2]`: the axes of one key's words are its last. So
+an operation that moves whole elements is, on words, the same operation mapped over these axes, and its batching rule
+says how that is done; equality is equality of all words; and what draws from keys is a function of one key's words,
+mapped over the axes of the keys. Operations that hold jaxprs hold physical ones.
+
+    a:key<fry>[3] i:i32[]                          a:u32[3,2] i:i32[]
+    b:key<fry>[1] = dynamic_slice[sizes=(1,)] a i  b:u32[1,2] = dynamic_slice[sizes=(1, 2)] a i 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.avals import ShapedArray, aval_of, is_key
+from xpr.core.interpreter import context
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr, subjaxprs, with_subjaxprs
+from xpr.primitives.reductions import reduce_and, reduce_or
+from xpr.primitives.shapes import broadcast_in_dim, mapped_to, reshape
+from xpr.primitives.slicing import concatenate, slice_in_dim
+from xpr.transforms.batch import batch_flat
+from xpr.transforms.stage import StageTracer, stage
+
+
+def physical(jaxpr: Jaxpr) -> Jaxpr:
+    """The program on the words of its keys, remembered with it; the jaxpr itself where it has no keys."""
+    known = jaxpr.memo.get("physical")
+    if known is None:
+        known = jaxpr.memo["physical"] = _rewritten(jaxpr) if has_keys(jaxpr) else jaxpr
+    return known
+
+
+def has_keys(jaxpr: Jaxpr) -> bool:
+    """Whether a value of the program, at any depth, is an array of random keys; remembered with it."""
+    if "has_keys" not in jaxpr.memo:
+        jaxpr.memo["has_keys"] = any(is_key(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars)) or any(
+            any(is_key(v.aval) for v in eqn.outvars) or (eqn.primitive.call and any(map(has_keys, subjaxprs(eqn))))
+            for eqn in jaxpr.eqns
+        )
+    return jaxpr.memo["has_keys"]
+
+
+def _in_memory(aval: ShapedArray) -> ShapedArray:
+    return aval.physical if is_key(aval) else aval
+
+
+def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
+    avals = [_in_memory(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars)]
+    closed = stage(lambda *values: _run(jaxpr, values), avals)
+    if closed.consts:
+        inner, consts = closed.jaxpr, closed.consts
+        closed = stage(lambda *values: eval_jaxpr(inner, list(map(_spelled_out, consts)), *values), avals)
+    invars, n = closed.jaxpr.invars, len(jaxpr.constvars)
+    return physical(closed.jaxpr.replace(constvars=invars[:n], invars=invars[n:]))
+
+
+def _spelled_out(constant: Any) -> Any:
+    """A constant of a rule, a small table, as operations on scalars."""
+    table = np.asarray(constant)
+    if not table.size:
+        return broadcast_in_dim(np.zeros((), table.dtype)[()], table.shape, ())
+    scalars = [broadcast_in_dim(scalar, (1,), ()) for scalar in table.ravel()]
+    return reshape(concatenate(scalars, 0), table.shape)
+
+
+def _run(jaxpr: Jaxpr, arguments: Sequence[Any]) -> list[Any]:
+    """The results of the program while it is staged, its keys being words."""
+    env: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments))
+    before = context.source
+    try:
+        for eqn in jaxpr.eqns:
+            context.source = eqn.source
+            values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
+            env.update(zip(eqn.outvars, _outs(eqn, values)))
+    finally:
+        context.source = before
+    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]  # type: ignore[index]
+
+
+def _outs(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
+    avals = [v.aval for v in eqn.invars]
+    if eqn.primitive.physical is None or not any(map(is_key, [*avals, *[v.aval for v in eqn.outvars]])):
+        return _written(with_subjaxprs(eqn, physical) if eqn.primitive.call else eqn, values)
+    rule = eqn.primitive.physical
+    if callable(rule):
+        return list(rule(each_key, values, avals, **eqn.params))
+    key_shape = next(v.aval.dtype for v in eqn.invars if is_key(v.aval)).key_shape  # type: ignore[attr-defined]
+    reduce = {"moved": None, "all": reduce_and, "any": reduce_or}[rule]
+    return _over_words(eqn, values, avals, key_shape, reduce)
+
+
+def _written(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """The results of an equation that is written as it is; its results have the types that they have in memory."""
+    trace: Any = context.trace
+    operands = [x.variable if type(x) is StageTracer and x._trace is trace else trace.lift(x) for x in values]
+    for i, v in enumerate(eqn.invars):
+        if type(v) is Literal:
+            operands[i] = v
+    outvars = [Var(v.aval.physical) if is_key(v.aval) else v for v in eqn.outvars]
+    trace.eqns.append(JaxprEqn(operands, outvars, eqn.primitive, eqn.params, eqn.source))
+    return [StageTracer(trace, v.aval, v) for v in outvars]
+
+
+def _over_words(
+    eqn: JaxprEqn, values: Sequence[Any], avals: Sequence[ShapedArray], key_shape: tuple[int, ...],
+    reduce: Callable[[Any, Sequence[int]], Any] | None,
+) -> list[Any]:  # fmt: skip
+    """The operation mapped over the axes of the words, whose sizes are `key_shape`; they are the last of results."""
+    if not key_shape:
+        return context.trace.process(eqn.primitive, values, eqn.params)
+    *others, size = key_shape
+    dims = [aval_of(x).ndim - 1 if is_key(aval) else None for x, aval in zip(values, avals)]
+    outs, out_dims = batch_flat(lambda *rows: _over_words(eqn, rows, avals, tuple(others), reduce), size, values, dims)
+    results = []
+    for v, x, dim in zip(eqn.outvars, outs, out_dims):
+        last = aval_of(x).ndim - (dim is not None)
+        if is_key(v.aval) or reduce is not None:
+            x = mapped_to(x, dim, size, last)
+            results.append(x if reduce is None else reduce(x, (last,)))
+        else:  # a value that is no key beside those that are: it is the same for all words
+            results.append(x if dim is None else _row(x, dim))
+    return results
+
+
+def _row(x: Any, dim: int) -> Any:
+    shape = aval_of(x).shape
+    return reshape(slice_in_dim(x, 0, 1, axis=dim), (*shape[:dim], *shape[dim + 1 :]))
+
+
+def each_key(fun: Callable[..., Any], ndim: int, *values: Any) -> Any:
+    """The results of a function of rows, for each row along the first `ndim` axes of the values."""
+    if not ndim:
+        return fun(*values)
+    size = aval_of(values[0]).shape[0]
+    (out,), (dim,) = batch_flat(lambda *rows: [each_key(fun, ndim - 1, *rows)], size, values, [0] * len(values))
+    return mapped_to(out, dim, size)

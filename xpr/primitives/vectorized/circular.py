@@ -1,0 +1,133 @@
+"""Sine, cosine and tangent.
+
+Those of float32 count half turns: x / pi = n + f, with a whole number n and |f| <= 1/2, so sin(x) = +- sin(pi f). That
+takes many bits of 1 / pi where x is large (M. Payne, R. Hanek, "Radian reduction for trigonometric functions", 1983). A
+float32 has 24 bits, and a product with 27 bits of 1 / pi is exact in float64. The bits of 1 / pi by which x gives even
+whole numbers are left out; which they are depends on the exponent of x, of which four ranges are told apart.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from xpr.dtypes import float32, float64
+from xpr.primitives.vectorized.coefficients import (
+    HALF_PI_PARTS,
+    INVERSE_PI,
+    LONG_COSINE,
+    LONG_SINE,
+    SINE_OF_HALF_TURNS,
+    TANGENT_OF_HALF_TURNS,
+)
+from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, whole_bits
+
+_BOUNDS = (2.0**51, 2.0**77, 2.0**103)  # of the ranges
+_TINY = 2.0**-13  # below it sin(x) = x = tan(x) to a third of an ulp
+
+
+def _half_turns(x: Expression, shift: float = 0.0) -> tuple[Expression, Expression, Expression]:
+    """n, by its lowest bit as an integer, and f in two parts, where x / pi = n + shift + f and |f| <= 1/2, nearly."""
+    parts = [x.constant(part) for part in INVERSE_PI[0]]
+    for bound, others in zip(_BOUNDS, INVERSE_PI[1:]):
+        is_larger = abs(x) >= bound
+        parts = [select(is_larger, other, part) for other, part in zip(others, parts)]
+    first, second, third = [x * part for part in parts]
+    n1, n2 = first.round(), second.round()
+    rest = (first - n1) + (second - n2)  # exact, as is what is taken from it
+    n3 = (rest - shift).round() if shift else rest.round()
+    rest = rest - n3
+    return whole_bits(n1 + n2 + n3), (rest - shift if shift else rest), third
+
+
+def _sine_of_half_turns(n: Expression, f: Expression) -> Expression:
+    """sin(pi (n + f))."""
+    signed = times_sign(f, (n << 63).bits_as(float64))
+    return signed * polynomial(f * f, SINE_OF_HALF_TURNS)
+
+
+def sine(x: Expression) -> Expression:
+    n, first, second = _half_turns(x.to(float64))
+    return select(abs(x) < _TINY, x, _sine_of_half_turns(n, first + second).to(float32))
+
+
+def cosine(x: Expression) -> Expression:
+    """cos(x) = sin(pi (n + 1 + f)), where x / pi = n + 1/2 + f."""
+    n, first, second = _half_turns(x.to(float64), 0.5)
+    return _sine_of_half_turns(n + 1, first + second).to(float32)
+
+
+def tangent(x: Expression) -> Expression:
+    """Of f beyond a quarter it is 1 / tan(pi (1/2 - f)), of f below -1/4 1 / tan(pi (-1/2 - f))."""
+    _, first, second = _half_turns(x.to(float64))
+    f = first + second
+    is_far = abs(f) > 0.25
+    f = select(is_far, (times_sign(f.constant(0.5), f) - first) - second, f)
+    near = f * polynomial(f * f, TANGENT_OF_HALF_TURNS)
+    result = select(is_far, 1.0, near) / select(is_far, near, 1.0)
+    return select(abs(x) < _TINY, x, result.to(float32))
+
+
+# -- Float64: quarter turns, x = n pi/2 + r, with r in two parts
+
+REACH = 2.0**20  # below it n has 20 bits, and a product with 33 bits of pi / 2 is exact
+
+
+def _quarter_turns(x: Expression) -> tuple[Expression, Expression, Expression]:
+    """n, by its lowest bits as an integer, and r in two parts, of numbers below `REACH` in size.
+
+    By four parts of pi / 2, the first three products with which are exact (W. Cody, W. Waite, "Software Manual for the
+    Elementary Functions", 1980): no number of 53 bits is so near to a multiple of pi / 2 that more would be needed.
+    """
+    n = (x * (2 / math.pi)).round()
+    total, low = x - n * HALF_PI_PARTS[0], x.constant(0)
+    for part in HALF_PI_PARTS[1:]:
+        product = n * part
+        before, total = total, total - product
+        subtracted = before - total
+        low = low + ((before - (total + subtracted)) + (subtracted - product))
+    high = total + low
+    return whole_bits(n), high, low - (high - total)
+
+
+def _long_sine_and_cosine(high: Expression, low: Expression) -> list[tuple[Expression, Expression]]:
+    """Of r = high + low, at most pi / 4: each with what was lost when it was rounded."""
+    square = high * high
+    half = 0.5 * square
+    rest = high * square * polynomial(square, LONG_SINE) + (low - half * low)
+    sine = high + rest
+    rounded = 1.0 - half
+    lost = (1.0 - rounded) - half
+    more = lost + (square * square * polynomial(square, LONG_COSINE) - high * low)
+    cosine = rounded + more
+    return [(sine, rest - (sine - high)), (cosine, more - (cosine - rounded))]
+
+
+def _long_circular(x: Expression, quarter: int) -> Expression:
+    """sin(x + quarter pi/2)."""
+    n, high, low = _quarter_turns(x)
+    (sine, _), (cosine, _) = _long_sine_and_cosine(high, low)
+    n = n + quarter if quarter else n
+    is_odd = (n & 1).equals(1)
+    return times_sign(select(is_odd, cosine, sine), ((n << 62) & n.constant(np.iinfo(np.int64).min)).bits_as(float64))
+
+
+def long_sine(x: Expression) -> Expression:
+    return select(abs(x) < 2.0**-27, x, _long_circular(x, 0))
+
+
+def long_cosine(x: Expression) -> Expression:
+    return _long_circular(x, 1)
+
+
+def long_tangent(x: Expression) -> Expression:
+    """Of odd n it is -1 / tan(r)."""
+    n, high, low = _quarter_turns(x)
+    (sine, sine_rest), (cosine, cosine_rest) = _long_sine_and_cosine(high, low)
+    is_odd = (n & 1).equals(1)
+    first = ratio(select(is_odd, -cosine, sine), select(is_odd, sine, cosine))
+    of_odd = ((cosine + first * sine) + (cosine_rest + first * sine_rest)) * first
+    missing = select(is_odd, of_odd, (sine - first * cosine) + (sine_rest - first * cosine_rest))
+    near_reciprocal = (1 + math.sqrt(2)) - math.sqrt(2) * cosine  # 1 / cosine to a digit
+    return select(abs(x) < 2.0**-27, x, first + missing * near_reciprocal)

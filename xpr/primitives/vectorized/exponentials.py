@@ -1,0 +1,188 @@
+"""Exponentials and logarithms, of float64 numbers to the accuracy of float32, and what is made of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from xpr.dtypes import float32, float64, int32, int64
+from xpr.primitives.vectorized.coefficients import (
+    EXPONENTIAL,
+    EXPONENTIAL_MINUS_ONE,
+    HYPERBOLIC_COSINE,
+    HYPERBOLIC_SINE,
+    LOGARITHM,
+    POWER_OF_2,
+    RECIPROCAL_CUBE_ROOT,
+)
+from xpr.primitives.vectorized.expressions import (
+    Expression,
+    polynomial,
+    power_of_2,
+    ratio,
+    select,
+    times_sign,
+    whole_number,
+    widened_size,
+)
+
+_LARGE = 200.0  # exp and 2^x of more are beyond float32; their values are not beyond float64
+_LN2 = math.log(2)
+_TOP_LN2 = float.fromhex("0x1.62e42fep-1")  # its first 28 bits: a product with a whole number below 2^25 is exact
+_REST_LN2 = _LN2 - _TOP_LN2
+
+
+def _limited(x: Expression) -> Expression:
+    """Within +-_LARGE; nan stays nan."""
+    return select(x > _LARGE, _LARGE, select(x < -_LARGE, -_LARGE, x))
+
+
+def _reduced(x: Expression) -> tuple[Expression, Expression]:
+    """n and r, where x = n log 2 + r and |r| <= log(2) / 2."""
+    n = (x * (1 / _LN2)).round()
+    return n, (x - n * _TOP_LN2) - n * _REST_LN2
+
+
+def exponential(x: Expression) -> Expression:
+    """exp(x) of float64, to 34 bits."""
+    n, r = _reduced(_limited(x))
+    return polynomial(r, EXPONENTIAL) * power_of_2(n)
+
+
+def exponential_of_2(x: Expression) -> Expression:
+    """2^x of float64, to 34 bits."""
+    limited = _limited(x)
+    n = limited.round()
+    return polynomial(limited - n, POWER_OF_2) * power_of_2(n)
+
+
+_ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2)
+
+
+def exponent_and_logarithm(x: Expression) -> tuple[Expression, Expression]:
+    """k and log(m), to 37 bits, where x = 2^k m and sqrt(1/2) <= m <= sqrt(2), of positive float64 numbers."""
+    k = (x.bits_as(int64) - _ROOT_HALF_BITS) >> 52
+    m = (x.bits_as(int64) - (k << 52)).bits_as(float64)
+    s = ratio(m - 1.0, m + 1.0)
+    return whole_number(k), s * polynomial(s * s, LOGARITHM)
+
+
+def logarithm(x: Expression) -> Expression:
+    """log(x) of positive float64 numbers, inf and nan, to 37 bits."""
+    k, rest = exponent_and_logarithm(x)
+    return select(x < math.inf, k * _LN2 + rest, x)
+
+
+# -- Functions of float32
+
+
+def exponential_minus_one(x: Expression) -> Expression:
+    """2^n (exp(r) - 1) + (2^n - 1)."""
+    n, r = _reduced(_limited(x.to(float64)))
+    scale = power_of_2(n)
+    result = scale * (r * polynomial(r, EXPONENTIAL_MINUS_ONE)) + (scale - 1.0)
+    return select(abs(x) < 2.0**-26, x, result.to(float32))
+
+
+def _halves(x: Expression) -> tuple[Expression, Expression]:
+    """exp(x) / 2 and exp(-x) / 2 of numbers that are not negative, by one polynomial for their sum and difference."""
+    n, r = _reduced(_limited(x))
+    square = r * r
+    cosine, sine = polynomial(square, HYPERBOLIC_COSINE), r * polynomial(square, HYPERBOLIC_SINE)
+    return (cosine + sine) * power_of_2(n - 1.0), (cosine - sine) * power_of_2(-1.0 - n)
+
+
+def hyperbolic_sine(x: Expression) -> Expression:
+    wide = x.to(float64)
+    up, down = _halves(abs(wide))
+    return select(abs(x) < 2.0**-13, x, times_sign(up - down, wide).to(float32))
+
+
+def hyperbolic_cosine(x: Expression) -> Expression:
+    up, down = _halves(abs(x.to(float64)))
+    return (up + down).to(float32)
+
+
+def inverse_hyperbolic_sine(x: Expression) -> Expression:
+    """log(|x| + sqrt(x^2 + 1))."""
+    wide = x.to(float64)
+    size = abs(wide)
+    result = times_sign(logarithm(size + (size * size + 1.0).sqrt()), wide)
+    return select(abs(x) < 2.0**-13, x, result.to(float32))
+
+
+def inverse_hyperbolic_cosine(x: Expression) -> Expression:
+    """log(x + sqrt(x^2 - 1))."""
+    wide = x.to(float64)
+    result = logarithm(wide + (wide * wide - 1.0).sqrt()).to(float32)
+    return select(x < 1.0, math.nan, result)
+
+
+def inverse_hyperbolic_tangent(x: Expression) -> Expression:
+    """log((1 + x) / (1 - x)) / 2."""
+    wide = x.to(float64)
+    size = abs(wide)
+    result = times_sign(0.5 * logarithm(ratio(1.0 + size, 1.0 - size)), wide)
+    return select(abs(x) < 2.0**-13, x, select(abs(x) > 1.0, math.nan, result.to(float32)))
+
+
+# -- Powers and roots
+
+
+_NO_EXPONENT = 27 << 23  # the bits of 2^-100: any float32 to a power of this size is 1, to every digit
+
+
+def negative_power_sign(base: Expression, y: Expression, even_from: float) -> Expression:
+    """(-1)^y for negative numbers, which is nan where y is not whole, unless they are 0 or infinite.
+
+    Args:
+      base: the absolute values of the numbers, of any dtype, no subnormal ones among them.
+      even_from: a size from which on all numbers of the dtype of `y` are even.
+    """
+    half, size = y * 0.5, abs(y)
+    fraction = select(size < 0.25, size, abs(half - half.round()))  # nan where y is infinite
+    is_even = fraction.equals(0) | (size >= even_from)
+    otherwise = select((base > 0.0) & (base < math.inf), math.nan, y.constant(1))
+    return select(is_even, 1.0, select(fraction.equals(0.5), -1.0, otherwise))
+
+
+def power(x: Expression, y: Expression) -> Expression:
+    """x^y = 2^(y log2 |x|), with the sign of (-1)^y where x is negative; x^0 and 1^y are 1, whatever the other is."""
+    y_bits = y.bits_as(int32)
+    y_size = y_bits & 0x7FFFFFFF
+    y_size = select(y_size < _NO_EXPONENT, select(y_size.equals(0), 0, y_size.constant(_NO_EXPONENT)), y_size)
+    y = (y_size | (y_bits & np.iinfo(np.int32).min)).bits_as(float32)  # not subnormal
+    exponent, size = y.to(float64), widened_size(x)
+    k, rest = exponent_and_logarithm(size)
+    log2 = select(size.equals(0), -math.inf, select(size < math.inf, k + rest * (1 / _LN2), size))
+    product = select(log2.equals(0) | exponent.equals(0), 0.0, exponent * log2)
+    result = exponential_of_2(product).to(float32)
+    return select(x.bits_as(int32) < 0, result * negative_power_sign(size, y, 2.0**24), result)
+
+
+_EXPONENT_BIAS = 1023 << 52
+
+
+def eighths(x: Expression) -> tuple[Expression, Expression, Expression]:
+    """m, c and k of positive float64 numbers: x = 8^k m, 1 <= m < 8, and c is 1 / cbrt(m) to 33 bits.
+
+    By a polynomial of m / 2^r, which is from 1 to 2, and one Newton step.
+    """
+    bits = x.bits_as(int64)
+    exponent = whole_number((bits >> 52) - 1023)
+    k = ((exponent + 0.25) * (1 / 3)).floor()
+    r = exponent - 3.0 * k
+    fraction = ((bits & 0x000FFFFFFFFFFFFF) | _EXPONENT_BIAS).bits_as(float64)
+    is_one, is_two = r.equals(1), r.equals(2)
+    m = fraction * select(is_one, 2.0, select(is_two, r.constant(4), 1.0))
+    scale = select(is_one, 2 ** (-1 / 3), select(is_two, r.constant(2 ** (-2 / 3)), 1.0))
+    c = scale * polynomial(fraction, RECIPROCAL_CUBE_ROOT)
+    return m, c * (4 / 3 - m * (1 / 3) * (c * c * c)), k
+
+
+def cube_root(x: Expression) -> Expression:
+    size = widened_size(x)
+    m, c, k = eighths(size)
+    result = select(size.equals(0) | ~(size < math.inf), size, m * c * c * power_of_2(k))
+    return times_sign(result.to(float32), x)

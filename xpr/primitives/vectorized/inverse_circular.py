@@ -1,0 +1,126 @@
+"""Arc sine, arc cosine, arc tangent, and the angle of a point."""
+
+from __future__ import annotations
+
+import math
+
+from xpr.dtypes import float32, float64, int32, int64
+from xpr.primitives.vectorized.coefficients import ARCSINE, ARCTANGENT, LONG_ARCSINE, LONG_ARCTANGENT
+from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, widened_size
+
+_TINY = 2.0**-13  # below it arcsin(x) = x = arctan(x) to a tenth of an ulp
+_PI = math.pi
+_EIGHTH = math.tan(_PI / 8)
+
+
+def _arctangent_of_ratio(y: Expression, x: Expression) -> Expression:
+    """arctan(y / x) of float64 numbers that are not negative and not both 0.
+
+    With one division, of which the result is small: arctan(t) is pi/4 + arctan((t - 1) / (t + 1)), pi/2 - arctan(1/t).
+    """
+    is_far, is_near = y > x * (1 / _EIGHTH), y < x * _EIGHTH
+    over = select(is_near, y, select(is_far, -x, y - x))
+    under = select(is_near, x, select(is_far, y, y + x))
+    t = ratio(over, under)
+    offset = select(is_near, 0.0, select(is_far, y.constant(_PI / 2), _PI / 4))
+    return offset + t * polynomial(t * t, ARCTANGENT)
+
+
+def arctangent(x: Expression) -> Expression:
+    size = abs(x.to(float64))
+    bounded = select(size > 2.0**100, 2.0**100, size)
+    result = times_sign(_arctangent_of_ratio(bounded, size.constant(1)), x.to(float64))
+    return select(abs(x) < _TINY, x, result.to(float32))
+
+
+def angle(y: Expression, x: Expression) -> Expression:
+    """atan2(y, x)."""
+    bounded_y, bounded_x = [select(size > 2.0**300, 2.0**300, size) for size in map(widened_size, (y, x))]
+    # (0, 0) has the angle of (0, 1)
+    result = _arctangent_of_ratio(bounded_y, select((bounded_x + bounded_y).equals(0), 1.0, bounded_x))
+    result = select(x.bits_as(int32) < 0, _PI - result, result)
+    return times_sign(result.to(float32), y)
+
+
+def _arcsine_of_half(x: Expression) -> tuple[Expression, Expression]:
+    """Whether |x| is at most 1/2, and an arc sine: that of |x| where it is, else that of s = sqrt((1 - |x|) / 2).
+
+    arcsin(|x|) = pi/2 - 2 arcsin(s) (J.-M. Muller, "Elementary Functions", 3rd ed. 2016, section 11.4).
+    """
+    size = abs(x)
+    is_small = size <= 0.5
+    square = select(is_small, x * x, 0.5 - 0.5 * size)
+    return is_small, select(is_small, size, square.sqrt()) * polynomial(square, ARCSINE)
+
+
+def arcsine(x: Expression) -> Expression:
+    wide = x.to(float64)
+    is_small, part = _arcsine_of_half(wide)
+    result = times_sign(select(is_small, part, _PI / 2 - 2.0 * part), wide)
+    return select(abs(x) < _TINY, x, result.to(float32))
+
+
+def arccosine(x: Expression) -> Expression:
+    wide = x.to(float64)
+    is_small, part = _arcsine_of_half(wide)
+    is_negative = wide < 0.0
+    middle = _PI / 2 - times_sign(part, wide)
+    return select(is_small, middle, select(is_negative, _PI - 2.0 * part, 2.0 * part)).to(float32)
+
+
+# -- Float64. What is added last has an error of half an ulp; the rest of a sum is small, or has its own lower part.
+
+_LOW_HALF_PI = 6.123233995736766e-17  # pi / 2 less its nearest float64
+
+
+def _long_arctangent_of_ratio(y: Expression, x: Expression) -> Expression:
+    is_far, is_near = y > x * (1 / _EIGHTH), y < x * _EIGHTH
+    over = select(is_near, y, select(is_far, -x, y - x))
+    under = select(is_near, x, select(is_far, y, y + x))
+    t = over / under
+    square = t * t
+    offset = select(is_near, 0.0, select(is_far, y.constant(_PI / 2), _PI / 4))
+    low = select(is_near, 0.0, select(is_far, y.constant(_LOW_HALF_PI), _LOW_HALF_PI / 2))
+    return offset + (t + (t * square * polynomial(square, LONG_ARCTANGENT) + low))
+
+
+def long_arctangent(x: Expression) -> Expression:
+    size = abs(x)
+    result = _long_arctangent_of_ratio(select(size > 2.0**100, 2.0**100, size), x.constant(1))
+    return select(size < 2.0**-27, x, times_sign(result, x))
+
+
+def long_angle(y: Expression, x: Expression) -> Expression:
+    """Points that are far out, or near (0, 0), are brought nearer, so that sums and products stay in range."""
+    sizes = abs(y), abs(x)
+    is_any_infinite = sizes[0].equals(math.inf) | sizes[1].equals(math.inf)
+    is_large = (sizes[0] > 2.0**1000) | (sizes[1] > 2.0**1000)
+    is_small = (sizes[0] < 2.0**-900) & (sizes[1] < 2.0**-900)
+    scale = select(is_large, 2.0**-100, select(is_small, x.constant(2.0**100), 1.0))
+    sides = [select(is_any_infinite, select(v.equals(math.inf), v.constant(1), 0.0), v * scale) for v in sizes]
+    is_nan = y.differs(y) | x.differs(x)
+    result = _long_arctangent_of_ratio(sides[0], select((sides[0] + sides[1]).equals(0), 1.0, sides[1]))
+    result = select(x.bits_as(int64) < 0, (_PI - result) + 2 * _LOW_HALF_PI, result)
+    return select(is_nan, math.nan, times_sign(result, y))
+
+
+def _long_arcsine_of_half(x: Expression) -> tuple[Expression, Expression, Expression]:
+    """Whether |x| is at most 1/2, and an arc sine as in `_arcsine_of_half`, in two parts."""
+    size = abs(x)
+    is_small = size <= 0.5
+    square = select(is_small, x * x, 0.5 - 0.5 * size)
+    root = select(is_small, size, square.sqrt())
+    return is_small, root, root * square * polynomial(square, LONG_ARCSINE)
+
+
+def long_arcsine(x: Expression) -> Expression:
+    is_small, root, rest = _long_arcsine_of_half(x)
+    far = _PI / 2 - 2.0 * (root + (rest - _LOW_HALF_PI / 2))
+    return select(abs(x) < 2.0**-27, x, times_sign(select(is_small, root + rest, far), x))
+
+
+def long_arccosine(x: Expression) -> Expression:
+    is_small, root, rest = _long_arcsine_of_half(x)
+    middle = _PI / 2 - (times_sign(root, x) + (times_sign(rest, x) - _LOW_HALF_PI))
+    far = 2.0 * (root + rest)
+    return select(is_small, middle, select(x < 0.0, _PI - 2.0 * (root + (rest - _LOW_HALF_PI)), far))

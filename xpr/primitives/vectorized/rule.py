@@ -1,0 +1,83 @@
+"""The lowering rule of a function that is computed by arithmetic on CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray
+from xpr.dtypes import bfloat16, float16, float32, float64, int32
+from xpr.primitives.elementwise_rules import repeated
+from xpr.primitives.reduction_lowering import lower_reduction
+from xpr.primitives.vectorized.expressions import Expression, Formula
+
+Lower = Callable[..., list[Value]]
+
+
+_MANY = 4096  # elements: a formula takes milliseconds to compile, and nanoseconds less for each element
+
+
+def on_cpu(
+    name: str, elsewhere: str | Lower, single: Formula, double: Formula | None = None, reach: float = math.inf
+) -> Lower:
+    """A lowering rule that writes a formula for CPU, where there are many elements.
+
+    Functions that draw random numbers don't have formulas, since what they draw is JAX's to the last bit.
+
+    Args:
+      name: of the function that is written into the module, once for each type of operands, and called.
+      elsewhere: the operation, or rule, for other platforms and dtypes, and for few elements.
+      single: the formula for float32, and for 16-bit floats, which are converted.
+      double: that for float64; None where `elsewhere` is for that too.
+      reach: the size of numbers below which `double` holds. A program looks whether it has any others, and then
+        computes all by `elsewhere`; one on several devices does always.
+    """
+    formulas = {float16: single, bfloat16: single, float32: single, float64: double}
+
+    def without(b: Builder, operands: list[Value], aval: ShapedArray, params: dict[str, Any]) -> list[Value]:
+        if isinstance(elsewhere, str):
+            return [b.op(elsewhere, repeated(b, operands, aval.shape), aval)]
+        return elsewhere(b, operands, [aval], **params)
+
+    def lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
+        (aval,) = avals
+        formula = None
+        if b.platform == "cpu" and not b.draws and not aval.is_symbolic and aval.size >= _MANY:
+            formula = formulas.get(aval.dtype)
+        is_limited = aval.dtype == float64 and reach < math.inf
+        if formula is None or (is_limited and b.may_be_cut):
+            return without(b, operands, aval, params)
+        b.module.has_formulas = True
+        operands = repeated(b, operands, aval.shape)
+        if not is_limited:
+            return _called(b, name, formula, operands, aval)
+        branches = [
+            lambda inner: _called(inner, name, formula, operands, aval),
+            lambda inner: without(inner, operands, aval, params),
+        ]
+        return b.case(_has_larger(b, operands[0], reach), branches, [aval])
+
+    return lower
+
+
+def _has_larger(b: Builder, x: Value, bound: float) -> Value:
+    """1 where some number is larger than the bound in size, 0 elsewhere."""
+    flags = (abs(Expression(b, x)) >= bound).value
+    found = lower_reduction(b, flags, flags.aval.update(shape=()), range(x.aval.ndim), "stablehlo.or", False)
+    return b.convert(found, int32)
+
+
+def _called(b: Builder, name: str, formula: Formula, operands: list[Value], aval: ShapedArray) -> list[Value]:
+    """A call of the module's function for the formula, which is written where there is none yet for the type."""
+    key = ("vectorized", name, aval.update(weak_type=False), *b.module.manual.items())
+    if key not in b.module.shared:
+        dtype = float64 if aval.dtype == float64 else float32
+
+        def body(inner: Builder, arguments: list[Value]) -> list[Value]:
+            result = formula(*[Expression(inner, v).to(dtype) for v in arguments])
+            return [result.to(aval.dtype).value]
+
+        b.module.shared[key] = b.module.function(name, [v.aval for v in operands], body)
+    return b.call(b.module.shared[key], operands, [aval])

@@ -1,0 +1,5 @@
+"""Clusters of points: vector quantization, in `vq`."""
+
+from xpr.scipy.cluster import vq
+
+__all__ = ["vq"]

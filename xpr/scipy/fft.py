@@ -1,0 +1,178 @@
+"""Cosine transforms: `xpr.scipy.fft`, with SciPy's names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import numpy as jnp
+from xpr.numpy.axes import reduced_axes
+
+__all__ = ["dct", "dctn", "idct", "idctn"]
+
+
+def _check(name: str, kind: int, norm: str | None) -> None:
+    if kind != 2:
+        raise NotImplementedError(f"{name}: only the transform of type 2 is there, and type={kind} was asked for.")
+    if norm not in (None, "backward", "ortho"):
+        raise ValueError(f"{name}: norm must be None, 'backward' or 'ortho', and is {norm!r}.")
+
+
+def _resized(x: Any, n: int | None, axis: int) -> Any:
+    """The array cut, or filled with zeros, to a size along an axis."""
+    if n is None or n == x.shape[axis]:
+        return x
+    if n < x.shape[axis]:
+        return jnp.take(x, jnp.arange(n), axis=axis)
+    return jnp.pad(x, [(0, n - x.shape[axis] if i == axis % x.ndim else 0) for i in range(x.ndim)])
+
+
+def _orthonormal(size: int, dtype: Any) -> np.ndarray:
+    """What the transform is multiplied by to be orthonormal."""
+    factors = np.full(size, math.sqrt(1 / (2 * size)))
+    factors[:1] = math.sqrt(1 / (4 * size))
+    return factors.astype(dtype)
+
+
+def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The discrete cosine transform of type 2: y_k = 2 sum_j x_j cos(pi k (2 j + 1) / (2 n)).
+
+    Computed by one complex Fourier transform of the same size (J. Makhoul, 1980).
+
+    Args:
+      x: real array.
+      type: 2.
+      n: the size along the axis; the array is cut, or filled with zeros.
+      axis: the axis.
+      norm: None or "backward" as above; "ortho" for the orthonormal transform.
+
+    Returns:
+      An array of the same shape, but for `n`.
+
+    Raises:
+      NotImplementedError: another type.
+      ValueError: no such norm.
+      TypeError: the array is complex.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import fft
+    >>> fft.dct(jnp.array([1.0, 2.0, 3.0]))
+    Array([12.       , -3.4641016,  0.       ], dtype=float32)
+    """
+    _check("dct", type, norm)
+    x = jnp.asarray(x)
+    if jnp.iscomplexobj(x):
+        raise TypeError("dct: takes real arrays. Transform the real and the imaginary part.")
+    x = jnp.moveaxis(_resized(x, n, axis), axis, -1)
+    x = x.astype(jnp.result_type(x, float))
+    size = x.shape[-1]
+    order = np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)[::-1]])
+    turned = jnp.fft.fft(x[..., order]) * np.exp(-0.5j * np.pi * np.arange(size) / size).astype(_complex(x))
+    y = 2 * turned.real
+    if norm == "ortho":
+        y = y * _orthonormal(size, y.dtype)
+    return jnp.moveaxis(y, -1, axis)
+
+
+def _complex(x: Any) -> Any:
+    return np.complex128 if x.dtype == np.float64 else np.complex64
+
+
+def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `dct`, of the same arguments.
+
+    Args:
+      x: real array.
+      type: 2.
+      n: the size along the axis; the array is cut, or filled with zeros.
+      axis: the axis.
+      norm: as for `dct`.
+
+    Returns:
+      An array of the same shape, but for `n`.
+
+    Raises:
+      NotImplementedError: another type.
+      ValueError: no such norm.
+      TypeError: the array is complex.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import fft
+    >>> fft.idct(jnp.array([12.0, -3.4641016, 0.0])).round(4)
+    Array([1., 2., 3.], dtype=float32)
+    """
+    _check("idct", type, norm)
+    y = jnp.asarray(x)
+    if jnp.iscomplexobj(y):
+        raise TypeError("idct: takes real arrays. Transform the real and the imaginary part.")
+    y = jnp.moveaxis(_resized(y, n, axis), axis, -1)
+    y = y.astype(jnp.result_type(y, float))
+    size = y.shape[-1]
+    if norm == "ortho":
+        y = y / _orthonormal(size, y.dtype)
+    mirrored = jnp.concatenate([jnp.zeros_like(y[..., :1]), y[..., :0:-1]], -1)
+    turned = 0.5 * (y - 1j * mirrored) * np.exp(0.5j * np.pi * np.arange(size) / size).astype(_complex(y))
+    ordered = jnp.fft.ifft(turned).real
+    half = (size + 1) // 2
+    order = np.empty(size, int)
+    order[0::2], order[1::2] = np.arange(half), np.arange(half, size)[::-1]
+    return jnp.moveaxis(ordered[..., order], -1, axis)
+
+
+def _along(transform: Any, x: Any, s: Sequence[int] | None, axes: Any, kind: int, norm: str | None) -> Any:
+    x = jnp.asarray(x)
+    along = reduced_axes(axes, x.ndim) if axes is not None or s is None else tuple(range(x.ndim - len(s), x.ndim))
+    for i, axis in enumerate(along):
+        x = transform(x, kind, None if s is None else s[i], axis, norm)
+    return x
+
+
+def dctn(
+    x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Any = None, norm: str | None = None
+) -> Any:  # fmt: skip
+    """`dct` along several axes.
+
+    Args:
+      x: real array.
+      type: 2.
+      s: the size along each axis.
+      axes: the axes; all, or the last ones of `s`, where not given.
+      norm: as for `dct`.
+
+    Returns:
+      An array of the same shape, but for `s`.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import fft
+    >>> fft.dctn(jnp.ones((2, 2)))
+    Array([[16.,  0.],
+           [ 0.,  0.]], dtype=float32)
+    """
+    return _along(dct, x, s, axes, type, norm)
+
+
+def idctn(
+    x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Any = None, norm: str | None = None
+) -> Any:  # fmt: skip
+    """`idct` along several axes, of the arguments of `dctn`.
+
+    Args:
+      x: real array.
+      type: 2.
+      s: the size along each axis.
+      axes: the axes; all, or the last ones of `s`, where not given.
+      norm: as for `dct`.
+
+    Returns:
+      An array of the same shape, but for `s`.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import fft
+    >>> fft.idctn(fft.dctn(jnp.ones((2, 2))))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
+    return _along(idct, x, s, axes, type, norm)

@@ -1,0 +1,46 @@
+"""Arguments of special functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr import numpy as jnp
+from xpr.core.avals import aval_of
+from xpr.numpy.promotion import convert, promote_inexact, promote_shapes
+
+
+def reals(name: str, *xs: Any) -> tuple[Any, ...]:
+    """The arguments in the real dtype to which they promote and the shape to which they broadcast.
+
+    Raises:
+      TypeError: one is complex, or not an array.
+    """
+    operands = promote_shapes(*promote_inexact(*xs))
+    if dtype_of(operands[0]) in dtypes.COMPLEX:
+        types = ", ".join(aval_of(x).str_short() for x in xs)
+        raise TypeError(f"{name}: takes real numbers, and was given {types}.")
+    return tuple(operands)
+
+
+def strong_reals(name: str, *xs: Any) -> tuple[Any, ...]:
+    """`reals`, none of them weakly typed."""
+    return tuple([convert(x, dtype_of(x)) for x in reals(name, *xs)])
+
+
+def wide_reals(name: str, *xs: Any) -> tuple[Any, ...]:
+    """`reals` of one shape, half precision in float32."""
+    operands = [jnp.asarray(x) for x in one_shape(*strong_reals(name, *xs))]
+    narrow = operands[0].dtype in (dtypes.float16, dtypes.bfloat16)
+    return tuple([x.astype(dtypes.float32) for x in operands] if narrow else operands)
+
+
+def one_shape(*xs: Any) -> list[Any]:
+    """The arguments, broadcast to one shape."""
+    return jnp.broadcast_arrays(*xs)
+
+
+def dtype_of(x: Any) -> np.dtype:
+    return aval_of(x).dtype

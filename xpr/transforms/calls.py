@@ -1,0 +1,77 @@
+"""Calls of users' functions, with arguments that are arrays and static ones, flattened for tracing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import tree
+from xpr.config import settings
+from xpr.core.avals import ShapedArray, describe
+from xpr.core.interpreter import context
+from xpr.core.primitive import cache_key
+from xpr.core.source import describe_function
+from xpr.transforms.flat import argument_names, named_like, with_static
+
+
+class Call:
+    """The arguments of one call, flattened once.
+
+    Attributes:
+      args, kwargs: all of them.
+      static: those that are plain Python values, by position or name.
+      dynamic: the others, by position and by name.
+      leaves, in_tree: the dynamic ones flat, and their structure.
+      avals: the types of the leaves, as the function sees them.
+      key: whatever else than the function and its options its trace depends on.
+    """
+
+    __slots__ = ("args", "kwargs", "static", "dynamic", "leaves", "in_tree", "avals", "key")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], static: dict[int | str, Any]):
+        self.args, self.kwargs, self.static = args, kwargs, static
+        if static:
+            args = tuple([x for i, x in enumerate(args) if i not in static])
+            kwargs = {name: x for name, x in kwargs.items() if name not in static} if kwargs else kwargs
+        self.dynamic = args, kwargs
+        self.leaves, self.in_tree = tree.flatten(self.dynamic)
+
+    def typed(self, avals: Sequence[ShapedArray], *more: Any) -> None:
+        """Sets the types of the leaves, and with them the key, of which `more` is a part."""
+        self.avals = avals
+        static = self.static_key() if self.static else ()
+        self.key = (settings.trace_key, context.axes, self.in_tree, static, *more, *avals)
+
+    def static_key(self) -> tuple[Any, ...]:
+        """The static arguments as a part of keys."""
+        return tuple([(position, cache_key(value)) for position, value in self.static.items()])
+
+    def check_hashable(self, what: str, fun: Callable[..., Any], otherwise: str) -> None:
+        """Raises ValueError where a static argument can't be hashed."""
+        for position, value in self.static.items():
+            try:
+                hash(value)
+            except TypeError:
+                which = f"number {position}" if isinstance(position, int) else repr(position)
+                raise ValueError(
+                    f"{what}: static argument {which} of {describe_function(fun)} is {describe(value)}, which can't be "
+                    f"hashed, so calls with it can't be told apart. Pass something hashable (a tuple for a list), or "
+                    f"{otherwise}."
+                ) from None
+
+    def of_dynamic(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """`fun` as a function of the dynamic arguments alone."""
+        if not self.static:
+            return fun
+        positions = [position for position in self.static if isinstance(position, int)]
+        by_name = {position: value for position, value in self.static.items() if isinstance(position, str)}
+        return with_static(_with_keywords(fun, by_name) if by_name else fun, positions, self.args)
+
+    def names(self, fun: Callable[..., Any]) -> list[str]:
+        """A name for each leaf, by the parameters of `fun`, a function of all arguments."""
+        blank = [None if i in self.static else x for i, x in enumerate(self.args)]
+        return argument_names(fun, blank, self.dynamic[1])
+
+
+def _with_keywords(fun: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
+    return named_like(lambda *args, **kwargs: fun(*args, **kwargs, **static), fun)
