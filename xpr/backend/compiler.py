@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jaxlib.version
 import numpy as np
 
 from xpr.backend import lapack, native, runtime
@@ -426,11 +427,13 @@ def _compile_options(
     flags = {**process_options, **chosen, **overrides}
     options = _updated(_with_extra_options(options_for(device), extra), flags)
     for name, value in efforts.items():
+        if not hasattr(options.executable_build_options, name):
+            raise ValueError(f"The XLA of jaxlib {jaxlib.version.__version__} has no compiler option {name!r}.")
         setattr(options.executable_build_options, name, value)
     return options
 
 
-# The compiler options that are no flags of XLA: how hard it is to try.
+# The compiler options that are no flags of XLA: how hard it is to try. A jaxlib need not have them all.
 _EFFORTS = ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
 
 
