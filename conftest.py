@@ -1,18 +1,19 @@
 """What holds for all tests: how examples in docstrings are compared, how programs are compiled, and garbage collection.
 
-XLA takes a third of the time to compile without optimizing. So xpr's programs are compiled quickly, except in tests
-that are marked `optimized`: the laws of every primitive, random programs, random numbers (bit for bit those of jax),
-users' programs, documentation, and what looks at compiled programs; and those on eight devices, whose partitioned
-scatters with indices of 8 bits are wrong otherwise. They compile as users do, and so does jax.
+XLA takes a third of the time to compile without optimizing. So programs of xpr and of jax are compiled quickly, except
+in tests that are marked `optimized`: the laws of every primitive, random programs, random numbers (bit for bit those of
+jax), users' programs, documentation, and what looks at compiled programs; and those on eight devices, whose partitioned
+scatters with indices of 8 bits are wrong otherwise. They compile as users do.
 """
 
 import doctest
 import gc
 import os
-from importlib.metadata import version
+import sys
 
 import pytest
 
+from tests.compiler_options import QUICK
 from tests.same_text import OutputChecker
 
 # Examples are compared as those of the documentation are; pytest's own checker, made later, is derived from this one.
@@ -20,10 +21,6 @@ doctest.OutputChecker = OutputChecker  # type: ignore[misc]
 
 # Importing the first one makes `import jax` give xpr, also to the tests that compare both; the other needs mpmath.
 collect_ignore = ["xpr/as_jax.py", "tests/minimax.py"]
-
-QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-if tuple(map(int, version("jaxlib").split(".")[:2])) >= (0, 11):  # which has no such choice
-    del QUICK["xla_cpu_use_fusion_emitters"]
 
 os.environ.setdefault("XPR_COMPILATION_CACHE_DIR", "")  # tests, and processes that they start, compile their programs
 
@@ -54,3 +51,5 @@ def pytest_runtest_setup(item) -> None:
     if compiler.process_options != wanted:
         compiler.process_options = wanted
         xpr.clear_caches()  # programs that were compiled in the other way
+        if jax := sys.modules.get("jax"):
+            jax.config.update("jax_disable_most_optimizations", not as_users)

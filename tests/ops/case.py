@@ -64,10 +64,15 @@ class Case:
 
     def compiled(self) -> list[Any]:
         """The results as one compiled program gives them, which runs once for all laws."""
-        key = settings.enable_x64
-        if key not in self._compiled:
-            self._compiled[key] = list(jit(self.__call__)(*self.operands))
-        return self._compiled[key]
+        if not self.is_compiled(settings.enable_x64):
+            self.keep_compiled(jit(self.__call__)(*self.operands))
+        return self._compiled[settings.enable_x64]
+
+    def is_compiled(self, x64: bool) -> bool:
+        return x64 in self._compiled
+
+    def keep_compiled(self, outs: Sequence[Any]) -> None:
+        self._compiled[settings.enable_x64] = list(outs)
 
     def run(self, *xs: Any) -> list[Any]:
         """The results as `run` gives them, staged once for each of the operands' types."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from tests.ops.case import SHARP, Case, all_close, inner, random_like, run, same_type
 from xpr import core, dtypes
 from xpr.api.grad import jvp, linear_transpose, vjp
+from xpr.api.staging import trace_function
 from xpr.config import enable_x64
 from xpr.core.avals import Zero, aval_of
 from xpr.errors import UnsupportedRule
@@ -52,19 +54,22 @@ def zeros(case: Case) -> None:
         return _check_undifferentiable(case)
     with enable_x64():
         case = case.wide()
-        none = [Zero(aval_of(x).to_tangent_aval()) for x in case.operands]
-        outs, tangents = (
-            push_forward(case, case.operands, none) if case.row.along or case.row.of_refs else _rule(case, none)
-        )
-        if any(type(t) is not Zero for t in tangents):
-            raise AssertionError(f"zeros: no operand has a tangent, and the results have {tangents}")
-        _check_tangent_types(outs, tangents)
+        trace_function(partial(_check_without_tangents, case), case.operands, {}, "staged by a law")
         for chosen in subsets(case.active):
             _check_zeros(case, chosen)
 
 
-def _rule(case: Case, tangents: Sequence[Any]) -> Any:
-    return case.primitive.jvp(case.with_keys(case.operands), tangents, **case.params)
+def _check_without_tangents(case: Case, *xs: Any) -> list[Any]:
+    none = [Zero(aval_of(x).to_tangent_aval()) for x in xs]
+    outs, tangents = push_forward(case, xs, none) if case.row.along or case.row.of_refs else _rule(case, xs, none)
+    if any(type(t) is not Zero for t in tangents):
+        raise AssertionError(f"zeros: no operand has a tangent, and the results have {tangents}")
+    _check_tangent_types(outs, tangents)
+    return []
+
+
+def _rule(case: Case, xs: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    return case.primitive.jvp(case.with_keys(xs), tangents, **case.params)
 
 
 def _check_undifferentiable(case: Case) -> None:
@@ -72,12 +77,15 @@ def _check_undifferentiable(case: Case) -> None:
         np.ones(x.shape, x.dtype) if x.dtype in dtypes.INEXACT else Zero(aval_of(x).to_tangent_aval())
         for x in case.operands
     ]
-    try:
-        _, out = _rule(case, tangents)
-    except UnsupportedRule:
-        return
-    if any(type(t) is not Zero for t in out):
-        raise AssertionError("zeros: the row says differentiable=False, and the jvp rule gives tangents")
+
+    def pushed(*xs: Any) -> list[Any]:
+        _, out = _rule(case, xs, tangents)
+        if any(type(t) is not Zero for t in out):
+            raise AssertionError("zeros: the row says differentiable=False, and the jvp rule gives tangents")
+        return []
+
+    with suppress(UnsupportedRule):
+        trace_function(pushed, case.operands, {}, "staged by a law")
 
 
 def _check_tangent_types(outs: Sequence[Any], tangents: Sequence[Any]) -> None:

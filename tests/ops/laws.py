@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tests.ops.batch_laws import commute, vmap_law
 from tests.ops.case import Case
 from tests.ops.derivative_laws import jvp_law, linearize_law, order2, transpose, vjp_law, zeros
 from tests.ops.table import Row, Sample
-from tests.ops.value_laws import converted, eager, typing, value, value_dtypes
+from tests.ops.value_laws import compile_together, converted, eager, typing, value, value_dtypes
 
 LAWS: dict[str, Callable[[Case], None]] = {
     "value": value, "typing": typing, "eager": eager, "jvp": jvp_law, "zeros": zeros, "linearize": linearize_law,
@@ -30,25 +32,33 @@ def applies(law: str, row: Row, sample: Sample) -> bool:
     return row.differentiable or law == "zeros"
 
 
-_latest: list[Case] = []
+Cases = dict[tuple[int, np.dtype | None], Case]
+
+_latest: list[tuple[Row, Cases]] = []
 
 
-def latest_case(row: Row, sample: Sample) -> Case:
-    """The case of a sample, the same one for all laws that are tried in a row."""
-    if not _latest or _latest[0].row is not row or _latest[0].sample is not sample:
-        _latest[:] = [Case(row, sample)]
-    return _latest[0]
+def cases_of(row: Row) -> Cases:
+    """The cases of a row, by the sample's `id` and the leading dtype: the same ones for all laws tried in a row."""
+    if not _latest or _latest[0][0] is not row:
+        cases: Cases = {}
+        for sample in row.samples:
+            case = cases[id(sample), None] = Case(row, sample)
+            cases |= {(id(sample), dtype): converted(case, dtype) for dtype in value_dtypes(case)}
+        _latest[:] = [(row, cases)]
+    return _latest[0][1]
 
 
 def check(law: str, row: Row, sample: Sample) -> None:
     """Tries one law on one sample, on every dtype where the law is `value`."""
-    case = latest_case(row, sample)
+    cases = cases_of(row)
+    case = cases[id(sample), None]
     if law != "value":
         LAWS[law](case)
         return
-    for dtype in value_dtypes(row, sample):
+    compile_together(case for case in cases.values() if case.has_reference)
+    for dtype in value_dtypes(case):
         try:
-            value(converted(case, dtype))
+            value(cases[id(sample), dtype])
         except AssertionError as error:
             error.add_note(f"  in {dtype.name}")
             raise
