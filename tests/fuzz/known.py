@@ -91,6 +91,10 @@ KNOWN: Sequence[Known] = (
         PEER, r"max|min|relu|clip|clamp|where|select|sort|top_k|median", r"^nan instead of -?0\.0",
     ),
     Known(
+        "The peer's derivative of ldexp at 0 is 1, whatever the exponent (docs/differences.md).",
+        ("peer_gradients",), r"ldexp", r"^1\.0 instead of",
+    ),
+    Known(
         "A maximum that is nan has no derivative; the peer, compiled, gives 0.",
         ("peer_gradients",), r"(max|min)\(", r"^-?0\.0 instead of nan",
     ),
