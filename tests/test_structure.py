@@ -49,6 +49,7 @@ IMPORTS_IN_FUNCTIONS = {
     "xpr.backend.processes": "TCP connections take 15 ms to import, and a process by itself has none",
     "xpr.backend.program_log": "hashlib takes 3 ms to import, and a process by itself logs no programs",
     "xpr.config": "logging takes 4 ms to import, and most processes log nothing",
+    "xpr.profiler": "a server takes 15 ms to import, and only links to Perfetto ask for it",
     "xpr.demo.plot": "matplotlib is an optional extra",
 }
 

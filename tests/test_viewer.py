@@ -333,6 +333,13 @@ def test_the_program_is_there_with_lines_and_costs(opened):
     assert painted(browser) > 20
 
 
+def test_measured_times_are_there(opened):
+    browser = opened(xpr.profiler.table(loss)(WS, X).show())
+    assert browser.texts(".columns .cost")[0] == "Time"
+    times = browser.texts(".row .cost.flops")
+    assert any(re.fullmatch(r"[\d.]+ (us|ms)", text) for text in times)
+
+
 def test_inner_jaxprs_open_and_close(opened):
     browser = opened(xpr.jaxpr.show(loss)(WS, X))
     closed = rows_of(browser)

@@ -6,8 +6,9 @@ from xpr.control.callback.debug_print import debug_log as log
 from xpr.control.callback.debug_print import debug_print as print
 from xpr.control.devices.inspect_sharding import inspect_array_sharding
 from xpr.control.devices.visualize import visualize_array_sharding, visualize_sharding
+from xpr.control.progress.progress import progress
 
 __all__ = [
-    "breakpoint", "callback", "inspect_array_sharding", "log", "print", "visualize_array_sharding",
+    "breakpoint", "callback", "inspect_array_sharding", "log", "print", "progress", "visualize_array_sharding",
     "visualize_sharding",
 ]  # fmt: skip

@@ -37,7 +37,7 @@ from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, describe
-from xpr.core.interpreter import Tracer, context
+from xpr.core.interpreter import Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
@@ -279,8 +279,8 @@ class JitFunction:
         traced = Traced(closed, call.in_tree, flat.out_tree, self.name, donated, self.options, in_steps, traced_for)
         if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in closed.consts):
             self.caches.traces[key] = traced
-        elif isinstance(context.trace, StageTrace):
-            context.trace.calls[self.caches, key] = traced
+        elif isinstance(trace := transformation(), StageTrace):
+            trace.calls[self.caches, key] = traced
         return traced
 
     def donated_leaves(self, call: Call) -> list[int]:

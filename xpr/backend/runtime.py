@@ -22,17 +22,24 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from xpr.core.avals import ShapedArray
 
-__all__ = ["_jax", "profiler", "without_jax", "xc"]  # but for one function, they come from `__getattr__`
+__all__ = [
+    "_jax",
+    "profile_data",
+    "profiler",
+    "without_jax",
+    "xc",
+]  # but for one function, they come from `__getattr__`
 
 _jax: Any
+profile_data: Any
 profiler: Any
 xc: Any
 
 
 def __getattr__(name: str) -> Any:
     """Imports jaxlib when something of it is first used: a fifth of the time that `import xpr` would take."""
-    if name == "profiler":
-        globals()[name] = importlib.import_module("jaxlib._profiler")
+    if name in ("profiler", "profile_data"):
+        globals()[name] = importlib.import_module(f"jaxlib._{name}")
         return globals()[name]
     if name not in ("_jax", "xc"):
         raise AttributeError(f"module 'xpr.backend.runtime' has no attribute {name!r}")

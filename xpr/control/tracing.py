@@ -49,17 +49,58 @@ class Step:
       fun: the user's function, on which alone `step` depends.
       step: the loop's function.
       arguments: from the arguments of `step` to those of `fun`.
+      static: what else `step` depends on.
     """
 
-    __slots__ = ("__wrapped__", "arguments", "step", "what")
+    __slots__ = ("__wrapped__", "arguments", "static", "step", "what")
 
     def __init__(
-        self, what: str, fun: Callable[..., Any], step: Callable[..., Any], arguments: Callable[..., Sequence[Any]]
+        self,
+        what: str,
+        fun: Callable[..., Any],
+        step: Callable[..., Any],
+        arguments: Callable[..., Sequence[Any]],
+        static: Any = (),
     ):
-        self.what, self.__wrapped__, self.step, self.arguments = what, fun, step, arguments
+        self.what, self.__wrapped__, self.step, self.arguments, self.static = what, fun, step, arguments, static
 
     def __call__(self, *args: Any) -> Any:
         return self.step(*args)
+
+
+class Watched:
+    """A loop's function, and what watches its steps, for which the loop carries a state beside the user's carry.
+
+    Args:
+      fun: the user's function, or a `Step`.
+      initial: the state at the start, a pytree of arrays.
+      before: `before(state, total) -> state`, called in each step.
+      after: `after(state, total)`, called when the loop has ended.
+      total: the number of steps; None for that of the loop.
+    """
+
+    __slots__ = ("__wrapped__", "after", "before", "initial", "total")
+
+    def __init__(
+        self, fun: Callable[..., Any], initial: Any, before: Callable[..., Any], after: Callable[..., Any], total: Any
+    ):
+        self.__wrapped__, self.initial, self.before, self.after, self.total = fun, initial, before, after, total
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def of(self, fun: Callable[..., Any], total: Any) -> Watched:
+        """The same watcher of another function, for a loop of `total` steps."""
+        return Watched(fun, self.initial, self.before, self.after, total if self.total is None else self.total)
+
+    def step(self, what: str, run: Callable[..., Any]) -> Step:
+        """The loop's function `run`, whose carry is a pair of the state and the carry of the user's function."""
+        fun, names = self.__wrapped__, lambda carry, *rest: (carry[1], *rest)
+        static = (self.before, None if hasattr(self.total, "aval") else self.total)
+        if type(fun) is Step:
+            inner = fun.arguments
+            return Step(fun.what, fun.__wrapped__, run, lambda *args: inner(*names(*args)), (*static, fun.static))
+        return Step(what, fun, run, names, static)
 
 
 def trace_body(
@@ -89,6 +130,8 @@ def trace_body(
         raise TypeError(f"{verb.split()[-1]}: {verb} must be a function, and is {fun!r}.")
     if owner is None:
         owner = fun.__wrapped__ if type(fun) is Step else fun
+    if type(fun) is Step:
+        static = (static, fun.static)
     key = (in_tree, tuple(avals), verb, static, settings.trace_key, context.axes)
     known, closure = _known(owner, key)
     staged = known.get(key) if known is not None else None

@@ -41,6 +41,7 @@ class Trace:
     parent: Trace | None
     alive: bool  # False once the transformed function has returned: its tracers can then no longer be used
     verb: ClassVar[str] = "traced"  # how messages say what is being done to the user's function
+    of_transformation: ClassVar[bool] = True  # False where an operation of the traced function made it current
 
     def __init__(self, parent: Trace | None):
         self.parent = parent
@@ -70,6 +71,14 @@ context = _Context()
 def install_base(trace: Trace) -> None:
     """Makes `trace` the bottom of every thread's stack."""
     _Context.trace = trace
+
+
+def transformation() -> Trace:
+    """The trace of the transformation whose function is running."""
+    trace: Any = context.trace
+    while not trace.of_transformation:
+        trace = trace.parent
+    return trace  # type: ignore[no-any-return]  # never None: the bottom is one of a transformation
 
 
 class current:

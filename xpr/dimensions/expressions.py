@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from xpr.errors import InconclusiveDimensionOperation, UnexpectedDimVar
+from xpr.errors import UnexpectedDimVar
 
 OPERATIONS = ("floordiv", "mod", "max", "min")
 as_array: list[Callable[[Any], Any]] = []  # how a dimension becomes an array; set by primitives/dimension_values.py
@@ -291,9 +291,10 @@ class DimExpr:
     # -- Conversions
 
     def _no_integer(self) -> int:
-        raise InconclusiveDimensionOperation(
+        raise self.scope.inconclusive(
+            self,
             f"The symbolic dimension '{self}' is used where an integer is needed: it is known when the program is "
-            "called. Compute with the dimension itself, or make it a constant in the shapes of the arguments."
+            "called. Compute with the dimension itself, or make it a constant in the shapes of the arguments.",
         )
 
     __int__ = __index__ = _no_integer
@@ -323,10 +324,11 @@ def _decided(difference: Any, comparison: str, scope: Any) -> bool:
     if upper < 0:
         return False
     using = f" with the constraints {', '.join(scope.constraints)}" if scope.constraints else ""
-    raise InconclusiveDimensionOperation(
+    raise scope.inconclusive(
+        difference,
         f"Symbolic dimension comparison {comparison} is inconclusive{using}: it holds for some values of the dimension "
         f"variables only. Add it to the constraints of symbolic_shape, use shapes for which it always holds "
-        "('b + 15' for at least 16), or core.max_dim and core.min_dim instead of max and min."
+        "('b + 15' for at least 16), or core.max_dim and core.min_dim instead of max and min.",
     )
 
 

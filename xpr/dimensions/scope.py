@@ -9,6 +9,7 @@ from typing import Any
 
 from xpr.dimensions.bounds import Bounds, Unsatisfiable, bounds_of
 from xpr.dimensions.expressions import OPERATIONS, DimExpr, Term, max_dim, min_dim, normal, operation, variable
+from xpr.errors import InconclusiveDimensionOperation
 
 
 class SymbolicScope:
@@ -93,6 +94,10 @@ class SymbolicScope:
                         changed[t] = changed.get(t, 0) + m
                     return changed
         return None
+
+    def inconclusive(self, dimension: DimExpr, message: str) -> Exception:
+        """The error where the value of a dimension has to be known."""
+        return InconclusiveDimensionOperation(message)
 
     def bounds(self, expression: DimExpr) -> Bounds:
         """The least and the greatest value of an expression, as far as they are known."""

@@ -40,9 +40,10 @@ class Page:
     PosixPath('square.html')
     """
 
-    def __init__(self, programs: Sequence[Program], labels: Sequence[str]):
+    def __init__(self, programs: Sequence[Program], labels: Sequence[str], seconds: dict[int, float] | None = None):
         self.jaxprs = [p.jaxpr if isinstance(p, ClosedJaxpr) else p for p in programs]
         self.labels = list(labels)
+        self.seconds = seconds  # the time of equations, by their `id`, where it was measured
 
     @functools.cached_property
     def html(self) -> str:
@@ -85,7 +86,7 @@ class Page:
         return f"<page: {'; '.join([f'{label}, {count}' for label, count in zip(self.labels, counts)])}>"
 
     def _data(self) -> dict[str, Any]:
-        tables = [Tables(jaxpr) for jaxpr in self.jaxprs]
+        tables = [Tables(jaxpr, self.seconds) for jaxpr in self.jaxprs]
         programs = [
             {"label": label, **each.as_data(), "graphs": [_graph(each, n) for n in range(len(each.jaxprs))]}
             for label, each in zip(self.labels, tables)

@@ -61,10 +61,11 @@ class Tables:
     """The data of one program for a page.
 
     An operand is the number of a variable, or -1 less the number of a literal. A parameter is a pair of its name and
-    its text, or its name and the list of the jaxprs it holds.
+    its text, or its name and the list of the jaxprs it holds. `seconds` are measured times of equations, by their `id`.
     """
 
-    def __init__(self, jaxpr: Jaxpr | ClosedJaxpr):
+    def __init__(self, jaxpr: Jaxpr | ClosedJaxpr, seconds: dict[int, float] | None = None):
+        self.seconds = seconds
         self.root = with_lines(jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr)
         self.nested = all_jaxprs(self.root)
         self.name = _Names(set().union(*map(used_vars, self.nested)))
@@ -135,6 +136,7 @@ class Tables:
             flops,
             moved,
             alive,
+            *([] if self.seconds is None else [self.seconds.get(id(eqn), 0.0)]),
         ]
 
     def _atom(self, atom: Any, operands: Sequence[Any] = (), results: Sequence[Any] = ()) -> int:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.interpreter import Trace, Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import instantiate
@@ -96,7 +96,7 @@ def push_forward(
 
 def without_tangents(values: Sequence[Any]) -> list[Any]:
     """The primals of values of the function that is being differentiated; called within it."""
-    trace = context.trace
+    trace = transformation()
     return [x.primal if type(x) is JVPTracer and x._trace is trace else x for x in values]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.interpreter import Trace, Tracer, context, transformation
 from xpr.core.refs import Ref
 from xpr.errors import RefError
 from xpr.primitives.refs import get_p, swap_p
@@ -21,7 +21,7 @@ from xpr.transforms.stage import StageTrace
 
 def current_owner() -> Trace | None:
     """The owner of a ref that is made now."""
-    trace = context.trace
+    trace = transformation()
     return None if trace.parent is None else trace
 
 

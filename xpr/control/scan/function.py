@@ -11,7 +11,7 @@ from xpr.control.groups import split_list
 from xpr.control.refs import check_aliases, refuse_refs
 from xpr.control.scan.bounded import scan_until_p
 from xpr.control.scan.scan import bind_scan
-from xpr.control.tracing import Body, Step, trace_body, type_differences, where_defined
+from xpr.control.tracing import Body, Step, Watched, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.core.refs import Ref
@@ -71,9 +71,11 @@ def scan(
     >>> lax.scan(lambda c, x: (c + x, c), jnp.zeros(()), jnp.ones(5), until=lambda c: c > 2)
     (Array(3., dtype=float32), Array([0., 1., 2., 0., 0.], dtype=float32))
     """
-    carry, in_tree = tree.flatten(init)
     rows, xs_tree = tree.flatten(xs)
     n = _length(rows, xs, length)
+    if type(f) is Watched:
+        return _watched(f, init, xs, n, reverse, unroll, until)
+    carry, in_tree = tree.flatten(init)
     if settings.disable_jit and n and until is None:
         return _in_python(f, init, rows, xs_tree, n, reverse)
     body, carry = _typed_body(f, carry, in_tree, rows, xs_tree)
@@ -90,6 +92,27 @@ def scan(
     outs = bind_scan(constvars_to_invars(body.closed), body.consts, carry, rows, like)
     carry, ys = split_list(outs, len(carry))
     return tree.unflatten(in_tree, carry), tree.unflatten(y_tree, ys)
+
+
+def _watched(f: Watched, init: Any, xs: Any, n: int, reverse: bool, unroll: Any, until: Any) -> tuple[Any, Any]:
+    """The loop with a watcher, whose state is carried first."""
+    f = f.of(f.__wrapped__, n)
+
+    def step(carry: Any, x: Any) -> Any:
+        state, inner = carry
+        outs = f(inner, x)
+        if type(outs) not in (tuple, list) or len(outs) != 2:
+            return outs  # which is refused
+        return (f.before(state, f.total), outs[0]), outs[1]
+
+    stop = None if until is None else Step("scan", until, lambda carry: until(carry[1]), lambda carry: (carry[1],))
+    try:
+        carry, ys = scan(f.step("scan", step), (f.initial, init), xs, n, reverse, unroll, until=stop)
+    except CarryMismatch as error:
+        raise CarryMismatch(str(error).replace("carry[1]", "carry")) from None
+    state, last = carry
+    f.after(state, f.total)
+    return last, ys
 
 
 def _until(

@@ -10,13 +10,13 @@ import numpy as np
 from xpr import dtypes
 from xpr.config import settings
 from xpr.control.scan.function import scan
-from xpr.control.tracing import Step
+from xpr.control.tracing import Step, Watched
 from xpr.control.while_.function import while_loop
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import CarryMismatch
-from xpr.primitives.elementwise import add, lt
+from xpr.primitives.elementwise import add, convert_element_type, lt, sub
 from xpr.transforms.boundary import boundary
 
 __all__ = ["fori_loop"]
@@ -84,7 +84,9 @@ def _as_scan(lower: int, upper: int, body_fun: Callable[..., Any], init_val: Any
         i, x = carry
         return (add(i, 1), body_fun(i, x)), None
 
-    named = Step("fori_loop", body_fun, step, lambda carry, _: carry)
+    named: Any = Step("fori_loop", _unwatched(body_fun), step, lambda carry, _: carry)
+    if type(body_fun) is Watched:
+        named = body_fun.of(named, max(upper - lower, 0))
     return scan(named, (lower, init_val), None, max(upper - lower, 0), unroll=unroll or 1)[0][1]
 
 
@@ -95,8 +97,15 @@ def _as_while(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
         i, upper, x = carry
         return add(i, 1), upper, body_fun(i, x)
 
-    named = Step("fori_loop", body_fun, step, lambda carry: (carry[0], carry[2]))
+    named: Any = Step("fori_loop", _unwatched(body_fun), step, lambda carry: (carry[0], carry[2]))
+    if type(body_fun) is Watched:
+        named = body_fun.of(named, convert_element_type(sub(upper, lower), np.int32))
     return while_loop(_is_before, named, (lower, upper, init_val))[2]
+
+
+def _unwatched(body_fun: Callable[..., Any]) -> Callable[..., Any]:
+    """The user's function."""
+    return body_fun.__wrapped__ if type(body_fun) is Watched else body_fun
 
 
 def _is_before(carry: Any) -> Any:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import tree
 from xpr.config import settings
 from xpr.control.scan.function import check_carry_structure, check_carry_types, check_no_refs, promote_weak
-from xpr.control.tracing import Body, Step, trace_body, where_defined
+from xpr.control.tracing import Body, Step, Watched, trace_body, where_defined
 from xpr.control.while_.while_loop import Loop, bind_while
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.dtypes import bool_
-from xpr.errors import ConcretizationTypeError
+from xpr.errors import CarryMismatch, ConcretizationTypeError
 from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF
@@ -48,6 +50,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     >>> lax.while_loop(lambda x: x < 100, lambda x: 3 * x, 1)
     Array(243, dtype=int32, weak_type=True)
     """
+    if type(body_fun) is Watched:
+        return _watched(cond_fun, body_fun, init_val)
     if settings.disable_jit:
         running = _in_python(cond_fun, init_val)
         if running is not None:
@@ -61,6 +65,23 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     body, carry = _typed_body(body_fun, leaves, in_tree, args_tree)
     cond = _predicate(cond_fun, args_tree, body.closed.in_avals)
     return tree.unflatten(in_tree, bind_while(Loop.closed(cond.closed, body.closed, carry)))
+
+
+def _watched(cond_fun: Callable[..., Any], body_fun: Watched, init_val: Any) -> Any:
+    """The loop with a watcher, whose state is carried first."""
+    watched = body_fun.of(body_fun.__wrapped__, np.int32(-1))  # it is not known how many steps there are
+
+    def step(carry: Any) -> Any:
+        state, inner = carry
+        return watched.before(state, watched.total), watched(inner)
+
+    cond = Step("while_loop", cond_fun, lambda carry: cond_fun(carry[1]), lambda carry: (carry[1],))
+    try:
+        state, last = while_loop(cond, watched.step("while_loop", step), (watched.initial, init_val))
+    except CarryMismatch as error:
+        raise CarryMismatch(str(error).replace("carry[1]", "carry")) from None
+    watched.after(state, watched.total)
+    return last
 
 
 def _in_python(cond_fun: Callable[[Any], Any], carry: Any) -> bool | None:

@@ -3,7 +3,7 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SAME = 0, CHANGED = 1, REMOVED = 2, ADDED = 3, MOVED = 4;
 const STATUS = ["", "changed", "removed", "added", "moved"];
-const [PRIMITIVE, OPERANDS, RESULTS, PARAMS, SOURCE, FLOPS, BYTES, ALIVE] = [0, 1, 2, 3, 4, 5, 6, 7];
+const [PRIMITIVE, OPERANDS, RESULTS, PARAMS, SOURCE, FLOPS, BYTES, ALIVE, SECONDS] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escape = (text) => String(text).replace(/[&<>"]/g, (c) => escapes[c]);
@@ -15,6 +15,11 @@ function amount(n, unit) {
   while (n >= 999.5 && step < steps.length - 1) { n /= 1000; step += 1; }
   const digits = step === 0 || n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2;
   return `${n.toFixed(digits)} ${steps[step]}${unit}`;
+}
+
+function duration(seconds) {
+  const [size, unit] = [[1, "s"], [1e-3, "ms"]].find(([least]) => seconds >= 0.9995 * least) || [1e-6, "us"];
+  return `${Number((seconds / size).toPrecision(3))} ${unit}`;
 }
 
 class Program {
@@ -39,6 +44,8 @@ class Program {
       });
     });
     this.most = [FLOPS, BYTES, ALIVE].map((c) => this.eqns.reduce((most, eqn) => Math.max(most, eqn[c]), 1));
+    this.isTimed = this.eqns.some((eqn) => eqn.length > SECONDS);
+    if (this.isTimed) this.most.push(this.eqns.reduce((most, eqn) => Math.max(most, eqn[SECONDS]), 1e-12));
   }
 
   jaxprsIn(eqn) {
@@ -55,7 +62,7 @@ class Program {
   typed(v) { return `${this.textOf(v)}:${this.typeOf(v)}`; }
   // How much dearer an equation is than others are on average: 0 for the average, 1 for the dearest.
   heat(e) {
-    const cost = (eqn) => Math.max(eqn[FLOPS], eqn[BYTES]);
+    const cost = (eqn) => this.isTimed ? eqn[SECONDS] : Math.max(eqn[FLOPS], eqn[BYTES]);
     this.mean = this.mean || this.eqns.reduce((sum, eqn) => sum + cost(eqn), 0) / this.eqns.length || 1;
     this.dearest = this.dearest || this.eqns.reduce((most, eqn) => Math.max(most, cost(eqn)), 0);
     const above = cost(this.eqns[e]) - this.mean;

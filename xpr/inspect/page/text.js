@@ -168,15 +168,18 @@ function sourceMarkup(row, before) {
   return `<div class="from${again ? " again" : ""}"><span class="at">${escape(sourceName(source))}</span>  ${escape(source[3])}</div>`;
 }
 
-const COSTS = [[FLOPS, "flops", "Operations", ""], [BYTES, "moved", "Moved", "B"], [ALIVE, "alive", "Alive", "B"]];
+const COSTS = [
+  programs[0].isTimed ? [SECONDS, "flops", "Time", duration] : [FLOPS, "flops", "Operations", (n) => amount(n, "")],
+  [BYTES, "moved", "Moved", (n) => amount(n, "B")], [ALIVE, "alive", "Alive", (n) => amount(n, "B")],
+];
 
 function costMarkup(row) {
   if (row.kind !== "eqn") return COSTS.map(([, name]) => `<div class="cost ${name}"></div>`).join("");
   const program = programs[0], e = row.eqns[0];
-  return COSTS.map(([column, name, , unit]) => {
+  return COSTS.map(([column, name, , text]) => {
     const n = program.eqns[e][column];
     const share = (100 * program.share(e, column)).toFixed(1);
-    return `<div class="cost ${name}" style="--share:${share}%">${amount(n, unit)}</div>`;
+    return `<div class="cost ${name}" style="--share:${share}%">${text(n)}</div>`;
   }).join("");
 }
 

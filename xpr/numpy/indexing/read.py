@@ -21,6 +21,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context
 from xpr.dimensions.expressions import surely_below
 from xpr.numpy.indexing.gather_plan import GatherPlan, gather_plan
+from xpr.numpy.indexing.masked import select_by, unknown_mask
 from xpr.numpy.indexing.normalize import APART, Flag, axis_slices, expanded, host_index, host_of, is_plain, normal_form
 from xpr.numpy.promotion import as_operand
 from xpr.primitives.dynamic_slices import dynamic_slice_p, one_dtype, wrapped
@@ -37,7 +38,8 @@ def getitem(x: Any, index: Any) -> Any:
 
     Raises:
       IndexError: a static index is out of range, or there are more indices than axes.
-      NonConcreteBooleanIndexError: the index holds a traced mask, so that the result's size depends on values.
+      NonConcreteBooleanIndexError: the index holds a traced mask, so that the result's size depends on values, and the
+        result is used by more than elementwise functions, reductions and updates at the mask.
       TypeError: the index holds an object of another type.
 
     >>> import xpr.numpy as jnp
@@ -47,6 +49,9 @@ def getitem(x: Any, index: Any) -> Any:
     >>> x[:, jnp.array([0, 0, 2])]
     Array([[0, 0, 2],
            [3, 3, 5]], dtype=int32)
+    >>> import xpr
+    >>> xpr.jit(lambda x: x[x > 1].sum())(x)
+    Array(14, dtype=int32)
     """
     plain = is_plain(index) and settings.check_static_indices
     if type(x) is Array:
@@ -63,7 +68,9 @@ def getitem(x: Any, index: Any) -> Any:
     if plain:
         shape = x.aval.shape
         return read_static(x, shape, expanded(index if type(index) is tuple else (index,), shape))
-    return read(x, index)
+    mask = unknown_mask(index)
+    selected = None if mask is None else select_by(x, index, mask, getitem)
+    return read(x, index) if selected is None else selected
 
 
 def _viewed(x: Array, host: Any, index: Any) -> Array:

@@ -22,6 +22,7 @@ from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Tracer, context
 from xpr.errors import NonConcreteBooleanIndexError
 from xpr.numpy.indexing.gather_plan import GatherPlan, gather_plan
+from xpr.numpy.indexing.masked import MaskedTracer, all_elements
 from xpr.numpy.indexing.normalize import (
     AxisSlice,
     axis_slices,
@@ -198,6 +199,8 @@ def _leading_mask(index: Any, shape: Shape) -> Any:
 def _update_masked(x: Any, mask: Any, values: Any, operation: Operation) -> Any:
     """A select by the mask, which needs no indices; None where each true element has a value of its own."""
     aval = aval_of(x)
+    if type(values) is MaskedTracer:
+        return _combined_where(mask, x, all_elements(values, mask, aval.shape), operation)
     values_shape: Shape = getattr(values, "shape", ())
     rows = aval.shape[aval_of(mask).ndim :]
     if len(values_shape) > len(rows):
@@ -205,6 +208,12 @@ def _update_masked(x: Any, mask: Any, values: Any, operation: Operation) -> Any:
             return None
         values = reshape(values, values_shape[1:])
     values = None if values is None else broadcast_to(broadcast_values(values, rows), aval.shape)
+    return _combined_where(mask, x, values, operation)
+
+
+def _combined_where(mask: Any, x: Any, values: Any, operation: Operation) -> Any:
+    """Old elements combined with new ones, one for each, where the mask of the leading axes is true."""
+    aval = aval_of(x)
     mask = as_operand(mask)
     if aval_of(mask).ndim < aval.ndim:
         mask = broadcast_in_dim(mask, aval.shape, range(aval_of(mask).ndim))

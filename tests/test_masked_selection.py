@@ -1,0 +1,166 @@
+"""x[mask] with a mask of unknown values: reductions, elementwise functions, `.at`; what else asks for a size."""
+
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.helpers import close, values_close
+from xpr import lax, nn
+from xpr.errors import NonConcreteBooleanIndexError
+
+X = jnp.arange(12.0).reshape(4, 3) - 5
+ROWS = jnp.array([True, False, True, True])
+
+CASES = {
+    "sum": lambda x, m: x[m].sum(),
+    "sum of rows": lambda x, m: x[m].sum(axis=0),
+    "reductions over other axes": lambda x, m: x[m].mean(1).max(),
+    "mean": lambda x, m: x[m].mean(axis=0),
+    "max": lambda x, m: x[m].max(),
+    "min": lambda x, m: jnp.min(x[m], axis=0),
+    "prod": lambda x, m: x[m].prod(),
+    "var": lambda x, m: x[m].var(axis=0),
+    "std": lambda x, m: jnp.std(x[m], ddof=1),
+    "any": lambda x, m: (x[m] > 5).any(axis=0),
+    "all": lambda x, m: jnp.all(x[m] > -5),
+    "count": lambda x, m: jnp.count_nonzero(x[m]),
+    "norm": lambda x, m: jnp.linalg.norm(x[m]),
+    "norms of rows": lambda x, m: jnp.linalg.norm(x[m], axis=1).mean(),
+    "orders of norms": lambda x, m: jnp.linalg.norm(x[x > 0], ord=1) + jnp.linalg.norm(x[x > 0], ord=jnp.inf),
+    "with what is not selected": lambda x, m: jnp.abs(x[m] - x[m].mean(0) + jnp.ones(3)).sum(),
+    "a mask of all axes": lambda x, m: x[x > 1].std(),
+    "masks of later axes": lambda x, m: x[:, jnp.any(x > 4, axis=0)].sum(1),
+    "a mask after ...": lambda x, m: x.T[..., m].mean(-1),
+    "slices of other axes": lambda x, m: x[m][:, 0].sum() + x[1:][m[1:]][:, 1:].max(),
+    "pairs": lambda x, m: jnp.square(x[m][:, None] - x[m][None]).sum(),
+    "products": lambda x, m: ((x[m] @ jnp.ones((3, 2))) ** 2).sum() + (x[m].T @ x[m]).sum(),
+    "einsum": lambda x, m: jnp.einsum("ij,ij->i", x[m], x[m]).max(),
+    "where": lambda x, m: jnp.where(x[m] > 0, x[m], 0.5).sum(),
+    "a mask of what a mask selects": lambda x, m: nested(x),
+    "integers": lambda x, m: x.astype(int)[m].sum() + nn.one_hot(jnp.arange(4)[m], 4).sum(0),
+    "set": lambda x, m: x.at[m].set(x[m] * 2),
+    "set of repeated values": lambda x, m: x.at[m].multiply(x[m][:, :1]),
+    "add": lambda x, m: x.at[m].add(x[m].mean(0)),
+    "calls": lambda x, m: xpr.jit(lambda y: jnp.sin(y).sum())(x[m]),
+    "log_softmax": lambda x, m: nn.log_softmax(x[m]).sum(),
+    "logsumexp": lambda x, m: nn.logsumexp(x[m], axis=0),
+    "two masks in turn": lambda x, m: x[m].sum() * x[~m].max(),
+}
+
+
+def nested(x):
+    y = x[x > -2]
+    return y[y > 0].sum()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_those_of_known_masks(name):
+    function = CASES[name]
+    expected = function(X, ROWS)
+    compiled = xpr.jit(function)(X, ROWS)
+    assert compiled.aval == expected.aval
+    close(compiled, expected)
+    xs, masks = jnp.stack([X, 2 * X]), jnp.stack([ROWS, jnp.roll(ROWS, 1)])
+    mapped = [function(X, ROWS), function(2 * X, jnp.roll(ROWS, 1))]
+    close(xpr.vmap(function)(xs, masks), jnp.stack(mapped))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_are_those_of_known_masks(name):
+    total = lambda x: jnp.sum(CASES[name](x, ROWS) * 1.0)
+    expected = xpr.grad(total)(X)
+    close(xpr.jit(xpr.grad(total))(X), expected, 1e-4)
+    close(xpr.grad(lambda x: jnp.sum(xpr.jit(CASES[name])(x, ROWS) * 1.0))(X), expected, 1e-4)
+
+
+def test_elements_that_are_not_selected_have_no_part_in_derivatives():
+    def function(x):
+        positive = x[x > 0]
+        return (jnp.log(positive) + jnp.sqrt(positive)).sum()
+
+    x = jnp.array([-1.0, 0.0, 4.0])
+    values_close(xpr.jit(xpr.grad(function))(x), [0.0, 0.0, 0.5])
+    values_close(xpr.jit(xpr.grad(function))(-x), [2.0 - 0.5, 0.0, 0.0])
+    close(xpr.jit(xpr.grad(function))(jnp.zeros(3)), jnp.zeros(3))  # where none is selected
+
+
+def test_of_no_elements_reductions_are_neutral():
+    x, none = X, jnp.zeros(4, bool)
+    run = lambda f: xpr.jit(lambda x, m: f(x[m]))(x, none)
+    assert run(jnp.sum) == 0 and run(jnp.prod) == 1 and not run(jnp.any) and run(jnp.all)
+    assert run(jnp.max) == -jnp.inf and run(jnp.min) == jnp.inf and jnp.isnan(run(jnp.mean))
+
+
+def test_updates_of_refs():
+    def function(x, m):
+        ref = xpr.new_ref(x)
+        ref[m] += 1.0
+        ref[m] = ref[m] * 2
+        return xpr.freeze(ref)
+
+    close(xpr.jit(function)(X, ROWS), jnp.where(ROWS[:, None], (X + 1) * 2, X))
+
+
+def test_a_closure_over_what_a_mask_selects():
+    def function(x, m):
+        y = x[m]
+        return xpr.grad(lambda w: (w * y).sum())(2.0)
+
+    close(xpr.jit(function)(X, ROWS), X[ROWS].sum())
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        (lambda y: y, "It was returned"),
+        (lambda y: len(y), "asked for its size"),
+        (lambda y: y.shape, "asked for its size"),
+        (lambda y: list(y), "asked for its size"),
+        (lambda y: y[0], "given to `slice`"),
+        (lambda y: y[5], "the number of selected elements is needed"),
+        (lambda y: jnp.sort(y), "given to `sort`"),
+        (lambda y: y.reshape(-1), "given to `reshape`"),
+        (lambda y: jnp.concatenate([y, y]), "given to `concatenate`"),
+        (lambda y: lax.map(lambda row: row.sum(), y), "asked for its size|given to `scan`|number of selected"),
+        (lambda y: xpr.vmap(jnp.sum)(y), "mapped over"),
+        (lambda y: y + jnp.arange(float(len(X)))[:, None].at[ROWS].set(y[:, :1]), "of x.at.* with another index"),
+        (lambda y: xpr.jit(lambda: y)(), "given to|It was returned"),
+        (lambda y: bool(y.any(axis=1)), "asked for a value"),
+    ],
+)
+def test_other_uses_name_the_line_of_the_mask(use, says):
+    def function(x, m):
+        y = x[m]  # the line
+        return use(y)
+
+    with pytest.raises(NonConcreteBooleanIndexError, match=says) as raised:
+        xpr.jit(function)(X, ROWS)
+    assert "jnp.where(mask, a, b)" in str(raised.value)  # as of any other mask
+    assert "test_masked_selection.py:" in str(raised.value)
+    assert "y = x[m]  # the line" in str(raised.value)
+
+
+def test_what_outlives_its_function():
+    kept = []
+    xpr.jit(lambda x, m: kept.append(x[m]))(X, ROWS)
+    with pytest.raises(NonConcreteBooleanIndexError, match="kept"):
+        kept[0] + 1
+
+
+@pytest.mark.parametrize("index", [lambda m: (m, 0), lambda m: m[:2], lambda m: (m, jnp.array([0, 1, 2]))])
+def test_masks_beside_integers_or_of_other_sizes_are_as_before(index):
+    with pytest.raises(NonConcreteBooleanIndexError, match="jnp.where"):
+        xpr.jit(lambda x, m: x[index(m)].sum())(X, ROWS)
+
+
+def test_different_masks_do_not_go_together():
+    with pytest.raises(ValueError, match="selected, 3.*selected_1, 3"):
+        xpr.jit(lambda x, m: x[m] + x[~m])(X, ROWS)
+
+
+def test_the_trace_ends_with_the_function():
+    before = xpr.core.interpreter.context.trace
+    xpr.jit(lambda x, m: x[m].sum())(X, ROWS)
+    xpr.vmap(lambda x, m: x[m].sum())(X, X > 0)
+    xpr.grad(lambda x: xpr.vmap(lambda x, m: x[m].sum())(x, X > 0).sum())(X)
+    assert xpr.core.interpreter.context.trace is before
