@@ -46,6 +46,22 @@ def test_modules_are_those_of_xpr(tmp_path):
     ]  # fmt: skip
 
 
+def test_modules_that_are_names_of_others(tmp_path):
+    out = run(
+        """
+        import jax
+        from jax.extend.mlir import ir
+        from jax.extend.mlir.dialects import stablehlo
+        from jax.interpreters import mlir
+        from jax._src.lib.mlir.dialects import hlo
+        print(mlir.ir.Module is ir.Module, hlo.add is stablehlo.add, jax.checkpoint_policies.dots_saveable.__name__)
+        print(hasattr(jax.numpy, "np"), hasattr(jax.numpy, "linalg"))
+        """,
+        tmp_path=tmp_path,
+    )
+    assert out.splitlines() == ["True True dots_saveable", "False True"]
+
+
 def test_arguments_and_modules(tmp_path):
     assert run("import sys; print(sys.argv[1:], __name__)", tmp_path=tmp_path).strip() == "[] __main__"
     (tmp_path / "shown.py").write_text("import sys, jax; print(jax.__version__, sys.argv[1:])")
@@ -115,8 +131,9 @@ def test_what_libraries_look_at(tmp_path):
     """Attributes of JAX's own objects, and what its calls accept, that libraries' suites were found to rely on."""
     out = run(
         """
-        import inspect
-        import jax, jax.dtypes, jax.lib
+        import inspect, pickle, typing
+        import jax, jax.dtypes, jax.lib, jax.test_util, jax.tree_util
+        import xpr.testing
         import jax.numpy as jnp
         from jax._src import traceback_util, xla_bridge
 
@@ -133,13 +150,22 @@ def test_what_libraries_look_at(tmp_path):
             def __call__(self, x): return x
 
         print(jax.vmap(Called())(x).shape)
+        print(type(jax.jit(jnp.sin)), pickle.loads(pickle.dumps(jax.jit(jnp.sin)))(0.0))
+        assert isinstance((jax.tree_util.SequenceKey(0),), tuple) and type(jax.tree_util.KeyEntry) is typing.TypeVar
+        steep = lambda x: (x**8) ** 8
+        jax.test_util.check_grads(steep, (1.2,), 1, atol=1.0, rtol=0.01)
+        try:
+            xpr.testing.check_grads(steep, (1.2,), 1, atol=1.0, rtol=0.01)
+        except AssertionError:
+            print("JAX's step is smaller")
         with jax.numpy_dtype_promotion("strict"):
             print(jax.lax.reduce_window(jnp.arange(4), -jnp.inf, jax.lax.max, (2,), (2,)))
         """,
         tmp_path=tmp_path,
     )
     assert out.splitlines() == [
-        "True P(None, None) True", "True True", "True True", "(a, b=1) {}", "(2, 3)", "[1 3]",
+        "True P(None, None) True", "True True", "True True", "(a, b=1) {}", "(2, 3)",
+        "<class 'xpr.api.jit.PjitFunction'> 0.0", "JAX's step is smaller", "[1 3]",
     ]  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def test_default_device_follows_the_setting(device, two_devices, setting):
 
 
 def test_unknown_platform():
-    with pytest.raises(DeviceNotFound, match=r"no platform 'tpu'; xpr runs on cpu and gpu.*XPR_PLATFORMS"):
+    with pytest.raises(DeviceNotFound, match=r"Unknown backend 'tpu': xpr runs on cpu and gpu.*XPR_PLATFORMS"):
         devices.devices("tpu")
 
 

@@ -2,7 +2,9 @@
 
 import gc
 import inspect
+import operator
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -821,3 +823,17 @@ def test_deleted_arrays_stay_where_they_were():
     x.delete()
     with pytest.raises(RuntimeError, match="was deleted, or donated"):
         xpr.device_put(x, xpr.devices()[0])
+
+
+@xpr.jit
+def pickled_by_name(x):
+    return x + 1
+
+
+def test_pickles():
+    pickled_by_name(1.0)
+    assert pickle.loads(pickle.dumps(pickled_by_name)) is pickled_by_name
+    product = xpr.jit(operator.mul, static_argnums=1, donate_argnums=0)
+    product(2.0, 3)
+    again = pickle.loads(pickle.dumps(product))
+    assert again(2.0, 4) == 8 and again.static_argnums == (1,) and again.donate_argnums == (0,)

@@ -16,7 +16,7 @@ import functools
 import operator
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from xpr.optree_kept import optree
 
@@ -55,14 +55,9 @@ Unflatten = Callable[[Any, Any], Any]  # static data, children -> node
 # ---- keys ----------------------------------------------------------------------------------------------------------
 
 
-class KeyEntry(Protocol):
-    """The protocol of keys in a path: hashable, comparable, and printed as the code that accesses the child."""
-
-    def __hash__(self) -> int: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __str__(self) -> str: ...
-
-
+# A key in a path: hashable, comparable, and printed as the code that accesses the child. It is a variable of types, as
+# in JAX: what checks annotations while programs run takes any object for one.
+KeyEntry = TypeVar("KeyEntry", bound=Any)
 KeyPath = tuple[KeyEntry, ...]
 
 

@@ -41,18 +41,28 @@ class AliasModule(ModuleType):
         return value
 
     def _lookup(self, name: str) -> Any:
+        modules = []
         for source in self._sources:
             value = getattr(source, name, self)
             if value is not self and (not isinstance(value, ModuleType) or callable(value)):
                 return value
+            if value is not self and _is_public(source, name):
+                modules.append(value)
         if name.startswith("__"):
             raise AttributeError(name)
         if _sources(whole := f"{self.__name__}.{name}") is not None:
             return importlib.import_module(whole)
+        if modules:
+            return modules[0]
         return missing.absent(self.__name__, name, sys._getframe(2))
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *(name for source in self._sources for name in dir(source))} - {"_sources"})
+
+
+def _is_public(source: Any, name: str) -> bool:
+    """Whether a module that a source has under a name is one of its names, rather than imported for its own use."""
+    return name in getattr(source, "__all__", ()) or name in getattr(source, "_FUNCTIONS", ())
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -93,6 +103,9 @@ def _sources(name: str) -> list[Any] | None:
     """The objects whose names the module `jax...` has; None if there is no such module."""
     if name in private.MODULES:
         return [_module(x) if isinstance(x, str) else x for x in private.MODULES[name]]
+    for prefix in private.BINDINGS:
+        if name.startswith(prefix):
+            return None if (binding := _module("jaxlib.mlir." + name.removeprefix(prefix))) is None else [binding]
     if name.startswith("jax._src"):
         return None
     value: Any = _module("xpr" + name.removeprefix("jax"))

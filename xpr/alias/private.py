@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections import ChainMap, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 import xpr
+from xpr.api import jit as jit_module
 from xpr.api_util import infer_argnums_and_argnames
 from xpr.backend.devices import clients
 from xpr.backend.sharding import Sharding
@@ -33,6 +35,7 @@ from xpr.extend.core.traces import Trace
 from xpr.extend.source_info_util import register_exclusion
 from xpr.interpreters import xla
 from xpr.numpy.refs import new_ref
+from xpr.testing import check_grads
 from xpr.tree_nodes import registered
 
 VERSION = "0.10.2"  # of JAX, whose names and semantics xpr has
@@ -105,6 +108,8 @@ compiler = SimpleNamespace(backend_compile_and_load=_no_compile)
 xla_bridge = SimpleNamespace(_backends=clients)
 # equinox writes scalars of bfloat16
 scalar_types = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, result_type=xpr.numpy.result_type)
+# chex tests functions so curved that differences must be taken with JAX's step
+test_util = SimpleNamespace(check_grads=partial(check_grads, eps=1e-4))
 version = SimpleNamespace(__version__=VERSION, __version_info__=tuple(map(int, VERSION.split("."))))
 lib = SimpleNamespace(__version__=importlib.metadata.version("jaxlib"))
 # flax.nnx looks up classes that are pytrees
@@ -119,6 +124,9 @@ config = SimpleNamespace(config=xpr.config)
 Sharding._addressable_device_assignment = property(  # type: ignore[attr-defined]
     lambda self: tuple([self.devices[i] for i in self.local])
 )
+# chex finds functions that `jit` has made by the text of their type
+jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
+jit_module.JitFunction.__qualname__ = "PjitFunction"
 xpr.core.Trace.main = property(lambda self: self)  # type: ignore[attr-defined]  # equinox compares traces by it
 
 # orbax: whether there are several processes, what its manager is a kind of, and what it would patch or run elsewhere
@@ -126,6 +134,9 @@ distributed = SimpleNamespace(global_state=SimpleNamespace(client=None, coordina
 array_serialization = SimpleNamespace(GlobalAsyncCheckpointManagerBase=GlobalAsyncCheckpointManagerBase)
 colocated_serialization = SimpleNamespace(DeviceList=Sequence[Any])  # in annotations
 ifrt_programs = SimpleNamespace(ifrt_programs=SimpleNamespace())
+
+# Whose submodules are those of jaxlib's bindings of MLIR: public ones, and those that packages of kernels import
+BINDINGS = ("jax.extend.mlir.", "jax._src.lib.mlir.")
 
 MODULES: dict[str, list[Any]] = {
     "jax.experimental.array_serialization": [],
@@ -140,7 +151,7 @@ MODULES: dict[str, list[Any]] = {
     "jax.version": [version],
     "jax.core": ["xpr.core", public_core],
     "jax.experimental.checkify": ["xpr.checkify"],
-    "jax.test_util": ["xpr.testing"],
+    "jax.test_util": [test_util, "xpr.testing"],
     "jax._src": [],
     "jax._src.ad_util": [ad_util, "xpr.interpreters.ad"],
     "jax._src.api": [api, "xpr"],
@@ -152,6 +163,10 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.dispatch": [dispatch],
     "jax._src.dtypes": [dtypes, "xpr.dtypes"],
     "jax._src.flatten_util": ["xpr.flatten_util"],
+    "jax._src.lib": [],
+    "jax._src.lib.mlir": [],
+    "jax._src.lib.mlir.dialects": ["jaxlib.mlir.dialects"],
+    "jax._src.lib.mlir.dialects.hlo": ["jaxlib.mlir.dialects.stablehlo"],
     "jax._src.interpreters": ["xpr.interpreters"],
     "jax._src.interpreters.ad": ["xpr.interpreters.ad"],
     "jax._src.interpreters.batching": ["xpr.interpreters.batching"],

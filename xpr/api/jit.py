@@ -9,6 +9,7 @@ arguments, tracers) takes the general path. Transformations work on the traced j
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -162,6 +163,18 @@ class JitFunction:
         clone.caches = _Caches()
         clone.known = clone.caches.known
         return clone
+
+    def __reduce__(self) -> Any:
+        """One that its module has under its name is read as that; others are made anew from what they compile."""
+        name = getattr(self, "__qualname__", "")
+        if getattr(sys.modules.get(self.__module__), name, None) is self:
+            return name
+        options = {**self.own_options, **(self.options or {})} or None
+        static, donated = tuple(self.static_argnames), tuple(self.donate_argnames)
+        return JitFunction, (
+            self.fun, self.static_argnums, static, self.donate_argnums, donated, self.device, self.backend, options,
+            self.in_shardings, self.out_shardings,
+        )  # fmt: skip
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `jit` may decorate one, with `self` static or a pytree."""

@@ -14,7 +14,7 @@ from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.refs import AbstractRef
 from xpr.core.source import check_function
-from xpr.primitives.shapes import zeros_like_aval
+from xpr.primitives.random_keys import zeros_or_keys
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage
@@ -167,7 +167,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
 
     def with_arrays(*args: Any, **kwargs: Any) -> Any:
-        return tree.map(lambda x: zeros_like_aval(x.aval) if type(x) is ShapeDtypeStruct else x, fun(*args, **kwargs))
+        return tree.map(lambda x: zeros_or_keys(x.aval) if type(x) is ShapeDtypeStruct else x, fun(*args, **kwargs))
 
     closed, out_tree = trace_function(named_like(with_arrays, fun), args, kwargs, "staged by eval_shape")
     structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals]

@@ -78,7 +78,7 @@ def client_of(platform: str | None = None) -> Any:
 def _make_client(name: str) -> Any:
     if name not in _MAKERS:
         raise DeviceNotFound(
-            f"There is no platform {name!r}; xpr runs on {' and '.join(sorted(_MAKERS))}. "
+            f"Unknown backend {name!r}: xpr runs on {' and '.join(sorted(_MAKERS))}. "
             "Give one of these as `backend`, or set XPR_PLATFORMS to it."
         )
     if _of_parent:

@@ -152,7 +152,7 @@ def _not_installed_message() -> str:
     folders = folders_of("jax_plugins") or sys.path
     driver = [name for name in DEVICE_FILES if os.path.exists(name)]
     return (
-        "A GPU was asked for and the CUDA plugin is not installed.\n"
+        "Unknown backend 'gpu': the CUDA plugin is not installed.\n"
         f"  looked for  {', '.join(f'jax_plugins/xla_{t.suffix}/xla_cuda_plugin.so' for t in TOOLKITS)}\n"
         f"  in          {', '.join(folder for folder in folders if folder)}\n"
         f"  driver      {', '.join(driver) if driver else 'none found, so there may be no NVIDIA GPU here'}\n"

@@ -21,7 +21,7 @@ from xpr.dtypes import INTEGERS, uint8, uint16, uint32, uint64
 from xpr.key_types import KeyType, PRNGImpl
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.random_bits import BITS_FOR, normal_quantiles, unit_floats
-from xpr.primitives.shapes import broadcast_in_dim, mapped_to, reshape
+from xpr.primitives.shapes import broadcast_in_dim, mapped_to, reshape, zeros_like_aval
 from xpr.primitives.slicing import slice_in_dim
 
 __all__ = [
@@ -274,6 +274,11 @@ random_wrap_p = of_keys(
 def random_wrap(words: Any, impl: PRNGImpl) -> Any:
     """Keys of the words that they are to consist of."""
     return random_wrap_p.bind(words, impl=impl)
+
+
+def zeros_or_keys(aval: ShapedArray) -> Any:
+    """A value of any type, for where none is looked at: zeros, or keys of words that are zero."""
+    return random_wrap(zeros_like_aval(aval.physical), impl_of(aval)) if is_key(aval) else zeros_like_aval(aval)
 
 
 def _unwrap_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.api.grad import jvp, vjp
+from xpr.api.grad import jvp, linearize, vjp
 from xpr.core.avals import aval_of
 
-_SEED = 42
+_SEED = 0  # as JAX's functions have, so that they go in the same directions
 _VALUE = ": the value beside the derivative is not that of the function"
 
 
@@ -36,7 +36,7 @@ def check_grads(
       f: a function of pytrees of arrays, smooth around `args`.
       args: the point, a sequence of pytrees. Integers in it stay as they are.
       order: 1 for first derivatives; 2 also checks derivatives of derivatives, in every combination of the modes.
-      modes: "fwd" for jvp, "rev" for vjp, or both.
+      modes: "fwd" for jvp, "rev" for vjp, "lin" for linearize, or several.
       atol: the absolute tolerance; None for that of the least precise dtype among the values. 64-bit types
         (`xpr.enable_x64`) make checks stricter.
       rtol: the relative tolerance; None for that of the least precise dtype among the values.
@@ -53,19 +53,35 @@ def check_grads(
     >>> from xpr.testing import check_grads
     >>> check_grads(jnp.tanh, (jnp.array([0.5, -1.0]),), order=2)
     """
-    if order < 1 or not set(modes) <= {"fwd", "rev"}:
-        raise ValueError(f"check_grads: order is at least 1 and modes are 'fwd' and 'rev'; got {order} and {modes}.")
+    if order < 1 or not set(modes) <= {"fwd", "rev", "lin"}:
+        raise ValueError(
+            f"check_grads: order is at least 1 and modes are 'fwd', 'rev' and 'lin'; got {order} and {modes}."
+        )
     args = tuple(args)
-    if "fwd" in modes:
-        check_jvp(f, partial(jvp, f), args, atol, rtol, eps, f"jvp, {order} orders to go")
-        if order > 1:
-            directions = _random_like(args, np.random.default_rng(_SEED + order))
-            check_grads(lambda *xs: jvp(f, xs, directions)[1], args, order - 1, modes, atol, rtol, eps)
+    for mode, forward in (("fwd", partial(jvp, f)), ("lin", partial(_by_linearize, f))):
+        if mode in modes:
+            check_jvp(f, forward, args, atol, rtol, eps, f"{_NAMES[mode]}, {order} orders to go")
+            if order > 1:
+                directions = _random_like(args, np.random.RandomState(_SEED + order))
+                derivative = partial(_derivative, forward, directions)
+                check_grads(derivative, args, order - 1, modes, atol, rtol, eps)
     if "rev" in modes:
         check_vjp(f, partial(vjp, f), args, atol, rtol, eps, f"vjp, {order} orders to go")
         if order > 1:
-            cotangent = _random_like(f(*args), np.random.default_rng(_SEED - order))
+            cotangent = _random_like(f(*args), np.random.RandomState(_SEED + order))
             check_grads(lambda *xs: vjp(f, *xs)[1](cotangent), args, order - 1, modes, atol, rtol, eps)
+
+
+_NAMES = {"fwd": "jvp", "lin": "linearize"}
+
+
+def _by_linearize(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    value, derivative = linearize(f, *primals)
+    return value, derivative(*tangents)
+
+
+def _derivative(forward: Callable[..., Any], directions: Any, *args: Any) -> Any:
+    return forward(args, directions)[1]
 
 
 def check_jvp(
@@ -99,7 +115,7 @@ def check_jvp(
     >>> check_jvp(jnp.sin, lambda primals, tangents: xpr.jvp(jnp.sin, primals, tangents), (0.5,))
     """
     args = tuple(args)
-    tangents = _random_like(args, np.random.default_rng(_SEED))
+    tangents = _random_like(args, np.random.RandomState(_SEED))
     value, tangent = f_jvp(args, tangents)
     _assert_close(value, f(*args), atol, rtol, err_msg + _VALUE)
     expected = _difference(f, args, tangents, eps)
@@ -137,7 +153,7 @@ def check_vjp(
     >>> check_vjp(jnp.sin, lambda x: xpr.vjp(jnp.sin, x), (0.5,))
     """
     args = tuple(args)
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.RandomState(_SEED)
     value, pullback = f_vjp(*args)
     _assert_close(value, f(*args), atol, rtol, err_msg + _VALUE)
     tangents, cotangent = _random_like(args, rng), _random_like(value, rng)
@@ -164,16 +180,16 @@ def _inexact(values: Any) -> list[np.ndarray]:
     return [_numpy(x) for x in tree.leaves(values) if _is_inexact(x)]
 
 
-def _random_like(values: Any, rng: np.random.Generator) -> Any:
+def _random_like(values: Any, rng: np.random.RandomState) -> Any:
     """A random tangent for each leaf; float0 zeros for integers."""
 
     def draw(x: Any) -> np.ndarray:
         aval = aval_of(x)
         if aval.dtype not in dtypes.INEXACT:
             return np.zeros(aval.shape, dtypes.float0)
-        drawn = rng.normal(size=aval.shape)
+        drawn = rng.randn(*aval.shape)
         if aval.dtype in dtypes.COMPLEX:
-            drawn = drawn + 1j * rng.normal(size=aval.shape)
+            drawn = drawn + 1j * rng.randn(*aval.shape)
         return np.asarray(drawn, aval.dtype)
 
     return tree.map(draw, values)

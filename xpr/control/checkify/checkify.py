@@ -27,8 +27,9 @@ from xpr.dtypes import BOOL, INEXACT
 from xpr.errors import CheckError, DivisionByZeroError, FailedCheckError, NaNError, OOBError, UnsupportedRule
 from xpr.primitives.elementwise import bitwise_and, eq, ne
 from xpr.primitives.gather.bounds_checks import DIVISION, INDEX
+from xpr.primitives.random_keys import zeros_or_keys
 from xpr.primitives.reductions import reduce_or
-from xpr.primitives.shapes import mapped_to, zeros_like_aval
+from xpr.primitives.shapes import mapped_to
 from xpr.primitives.slicing import select
 from xpr.transforms.boundary import boundary
 from xpr.transforms.calls import Call
@@ -420,7 +421,7 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
         jaxpr = with_lines(constvars_to_invars(closed))
         thread = StateThreading(kinds, plan_of(jaxpr, kinds).all)
         avals: Sequence[ShapedArray] = thread.checks.state_avals()
-        state = [np.int32(0), *(zeros_like_aval(aval) for aval in avals[1:])]
+        state = [np.int32(0), *(zeros_or_keys(aval) for aval in avals[1:])]
         results = eval_jaxpr(thread(jaxpr), (), *state, *closed.consts, *leaves)
         state, outs = split_list(results, len(avals))
         return Error(state, thread.checks), tree.unflatten(flat.out_tree, outs)

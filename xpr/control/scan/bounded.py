@@ -34,8 +34,9 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.regions import Region
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import iota
+from xpr.primitives.random_keys import zeros_or_keys
 from xpr.primitives.reductions import reduce_and, reduce_max
-from xpr.primitives.shapes import mapped_to, zeros_like_aval
+from xpr.primitives.shapes import mapped_to
 from xpr.primitives.slicing import select
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.stage import stage
@@ -74,7 +75,7 @@ def _masked(params: dict[str, Any], is_active: Callable[..., Any], first: Sequen
         active = is_active(leading, consts, old, xs)
         carry, ys = results.split(eval_jaxpr(body, (), *values))
         held_carry = [select(active, new, before) for new, before in zip(carry, old)]
-        return [*held_carry, *(select(active, y, zeros_like_aval(y.aval)) for y in ys)]
+        return [*held_carry, *(select(active, y, zeros_or_keys(y.aval)) for y in ys)]
 
     return constvars_to_invars(stage(run, [*first, *body.in_avals]))
 
