@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.sharding import Mesh, NamedSharding
-from xpr.backend.stablehlo import TOKEN, Builder, Module, Value, quoted
+from xpr.backend.stablehlo import Builder, Module, Value, quoted
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, effects
@@ -158,7 +158,7 @@ def lower_call(
     function = lower_function(builder, jaxpr, name)
     if "ordered" not in effects(jaxpr):
         return builder.call(function, operands, jaxpr.out_avals, inline)
-    types = [TOKEN, *jaxpr.out_avals]
+    types = [builder.token_type, *jaxpr.out_avals]
     builder.token, *results = builder.call(function, [builder.take_token(), *operands], types, inline)
     return results
 
@@ -177,5 +177,5 @@ def lower_function(builder: Builder, jaxpr: Jaxpr, name: str) -> str:
             results = lower_eqns(inner, jaxpr, args[1:])
             return [inner.take_token(), *results]
 
-        shared[key] = builder.module.function(name, [TOKEN] * ordered + jaxpr.in_avals, body)
+        shared[key] = builder.module.function(name, [builder.token_type] * ordered + jaxpr.in_avals, body)
     return shared[key]
