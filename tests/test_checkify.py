@@ -36,9 +36,7 @@ class TestCheck:
             xpr.vmap(log)(jnp.array([1.0, -1.0, -2.0]))
 
     def test_compiled_without_checkify(self):
-        with pytest.raises(
-            ValueError, match="Cannot abstractly evaluate a checkify.check .* nobody would see it fail"
-        ) as caught:
+        with pytest.raises(ValueError, match="Cannot abstractly evaluate a .* nobody would see it") as caught:
             xpr.jit(log)(1.0)
         assert "'must be positive: {x}' at test_checkify.py:" in str(caught.value)
 

@@ -286,9 +286,9 @@ def traceback_filtering(mode: str | bool = True) -> Any:
     """A context manager that sets what tracebacks of errors show of xpr's own frames.
 
     Args:
-      mode: "auto", or True, removes them; "off", or False, shows them. "quiet_remove_frames" removes them with a note that
-        says so, "remove_frames" with the whole traceback as the error's `__cause__`, and "tracebackhide" marks them for
-        IPython and pytest, which hide such frames.
+      mode: "auto", or True, removes them; "off", or False, shows them. "quiet_remove_frames" removes them with a note
+        that says so, "remove_frames" with the whole traceback as the error's `__cause__`, and "tracebackhide" marks
+        them for IPython and pytest, which hide such frames.
 
     Raises:
       ValueError: there is no such mode.

@@ -140,9 +140,9 @@ def _pure_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, 
 
 
 _NO_DERIVATIVE = (
-    " callbacks do not support JVP: the derivative of a Python function can't be known. Give one: make the function that "
-    "calls back a custom_jvp (or custom_vjp) function, and say its derivative with defjvp. Or keep the call out of the "
-    "derivative: lax.stop_gradient on its arguments."
+    " callbacks do not support JVP: the derivative of a Python function can't be known. Give one: make the function "
+    "that calls back a custom_jvp (or custom_vjp) function, and say its derivative with defjvp. Or keep the call out "
+    "of the derivative: lax.stop_gradient on its arguments."
 )
 _NOT_LINEAR = " callbacks do not support transpose: a Python function is not known to be linear."
 
@@ -288,8 +288,8 @@ def io_callback(
       result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
       *args: pytrees of arrays that it is called with.
       sharding: has no effect; callbacks run on the host.
-      ordered: whether it is run in order with the other ordered callbacks of a program; programs always run in order. In
-        `shard_map` and `pmap` the order is that of each device.
+      ordered: whether it is run in order with the other ordered callbacks of a program; programs always run in order.
+        In `shard_map` and `pmap` the order is that of each device.
       **kwargs: likewise.
 
     Returns:

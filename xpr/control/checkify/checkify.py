@@ -63,8 +63,8 @@ def _lower(b: Any, operands: Any, avals: Any, *, checks: Checks, debug: bool) ->
     lines = "\n".join(f"  {each.text} at {summarize(each.source)}" for each in checks.by_code.values())
     raise ValueError(
         f"Cannot abstractly evaluate a checkify.check in a function that is compiled, where nobody would see it fail:\n"
-        f"{lines}\nCompile what checkify makes of it, error, out = jit(checkify.checkify(f))(x), and look at the error with "
-        "error.throw(). A checkify.debug_check is left out instead."
+        f"{lines}\nCompile what checkify makes of it, error, out = jit(checkify.checkify(f))(x), and look at the error "
+        "with error.throw(). A checkify.debug_check is left out instead."
     )
 
 
