@@ -101,7 +101,7 @@ def _is_outermost(frame: FrameType) -> bool:
 
 
 def drop_frame(error: Exception) -> None:
-    """For a function that calls a boundary and re-raises what it raised: its own frame goes where frames are removed."""
+    """For a function that calls a boundary and raises what that raised: its own frame goes where frames are removed."""
     traceback = error.__traceback__
     assert traceback is not None
     if settings.traceback_filtering == "tracebackhide":
