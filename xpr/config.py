@@ -75,6 +75,7 @@ class Settings(threading.local):
     transfer_guard_host_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_HOST_TO_DEVICE", "allow")
     transfer_guard_device_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_DEVICE", "allow")
     transfer_guard_device_to_host: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_HOST", "allow")
+    export_calling_convention_version: int = int(os.environ.get("XPR_EXPORT_CALLING_CONVENTION_VERSION", "10"))
     num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: XLA's default
 
     _keyed = (-1, None)  # the number of process-wide updates, and `trace_key` at that time

@@ -63,13 +63,18 @@ def argument_attributes(
     donated: Sequence[int],
     in_shardings: Sequence[NamedSharding | None],
     out_shardings: Sequence[NamedSharding | None],
+    result_names: Sequence[str] = (),
 ) -> tuple[list[str], list[str]]:
-    """The attributes of the arguments and of the results of `main`: donation and shardings."""
+    """The attributes of the arguments and of the results of `main`: donation, names and shardings."""
     donors = set(donated)
     inputs = [["jax.buffer_donor = true"] if i in donors else [] for i in range(len(in_avals))]
     for texts, sharding, aval in zip(inputs, in_shardings, in_avals):
         texts += _sharding_texts(module, sharding, aval)
-    outputs = [_sharding_texts(module, *each) for each in zip(out_shardings, out_avals)]
+    outputs: list[list[str]] = [[] for _ in out_avals]
+    for texts, name in zip(outputs, result_names):
+        texts.append(f"jax.result_info = {quoted(name)}")
+    for texts, sharding, aval in zip(outputs, out_shardings, out_avals):
+        texts += _sharding_texts(module, sharding, aval)
 
     def joined(every: list[list[str]]) -> list[str]:
         return [f" {{{', '.join(texts)}}}" if texts else "" for texts in every]
