@@ -22,6 +22,7 @@ from xpr.errors import InconclusiveDimensionOperation
 
 __all__ = [
     "aval_of", "check_jaxpr", "ClosedJaxpr", "context", "current", "DropVar", "eval_jaxpr",
-    "InconclusiveDimensionOperation", "is_constant_dim", "is_constant_shape", "Jaxpr", "jaxpr_as_fun", "JaxprEqn", "Linear",
-    "Literal", "max_dim", "min_dim", "ShapedArray", "subjaxprs", "Trace", "Tracer", "unit", "unitvar", "Unsupported", "Var", "Zero",
+    "InconclusiveDimensionOperation", "is_constant_dim", "is_constant_shape", "Jaxpr", "jaxpr_as_fun", "JaxprEqn",
+    "Linear", "Literal", "max_dim", "min_dim", "ShapedArray", "subjaxprs", "Trace", "Tracer", "unit", "unitvar",
+    "Unsupported", "Var", "Zero",
 ]  # fmt: skip
