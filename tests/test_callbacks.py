@@ -340,7 +340,7 @@ class TestVmap:
         out = xpr.jit(xpr.vmap(lambda x: xpr.io_callback(host, F32, x)))(X)
         np.testing.assert_array_equal(out, [0, 2, 4])
         assert seen == [0, 1, 2]
-        with pytest.raises(ValueError, match="no order of rows"):
+        with pytest.raises(ValueError, match="Cannot `vmap` ordered IO callbacks"):
             xpr.vmap(lambda x: xpr.io_callback(host, F32, x, ordered=True))(X)
 
 
@@ -576,3 +576,12 @@ def test_results_are_arranged_as_declared():
         assert isinstance(caught.value, TypeError | ValueError)
     with pytest.raises(ValueError, match="no transpose rule"):
         xpr.linear_transpose(lambda x: xpr.pure_callback(lambda x: x, x, x), 1.0)(1.0)
+
+
+@pytest.mark.parametrize("verb", ["pure_callback", "io_callback"])
+def test_declared_types_of_64_bits_are_refused_while_those_are_off(verb):
+    f = xpr.jit(lambda x: getattr(xpr, verb)(lambda x: {"a": x}, {"a": np.zeros(2)}, x))
+    with pytest.raises(ValueError, match=f"{verb}: result_shape_dtypes cannot specify 64-bit types .* Declare float32"):
+        f(np.ones(2))
+    with xpr.enable_x64(True):
+        assert f(np.ones(2))["a"].dtype == np.float64

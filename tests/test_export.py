@@ -1,5 +1,6 @@
 """`xpr.export`: functions as portable programs, which JAX reads and whose own are read; compiled programs as files."""
 
+import re
 import subprocess
 import sys
 from collections import OrderedDict, namedtuple
@@ -15,6 +16,7 @@ from tests.peer import JAX
 from xpr import core, export
 from xpr.artifacts import flatbuffers, schema
 from xpr.artifacts.trees import tree_as_table, tree_of_table
+from xpr.config import override
 from xpr.errors import TreeMismatch
 
 try:
@@ -137,7 +139,7 @@ def test_platforms(exported):
     same(both.call({"w": W}, X, k=2.0), exported.call({"w": W}, X, k=2.0))
     same(xpr.grad(loss(both.call), 1)({"w": W}, X), xpr.grad(loss(exported.call), 1)({"w": W}, X), 1e-5)
     away = export.export(xpr.jit(jnp.sin), platforms=["tpu"])(1.0)
-    with pytest.raises(ValueError, match="sin was exported for tpu, and is called on cpu. Export it with platforms="):
+    with pytest.raises(ValueError, match="Function sin was exported for platforms tpu, and is called on cpu. Export"):
         away.call(1.0)
     anywhere = [export.DisabledSafetyCheck.platform()]
     away = reread(export.export(xpr.jit(jnp.sin), platforms=["tpu"], disabled_checks=anywhere)(1.0))
@@ -161,7 +163,7 @@ def test_disabled_checks_are_values():
 
 
 def test_what_can_not_be_exported():
-    with pytest.raises(ValueError, match="export takes what jit returned, and got <function"):
+    with pytest.raises(ValueError, match="must be the result of `jit`, and is <function"):
         export.export(lambda x: x)
     with pytest.raises(NotImplementedError, match="<lambda> calls Python functions"):
         export.export(xpr.jit(lambda x: xpr.debug.print("{}", x)))(1.0)
@@ -180,7 +182,9 @@ def test_targets_that_may_change_are_refused():
 
 
 def test_wrong_arguments(exported):
-    with pytest.raises(TreeMismatch, match=r"layer: called with another structure .*\n.*\['k'\]   expected a leaf"):
+    with pytest.raises(
+        TreeMismatch, match=r"layer: .* must have the same pytree structure .*\n.*\['k'\]   expected a leaf"
+    ):
         exported.call({"w": W}, X)
     with pytest.raises(ValueError, match=r"args\[1\] +exported with f32\[2,4\] +called with f32\[4,2\]"):
         exported.call({"w": W}, X.T, k=1.0)
@@ -275,7 +279,7 @@ def test_classes_in_trees_are_registered():
     fun = xpr.jit(lambda p, s: Point(Scaled(p.x * s.value, s.unit), p.y))
     args = Point(1.0, 2.0), Scaled(jnp.ones(2), "m")
     exported = export.export(fun)(*args)
-    with pytest.raises(ValueError, match="Point'> can't be written: they are not registered"):
+    with pytest.raises(ValueError, match="Cannot serialize nodes of unregistered type .*Point'>. Call"):
         exported.serialize()
     export.register_namedtuple_serialization(Point, serialized_name="tests.Point")
     export.register_pytree_node_serialization(
@@ -291,17 +295,19 @@ def test_classes_in_trees_are_registered():
 def test_registering_twice_and_wrongly():
     Unknown = type("Unknown", (), {})
     codec = {"serialize_auxdata": lambda _: b"", "deserialize_auxdata": lambda _: None}
-    with pytest.raises(ValueError, match="is no pytree node"):
+    with pytest.raises(ValueError, match="If `from_children` is not present, you must call tree_util.register"):
         export.register_pytree_node_serialization(Unknown, serialized_name="tests.Unknown", **codec)
-    with pytest.raises(ValueError, match="OrderedDict'> is registered for serialization already, as 'collections"):
+    with pytest.raises(ValueError, match="Duplicate serialization registration of .*OrderedDict'>, .* as 'coll"):
         export.register_pytree_node_serialization(OrderedDict, serialized_name="mine", **codec)
-    with pytest.raises(ValueError, match="The name 'collections.OrderedDict' is that of <class"):
+    with pytest.raises(ValueError, match="Duplicate .* as 'collections.OrderedDict', the name of <class"):
         export.register_pytree_node_serialization(Unknown, serialized_name="collections.OrderedDict", **codec)
+    with pytest.raises(ValueError, match="for a class of namedtuples, export.register_namedtuple_serialization"):
+        export.register_pytree_node_serialization(namedtuple("Two", "a b"), serialized_name="tests.Two", **codec)
     with pytest.raises(ValueError, match="is no namedtuple"):
         export.register_namedtuple_serialization(dict, serialized_name="tests.dict")
-    with pytest.raises(TypeError, match="keys are strings, and 1 of type builtins.int is a key"):
+    with pytest.raises(TypeError, match="dictionaries with string keys, and 1 of type builtins.int is a key"):
         as_table({1: 2})
-    with pytest.raises(TypeError, match="An OrderedDict can be written if its keys are strings"):
+    with pytest.raises(TypeError, match="only for dictionaries with string keys, and an OrderedDict has"):
         as_table(OrderedDict({1: 2}))
     Wrong = namedtuple("Wrong", "x")
     export.register_pytree_node_serialization(
@@ -405,3 +411,32 @@ def test_what_can_not_be_saved(tmp_path):
     printing = xpr.jit(lambda x: xpr.debug.print("{}", x)).lower(1.0).compile()
     with pytest.raises(NotImplementedError, match="can't be saved: it is in steps, on several devices, or calls"):
         printing.save(tmp_path / "program")
+
+
+def test_texts_have_the_names_of_arguments_and_results_and_the_lines_of_the_user():
+    text = export.export(xpr.jit(lambda x, *, k: {"a": jnp.sin(x) * k}))(X, k=2.0).mlir_module()
+    assert 'loc("args[0]")' in text and """loc("kwargs['k']")""" in text
+    assert """{jax.result_info = "result['a']"}""" in text and re.search(r'loc\(".*test_export.py":\d+:0\)', text)
+    read = export.deserialize(export.export(xpr.jit(jnp.sin))(1.0).serialize())
+    assert 'jax.result_info = "result"' in export.export(xpr.jit(read.call))(1.0).mlir_module()
+
+
+def test_the_version_of_the_calling_convention():
+    for version in (9, 10):
+        with override("export_calling_convention_version", version):
+            exported = reread(export.export(xpr.jit(jnp.sin))(X))
+        assert exported.calling_convention_version == version
+        same(exported.call(X), jnp.sin(X))
+    for version in (8, 11):
+        message = (
+            f"The requested export calling convention version {version} is outside the range of supported versions"
+        )
+        with override("export_calling_convention_version", version), pytest.raises(ValueError, match=message):
+            export.export(xpr.jit(jnp.sin))(X)
+
+
+def test_the_axis_in_which_a_shape_differs():
+    exported = export.export(xpr.jit(jnp.sin))(jnp.ones((2, 3)))
+    message = r"sin: called with other types .* Shape mismatch for args\[0\].shape\[1\] \(expected same constant\):\n"
+    with pytest.raises(ValueError, match=message):
+        exported.call(jnp.ones((2, 4)))

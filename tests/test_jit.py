@@ -557,6 +557,57 @@ def test_library_frames_are_cut_from_tracebacks():
     assert len(_library_frames(lambda: lax.scan(lambda c, x: (1, x), 1.0, None, 3), TypeError)) <= 1
 
 
+def _raised_in_calls_of_calls(mode):
+    @xpr.jit
+    def inner(x):
+        raise KeyError("mine")
+
+    @xpr.jit
+    def outer(x):
+        return xpr.vmap(inner)(x)
+
+    with xpr.traceback_filtering(mode), pytest.raises(KeyError) as caught:
+        outer(jnp.ones(3))
+    return caught.value, [frame.f_code.co_name for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+
+
+def test_modes_of_removing_frames_from_tracebacks():
+    alone = ["_raised_in_calls_of_calls", "outer", "inner"]
+    error, names = _raised_in_calls_of_calls("auto")
+    assert names == alone and error.__cause__ is None and not hasattr(error, "__notes__")
+    error, names = _raised_in_calls_of_calls("quiet_remove_frames")
+    assert names == alone and len(error.__notes__) == 1 and "XPR_TRACEBACK_FILTERING=off" in error.__notes__[0]
+    error, names = _raised_in_calls_of_calls("remove_frames")
+    assert names == alone and not hasattr(error, "__notes__")
+    assert type(error.__cause__).__name__ == "UnfilteredStackTrace" and str(error.__cause__) == "KeyError: 'mine'"
+    assert len(list(traceback.walk_tb(error.__cause__.__traceback__))) > 6
+    error, names = _raised_in_calls_of_calls("tracebackhide")
+    shown = [
+        f.f_code.co_name for f, _ in traceback.walk_tb(error.__traceback__) if "__tracebackhide__" not in f.f_locals
+    ]
+    assert shown == alone and len(names) > 6
+    error, names = _raised_in_calls_of_calls("off")
+    assert len(names) > 6 and error.__cause__ is None
+
+
+def test_an_error_of_the_library_itself_ends_in_the_line_of_the_user():
+    with pytest.raises(TypeError) as caught:
+        xpr.jit(lambda x: x)("text")
+    assert [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)] == [
+        "test_an_error_of_the_library_itself_ends_in_the_line_of_the_user"
+    ]
+
+
+def test_flags_of_the_setting_for_tracebacks():
+    for given, kept in ((True, "auto"), (False, "off"), ("off", "off"), ("remove_frames", "remove_frames")):
+        with xpr.traceback_filtering(given):
+            assert xpr.config.traceback_filtering == kept
+    with pytest.raises(
+        ValueError, match="traceback_filtering is 'auto', 'off', .* or 'tracebackhide', and 'some' was given"
+    ):
+        xpr.config.update("traceback_filtering", "some")
+
+
 def test_whose_frame_it_is_does_not_depend_on_the_names_of_folders(tmp_path):
     """A checkout may lie in a folder called demo, or optree, and so may the user's own file."""
     for name in ("demo", "optree", "xpr"):
@@ -573,7 +624,7 @@ def test_whose_frame_it_is_does_not_depend_on_the_names_of_folders(tmp_path):
         done = subprocess.run([sys.executable, "user.py"], cwd=folder, capture_output=True, text=True, check=False,
                               env={**os.environ, "PYTHONPATH": ""})  # fmt: skip
         frames, line = done.stdout.splitlines()
-        assert frames == "['<module>', '__call__', 'wrapper', 'mine']" and line == "user.py:13 (<lambda>)", (name, done)
+        assert frames == "['<module>', 'mine']" and line == "user.py:13 (<lambda>)", (name, done)
 
 
 def test_psum_outside_of_any_mapped_axis():

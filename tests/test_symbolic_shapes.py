@@ -377,19 +377,22 @@ def test_shapes_that_do_not_match_are_refused(again):
     opening = r"Shapes of arguments do not match the symbolic ones, args\[0\].shape = \(b, b, 2\*d\): "
     for shape, message in [
         ((3, 2, 4), r"args\[0\].shape\[1\] has to be b; the difference is -1, b = 3"),
-        ((3, 3, 5), "'d' has to be an integer; the remainder of a division by 2 is 1"),
+        ((3, 3, 5), "Division had remainder 1 when computing the value of 'd', by 2, b = 3, d = 2"),
         ((3, 3, 0), "'d' has to be at least 1; it is 0"),
     ]:
         with pytest.raises(ValueError, match=opening + message):
             exported.call(np.ones(shape, FLOAT))
-    with pytest.raises(ValueError, match=r"args\[0\] +exported with f32\[b,b,2\*d\] +called with f32\[3,3\]"):
+    types = r"\n  args\[0\] +exported with f32\[b,b,2\*d\] +called with "
+    with pytest.raises(ValueError, match=r"Rank mismatch for args\[0\]:" + types + r"f32\[3,3\]"):
         exported.call(np.ones((3, 3), FLOAT))
+    with pytest.raises(ValueError, match=r"Dtype mismatch for args\[0\]:" + types + r"i32\[3,3,4\]"):
+        exported.call(np.ones((3, 3, 4), np.int32))
 
 
 def test_the_assertions_in_the_program_hold_too():
     """Where another program calls it, whose own shapes are not checked by xpr."""
     types = xpr.ShapeDtypeStruct(dims("b, b, 2*d"), FLOAT)
-    text = export.export(xpr.jit(lambda x: x.sum()))(types).mlir_module()
+    text = str(export.export(xpr.jit(lambda x: x.sum()))(types).mlir_module(serialized=False))
     assert text.count("@shape_assertion") == 4
     main = """
     func.func public @main(%x: tensor<SHAPExf32>) -> tensor<f32> {
@@ -421,7 +424,7 @@ def test_calls_in_other_programs_with_symbolic_shapes():
     assert str(outer.out_avals) == "(ShapedArray(float32[c,4*c]),)"
     y = np.ones((2, 2, 8), FLOAT)
     np.testing.assert_array_equal(export.deserialize(outer.serialize()).call(y), 2 * y.sum(0))
-    with pytest.raises(ValueError, match=r"the remainder of a division by 2 is mod\(3\*c, 2\)"):
+    with pytest.raises(ValueError, match=r"had remainder mod\(3\*c, 2\) when computing the value of 'd'"):
         export.export(xpr.jit(double.call))(xpr.ShapeDtypeStruct((c, c, 3 * c), FLOAT))
     with pytest.raises(ValueError, match=r"exported with f32\[3\] +called with f32\[c\]"):
         export.export(xpr.jit(exported_double("3").call))(xpr.ShapeDtypeStruct((c,), FLOAT))
@@ -475,7 +478,7 @@ def test_variables_that_can_not_be_computed():
     (a,) = dims("a")
     with pytest.raises(ValueError, match=r"variables a can't be computed .* args\[0\].shape = \(a\^2,\)"):
         export.export(xpr.jit(lambda x: x))(xpr.ShapeDtypeStruct((a * a,), FLOAT))
-    with pytest.raises(UnexpectedDimVar, match=r"'a' is in no shape of an argument.* Pass an array of shape \(0, a\)"):
+    with pytest.raises(UnexpectedDimVar, match=r"'a' that is in no shape .* Pass an array of shape \(0, a\)"):
         export.export(xpr.jit(lambda n, x: jnp.ones(n) * x, static_argnums=0))(a, 1.0)
     (b,) = dims("b")
     with pytest.raises(ValueError, match=r"different scopes meet in the types of arguments, at args\[1\].shape\[0\]"):

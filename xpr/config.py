@@ -29,6 +29,14 @@ def _flag(name: str, default: bool = False) -> bool:
     return os.environ.get(name, str(int(default))).strip().lower() in ("1", "true", "yes", "on")
 
 
+def _frames_shown(value: Any) -> Any:
+    """The value of the setting traceback_filtering that a flag says in other words."""
+    word = str(value).strip().lower()
+    return {"1": "auto", "true": "auto", "yes": "auto", "on": "auto", "0": "off", "false": "off", "no": "off"}.get(
+        word, word
+    )
+
+
 # The user's folder for compiled programs, as the XDG Base Directory Specification has it.
 DEFAULT_CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"), "xpr", "programs")
 
@@ -38,7 +46,7 @@ class Settings(threading.local):
 
     enable_x64: bool = _flag("XPR_ENABLE_X64")
     disable_jit: bool = _flag("XPR_DISABLE_JIT")
-    traceback_filtering: bool = _flag("XPR_TRACEBACK_FILTERING", True)
+    traceback_filtering: str = _frames_shown(os.environ.get("XPR_TRACEBACK_FILTERING", "auto"))
     debug_nans: bool = _flag("XPR_DEBUG_NANS")
     debug_infs: bool = _flag("XPR_DEBUG_INFS")
     default_device: Any = None
@@ -67,6 +75,7 @@ class Settings(threading.local):
     transfer_guard_host_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_HOST_TO_DEVICE", "allow")
     transfer_guard_device_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_DEVICE", "allow")
     transfer_guard_device_to_host: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_HOST", "allow")
+    export_calling_convention_version: int = int(os.environ.get("XPR_EXPORT_CALLING_CONVENTION_VERSION", "10"))
     num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: XLA's default
 
     _keyed = (-1, None)  # the number of process-wide updates, and `trace_key` at that time
@@ -120,6 +129,7 @@ after_update: dict[str, Callable[[], None]] = {}  # called when a setting is cha
 
 _GUARD = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 CHOICES = {
+    "traceback_filtering": ("auto", "off", "quiet_remove_frames", "remove_frames", "tracebackhide"),
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "explicit_x64_dtypes": ("warn", "error", "allow"),
@@ -132,10 +142,13 @@ CHOICES = {
 }
 
 
-def _check_choice(name: str, value: Any) -> None:
-    if name in CHOICES and value not in CHOICES[name]:
+def _checked(name: str, value: Any) -> Any:
+    """The value, in the form in which the setting is kept."""
+    kept = _frames_shown(value) if name == "traceback_filtering" else value
+    if name in CHOICES and kept not in CHOICES[name]:
         *others, last = map(repr, CHOICES[name])
         raise ValueError(f"The setting {name} is {', '.join(others)} or {last}, and {value!r} was given.")
+    return kept
 
 
 _OTHER_NAMES = {"platform_name": "platforms"}
@@ -166,7 +179,7 @@ class Config:
         >>> xpr.config.update("enable_x64", False)
         """
         known = self._known(name)
-        _check_choice(known, value)
+        value = _checked(known, value)
         before_update.get(known, _nothing)(value)
         global _updates
         setattr(Settings, known, value)
@@ -218,7 +231,7 @@ config = Config()
 @contextmanager
 def override(name: str, value: Any) -> Iterator[None]:
     """A context manager, or decorator, in which this thread has another value of a setting."""
-    _check_choice(name, value)
+    value = _checked(name, value)
     shadowed = settings.__dict__.get(name, settings)  # `settings` itself means "not overridden in this thread"
     setattr(settings, name, value)
     try:
@@ -270,15 +283,23 @@ def disable_jit(disable: bool = True) -> Any:
     return override("disable_jit", disable)
 
 
-def traceback_filtering(on: bool = True) -> Any:
-    """A context manager that hides (or shows) xpr's own frames in tracebacks.
+def traceback_filtering(mode: str | bool = True) -> Any:
+    """A context manager that sets what tracebacks of errors show of xpr's own frames.
+
+    Args:
+      mode: "auto", or True, removes them; "off", or False, shows them. "quiet_remove_frames" removes them with a note
+        that says so, "remove_frames" with the whole traceback as the error's `__cause__`, and "tracebackhide" marks
+        them for IPython and pytest, which hide such frames.
+
+    Raises:
+      ValueError: there is no such mode.
 
     >>> import xpr
-    >>> with xpr.traceback_filtering(False):
+    >>> with xpr.traceback_filtering("off"):
     ...     xpr.jit(lambda x: x + 1)(1)
     Array(2, dtype=int32, weak_type=True)
     """
-    return override("traceback_filtering", on)
+    return override("traceback_filtering", mode)
 
 
 def default_device(device: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import io
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
@@ -13,7 +14,6 @@ import xpr.numpy as jnp
 from tests.eight_devices import close
 from tests.ops.table import floats
 from xpr import lax
-from xpr.errors import UnsupportedRule
 from xpr.sharding import NamedSharding
 from xpr.sharding import PartitionSpec as P
 
@@ -217,20 +217,53 @@ def test_a_prompt(mesh):
     assert answers.getvalue().splitlines()[2] == "(xpr) (8, 4)"
 
 
-def test_ordered_callbacks_are_refused(mesh):
+def test_ordered_callbacks_where_the_compiler_shards(mesh):
+    """One device calls, in order, also across loops, branches, inner functions and other ordered calls."""
+    seen = []
+
+    def remember(x):
+        time.sleep(0.002 * (len(seen) % 3))
+        seen.append(float(x.sum()))
+        return np.asarray(x) + 1
+
     def ordered(x):
-        xpr.debug.print("{}", x, ordered=True)
+        return xpr.io_callback(remember, x, x, ordered=True)
+
+    @xpr.jit
+    def f(x):
+        x = xpr.jit(ordered)(x) - 1
+        x = lax.fori_loop(0, 3, lambda i, c: ordered(c) - 1 + 1, x)
+        x = lax.cond(x[0, 0] > 0, lambda c: ordered(ordered(c)), lambda c: c, x)
+        xpr.io_callback(remember, X[0], x[0], ordered=True)
         return x
 
-    calls = [lambda: xpr.pmap(ordered)(X), lambda: xpr.jit(ordered)(cut(mesh, "x"))]
-    for call in calls:
-        with pytest.raises(UnsupportedRule) as error:
-            call()
-        assert str(error.value) == (
-            "An ordered callback keeps its place among others, and the 8 devices of this program have no common order. "
-            "Use ordered=False, or run the part that calls back on one device."
-        )
-        assert error.value.__notes__[0].startswith("  at callback_cases.py:")
+    x = cut(mesh, "x")
+    for _ in range(2):
+        close(f(x), X + 5)
+        np.testing.assert_allclose(seen, [*(X.sum() + X.size * np.array([0, 0, 1, 2, 3, 4])), (X[0] + 5).sum()], 1e-5)
+        seen.clear()
+    with pytest.raises(Refused):
+        xpr.jit(lambda x: xpr.io_callback(refuse, x, ordered(x), ordered=True))(x)
+
+
+def test_ordered_callbacks_of_each_device(mesh):
+    """Each device calls in its order; there is none between devices."""
+    seen = {}
+
+    def remember(i, x):
+        seen.setdefault(int(i), []).append(int(x))
+
+    def shard(x):
+        i = lax.axis_index("i")
+        xpr.io_callback(remember, None, i, i, ordered=True)
+        lax.fori_loop(1, 4, lambda n, c: (xpr.io_callback(remember, None, i, i + n, ordered=True), c)[1], 0)
+        return x
+
+    line = xpr.make_mesh((8,), ("i",))
+    for call in (xpr.jit(xpr.shard_map(shard, mesh=line, in_specs=P("i"), out_specs=P("i"))), xpr.pmap(shard, "i")):
+        close(call(X), X)
+        assert seen == {i: [i, i + 1, i + 2, i + 3] for i in range(8)}
+        seen.clear()
 
 
 def test_ordered_callbacks_on_a_mesh_of_one_device(capsys):

@@ -45,7 +45,7 @@ from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import check_function, describe_function, function_name
 from xpr.numpy.promotion import depth_of_user
 from xpr.primitives.sharding_constraint import constrain
-from xpr.transforms.boundary import boundary
+from xpr.transforms.boundary import boundary, drop_frame
 from xpr.transforms.calls import Call
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
 from xpr.transforms.stage import StageTrace, stage
@@ -185,7 +185,11 @@ class JitFunction:
             results = self.known.call(args, kwargs)
             if results is not NotImplemented:
                 return results
-        return self.call(args, kwargs)
+        try:
+            return self.call(args, kwargs)
+        except Exception as error:
+            drop_frame(error)
+            raise
 
     @boundary
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -62,15 +62,20 @@ def register_pytree_node_serialization(
     ...     Pair, serialized_name="docs.Pair", serialize_auxdata=lambda _: b"", deserialize_auxdata=lambda _: None)
     """
     if nodetype in _by_type:
-        raise ValueError(f"{nodetype} is registered for serialization already, as {_by_type[nodetype].name!r}.")
+        raise ValueError(
+            f"Duplicate serialization registration of {nodetype}, which is registered as {_by_type[nodetype].name!r}."
+        )
     if serialized_name in _by_name:
-        raise ValueError(f"The name {serialized_name!r} is that of {_by_name[serialized_name].nodetype} already.")
+        raise ValueError(
+            f"Duplicate serialization registration as {serialized_name!r}, the name of "
+            f"{_by_name[serialized_name].nodetype}."
+        )
     if from_children is None:
         entry = optree.register_pytree_node.get(nodetype, namespace=NAMESPACE)  # type: ignore[attr-defined]
-        if entry is None:
+        if entry is None or optree.is_namedtuple_class(nodetype):
             raise ValueError(
-                f"{nodetype} is no pytree node. Register it with tree_util.register_pytree_node first, or give "
-                "from_children."
+                f"If `from_children` is not present, you must call tree_util.register_pytree_node for {nodetype} "
+                "first; for a class of namedtuples, export.register_namedtuple_serialization does all."
             )
         from_children = entry.unflatten_func
     codec = Codec(serialized_name, nodetype, serialize_auxdata, deserialize_auxdata, from_children)
@@ -101,7 +106,7 @@ def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str
     """
     fields: Any = getattr(nodetype, "_fields", None)
     if not issubclass(nodetype, tuple) or fields is None:
-        raise ValueError(f"{nodetype} is no namedtuple: use register_pytree_node_serialization.")
+        raise ValueError(f"{nodetype} is no namedtuple. Use register_pytree_node_serialization.")
     return register_pytree_node_serialization(
         nodetype,
         serialized_name=serialized_name,
@@ -113,7 +118,9 @@ def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str
 
 def _keys_as_bytes(keys: Sequence[Any]) -> bytes:
     if not all(isinstance(key, str) for key in keys):
-        raise TypeError(f"An OrderedDict can be written if its keys are strings, and these are {list(keys)}.")
+        raise TypeError(
+            f"Serialization is supported only for dictionaries with string keys, and an OrderedDict has {list(keys)}."
+        )
     return json.dumps(list(keys)).encode()
 
 
@@ -158,12 +165,14 @@ def _node_as_table(node: Any) -> dict[str, Any]:
         names = sorted(node) if all(isinstance(key, str) for key in node) else list(node)
         for key in names:
             if not isinstance(key, str):
-                raise TypeError(f"A dict can be written if its keys are strings, and {describe(key)} is a key.")
+                raise TypeError(
+                    f"Serialization is supported only for dictionaries with string keys, and {describe(key)} is a key."
+                )
         return {**table, "kind": NodeKind.DICT, "children_names": names or None}
     codec = _by_type.get(kind)
     if codec is None:
         raise ValueError(
-            f"Nodes of {kind} can't be written: they are not registered. Call "
+            f"Cannot serialize nodes of unregistered type {kind}. Call "
             "export.register_pytree_node_serialization, or export.register_namedtuple_serialization, for it first."
         )
     if kind is collections.OrderedDict:

@@ -40,7 +40,7 @@ class SafeCallback:
         self.callback, self.failures, self.depth = callback, failures, depth
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        token = (None,) * self.callback.ordered
+        token = (np.int32(0),) * self.callback.ordered  # see Builder.token_type
         if not self.failures:
             try:
                 return (*token, *self.callback.results(values[len(token) :], self.depth))

@@ -45,6 +45,7 @@ class _Token:
 
 
 TOKEN: Any = _Token()
+NUMBER_AS_TOKEN = ShapedArray((), dtypes.int32)
 _MOST_BYTES = 2**63 - 1
 _type_texts: dict[Any, str] = {TOKEN: "!stablehlo.token"}
 
@@ -594,10 +595,17 @@ class Builder:
         lines = "\n".join([*inner.lines, f'"{end}"({", ".join(v.name for v in results)}) : ({types}) -> ()'])
         return f"{{\n{block}{lines}\n}}"
 
+    @property
+    def token_type(self) -> Any:
+        """The type of tokens: on several devices a number, since manual regions take no tokens."""
+        mesh = self.module.mesh
+        return TOKEN if mesh is None or mesh.size == 1 else NUMBER_AS_TOKEN
+
     def take_token(self) -> Value:
         """The token of the last ordered effect; a new one where there has been none."""
         if self.token is None:
-            self.token = self.op("stablehlo.create_token", (), TOKEN)
+            kind = self.token_type
+            self.token = self.op("stablehlo.create_token", (), TOKEN) if kind is TOKEN else self.constant(0, kind)
         return self.token
 
     def while_loop(
@@ -652,7 +660,7 @@ class Builder:
 
             return self.region([], write)
 
-        types = [TOKEN, *results] if ordered else list(results)
+        types = [self.token_type, *results] if ordered else list(results)
         outs = self.ops("stablehlo.case", [index], types, regions=[region_of(branch) for branch in branches])
         if ordered:
             self.token = outs[0]
@@ -754,7 +762,8 @@ class Builder:
         self.module.callbacks.append(Callback(function, ordered, results))
         if not ordered:
             return self.ops("stablehlo.custom_call", operands, results, properties)
-        outs = self.ops("stablehlo.custom_call", [self.take_token(), *operands], [TOKEN, *results], properties)
+        types = [self.token_type, *results]
+        outs = self.ops("stablehlo.custom_call", [self.take_token(), *operands], types, properties)
         self.token = outs[0]
         return outs[1:]
 
@@ -767,11 +776,26 @@ class Builder:
         results: Sequence[ShapedArray],
         out_specs: Sequence[Any],
         body: Callable[[Builder, list[Value]], list[Value]],
+        *,
+        ordered: bool = False,
     ) -> list[Value]:
         """The results of `body`, which computes with each device's parts, and may communicate along `axes` of the mesh.
 
-        `results` are the types of the whole results. Along the other axes of the mesh the compiler partitions freely.
+        `results` are the types of the whole results; `ordered`: `body` has ordered effects, whose order is that of each
+        device. Along the other axes of the mesh the compiler partitions freely.
         """
+        if ordered and mesh.size > 1:
+
+            def with_token(inner: Builder, parts: list[Value]) -> list[Value]:
+                inner.token = parts[0]
+                outs = body(inner, parts[1:])
+                return [inner.take_token(), *outs]
+
+            self.token, *outs = self.manual_region(
+                mesh, axes, [self.take_token(), *operands], [(), *in_specs], [self.token_type, *results],
+                [(), *out_specs], with_token,
+            )  # fmt: skip
+            return outs
         if not results and mesh.size > 1:  # XLA removes a region without operands and results, effects and all
             number = ShapedArray((), dtypes.int32)
 

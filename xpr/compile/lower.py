@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.sharding import Mesh, NamedSharding
-from xpr.backend.stablehlo import TOKEN, Builder, Module, Value, quoted
+from xpr.backend.stablehlo import Builder, Module, Value, quoted
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, effects
@@ -63,13 +63,18 @@ def argument_attributes(
     donated: Sequence[int],
     in_shardings: Sequence[NamedSharding | None],
     out_shardings: Sequence[NamedSharding | None],
+    result_names: Sequence[str] = (),
 ) -> tuple[list[str], list[str]]:
-    """The attributes of the arguments and of the results of `main`: donation and shardings."""
+    """The attributes of the arguments and of the results of `main`: donation, names and shardings."""
     donors = set(donated)
     inputs = [["jax.buffer_donor = true"] if i in donors else [] for i in range(len(in_avals))]
     for texts, sharding, aval in zip(inputs, in_shardings, in_avals):
         texts += _sharding_texts(module, sharding, aval)
-    outputs = [_sharding_texts(module, *each) for each in zip(out_shardings, out_avals)]
+    outputs: list[list[str]] = [[] for _ in out_avals]
+    for texts, name in zip(outputs, result_names):
+        texts.append(f"jax.result_info = {quoted(name)}")
+    for texts, sharding, aval in zip(outputs, out_shardings, out_avals):
+        texts += _sharding_texts(module, sharding, aval)
 
     def joined(every: list[list[str]]) -> list[str]:
         return [f" {{{', '.join(texts)}}}" if texts else "" for texts in every]
@@ -158,7 +163,7 @@ def lower_call(
     function = lower_function(builder, jaxpr, name)
     if "ordered" not in effects(jaxpr):
         return builder.call(function, operands, jaxpr.out_avals, inline)
-    types = [TOKEN, *jaxpr.out_avals]
+    types = [builder.token_type, *jaxpr.out_avals]
     builder.token, *results = builder.call(function, [builder.take_token(), *operands], types, inline)
     return results
 
@@ -177,5 +182,5 @@ def lower_function(builder: Builder, jaxpr: Jaxpr, name: str) -> str:
             results = lower_eqns(inner, jaxpr, args[1:])
             return [inner.take_token(), *results]
 
-        shared[key] = builder.module.function(name, [TOKEN] * ordered + jaxpr.in_avals, body)
+        shared[key] = builder.module.function(name, [builder.token_type] * ordered + jaxpr.in_avals, body)
     return shared[key]

@@ -10,7 +10,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import host_value
 from xpr.backend.sharding import Mesh, NamedSharding
-from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.backend.stablehlo import Builder, Module, Value, quoted
 from xpr.compile.lower import argument_attributes, lower_eqns, lower_jaxpr
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr
@@ -29,6 +29,7 @@ def lower_for_platforms(
     out_shardings: Sequence[NamedSharding | None] = (),
     consts: Sequence[Any] | None = None,
     names: Sequence[str] = (),
+    result_names: Sequence[str] = (),
 ) -> Module:
     """As `lower_jaxpr`, for one or several platforms, and for symbolic dimensions.
 
@@ -40,6 +41,7 @@ def lower_for_platforms(
       platforms: what it is lowered for.
       consts: the values of the jaxpr's constants, to be written into the text; None for arguments.
       names: of the arguments, for the messages of assertions about shapes.
+      result_names: of the results. With names, the text has them, and the user's lines.
 
     Raises:
       ValueError: dimension variables can't be computed from the shapes of the arguments.
@@ -52,8 +54,12 @@ def lower_for_platforms(
     if len(platforms) == 1 and consts is None and not solution.sizes:
         return lower_jaxpr(jaxpr, platforms[0], *about)
     module = Module(platforms[0])
-    module.mesh, module.exported = mesh, consts is not None
-    inputs, outputs = argument_attributes(module, in_avals, jaxpr.out_avals, donated, in_shardings, out_shardings)
+    module.mesh, module.exported, module.located = mesh, consts is not None, bool(result_names)
+    inputs, outputs = argument_attributes(
+        module, in_avals, jaxpr.out_avals, donated, in_shardings, out_shardings, result_names
+    )
+    if module.located:
+        inputs = [f"{attributes} loc({quoted(name)})" for attributes, name in zip(inputs, names)]
 
     def body(builder: Builder, operands: list[Value]) -> list[Value]:
         values = [

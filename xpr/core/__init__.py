@@ -17,11 +17,12 @@ from xpr.core.jaxpr import (
     unitvar,
 )
 from xpr.core.primitive import Linear, Unsupported
-from xpr.dimensions.expressions import max_dim, min_dim
+from xpr.dimensions.expressions import is_constant_dim, is_constant_shape, max_dim, min_dim
 from xpr.errors import InconclusiveDimensionOperation
 
 __all__ = [
     "aval_of", "check_jaxpr", "ClosedJaxpr", "context", "current", "DropVar", "eval_jaxpr",
-    "InconclusiveDimensionOperation", "Jaxpr", "jaxpr_as_fun", "JaxprEqn", "Linear", "Literal", "max_dim", "min_dim",
-    "ShapedArray", "subjaxprs", "Trace", "Tracer", "unit", "unitvar", "Unsupported", "Var", "Zero",
+    "InconclusiveDimensionOperation", "is_constant_dim", "is_constant_shape", "Jaxpr", "jaxpr_as_fun", "JaxprEqn",
+    "Linear", "Literal", "max_dim", "min_dim", "ShapedArray", "subjaxprs", "Trace", "Tracer", "unit", "unitvar",
+    "Unsupported", "Var", "Zero",
 ]  # fmt: skip

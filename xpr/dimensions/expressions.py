@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -106,6 +106,26 @@ def is_symbolic_dim(p: Any) -> TypeGuard[DimExpr]:
     [True, False]
     """
     return isinstance(p, DimExpr)
+
+
+def is_constant_dim(d: Any) -> bool:
+    """Whether a dimension is a number, not symbolic.
+
+    >>> from xpr import core, export
+    >>> [core.is_constant_dim(n) for n in export.symbolic_shape("a, 3")]
+    [False, True]
+    """
+    return not is_symbolic_dim(d)
+
+
+def is_constant_shape(s: Sequence[Any]) -> bool:
+    """Whether a shape has no symbolic dimensions.
+
+    >>> from xpr import core, export
+    >>> core.is_constant_shape((2, 3)), core.is_constant_shape(export.symbolic_shape("a, 3"))
+    (True, False)
+    """
+    return not any(map(is_symbolic_dim, s))
 
 
 def _is_size(value: Any) -> bool:
@@ -462,9 +482,9 @@ def evaluate(expression: Any, values: Mapping[str, Any]) -> Any:
 def unexpected(name: str, known: Iterable[str]) -> UnexpectedDimVar:
     """The error for a variable that has no value."""
     return UnexpectedDimVar(
-        f"The dimension variable '{name}' is in no shape of an argument, from which its value could be computed; those "
-        f"that are: {', '.join(known) or 'none'}. Pass an array of shape (0, {name}), which is empty, as one more "
-        "argument."
+        f"Encountered dimension variable '{name}' that is in no shape of an argument, from which its value could be "
+        f"computed; those that are: {', '.join(known) or 'none'}. Pass an array of shape (0, {name}), which is empty, "
+        "as one more argument."
     )
 
 

@@ -116,28 +116,28 @@ class _Solver:
             else:
                 return False
         if not unknown:
-            self.check("==", rest, f"{equation.name} has to be {equation.expression}; the difference is ", rest)
+            self.check("==", rest, f"{equation.name} has to be {equation.expression}; the difference is {{0}}", rest)
             return True
         value, remainder = divmod(rest, count)
         self.values[unknown] = value
         self.known.append((unknown, value))
-        self.check("==", remainder, f"'{unknown}' has to be an integer; the remainder of a division by {count} is ",
+        self.check("==", remainder, f"Division had remainder {{0}} when computing the value of '{unknown}', by {count}",
                    remainder)  # fmt: skip
-        self.check(">=", value - 1, f"'{unknown}' has to be at least 1; it is ", value)
+        self.check(">=", value - 1, f"'{unknown}' has to be at least 1; it is {{0}}", value)
         return True
 
     def check(self, kind: str, value: Any, what: str, number: Any) -> None:
         if not is_symbolic_dim(value) and (value == 0 if kind == "==" else value >= 0):
             return
         known = "".join(f", {name} = {{{i}}}" for i, (name, _) in enumerate(self.known, 1))
-        message = f"Shapes of arguments do not match the symbolic ones, {self.shapes}: {what}{{0}}{known}."
+        message = f"Shapes of arguments do not match the symbolic ones, {self.shapes}: {what}{known}."
         self.checks.append(Check(kind, value, message, (number, *[value for _, value in self.known])))
 
     def add_constraints(self, scope: Any) -> None:
         """The checks of the user's constraints."""
         for text, (kind, difference) in zip(scope.constraints, scope.inequalities):
             value = evaluate(difference, self.values)
-            self.check(kind, value, f"they have to satisfy {text}; the difference of the two sides is ", value)
+            self.check(kind, value, f"they have to satisfy {text}; the difference of the two sides is {{0}}", value)
 
 
 def _variables_of(term: Term, scope: Any) -> set[str]:

@@ -46,7 +46,8 @@ def call_exported(exported: Exported, args: Sequence[Any], kwargs: dict[str, Any
     if in_tree != exported.in_tree:
         lines = tree.differences(exported.in_tree, in_tree, name="(args, kwargs)")
         raise TreeMismatch(
-            "\n".join([f"{exported.fun_name}: called with another structure of arguments than exported with:", *lines])
+            f"{exported.fun_name}: The invocation args and kwargs must have the same pytree structure as those of its "
+            "export:\n" + "\n".join(lines)
         )
 
     return tree.unflatten(exported.out_tree, call_exported_p.bind(*leaves, exported=exported))
@@ -62,12 +63,12 @@ def _abstract(avals: Sequence[ShapedArray], /, *, exported: Exported) -> list[Sh
     differences = [
         f"  {name:12} exported with {expected.str_short():12} called with {actual.str_short()}"
         for name, expected, actual in zip(names, exported.in_avals, avals)
-        if expected.dtype != actual.dtype or not _may_be(expected.shape, actual.shape)
+        if _mismatch(name, expected, actual)
     ]
     if differences:
-        raise ValueError(
-            "\n".join([f"{exported.fun_name}: called with other types of arguments than exported with:", *differences])
-        )
+        first = next(filter(None, map(_mismatch, names, exported.in_avals, avals)))
+        heading = f"{exported.fun_name}: called with other types of arguments than exported with. {first}:"
+        raise ValueError("\n".join([heading, *differences]))
     solution = solve(exported.in_avals, names)
     sizes = {name: avals[i].shape[axis] for name, i, axis in solution.sizes}
     solution.check(sizes)
@@ -75,11 +76,14 @@ def _abstract(avals: Sequence[ShapedArray], /, *, exported: Exported) -> list[Sh
     return [a.update(shape=tuple([evaluate(n, values) for n in a.shape])) for a in exported.out_avals]
 
 
-def _may_be(expected: Sequence[Any], actual: Sequence[Any]) -> bool:
-    """Whether a shape agrees with another one in all dimensions that are no symbolic ones in the latter."""
-    return len(expected) == len(actual) and all(
-        is_symbolic_dim(n) or (n == m and not is_symbolic_dim(m)) for n, m in zip(expected, actual)
-    )
+def _mismatch(name: str, expected: ShapedArray, actual: ShapedArray) -> str:
+    """How an argument's type differs in what no dimension variable decides; nothing if it doesn't."""
+    if expected.ndim != actual.ndim:
+        return f"Rank mismatch for {name}"
+    for axis, (n, m) in enumerate(zip(expected.shape, actual.shape)):
+        if not is_symbolic_dim(n) and (n != m or is_symbolic_dim(m)):
+            return f"Shape mismatch for {name}.shape[{axis}] (expected same constant)"
+    return "" if expected.dtype == actual.dtype else f"Dtype mismatch for {name}"
 
 
 def argument_paths(in_tree: Any, in_avals: Sequence[ShapedArray]) -> list[str]:
@@ -177,8 +181,9 @@ def _index_of_platform(exported: Exported, platform: str) -> int:
     if DisabledSafetyCheck.platform() in exported.disabled_safety_checks:
         return 0
     raise ValueError(
-        f"{exported.fun_name} was exported for {', '.join(exported.platforms)}, and is called on {platform}. Export it "
-        "with platforms=[...] for all that it is to run on, or with disabled_checks=[DisabledSafetyCheck.platform()]."
+        f"Function {exported.fun_name} was exported for platforms {', '.join(exported.platforms)}, and is called on "
+        f"{platform}. Export it with platforms=[...] for all that it is to run on, or with "
+        "disabled_checks=[DisabledSafetyCheck.platform()]."
     )
 
 

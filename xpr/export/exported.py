@@ -66,9 +66,9 @@ class Exported:
         return f"Exported(fun_name={self.fun_name}, ...)"
 
     def mlir_module(self, serialized: bool = True) -> Any:
-        """The module: its text, or a `jaxlib.mlir.ir.Module` with `serialized=False`."""
+        """The module: its text, with the user's lines, or a `jaxlib.mlir.ir.Module` with `serialized=False`."""
         module = portable.deserialized(self.mlir_module_serialized)
-        return str(module) if serialized else module
+        return module.operation.get_asm(enable_debug_info=True) if serialized else module
 
     def in_shardings_jax(self, mesh: AbstractMesh) -> tuple[NamedSharding | None, ...]:
         """The shardings of the arguments over a mesh.

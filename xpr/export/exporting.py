@@ -15,6 +15,7 @@ from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Module
 from xpr.compile.partition import mesh_of
 from xpr.compile.platforms import lower_for_platforms
+from xpr.config import settings
 from xpr.control.groups import split_list
 from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.avals import ShapedArray, describe
@@ -24,7 +25,9 @@ from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import RefError
 from xpr.export.calling import argument_path, argument_paths
 from xpr.export.checks import DisabledSafetyCheck
-from xpr.export.exported import Exported, maximum_supported_calling_convention_version
+from xpr.export.exported import Exported
+from xpr.export.exported import maximum_supported_calling_convention_version as _HIGHEST
+from xpr.export.exported import minimum_supported_calling_convention_version as _LOWEST
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import named_like
 
@@ -58,7 +61,8 @@ def export(
 
     Raises:
       ValueError: `fun_jit` is not jitted, platforms are given twice, the program calls targets outside XLA that may
-        change, or dimension variables are of several scopes or can't be computed from the shapes of the arguments.
+        change, dimension variables are of several scopes or can't be computed from the shapes of the arguments, or
+        there is no such version as the setting export_calling_convention_version asks for.
       NotImplementedError: the program calls Python functions.
 
     >>> import xpr, xpr.numpy as jnp
@@ -72,7 +76,9 @@ def export(
     if str(getattr(fun_jit, "__module__", "")).startswith("xpr.") and not isinstance(fun_jit, JitFunction):
         fun_jit = jit(fun_jit)
     if not isinstance(getattr(fun_jit, "jitted", fun_jit), JitFunction):
-        raise ValueError(f"export takes what jit returned, and got {describe(fun_jit)}. Give jit(f).")
+        raise ValueError(
+            f"export: Function to be exported must be the result of `jit`, and is {describe(fun_jit)}. Give jit(f)."
+        )
     chosen = None if platforms is None else portable.checked_platforms(platforms)
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:
@@ -88,12 +94,14 @@ def export(
 def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]) -> Exported:
     name, closed = traced.fun_name, traced.jaxpr
     _check_program(traced)
+    version = _checked_version(settings.export_calling_convention_version)
     donated = traced.interface.donated
     layout = _layout_of(traced)
     in_shardings, out_shardings = layout.inputs, layout.outputs
     names = argument_paths(traced.in_tree, closed.in_avals)
+    results = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(traced.out_info)]
     module = lower_for_platforms(
-        closed.jaxpr, platforms, donated, layout.mesh, in_shardings, out_shardings, closed.consts, names
+        closed.jaxpr, platforms, donated, layout.mesh, in_shardings, out_shardings, closed.consts, names, results
     )
     _check_module(module, name, disabled)
 
@@ -120,7 +128,7 @@ def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabled
         unordered_effects=(),
         disabled_safety_checks=disabled,
         mlir_module_serialized=portable.serialized(text),
-        calling_convention_version=maximum_supported_calling_convention_version,
+        calling_convention_version=version,
         module_kept_var_idx=tuple(range(len(closed.in_avals))),
         uses_global_constants=module.is_polymorphic,
         _in_named_shardings=tuple(map(_abstract, in_shardings)),
@@ -157,6 +165,20 @@ def _abstract(sharding: NamedSharding | None) -> NamedSharding | None:
 
 
 # -- Checks
+
+
+def _checked_version(version: int) -> int:
+    """The version of the calling convention that the setting asks for.
+
+    Raises:
+      ValueError: there is no such version.
+    """
+    if _LOWEST <= version <= _HIGHEST:
+        return version
+    raise ValueError(
+        f"The requested export calling convention version {version} is outside the range of supported versions, "
+        f"{_LOWEST} to {_HIGHEST}. Change the setting export_calling_convention_version."
+    )
 
 
 def _check_scopes(args: Any, kwargs: Any) -> None:

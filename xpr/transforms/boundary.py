@@ -1,7 +1,7 @@
 """Tracebacks of errors that reach users, without the library's frames.
 
-What remains are the user's frames and one line of xpr. `config.update("traceback_filtering", False)`, or the
-environment variable XPR_TRACEBACK_FILTERING=0, shows everything.
+What remains are the user's frames. `config.update("traceback_filtering", "off")`, or the
+environment variable XPR_TRACEBACK_FILTERING=off, shows everything; the other modes are JAX's.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from xpr.core.source import excluded, is_internal
 from xpr.transforms.flat import named_like
 
 
+def _is_of_library(frame: FrameType) -> bool:
+    filename = frame.f_code.co_filename
+    return is_internal(filename) or filename.startswith(tuple(excluded))
+
+
 def without_library_frames(traceback: TracebackType | None) -> TracebackType | None:
     """The same traceback with the frames of code outside the library only."""
     frames = []
     while traceback is not None:
-        filename = traceback.tb_frame.f_code.co_filename
-        if not is_internal(filename) and not filename.startswith(tuple(excluded)):
+        if not _is_of_library(traceback.tb_frame):
             frames.append(traceback)
         traceback = traceback.tb_next
     trimmed = None
@@ -60,6 +64,52 @@ def _called_in(frame: FrameType) -> list[str]:
     return [frame.f_locals["fun"].__qualname__.replace("JitFunction.call", "jit")]
 
 
+class UnfilteredStackTrace(Exception):
+    """The cause of an error in the mode "remove_frames": its traceback has the frames of the library, too."""
+
+
+_REMOVED = """--------------------
+For simplicity, the frames of xpr are not in the traceback of this exception. With XPR_TRACEBACK_FILTERING=off, or \
+xpr.config.update("traceback_filtering", "off"), they are."""
+
+
+def _filter_by_mode(error: Exception, mode: str) -> None:
+    """Does at the outermost boundary what a mode other than "auto" and "off" asks for."""
+    whole = error.__traceback__
+    if mode == "tracebackhide":
+        traceback = whole
+        while traceback is not None:
+            if _is_of_library(traceback.tb_frame):
+                traceback.tb_frame.f_locals["__tracebackhide__"] = True
+            traceback = traceback.tb_next
+        return
+    error.__traceback__ = without_library_frames(whole)
+    if mode == "quiet_remove_frames":
+        error.add_note(_REMOVED)
+        return
+    cause = UnfilteredStackTrace(f"{type(error).__name__}: {error}").with_traceback(whole)
+    cause.__cause__, cause.__context__ = error.__cause__, error.__context__
+    error.__cause__ = cause
+
+
+def _is_outermost(frame: FrameType) -> bool:
+    """Whether no function that is a boundary, too, called that of this frame."""
+    outer = frame.f_back
+    while outer is not None and outer.f_code is not _WRAPPER_CODE:
+        outer = outer.f_back
+    return outer is None
+
+
+def drop_frame(error: Exception) -> None:
+    """For a function that calls a boundary and raises what that raised: its own frame goes where frames are removed."""
+    traceback = error.__traceback__
+    assert traceback is not None
+    if settings.traceback_filtering == "tracebackhide":
+        traceback.tb_frame.f_locals["__tracebackhide__"] = True
+    elif settings.traceback_filtering != "off":
+        error.__traceback__ = traceback.tb_next
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -72,9 +122,13 @@ def boundary(fun: F) -> F:
         except Exception as error:
             if isinstance(error, RecursionError):
                 _note_nesting(error)
-            if not settings.traceback_filtering:
+            mode = settings.traceback_filtering
+            if mode != "auto":
+                if mode != "off" and _is_outermost(sys._getframe()):
+                    _filter_by_mode(error, mode)
                 raise
-            raise error.with_traceback(without_library_frames(error.__traceback__))  # noqa: B904  # the same error
+            error.__traceback__ = without_library_frames(error.__traceback__)
+            raise
 
     return named_like(wrapper, fun)
 

@@ -53,11 +53,6 @@ def _lower(
             f"Callbacks (pure_callback, io_callback, debug.print) work on CPU, and this program is for {b.platform}. "
             "Compile the function that calls back with jit(f, backend='cpu')."
         )
-    if effect == "ordered" and b.module.mesh is not None and b.module.mesh.size > 1:
-        raise UnsupportedRule(
-            f"An ordered callback keeps its place among others, and the {b.module.mesh.size} devices of this program "
-            "have no common order. Use ordered=False, or run the part that calls back on one device."
-        )
     called = flat_callback(callback, len(operands), len(avals))
 
     def on_host(*values: np.ndarray) -> list[np.ndarray]:
@@ -74,6 +69,7 @@ def _called_by_one(
     """One call for the devices over which the compiler shards: all have the whole operands, and the first one calls."""
     mesh: Any = next(iter(b.module.manual.values()), b.module.mesh)
     axes = tuple([name for name in mesh.axis_names if name not in b.module.manual])
+    ordered = effect == "ordered"
 
     def body(inner: Builder, values: list[Value]) -> list[Value]:
         (number,) = lower_axis_index(inner, [], [ShapedArray((), dtypes.int32)], axis_name=axes)
@@ -84,11 +80,16 @@ def _called_by_one(
                 lambda other: [other.constant(np.zeros((), aval.dtype)[()], aval) for aval in avals],
             ],
             avals,
+            ordered=ordered,
         )
+        if ordered:
+            inner.token = lower_sum_of_one(inner, inner.take_token(), axes)
         return [lower_sum_of_one(inner, x, axes) for x in results]
 
     whole: list[tuple[()]] = [()]
-    return b.manual_region(mesh, axes, operands, whole * len(operands), avals, whole * len(avals), body)
+    return b.manual_region(
+        mesh, axes, operands, whole * len(operands), avals, whole * len(avals), body, ordered=ordered
+    )
 
 
 def _each_row(
@@ -114,7 +115,7 @@ def _pure_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **
     method = params["vmap_method"]
     if method is None:
         raise UnsupportedRule(
-            "pure_callback: vmap must know how to call the function for many rows. Say "
+            "pure_callback: vmap is only supported where it is said how to call the function for many rows. Say "
             "pure_callback(..., vmap_method='sequential') to call it for one row after another, or, if it takes arrays "
             "with one more leading axis, vmap_method='expand_dims' or 'broadcast_all'."
         )
@@ -139,10 +140,11 @@ def _pure_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, 
 
 
 _NO_DERIVATIVE = (
-    "It calls a Python function, whose derivative can't be known. Give one: make the function that calls back a "
-    "custom_jvp (or custom_vjp) function, and say its derivative with defjvp. Or keep the call out of the derivative: "
-    "lax.stop_gradient on its arguments."
+    " callbacks do not support JVP: the derivative of a Python function can't be known. Give one: make the function "
+    "that calls back a custom_jvp (or custom_vjp) function, and say its derivative with defjvp. Or keep the call out "
+    "of the derivative: lax.stop_gradient on its arguments."
 )
+_NOT_LINEAR = " callbacks do not support transpose: a Python function is not known to be linear."
 
 pure_callback_p = register(
     Primitive(
@@ -151,8 +153,8 @@ pure_callback_p = register(
         params=("callback", "result_avals", "vmap_method"),
         reference=_reference,
         lower=_pure_lower,
-        jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
-        transpose=Unsupported("A Python function is not known to be linear.", CallbackDerivativeError),
+        jvp=Unsupported("Pure" + _NO_DERIVATIVE, CallbackDerivativeError),
+        transpose=Unsupported("Pure" + _NOT_LINEAR, CallbackDerivativeError),
         batch=_pure_batch,
         evaluate=_evaluate,
         multiple_results=True,
@@ -190,6 +192,7 @@ def pure_callback(
     Raises:
       TypeError: the result does not have the declared types.
       UnsupportedRule: it is differentiated, or mapped while `vmap_method` is None.
+      ValueError: a 64-bit type is declared while 64-bit types are off.
 
     >>> import numpy as np
     >>> import xpr, xpr.numpy as jnp
@@ -213,7 +216,14 @@ def _declared(verb: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, .
 
 def declared_aval(verb: str, x: Any) -> ShapedArray:
     if hasattr(x, "shape") and hasattr(x, "dtype"):
-        return ShapedArray(tuple(x.shape), dtypes.canonical(x.dtype))
+        dtype = dtypes.canonical(x.dtype)
+        if dtype != x.dtype:
+            raise ValueError(
+                f"{verb}: result_shape_dtypes cannot specify 64-bit types while enable_x64 is off, and {x!r} is of "
+                f"{np.dtype(x.dtype).name}. Declare {dtype.name}, to which the result is converted, or "
+                "set xpr.config.update('enable_x64', True)."
+            )
+        return ShapedArray(tuple(x.shape), dtype)
     try:
         return aval_of(x).update(weak_type=False)
     except TypeError:
@@ -228,7 +238,7 @@ def declared_aval(verb: str, x: Any) -> ShapedArray:
 def _io_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     if params["ordered"]:
         raise ValueError(
-            "io_callback: vmap has no order of rows for a callback that is ordered among others. Use ordered=False "
+            "io_callback: Cannot `vmap` ordered IO callbacks, since rows have no order among others. Use ordered=False "
             "(it is then called for one row after another), or loop over the rows with lax.map."
         )
     return _each_row(io_callback_p, size, values, dims, params)
@@ -251,8 +261,8 @@ io_callback_p = register(
         params=("callback", "result_avals", "ordered"),
         reference=_reference,
         lower=_io_lower,
-        jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
-        transpose=Unsupported("A Python function is not known to be linear.", CallbackDerivativeError),
+        jvp=Unsupported("IO" + _NO_DERIVATIVE, CallbackDerivativeError),
+        transpose=Unsupported("IO" + _NOT_LINEAR, CallbackDerivativeError),
         batch=_io_batch,
         evaluate=_evaluate,
         effect=_effect,
@@ -279,6 +289,7 @@ def io_callback(
       *args: pytrees of arrays that it is called with.
       sharding: has no effect; callbacks run on the host.
       ordered: whether it is run in order with the other ordered callbacks of a program; programs always run in order.
+        In `shard_map` and `pmap` the order is that of each device.
       **kwargs: likewise.
 
     Returns:
@@ -287,7 +298,7 @@ def io_callback(
     Raises:
       TypeError: the result does not have the declared types.
       UnsupportedRule: it is differentiated.
-      ValueError: it is ordered and mapped.
+      ValueError: it is ordered and mapped, or a 64-bit type is declared while 64-bit types are off.
 
     >>> import xpr, xpr.numpy as jnp
     >>> seen = []

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
+from xpr.config import override
 from xpr.control.callback.host_call import is_array
 from xpr.control.checkify.errors import CODE, Check, Checks, Error, Slot, first_failed
 from xpr.control.groups import partition, split_list
@@ -62,9 +63,9 @@ def _lower(b: Any, operands: Any, avals: Any, *, checks: Checks, debug: bool) ->
         return []
     lines = "\n".join(f"  {each.text} at {summarize(each.source)}" for each in checks.by_code.values())
     raise ValueError(
-        f"A function with a checkify.check was compiled, and nobody would see the check fail:\n{lines}\n"
-        "Compile what checkify makes of it, error, out = jit(checkify.checkify(f))(x), and look at the error with "
-        "error.throw(). A checkify.debug_check is left out instead."
+        f"Cannot abstractly evaluate a checkify.check in a function that is compiled, where nobody would see it fail:\n"
+        f"{lines}\nCompile what checkify makes of it, error, out = jit(checkify.checkify(f))(x), and look at the error "
+        "with error.throw(). A checkify.debug_check is left out instead."
     )
 
 
@@ -128,7 +129,10 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     """
     aval = aval_of(pred)
     if aval.shape or aval.dtype not in BOOL:
-        raise TypeError(f"check takes a scalar bool, and got {describe(pred)}. Reduce it with .all() or .any().")
+        name = "debug_check" if debug else "check"
+        raise TypeError(
+            f"{name} takes a scalar pred, a bool, and got {describe(pred)}. Reduce it with .all() or .any()."
+        )
     leaves, in_tree = tree.flatten((fmt_args, fmt_kwargs))
     flags = [is_array(x) for x in leaves]
     operands = [stop_gradient(x) for x, flag in zip(leaves, flags) if flag]
@@ -417,7 +421,10 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
         flat = FlatFunction(fun, call.in_tree)
         blank = [None if i in call.static else x for i, x in enumerate(args)]
         signature = signature_of("checked", f, blank, call.dynamic[1])
-        closed = stage(flat, [aval_of(x) for x in leaves], signature)
+        with override(
+            "check_static_indices", False
+        ):  # one out of range is an error that is returned, if it was asked for
+            closed = stage(flat, [aval_of(x) for x in leaves], signature)
         jaxpr = with_lines(constvars_to_invars(closed))
         thread = StateThreading(kinds, plan_of(jaxpr, kinds).all)
         avals: Sequence[ShapedArray] = thread.checks.state_avals()

@@ -25,7 +25,7 @@ from xpr.control.groups import split_list
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope, context
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.regions import whole_call
 from xpr.primitives.collectives.reduce import psum_p
@@ -172,8 +172,9 @@ def _lower(
 ) -> list[Value]:  # fmt: skip
     """A manual region along the axes."""
     return b.manual_region(
-        mesh, manual_axes, operands, in_specs, avals, out_specs, lambda inner, parts: lower_eqns(inner, jaxpr, parts)
-    )
+        mesh, manual_axes, operands, in_specs, avals, out_specs, lambda inner, parts: lower_eqns(inner, jaxpr, parts),
+        ordered="ordered" in effects(jaxpr),
+    )  # fmt: skip
 
 
 def _reference(

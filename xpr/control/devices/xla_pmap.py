@@ -27,7 +27,7 @@ from xpr.control.groups import mask, split_list
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import NamedAxis, axes_in_scope
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, effects
 from xpr.core.regions import whole_call
 from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reduce_sum
@@ -169,7 +169,7 @@ def _lower(
 
     return b.manual_region(
         pmap_mesh(**params), [name], operands, [_spec(axis, name) for axis in in_axes], avals,
-        [_spec(axis, name) for axis in out_axes], body,
+        [_spec(axis, name) for axis in out_axes], body, ordered="ordered" in effects(call_jaxpr),
     )  # fmt: skip
 
 
