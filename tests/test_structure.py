@@ -23,11 +23,11 @@ ROOT = Path(xpr.__file__).parent
 
 # From the ground up, as ARCHITECTURE.md draws them; "" is the public face, xpr/__init__.py.
 FLOORS = [
-    ("errors",), ("deprecation",), ("config",), ("key_types", "dtypes"),
+    ("errors",), ("notices",), ("deprecation",), ("config",), ("key_types", "dtypes"),
     ("optree_kept", "tree_nodes", "tree", "tree_util"),
     ("dimensions",), ("core",), ("text",), ("backend",), ("primitives",), ("transforms",), ("passes",), ("compile",),
     ("control",),
-    ("numpy",), ("random",), ("nn",), ("scipy",), ("artifacts",), ("api",), ("export",),
+    ("numpy",), ("random",), ("nn",), ("scipy",), ("artifacts",), ("fingerprint",), ("api",), ("export",),
     ("series", "inversion", "sparsity"), ("lax",), ("extend",),
     ("inspect",), ("jaxpr",), ("storage",),
     ("ad", "ad_checkpoint", "dlpack", "ffi", "flatten_util", "image", "ops", "ref", "custom_derivatives",

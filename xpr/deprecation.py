@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from xpr.notices import warn
 
 __all__ = ["deprecated"]
 
@@ -36,7 +37,7 @@ def deprecated(replacement: str, *, removed_in: str) -> Callable[[F], F]:
 
         @functools.wraps(fun)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            warn(message, DeprecationWarning, stacklevel=2)
             return fun(*args, **kwargs)
 
         wrapper.__deprecated__ = message  # type: ignore[attr-defined]  # PEP 702's name, which tools show

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -42,8 +41,8 @@ from xpr.core.interpreter import Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
-from xpr.core.source import check_function, describe_function, function_name
-from xpr.numpy.promotion import depth_of_user
+from xpr.core.source import CACHES, check_function, depth_of_user, describe_function, function_name
+from xpr.notices import warn
 from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary, drop_frame
 from xpr.transforms.calls import Call
@@ -56,9 +55,10 @@ __all__ = ["clear_caches", "jit"]
 class _Caches:
     """The caches of one function under one set of options."""
 
-    __slots__ = ("traces", "compiled", "known", "__weakref__")
+    __slots__ = ("traces", "compiled", "known", "reason", "__weakref__")
 
     def __init__(self) -> None:
+        self.reason: str | None = None  # why the last call that was compiled is traced by other processes, too
         self.traces: dict[Any, Traced] = {}
         self.compiled: dict[Any, Compiled] = {}
         self.known = KnownCalls()
@@ -72,7 +72,6 @@ class _Caches:
 
 _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
 _by_callable: weakref.WeakKeyDictionary[Any, dict[Any, _Caches]] = weakref.WeakKeyDictionary()
-_ATTRIBUTE = "__xpr_caches__"
 
 
 def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...]) -> _Caches:
@@ -84,10 +83,10 @@ def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...]) -> _Caches:
     try:
         if type(fun) is not FunctionType:
             return _by_callable.setdefault(fun, {}).setdefault(options, _Caches())
-        owner, caches = fun.__dict__.get(_ATTRIBUTE, (None, None))
+        owner, caches = fun.__dict__.get(CACHES, (None, None))
         if caches is None or owner() is not fun:
             caches = {}
-            fun.__dict__[_ATTRIBUTE] = weakref.ref(fun), caches
+            fun.__dict__[CACHES] = weakref.ref(fun), caches
         return caches.setdefault(options, _Caches())
     except TypeError:  # no weak references to the callable, or no hash
         return _Caches()
@@ -115,6 +114,10 @@ class JitFunction:
     """A function that is compiled when called; `jit` returns it."""
 
     __closes_over__ = ("fun",)
+    __fingerprint__ = (
+        "fun", "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "device", "backend",
+        "own_options", "options", "in_shardings", "out_shardings",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -335,7 +338,7 @@ class JitFunction:
             names = call.names(self.fun)
             texts = [f"{names[i]} {closed.in_avals[i].str_short()}" for i in others]
             more = f" and {len(texts) - 8} more" if len(texts) > 8 else ""
-            warnings.warn(
+            warn(
                 f"Some donated buffers were not usable: {', '.join(texts[:8])}{more}. No result of "
                 f"{describe_function(self.fun)} is left that takes as many bytes, so these arrays are kept. Donate "
                 "what the results replace.",
@@ -350,19 +353,35 @@ class JitFunction:
         key = (call.key, shardings_of(leaves) if type(device) is NamedSharding else device)
         compiled = self.caches.compiled.get(key)
         if compiled is None:
-            traced = self.traced(call)
-            for constant in traced.program.consts:
-                if isinstance(constant, Tracer):
-                    raise constant.misused()
-            layout = self.layout_of(traced, device, leaves)
-            name = f"jit({self.name})"
-            with timed("lowering", name):
-                lowered = traced.placed(traced.interface.names, device, layout).lower()
-            log_compile(name, traced.jaxpr.in_avals)
-            with timed("compiling", name):
-                compiled = self.caches.compiled[key] = lowered.compile()
+            compiled = self.caches.compiled[key] = self.loaded_or_compiled(call, device, leaves)
         if not (self.has_static or compiled.interface.donated or compiled.refs):
             self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree)
+        return compiled
+
+    def loaded_or_compiled(self, call: Call, device: Any, leaves: Sequence[Any]) -> Compiled:
+        """The program for a call: from disk, without tracing, where that is known to give the same; else compiled."""
+        stored = None
+        if settings.compilation_cache_dir and not self.caches.traces.get(call.key):
+            from xpr.api.stored_calls import StoredCall  # 10 ms of imports, for processes that keep programs
+
+            stored = StoredCall(self, call, device)
+            compiled = stored.load()
+            if compiled is not None:
+                return compiled
+        traced = self.traced(call)
+        for constant in traced.program.consts:
+            if isinstance(constant, Tracer):
+                raise constant.misused()
+        layout = self.layout_of(traced, device, leaves)
+        name = f"jit({self.name})"
+        with timed("lowering", name):
+            lowered = traced.placed(traced.interface.names, device, layout).lower()
+        log_compile(name, traced.jaxpr.in_avals)
+        with timed("compiling", name):
+            compiled = lowered.compile()
+        if stored is not None:
+            stored.save(traced, compiled)
+            self.caches.reason = stored.reason
         return compiled
 
     def layout_of(self, traced: Traced, device: Any, leaves: Sequence[Any]) -> Layout | None:

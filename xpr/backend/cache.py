@@ -1,4 +1,4 @@
-"""The on-disk cache of compiled programs, in `config.compilation_cache_dir`.
+"""The cache on disk of compiled programs, and of which calls run them, in `config.compilation_cache_dir`.
 
 Loading a program is running code, and a damaged one can take the process down; so the folder belongs to the user
 alone, and a file is used only if its hash is right. Anything wrong with a file means compiling again.
@@ -28,38 +28,55 @@ import jaxlib.version
 
 from xpr.backend import runtime
 from xpr.config import DEFAULT_CACHE, settings
+from xpr.core.source import depth_of_user
 
 _FORMAT = b"xpr-executable-1\n"
+_CALL_FORMAT = b"xpr-call-1\n"
 _HASH_SIZE = hashlib.sha256().digest_size
 LIMIT = 1 << 30  # bytes of files that are kept
 _UNFINISHED = ".writing-"  # the names of files that a process writes, or didn't come to finish, begin so
 _HOUR = 3600  # seconds: more exact the time of use of a file is not
 
 
-def load_or_compile(text: str, device: Any, options: Any, compile_text: Callable[[str, Any, Any], Any]) -> Any:
-    """The program from the folder, or compiled and put there; just compiled where the folder can't be used."""
-    folder = _usable(settings.compilation_cache_dir)
-    if not folder:
-        return compile_text(text, device, options)
-    path = folder / key_of(text, device, options)
-    program = _load(path, device, options)
-    if program is None:
-        program = compile_text(text, device, options)
-        _save(path, program, device)
-    return program
+def folder_in_use() -> Path | None:
+    """The folder, created if need be; None where there is none, or it can't be used."""
+    return _usable(settings.compilation_cache_dir) if settings.compilation_cache_dir else None
+
+
+def load(name: str, device: Any, options: Any) -> Any:
+    """The program of a file in the folder; None where there is none."""
+    folder = folder_in_use()
+    return None if folder is None else _load(folder / name, device, options)
+
+
+def load_or_compile(
+    name: str, text: str, device: Any, options: Any, compile_text: Callable[[str, Any, Any], Any]
+) -> tuple[Any, bool]:
+    """The program from the folder, or compiled and put there; and whether it is there now.
+
+    It is just compiled where the folder can't be used.
+    """
+    folder = folder_in_use()
+    if folder is None:
+        return compile_text(text, device, options), False
+    program = _load(folder / name, device, options)
+    if program is not None:
+        return program, True
+    program = compile_text(text, device, options)
+    return program, _save(folder / name, program, device)
 
 
 def key_of(text: str, device: Any, options: Any) -> str:
     """The name of the program's file: a hash of everything that the compiled program depends on."""
     digest = hashlib.sha256()
-    for part in (text.encode(), options.SerializeAsString(), *_circumstances(device)):
+    for part in (text.encode(), options.SerializeAsString(), *circumstances(device)):
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
 
 
 @functools.cache
-def _circumstances(device: Any) -> tuple[bytes, ...]:
-    """What it depends on besides program and options: flags, versions, processor, device."""
+def circumstances(device: Any) -> tuple[bytes, ...]:
+    """What programs depend on besides their text and options: flags, versions, processor, device."""
     client = device.client
     texts = (
         os.environ.get("XLA_FLAGS", ""), jaxlib.version.__version__, str(runtime.xc._version), processor(),
@@ -71,7 +88,7 @@ def _circumstances(device: Any) -> tuple[bytes, ...]:
 def processor() -> str:
     """The processor's model and its instruction sets, for which XLA:CPU makes code."""
     try:
-        cpuinfo = Path("/proc/cpuinfo").read_text()
+        cpuinfo = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]  # of the first core; the others are like it
     except OSError:
         return os.uname().machine
     return "\n".join(sorted(set(re.findall(r"^(?:model name|flags|Features|CPU part)\s*:.*$", cpuinfo, re.M))))
@@ -86,13 +103,13 @@ def _usable(name: str) -> Path | None:
         status = folder.stat()
     except OSError as error:
         if name != DEFAULT_CACHE:
-            warnings.warn(f"The compilation cache {folder} cannot be used: {error}.", stacklevel=5)
+            warnings.warn(f"The compilation cache {folder} cannot be used: {error}.", stacklevel=depth_of_user())
         return None
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
         warnings.warn(
             f"The compilation cache {folder} is not used, since other users could put programs into it. "
             f"Make it your own with `chmod 700 {folder}`, or choose another folder.",
-            stacklevel=5,
+            stacklevel=depth_of_user(),
         )
         return None
     return folder
@@ -111,32 +128,62 @@ def _load(path: Path, device: Any, options: Any) -> Any:
 
 def _read(path: Path) -> bytes | None:
     """The program's bytes; None where the file is missing or damaged."""
+    packed = _checked(path, _FORMAT)
+    return None if packed is None else zlib.decompress(packed)
+
+
+def _checked(path: Path, form: bytes) -> bytes | None:
+    """The content of a file of that format; None where it is missing or damaged."""
     try:
         content = path.read_bytes()
     except OSError:
         return None
-    start = len(_FORMAT) + _HASH_SIZE
-    if not content.startswith(_FORMAT) or hashlib.sha256(content[start:]).digest() != content[len(_FORMAT) : start]:
+    start = len(form) + _HASH_SIZE
+    if not content.startswith(form) or hashlib.sha256(content[start:]).digest() != content[len(form) : start]:
         return None
-    return zlib.decompress(content[start:])
+    return content[start:]
 
 
-def _save(path: Path, program: Any, device: Any) -> None:
-    """Writes to a temporary file first, so that no reader ever sees half of it."""
+def read_call(name: str) -> bytes | None:
+    """What is known of a call of a function (api/stored_calls.py), by the name of its file; None where nothing is."""
+    folder = folder_in_use()
+    if folder is None:
+        return None
+    content = _checked(folder / name, _CALL_FORMAT)
+    if content is not None:
+        _mark_as_used(folder / name)
+    return content
+
+
+def write_call(name: str, content: bytes) -> None:
+    """Puts what is known of a call into the folder."""
+    folder = folder_in_use()
+    if folder is not None:
+        _write(folder / name, _CALL_FORMAT, content)
+
+
+def _save(path: Path, program: Any, device: Any) -> bool:
+    """Whether the program can be serialized, and its file could be written."""
     try:
         packed = zlib.compress(device.client.serialize_executable(program), 1)
     except RuntimeError:  # not every program can be serialized
-        return
+        return False
+    return _write(path, _FORMAT, packed)
+
+
+def _write(path: Path, form: bytes, content: bytes) -> bool:
+    """Writes to a temporary file first, so that no reader ever sees half of it; whether that was possible."""
     try:
-        replace_file(path, _FORMAT + hashlib.sha256(packed).digest() + packed)
+        replace_file(path, form + hashlib.sha256(content).digest() + content)
     except OSError as error:  # a full disk must not stop the computation
         if settings.compilation_cache_dir != DEFAULT_CACHE:
-            warnings.warn(f"A compiled program could not be written to {path}: {error}.", stacklevel=6)
-        return
+            warnings.warn(f"A compiled program could not be written to {path}: {error}.", stacklevel=depth_of_user())
+        return False
     # Once for every 64th of the limit that is written, by whichever process: to look at all files takes a while.
     chance = int(path.name[:8], 16) / 16**8
-    if chance < 64 * len(packed) / LIMIT:
+    if chance < 64 * len(content) / LIMIT:
         remove_oldest(path.parent, LIMIT)
+    return True
 
 
 def _mark_as_used(path: Path) -> None:

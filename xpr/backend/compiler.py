@@ -9,7 +9,7 @@ import functools
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jaxlib.version
 import numpy as np
@@ -76,13 +76,36 @@ process_options: dict[str, Any] = {}  # XLA's flags for all programs of this pro
 _missing_options: set[str] = set()  # those of the above that turned out not to exist: jaxlib 0.11 has no such choice
 
 
+class StoredProgram(NamedTuple):
+    """Where a program is in the cache on disk, and what else it takes to load it.
+
+    Attributes:
+      file: the name of its file.
+      options: those that it was compiled with, serialized.
+      has_loops: whether it is watched, see waiting.py.
+      calls: the libraries whose functions it calls, as in `LIBRARIES`.
+    """
+
+    file: str
+    options: bytes
+    has_loops: bool
+    calls: tuple[str, ...]
+
+
 class Executable:
-    """A compiled program on one device. Callers on the hottest path may use `raw` and `handlers` themselves."""
+    """A compiled program on one device. Callers on the hottest path may use `raw` and `handlers` themselves.
 
-    __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw")
+    Attributes:
+      stored: where the cache on disk has it; None where it hasn't.
+    """
 
-    def __init__(self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str):
-        self.raw = raw
+    __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw", "stored")
+
+    def __init__(
+        self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str,
+        stored: StoredProgram | None = None,
+    ):  # fmt: skip
+        self.raw, self.stored = raw, stored
         self.handlers = [handler_for(aval, device) for aval in out_avals]
         self.out_avals, self.device, self.name = tuple(out_avals), device, name
 
@@ -253,11 +276,35 @@ def compile(
 
         return CallingExecutable(compile_for, out_avals, device, name)
     compile_options = _compile_options(device, options, quick, codegen)
-    raw = _compiled_once(text, device, compile_options)
-    return Executable(watched(runnable(raw, out_avals, device), text), out_avals, device, name)
+    raw, file = _compiled_once(text, device, compile_options)
+    stored = None
+    if file is not None:
+        calls = tuple(library for library, each in LIBRARIES.items() if each.is_called_by(text))
+        stored = StoredProgram(file, compile_options.SerializeAsString(), _LOOP in text, calls)
+    return Executable(watched(runnable(raw, out_avals, device), text), out_avals, device, name, stored)
 
 
-_recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, the latest last
+def load_stored(
+    stored: StoredProgram, out_avals: Sequence[ShapedArray], device: Device, name: str
+) -> Executable | None:
+    """The program from the cache on disk; None where it is not there any more."""
+    from xpr.backend import cache  # 10 ms of imports that most processes never need
+
+    for library in stored.calls:
+        LIBRARIES[library].register()
+    raw, _ = _recent.get((stored.file, device, settings.compilation_cache_dir), (None, True))
+    if raw is None:
+        raw = cache.load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
+    if raw is None:
+        return None
+    program = watched(runnable(raw, out_avals, device), _LOOP if stored.has_loops else "")
+    return Executable(program, out_avals, device, name, stored)
+
+
+LIBRARIES = {"lapack": lapack, "native": native}
+_LOOP = "stablehlo.while"
+
+_recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, or their file's name, the latest last
 _RECENT_PROGRAMS, _RECENT_TEXT = 256, 1 << 16  # how many, and of what length at most
 
 
@@ -266,22 +313,31 @@ def forget_recent() -> None:
     _recent.clear()
 
 
-def _compiled_once(text: str, device: Device, options: Any) -> Any:
-    """A program, the same one for the same text if it is small: a function may be defined and traced anew."""
-    key = text, device, options.SerializeAsString(), settings.compilation_cache_dir
-    raw = _recent.pop(key, None)
-    if raw is None:
-        if settings.compilation_cache_dir:
-            from xpr.backend import cache  # 10 ms of imports that most processes never need
+def _compiled_once(text: str, device: Device, options: Any) -> tuple[Any, str | None]:
+    """A program, the same one for the same text if it is small: a function may be defined and traced anew.
 
-            raw = cache.load_or_compile(text, device, options, compile_text)
+    Returns:
+      The program, and the name of its file in the cache on disk; None where it isn't there.
+    """
+    if settings.compilation_cache_dir:
+        from xpr.backend import cache  # 10 ms of imports that most processes never need
+
+        file = cache.key_of(text, device, options)
+        key: Any = file, device, settings.compilation_cache_dir
+    else:
+        key, file = (text, device, options.SerializeAsString()), None
+    known = _recent.pop(key, None)
+    if known is None:
+        if file is not None:
+            known = cache.load_or_compile(file, text, device, options, compile_text)
         else:
-            raw = compile_text(text, device, options)
+            known = compile_text(text, device, options), False
     if len(text) <= _RECENT_TEXT:
-        _recent[key] = raw
+        _recent[key] = known
         if len(_recent) > _RECENT_PROGRAMS:
             _recent.popitem(last=False)
-    return raw
+    raw, is_stored = known
+    return raw, file if is_stored else None
 
 
 def compile_partitioned(

@@ -7,9 +7,9 @@ from typing import Any
 
 import jaxlib.version
 
-from xpr.backend import lapack, native, runtime
+from xpr.backend import runtime
 from xpr.backend.cache import processor
-from xpr.backend.compiler import Device, Executable, options_for, runnable
+from xpr.backend.compiler import LIBRARIES, Device, Executable, options_for, runnable
 from xpr.backend.waiting import watched
 from xpr.core.avals import ShapedArray
 
@@ -51,17 +51,14 @@ def load_executable(
       ValueError: it calls a library, of those in `called_libraries`, that isn't here.
     """
     for library in libraries:
-        _LIBRARIES[library].register()
+        LIBRARIES[library].register()
     devices = runtime._jax.DeviceList((device,))
     raw = device.client.deserialize_executable(data, devices, options_for(device), [])
     loops = "stablehlo.while" if " while(" in raw.hlo_modules()[0].to_string() else ""
     return Executable(watched(runnable(raw, out_avals, device), loops), out_avals, device, name)
 
 
-_LIBRARIES = {"lapack": lapack, "native": native}
-
-
 def called_libraries(executable: Executable) -> list[str]:
     """The names of the libraries whose functions a program calls."""
     text = executable.as_text()
-    return [name for name, library in _LIBRARIES.items() if library.is_called_by(text)]
+    return [name for name, library in LIBRARIES.items() if library.is_called_by(text)]

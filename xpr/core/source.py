@@ -49,6 +49,14 @@ _LIBRARIES = (_PACKAGE, functools.__file__, *_FOLDERS)
 _is_internal: dict[str, bool] = {}
 
 
+CACHES = "__xpr_caches__"  # the attribute of functions that holds their compiled programs
+
+
+def package_folder() -> str:
+    """The folder of xpr."""
+    return _PACKAGE
+
+
 excluded: list[str] = []  # what file names begin with that tracebacks leave out, besides xpr's own
 
 
@@ -74,6 +82,14 @@ def here(depth: int = 1) -> Source | None:
             return code, frame.f_lasti
         frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
     return None
+
+
+def depth_of_user() -> int:
+    """The number of frames from the calling function up to the user's line."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def is_of_call(source: Source | None) -> bool:

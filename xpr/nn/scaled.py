@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from xpr import dtypes
 from xpr.control.custom.custom_vjp import custom_vjp
 from xpr.core.avals import aval_of
 from xpr.errors import ArgumentError
+from xpr.notices import warn
 from xpr.primitives.dot import dot_general
 from xpr.primitives.elementwise import bitcast_convert_type, convert_element_type
 from xpr.primitives.scaled_dot import scaled_in_blocks
@@ -147,7 +147,7 @@ def scaled_dot_general(
            [16., 16., 16.]], dtype=float32)
     """
     if implementation is not None:
-        warnings.warn("scaled_dot_general: implementation is not read any more.", DeprecationWarning, stacklevel=2)
+        warn("scaled_dot_general: implementation is not read any more.", DeprecationWarning, stacklevel=2)
     if configs is None:
         return dot_general(lhs, rhs, dimension_numbers, preferred_element_type=preferred_element_type)
     out = dtypes.requested(preferred_element_type)

@@ -7,7 +7,6 @@ array, which takes the array's dtype.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
@@ -20,8 +19,9 @@ from xpr.compile import transfer_guard
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, integer
 from xpr.core.interpreter import Tracer
-from xpr.core.source import is_internal
+from xpr.core.source import depth_of_user, is_internal
 from xpr.errors import NarrowingWarning
+from xpr.notices import warn
 from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.elementwise import convert_element_type_p
 from xpr.primitives.shapes import broadcast_to
@@ -135,7 +135,7 @@ def check_ranks(shapes: Sequence[tuple[int, ...]]) -> None:
     )
     if setting == "raise":
         raise ValueError(text)
-    warnings.warn(text, UserWarning, stacklevel=depth_of_user())
+    warn(text, UserWarning, stacklevel=depth_of_user())
 
 
 def _called_by_user() -> bool:
@@ -263,19 +263,11 @@ def narrowed(x: np.ndarray) -> np.ndarray:
 
 def warn_narrowing(what: str) -> None:
     """Warns at the user's line that 64-bit values are being narrowed."""
-    warnings.warn(
+    warn(
         f'{what} Switch 64-bit types on with xpr.config.update("enable_x64", True), or convert to 32 bits beforehand.',
         NarrowingWarning,
         stacklevel=depth_of_user(),
     )
-
-
-def depth_of_user() -> int:
-    """The number of frames from the calling function up to the user's line."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 _HELD = dtypes.ANY | {dtypes.float0}

@@ -8,7 +8,6 @@ return them in the form of their argument. A key should be used once: draw from 
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,10 +18,11 @@ from xpr.backend.devices import default_backend
 from xpr.config import settings
 from xpr.core.avals import Shape, aval_of, describe, is_key
 from xpr.core.interpreter import Tracer, context
+from xpr.core.source import depth_of_user
 from xpr.dtypes import BOOL, INTEGERS, short_name, uint32
 from xpr.key_types import KeyType, PRNGImpl, implementations
+from xpr.notices import warn
 from xpr.numpy.creation import is_eager
-from xpr.numpy.promotion import depth_of_user
 from xpr.primitives.elementwise import add, convert_element_type
 from xpr.primitives.generators import THREEFRY
 from xpr.primitives.random_bits import scrambled
@@ -122,7 +122,7 @@ def _warn_legacy_key() -> None:
     )
     if settings.legacy_prng_key == "error":
         raise ValueError(text)
-    warnings.warn(text, UserWarning, stacklevel=depth_of_user())
+    warn(text, UserWarning, stacklevel=depth_of_user())
 
 
 def one_key(key: Any, name: str) -> Any:

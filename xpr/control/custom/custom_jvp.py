@@ -169,6 +169,7 @@ class custom_jvp(CustomFunction):
     """
 
     __closes_over__ = ("fun", "rule")
+    __fingerprint__ = ("fun", "rule", "symbolic_zeros", "nondiff_argnums")
 
     def __init__(
         self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: Sequence[str] = ()

@@ -179,6 +179,7 @@ class custom_vjp(CustomFunction):
     """
 
     __closes_over__ = ("fun", "fwd", "bwd")
+    __fingerprint__ = ("fun", "fwd", "bwd", "symbolic_zeros", "nondiff_argnums")
 
     def __init__(
         self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: Sequence[str] = ()

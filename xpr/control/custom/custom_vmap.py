@@ -213,6 +213,7 @@ class custom_vmap(CustomFunction):
     """
 
     __closes_over__ = ("fun", "rule")
+    __fingerprint__ = ("fun", "rule")
 
     def __init__(self, fun: Callable[..., Any]):
         super().__init__(fun)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,8 +9,10 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.source import depth_of_user
+from xpr.notices import warn
 from xpr.numpy import arithmetic, powers
-from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, depth_of_user, select_scalar
+from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives.gather.gather_scatter import scatter_add_p, scatter_sub_p
 from xpr.primitives.gather.scatter import scatter_max_p, scatter_min_p, scatter_mul_p, scatter_p
@@ -135,7 +136,7 @@ def _is_unsafe(aval: ShapedArray, values_aval: ShapedArray) -> bool:
 
 
 def warn_unsafe(x: Any, values: Any) -> None:
-    warnings.warn(
+    warn(
         f"x.at[...] with x {aval_of(x).str_short()} was given values {aval_of(values).str_short()}, which that dtype "
         "can't hold in general: the result is converted back to it. Convert the values, or x, with .astype() first; "
         "this will be an error.",

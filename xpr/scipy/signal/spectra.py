@@ -6,13 +6,13 @@ P. Welch, The use of the fast Fourier transform for the estimation of power spec
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
+from xpr.notices import warn
 from xpr.numpy.axes import one_axis
 from xpr.numpy.promotion import promote_inexact
 from xpr.scipy.signal.detrending import detrend as without_trend
@@ -45,7 +45,7 @@ def segments_of(
         raise ValueError(f"{name}: nperseg is 1 or more, and is {size}.")
     if isinstance(window, (str, tuple)):
         if size is not None and size > length:
-            warnings.warn(f"{name}: nperseg={size} is cut to the length of the signal, {length}.", stacklevel=4)
+            warn(f"{name}: nperseg={size} is cut to the length of the signal, {length}.", stacklevel=4)
         size = min(256 if size is None else size, length)
         values = jnp.asarray(window_of(window, size).astype(dtype))
     else:
@@ -142,7 +142,7 @@ def _spectra(
     cut = segments_of(name, window, nperseg, noverlap, nfft, length, x.dtype)
     onesided = return_onesided and not (jnp.iscomplexobj(x) or jnp.iscomplexobj(cut.window))
     if return_onesided and not onesided:
-        warnings.warn(f"{name}: signals are complex, so spectra are two-sided.", stacklevel=3)
+        warn(f"{name}: signals are complex, so spectra are two-sided.", stacklevel=3)
     if scaling not in ("density", "spectrum"):
         raise ValueError(f"{name}: scaling is 'density' or 'spectrum', and not {scaling!r}.")
     total = jnp.sum(cut.window**2) * fs if scaling == "density" else jnp.sum(cut.window) ** 2

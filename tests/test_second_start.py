@@ -1,0 +1,614 @@
+"""The second start: calls of jitted functions that are found on disk without tracing, and those that must not be.
+
+A module is written anew for each "process": its functions are other objects, with other globals, and the programs in
+memory are forgotten. Whether a call was traced is what its function's caches say.
+"""
+
+import itertools
+import os
+import subprocess
+import sys
+import textwrap
+import types
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.helpers import same
+from xpr.backend import cache, compiler
+from xpr.compile import segments
+from xpr.config import Settings, config, settings
+from xpr.fingerprint import pure
+
+pytestmark = pytest.mark.quick
+
+HEADER = "import xpr, xpr.numpy as jnp, numpy as np, math, functools\nfrom xpr import lax, nn, random\n"
+X = np.arange(3, dtype=np.float32)
+
+
+@pytest.fixture
+def setting():
+    """Sets settings of the process for a test."""
+    before = {}
+
+    def change(name, value):
+        before.setdefault(name, getattr(settings, name))
+        config.update(name, value)
+
+    yield change
+    for name, value in before.items():
+        config.update(name, value)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, setting):
+    xpr.clear_caches()
+    path = tmp_path / "programs"
+    setting("compilation_cache_dir", str(path))
+    return path
+
+
+def program(source, **values):
+    """The module of a source, as a process that runs it has it."""
+    module = types.ModuleType("users_program")
+    exec(compile(HEADER + textwrap.dedent(source), "users_program.py", "exec"), vars(module))
+    vars(module).update(values)
+    return module
+
+
+def traced(fun, *args, **kwargs):
+    """Whether the first call of a jitted function in this "process" was traced."""
+    compiler.forget_recent()
+    fun(*args, **kwargs)
+    return bool(fun.caches.traces)
+
+
+def first_and_second(source, *args, change=lambda module: None, **values):
+    """Whether a program's `f` is traced in the first process, and in a second one, in which something is changed."""
+    first = traced(program(source, **values).f, *args)
+    module = program(source, **values)
+    change(module)
+    return first, traced(module.f, *args)
+
+
+FOUND = {
+    "operations": "f = xpr.jit(lambda x: jnp.sin(x) * 2 + x)",
+    "named": """
+        from xpr.numpy import add, sin
+        @xpr.jit
+        def f(x):
+            return add(sin(x), x.sum())
+    """,
+    "functions of functions": """
+        def loss(x, scale=2.0):
+            return (scale * x ** 2).sum()
+        f = xpr.jit(xpr.value_and_grad(loss))
+    """,
+    "loops": """
+        @xpr.jit
+        def f(x):
+            total = {}
+            for name, value in {"a": x, "b": 2 * x}.items():
+                total[f"{name} doubled"] = [v * 2 for v in (value, value + 1)]
+            carry, _ = lax.scan(lambda c, y: (c + y, None), jnp.float32(0), x)
+            return total, carry, lax.cond(carry > 1, jnp.sin, jnp.cos, x)
+    """,
+    "closures": """
+        def make(n, weights):
+            def layer(x):
+                for _ in range(n):
+                    x = x @ weights
+                return x
+            return xpr.jit(layer)
+        f = make(2, np.eye(3, dtype=np.float32))
+    """,
+    "arrays": """
+        weights = jnp.arange(9.0).reshape(3, 3)
+        f = xpr.jit(lambda x: weights @ x)
+    """,
+    "jitted functions and custom rules": """
+        @xpr.custom_jvp
+        def g(x):
+            return jnp.sin(x)
+        @g.defjvp
+        def g_jvp(primals, tangents):
+            return g(primals[0]), jnp.cos(primals[0]) * tangents[0]
+        @xpr.custom_vjp
+        def h(x):
+            return x * 2
+        h.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * 2,))
+        inner = xpr.jit(lambda x, n=2: n * g(h(x)), static_argnames="n")
+        f = xpr.jit(lambda x: xpr.vmap(xpr.grad(inner))(x))
+    """,
+    "modules as values": """
+        def body(library, x):
+            return library.nn.gelu(x) + library.numpy.sum(x) * math.pi
+        f = xpr.jit(lambda x: body(xpr, x))
+    """,
+    "partials": """
+        def power(n, x):
+            return x ** n
+        f = xpr.jit(functools.partial(power, 3))
+    """,
+    "random numbers": """
+        f = xpr.jit(lambda x: x + random.normal(random.key(0), x.shape))
+    """,
+    "classes": """
+        class Layer:
+            scale = 2.0
+            def __init__(self, weights):
+                self.weights = weights
+            def __call__(self, x):
+                return self.scale * (self.weights @ x)
+        layer = Layer(np.eye(3, dtype=np.float32))
+        f = xpr.jit(lambda x: layer(x) + Layer(jnp.ones((3, 3)))(x))
+    """,
+    "dataclasses": """
+        import dataclasses
+        @dataclasses.dataclass(frozen=True)
+        class Config:
+            rate: float = 0.1
+            @property
+            def half(self):
+                return self.rate / 2
+        config = Config()
+        f = xpr.jit(lambda x: x * config.half)
+    """,
+    "namedtuples": """
+        import collections, typing
+        class Point(typing.NamedTuple):
+            left: float
+            right: float = 1.0
+            def sum(self):
+                return self.left + self.right
+        Other = collections.namedtuple("Other", "x y")
+        f = xpr.jit(lambda x: Other(Point(x).sum(), x)._replace(y=2.0))
+    """,
+    "keyword arguments": """
+        def g(x, *, shift=1.0):
+            return x + shift
+        f = xpr.jit(lambda x: g(x, shift=2.0))
+    """,
+    "einsum and NumPy": """
+        table = tuple(np.linspace(0, 1, 3).tolist())
+        f = xpr.jit(lambda x: jnp.einsum("i,j->ij", x, x) * np.sqrt(2.0) + np.pi * table[1])
+    """,
+    "exceptions": """
+        @xpr.jit
+        def f(x):
+            if x.ndim != 1:
+                raise ValueError(f"x has {x.ndim} axes")
+            try:
+                return {"y": x}["z"]
+            except KeyError:
+                return x
+    """,
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_second_process_does_not_trace(name):
+    first, second = program(FOUND[name]), program(FOUND[name])
+    assert "not traced" in xpr.debug.explain_cache(first.f)
+    assert traced(first.f, X)
+    assert first.f.caches.reason is None
+    assert not traced(second.f, X)
+    same(second.f(X), first.f(X))
+    same(second.f(X + 1), first.f(X + 1))
+
+
+Pair = namedtuple("Pair", "left right")
+
+
+def test_arguments_and_results_of_all_kinds():
+    source = """
+        @xpr.jit
+        def f(a, *, b):
+            (x, y), z = a["p"], b
+            return {"q": (x, [None, y]), 3: make(y, z)}
+    """
+    arguments = {"p": (jnp.float32(1), np.arange(4))}, OrderedDict(u=3, v=np.float16(2))
+    functions = [program(source, make=Pair).f for _ in range(2)]
+    assert [traced(f, arguments[0], b=arguments[1]) for f in functions] == [True, False]
+    first, second = (f(arguments[0], b=arguments[1]) for f in functions)
+    same(first, second)
+    assert xpr.tree.structure(first) == xpr.tree.structure(second) and type(second[3]) is Pair
+    assert [x.aval for x in xpr.tree.leaves(first)] == [x.aval for x in xpr.tree.leaves(second)]
+
+
+def test_keys_static_and_donated_arguments():
+    source = """
+        import functools
+        @functools.partial(xpr.jit, static_argnames="n", donate_argnums=0)
+        def f(x, key, n):
+            for _ in range(n):
+                x = x + random.uniform(key, x.shape)
+            return x, random.split(key)
+    """
+    results = []
+    for expected in (True, False):
+        f, x = program(source).f, jnp.arange(3.0)
+        assert traced(f, x, xpr.random.key(1), n=2) is expected
+        assert x.is_deleted()
+        results.append(f(jnp.arange(3.0), xpr.random.key(1), n=2))
+        assert traced(f, jnp.arange(3.0), xpr.random.key(1), n=3) or not expected
+    same(results[0][0], results[1][0])
+    assert (results[0][1] == results[1][1]).all() and results[1][1].dtype == xpr.random.key(0).dtype
+
+
+def test_programs_in_steps(monkeypatch):
+    small = segments.Thresholds(equations=100, shorter=1.5, work=10_000, live_out=0, periods=1)
+    monkeypatch.setattr(segments, "thresholds", small)
+    source = """
+        @xpr.jit
+        def f(params, x):
+            def loss(params):
+                y = x
+                for weights in params:
+                    y = jnp.tanh(y @ weights) + y
+                return (y ** 2).sum()
+            value, gradient = xpr.value_and_grad(loss)(params)
+            return value, xpr.tree.map(lambda p, g: p - 0.1 * g, params, gradient)
+    """
+    params = [np.full((64, 64), 0.01 * i, np.float32) for i in range(16)]
+    x = np.ones((128, 64), np.float32)
+    first, second = program(source).f, program(source).f
+    assert traced(first, params, x) and not traced(second, params, x)
+    kinds = {type(each.executable).__name__ for f in (first, second) for each in f.caches.compiled.values()}
+    assert kinds == {"SequenceExecutable"}
+    same(first(params, x), second(params, x))
+
+
+SOURCE = """
+    import dataclasses
+    rate, table, names = 0.5, [1.0, 2.0], {"a": 1, "b": (2, 3)}
+    weights = np.ones(3, np.float32)
+    def helper(x, shift=1.0, *, factor=2.0):
+        return factor * x + shift
+    class Model:
+        depth = 2
+        def __init__(self):
+            self.width, self.inner = 3, Inner()
+        def __call__(self, x):
+            return helper(x) * self.depth * self.width + self.inner.offset
+    class Inner:
+        def __init__(self):
+            self.offset = 1.0
+        @property
+        def twice(self):
+            return 2 * self.offset
+        @staticmethod
+        def constant():
+            return 7
+    def make(scale):
+        def scaled(x):
+            return scale * x
+        return scaled
+    scaled = make(3.0)
+    model = Model()
+    def g(x):
+        return scaled(model(x)) * rate + sum(table) + names["b"][0] + weights + Inner().twice + Inner.constant()
+    f = xpr.jit(lambda x: jnp.sin(g(x)))
+"""
+
+
+def assign(thing, **attributes):
+    for name, value in attributes.items():
+        setattr(thing, name, value)
+
+
+def in_source(old, new):
+    assert old in SOURCE
+    return SOURCE.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("0.5", "0.25"), ("[1.0, 2.0]", "[1.0, 3.0]"), ("[1.0, 2.0]", "(1.0, 2.0)"), ("(2, 3)", "(4, 3)"),
+        ('"b": (2, 3)', '"b": (2, 3), "c": 0'), ("np.ones(3,", "2 * np.ones(3,"), ("np.float32)", "np.float16)"),
+        ("shift=1.0", "shift=2.0"), ("factor=2.0", "factor=3.0"), ("factor * x + shift", "factor * x - shift"),
+        ("depth = 2", "depth = 3"), ("self.width, self.inner = 3,", "self.width, self.inner = 4,"),
+        ("self.offset = 1.0", "self.offset = -1.0"), ("2 * self.offset", "3 * self.offset"), ("return 7", "return 8"),
+        ("return 7", "return 7.0"), ("return 7", "return True"), ("make(3.0)", "make(4.0)"), ("scale * x", "scale + x"),
+        ("jnp.sin", "jnp.cos"), ("make(3.0)", "make(-0.0)"), ("make(3.0)", "make(jnp.float32(3.0))"),
+        ("make(3.0)", "make(np.float64(3.0))"), ("def g(x):", "def g(x, y=0):"), ("0.5", "jnp.float32(0.5)"),
+        ("0.5", "np.float32(0.5)"), ("self.depth * self.width", "self.width * self.depth"),
+        ("scaled = make(3.0)", "scaled = functools.partial(lambda n, x: n * x, 3.0)"),
+        ("xpr.jit(lambda", "xpr.jit(compiler_options={'steps': False})(lambda"),
+        ("scaled = make(3.0)", "scaled = xpr.jit(make(3.0))"), ("scaled = make(3.0)", "scaled = xpr.grad(make(3.0))"),
+        ("@staticmethod", "@classmethod"),
+    ],
+)  # fmt: skip
+def test_what_differs_in_the_program_is_traced(old, new):
+    """Each is a change that could be made between two runs of a script."""
+    assert traced(program(SOURCE).f, X)
+    assert not traced(program(SOURCE).f, X)
+    changed = in_source(old, new)
+    if new == "@classmethod":
+        changed = changed.replace("def constant():", "def constant(cls):")
+    if "grad" in new:
+        changed = changed.replace("scaled(model(x))", "scaled(model(x).sum())")
+    before, after = program(SOURCE).f, program(changed).f
+    assert traced(after, X)
+    with xpr.disable_jit():
+        expected = program(changed).f(X)
+    np.testing.assert_allclose(after(X), expected, rtol=1e-5)
+    assert not traced(before, X)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: assign(m, rate=1.5),
+        lambda m: m.table.append(1.0),
+        lambda m: m.table.__setitem__(0, 1),
+        lambda m: m.names.update(b=(5, 3)),
+        lambda m: m.weights.__setitem__(0, 5.0),
+        lambda m: assign(m.helper, __defaults__=(3.0,)),
+        lambda m: assign(m.helper, __kwdefaults__={"factor": 5.0}),
+        lambda m: assign(m.helper, __code__=(lambda x, shift=1.0, *, factor=2.0: x).__code__),
+        lambda m: assign(m.Model, depth=5),
+        lambda m: assign(m.Model, __call__=lambda self, x: x),
+        lambda m: assign(m.Inner, twice=property(lambda self: 9)),
+        lambda m: assign(m.model, depth=6),
+        lambda m: assign(m.model.inner, offset=6),
+        lambda m: assign(m.scaled.__closure__[0], cell_contents=8.0),
+        lambda m: assign(m, sum=lambda values: 3.0),
+        lambda m: assign(m, jnp=types.SimpleNamespace(sin=jnp.cos)),
+        lambda m: assign(m, model=lambda x: x),
+    ],
+)
+def test_what_is_changed_while_the_program_runs_is_traced(change):
+    """What a function reads is looked at when it is called, not when it is defined."""
+    assert first_and_second(SOURCE, X) == (True, False)
+    assert first_and_second(SOURCE, X, change=change)[1]
+    module = program(SOURCE)
+    change(module)
+    with xpr.disable_jit():
+        expected = module.f(X)
+    np.testing.assert_allclose(module.f(X), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        X[:2], X[None], X.astype(np.int32), X.astype(np.float16), 1.0, np.float32(1), 1, True, jnp.float32(1),
+        xpr.device_put(X, xpr.devices()[0]),
+    ],
+)  # fmt: skip
+def test_other_arguments_are_traced(argument):
+    source = "f = xpr.jit(lambda x: x * 2)"
+    assert traced(program(source).f, X)
+    assert traced(program(source).f, argument)
+    assert not traced(program(source).f, argument)
+
+
+def test_structures_of_arguments():
+    source = "f = xpr.jit(lambda x: xpr.tree.map(jnp.sin, x))"
+    structures = [
+        (X, X), [X, X], {"a": X, "b": X}, {"a": X, "c": X}, {"a": X, 1: X}, OrderedDict(a=X, b=X), (X, None, X),
+        (X, (X,)), ((X, X),), Pair(X, X), {"a": (X, X)}, {b"a": X, b"b": X},
+    ]  # fmt: skip
+    for structure in structures:
+        try:
+            assert traced(program(source).f, structure), structure
+        except TypeError:  # keys that don't compare
+            continue
+    found = [traced(program(source).f, structure) for structure in structures if structure is not structures[4]]
+    assert not any(found)
+    swapped = program(source).f
+    assert not traced(swapped, {"b": X, "a": 2 * X})
+    np.testing.assert_allclose(swapped({"b": X, "a": 2 * X})["a"], np.sin(2 * X), rtol=1e-6)
+
+
+SETTINGS = {
+    "enable_x64": True, "default_matmul_precision": "highest", "default_prng_impl": "rbg", "while_checkpoints": 8,
+    "threefry_partitionable": False, "numpy_rank_promotion": "raise", "numpy_dtype_promotion": "strict",
+    "explicit_x64_dtypes": "allow", "check_static_indices": False, "random_seed_offset": 1,
+    "enable_custom_prng": True, "legacy_prng_key": "warn",
+}  # fmt: skip
+TRACED_WITH = {
+    "check_tracer_leaks": True, "debug_infs": True, "debug_nans": True, "enable_checks": True,
+    "explain_cache_misses": True, "log_compiles": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, *TRACED_WITH])
+def test_other_settings_are_traced(name, setting):
+    source = "f = xpr.jit(lambda x: jnp.sin(x) * 2)"
+    assert traced(program(source).f, X)
+    setting(name, {**SETTINGS, **TRACED_WITH}[name])
+    assert traced(program(source).f, X)
+
+
+def test_every_setting_is_a_part_of_the_key():
+    from xpr.fingerprint import surroundings
+
+    covered = {name for name, _ in surroundings.compared_settings()} | {
+        *surroundings.TRACED,
+        *surroundings.OF_NO_EFFECT,
+    }
+    assert covered == set(Settings.names())
+
+
+@pytest.mark.parametrize("release", ["numpy", "python", "file of xpr"])
+def test_other_releases_are_traced(release, monkeypatch, tmp_path):
+    from xpr.fingerprint import surroundings
+
+    source = "f = xpr.jit(lambda x: jnp.sin(x) * 2)"
+    assert first_and_second(source, X) == (True, False)
+    before = surroundings.releases()
+    surroundings.releases.cache_clear()
+    if release == "numpy":
+        names = os.listdir
+        monkeypatch.setattr(os, "listdir", lambda folder: [*names(folder), "numpy-99.0.dist-info"])
+    elif release == "python":
+        monkeypatch.setattr(sys, "version", "3.99")
+    else:
+        (tmp_path / "xpr").mkdir()
+        (tmp_path / "xpr" / "changed.py").write_text("changed = True")
+        files = surroundings.files_of
+        monkeypatch.setattr(
+            surroundings, "files_of", lambda folder: itertools.chain(files(folder), files(str(tmp_path / "xpr")))
+        )
+        pure.library.check = lambda: None  # the function above is no patch that a user makes
+    try:
+        assert surroundings.releases() != before
+        assert traced(program(source).f, X)
+    finally:
+        vars(pure.library).pop("check", None)
+        surroundings.releases.cache_clear()
+
+
+def test_another_jaxlib_or_processor_is_traced(monkeypatch):
+    source = "f = xpr.jit(lambda x: jnp.sin(x) * 2)"
+    assert first_and_second(source, X) == (True, False)
+    cache.circumstances.cache_clear()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=")
+    try:
+        assert traced(program(source).f, X)
+    finally:
+        cache.circumstances.cache_clear()
+
+
+REFUSED = {
+    "print": ("print(x)", "f at users_program.py:5 uses print"),
+    "time": ("import time", "users_program.py:5: it imports a module"),
+    "clock": ("y = clock()", "uses perf_counter"),
+    "random state": ("y = np.random.normal()", "f at users_program.py:5 uses normal"),
+    "environment": ("y = environ.get('HOME')", "f at users_program.py:5 uses"),
+    "globals": ("y = globals()['x']", "f at users_program.py:5 uses globals"),
+    "getattr": ("y = getattr(x, name)", "f at users_program.py:5 uses getattr"),
+    "eval": ("y = eval('x')", "f at users_program.py:5 uses eval"),
+    "open": ("y = open('/dev/null')", "f at users_program.py:5 uses open"),
+    "identity": ("y = id(x)", "f at users_program.py:5 uses id"),
+    "hash": ("y = hash('x')", "f at users_program.py:5 uses hash"),
+    "global": ("global count; count = 1", "users_program.py:5: it assigns to a global variable"),
+    "set": ("for y in {'a', 'b'}: pass", "users_program.py:5: it makes a set"),
+    "set comprehension": ("y = {i for i in range(3)}", "it makes a set"),
+    "keys": ("y = {'a': 1}.keys()", "it may make a set of a dict's keys()"),
+    "repr": ("y = f'{x!r}'", "it writes a value as repr does"),
+    "set attribute": ("state.count = 1", "it sets the attribute 'count'"),
+    "unknown attribute": ("y = x.surprise if hasattr_ else 0", "reads the attribute 'surprise' of a value"),
+    "dunder": ("y = x.__dict__", "reads the attribute '__dict__'"),
+    "file": ("y = x.tofile if count else 0", "reads the attribute 'tofile'"),
+    "callback": ("xpr.debug.print('{}', x)", "uses xpr's debug_print"),
+    "setting": ("xpr.config.update('enable_x64', False)", "reads an object of Config"),
+    "caches": ("xpr.clear_caches()", "uses xpr's clear_caches"),
+    "getattr of the user's": ("y = proxy.anything if count else 0", "whose class has __getattr__"),
+    "iterator": ("y = next(iterator)", "uses an object of"),
+    "cached": ("y = cached(1)", "uses an object of _lru_cache_wrapper"),
+    "generator of NumPy": ("y = rng.normal()", "uses an object of Generator"),
+    "objects": ("y = objects[0]", "reads an array of objects"),
+    "large": ("y = large[0]", "reads arrays of more than"),
+    "subclass": ("y = counter['a']", "uses an object of Counter"),
+    "set of a class": ("y = 1 in numbers", "uses an object of set"),
+    "class": ("class Local: pass", "it defines a class"),
+}
+VALUES = """
+    import collections, os, time
+    clock, environ, count, name = time.perf_counter, os.environ, 0, "shape"
+    class Proxy:
+        def __getattr__(self, name): return 1
+    class State: pass
+    proxy, state, iterator, rng = Proxy(), State(), iter([1, 2]), np.random.default_rng(0)
+    cached, objects, large = functools.cache(lambda n: n), np.array([None]), np.zeros(1 << 25, np.int8)
+    counter, numbers, hasattr_ = collections.Counter("a"), {1, 2}, False
+"""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_may_differ_between_processes_is_traced(name):
+    line, reason = REFUSED[name]
+    source = f"\n@xpr.jit\ndef f(x):\n    {line}\n    return x * 2\n" + textwrap.dedent(VALUES)
+    module = program(source.lstrip("\n").replace("@xpr.jit", "@xpr.jit", 1))
+    explained = xpr.debug.explain_cache(module.f)
+    assert "is traced in each process: " in explained
+    assert reason.replace("users_program.py:5", "users_program.py:").split(":")[0] in explained
+    assert reason.rpartition("users_program.py:5")[2] in explained and "users_program.py:5" in explained
+
+
+TRACED = {
+    "a list that grows": ("seen = []", "seen.append(len(seen))", "tracing it changes what it reads"),
+    "a counter": ("seen = {'n': 0}", "seen['n'] += 1", "tracing it changes what it reads"),
+    "a warning": ("", "x = x.at[0].set(1.5)", "a warning was given"),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.filterwarnings("ignore")
+def test_a_trace_with_effects_is_not_kept(name, folder):
+    before, line, reason = TRACED[name]
+    source = f"{before}\n@xpr.jit\ndef f(x):\n    {line}\n    return x * 2\n"
+    module = program(source)
+    assert traced(module.f, np.arange(3))
+    assert reason in xpr.debug.explain_cache(module.f)
+    assert traced(program(source).f, np.arange(3))
+
+
+def test_a_function_of_the_library_that_is_replaced(monkeypatch):
+    from xpr.nn import activations
+
+    source = "f = xpr.jit(lambda x: nn.silu(x))"
+    assert first_and_second(source, X) == (True, False)
+    sigmoid = activations.sigmoid
+    monkeypatch.setattr(activations, "sigmoid", lambda x: sigmoid(2 * x))
+    f = program(source).f
+    assert traced(f, X)
+    assert "sigmoid, a function of xpr, was replaced" in xpr.debug.explain_cache(f)
+    monkeypatch.undo()
+    assert not traced(program(source).f, X)
+
+
+def test_a_damaged_file_is_traced(folder):
+    source = "f = xpr.jit(lambda x: x * 2)"
+    assert first_and_second(source, X) == (True, False)
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        assert traced(program(source).f, X)
+        assert not traced(program(source).f, X)
+        path.unlink()
+        assert traced(program(source).f, X)
+        assert not traced(program(source).f, X)
+
+
+def test_without_a_folder_all_is_traced(setting):
+    setting("compilation_cache_dir", "")
+    f = program("f = xpr.jit(lambda x: x * 2)").f
+    assert traced(f, X)
+    assert "no folder for programs is set" in xpr.debug.explain_cache(f)
+    with pytest.raises(TypeError, match="takes what jit returned"):
+        xpr.debug.explain_cache(lambda x: x)
+
+
+def test_a_call_that_was_found_is_a_function_like_any_other():
+    source = "f = xpr.jit(lambda x: jnp.sin(x) * x)"
+    traced(program(source).f, jnp.float32(2))
+    f = program(source).f
+    assert not traced(f, jnp.float32(2))
+    np.testing.assert_allclose(xpr.grad(f)(jnp.float32(2)), np.cos(2) * 2 + np.sin(2), rtol=1e-5)
+    np.testing.assert_allclose(xpr.vmap(f)(X), np.sin(X) * X, rtol=1e-5)
+    assert "sin" in str(f.trace(jnp.float32(2)).jaxpr)
+    np.testing.assert_allclose(f(jnp.float32(3)), np.sin(3) * 3, rtol=1e-5)
+
+
+def test_two_processes(folder, tmp_path):
+    """With other random hashes, from other folders, and with lines in other places."""
+    source = HEADER + textwrap.dedent(SOURCE) + "\nprint(f(np.arange(3.0, dtype=np.float32)), bool(f.caches.traces))"
+    outputs = []
+    for i in range(2):
+        path = tmp_path / str(i) / "program.py"
+        path.parent.mkdir()
+        path.write_text("\n" * i + source)
+        environment = {**os.environ, "XPR_COMPILATION_CACHE_DIR": str(folder), "PYTHONHASHSEED": str(i)}
+        environment["PYTHONPATH"] = os.path.dirname(os.path.dirname(xpr.__file__))
+        done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout.rsplit(" ", 1))
+    assert outputs[0][0] == outputs[1][0]
+    assert [each[1].strip() for each in outputs] == ["True", "False"]

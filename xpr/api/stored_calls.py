@@ -1,0 +1,268 @@
+"""Calls of jitted functions whose programs a process finds on disk, without tracing: see docs/design/second-start.md.
+
+The key of a call is a hash of the function's fingerprint, of the arguments' structure and types, and of what all traces
+depend on. Under it are kept the structure and the types of the results, the small constants, and which programs of the
+cache on disk run on which values. A function without a fingerprint is traced, and so is one whose trace had effects.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from xpr import key_types, tree
+from xpr.api.compiled import Compiled
+from xpr.api.stages import Traced
+from xpr.artifacts.interface import Interface
+from xpr.backend import cache, compiler, processes
+from xpr.backend.array import Array
+from xpr.backend.compiler import Executable, StoredProgram
+from xpr.backend.sequence import Run, SequenceExecutable
+from xpr.core.avals import ShapedArray
+from xpr.core.interpreter import context
+from xpr.fingerprint.pure import library
+from xpr.fingerprint.surroundings import setting_in_the_way, surroundings
+from xpr.fingerprint.walk import Refused, Walk
+from xpr.notices import notices
+from xpr.transforms.calls import Call
+from xpr.tree_nodes import PyTreeDef
+
+LARGEST_CONSTANTS = 1 << 20  # bytes of the constants of a program that are kept with a call
+
+
+class StoredCall:
+    """A call of a jitted function as the cache on disk knows it.
+
+    Attributes:
+      reason: why the call is traced; None as long as nothing is known that is in the way.
+    """
+
+    def __init__(self, jitted: Any, call: Call, device: Any):
+        self.jitted, self.call, self.device = jitted, call, device
+        self.reason: str | None = None
+        self.notices = notices()
+        try:
+            self.key, self.classes = self.find_key()
+        except Refused as error:
+            self.reason = str(error)
+        except RecursionError:
+            self.reason = "it reaches objects that are nested too deeply"
+
+    def find_key(self) -> tuple[str, dict[tuple[str, str], type]]:
+        """The name of the file, and the users' classes that the function reaches.
+
+        Raises:
+          Refused: the function has no fingerprint, or the call depends on more than it.
+        """
+        jitted, call, device = self.jitted, self.call, self.device
+        check_circumstances(jitted)
+        walk = Walk()
+        walk.token(*surroundings(), *cache.circumstances(device))
+        visit_function(walk, jitted)
+        _visit_tree(walk, tree.unflatten_sorted(call.in_tree, range(call.in_tree.num_leaves)))
+        for position, value in call.static.items():
+            walk.token(position)
+            walk.visit(value, f"static argument {position}")
+        for leaf, aval in zip(call.leaves, call.avals):
+            walk.token(*_written(aval), type(leaf) is Array and leaf._device is not None)
+        return walk.digest().hex(), walk.classes
+
+    def load(self) -> Compiled | None:
+        """The compiled program from disk; None where it isn't there."""
+        content = None if self.reason is not None else cache.read_call(self.key)
+        if content is None:
+            return None
+        try:
+            return self.compiled(marshal.loads(content))
+        except (KeyError, ValueError, TypeError, EOFError):  # of a class or a dtype that is not there
+            return None
+
+    def compiled(self, about: dict[str, Any]) -> Compiled | None:
+        """The compiled program that a file tells of; None where a program is not on disk any more."""
+        name, call, device = self.jitted.name, self.call, self.device
+        out_avals = list(map(_read_aval, about["out_avals"]))
+        constants = [_read_constant(each) for each in about["constants"]]
+        programs = []
+        for stored, avals in about["programs"]:
+            program = compiler.load_stored(StoredProgram(*stored), list(map(_read_aval, avals)), device, name)
+            if program is None:
+                return None
+            programs.append(program)
+        executable: Any = programs[0]
+        if about["runs"] is not None:
+            runs = [Run(programs[i], *rest) for i, *rest in about["runs"]]
+            numbers = [each.buffer for each in map(_read_constant, about["numbers"])]
+            in_avals = [*(each.aval for each in constants), *call.avals]
+            executable = SequenceExecutable(
+                runs, numbers, about["size"], about["outs"], in_avals, out_avals, device, name
+            )
+        out_tree = tree.structure(_read_tree(about["out_tree"], self.classes))
+        names = [f"argument {i}" for i in range(call.in_tree.num_leaves)]
+        interface = Interface(name, call.in_tree, out_tree, call.avals, out_avals, names, tuple(about["donated"]))
+        return Compiled(interface, executable, constants, None, about["donated"])
+
+    def save(self, traced: Traced, compiled: Compiled) -> None:
+        """Puts the call on disk, if nothing is in the way."""
+        if self.reason is not None:
+            return
+        try:
+            self.check_trace(traced, compiled)
+            content = marshal.dumps(self.described(traced, compiled))
+        except Refused as error:
+            self.reason = str(error)
+            return
+        cache.write_call(self.key, content)
+
+    def check_trace(self, traced: Traced, compiled: Compiled) -> None:
+        """Raises Refused where tracing showed something that the key doesn't tell."""
+        if type(compiled) is not Compiled or traced.in_shardings is not None:
+            raise Refused("it runs on several devices")
+        if traced.refs is not None:
+            raise Refused("it reads or writes refs")
+        if notices() != self.notices:
+            raise Refused("a warning was given while it was traced")
+        if self.find_key()[0] != self.key:
+            raise Refused("tracing it changes what it reads: a list, a dict or an object outside of it")
+
+    def described(self, traced: Traced, compiled: Compiled) -> dict[str, Any]:
+        """What `compiled` makes the program from, in types that marshal writes.
+
+        Raises:
+          Refused: the program has what can't be written.
+        """
+        consts, executable = traced.program.consts, compiled.executable
+        if sum(np.asarray(each).nbytes for each in consts) > LARGEST_CONSTANTS:
+            raise Refused(f"the arrays that it closes over have more than {LARGEST_CONSTANTS:,} bytes")
+        about: dict[str, Any] = {
+            "out_tree": _written_tree(compiled.out_tree, self.classes),
+            "out_avals": list(map(_written, compiled.interface.out_avals)),
+            "constants": list(map(_written_constant, consts)),
+            "donated": list(compiled.donated),
+            "runs": None,
+        }
+        if isinstance(executable, SequenceExecutable):
+            programs = list(executable.times())
+            about["runs"] = [
+                (programs.index(r.program), list(r.operands), list(r.results), list(r.dead)) for r in executable.runs
+            ]
+            about["numbers"] = [_written_constant(each) for each in map(_of_buffer, executable.numbers)]
+            about["size"], about["outs"] = executable.size, list(executable.outs)
+        else:
+            programs = [executable]
+        about["programs"] = [(_stored(each), list(map(_written, each.out_avals))) for each in programs]
+        return about
+
+
+def check_circumstances(jitted: Any) -> None:
+    """Raises Refused where no call of a function is looked for on disk."""
+    if jitted.in_shardings is not None or jitted.out_shardings is not None:
+        raise Refused("jit was given shardings")
+    if context.axes or processes.group() is not None:
+        raise Refused("it is mapped over an axis, or runs in several processes")
+    if (name := setting_in_the_way()) is not None:
+        raise Refused(f"the setting {name} is on")
+    if (name := library.check()) is not None:
+        raise Refused(f"{name}, a function of xpr, was replaced")
+
+
+def visit_function(walk: Walk, jitted: Any) -> None:
+    """Adds the function and the options of `jit`."""
+    walk.token("xpr call 1", jitted.name)
+    walk.visit(jitted, f"jit of {jitted.name}")
+
+
+def _visit_tree(walk: Walk, node: Any) -> None:
+    """Adds the structure of arguments, of which the leaves are integers."""
+    kind = type(node)
+    walk.token(kind.__name__)
+    if kind is int or node is None:
+        return
+    if kind in (dict, OrderedDict):
+        walk.visit(tuple(node), "the arguments' structure")
+    elif isinstance(node, tuple) and hasattr(node, "_fields"):
+        walk.visit(kind, "the arguments' structure")
+    elif kind not in (tuple, list):
+        raise Refused(f"an argument has a node of {kind.__qualname__}")
+    walk.token(len(node))
+    for child in node.values() if isinstance(node, dict) else node:
+        _visit_tree(walk, child)
+
+
+def _written_tree(out_tree: PyTreeDef, classes: dict[tuple[str, str], type]) -> Any:
+    def written(node: Any) -> Any:
+        kind = type(node)
+        if kind is int or node is None:
+            return node
+        if kind in (dict, OrderedDict):
+            if any(type(key) not in (str, int, bool, float, bytes) for key in node):
+                raise Refused("a dict of its result has keys that are neither texts nor numbers")
+            return kind.__name__, [(key, written(each)) for key, each in node.items()]
+        if kind in (tuple, list):
+            return kind.__name__, list(map(written, node))
+        name = kind.__module__, kind.__qualname__
+        if isinstance(node, tuple) and hasattr(node, "_fields") and classes.get(name) is kind:
+            return name, list(map(written, node))
+        raise Refused(f"its result has a node of {kind.__qualname__}")
+
+    return written(tree.unflatten(out_tree, range(out_tree.num_leaves)))
+
+
+def _read_tree(node: Any, classes: dict[tuple[str, str], type]) -> Any:
+    if type(node) is int or node is None:
+        return node
+    kind, children = node
+    if kind == "dict" or kind == "OrderedDict":
+        pairs = [(key, _read_tree(each, classes)) for key, each in children]
+        return dict(pairs) if kind == "dict" else OrderedDict(pairs)
+    made = [_read_tree(each, classes) for each in children]
+    if kind == "list":
+        return made
+    return tuple(made) if kind == "tuple" else classes[kind](*made)
+
+
+def _written(aval: ShapedArray) -> tuple[Any, ...]:
+    dtype = aval.dtype
+    name = str(dtype.name)
+    known = key_types.key_type_of_text(name) if isinstance(dtype, key_types.KeyType) else _dtype(name)
+    if known != dtype or type(aval) is not ShapedArray or aval.is_symbolic:
+        raise Refused(f"an array has the type {aval.str_short()}")
+    return tuple(aval.shape), name, aval.weak_type
+
+
+def _dtype(name: str) -> Any:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return None
+
+
+def _read_aval(written: tuple[Any, ...]) -> ShapedArray:
+    shape, name, weak_type = written
+    return ShapedArray(shape, key_types.key_type_of_text(name) or np.dtype(name), weak_type=weak_type)
+
+
+def _written_constant(value: Any) -> tuple[Any, bytes]:
+    aval = value.aval if type(value) is Array else None
+    if aval is None or not isinstance(aval.dtype, np.dtype) or value._device is not None:
+        raise Refused("it closes over an array that is of random keys, or put on devices")
+    return _written(aval), np.ascontiguousarray(np.asarray(value)).tobytes()
+
+
+def _read_constant(written: tuple[Any, bytes]) -> Array:
+    aval = _read_aval(written[0])
+    return Array(aval, np.frombuffer(written[1], aval.dtype).reshape(aval.shape))
+
+
+def _of_buffer(buffer: Any) -> Array:
+    return Array(ShapedArray(buffer.aval.shape, np.dtype(buffer.aval.dtype)), None, buffer)
+
+
+def _stored(program: Any) -> tuple[Any, ...]:
+    if type(program) is not Executable:
+        raise Refused("it calls Python functions, or runs on several devices")
+    if program.stored is None:
+        raise Refused("its compiled program could not be kept on disk")
+    return tuple(program.stored)

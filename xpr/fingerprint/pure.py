@@ -1,0 +1,215 @@
+"""Which functions, classes and attributes are known to do the same in every process, with no effect outside.
+
+Objects of the library count by the name under which it has them, since its files are a part of every cache key. Those
+of Python and NumPy are listed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+import sys
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from xpr.core.interpreter import Tracer
+from xpr.core.source import is_internal
+
+_PURE_MODULES = (
+    "xpr.ad_checkpoint", "xpr.api.forward_backward", "xpr.api.grad", "xpr.api.jit", "xpr.api.reroll", "xpr.api.staging",
+    "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals", "xpr.custom_batching",
+    "xpr.custom_derivatives", "xpr.dtypes", "xpr.flatten_util", "xpr.inversion", "xpr.lax", "xpr.nn", "xpr.numpy",
+    "xpr.ops", "xpr.primitives", "xpr.random", "xpr.scipy", "xpr.series", "xpr.sparsity", "xpr.transforms",
+    "xpr.tree", "xpr.tree_util",
+)  # fmt: skip
+_IMPURE_MODULES = ("xpr.control.callback", "xpr.control.devices", "xpr.control.refs", "xpr.numpy.io", "xpr.numpy.refs")
+_IMPURE_NAMES = frozenset({"clear_caches"})
+
+_BUILTINS = frozenset(
+    """
+    ArithmeticError AssertionError AttributeError BaseException Exception IndexError KeyError LookupError
+    NotImplementedError OverflowError RuntimeError StopIteration TypeError ValueError ZeroDivisionError
+    abs all any bool bytes callable chr classmethod complex dict divmod enumerate filter float int isinstance issubclass
+    iter len list map max min next object ord pow property range reversed round slice sorted staticmethod str sum super
+    tuple type zip
+    """.split()
+)
+_OPERATORS = frozenset(operator.__all__) - {"attrgetter", "methodcaller"}
+_ITERTOOLS = "accumulate batched chain combinations count cycle islice pairwise permutations product repeat starmap"
+_OF_PYTHON = {
+    "builtins": _BUILTINS,
+    "math": frozenset(vars(math)),
+    "_operator": _OPERATORS,
+    "operator": _OPERATORS,
+    "itertools": frozenset((_ITERTOOLS + " takewhile dropwhile zip_longest").split()),
+    "functools": frozenset({"partial", "reduce"}),
+    "_functools": frozenset({"partial", "reduce"}),
+    "collections": frozenset({"OrderedDict", "defaultdict", "deque"}),
+    "typing": frozenset({"cast"}),
+}
+_NUMPY = frozenset(
+    """
+    abs add all allclose any arange arccos arcsin arctan arctan2 argmax argmin argsort array array_equal asarray
+    atleast_1d broadcast_shapes broadcast_to ceil clip concatenate cos cosh cumprod cumsum deg2rad diag diff divide
+    dot einsum exp expand_dims eye finfo flip floor full hypot iinfo issubdtype less linspace log log10 log1p log2
+    logspace matmul max maximum mean meshgrid min minimum mod multiply ndarray ndim negative ones outer power prod
+    rad2deg ravel remainder repeat reshape result_type round shape sign sin sinh size sort split sqrt square squeeze
+    stack std subtract sum swapaxes tan tanh tile trace transpose tri tril triu var where zeros
+    """.split()
+)
+
+_FUNCTION_TYPES = (FunctionType, BuiltinFunctionType, np.ufunc, type(np.dot), type(np.sum))
+
+# Attributes of arrays, tracers, numbers, texts and containers that read nothing but these and write nothing.
+_TYPES = (Tracer, str, bytes, int, float, complex, bool, list, tuple, dict, slice, range, np.dtype, np.float32)
+WITH_EFFECTS = frozenset(
+    """
+    addressable_data addressable_shards buffer clear_cache compile copy_to_host_async delete dump dumps save setfield
+    setflags to_device tofile unsafe_buffer_pointer
+    """.split()
+)
+ATTRIBUTES = frozenset(
+    name for each in _TYPES for name in dir(each) if not name.startswith("_") and name not in WITH_EFFECTS
+) | frozenset(
+    """
+    add apply divide get mul multiply power set subtract
+    bits eps maxexp minexp resolution smallest_normal tiny
+    L P Q R S U Vh eigenvalues eigenvectors logabsdet sign counts indices inverse_indices values
+    defjvp defjvps defvjp def_vmap func args keywords
+    """.split()
+)
+DUNDERS = frozenset(
+    "__add__ __call__ __class__ __getitem__ __init__ __len__ __matmul__ __mul__ __name__ __post_init__".split()
+)
+
+
+def is_library(value: Any) -> bool:
+    """Whether a function or class is one of xpr's."""
+    if type(value) is FunctionType:
+        return is_internal(value.__code__.co_filename) and _module_of(value).partition(".")[0] == "xpr"
+    return isinstance(value, type) and value.__module__.partition(".")[0] == "xpr" and not _is_demo(value.__module__)
+
+
+def _is_demo(module: str) -> bool:
+    return module.startswith("xpr.demo")
+
+
+def _module_of(function: FunctionType) -> str:
+    return str(function.__globals__.get("__name__", ""))
+
+
+def is_pure_module(name: str) -> bool:
+    """Whether all functions of a module of xpr are pure."""
+    return name.startswith(_PURE_MODULES) and not name.startswith(_IMPURE_MODULES)
+
+
+def library_name(value: Any) -> str | None:
+    """The name of a pure function, class or object of xpr that a module of it has; None for others."""
+    if type(value) is FunctionType:
+        module = _module_of(value)
+        known = is_internal(value.__code__.co_filename)
+    else:
+        module = value.__module__ if isinstance(value, type) else type(value).__module__
+        known = module.startswith("xpr.")
+    if not known or not is_pure_module(module):
+        return None
+    name = library.name(value)
+    return None if name is None or name.rpartition(".")[2] in _IMPURE_NAMES or ".register" in name else name
+
+
+def foreign_name(value: Any) -> str | None:
+    """The name of a pure function or class of Python or NumPy; None for others."""
+    if type(value) not in _FUNCTION_TYPES and not isinstance(value, type):
+        return None
+    name = value.__name__
+    module = "numpy" if type(value) is np.ufunc else value.__module__
+    if not isinstance(module, str):
+        return None
+    if module in _OF_PYTHON:
+        if name in _OF_PYTHON[module] and vars(sys.modules[module]).get(name) is value:
+            return f"{module}.{name}"
+    elif module.partition(".")[0] == "numpy" and getattr(np, str(name), None) is value:
+        if name in _NUMPY or (isinstance(value, type) and issubclass(value, np.generic)):
+            return f"numpy.{name}"
+    return None
+
+
+def is_builtin(name: str, value: Any) -> bool:
+    """Whether a value is the builtin of that name."""
+    return vars(builtins).get(name) is value
+
+
+class Library:
+    """The objects that loaded modules of xpr have, by identity; all of them are known to be xpr's own.
+
+    Attributes:
+      patched: a function of another's that a module or a class of xpr has been given; None where there is none.
+    """
+
+    def __init__(self) -> None:
+        self._spaces: list[tuple[dict[str, Any] | Any, tuple[Any, ...]]] = []
+        self._names: dict[int, str] = {}
+        self._modules = 0
+        self.patched: str | None = None
+
+    def name(self, value: Any) -> str | None:
+        """The name under which a pure module has an object."""
+        if id(value) not in self._names and len(sys.modules) != self._modules:
+            self._read()
+        return self._names.get(id(value))
+
+    def check(self) -> str | None:
+        """Looks again at all objects if one has changed; returns `patched`."""
+        if len(sys.modules) != self._modules or not all(_same(*each) for each in self._spaces):
+            self._read()
+        return self.patched
+
+    def _read(self) -> None:
+        self._spaces, self._names, self.patched = [], {}, None
+        self._modules = len(sys.modules)
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] == "xpr" and isinstance(module, ModuleType) and not _is_demo(name):
+                self._read_space(name, vars(module), is_pure_module(name))
+
+    def _read_space(self, name: str, space: Any, pure: bool) -> None:
+        values = tuple(space.values())
+        self._spaces.append((space, values))
+        for key, value in zip(space, values):
+            kind = type(value)
+            if kind is FunctionType:
+                if self.patched is None and not _is_own(value):
+                    self.patched = f"{name}.{key}"
+            elif kind is ModuleType:
+                continue
+            elif isinstance(value, type) and value.__module__ == name and not name.endswith(f".{value.__qualname__}"):
+                self._read_space(f"{name}.{value.__qualname__}", vars(value), False)
+            if pure:
+                self._names.setdefault(id(value), f"{name}.{key}")
+
+
+def _same(space: Any, values: tuple[Any, ...]) -> bool:
+    return len(space) == len(values) and all(map(operator.is_, space.values(), values))
+
+
+_PYTHON = str(operator.__file__).rpartition("/")[0] + "/"
+_DEPENDENCIES = frozenset({"jaxlib", "lark", "matplotlib", "ml_dtypes", "numpy", "opt_einsum", "optree", "safetensors"})
+_known_files: dict[str, bool] = {}
+
+
+def _is_own(function: FunctionType) -> bool:
+    """Whether a function is one of xpr, of Python's own library, or of what xpr depends on."""
+    file = function.__code__.co_filename
+    known = _known_files.get(file)
+    if known is None:
+        of_python = file.startswith(_PYTHON) and "/site-packages/" not in file.removeprefix(_PYTHON)
+        of_dependency = _module_of(function).partition(".")[0] in _DEPENDENCIES
+        known = _known_files[file] = of_python or of_dependency or is_internal(file)
+    if not known and file.startswith("<"):  # methods that Python writes for a class, in the globals of its module
+        return file.startswith("<frozen") or _module_of(function).startswith(("xpr.", "namedtuple_"))
+    return known
+
+
+library = Library()

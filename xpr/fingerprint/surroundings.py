@@ -1,0 +1,59 @@
+"""What all traces depend on besides functions and arguments: settings, and the releases and files of libraries."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from xpr.backend import compiler, native
+from xpr.config import settings
+from xpr.core.source import package_folder
+from xpr.optree_kept import optree
+
+OF_NO_EFFECT = frozenset({"compilation_cache_dir", "traceback_filtering"})
+# Settings with which each call is to be traced, or runs otherwise; and those whose values have no text of their own.
+TRACED = (
+    "check_tracer_leaks", "debug_infs", "debug_nans", "default_device", "enable_checks", "explain_cache_misses",
+    "log_compiles", "mesh", "no_execution", "no_tracing", "user_contexts",
+)  # fmt: skip
+
+
+def setting_in_the_way() -> str | None:
+    """The setting because of which calls are traced; None where there is none."""
+    return next((name for name in TRACED if getattr(settings, name)), None)
+
+
+def surroundings() -> list[Any]:
+    """Texts of what all traces depend on."""
+    options = sorted(compiler.process_options.items())
+    return [*releases(), compared_settings(), options, native.available(), np.geterr()]
+
+
+def compared_settings() -> list[tuple[str, Any]]:
+    """The settings that may have other values from one trace to another."""
+    return [(name, getattr(settings, name)) for name in settings.names() if name not in {*OF_NO_EFFECT, *TRACED}]
+
+
+@functools.cache
+def releases() -> tuple[str, ...]:
+    """Python, the installed packages, and the files of xpr: names, sizes and times of change."""
+    folders = {os.path.dirname(os.path.dirname(str(each.__file__))) for each in (np, optree)}
+    installed = [name for folder in sorted(folders) for name in sorted(os.listdir(folder)) if name.endswith("-info")]
+    return sys.version, f"optimize {sys.flags.optimize}", *installed, *sorted(files_of(package_folder()))
+
+
+def files_of(folder: str) -> Iterator[str]:
+    """The files of a package, each with its size and the time of its last change."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__":
+                    yield from files_of(entry.path)
+            elif entry.name.endswith((".py", ".so")):
+                status = entry.stat()
+                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
