@@ -66,6 +66,16 @@ def test_errors(call, message):
         call()
 
 
+def test_sizes_are_integers():
+    assert image.resize(X, jnp.array(X.shape), "linear").shape == X.shape
+    for call in (
+        lambda: image.resize(X, (2.5, *X.shape[1:]), "linear"),
+        lambda: image.scale_and_translate(X, (2.5, *X.shape[1:]), (0,), jnp.ones(1), jnp.ones(1), "cubic"),
+    ):
+        with pytest.raises(TypeError, match="integer"):
+            call()
+
+
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("shape", [(3, 4), (9, 11), (5, 2)])
 @pytest.mark.parametrize("method", [image.ResizeMethod.AREA, image.ResizeMethod.CUBIC_PYTORCH])

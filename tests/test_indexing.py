@@ -458,6 +458,63 @@ def test_known_places_need_no_mode():
     assert eqns[-1].params["mode"].name == "FILL_OR_DROP"
 
 
+GATHER = dict(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+SCATTER = dict(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+
+
+@pytest.mark.parametrize(
+    "numbers, message",
+    [
+        (dict(offset_dims=(2,)), r"Invalid offset_dims set in gather op; valid range is \[0, 2\), and it is \(2,\)"),
+        (dict(collapsed_slice_dims=(0, 0)), r"collapsed_slice_dims in gather op must not repeat an axis"),
+        (dict(collapsed_slice_dims=(1, 0)), r"collapsed_slice_dims in gather op must be sorted, and is \(1, 0\)"),
+        (
+            dict(start_index_map=(0, 1)),
+            r"start_index_map must name an axis for each .* which have 1 along the last",
+        ),
+        (dict(offset_dims=()), r"offset_dims must name an axis for each of the 1 axes .* The operand is f32\[3,4\]"),
+        (
+            dict(operand_batching_dims=(0,)),
+            r"collapsed_slice_dims and operand_batching_dims in gather op must be disjoint, and both name \[0\]",
+        ),
+        (dict(start_indices_batching_dims=(0,)), r"must name equal numbers of axes, and are \(\) and \(0,\)"),
+        (
+            dict(offset_dims=(), operand_batching_dims=(1,), start_indices_batching_dims=(0,)),
+            r"must have the same sizes, and have \[4\] and \[2\]",
+        ),
+    ],
+)
+def test_faults_of_dimension_numbers_name_the_field(numbers, message):
+    with pytest.raises(TypeError, match=message):
+        lax.gather(x34, jnp.array([[1], [1]]), lax.GatherDimensionNumbers(**{**GATHER, **numbers}), (1, 4))
+
+
+@pytest.mark.parametrize(
+    "sizes, message",
+    [
+        ((1,), r"slice_sizes is \(1,\), and needs a size for each axis of f32\[3,4\]"),
+        ((1, 5), r"Slice size at index 1 in gather op is out of range: 5, for an operand f32\[3,4\]"),
+        ((2, 4), r"axes \(0,\) are collapsed or batching axes, so windows must have size 1 there, not \(2, 4\)"),
+    ],
+)
+def test_faults_of_window_sizes(sizes, message):
+    with pytest.raises(TypeError, match=message):
+        lax.gather(x34, jnp.array([[1], [1]]), lax.GatherDimensionNumbers(**GATHER), sizes)
+
+
+@pytest.mark.parametrize(
+    "shape, message",
+    [
+        ((2, 4, 1), r"updates must have 2 axes, .* and are f32\[2,4,1\]"),
+        ((2, 5), r"Bounds of the window dimensions of the updates f32\[2,5\], \(1, 5\) .* than the operand's"),
+        ((3, 4), r"Bounds of the scatter dimensions of the updates f32\[3,4\] .* which makes them \[2, 4\]"),
+    ],
+)
+def test_faults_of_updates(shape, message):
+    with pytest.raises(TypeError, match=message):
+        lax.scatter(x34, jnp.array([[1], [1]]), jnp.ones(shape), lax.ScatterDimensionNumbers(**SCATTER))
+
+
 def test_dimension_numbers_print_as_they_are_made():
     text = str(xpr.make_jaxpr(lambda x, i: x[i])(x34, i3))
     assert "dimension_numbers=GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_ind" in text

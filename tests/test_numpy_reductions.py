@@ -331,6 +331,9 @@ def test_half_precision_sums_accumulate_in_float32():
     many = jnp.ones(4096, jnp.bfloat16)
     assert float(jnp.sum(many)) == 4096.0
     assert float(jnp.mean(many)) == 1.0
+    for fun in (jnp.sum, jnp.prod, jnp.mean, jnp.nansum):  # in a dtype that is asked for, where it is
+        text = str(xpr.make_jaxpr(lambda x, fun=fun: fun(x, dtype=jnp.bfloat16))(many))
+        assert "f32" not in text
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,22 @@ def test_functions_are_traced_once():
     assert len(traces) == 3
 
 
+def test_a_function_that_counts_its_traces_counts_one():
+    count, scale = 0, 2.0
+
+    @xpr.checkpoint
+    def f(x):
+        nonlocal count
+        count += 1
+        return x * scale
+
+    for _ in range(3):
+        assert float(f(1.0)) == 2.0
+    assert count == 1
+    scale = 3.0
+    assert float(f(1.0)) == 3.0 and count == 2
+
+
 # -- Arguments
 
 

@@ -6,6 +6,7 @@ here they are never weak.
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 import xpr
@@ -100,6 +101,12 @@ def test_dtypes_and_weak_types_are_those_of_jax():
             if have != [k.replace("ArrayImpl", "").replace("ShapeDtypeStruct", "") for k in want or []] and want:
                 differ.append(f"{call}: {have} here, {want} in jax")
     assert not differ, "\n".join(differ)
+
+
+def test_types_of_ml_dtypes_are_in_the_hierarchy():
+    for a, b in ((ml_dtypes.bfloat16, np.floating), (ml_dtypes.int4, np.signedinteger), (ml_dtypes.uint4, np.integer)):
+        assert jnp.issubdtype(a, b) and jnp.issubdtype(np.dtype(a), b) and jnp.issubdtype(a, a)
+    assert not jnp.issubdtype(ml_dtypes.int4, np.floating) and not jnp.issubdtype(ml_dtypes.bfloat16, np.float32)
 
 
 def test_types_of_scalars_without_a_peer():

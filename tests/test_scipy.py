@@ -26,7 +26,7 @@ ONE = {
     ),
     **dict.fromkeys(["erfinv", "logit", "ndtri"], P),
     "factorial": np.arange(-1.0, 9),
-    "gammasgn": np.array([-3.0, -2.5, -0.5, 0.0, 2.0]),
+    "gammasgn": np.array([-np.inf, -3.0, -2.5, -0.5, 0.0, 2.0, np.nan]),
 }
 TWO = {
     **dict.fromkeys(["beta", "betaln", "boxcox", "boxcox1p", "comb", "gammainc", "gammaincc", "poch"], (A, B)),

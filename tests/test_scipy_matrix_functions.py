@@ -78,6 +78,9 @@ def test_functions():
     for fun, theirs in ((jnp.exp, scipy.linalg.expm), (jnp.sin, scipy.linalg.sinm)):
         close(linalg.funm(REAL, fun), theirs(REAL), 1e-8)
         close(linalg.funm(COMPLEX, fun), theirs(COMPLEX), 1e-8)
+    fun = lambda x: x ** (1 / 3)  # which has a branch cut along the negative eigenvalues
+    matrix = rng.normal(size=(12, 12))
+    close(linalg.funm(matrix, fun), scipy.linalg.funm(matrix, fun), 1e-8)
     value, error = linalg.funm(REAL, jnp.exp, disp=False)
     assert value.shape == (5, 5) and 0 < error < 1e-12
     close(xpr.jit(lambda a: linalg.funm(a, jnp.cos))(REAL), scipy.linalg.cosm(REAL), 1e-8)

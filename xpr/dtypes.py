@@ -55,6 +55,7 @@ INEXACT: DTypes = FLOATS | COMPLEX
 NUMBERS: DTypes = INTEGERS | INEXACT
 REAL: DTypes = INTEGERS | FLOATS
 ANY: DTypes = NUMBERS | BOOL
+_OF_ML_DTYPES: dict[Any, np.dtype] = {d.type: d for d in ANY | _NAMED_FLOATS if d.type.__module__ == "ml_dtypes"}
 
 _SHORT = {
     bool_: "bool", bfloat16: "bf16", float0: "float0",
@@ -180,6 +181,7 @@ def issubdtype(a: Any, b: Any) -> bool:
     if isinstance(getattr(a, "dtype", a), KeyType) or isinstance(b, KeyType):
         a, b = (getattr(getattr(x, "dtype", x), "type", x) for x in (a, b))
         return isinstance(a, type) and isinstance(b, type) and issubclass(a, b)
+    a = _OF_ML_DTYPES.get(a, a) if isinstance(a, type) else a
     a = a if isinstance(a, type) and issubclass(a, np.generic) else np.dtype(getattr(a, "dtype", a))
     if isinstance(a, np.dtype) and isinstance(b, type) and issubclass(b, np.generic):
         if a in _NAMED_FLOATS:

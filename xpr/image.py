@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -143,6 +144,7 @@ def resize(
       An array of the dtype of `image`; of floats for integers, unless the method is "nearest".
 
     Raises:
+      TypeError: a size is no integer.
       ValueError: the shape has another number of axes, or there is no such method.
 
     >>> import xpr.numpy as jnp
@@ -150,7 +152,7 @@ def resize(
     >>> image.resize(jnp.array([0.0, 1.0]), (4,), "linear")
     Array([0.  , 0.25, 0.75, 1.  ], dtype=float32)
     """
-    image, shape = jnp.asarray(image), tuple(map(int, shape))
+    image, shape = jnp.asarray(image), tuple(map(operator.index, shape))
     if len(shape) != image.ndim:
         raise ValueError(f"resize: the shape needs {image.ndim} sizes, as many as the image has axes, and is {shape}.")
     axes = [i for i, (n, m) in enumerate(zip(image.shape, shape)) if n != m]
@@ -201,7 +203,7 @@ def scale_and_translate(
     >>> image.scale_and_translate(x, (3,), (0,), jnp.ones(1), jnp.ones(1), "linear")
     Array([0., 1., 2.], dtype=float32)
     """
-    image, shape = _in_floats(image), tuple(map(int, shape))
+    image, shape = _in_floats(image), tuple(map(operator.index, shape))
     resize_method = _method(method)
     if resize_method is ResizeMethod.NEAREST:
         raise ValueError('scale_and_translate: "nearest" has no kernel. Use resize, or another method.')

@@ -151,7 +151,8 @@ def sum(
     Args:
       a: array or number.
       axis: the axis or axes to reduce; None for all.
-      dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened, and
+        float16 and bfloat16 accumulated in float32.
       out: must be None; arrays are immutable.
       keepdims: whether the reduced axes stay, with size 1.
       initial: a scalar that is combined with the result; None for none.
@@ -201,7 +202,8 @@ def prod(
     Args:
       a: array or number.
       axis: the axis or axes to reduce; None for all.
-      dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened.
+      dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened, and
+        float16 and bfloat16 accumulated in float32.
       out: must be None; arrays are immutable.
       keepdims: whether the reduced axes stay, with size 1.
       initial: a scalar that is combined with the result; None for none.
@@ -237,14 +239,13 @@ def _accumulate(
     no_out(reduction.name, out)
     a = as_operand(a)
     if dtype is not None:
-        dtype = requested_dtype(dtype)
+        accumulated_in = dtype = requested_dtype(dtype)
     else:
-        dtype = aval_of(a).dtype
-        if promote_integers:
-            dtype = widened(dtype)
+        dtype = widened(aval_of(a).dtype) if promote_integers else aval_of(a).dtype
+        accumulated_in = computed_in(dtype)
     if dtype == dtypes.bool_:
         reduction = of_booleans
-    return fold(reduction, a, axis, keepdims, initial, where, dtype, computed_in(dtype))
+    return fold(reduction, a, axis, keepdims, initial, where, dtype, accumulated_in)
 
 
 # -- Extremes

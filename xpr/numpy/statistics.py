@@ -58,8 +58,12 @@ def mean(
         return (_mean_program if is_eager() else _mean)(a, axes=reduced_axes(axis, aval.ndim), keepdims=keepdims)
     no_out("mean", out)
     a = as_operand(a)
-    result_dtype = dtypes.to_inexact(aval_of(a).dtype) if dtype is None else requested_dtype(dtype)
-    a = convert(a, computed_in(dtypes.to_inexact(result_dtype)))
+    if dtype is None:
+        result_dtype = dtypes.to_inexact(aval_of(a).dtype)
+        a = convert(a, computed_in(result_dtype))
+    else:
+        result_dtype = requested_dtype(dtype)
+        a = convert(a, dtypes.to_inexact(result_dtype))
     axes = reduced_axes(axis, aval_of(a).ndim)
     if where is None and is_eager():
         return convert(_mean_program(a, axes=axes, keepdims=keepdims), result_dtype)

@@ -22,6 +22,7 @@ from xpr.primitives.elementwise import clamp, eq, neg
 from xpr.primitives.flops import per_update
 from xpr.primitives.gather import windows
 from xpr.primitives.gather.bounds_checks import INDEX, outside
+from xpr.primitives.gather.dimension_checks import check_gather, check_numbers, check_scatter
 from xpr.primitives.gather.lowering import combiner, lower_gather, scatter_lowering
 from xpr.primitives.gather.windows import (
     CLIP,
@@ -71,12 +72,7 @@ def _gather_abstract(
     avals: Sequence[ShapedArray], *, dimension_numbers: GatherDimensionNumbers, slice_sizes: tuple[int, ...], **_: Any
 ) -> list[ShapedArray]:
     operand, indices = avals
-    windows.check_numbers("gather", dimension_numbers, operand, indices)
-    dropped = (*dimension_numbers.collapsed_slice_dims, *dimension_numbers.operand_batching_dims)
-    if len(slice_sizes) != operand.ndim or any(not 0 <= size <= n for size, n in zip(slice_sizes, operand.shape)):
-        raise TypeError(f"gather: windows of sizes {slice_sizes} don't fit into an operand {operand.str_short()}.")
-    if any(slice_sizes[d] != 1 for d in dropped):
-        raise TypeError(f"gather: axes {dropped} are dropped, so windows must have size 1 there, not {slice_sizes}.")
+    check_gather(dimension_numbers, operand, indices, slice_sizes)
     return [operand.update(shape=windows.result_shape(dimension_numbers, operand.shape, indices.shape, slice_sizes))]
 
 
@@ -250,7 +246,7 @@ def gather(
     numbers, sizes = windows.tupled(dimension_numbers), tuple(map(int, slice_sizes))
     aval, indices = aval_of(operand), aval_of(start_indices)
     if 0 in indices.shape[:-1] and len(sizes) == aval.ndim:  # no windows at all, which may then be of any size
-        windows.check_numbers("gather", numbers, aval, indices)
+        check_numbers("gather", numbers, aval, indices, len(numbers.offset_dims) + indices.ndim - 1)
         return full(windows.result_shape(numbers, aval.shape, indices.shape, sizes), 0, aval.dtype)
     return gather_p.bind(
         operand,
@@ -289,23 +285,7 @@ def _scatter_abstract(name: str, over: frozenset[np.dtype], keys: bool) -> Calla
                 f"{name}: operand {operand.str_short()} and updates {updates.str_short()} must have one dtype"
                 f"{', a numeric one' if dtypes.bool_ not in over else ''}. Convert with .astype() first."
             )
-        along = dimension_numbers.update_window_dims
-        dropped = (*dimension_numbers.inserted_window_dims, *dimension_numbers.operand_batching_dims)
-        distinct = len({*dropped} & {*range(operand.ndim)}) == len(dropped) and {*along} <= {*range(updates.ndim)}
-        if not distinct or updates.ndim != indices.ndim - 1 + len(along) or len(along) != operand.ndim - len(dropped):
-            raise TypeError(
-                f"{name}: the updates {updates.str_short()} must have one axis for each of {indices.str_short()} but "
-                f"the last, and one along each axis of the operand {operand.str_short()} that is not collapsed: "
-                f"{dimension_numbers}."
-            )
-        numbers, sizes = windows.gather_of(dimension_numbers, operand.shape, updates.shape)
-        windows.check_numbers(name, numbers, operand, indices)
-        fits = all(size <= n for size, n in zip(sizes, operand.shape)) or 0 in updates.shape
-        if not fits or windows.result_shape(numbers, operand.shape, indices.shape, sizes) != updates.shape:
-            raise TypeError(
-                f"{name}: updates {updates.str_short()} don't fit an operand {operand.str_short()} and indices "
-                f"{indices.str_short()} with {dimension_numbers}."
-            )
+        check_scatter(name, dimension_numbers, operand, indices, updates)
         return [operand]
 
     return abstract

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
-from xpr.core.avals import ShapedArray
-from xpr.dtypes import INTEGERS
 from xpr.text.parameters import register_parameter
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers"]
@@ -151,49 +149,7 @@ def fill_of(dtype: np.dtype, fill_value: Any) -> Any:
     return default_fill(dtype) if fill_value is None else np.asarray(fill_value).astype(dtype)[()]
 
 
-# -- Typing
-
-
-def check_numbers(name: str, numbers: GatherDimensionNumbers, operand: ShapedArray, indices: ShapedArray) -> None:
-    """Raises TypeError where dimension numbers don't fit an operand and indices."""
-    offset, collapsed, mapped, batching, indices_batching = numbers
-    last = indices.ndim - 1
-    if indices.dtype not in INTEGERS or last < 0:
-        _refuse(
-            name, numbers, operand, indices, "the indices must be integers, with the index vectors along the last axis"
-        )
-    if len(mapped) != indices.shape[last]:
-        _refuse(
-            name, numbers, operand, indices, "the last axis of the indices must have one element for each mapped axis"
-        )
-    dropped = (*collapsed, *batching)
-    for axes, ndim, ordered in (
-        (mapped, operand.ndim, False), (dropped, operand.ndim, False), (collapsed, operand.ndim, True),
-        (batching, operand.ndim, True), (indices_batching, last, False),
-        (offset, last + operand.ndim - len(dropped), True),
-    ):  # fmt: skip
-        if (
-            len(set(axes)) != len(axes)
-            or not all(0 <= d < ndim for d in axes)
-            or (ordered and list(axes) != sorted(axes))
-        ):
-            _refuse(
-                name, numbers, operand, indices, f"{axes} are not different axes, in order, of the {ndim} there are"
-            )
-    if len(offset) != operand.ndim - len(dropped):
-        _refuse(name, numbers, operand, indices, "every axis of the operand must be dropped or have one along windows")
-    if set(batching) & set(mapped) or [operand.shape[d] for d in batching] != [
-        indices.shape[d] for d in indices_batching
-    ]:
-        _refuse(name, numbers, operand, indices, "batching axes must agree in size, and can't be mapped")
-
-
-def _refuse(name: str, numbers: Any, operand: ShapedArray, indices: ShapedArray, why: str) -> None:
-    kind = ScatterDimensionNumbers if name != "gather" else GatherDimensionNumbers
-    raise TypeError(
-        f"{name}: {why}. The operand is {operand.str_short()}, the indices are {indices.str_short()}, "
-        f"with {kind(*numbers)}."
-    )
+# -- Shapes
 
 
 def result_shape(numbers: GatherDimensionNumbers, operand: Shape, indices: Shape, sizes: Shape) -> Shape:

@@ -298,7 +298,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     a = matrices_of("funm", A, square=True)
     if a.ndim != 2:
         raise ValueError(f"funm: takes a matrix, and got {a.aval.str_short()}.")
-    t, z = schur(a, "complex")
+    t, z = rsf2csf(*schur(a))  # which keeps real eigenvalues real: a negative one is on a side of the branch cut
     n, diagonal = t.shape[-1], jnp.diagonal(t)
     differences = diagonal - diagonal[:, None]
     offsets = np.arange(n) - np.arange(n)[:, None]

@@ -25,7 +25,7 @@ def gammaln(x: Any) -> Any:
 
 
 def gammasgn(x: Any) -> Any:
-    """The sign of Gamma(x): 1 or -1, nan at the negative integers; that of the zero at 0.
+    """The sign of Gamma(x): 1 or -1, nan at the negative integers and of nan; that of the zero at 0.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import special
@@ -36,7 +36,7 @@ def gammasgn(x: Any) -> Any:
     below = jnp.floor(x)
     negative = jnp.where(jnp.equal(x, below), math.nan, jnp.where(jnp.equal(jnp.remainder(below, 2), 0), 1.0, -1.0))
     sign = jnp.where(jnp.less(x, 0), negative, jnp.where(jnp.equal(x, 0), jnp.copysign(1.0, x), 1.0))
-    return jnp.asarray(sign, dtype_of(x))
+    return jnp.asarray(jnp.where(jnp.isnan(x), math.nan, sign), dtype_of(x))
 
 
 def gamma(x: Any) -> Any:

@@ -1,0 +1,126 @@
+"""The checks of a gather's or scatter's dimension numbers and window sizes: each fault is told with its field's name.
+
+The phrases are those of XLA's own checks, which users search for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xpr.core.avals import ShapedArray
+from xpr.dtypes import INTEGERS
+from xpr.primitives.gather import windows
+from xpr.primitives.gather.windows import GatherDimensionNumbers, ScatterDimensionNumbers
+
+DimensionNumbers = GatherDimensionNumbers | ScatterDimensionNumbers
+
+
+def check_gather(
+    numbers: GatherDimensionNumbers, operand: ShapedArray, indices: ShapedArray, sizes: Sequence[int]
+) -> None:
+    """Raises TypeError where dimension numbers and window sizes don't fit an operand and indices."""
+    check_numbers("gather", numbers, operand, indices, len(numbers.offset_dims) + indices.ndim - 1)
+    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    if len(sizes) != operand.ndim:
+        raise TypeError(
+            f"gather: slice_sizes is {tuple(sizes)}, and needs a size for each axis of {operand.str_short()}."
+        )
+    for axis, size in enumerate(sizes):
+        if not 0 <= size <= operand.shape[axis]:
+            raise TypeError(
+                f"gather: Slice size at index {axis} in gather op is out of range: {size}, for an operand "
+                f"{operand.str_short()}."
+            )
+    if any(sizes[d] != 1 for d in dropped):
+        raise TypeError(
+            f"gather: axes {dropped} are collapsed or batching axes, so windows must have size 1 there, not "
+            f"{tuple(sizes)}."
+        )
+
+
+def check_scatter(
+    name: str, numbers: ScatterDimensionNumbers, operand: ShapedArray, indices: ShapedArray, updates: ShapedArray
+) -> None:
+    """Raises TypeError where dimension numbers don't fit an operand, indices and updates."""
+    check_numbers(name, numbers, operand, indices, updates.ndim)
+    rank = indices.ndim - 1 + len(numbers.update_window_dims)
+    if updates.ndim != rank:
+        raise TypeError(
+            f"{name}: the updates must have {rank} axes, one for each axis of the indices but the last and for each of "
+            f"update_window_dims, and are {updates.str_short()}. {_types(numbers, operand, indices)}"
+        )
+    as_gather, sizes = windows.gather_of(numbers, operand.shape, updates.shape)
+    if 0 not in updates.shape and not all(size <= n for size, n in zip(sizes, operand.shape)):
+        raise TypeError(
+            f"{name}: Bounds of the window dimensions of the updates {updates.str_short()}, {sizes} in the operand's "
+            f"axes, must not be greater than the operand's. {_types(numbers, operand, indices)}"
+        )
+    expected = windows.result_shape(as_gather, operand.shape, indices.shape, sizes)
+    if expected != updates.shape:
+        raise TypeError(
+            f"{name}: Bounds of the scatter dimensions of the updates {updates.str_short()} must be those of the "
+            f"indices, which makes them {list(expected)}. {_types(numbers, operand, indices)}"
+        )
+
+
+def check_numbers(name: str, numbers: DimensionNumbers, operand: ShapedArray, indices: ShapedArray, rank: int) -> None:
+    """Raises TypeError where dimension numbers don't fit; `rank` is the number of the result's or updates' axes."""
+    kind = "gather" if type(numbers) is GatherDimensionNumbers else "scatter"
+    fault = (
+        _fault_of_types(indices)
+        or _fault_of_fields(f"{kind} op", numbers, operand.ndim, indices.ndim, rank)
+        or _fault_of_sizes(numbers, operand, indices)
+    )
+    if fault:
+        raise TypeError(f"{name}: {fault}. {_types(numbers, operand, indices)}")
+
+
+def _types(numbers: DimensionNumbers, operand: ShapedArray, indices: ShapedArray) -> str:
+    return f"The operand is {operand.str_short()}, the indices are {indices.str_short()}, with {numbers}."
+
+
+def _fault_of_types(indices: ShapedArray) -> str:
+    if indices.dtype in INTEGERS and indices.ndim:
+        return ""
+    return "the indices must be integers, with the index vectors along the last axis"
+
+
+def _fault_of_fields(op: str, numbers: DimensionNumbers, operand: int, indices: int, rank: int) -> str:
+    """What is wrong with the fields by themselves, given how many axes there are."""
+    names = numbers._fields
+    bounds = (rank, operand, operand, operand, indices - 1)
+    is_ordered = (True, True, False, True, False)
+    for name, axes, bound, ordered in zip(names, numbers, bounds, is_ordered):
+        if ordered and list(axes) != sorted(axes):
+            return f"{name} in {op} must be sorted, and is {axes}"
+        if len(set(axes)) != len(axes):
+            return f"{name} in {op} must not repeat an axis, and is {axes}"
+        if not all(0 <= d < bound for d in axes):
+            return f"Invalid {name} set in {op}; valid range is [0, {bound}), and it is {axes}"
+    for i in (1, 2):
+        if shared := sorted({*numbers[i]} & {*numbers[3]}):
+            return f"{names[i]} and {names[3]} in {op} must be disjoint, and both name {shared}"
+    return ""
+
+
+def _fault_of_sizes(numbers: DimensionNumbers, operand: ShapedArray, indices: ShapedArray) -> str:
+    """What is wrong with valid fields for an operand and indices."""
+    offset, collapsed, mapped, batching, indices_batching = numbers
+    names, size = numbers._fields, indices.shape[-1]
+    if len(mapped) != size:
+        return (
+            f"{names[2]} must name an axis for each element of the index vectors, which have {size} along the last "
+            f"axis of the indices, and is {mapped}"
+        )
+    along = operand.ndim - len(collapsed) - len(batching)
+    if len(offset) != along:
+        return (
+            f"{names[0]} must name an axis for each of the {along} axes of the operand that are in neither {names[1]} "
+            f"nor {names[3]}, and is {offset}"
+        )
+    if len(batching) != len(indices_batching):
+        return f"{names[3]} and {names[4]} must name equal numbers of axes, and are {batching} and {indices_batching}"
+    sizes, others = [operand.shape[d] for d in batching], [indices.shape[d] for d in indices_batching]
+    if sizes != others:
+        return f"the axes {names[3]} and {names[4]} must have the same sizes, and have {sizes} and {others}"
+    return ""
