@@ -81,7 +81,7 @@ class TestCheck:
             checkify.check(jnp.ones(2) > 0, "a")
         with pytest.raises(TypeError, match="check takes a scalar pred, a bool, and got"):
             checkify.check(1, "a")
-        with pytest.raises(TypeError, match="checkify: expected a function, and got 3"):
+        with pytest.raises(TypeError, match="checkify: Expected a callable value, and got 3"):
             checkify.checkify(3)
 
 

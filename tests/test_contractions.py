@@ -342,8 +342,8 @@ def test_rows_beyond_the_groups_of_a_ragged_dot_are_zero():
 @pytest.mark.parametrize(
     ("rhs", "sizes", "numbers", "message"),
     [
-        ((3, 3, 4), [[2, 4, 1]] * 2, None, r"the group sizes must have shape \(3,\)"),
-        ((2, 3, 4), [2, 4, 1], None, r"axis 0 of f32\[2,3,4\] numbers the groups, and there are 3"),
+        ((3, 3, 4), [[2, 4, 1]] * 2, None, r"expected group_sizes to have shape \(3, 3\), got"),
+        ((2, 3, 4), [2, 4, 1], None, r"expected rhs group dimension size to be 3, got 2: axis 0 of f32\[2,3,4\]"),
         ((3, 3, 4), [2.0, 4.0, 1.0], None, "group sizes are integers"),
         ((3, 3, 4), [2, 4, 1], ((((1,), (1,)), ((), ())), (0, 1), (0,)), r"one axis of f32\[7,3\] is cut"),
         ((3, 3, 4), [2, 4, 1], ((((1,), (1,)), ((), ())), (0,), (1,)), "neither contracted nor batched"),

@@ -155,7 +155,11 @@ def test_wrong_jvp_rules(rule, part):
     "fwd, bwd, part",
     [
         (lambda x: x, lambda r, ct: (ct,), "must return (result, residuals)"),
-        (lambda x: (x, None), lambda r, ct: ct, "must return a tuple with a cotangent for each"),
+        (
+            lambda x: (x, None),
+            lambda r, ct: ct,
+            "must produce a tuple with a cotangent for each",
+        ),
         (lambda x: (x, None), lambda r, ct: (ct, ct), "it returned 2"),
         (lambda x: (x, None), lambda r, ct: (X,), "a cotangent of type f32[2] for an argument of type f32[]"),
     ],
@@ -170,7 +174,9 @@ def test_wrong_vjp_rules(fwd, bwd, part):
 
 def test_functions_without_rules_and_keyword_only_arguments():
     for kind in (xpr.custom_jvp, xpr.custom_vjp):
-        with pytest.raises(AttributeError, match="has no rule yet"):
+        with pytest.raises(
+            AttributeError, match=r"No .VP defined for custom_.vp function <lambda> using def.vp\. Give"
+        ):
             kind(lambda x: x)(1.0)
 
     keyword = xpr.custom_jvp(lambda x, *, n: x)
@@ -239,7 +245,7 @@ def test_rules_get_arrays():
     xpr.grad(fun)(1.0)
     assert shapes == [((), np.float32)]
     fun.defvjp(lambda x: (x, "text"), lambda res, ct: (ct,))
-    with pytest.raises(TypeError, match="returned something that is no array"):
+    with pytest.raises(TypeError, match="returned a value of type .* which is no array"):
         xpr.grad(fun)(1.0)
 
 

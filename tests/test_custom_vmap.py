@@ -147,7 +147,7 @@ def test_wrong_rules(rule, error, part):
 
 
 def test_functions_without_a_rule():
-    with pytest.raises(AttributeError, match="has no rule yet.*def_vmap"):
+    with pytest.raises(AttributeError, match="No batching rule defined for custom_vmap function .*def_vmap"):
         custom_vmap(lambda x: x)(1.0)
 
 

@@ -41,7 +41,7 @@ def test_compiles_once():
 
 
 def test_mistakes():
-    with pytest.raises(TypeError, match="fwd_and_bwd: expected a function, and got 3"):
+    with pytest.raises(TypeError, match="fwd_and_bwd: Expected a callable value, and got 3"):
         xpr.fwd_and_bwd(3, 0)
     with pytest.raises(ValueError, match="fwd_and_bwd: argnums=2 is out of range"):
         xpr.fwd_and_bwd(f, 2, jitted=False)[0](X, W)

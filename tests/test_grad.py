@@ -61,7 +61,7 @@ def test_lax_conj_of_real_numbers():
 def test_float0_takes_part_in_no_operation():
     nothing = xpr.grad(lambda x: x + 0.0, allow_int=True)(1)
     for call in (lambda: nothing + jnp.zeros(()), lambda: jnp.sin(nothing), lambda: xpr.jit(lambda x: x * 2)(nothing)):
-        with pytest.raises(TypeError, match="An array of dtype float0 takes part in no operation"):
+        with pytest.raises(TypeError, match="float0s do not support any operations by design"):
             call()
 
 
@@ -251,12 +251,12 @@ def test_nested_perturbations_stay_apart():
         (lambda: xpr.grad(lambda x: 1j * x)(1.0), "must return a real number"),
         (lambda: xpr.grad(f, holomorphic=True)(1.0), "needs complex arguments"),
         (lambda: xpr.grad(lambda x: jnp.real(x), holomorphic=True)(1j), "needs a complex result"),
-        (lambda: xpr.grad(3), "grad: expected a function, and got 3"),
+        (lambda: xpr.grad(3), "grad: Expected a callable value, and got 3"),
         (lambda: xpr.jvp(f, 1.0, 1.0), "given as tuples"),
         (lambda: xpr.jvp(f, (1.0,), (jnp.ones(2),)), "has type f32[], and f32[2] was given"),
         (lambda: xpr.jvp(f, (1,), (1,)), "Tangents of integers have dtype float0"),
         (lambda: xpr.vjp(f, 1.0)[1](jnp.ones(2)), "must have that type, and f32[2] was given"),
-        (lambda: xpr.value_and_grad(f, has_aux=True)(1.0), "must return a pair (scalar, auxiliary data)"),
+        (lambda: xpr.value_and_grad(f, has_aux=True)(1.0), "must return a two-element tuple (scalar, auxiliary data)"),
     ],
 )
 def test_type_errors(call, part):
@@ -326,7 +326,7 @@ def test_auxiliary_data_may_be_any_objects(aux):
     ):
         assert found[0] == aux and float(found[1]) == 1
     assert_allclose(xpr.jit(lambda x: xpr.jvp(fun, (x,), (1.0,), has_aux=True)[2][1])(0.5), 1)
-    with pytest.raises(TypeError, match=r"test_grad.py:\d+ returned something that is no array, at result\[0"):
+    with pytest.raises(TypeError, match=r"test_grad.py:\d+ returned a value of type \w+, at result\[0"):
         xpr.vjp(lambda x: ("text", x), 0.5, has_aux=True)
     assert float(xpr.grad(lambda x: xpr.jvp(fun, (x,), (1.0,), has_aux=True)[2][1])(0.5)) == 2
 
@@ -348,7 +348,7 @@ def test_arguments_among_the_residuals_can_be_taken_out_and_put_back():
 
 
 def test_linear_functions_are_of_one_kind_of_numbers():
-    with pytest.raises(TypeError, match=r"takes \(i32\[\]\) and returns \(f32\[\]\)\. Arguments and results are to be"):
+    with pytest.raises(TypeError, match=r"linear_transpose only supports .* takes \(i32\[\]\) and returns \(f32\[\]\)"):
         xpr.linear_transpose(lambda x: 2.0 * x, 1)
     assert xpr.linear_transpose(lambda x: 2 * x, 1)(3) == (6,)
 

@@ -507,9 +507,9 @@ def test_escaped_tracers_say_where_they_were_made():
 @pytest.mark.parametrize(
     "call, error, part",
     [
-        (lambda: xpr.jit(3), TypeError, "jit: expected a function, and got 3 of type int"),
+        (lambda: xpr.jit(3), TypeError, "jit: Expected a callable value, and got 3 of type int"),
         (lambda: xpr.jit(lambda x: x)("a"), TypeError, "argument x of <lambda> at test_jit.py:"),
-        (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned something that is no array, at result"),
+        (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned a value of type str, at result, which is no array"),
         (lambda: xpr.jit(lambda x: {"k": [x, "a"]})(1), TypeError, "result['k'][1]"),
         (lambda: xpr.jit(lambda x: x, static_argnums=0)([1]), ValueError, "can't be hashed"),
         (lambda: xpr.jit(lambda x: x, static_argnums=3), ValueError, "takes 1 positional arguments"),
@@ -800,9 +800,11 @@ class TestRefusedFunctions:
         def rows(x):
             yield x
 
-        with pytest.raises(TypeError, match="rows at .* is a generator function. Return a list of what it yields"):
+        with pytest.raises(
+            TypeError, match="Expected a function, got a generator function: rows at .* Return a list of what it yields"
+        ):
             transform(rows)
-        with pytest.raises(TypeError, match="expected a function, and got a staticmethod. Write @staticmethod above @"):
+        with pytest.raises(TypeError, match="staticmethod arguments are not supported. Write @staticmethod above @"):
             transform(staticmethod(lambda x: x))
 
     def test_names_by_which_no_argument_is_passed(self):
@@ -813,11 +815,13 @@ class TestRefusedFunctions:
         for name in ("a", "args"):
             with pytest.raises(ValueError, match=f"has '{name}', and the names by which f at .* takes arguments are b"):
                 xpr.jit(f, static_argnames=name)
-        with pytest.raises(ValueError, match="'x' is in static_argnames, so it has no memory"):
+        with pytest.raises(
+            ValueError, match="static_argnames and donate_argnames cannot intersect, and 'x' is in both"
+        ):
             xpr.jit(lambda x: x, static_argnames="x", donate_argnames="x")
 
     def test_masked_arrays(self):
-        with pytest.raises(ValueError, match=r"A NumPy masked array is not an array here: .* Take x.filled\(0\)"):
+        with pytest.raises(ValueError, match=r"numpy masked arrays are not supported: .* Take x.filled\(0\)"):
             xpr.jit(lambda x: x)(np.ma.array([1, 2], mask=[True, False]))
 
 

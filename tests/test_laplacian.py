@@ -77,7 +77,7 @@ def test_messages():
         xpr.laplacian(lambda x: x)(3)
     with pytest.raises(TypeError, match="and is a pytree"):
         xpr.laplacian(lambda x: x["a"])({"a": 3.0})
-    with pytest.raises(TypeError, match="laplacian: expected a function, and got 3"):
+    with pytest.raises(TypeError, match="laplacian: Expected a callable value, and got 3"):
         xpr.laplacian(3)
 
 

@@ -386,8 +386,8 @@ def test_reduce_checks_its_arguments():
 @pytest.mark.parametrize(
     "error, message, call",
     [
-        (ValueError, r"argmax: needs one axis with elements", lambda: lax.argmax(floats(0, 2), 0, "int32")),
-        (TypeError, "index_dtype must be an integer dtype, and is f32", lambda: lax.argmin(floats(3), 0, np.float32)),
+        (ValueError, r"require non-empty reduced dimension, one", lambda: lax.argmax(floats(0, 2), 0, "int32")),
+        (TypeError, "index_dtype must be an integer type, and is f32", lambda: lax.argmin(floats(3), 0, np.float32)),
         (TypeError, "argmax: takes real numbers .* c64", lambda: lax.argmax(floats(3) * np.complex64(1j), 0, "int32")),
         (TypeError, "reduce_max: takes .* c64", lambda: lax.reduce_max(floats(3) * np.complex64(1j), (0,))),
         (TypeError, r"different axes of it", lambda: lax.reduce_max(floats(3), (1,))),

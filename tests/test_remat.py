@@ -344,7 +344,7 @@ def test_values_are_seen_only_where_jit_is_off():
 
 
 def test_wrong_calls():
-    with pytest.raises(TypeError, match="checkpoint: expected a function, and got 3"):
+    with pytest.raises(TypeError, match="checkpoint: Expected a callable value, and got 3"):
         xpr.checkpoint(3)
     with pytest.raises(TypeError, match="the policy must be a function such as those of xpr.checkpoint_policies"):
         xpr.checkpoint(layer, policy="dots_saveable")

@@ -76,15 +76,21 @@ class TestFormsOfVectors:
         [
             (
                 lambda: linalg.companion(jnp.ones(1)),
-                r"companion: takes 2 elements or more along the last axis, and got f32\[1\]",
+                r"companion: the length of `a` along the last axis must be 2 or more, and it is f32\[1\]",
             ),
-            (lambda: linalg.fiedler_companion(jnp.ones(0)), "fiedler_companion: takes 1 elements or more"),
+            (
+                lambda: linalg.fiedler_companion(jnp.ones(0)),
+                "fiedler_companion: the length of `a` along the last axis must be nonzero",
+            ),
             (
                 lambda: linalg.leslie(jnp.ones(3), jnp.ones(3)),
                 "leslie: 3 ages have 2 rates of survival, and 3 are given",
             ),
             (lambda: linalg.hankel(1.0), r"hankel: takes vectors, and got f32\[\]"),
-            (lambda: linalg.convolution_matrix(jnp.ones(3), 0), "number of columns must be positive, and n is 0"),
+            (
+                lambda: linalg.convolution_matrix(jnp.ones(3), 0),
+                "n must be a positive integer, the number of columns, and is 0",
+            ),
             (lambda: linalg.convolution_matrix(jnp.ones(0), 1), "takes vectors of one element or more"),
             (
                 lambda: linalg.convolution_matrix(jnp.ones(3), 2, "ful"),
@@ -129,11 +135,14 @@ class TestMatricesByOrder:
     @pytest.mark.parametrize(
         "call, message",
         [
-            (lambda: linalg.hadamard(6), "hadamard: the order must be a power of 2, and n is 6"),
-            (lambda: linalg.helmert(0), "helmert: the order is 1 or more, and n is 0"),
-            (lambda: linalg.pascal(3, "low"), "pascal: kind is 'symmetric', 'lower' or 'upper', and not 'low'"),
-            (lambda: linalg.dft(3, "sqrt"), "dft: scale is None, 'sqrtn' or 'n', and not 'sqrt'"),
-            (lambda: linalg.dft(3, dtype=jnp.float32), "dft: takes a complex dtype, and dtype is float32"),
+            (lambda: linalg.hadamard(6), "hadamard: n must be a positive power of 2, and is 6"),
+            (lambda: linalg.helmert(0), "helmert: n must be a positive integer, and is 0"),
+            (
+                lambda: linalg.pascal(3, "low"),
+                "pascal: Expected kind to be one of 'symmetric', 'lower' and 'upper', and got 'low'",
+            ),
+            (lambda: linalg.dft(3, "sqrt"), "dft: scale must be None, 'sqrtn' or 'n', and is 'sqrt'"),
+            (lambda: linalg.dft(3, dtype=jnp.float32), "dft: dtype must be complex, and is float32"),
         ],
     )
     def test_errors(self, call, message):

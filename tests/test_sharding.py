@@ -67,7 +67,7 @@ def test_arrays_are_made_on_the_device_that_a_sharding_names():
 
 def test_one_axis_name_may_stand_alone():
     assert xpr.make_mesh((1,), "batch") == xpr.make_mesh((1,), ("batch",))
-    with pytest.raises(ValueError, match=r"needs 2 axis names, not \('xy',\)"):
+    with pytest.raises(ValueError, match=r"the ndim of its first argument: .* the names are \('xy',\)"):
         xpr.make_mesh((1, 1), "xy")
 
 
@@ -90,7 +90,7 @@ def test_texts():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: Mesh(xpr.devices()[:1], ("x", "y")), ValueError, "needs 1 axis names"),
+        (lambda: Mesh(xpr.devices()[:1], ("x", "y")), ValueError, "needs as many axis names as the ndim"),
         (lambda: Mesh(xpr.devices()[:1] * 2, "x"), ValueError, "a device occurs twice"),
         (lambda: Mesh([xpr.devices()[:1]], ("x", "x")), ValueError, "an axis name occurs twice"),
         (lambda: NamedSharding(line(), P("y")), ValueError, "names 'y', and the axes of the mesh"),
@@ -103,7 +103,7 @@ def test_texts():
          ValueError, "axis_names has 'y'"),
         (lambda: xpr.shard_map(jnp.sin, mesh=3, in_specs=P(), out_specs=P()), TypeError, "mesh is to be a Mesh"),
         (lambda: P("x", unreduced={"y"}), NotImplementedError, "are not distinguished"),
-        (lambda: AbstractMesh((2,), ("x", "y")), ValueError, "AbstractMesh: a grid of shape (2,) needs 1 axis names"),
+        (lambda: AbstractMesh((2,), ("x", "y")), ValueError, "AbstractMesh needs as many axis names as the ndim"),
         (lambda: AbstractMesh((2,), "x", (1,)), ValueError, "axis_types is to hold an AxisType"),
         (lambda: xpr.config.update("num_cpu_devices", 0), ValueError, "num_cpu_devices is a positive integer"),
     ],

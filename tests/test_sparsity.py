@@ -258,5 +258,5 @@ class TestMessages:
             xpr.sparse_jacobian(lambda x: (x, x))(jnp.ones(2))
 
     def test_no_function(self):
-        with pytest.raises(TypeError, match="sparse_hessian: expected a function, and got 3"):
+        with pytest.raises(TypeError, match="sparse_hessian: Expected a callable value, and got 3"):
             xpr.sparse_hessian(3)

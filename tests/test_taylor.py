@@ -339,7 +339,7 @@ class TestMessages:
             xpr.taylor(jnp.sin, (1.0,), 1.0)
 
     def test_no_function(self):
-        with pytest.raises(TypeError, match="taylor: expected a function, and got 3"):
+        with pytest.raises(TypeError, match="taylor: Expected a callable value, and got 3"):
             xpr.taylor(3, (1.0,), ([1.0],))
 
 

@@ -355,7 +355,7 @@ def numpy_rank_promotion(new_val: str) -> Any:
     ...     jnp.ones((2, 3)) + jnp.ones(3)
     Traceback (most recent call last):
         ...
-    ValueError: Operands of shapes (2, 3) and (3,) have different numbers of axes, and numpy_rank_promotion is \
+    ValueError: operands with shapes (2, 3) and (3,) require rank promotion, and numpy_rank_promotion is \
 "raise". Reshape the shorter one, as in x[None, :], or set it to "allow".
     """
     return override("numpy_rank_promotion", new_val)

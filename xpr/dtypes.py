@@ -337,8 +337,8 @@ _WIDER: dict[Any, tuple[Any, ...]] = {
 
 
 NO_OPERATIONS = (
-    "An array of dtype float0 takes part in no operation: it stands for the derivative of integers or booleans, which "
-    "is zero, and holds nothing. Zeros of its shape are jnp.zeros(x.shape)."
+    "float0s do not support any operations by design: an array of dtype float0 stands for the derivative of integers "
+    "or booleans, which is zero, and holds nothing. Zeros of its shape are jnp.zeros(x.shape)."
 )
 
 
@@ -417,6 +417,8 @@ def refuse_promotion(types: list[tuple[np.dtype, bool]]) -> None:
     for b, b_weak in others:
         if a == b or a_weak:
             continue
+        if float0 in (a, b):
+            raise TypeError(NO_OPERATIONS)
         if not b_weak or bool_ in (a, b) or _rank_of_kind(b) > _rank_of_kind(a):
             raise TypePromotionError(
                 f'{a.name} and {b.name} are not converted implicitly while numpy_dtype_promotion is "strict". Convert '

@@ -120,8 +120,8 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
         if expected.shape != actual.shape or expected.dtype != actual.dtype:
             hint = " Tangents of integers have dtype float0." if expected.dtype == dtypes.float0 else ""
             raise ArgumentError(
-                f"{function}: the {what} of a value of type {aval_of(p).str_short()} has type {expected.str_short()}, "
-                f"and {actual.str_short()} was given.{hint}"
+                f"{function}: {what} values inconsistent with the primal values: the {what} of a value of type "
+                f"{aval_of(p).str_short()} has type {expected.str_short()}, and {actual.str_short()} was given.{hint}"
             )
 
 
@@ -208,7 +208,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
         ct_leaves, ct_tree = tree.flatten(ct)
         if ct_tree != out_tree:
             blank = tree.unflatten(out_tree, [0] * len(out_avals))
-            tree.check_same_structure(blank, ct, "vjp: the cotangent must have the structure of the function's result")
+            what = "vjp: unexpected tree structure of the cotangent, which must be that of the function's result"
+            tree.check_same_structure(blank, ct, what)
         _check_cotangents([a.to_tangent_aval() for a in out_avals], ct_leaves, "vjp")
         residuals, result_copies, leaf_copies = split_list(residuals, len(program.constvars), number)
         cts = shares(list(map(_symbolic, mask(ct_leaves, active_outs))), result_copies)
@@ -326,7 +327,7 @@ def value_and_grad(
                 return [_checked_scalar(fun, out, holomorphic)]
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(
-                    f"has_aux=True: {describe_function(fun)} must return a pair (scalar, auxiliary data); "
+                    f"has_aux=True: {describe_function(fun)} must return a two-element tuple (scalar, auxiliary data); "
                     f"it returned {out!r}."
                 )
             aux_leaves, aux_tree = tree.flatten(out[1])
@@ -453,8 +454,8 @@ def _check_linear(fun: Callable[..., Any], avals: Sequence[ShapedArray], out_ava
     every = [*avals, *out_avals]
     if not any(all(a.dtype in kind for a in every) for kind in (dtypes.INEXACT, dtypes.INTEGERS)):
         raise TypeError(
-            f"linear_transpose: {describe_function(fun)} takes ({types_of(avals)}) and returns ({types_of(out_avals)})"
-            ". Arguments and results are to be floats and complex numbers, or all integers."
+            "linear_transpose only supports functions from and to floats and complex numbers, or from and to integers, "
+            f"and {describe_function(fun)} takes ({types_of(avals)}) and returns ({types_of(out_avals)})."
         )
 
 

@@ -563,7 +563,8 @@ def jit(
     both = sorted(set(names_of(static_argnames)) & set(names_of(donate_argnames)))
     if both:
         raise ValueError(
-            f"jit: {both[0]!r} is in static_argnames, so it has no memory that donate_argnames could name."
+            f"jit: static_argnames and donate_argnames cannot intersect, and {both[0]!r} is in both: a static argument "
+            "has no memory to donate."
         )
     numbers, names = by_number_and_name(fun, static_argnums, static_argnames)
     donate_numbers, donate_names = by_number_and_name(fun, donate_argnums, donate_argnames, needs_signature=True)

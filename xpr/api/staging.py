@@ -38,7 +38,7 @@ class ShapeDtypeStruct:
         self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False
     ):
         if dtype is None or shape is None:
-            raise ValueError("ShapeDtypeStruct needs a shape and a dtype.")
+            raise ValueError("ShapeDtypeStruct: shape and dtype must be specified, and one is None.")
         array = ShapedArray(tuple(shape), dtypes.requested(dtype), weak_type)
         self.aval = AbstractRef(array) if is_ref else array
         self.sharding = sharding
@@ -70,7 +70,7 @@ class ShapeDtypeStruct:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("A ShapeDtypeStruct without axes has no length.")
+            raise TypeError("len() of unsized object: a ShapeDtypeStruct without axes.")
         return self.shape[0]
 
     def __repr__(self) -> str:

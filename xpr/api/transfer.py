@@ -56,7 +56,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     donated = tree.flatten_prefix(donate, structure, "donate", lambda x: x is None, "device_put")
     aliases = tree.flatten_prefix(may_alias, structure, "may_alias", lambda x: x is None, "device_put")
     if any(d and a for d, a in zip(donated, aliases)):
-        raise ValueError("device_put: an array that is donated is deleted, so donate and may_alias can't both be True.")
+        raise ValueError(
+            "device_put: may_alias and donate cannot be True at the same time: what is donated is deleted."
+        )
     with transfer_guard.explicit("host-to-device", leaves):
         results = _put_all(x, leaves, targets)
     for i, (leaf, result) in enumerate(zip(leaves, results)):

@@ -62,7 +62,7 @@ def vmap(
         in_axes = tuple(in_axes)
     if not isinstance(in_axes, (int, tuple, type(None), *[each.spec for each in handlers.values()])):
         raise TypeError(
-            f"vmap: in_axes must be an integer, None or a tuple of axis specifications, and is {in_axes!r}."
+            f"vmap in_axes must be an int, None, or a tuple with one of these for each argument, and is {in_axes!r}."
         )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -123,12 +123,13 @@ def input_dims(
         if axis is None:
             continue
         if not isinstance(axis, int) or isinstance(axis, bool):
-            raise TypeError(f"{what}: in_axes holds {axis!r}, and each must be an integer or None.")
+            raise TypeError(f"{what} in_axes must be an int, None, or a tree of these, and it holds {axis!r}.")
         if not -ndim <= axis < ndim:
             name = argument_names(fun, args, kwargs)[i]
             raise ValueError(
-                f"{what}: argument {name} of {describe_function(fun)} has type {aval_of(x).str_short()}, which has no "
-                f"axis {axis} to map over. Use in_axes=None for what is the same in all rows."
+                f"{what} was requested to map its argument along axis {axis}, which argument {name} of "
+                f"{describe_function(fun)}, of type {aval_of(x).str_short()}, doesn't have. Use in_axes=None for what "
+                "is the same in all rows."
             )
         if axis < 0:
             axes[i] = axis + ndim
@@ -174,9 +175,10 @@ def mapped_size(
     ]
     last_line = [f"  axis_size={axis_size}"] if axis_size is not None else []
     raise ValueError(
-        f"{what}: the mapped axes of the arguments of {describe_function(fun)} have different sizes:\n"
+        f"{what} got inconsistent sizes for array axes to be mapped:\n"
         + "\n".join(lines + last_line)
-        + "\nMap axes of one size, or give in_axes=None for arguments that are the same in all rows."
+        + f"\nThese are arguments of {describe_function(fun)}. Map axes of one size, or give in_axes=None for "
+        "arguments that are the same in all rows."
     )
 
 

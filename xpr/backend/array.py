@@ -291,7 +291,9 @@ class Array(metaclass=_OfArrays):
 
     def __index__(self) -> int:
         if self.aval.ndim or self.aval.dtype.kind not in "iub":
-            raise TypeError(f"Only an integer scalar array is an index; this one is {self.aval.str_short()}.")
+            raise TypeError(
+                f"Only integer scalar arrays can be converted to a scalar index; this one is {self.aval.str_short()}."
+            )
         return int(self.host)
 
 

@@ -439,7 +439,7 @@ def _raise_if_option(error: RuntimeError) -> None:
     message = str(error)
     if unknown := re.search(r"No such compile option: '(.*?)'", message):
         raise _option_error()(
-            f"XLA has no compiler option {unknown[1]!r}. The options are XLA's flags, spelled like "
+            f"No such compile option: {unknown[1]!r}. The options are XLA's flags, spelled like "
             "'xla_cpu_enable_fast_math' and without dashes; see xla.proto's DebugOptions."
         ) from error
     if bad := re.search(r"While setting option (\S+), (.*)", message):

@@ -59,7 +59,8 @@ class AbstractMesh:
         kind = type(self).__name__
         if len(names) != len(self.axis_sizes):
             raise ValueError(
-                f"{kind}: a grid of shape {self.axis_sizes} needs {len(self.axis_sizes)} axis names, not {names}."
+                f"{kind} needs as many axis names as the ndim of its first argument: the devices have shape "
+                f"{self.axis_sizes}, and the names are {names}."
             )
         if len(set(names)) != len(names):
             raise ValueError(f"{kind}: an axis name occurs twice in {names}.")

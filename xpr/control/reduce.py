@@ -72,10 +72,10 @@ def reduce(
     axes = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in map(int, dimensions))
     if len(set(axes)) != len(axes) or not all(0 <= axis < ndim for axis in axes):
         raise ValueError(
-            f"reduce: dimensions must be different axes of {types_of(leaves[:1])}, and are {tuple(dimensions)}."
+            f"reduce: duplicate value in 'axes' {tuple(dimensions)}, or one that is no axis of {types_of(leaves[:1])}."
         )
     if any(aval_of(start).ndim for start in starts):
-        raise ValueError(f"reduce: initial values must be scalars, and are ({types_of(starts)}).")
+        raise ValueError(f"reduce found non-scalar initial value: they are ({types_of(starts)}).")
     starts = [start_of("reduce", start, aval_of(x)) for start, x in zip(starts, leaves)]
     if not axes:
         return operands

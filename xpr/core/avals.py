@@ -198,7 +198,7 @@ def aval_of(x: Any) -> ShapedArray:
         return python_scalar_aval(type(x))
     if isinstance(x, (np.ndarray, np.generic)):
         if hasattr(x, "filled"):  # a subclass of NumPy's
-            raise ValueError("A NumPy masked array is not an array here: its mask would be lost. Take x.filled(0).")
+            raise ValueError("numpy masked arrays are not supported: the mask would be lost. Take x.filled(0).")
         if x.dtype == float0:
             return ShapedArray(x.shape, float0)
         if x.dtype in dtypes.ANY:

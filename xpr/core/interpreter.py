@@ -219,19 +219,24 @@ class Tracer:
         )
 
     def __bool__(self) -> bool:
-        return bool(self._value_for(TracerBoolConversionError, "bool() or a Python `if` or `while`", _FOR_BOOL))
+        what = "Attempted boolean conversion:\nbool() or a Python `if` or `while`"
+        return bool(self._value_for(TracerBoolConversionError, what, _FOR_BOOL))
 
     def __int__(self) -> int:
-        return int(self._value_for(ConcretizationTypeError, "int()", _FOR_NUMBER))
+        return self._as_number(int)
 
     def __float__(self) -> float:
-        return float(self._value_for(ConcretizationTypeError, "float()", _FOR_NUMBER))
+        return self._as_number(float)
 
     def __complex__(self) -> complex:
-        return complex(self._value_for(ConcretizationTypeError, "complex()", _FOR_NUMBER))
+        return self._as_number(complex)
+
+    def _as_number(self, kind: type) -> Any:
+        way_out = _FOR_VALUE.replace("array", f"array (try using `x.astype({kind.__name__})`)", 1)
+        return kind(self._value_for(ConcretizationTypeError, f"{_ABSTRACT}{kind.__name__}()", way_out))
 
     def __index__(self) -> int:
-        return self.static_integer("An index, a length or a shape")
+        return self.static_integer("The __index__() method was called on traced array:\nan index, a length or a shape")
 
     def static_integer(self, what: str) -> int:
         """The value as a Python integer; `what` it is to be, for the message where it is not known."""
@@ -243,33 +248,34 @@ class Tracer:
 
     def item(self, *args: Any) -> Any:
         """The value as a Python scalar."""
-        return self._value_for(ConcretizationTypeError, ".item()", _FOR_NUMBER).item(*args)
+        return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}.item()", _FOR_VALUE).item(*args)
 
     def tolist(self) -> Any:
         """The value as nested lists of Python scalars."""
-        return self._value_for(ConcretizationTypeError, ".tolist()", _FOR_NUMBER).tolist()
+        return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}.tolist()", _FOR_VALUE).tolist()
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._trace.alive:
             raise UnexpectedTracerError(escaped(self))
         raise TracerArrayConversionError(
-            f"NumPy was given a traced array of type {self.aval.str_short()}, which has no value while a function is "
-            f"{self._trace.verb}.\n{self._trace.explain(self)}"
+            f"The numpy.ndarray conversion failed:\nNumPy was given a traced array of type {self.aval.str_short()}, "
+            f"which has no value while a function is {self._trace.verb}.\n{self._trace.explain(self)}"
             f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{_FOR_NUMPY}"
         )
 
     def __format__(self, spec: str) -> str:
-        return (
-            repr(self) if not spec else format(self._value_for(ConcretizationTypeError, "format()", _FOR_NUMBER), spec)
-        )
+        if not spec:
+            return repr(self)
+        return format(self._value_for(ConcretizationTypeError, f"{_ABSTRACT}format()", _FOR_VALUE), spec)
 
 
 _FOR_BOOL = """\
 Choose between values with jnp.where(condition, a, b), between computations with lax.cond, loop with lax.while_loop;
 or, if the condition depends on an argument that is the same in many calls, mark that argument static:
 jit(f, static_argnums=...) or static_argnames=..."""
-_FOR_NUMBER = """\
-Keep it an array (.astype converts dtypes); or mark the argument it depends on static:
+_ABSTRACT = "Abstract tracer value encountered where concrete value is expected:\n"
+_FOR_VALUE = """\
+Keep it an array; or mark the argument it depends on static:
 jit(f, static_argnums=...) or static_argnames=..."""
 _FOR_INDEX = """\
 To index an array use jnp arrays (x[i] works when x is a jnp array) or lax.dynamic_slice; to loop, lax.fori_loop;
@@ -286,17 +292,17 @@ def escaped(tracer: Tracer) -> str:
     """The message for a tracer that is used where its trace is not: mostly, one that outlived its function."""
     if tracer._trace.alive:
         return (
-            f"A tracer of type {tracer.aval.str_short()} is used out of reach of the transformation it belongs to: its "
-            f"function is still being {tracer._trace.verb}.\n"
+            f"Encountered an unexpected tracer, of type {tracer.aval.str_short()}: it is used out of reach of the "
+            f"transformation it belongs to, whose function is still being {tracer._trace.verb}.\n"
             f"{tracer._trace.explain(tracer)}"
             f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
             "A function with a rule of its own sees traced values that it closes over in variables and containers, and "
             "not those in attributes of other objects: pass the value as an argument."
         )
     return (
-        f"A tracer of type {tracer.aval.str_short()} was used after the function it was made in had been "
-        f"{tracer._trace.verb}: it has escaped, through global state, an attribute or a closure, as a side effect.\n"
-        f"{tracer._trace.explain(tracer)}"
+        f"Encountered an unexpected tracer, of type {tracer.aval.str_short()}: it was used after the function it was "
+        f"made in had been {tracer._trace.verb}, and has escaped, through global state, an attribute or a closure, as "
+        f"a side effect.\n{tracer._trace.explain(tracer)}"
         f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
         "Return the value from the function instead of storing it."
     )

@@ -150,13 +150,14 @@ def function_name(fun: object) -> str:
 def check_function(fun: Any, verb: str) -> None:
     """Raises TypeError if `verb` can't transform `fun`: it is no function, or a generator, or a staticmethod object."""
     if isinstance(fun, staticmethod):
-        raise TypeError(f"{verb}: expected a function, and got a staticmethod. Write @staticmethod above @{verb}.")
+        raise TypeError(f"{verb}: staticmethod arguments are not supported. Write @staticmethod above @{verb}.")
     if not callable(fun):
-        raise TypeError(f"{verb}: expected a function, and got {fun!r} of type {type(fun).__qualname__}.")
+        raise TypeError(f"{verb}: Expected a callable value, and got {fun!r} of type {type(fun).__qualname__}.")
     code = getattr(fun, "__code__", None)
     if code is not None and code.co_flags & inspect.CO_GENERATOR:
         raise TypeError(
-            f"{verb}: {describe_function(fun)} is a generator function. Return a list of what it yields, or a tuple."
+            f"{verb}: Expected a function, got a generator function: {describe_function(fun)}. Return a list of what "
+            "it yields, or a tuple."
         )
 
 

@@ -28,14 +28,14 @@ from xpr.primitives.slicing import broadcasted_iota, select
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
 
 
-def _prepared(x: Any, axis: Any, where: Any) -> tuple[Any, ...]:
+def _prepared(name: str, x: Any, axis: Any, where: Any) -> tuple[Any, ...]:
     """The operand as strong floats; the axes; and the mask, if there is one."""
     (x,) = promote_inexact(x)
     x = convert(x, aval_of(x).dtype)
     axes = reduced_axes(axis, aval_of(x).ndim)
     if where is None:
         return x, axes
-    return x, axes, broadcast_to(boolean_mask(where), aval_of(x).shape)
+    return x, axes, broadcast_to(boolean_mask(name, where), aval_of(x).shape)
 
 
 def _hidden(x: Any, where: Any) -> Any:
@@ -86,7 +86,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     >>> xpr.nn.softmax(jnp.array([1000.0, 1000.0, 0.0]))
     Array([0.5, 0.5, 0. ], dtype=float32)
     """
-    x, axes, *mask = _prepared(x, axis, where)
+    x, axes, *mask = _prepared("nn.softmax", x, axis, where)
     return _softmax(x, *mask, axes=axes)
 
 
@@ -118,7 +118,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     >>> xpr.nn.log_softmax(jnp.array([0.0, 1000.0]))
     Array([-1000.,     0.], dtype=float32)
     """
-    x, axes, *mask = _prepared(x, axis, where)
+    x, axes, *mask = _prepared("nn.log_softmax", x, axis, where)
     return _log_softmax(x, *mask, axes=axes)
 
 
@@ -155,11 +155,11 @@ def logsumexp(
     Array(1000.6931, dtype=float32)
     """
     if b is None:
-        a, axes, *mask = _prepared(a, axis, where)
+        a, axes, *mask = _prepared("nn.logsumexp", a, axis, where)
         outs = _logsumexp(a, *mask, axes=axes, return_sign=return_sign)
     else:
         a, b = promote_shapes(*promote_inexact(a, b))
-        (a, axes, *mask), shape = _prepared(a, axis, where), aval_of(a).shape
+        (a, axes, *mask), shape = _prepared("nn.logsumexp", a, axis, where), aval_of(a).shape
         b = broadcast_to(convert(b, aval_of(a).dtype), shape)
         outs = _logsumexp_with_factors(broadcast_to(a, shape), b, *mask, axes=axes, return_sign=return_sign)
     if keepdims:

@@ -25,7 +25,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         return (one_axis(axis, ndim),)
     axes = tuple(one_axis(a, ndim) for a in axis)
     if len(set(axes)) != len(axes):
-        raise ArgumentError(f"axis {tuple(axis)} names an axis twice; the array has {ndim}.")
+        raise ArgumentError(f"duplicate value in 'axis': {tuple(axis)}; the array has {ndim} axes.")
     return axes
 
 

@@ -182,7 +182,10 @@ def _with_initial(
     x = as_operand(x)
     aval = aval_of(x)
     if aval.ndim == 0 or (axis is None and aval.ndim > 1):
-        raise ValueError(f"{name}: the array is {aval.str_short()}. It needs an axis, and, if it has several, axis=.")
+        raise ValueError(
+            f"{name}: The input array has rank {aval.ndim}, however it must have one axis, or several and axis= given. "
+            f"It is {aval.str_short()}."
+        )
     axis = one_axis(0 if axis is None else axis, aval.ndim)
     result = _cumulative(name, primitive, x, axis, widened(aval.dtype) if dtype is None else dtype, None)
     if not include_initial:

@@ -183,7 +183,10 @@ def vectorize(
             )
         missing = {i for i in positions if args[i] is None}
         if missing:
-            raise ValueError(f"vectorize: {signature} takes arrays, and the arguments at {missing} are None.")
+            raise ValueError(
+                f"vectorize: Cannot pass None at locations {missing} with signature={signature!r}, which takes arrays "
+                "there."
+            )
         arrays = [asarray_like(args[i]) for i in positions]
         sizes: dict[str, int] = {}
         stacks = [_stack(x.aval.shape, core, sizes) for x, core in zip(arrays, cores)]

@@ -78,7 +78,7 @@ def vector_norm(
     if ord == 1:
         return summed(absolute(x), axes, keepdims=keepdims)
     if isinstance(ord, str):
-        raise ValueError(f"The norm of a vector has a number as its order, or inf or -inf, and not {ord!r}.")
+        raise ValueError(f"Invalid order {ord!r} for vector norm. It is a number, or jnp.inf or -jnp.inf.")
     return power(summed(power(absolute(x), ord), axes, keepdims=keepdims), 1.0 / ord)
 
 

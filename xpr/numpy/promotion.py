@@ -130,8 +130,8 @@ def check_ranks(shapes: Sequence[tuple[int, ...]]) -> None:
     *others, last = map(str, unlike)
     setting = settings.numpy_rank_promotion
     text = (
-        f"Operands of shapes {', '.join(others)} and {last} have different numbers of axes, and numpy_rank_promotion "
-        f'is "{setting}". Reshape the shorter one, as in x[None, :], or set it to "allow".'
+        f"operands with shapes {', '.join(others)} and {last} require rank promotion, and numpy_rank_promotion is "
+        f'"{setting}". Reshape the shorter one, as in x[None, :], or set it to "allow".'
     )
     if setting == "raise":
         raise ValueError(text)

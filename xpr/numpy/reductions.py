@@ -65,25 +65,28 @@ def widened(dtype: np.dtype) -> np.dtype:
     return dtype
 
 
-def boolean_mask(where: Any) -> Any:
-    """The mask `where` of a reduction as an operand.
+def boolean_mask(name: str, where: Any) -> Any:
+    """The mask `where` of a function as an operand.
 
     Raises:
       ValueError: it is not boolean.
     """
     where = as_operand(where)
     if aval_of(where).dtype != dtypes.bool_:
-        raise ValueError(f"where must be boolean, and is {aval_of(where).str_short()}. Compare it with something.")
+        raise ValueError(
+            f"{name}: where must be None or a boolean array, and is {aval_of(where).str_short()}. Compare it with "
+            "something."
+        )
     return where
 
 
-def masked(a: Any, where: Any, fill_value: Any) -> Any:
+def masked(name: str, a: Any, where: Any, fill_value: Any) -> Any:
     """The array with `fill_value` where the mask is false.
 
     Raises:
       ValueError: the mask is not boolean.
     """
-    where = boolean_mask(where)
+    where = boolean_mask(name, where)
     aval = aval_of(a)
     shape = broadcast_shapes(aval.shape, aval_of(where).shape)
     return select(broadcast_to(where, shape), broadcast_to(a, shape), full(shape, fill_value, aval.dtype))
@@ -106,7 +109,7 @@ def fold(
     if reduction.needs_elements:
         _needs_elements(reduction.name, [shape[i] for i in axes], initial, where)
     if where is not None:
-        a = masked(a, where, reduction.neutral(accumulated_in))
+        a = masked(f"jnp.{reduction.name}", a, where, reduction.neutral(accumulated_in))
     result = reduction.primitive.bind(a, axes=axes)
     if initial is not None:
         result = reduction.join(_initial(initial, accumulated_in), result)
@@ -127,7 +130,7 @@ def _needs_elements(name: str, sizes: list[int], initial: Any, where: Any) -> No
 def _initial(initial: Any, dtype: np.dtype) -> Any:
     initial = as_operand(initial)
     if aval_of(initial).ndim:
-        raise ValueError(f"initial must be a scalar, and is {aval_of(initial).str_short()}.")
+        raise ValueError(f"initial value must be a scalar. Got array of shape {aval_of(initial).shape}.")
     return convert(initial, dtype)
 
 
@@ -321,7 +324,7 @@ def _complex_max_or_min(
     _needs_elements(reduction.name, [aval_of(a).shape[i] for i in axes], initial, where)
     dtype = dtypes.real_part_of(aval_of(a).dtype)
     if where is not None:
-        a = masked(a, where, complex(reduction.neutral(dtype), reduction.neutral(dtype)))
+        a = masked(f"jnp.{reduction.name}", a, where, complex(reduction.neutral(dtype), reduction.neutral(dtype)))
     real, imag = e.real(a), e.imag(a)
     shape = aval_of(real).shape
     first = reduction.primitive.bind(real, axes=axes)

@@ -17,7 +17,7 @@ from xpr.numpy import complex_numbers, creation, reductions, rounding
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.creation import is_eager
 from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype, select_scalar
-from xpr.numpy.reductions import broadcast_back, computed_in, elements_along, masked
+from xpr.numpy.reductions import boolean_mask, broadcast_back, computed_in, elements_along, masked
 from xpr.primitives import elementwise as e
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dot import dot_general
@@ -74,7 +74,7 @@ def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], keepdims: bool) -
     """The mean of strong floats over axes counted from the front."""
     aval = aval_of(a)
     count = elements_along(aval.shape, axes) if where is None else count_where(where, aval.shape, axes, aval.dtype)
-    total = reduce_sum_p.bind(a if where is None else masked(a, where, 0), axes=axes)
+    total = reduce_sum_p.bind(a if where is None else masked("jnp.mean", a, where, 0), axes=axes)
     result = e.div(total, size_as(count, aval.dtype) if where is None else convert(count, aval.dtype))
     return expand_dims(result, axes) if keepdims else result
 
@@ -160,13 +160,15 @@ def _variance(
 ) -> Any:
     a = convert(a, computed)
     shape = aval_of(a).shape
+    if where is not None:
+        where = boolean_mask("jnp.std" if root else "jnp.var", where)
     if mean is None:
         center = broadcast_back(_mean(a, where, axes=axes, keepdims=False), shape, axes)
     else:
         center = broadcast_to(convert(as_operand(mean), computed), shape)
     deviations = e.sub(a, center)
     if where is not None:
-        deviations = masked(deviations, where, 0)
+        deviations = masked("jnp.var", deviations, where, 0)
     total = reduce_sum_p.bind(_squared_size(deviations), axes=axes)
     result = convert(_divided(total, shape, axes, where, ddof), result_dtype)
     if root:
@@ -398,7 +400,7 @@ def _as_rows(m: Any, rowvar: bool, dtype: Any) -> Any:
     aval = aval_of(m)
     if dtype is not None and requested_dtype(dtype) not in dtypes.INEXACT:
         raise ValueError(
-            f"cov: computes in floats or complex numbers, and dtype={requested_dtype(dtype)} was asked for."
+            f"cov: dtype must be a subclass of float or complex, and {requested_dtype(dtype)} was asked for."
         )
     m = convert(m, aval.dtype if dtype is None else requested_dtype(dtype))
     if aval.ndim > 2:

@@ -29,10 +29,13 @@ def _abstract(name: str) -> Callable[..., list[ShapedArray]]:
         if aval.dtype not in REAL | BOOL:
             raise TypeError(f"{name}: takes real numbers and booleans, and got {aval.str_short()}.")
         if index_dtype not in INTEGERS:
-            raise TypeError(f"{name}: index_dtype must be an integer dtype, and is {short_name(index_dtype)}.")
+            raise TypeError(f"{name}: index_dtype must be an integer type, and is {short_name(index_dtype)}.")
         result = reduced(aval, axes)
         if len(axes) != 1 or not aval.shape[axes[0]]:
-            raise ValueError(f"{name}: needs one axis with elements along it; got {aval.str_short()} and axes {axes}.")
+            raise ValueError(
+                f"{name}: argmax and argmin require non-empty reduced dimension, one alone; got {aval.str_short()} and "
+                f"axes {axes}."
+            )
         return [ShapedArray(result.shape, index_dtype)]
 
     return abstract
@@ -166,7 +169,7 @@ def _check_axis(name: str, operand: Any, axis: int) -> None:
     aval = aval_of(operand)
     if not 0 <= axis < aval.ndim:
         raise ValueError(
-            f"{name}: axis {axis} is not one of {aval.str_short()}, whose axes are counted from the front."
+            f"{name}: Invalid axis {axis} for operand {aval.str_short()}, whose axes are counted from the front."
         )
 
 

@@ -44,7 +44,9 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
     """
     aval = aval_of(operand)
-    if not -aval.ndim <= axis < aval.ndim or min(sizes, default=0) < 0 or sum(sizes) != aval.shape[axis]:
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"split: Sizes passed to split must be nonnegative, and are {tuple(sizes)}.")
+    if not -aval.ndim <= axis < aval.ndim or sum(sizes) != aval.shape[axis]:
         raise ValueError(f"split: sizes {tuple(sizes)} don't make up axis {axis} of {aval.str_short()}.")
     parts, start = [], 0
     for size in sizes:

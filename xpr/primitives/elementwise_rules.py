@@ -17,7 +17,19 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import Shape, ShapedArray, Zero, aval_of, is_key
 from xpr.core.primitive import Fusion, Primitive, Unsupported, is_linear, params_of, register
-from xpr.dtypes import ANY, BOOL, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, short_name
+from xpr.dtypes import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    NO_OPERATIONS,
+    NUMBERS,
+    REAL,
+    float0,
+    short_name,
+)  # fmt: skip
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
 
@@ -44,20 +56,28 @@ def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dty
     for aval in avals[1:]:
         both = shape if aval.shape == shape else _stretched(shape, aval.shape)
         if aval.dtype != first.dtype or both is None:
+            _refuse_float0(avals)
             types = ", ".join(a.str_short() for a in avals)
             what = "dtypes" if aval.dtype != first.dtype else "shapes"
             raise TypeError(
-                f"{name}: the operands' {what} differ: {types}. The functions of xpr.numpy promote dtypes and "
-                "broadcast shapes; those of xpr.lax take operands of one dtype: scalars, and arrays of as many axes, "
-                "whose sizes are equal or 1."
+                f"{name} requires arguments to have the same {what}, and got {types}. The functions of xpr.numpy "
+                "promote dtypes and broadcast shapes; those of xpr.lax take operands of one dtype: scalars, and arrays "
+                "of as many axes, whose sizes are equal or 1."
             )
         shape, weak = both, weak and aval.weak_type
     if first.dtype not in over and not (keys and is_key(first)):
+        _refuse_float0(avals)
         allowed = _KINDS.get(over) or ", ".join(sorted(short_name(d) for d in over))
         raise TypeError(
-            f"{name}: takes {allowed}, and got {', '.join(a.str_short() for a in avals)}. Convert with .astype."
+            f"{name} does not accept dtype {first.dtype.name}. It takes {allowed}, and got "
+            f"{', '.join(a.str_short() for a in avals)}. Convert with .astype."
         )
     return first.update(shape=shape, weak_type=weak)
+
+
+def _refuse_float0(avals: Sequence[ShapedArray]) -> None:
+    if any(aval.dtype == float0 for aval in avals):
+        raise TypeError(NO_OPERATIONS)
 
 
 def _stretched(a: Shape, b: Shape) -> Shape | None:

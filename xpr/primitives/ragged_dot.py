@@ -146,8 +146,9 @@ def ragged_dot_general(
     expected = (*(left.shape[a] for a in prefix), sizes.shape[-1])
     if sizes.shape not in (expected, expected[-1:]):
         raise TypeError(
-            f"ragged_dot_general: for {left.str_short()}, of which axis {axis} is cut, the group sizes must have shape "
-            f"{expected} or {expected[-1:]}, and are {sizes.str_short()}."
+            f"ragged_dot_general: expected group_sizes to have shape {expected}, got {sizes.shape}: the left operand "
+            f"is {left.str_short()}, of which axis {axis} is cut into groups. Sizes that are the same in all rows may "
+            f"have shape {expected[-1:]}."
         )
     options = {"precision": precision, "preferred_element_type": preferred_element_type, "out_sharding": out_sharding}
     if axis in lb:
@@ -169,7 +170,10 @@ def _after(axes: Sequence[int]) -> Axes:
 def _ragged_axis(numbers: RaggedDotDimensionNumbers, lhs: ShapedArray) -> int:
     axes = tuple(numbers.lhs_ragged_dimensions)
     if len(axes) != 1 or not 0 <= axes[0] < lhs.ndim:
-        raise TypeError(f"ragged_dot_general: one axis of {lhs.str_short()} is cut into groups, and {axes} were given.")
+        raise TypeError(
+            f"ragged_dot_general expects exactly one lhs ragged dimension, the axis of {lhs.str_short()} that is cut "
+            f"into groups, and lhs_ragged_dimensions is {axes}."
+        )
     return axes[0]
 
 
@@ -190,8 +194,9 @@ def _check_groups(groups: Axes, free: bool, rhs: ShapedArray, sizes: ShapedArray
         )
     if rhs.shape[groups[0]] != sizes.shape[-1]:
         raise TypeError(
-            f"ragged_dot_general: axis {groups[0]} of {rhs.str_short()} numbers the groups, and there are "
-            f"{sizes.shape[-1]} of them."
+            f"ragged_dot_general: expected rhs group dimension size to be {sizes.shape[-1]}, got "
+            f"{rhs.shape[groups[0]]}: axis {groups[0]} of {rhs.str_short()} numbers the groups, of which group_sizes "
+            f"has {sizes.shape[-1]}."
         )
 
 

@@ -204,7 +204,7 @@ def _integer(axis: Any) -> int:
     try:
         return operator.index(axis)
     except TypeError:
-        raise TypeError(f"The number of an axis is an integer, and {axis!r} is none.") from None
+        raise TypeError(f"An axis is given by its number, and {axis!r} cannot be interpreted as an integer.") from None
 
 
 def _sizes(shape: Any) -> tuple[Any, ...]:
@@ -213,9 +213,16 @@ def _sizes(shape: Any) -> tuple[Any, ...]:
 
 
 def _size(n: Any) -> Any:
-    if isinstance(n, (float, complex)):
-        raise TypeError(f"The sizes of a shape are integers, and {n!r} is none. Convert it with int().")
-    return n if is_symbolic_dim(n) else operator.index(n)
+    if is_symbolic_dim(n):
+        return n
+    try:
+        return operator.index(n)
+    except TypeError as error:
+        if isinstance(n, Tracer):
+            raise
+        raise TypeError(
+            f"Shapes must be 1D sequences of concrete values of integer type, and {n!r} is none. Convert it with int()."
+        ) from error
 
 
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
@@ -310,7 +317,7 @@ def expand_dims(x: Any, axes: Sequence[int]) -> Any:
 def _squeeze_abstract(aval: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
     if any(not 0 <= d < aval.ndim or aval.shape[d] != 1 for d in dimensions):
         raise ValueError(
-            f"squeeze: {aval.str_short()} can lose only axes of size 1, and was asked to lose {dimensions}."
+            f"squeeze: cannot select an axis to squeeze out whose size is not 1: {dimensions} of {aval.str_short()}."
         )
     return aval.update(shape=tuple(n for i, n in enumerate(aval.shape) if i not in dimensions))
 

@@ -289,7 +289,7 @@ def _pad_abstract(
     if value.dtype != aval.dtype:
         raise TypeError(f"{what} the padding value must have the array's dtype. Convert one of them.")
     if value.ndim:
-        raise ValueError(f"{what} the padding value must be a scalar.")
+        raise ValueError(f"{what} padding_value must be a scalar.")
     if len(padding_config) != aval.ndim or any(len(config) != 3 or config[2] < 0 for config in padding_config):
         raise ValueError(f"{what} the padding needs (low, high, interior) for each axis, interior not negative.")
     sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]

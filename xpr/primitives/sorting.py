@@ -304,6 +304,6 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
     shape = aval_of(operand).shape
     ndim = len(shape)
     if -ndim <= axis < ndim and surely_at_least(shape[axis], _MOST_COUNTED + 1):
-        raise ValueError(f"top_k: axis {axis} has {shape[axis]} elements, more than int32 indices can number.")
+        raise ValueError(f"top_k returns int32 indices, which will overflow: axis {axis} has {shape[axis]} elements.")
     values, indices = top_k_p.bind(operand, k=int(k), axis=axis + ndim if -ndim <= axis < 0 else axis)
     return values, indices

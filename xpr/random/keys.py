@@ -72,7 +72,7 @@ def implementation(impl: Any, dtype: Any = None, name: str = "key") -> PRNGImpl:
       TypeError: it is something else.
     """
     if dtype is not None and impl is not None:
-        raise ValueError(f"random.{name}: the generator is given by impl={impl!r} and by dtype={dtype!r}. Give one.")
+        raise ValueError(f"random.{name}: Cannot specify both `impl` and `dtype`, and got {impl!r} and {dtype!r}.")
     spec = impl if dtype is None else dtype
     if spec is None:
         return implementations[settings.default_prng_impl]
@@ -81,11 +81,13 @@ def implementation(impl: Any, dtype: Any = None, name: str = "key") -> PRNGImpl:
     if isinstance(spec, (PRNGSpec, KeyType)):
         return spec._impl
     if not isinstance(spec, str):
-        raise TypeError(f"random.{name}: a generator is given by its name or by the dtype of its keys, and not by "
-                        f"{describe(spec)}.")  # fmt: skip
+        raise TypeError(
+            f"random.{name}: unrecognized type of a PRNG implementation: {describe(spec)}. It is given by its "
+        
+                        "name or by the dtype of its keys.")  # fmt: skip
     if spec not in implementations:
         known = ", ".join(map(repr, implementations))
-        raise ValueError(f"random.{name}: there is no generator {spec!r}; those with a name are {known}.")
+        raise ValueError(f"random.{name}: unrecognized PRNG implementation {spec!r}; those with a name are {known}.")
     return implementations[spec]
 
 
@@ -155,11 +157,11 @@ def _seeded(seed: Any, impl: PRNGImpl, name: str) -> Any:
     aval = aval_of(seed)
     if aval.dtype not in INTEGERS | BOOL:
         described = f"{short_name(aval.dtype)}: {describe(seed)}"
-        raise TypeError(f"random.{name}: the seed must be an integer, and is {described}.")
+        raise TypeError(f"random.{name}: the PRNG key seed must be an integer, and is {described}.")
     if aval.ndim:
         raise TypeError(
-            f"random.{name}: the seed must be a scalar, and has shape {aval.shape}. For many keys split one, or vmap "
-            f"random.{name} over the seeds."
+            f"random.{name} accepts a scalar seed, and this one has shape {aval.shape}. For many keys split one, or "
+            f"vmap random.{name} over the seeds."
         )
     if isinstance(seed, Tracer):
         seed = convert_element_type(seed, uint32) if aval.dtype in BOOL else seed

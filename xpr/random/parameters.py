@@ -36,17 +36,15 @@ def float_or_complex_dtype(dtype: Any, name: str) -> np.dtype:
 
 def integer_dtype(dtype: Any, name: str, allowed: frozenset[np.dtype] = dtypes.INTEGERS) -> np.dtype:
     """The dtype to draw integers in; the default one for None."""
-    expected = (
-        "an integer dtype" if allowed is dtypes.INTEGERS else "a dtype of " + ", ".join(sorted(map(str, allowed)))
-    )
+    kind = "an integer dtype" if allowed & dtypes.SIGNED else "an unsigned int dtype"
+    expected = kind if allowed is dtypes.INTEGERS else f"{kind}, one of {', '.join(sorted(map(str, allowed)))}"
     return _dtype(int if dtype is None else dtype, name, allowed, expected)
 
 
 def _dtype(dtype: Any, name: str, allowed: frozenset[np.dtype], expected: str) -> np.dtype:
     dtype = dtypes.requested(dtype)
     if dtype not in allowed:
-        described = dtypes.short_name(dtype)
-        raise ValueError(f"random.{name}: draws numbers of {expected}, and dtype={described} was asked for.")
+        raise ValueError(f"random.{name}: the dtype argument {dtype.name} must be {expected}.")
     return dtype
 
 

@@ -54,9 +54,9 @@ class Call:
             except TypeError:
                 which = f"number {position}" if isinstance(position, int) else repr(position)
                 raise ValueError(
-                    f"{what}: static argument {which} of {describe_function(fun)} is {describe(value)}, which can't be "
-                    f"hashed, so calls with it can't be told apart. Pass something hashable (a tuple for a list), or "
-                    f"{otherwise}."
+                    f"{what}: Non-hashable static arguments are not supported, since they are parts of cache keys. "
+                    f"Argument {which} of {describe_function(fun)} is {describe(value)}. Pass something hashable (a "
+                    f"tuple for a list), or {otherwise}."
                 ) from None
 
     def of_dynamic(self, fun: Callable[..., Any]) -> Callable[..., Any]:

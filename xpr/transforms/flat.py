@@ -143,8 +143,8 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any)
             except TypeError as error:
                 path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
                 raise TypeError(
-                    f"{describe_function(fun)} returned something that is no array, "
-                    f"at result{tree.keystr(path)}: {error}"
+                    f"{describe_function(fun)} returned a value of type {type(leaf).__name__}, at result"
+                    f"{tree.keystr(path)}, which is no array. {error}"
                 ) from None
 
 

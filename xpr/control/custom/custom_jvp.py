@@ -216,7 +216,8 @@ class custom_jvp(CustomFunction):
         rule = self.rule
         if rule is None:
             raise AttributeError(
-                f"{describe_function(self.fun)} has no rule yet. Give it one with @{self.fun.__name__}.defjvp."
+                f"No JVP defined for custom_jvp function {self.name} using defjvp. Give {describe_function(self.fun)} "
+                f"one with @{self.name}.defjvp."
             )
         args = self.positional(args, kwargs)
         if rules.is_plain():

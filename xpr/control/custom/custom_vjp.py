@@ -211,7 +211,10 @@ class custom_vjp(CustomFunction):
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
-            raise AttributeError(f"{describe_function(self.fun)} has no rule yet. Give it one with .defvjp(fwd, bwd).")
+            raise AttributeError(
+                f"No VJP defined for custom_vjp function {self.name} using defvjp. Give {describe_function(self.fun)} "
+                f"one with {self.name}.defvjp(fwd, bwd)."
+            )
         args = self.positional(args, kwargs)
         if rules.is_plain() and Ref not in map(type, args):
             return self.fun(*args)
@@ -291,8 +294,8 @@ def _flat_cotangents(back: Any, in_tree: Any, avals: Sequence[ShapedArray], bwd:
     if not isinstance(back, (tuple, list)) or len(back) != len(argument_trees):
         count = len(back) if isinstance(back, (tuple, list)) else f"a {type(back).__name__}"
         raise TypeError(
-            f"{describe_function(bwd)} must return a tuple with a cotangent for each of the {len(argument_trees)} "
-            f"differentiable arguments; it returned {count}."
+            f"Custom VJP bwd rule {describe_function(bwd)} must produce a tuple with a cotangent for each of the "
+            f"{len(argument_trees)} differentiable arguments; it returned {count}."
         )
     flat: list[Any] = []
     for ct, treedef in zip(back, argument_trees):

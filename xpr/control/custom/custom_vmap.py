@@ -233,7 +233,8 @@ class custom_vmap(CustomFunction):
         rule = self.rule
         if rule is None:
             raise AttributeError(
-                f"{describe_function(self.fun)} has no rule yet. Give it one with @{self.fun.__name__}.def_vmap."
+                f"No batching rule defined for custom_vmap function {describe_function(self.fun)}. Give it one with "
+                f"@{self.name}.def_vmap."
             )
         args = self.positional(args, kwargs)
         if rules.is_plain():

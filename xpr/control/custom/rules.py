@@ -258,7 +258,13 @@ class CustomFunction:
             if kwargs:
                 raise TypeError(f"{describe_function(self.fun)} has a custom rule, and takes no keyword arguments.")
             return args
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(
+                f"The input arguments to the {type(self).__name__}-decorated function {describe_function(self.fun)} "
+                f"don't fit its signature:\n{error}"
+            ) from None
         if bound.kwargs:
             raise TypeError(
                 f"{describe_function(self.fun)} has a custom rule, and can't be called with keyword-only arguments "

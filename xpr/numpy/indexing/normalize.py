@@ -207,8 +207,9 @@ def _integer_like(indexer: Any, position: int) -> Any:
 def _from_sequence(indexer: Any, inside: bool) -> Any:
     if not inside:
         raise TypeError(
-            f"A {type(indexer).__name__} can't be an index by itself. To index one axis by several integers use an "
-            "array, x[jnp.array([0, 2])]; to index several axes, a tuple, x[0, 2]."
+            "Using a non-tuple sequence for multidimensional indexing is not allowed, and the index is a "
+            f"{type(indexer).__name__}. For several axes use a tuple, arr[tuple(seq)]; for several elements along one "
+            "axis an array, arr[array(seq)]: x[0, 2] and x[jnp.array([0, 2])]."
         )
     if not len(indexer):
         return np.zeros((0,), np.int32)
@@ -259,8 +260,8 @@ def _check_masks(indexers: Sequence[Any], shape: Shape) -> None:
             sizes = shape[axis : axis + len(indexer.shape)]
             if sizes != indexer.shape and missing >= 0:
                 raise IndexError(
-                    f"A mask of shape {indexer.shape} indexes axes {axis} to {axis + len(indexer.shape) - 1} of an "
-                    f"array of shape {shape}: the sizes must be equal. It is element {position} of the index."
+                    f"boolean index did not match shape of the indexed axes {axis} to {axis + len(indexer.shape) - 1}: "
+                    f"the mask, element {position} of the index, has shape {indexer.shape}, and the array {shape}."
                 )
         if indexer is Ellipsis:
             axis += max(missing, 0)

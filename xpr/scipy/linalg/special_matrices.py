@@ -20,11 +20,14 @@ def _promoted(xs: Sequence[Any]) -> list[Any]:
     return promote_dtypes(*map(asarray_like, xs))
 
 
-def _vectors(name: str, x: Any, least: int = 0) -> Any:
+def _vectors(name: str, x: Any, least: int = 0, argument: str = "a") -> Any:
     """An array whose last axis holds vectors of at least so many elements; a number is a vector of one."""
     x = jnp.atleast_1d(x)
     if x.shape[-1] < least:
-        raise ValueError(f"{name}: takes {least} elements or more along the last axis, and got {x.aval.str_short()}.")
+        needed = "nonzero" if least == 1 else f"{least} or more"
+        raise ValueError(
+            f"{name}: the length of `{argument}` along the last axis must be {needed}, and it is {x.aval.str_short()}."
+        )
     return x
 
 
@@ -157,7 +160,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     """
     n, a = operator.index(n), asarray_like(a)
     if n <= 0:
-        raise ValueError(f"convolution_matrix: the number of columns must be positive, and n is {n}.")
+        raise ValueError(f"convolution_matrix: n must be a positive integer, the number of columns, and is {n}.")
     if not jnp.ndim(a) or not a.shape[-1]:
         raise ValueError(f"convolution_matrix: takes vectors of one element or more, and got {a.aval.str_short()}.")
     if mode not in ("full", "same", "valid"):
@@ -273,7 +276,7 @@ def leslie(f: Any, s: Any) -> Any:
     Array([[0. , 2. ],
            [0.5, 0. ]], dtype=float32)
     """
-    f, s = _promoted([_vectors("leslie", f, least=2), jnp.atleast_1d(s)])
+    f, s = _promoted([_vectors("leslie", f, least=2, argument="f"), jnp.atleast_1d(s)])
     n = f.shape[-1]
     if s.shape[-1] != n - 1:
         raise ValueError(f"leslie: {n} ages have {n - 1} rates of survival, and {s.shape[-1]} are given.")

@@ -16,7 +16,7 @@ from xpr import numpy as jnp
 def _order(name: str, n: Any, least: int = 0) -> int:
     n = operator.index(n)
     if n < least:
-        raise ValueError(f"{name}: the order is {least} or more, and n is {n}.")
+        raise ValueError(f"{name}: n must be {'a positive integer' if least == 1 else f'{least} or more'}, and is {n}.")
     return n
 
 
@@ -120,7 +120,7 @@ def _pascal_element(
 ) -> Callable[[int, int], int]:
     kinds = {None: symmetric, "symmetric": symmetric, "lower": lower, "upper": lambda i, j: lower(j, i)}
     if kind not in kinds:
-        raise ValueError(f"{name}: kind is 'symmetric', 'lower' or 'upper', and not {kind!r}.")
+        raise ValueError(f"{name}: Expected kind to be one of 'symmetric', 'lower' and 'upper', and got {kind!r}.")
     return kinds[kind]
 
 
@@ -170,7 +170,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
     """
     n = operator.index(n)
     if n < 1 or n & (n - 1):
-        raise ValueError(f"hadamard: the order must be a power of 2, and n is {n}.")
+        raise ValueError(f"hadamard: n must be a positive power of 2, and is {n}.")
     matrix = np.ones((1, 1), np.int8)
     while len(matrix) < n:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
@@ -197,10 +197,10 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
            [ 1., -1.]], dtype=float32)
     """
     if scale not in (None, "sqrtn", "n"):
-        raise ValueError(f"dft: scale is None, 'sqrtn' or 'n', and not {scale!r}.")
+        raise ValueError(f"dft: scale must be None, 'sqrtn' or 'n', and is {scale!r}.")
     dtype = jnp.result_type(complex if dtype is None else dtype)
     if dtype not in dtypes.COMPLEX:
-        raise ValueError(f"dft: takes a complex dtype, and dtype is {dtype.name}.")
+        raise ValueError(f"dft: dtype must be complex, and is {dtype.name}.")
     i = np.arange(_order("dft", n))
     turns = np.outer(i, i) % max(n, 1) / max(n, 1)
     divisor = {None: 1, "sqrtn": math.sqrt(n), "n": n}[scale]
