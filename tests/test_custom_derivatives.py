@@ -161,7 +161,7 @@ def test_wrong_jvp_rules(rule, part):
             "must produce a tuple with a cotangent for each",
         ),
         (lambda x: (x, None), lambda r, ct: (ct, ct), "it returned 2"),
-        (lambda x: (x, None), lambda r, ct: (X,), "a cotangent of type f32[2] for an argument of type f32[]"),
+        (lambda x: (x, None), lambda r, ct: (X,), "at output[0] the bwd rule produced an output of type f32[2]"),
     ],
 )
 def test_wrong_vjp_rules(fwd, bwd, part):
@@ -175,7 +175,7 @@ def test_wrong_vjp_rules(fwd, bwd, part):
 def test_functions_without_rules_and_keyword_only_arguments():
     for kind in (xpr.custom_jvp, xpr.custom_vjp):
         with pytest.raises(
-            AttributeError, match=r"No .VP defined for custom_.vp function <lambda> using def.vp\. Give"
+            AttributeError, match=r"No [JV]+P defined for custom_[jv]+p function .* using def[jv]+p\. Give"
         ):
             kind(lambda x: x)(1.0)
 
@@ -689,7 +689,9 @@ def test_rules_that_give_other_results_than_the_function():
     jvp.defjvp(lambda p, t: ((p[0],), (t[0],)))
     vjp.defvjp(lambda x: ((x,), None), lambda res, ct: ct)
     for fun in (jvp, vjp):
-        with pytest.raises(xpr.errors.TreeMismatch, match="must give a result of the function's structure"):
+        with pytest.raises(
+            xpr.errors.TreeMismatch, match="result of the function's s|Custom VJP fwd rule .* the function's s"
+        ):
             xpr.grad(xpr.jit(fun))(1.0)
 
 
@@ -939,9 +941,11 @@ def test_cotangents_of_other_floats_are_converted_and_of_other_shapes_refused():
     assert xpr.grad(lambda x: f(x, x).sum().astype(np.float32))(jnp.ones(2, jnp.bfloat16)).dtype == jnp.bfloat16
     f.defvjp(lambda x, y: (x.value, None), lambda _, g: (g, g), symbolic_zeros=True)
     for error in (TypeError, ValueError):
-        with pytest.raises(error, match=r"of type f32\[2\] for an argument of type f32\[3\]. For a cotangent"):
+        with pytest.raises(
+            error, match=r"output\[1\] .* of type f32\[2\], for an argument of type f32\[3\]. For a cotangent"
+        ):
             xpr.grad(lambda x, y: f(x, y).sum(), 1)(jnp.ones(2), jnp.ones(3))
-        with pytest.raises(error, match=r"of type f32\[2\] for an argument of type f32\[3\]"):
+        with pytest.raises(error, match=r"of type f32\[2\], for an argument of type f32\[3\]"):
             xpr.grad(lambda x, y: (0 * f(x, y)).sum() + y.sum(), 1)(jnp.ones(2), jnp.ones(3))
 
 

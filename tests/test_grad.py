@@ -246,10 +246,13 @@ def test_nested_perturbations_stay_apart():
     "call, part",
     [
         (lambda: xpr.grad(lambda x: x)(1), "got one of type i32[]. Pass floats"),
-        (lambda: xpr.grad(f)(jnp.ones(3)), "must return a scalar, and returned an array of type f32[3]"),
+        (lambda: xpr.grad(f)(jnp.ones(3)), "returned an array of type f32[3]"),
         (lambda: xpr.grad(lambda x: (x, x))(1.0), "has_aux=True"),
         (lambda: xpr.grad(lambda x: 1j * x)(1.0), "must return a real number"),
-        (lambda: xpr.grad(f, holomorphic=True)(1.0), "needs complex arguments"),
+        (
+            lambda: xpr.grad(f, holomorphic=True)(1.0),
+            "grad with holomorphic=True requires inputs with complex dtype, but got float32",
+        ),
         (lambda: xpr.grad(lambda x: jnp.real(x), holomorphic=True)(1j), "needs a complex result"),
         (lambda: xpr.grad(3), "grad: Expected a callable value, and got 3"),
         (lambda: xpr.jvp(f, 1.0, 1.0), "given as tuples"),

@@ -76,12 +76,16 @@ def test_beside_jax(call):
     "call, error, message",
     [
         (lambda: ravel_pytree(jnp.ones((2, 2)))[1](jnp.ones(3)), ValueError, r"shape \(4,\), and got shape \(3,\)"),
-        (lambda: ravel_pytree([1, 2.0])[1](jnp.arange(2)), TypeError, "dtype float32, and got int32"),
+        (lambda: ravel_pytree([1, 2.0])[1](jnp.arange(2)), TypeError, "dtype int32, but expected dtype float32"),
         (lambda: xpr.jit(ops.segment_sum)(jnp.ones(2), jnp.arange(2)), ConcretizationTypeError, "Say num_segments"),
         (lambda: ops.segment_sum(jnp.ones(2), jnp.ones(2)), TypeError, "segment_sum: the numbers of segments are int"),
         (lambda: ops.segment_max(jnp.ones(3), jnp.arange(2)), ValueError, r"data is f32\[3\], the numbers i32\[2\]"),
         (lambda: ops.segment_sum(jnp.ones(2), jnp.arange(2), -1), ValueError, "must not be negative"),
-        (lambda: lax.split(jnp.ones(3), (1, 1)), ValueError, r"sizes \(1, 1\) don't make up axis 0 of f32\[3\]"),
+        (
+            lambda: lax.split(jnp.ones(3), (1, 1)),
+            ValueError,
+            r"Sum of sizes 2 must be equal to .* f32\[3\]",
+        ),
         (lambda: lax.unstack(jnp.ones(3), 1), ValueError, "axis 1 is out of bounds"),
         (lambda: lax.stack([]), ValueError, "at least one array"),
         (lambda: lax.tile(jnp.ones(3), (1, 2)), TypeError, "a count for each axis"),
@@ -251,7 +255,7 @@ def test_processes_by_their_older_names():
 def test_one_level_with_keys():
     flat = xpr.tree_util.flatten_one_level_with_keys((1, None, [2]))
     assert flat == ([(xpr.tree_util.SequenceKey(i), x) for i, x in enumerate((1, None, [2]))], None)
-    with pytest.raises(ValueError, match="takes a node"):
+    with pytest.raises(ValueError, match="flatten_one_level can't tree-flatten type int, which is a leaf"):
         xpr.tree_util.flatten_one_level_with_keys(1)
 
 

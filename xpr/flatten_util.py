@@ -62,7 +62,7 @@ class _Unravel:
             raise ValueError(f"unravel: expected a vector of shape ({positions[-1]},), and got shape {shape}.")
         flat = jnp.asarray(flat)
         if dtype is not None and flat.dtype != dtype:
-            raise TypeError(f"unravel: expected a vector of dtype {dtype}, and got {flat.dtype}.")
+            raise TypeError(f"unravel: got a vector of dtype {flat.dtype}, but expected dtype {dtype}.")
         parts = [flat[start:stop].reshape(shape) for start, stop, shape in zip(positions, positions[1:], shapes)]
         return tree.unflatten(structure, parts if dtype is None else map(_of_dtype, parts, dtypes))
 

@@ -364,7 +364,10 @@ def _fields_of(
         present, missing = ("data_fields", "meta_fields") if meta is None else ("meta_fields", "data_fields")
         raise TypeError(f"register_dataclass: {present} was given without {missing}; give both or neither")
     if not dataclasses.is_dataclass(nodetype):
-        raise TypeError(f"register_dataclass: {nodetype} is not a dataclass, so it needs data_fields and meta_fields")
+        raise TypeError(
+            "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass. Got "
+            f"nodetype={nodetype}"
+        )
     fields = dataclasses.fields(nodetype)
     is_static = [bool(field.metadata.get("static", False)) for field in fields]
     return (
@@ -375,17 +378,18 @@ def _fields_of(
 
 def _check_fields(nodetype: type, data: Sequence[str], meta: Sequence[str], dropped: Sequence[str]) -> None:
     def complain(names: Iterable[str], what: str) -> None:
-        listed = ", ".join(f"`{name}`" for name in sorted(names))
-        if listed:
-            raise ValueError(f"register_dataclass: {listed} of {nodetype} {what}")
+        if names:
+            listed = ", ".join(map(repr, sorted(names)))
+            raise ValueError(f"register_dataclass: {what}: {{{listed}}} of {nodetype}")
 
-    complain(set(data) & set(meta), "is both a data field and a meta field")
+    complain(set(data) & set(meta), "data_fields and meta_fields must not overlap. Overlapping fields")
     if not dataclasses.is_dataclass(nodetype):
         return
     known = {field.name for field in dataclasses.fields(nodetype) if field.init}
     named = {*data, *meta}
-    complain(known - named - set(dropped), "is in none of data_fields, meta_fields and drop_fields")
-    complain(named - known, "is no field that `__init__` takes")
+    all_needed = "data_fields and meta_fields must include all dataclass fields that `__init__` takes, and no others"
+    complain(known - named - set(dropped), f"{all_needed}. Missing fields")
+    complain(named - known, f"{all_needed}. Unexpected fields")
 
 
 # ---- Partial -------------------------------------------------------------------------------------------------------

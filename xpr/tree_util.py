@@ -137,7 +137,7 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     if tree is None:
         return [], None
     if not is_tree_node(type(tree)) and optree.tree_is_leaf(tree, namespace=NAMESPACE):
-        raise ValueError(f"flatten_one_level takes a node, and got a leaf of type {type(tree).__name__}.")
+        raise ValueError(f"flatten_one_level can't tree-flatten type {type(tree).__name__}, which is a leaf.")
     children, data, _, _ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
     return list(children), data
 

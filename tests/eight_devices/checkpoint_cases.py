@@ -154,7 +154,7 @@ def test_messages(tmp_path):
     a, c = str(raised.value).splitlines()
     assert a.startswith("restore: ['a'] of shape (6, 2) can't be cut by P('x',) over Mesh('x': 4, 'y': 2)")
     assert c.startswith("restore: ['c'] of shape (3,)")
-    with pytest.raises(TypeError, match="restore: 3 is not a device and no sharding"):
+    with pytest.raises(TypeError, match="restore: Received invalid value 3, which is neither a device nor a sharding"):
         storage.restore(tmp_path, shardings={"a": 3, "b": None, "c": None})
     with pytest.raises(xpr.errors.TreeMismatch, match="shardings must be a prefix"):
         storage.restore(tmp_path, shardings={"a": None})

@@ -68,7 +68,7 @@ KNOWN: Sequence[Known] = (
     ),
     Known(
         "An index that is known to be out of bounds is an IndexError (docs/errors.md).",
-        ("refused",), "", "^IndexError: index .* is out of bounds for axis",
+        ("refused",), "", "^IndexError: index .* out of bounds for axis",
     ),
     Known(
         "An integer to a negative power is no integer: NumPy refuses it, the peer gives what repeated squaring leaves.",

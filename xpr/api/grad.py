@@ -314,7 +314,7 @@ def value_and_grad(
         active = positions(argnums, len(args), "argnums")
         leaves, in_tree = tree.flatten(tuple(args[i] for i in active))
         for x in leaves:
-            _check_input(x, holomorphic, allow_int)
+            _check_input(x, holomorphic, allow_int, "grad")
         aux: Any = None
 
         def of_active(*xs: Any) -> list[Any]:
@@ -362,12 +362,15 @@ def _gradients(
     ]
 
 
-def _check_input(x: Any, holomorphic: bool, allow_int: bool) -> None:
+_NOT_HOLOMORPHIC = "{} with holomorphic=True requires inputs with complex dtype, but got {}: an argument is {}."
+
+
+def _check_input(x: Any, holomorphic: bool, allow_int: bool, who: str) -> None:
     if type(x) is Ref:
-        raise RefError(_NO_TANGENT.format("grad", x.aval.str_short()))
+        raise RefError(_NO_TANGENT.format(who, x.aval.str_short()))
     dtype = aval_of(x).dtype
     if holomorphic and dtype not in dtypes.COMPLEX:
-        raise TypeError(f"grad: holomorphic=True needs complex arguments, and one is {aval_of(x).str_short()}.")
+        raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype.name, aval_of(x).str_short()))
     if dtype in dtypes.INEXACT or (allow_int and (dtype in dtypes.INTEGERS or dtype == dtypes.bool_)):
         if dtype in dtypes.COMPLEX and not holomorphic:
             return
@@ -384,13 +387,13 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
         aval = aval_of(out)
     except TypeError:
         raise TypeError(
-            f"grad: {describe_function(fun)} must return a scalar array, and returned {type(out).__name__}: {out!r}. "
-            "For a pair of a loss and other data, say has_aux=True."
+            f"Gradient only defined for scalar-output functions. {describe_function(fun)} returned "
+            f"{type(out).__name__}: {out!r}. For a pair of a loss and other data, say has_aux=True."
         ) from None
     if aval.shape != ():
         raise TypeError(
-            f"grad: {describe_function(fun)} must return a scalar, and returned an array of type {aval.str_short()}. "
-            "Sum or average it, or use jacrev or jacfwd for its Jacobian."
+            f"Gradient only defined for scalar-output functions. {describe_function(fun)} returned an array of type "
+            f"{aval.str_short()}. Sum or average it, or use jacrev or jacfwd for its Jacobian."
         )
     if holomorphic and aval.dtype not in dtypes.COMPLEX:
         raise TypeError(
@@ -534,7 +537,7 @@ def jacrev(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_active, point, point_tree = _active(fun, args, kwargs, argnums)
         for x in point:
-            _check_input(x, holomorphic, allow_int)
+            _check_input(x, holomorphic, allow_int, "jacrev")
         value, pull, *aux = vjp(of_active, *point, has_aux=has_aux)
         out_leaves, out_tree = tree.flatten(value)
         for x in out_leaves:
@@ -601,9 +604,10 @@ def _active(
 def _check_jacobian_input(x: Any, holomorphic: bool, who: str) -> None:
     dtype = aval_of(x).dtype
     allowed = dtypes.COMPLEX if holomorphic else dtypes.FLOATS
+    if dtype not in allowed and holomorphic:
+        raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype.name, aval_of(x).str_short()))
     if dtype not in allowed:
-        kind = "complex" if holomorphic else "real floating-point"
-        raise TypeError(f"{who}: needs {kind} arguments here, and got {aval_of(x).str_short()}.")
+        raise TypeError(f"{who}: needs real floating-point arguments here, and got {aval_of(x).str_short()}.")
 
 
 def _check_jacobian_output(fun: Callable[..., Any], x: Any, holomorphic: bool, who: str) -> None:

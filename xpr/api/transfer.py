@@ -101,7 +101,8 @@ def devices_or_shardings(
     for target in targets:
         if target is not None and not _is_device_or_sharding(target):
             raise ArgumentError(
-                f"{function}: {target!r} is not a device and no sharding. Devices are listed by xpr.devices()."
+                f"{function}: Received invalid value {target!r}, which is neither a device nor a sharding. Devices are "
+                "listed by xpr.devices()."
             )
     return targets
 

@@ -46,8 +46,12 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     aval = aval_of(operand)
     if min(sizes, default=0) < 0:
         raise ValueError(f"split: Sizes passed to split must be nonnegative, and are {tuple(sizes)}.")
-    if not -aval.ndim <= axis < aval.ndim or sum(sizes) != aval.shape[axis]:
-        raise ValueError(f"split: sizes {tuple(sizes)} don't make up axis {axis} of {aval.str_short()}.")
+    if not -aval.ndim <= axis < aval.ndim:
+        raise ValueError(f"split: {aval.str_short()} has no axis {axis}.")
+    if sum(sizes) != aval.shape[axis]:
+        raise ValueError(
+            f"split: Sum of sizes {sum(sizes)} must be equal to the size of axis {axis} of {aval.str_short()}."
+        )
     parts, start = [], 0
     for size in sizes:
         parts.append(slice_in_dim(operand, start, start + size, axis=axis % aval.ndim))

@@ -42,12 +42,12 @@ def _dot_general_abstract(
     (lc, rc), (lb, rb) = dimension_numbers
     _check_axes("left", lhs, lc, lb, dimension_numbers)
     _check_axes("right", rhs, rc, rb, dimension_numbers)
-    for what, lhs_axes, rhs_axes in (("contracted", lc, rc), ("batched", lb, rb)):
-        sizes, other_sizes = [lhs.shape[a] for a in lhs_axes], [rhs.shape[a] for a in rhs_axes]
+    for what, lhs_axes, rhs_axes in (("contracting", lc, rc), ("batch", lb, rb)):
+        sizes, other_sizes = (tuple(x.shape[a] for a in axes) for x, axes in ((lhs, lhs_axes), (rhs, rhs_axes)))
         if sizes != other_sizes:
             raise TypeError(
-                f"dot_general: {lhs.str_short()} and {rhs.str_short()}: the {what} axes {list(lhs_axes)} of the left "
-                f"operand have sizes {sizes}, axes {list(rhs_axes)} of the right {other_sizes}; they must be the same."
+                f"dot_general requires {what} dimensions to have the same shape, got {sizes} and {other_sizes}: axes "
+                f"{list(lhs_axes)} of {lhs.str_short()} and axes {list(rhs_axes)} of {rhs.str_short()}."
             )
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     computed_in(precision, lhs.dtype, rhs.dtype)

@@ -120,10 +120,25 @@ def _broadcast_abstract(
     )
     if not fits or list(broadcast_dimensions) != sorted(set(broadcast_dimensions)):
         raise TypeError(
-            f"broadcast_in_dim: {aval.str_short()} does not broadcast to shape {shape} with its axes at "
-            f"{broadcast_dimensions}: the axes must increase, and each size be 1 or the target's."
+            f"broadcast_in_dim {_broadcast_fault(aval.ndim, len(shape), broadcast_dimensions)}. {aval.str_short()} "
+            f"does not broadcast to shape {shape} with broadcast_dimensions={broadcast_dimensions}."
         )
     return aval.update(shape=shape)
+
+
+def _broadcast_fault(ndim: int, target: int, dimensions: tuple[int, ...]) -> str:
+    """Why an operand of `ndim` axes does not broadcast to `target` axes."""
+    if len(dimensions) != ndim:
+        return "broadcast_dimensions must have length equal to operand ndim"
+    if ndim > target:
+        return "target broadcast shape must have equal or higher rank to the operand shape"
+    if not all(0 <= d < target for d in dimensions):
+        return "broadcast_dimensions must be a subset of output dimensions"
+    if len(set(dimensions)) != ndim:
+        return "broadcast_dimensions must not contain duplicates"
+    if list(dimensions) != sorted(dimensions):
+        return "broadcast_dimensions must be strictly increasing"
+    return "operand dimension sizes must be 1, or those of the target"
 
 
 def _broadcast_reference(x: np.ndarray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:

@@ -291,7 +291,7 @@ def _pad_abstract(
     if value.ndim:
         raise ValueError(f"{what} padding_value must be a scalar.")
     if len(padding_config) != aval.ndim or any(len(config) != 3 or config[2] < 0 for config in padding_config):
-        raise ValueError(f"{what} the padding needs (low, high, interior) for each axis, interior not negative.")
+        raise ValueError(f"{what} padding_config needs (low, high, interior) for each axis, interior not negative.")
     sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]
     if any(n < 0 for n in sizes):
         raise ValueError(f"{what} the sizes come out negative, {tuple(sizes)}.")

@@ -157,7 +157,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     shape, axis = _axis_of(operand, axis)
     n = shape[axis]
     if not -n <= index < n:
-        raise IndexError(f"index {index} is out of bounds for axis {axis} with size {n}")
+        raise IndexError(f"index {index} out of bounds for axis {axis} with size {n}")
     starts, limits = [0] * len(shape), list(shape)
     starts[axis] = index % n
     limits[axis] = starts[axis] + 1

@@ -22,7 +22,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.refs import Ref
-from xpr.core.source import describe_function
+from xpr.core.source import describe_function, function_name
 from xpr.dtypes import COMPLEX, FLOATS, float0
 from xpr.errors import ArgumentError
 from xpr.primitives.elementwise import convert_element_type
@@ -253,7 +253,11 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
         if call.out_tree is None:
             call.out_tree = out_tree
         elif out_tree != call.out_tree:
-            what = f"{describe_function(user_fwd)} must give a result of the function's structure"
+            what = (
+                f"Custom VJP fwd rule {function_name(user_fwd)} for function {call.name} must produce a pair of a "
+                "result and residuals, and the result have the function's structure. It is "
+                f"{describe_function(user_fwd)}"
+            )
             tree.check_same_structure(call.out_tree, out_tree, what)
         numbers = [x if type(x) in PYTHON_SCALARS else None for x in residuals]
         rule_residuals = [*constants, *(x for x, number in zip(residuals, numbers) if number is None)]
@@ -303,7 +307,8 @@ def _flat_cotangents(back: Any, in_tree: Any, avals: Sequence[ShapedArray], bwd:
             flat.extend([None] * treedef.num_leaves)
         else:
             flat.extend(_of_argument(ct, treedef, bwd))
-    return [_checked_ct(ct, aval, bwd) for ct, aval in zip(flat, avals)]
+    numbers = [i for i, treedef in enumerate(argument_trees) for _ in range(treedef.num_leaves)]
+    return [_checked_ct(ct, aval, bwd, number) for ct, aval, number in zip(flat, avals, numbers)]
 
 
 def _of_argument(ct: Any, structure: Any, bwd: Callable[..., Any]) -> list[Any]:
@@ -313,7 +318,7 @@ def _of_argument(ct: Any, structure: Any, bwd: Callable[..., Any]) -> list[Any]:
     return tree.flatten_up_to(structure, ct, f"the cotangents that {describe_function(bwd)} returned")
 
 
-def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any]) -> Any:
+def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any], number: int) -> Any:
     if ct is None or expected.dtype == float0:
         return Zero(expected)
     try:
@@ -325,8 +330,9 @@ def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any]) -> Any:
     kinds = [next((kind for kind in (FLOATS, COMPLEX) if a.dtype in kind), a.dtype) for a in (have, expected)]
     if have.shape != expected.shape or kinds[0] != kinds[1]:
         raise ArgumentError(
-            f"{describe_function(bwd)} gave a cotangent of type {have.str_short()} for an argument of type "
-            f"{expected.str_short()}. For a cotangent that is zero it may return None."
+            f"Custom VJP bwd rule {describe_function(bwd)}: at output[{number}] the bwd rule produced an output of "
+            f"type {have.str_short()}, for an argument of type {expected.str_short()}. For a cotangent that is zero it "
+            "may return None."
         )
     if type(ct) is Zero:
         return Zero(expected)

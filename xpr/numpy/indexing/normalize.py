@@ -106,9 +106,6 @@ class Flag:
         self.value = np.zeros(int(value), np.int32)
 
 
-_MANY = "Too many indices: an array of {} axes ({}) was indexed with {}."
-
-
 def expanded(index: tuple[Any, ...], shape: Shape) -> list[Any]:
     """The indexers with the ellipsis written out as slices: one for each axis, and those that take no axis.
 
@@ -127,7 +124,7 @@ def expanded(index: tuple[Any, ...], shape: Shape) -> list[Any]:
             taken += 1
     missing = len(shape) - taken
     if missing < 0:
-        raise IndexError(_MANY.format(len(shape), f"shape {shape}", taken))
+        raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed.")
     if ellipsis is None:
         return indexers + [_ALL] * missing if missing else indexers
     # An empty ellipsis keeps index arrays on its two sides apart, as in NumPy.
@@ -199,8 +196,9 @@ def _integer_like(indexer: Any, position: int) -> Any:
         return np.asarray(as_integer(indexer))
     except TypeError:
         raise TypeError(
-            "An index is made of integers, slices, None, ... and arrays of integers or booleans; "
-            f"element {position} is {describe(indexer)}."
+            f"Indexer must have integer or boolean type, got indexer with type {type(indexer).__name__} at position "
+            f"{position}: {describe(indexer)}. An index is made of integers, slices, None, ... and arrays of integers "
+            "or booleans."
         ) from None
 
 
@@ -280,7 +278,7 @@ def _in_range(indexers: list[Any], shape: Shape, mode: Any, wraps: bool) -> list
             if -n <= indexer < n and (wraps or indexer >= 0):
                 indexers[position] = indexer + n if indexer < 0 else indexer
             elif mode is None and settings.check_static_indices:
-                raise IndexError(f"index {indexer} is out of bounds for axis {axis} with size {n}")
+                raise IndexError(f"index {indexer} out of bounds for axis {axis} with size {n}")
             else:
                 indexers[position] = np.asarray(indexer + n if indexer < 0 and wraps else indexer)
         elif type(indexer) is np.ndarray:
@@ -318,7 +316,7 @@ def axis_slice(indexer: Any, n: int, axis: int) -> AxisSlice:
     """An integer or a slice as an `AxisSlice` of an axis of size n."""
     if type(indexer) is not slice:
         if not -n <= indexer < n:
-            raise IndexError(f"index {indexer} is out of bounds for axis {axis} with size {n}")
+            raise IndexError(f"index {indexer} out of bounds for axis {axis} with size {n}")
         return AxisSlice(indexer + n if indexer < 0 else indexer, 1, 1, False, True)
     bounds = [bound.static_bound() if isinstance(bound, Tracer) else bound
               for bound in (indexer.start, indexer.stop, indexer.step)]  # fmt: skip

@@ -57,9 +57,7 @@ def getitem(x: Any, index: Any) -> Any:
     if type(x) is Array:
         host = host_of(x)
         if host is not None:
-            if plain:
-                return _viewed(x, host, index)
-            on_host = host_index(index)
+            on_host = index if plain else host_index(index)
             if on_host is not None:
                 try:
                     return _viewed(x, host, on_host)

@@ -65,11 +65,11 @@ def check_scatter(
 
 def check_numbers(name: str, numbers: DimensionNumbers, operand: ShapedArray, indices: ShapedArray, rank: int) -> None:
     """Raises TypeError where dimension numbers don't fit; `rank` is the number of the result's or updates' axes."""
-    kind = "gather" if type(numbers) is GatherDimensionNumbers else "scatter"
+    op = "Gather op" if type(numbers) is GatherDimensionNumbers else "Scatter op"
     fault = (
         _fault_of_types(indices)
-        or _fault_of_fields(f"{kind} op", numbers, operand.ndim, indices.ndim, rank)
-        or _fault_of_sizes(numbers, operand, indices)
+        or _fault_of_fields(op, numbers, operand.ndim, indices.ndim, rank)
+        or _fault_of_sizes(op, numbers, operand, indices)
     )
     if fault:
         raise TypeError(f"{name}: {fault}. {_types(numbers, operand, indices)}")
@@ -92,18 +92,20 @@ def _fault_of_fields(op: str, numbers: DimensionNumbers, operand: int, indices: 
     is_ordered = (True, True, False, True, False)
     for name, axes, bound, ordered in zip(names, numbers, bounds, is_ordered):
         if ordered and list(axes) != sorted(axes):
-            return f"{name} in {op} must be sorted, and is {axes}"
+            return f"{name} in {op.lower()} must be sorted, and is {axes}"
         if len(set(axes)) != len(axes):
-            return f"{name} in {op} must not repeat an axis, and is {axes}"
+            return f"{name} in {op.lower()} must not repeat an axis, and is {axes}"
+        if name == names[4] and bound in axes:
+            return f"{op} cannot have the index vector dimension as a batching dimension: {name} is {axes}"
         if not all(0 <= d < bound for d in axes):
-            return f"Invalid {name} set in {op}; valid range is [0, {bound}), and it is {axes}"
+            return f"Invalid {name} set in {op.lower()}; valid range is [0, {bound}), and it is {axes}"
     for i in (1, 2):
         if shared := sorted({*numbers[i]} & {*numbers[3]}):
-            return f"{names[i]} and {names[3]} in {op} must be disjoint, and both name {shared}"
+            return f"{names[i]} and {names[3]} in {op.lower()} must be disjoint, and both name {shared}"
     return ""
 
 
-def _fault_of_sizes(numbers: DimensionNumbers, operand: ShapedArray, indices: ShapedArray) -> str:
+def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, indices: ShapedArray) -> str:
     """What is wrong with valid fields for an operand and indices."""
     offset, collapsed, mapped, batching, indices_batching = numbers
     names, size = numbers._fields, indices.shape[-1]
@@ -112,14 +114,14 @@ def _fault_of_sizes(numbers: DimensionNumbers, operand: ShapedArray, indices: Sh
             f"{names[2]} must name an axis for each element of the index vectors, which have {size} along the last "
             f"axis of the indices, and is {mapped}"
         )
+    if len(batching) != len(indices_batching):
+        return f"{op} requires equal numbers of {names[3]} and {names[4]}, which are {batching} and {indices_batching}"
     along = operand.ndim - len(collapsed) - len(batching)
     if len(offset) != along:
         return (
             f"{names[0]} must name an axis for each of the {along} axes of the operand that are in neither {names[1]} "
             f"nor {names[3]}, and is {offset}"
         )
-    if len(batching) != len(indices_batching):
-        return f"{names[3]} and {names[4]} must name equal numbers of axes, and are {batching} and {indices_batching}"
     sizes, others = [operand.shape[d] for d in batching], [indices.shape[d] for d in indices_batching]
     if sizes != others:
         return f"the axes {names[3]} and {names[4]} must have the same sizes, and have {sizes} and {others}"

@@ -164,7 +164,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     if not jnp.ndim(a) or not a.shape[-1]:
         raise ValueError(f"convolution_matrix: takes vectors of one element or more, and got {a.aval.str_short()}.")
     if mode not in ("full", "same", "valid"):
-        raise ValueError(f"convolution_matrix: mode is 'full', 'same' or 'valid', and not {mode!r}.")
+        raise ValueError(f"convolution_matrix: mode must be one of 'full', 'same' and 'valid', and is {mode!r}.")
     shorter = min(a.shape[-1], n) - 1
     above = {"full": 0, "same": shorter // 2, "valid": shorter}[mode]
     below = {"full": 0, "same": shorter - above, "valid": shorter}[mode]
