@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import xpr
-from xpr import errors
+import xpr.numpy as jnp
+from xpr import dtypes, errors, lax
 
 
 def sine(lib):
@@ -282,3 +283,61 @@ def test_traced_arrays_have_no_sharding():
 
     with pytest.raises(AttributeError, match=r"of type f32\[2\] is on no device.*xpr\.typeof\(x\)\.sharding"):
         xpr.jit(f)(np.ones(2, np.float32))
+
+
+X = np.ones(3, np.float32)
+
+
+def leaked():
+    """A tracer that outlived its function."""
+    seen = []
+    xpr.jit(lambda x: seen.append(x) or x)(1.0)
+    return seen[0]
+
+
+ruled = xpr.custom_jvp(lambda x, y: x)
+ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+
+
+@pytest.mark.parametrize(
+    "call, phrase",
+    [
+        (lambda: xpr.jit(lambda x: 1 if x else 2)(1.0), "Attempted boolean conversion"),
+        (lambda: xpr.jit(float)(1.0), "Abstract tracer value encountered where concrete value is expected"),
+        (lambda: xpr.jit(int)(1.0), "try using `x.astype(int)`"),
+        (lambda: xpr.jit(range)(3), "The __index__() method was called on traced array"),
+        (lambda: xpr.jit(np.sin)(X), "The numpy.ndarray conversion failed"),
+        (lambda: leaked() + 1, "Encountered an unexpected tracer, of type f32[]"),
+        (lambda: lax.add(np.zeros((), dtypes.float0), 1.0), "float0s do not support any operations by design"),
+        (lambda: lax.add(1, 1.0), "add requires arguments to have the same dtypes, and got i32[], f32[]"),
+        (lambda: lax.rem(1j, 1j), "rem does not accept dtype complex64"),
+        (lambda: lax.reshape(X, (1.5, 2)), "Shapes must be 1D sequences of concrete values of integer type"),
+        (lambda: lax.broadcast_in_dim(X, (3, 3), (0, 1)), "must have length equal to operand ndim"),
+        (lambda: lax.broadcast_in_dim(X, (), (0,)), "must have equal or higher rank"),
+        (lambda: lax.broadcast_in_dim(X, (3, 3), (2,)), "must be a subset of output dimensions"),
+        (lambda: lax.broadcast_in_dim(X[None], (1, 3), (1, 1)), "must not contain duplicates"),
+        (lambda: lax.broadcast_in_dim_p.bind(X[None], shape=(3, 3), broadcast_dimensions=(1, 0)), "strictly increasing"),
+        (lambda: lax.broadcast_in_dim(X, (4,), (0,)), "operand dimension sizes must be 1"),
+        (lambda: xpr.grad(lambda x: x)(X), "Gradient only defined for scalar-output functions"),
+        (lambda: xpr.jacrev(lambda x: x, holomorphic=True)(X), "jacrev with holomorphic=True requires inputs"),
+        (lambda: xpr.vmap(lambda x: x, in_axes=([1.5],))([X]), "vmap in_axes must be an int, None, or"),
+        (lambda: ruled(1.0), "The input arguments to the custom_jvp-decorated function"),
+        (lambda: xpr.jit(lambda x: x, static_argnums=0)(X), "Non-hashable static arguments are not supported"),
+        (lambda: xpr.ShapeDtypeStruct((), None), "dtype must be specified"),
+        (lambda: len(xpr.ShapeDtypeStruct((), float)), "len() of unsized object"),
+        (lambda: [1, 2][jnp.asarray(X)], "Only integer scalar arrays can be converted to a scalar index"),
+    ],
+)  # fmt: skip
+def test_messages_have_the_phrases_that_users_search_for(call, phrase):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    assert phrase in str(caught.value)
+
+
+@pytest.mark.parametrize("use", [lambda f: f, xpr.jit])
+def test_an_index_out_of_range_is_told_alike_in_eager_and_traced_calls(use):
+    for index, message in (((0, 0), "Too many indices: array is 1-dimensional, but 2 were indexed."),
+                           (3, "index 3 out of bounds for axis 0 with size 3")):  # fmt: skip
+        with pytest.raises(IndexError) as caught:
+            use(lambda x, index=index: x[index])(jnp.asarray(X))
+        assert str(caught.value) == message

@@ -104,6 +104,14 @@ def test_several_results():
     np.testing.assert_array_equal(xpr.vmap(lambda x: divmod_p.bind(x, by=4))(x)[1], [3, 1])
 
 
+@pytest.mark.parametrize("multiple_results", [False, True])
+def test_types_are_a_list_where_there_are_several_results(multiple_results):
+    one = Primitive("one_or_more", multiple_results=multiple_results)
+    one.def_abstract_eval(lambda x: x if multiple_results else [x])
+    with pytest.raises(ValueError, match=r"one_or_more.abstract_eval\(\) method should return .* was returned"):
+        xpr.jit(one.bind)(1.0)
+
+
 @pytest.mark.parametrize(
     "use, part",
     [

@@ -264,3 +264,13 @@ def test_sharding_of_one_device():
     assert xpr.device_put(1.0, sharding).sharding == sharding
     with pytest.raises(ValueError, match="Arrays are in memory of the kind 'device'"):
         xpr.sharding.make_single_device_sharding(xpr.devices()[0], memory_kind="pinned_host")
+
+
+def test_evaluation_while_a_function_is_traced():
+    @xpr.jit
+    def f(x):
+        with core.eval_context():
+            assert jnp.add(1, 1) == 2
+        return x + 1
+
+    assert f(1) == 2

@@ -101,3 +101,13 @@ def test_arguments_that_are_not_mapped_may_be_any_objects():
     assert float(same(x, "abc", 2.0)[1]) == 6
     with pytest.raises(TypeError, match=r"argument name of <lambda> .* has no rows(.|\n)*'abc'(.|\n)*in_axes=None"):
         xpr.vmap(lambda x, name: x)(x, "abc")
+
+
+def test_the_documentation_says_that_the_function_is_vectorized():
+    def f(x):
+        """Adds one."""
+        return x + 1
+
+    text = "Vectorized version of f, whose mapped arguments and results have an additional axis each."
+    assert xpr.vmap(f).__doc__ == f"{text}\n\nOriginal documentation:\n\nAdds one."
+    assert xpr.vmap(lambda x: x).__doc__ == text.replace(" f,", " <lambda>,")

@@ -91,7 +91,16 @@ def vmap(
             flat.out_tree, _move_mapped_axes(fun, outs, out_dims, flat.out_tree, out_axes, size, same)
         )
 
-    return named_like(boundary(mapped), fun)
+    vectorized = named_like(boundary(mapped), fun)
+    vectorized.__doc__ = _documentation(vectorized)
+    return vectorized
+
+
+def _documentation(vectorized: Any) -> str:
+    """The documentation of a vectorized function, which so far has that of the function itself."""
+    name, original = vectorized.__name__, vectorized.__doc__
+    text = f"Vectorized version of {name}, whose mapped arguments and results have an additional axis each."
+    return f"{text}\n\nOriginal documentation:\n\n{original}" if original else text
 
 
 def input_dims(

@@ -2,7 +2,7 @@
 
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.check import check_jaxpr
-from xpr.core.interpreter import Trace, Tracer, context, current
+from xpr.core.interpreter import Trace, Tracer, at_the_bottom, context, current
 from xpr.core.jaxpr import (
     ClosedJaxpr,
     DropVar,
@@ -20,8 +20,10 @@ from xpr.core.primitive import Linear, Unsupported
 from xpr.dimensions.expressions import is_constant_dim, is_constant_shape, max_dim, min_dim
 from xpr.errors import InconclusiveDimensionOperation
 
+eval_context = at_the_bottom  # JAX's name
+
 __all__ = [
-    "aval_of", "check_jaxpr", "ClosedJaxpr", "context", "current", "DropVar", "eval_jaxpr",
+    "aval_of", "check_jaxpr", "ClosedJaxpr", "context", "current", "DropVar", "eval_context", "eval_jaxpr",
     "InconclusiveDimensionOperation", "is_constant_dim", "is_constant_shape", "Jaxpr", "jaxpr_as_fun", "JaxprEqn",
     "Linear", "Literal", "max_dim", "min_dim", "ShapedArray", "subjaxprs", "Trace", "Tracer", "unit", "unitvar",
     "Unsupported", "Var", "Zero",

@@ -125,8 +125,14 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
         """The types: `rule(*avals, **params)` returns a `ShapedArray` (or anything with shape and dtype), or a list."""
 
         def abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
-            outs = self._listed(rule(*avals, **params))
-            return [x if isinstance(x, ShapedArray) else ShapedArray(x.shape, x.dtype) for x in outs]
+            outs = rule(*avals, **params)
+            if isinstance(outs, (tuple, list)) is not self.multiple_results:
+                raise ValueError(
+                    f"{self.name}.abstract_eval() method should return a tuple or list of types where multiple_results "
+                    f"is True, and one type where it is False. It is {self.multiple_results}, and {outs!r} was "
+                    "returned."
+                )
+            return [x if isinstance(x, ShapedArray) else ShapedArray(x.shape, x.dtype) for x in self._listed(outs)]
 
         self.abstract = abstract
         return rule

@@ -60,11 +60,11 @@ def _lower(
 ) -> list[Value]:
     """A call; one that recomputes values of the forward pass must not be merged with it.
 
-    Common subexpression elimination would otherwise replace it by the first results. XLA:CPU removes optimization
-    barriers before that pass, but does not look into a call that must not be inlined.
+    Common subexpression elimination would otherwise replace it by the first results. A barrier prevents that; but
+    XLA:CPU removes barriers before that pass, and does not look into a call that must not be inlined.
     """
     not_merged = differentiated and prevent_cse
-    if not_merged and b.platform != "cpu":
+    if not_merged:
         operands = b.ops("stablehlo.optimization_barrier", operands, [v.aval for v in operands])
     return lower_call(b, jaxpr, operands, "checkpoint", inline=not not_merged or b.platform != "cpu")
 
