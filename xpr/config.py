@@ -72,6 +72,7 @@ class Settings(threading.local):
     no_tracing: bool = _flag("XPR_NO_TRACING")
     no_execution: bool = _flag("XPR_NO_EXECUTION")
     user_contexts: tuple[tuple[Any, Any], ...] = ()  # those of make_user_context, with their values
+    xla_metadata: tuple[tuple[str, Any], ...] = ()  # what operations are marked with, see set_xla_metadata
     transfer_guard: str = os.environ.get("XPR_TRANSFER_GUARD", "allow")
     transfer_guard_host_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_HOST_TO_DEVICE", "allow")
     transfer_guard_device_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_DEVICE", "allow")
@@ -111,6 +112,7 @@ _FOR_TRACING = (
     "enable_x64", "default_device", "disable_jit", "mesh", "while_checkpoints", "default_matmul_precision",
     "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl", "threefry_partitionable",
     "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices", "random_seed_offset",
+    "xla_metadata",
 )  # fmt: skip
 _values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)
 
