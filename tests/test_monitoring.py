@@ -2,6 +2,8 @@
 
 import pytest
 
+import xpr
+import xpr.numpy as jnp
 from xpr import monitoring
 
 KINDS = {
@@ -41,3 +43,40 @@ def test_all_are_removed():
     monitoring.clear_event_listeners()
     monitoring.record_event("/step")
     assert not told
+
+
+@pytest.fixture
+def durations():
+    told = []
+    monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **kwargs: told.append((event, seconds, kwargs))
+    )
+    yield told
+    monitoring.clear_event_listeners()
+
+
+def test_compilations_are_told_of(durations):
+    @xpr.jit
+    def tripled(x):
+        return x * 3 + 1
+
+    tripled(jnp.ones(7)), tripled(jnp.ones(7))
+    names = [event.rsplit("/")[-1] for event, _, kwargs in durations if kwargs["fun_name"] == "tripled"]
+    assert names == ["jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compile_duration"]
+    assert all(seconds > 0 for _, seconds, _ in durations)
+
+
+def test_the_cache_on_disk_is_told_of(tmp_path):
+    told = []
+    monitoring.register_event_listener(lambda event, **kwargs: told.append(event.rsplit("/")[-1]))
+    try:
+        before = xpr.config.compilation_cache_dir
+        xpr.config.update("compilation_cache_dir", str(tmp_path))
+        for _ in range(2):
+            xpr.clear_caches()
+            xpr.jit(lambda x: x * 41 - 3)(jnp.ones(5))
+    finally:
+        xpr.config.update("compilation_cache_dir", before)
+        monitoring.clear_event_listeners()
+    assert told[:2] == ["compile_requests_use_cache", "cache_misses"]
+    assert told[-2:] == ["compile_requests_use_cache", "cache_hits"]

@@ -148,9 +148,25 @@ class TestLogs:
         with xpr.explain_cache_misses():
             f(jnp.ones(3), n=2), f(jnp.ones(3), n=2), f(jnp.ones(3), n=3), f(jnp.ones(4), n=2)
         first, second, third = lines()
-        assert "is traced for the first time" in first
+        assert "is traced for the first time. It is called at test_settings.py:" in first
         assert "static argument n is" in second and second.endswith("and was 2")
         assert third.endswith("x is f32[4], and was f32[3]")
+        assert "f(jnp.ones(3), n=2), f(jnp.ones(3), n=2)" in third.splitlines()[0]
+
+    def test_cache_misses_by_settings_and_functions_made_anew(self, lines):
+        def made():
+            return xpr.jit(lambda x: x + 1)
+
+        with xpr.explain_cache_misses():
+            f = made()
+            f(1.0)
+            with xpr.default_matmul_precision("highest"):
+                f(1.0)
+            made()(1.0)
+        first, second, third = lines()
+        assert "function made" not in first
+        assert "the setting default_matmul_precision is" in second and second.endswith("and was None")
+        assert "the second function made at that line" in third and "Make it once" in third
 
 
 HOST = np.ones(10, np.float32)

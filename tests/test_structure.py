@@ -284,7 +284,12 @@ def _text(value):
 # What stands under names of jax's, and is reached by no other quick test.
 NAMES_OF_JAX = [
     "xpr.experimental.checkify", "xpr.experimental.hijax", "xpr.experimental.layout", "xpr.experimental.sparse.bcoo",
-    "xpr.experimental.mesh_utils",
+    "xpr.experimental.mesh_utils", "xpr.experimental.array_serialization.pytree_serialization",
+    "xpr.experimental.array_serialization.pytree_serialization_utils", "xpr.experimental.buffer_callback",
+    "xpr.experimental.compilation_cache.compilation_cache", "xpr.experimental.compute_on",
+    "xpr.experimental.profiler", "xpr.experimental.rnn", "xpr.experimental.scheduling_groups",
+    "xpr.experimental.serialize_executable", "xpr.experimental.shard_alike", "xpr.experimental.topologies",
+    "xpr.experimental.xla_metadata",
     "xpr.experimental.multihost_utils", "xpr.experimental.pjit", "xpr.experimental.shard_map", "xpr.extend.backend",
     "xpr.extend.mlir", "xpr.extend.source_info_util", "xpr.interpreters.ad", "xpr.interpreters.batching",
     "xpr.interpreters.mlir", "xpr.interpreters.partial_eval", "xpr.interpreters.pxla", "xpr.interpreters.tables",

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 __all__ = [
@@ -71,6 +72,7 @@ class Settings(threading.local):
     no_tracing: bool = _flag("XPR_NO_TRACING")
     no_execution: bool = _flag("XPR_NO_EXECUTION")
     user_contexts: tuple[tuple[Any, Any], ...] = ()  # those of make_user_context, with their values
+    xla_metadata: tuple[tuple[str, Any], ...] = ()  # what operations are marked with, see set_xla_metadata
     transfer_guard: str = os.environ.get("XPR_TRANSFER_GUARD", "allow")
     transfer_guard_host_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_HOST_TO_DEVICE", "allow")
     transfer_guard_device_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_DEVICE", "allow")
@@ -88,12 +90,7 @@ class Settings(threading.local):
 
     def _make_key(self) -> Any:
         updates = _updates  # before the values, which another thread may change meanwhile
-        values = (
-            self.enable_x64, self.default_device, self.disable_jit, self.mesh, self.while_checkpoints,
-            self.default_matmul_precision, self.numpy_rank_promotion, self.numpy_dtype_promotion,
-            self.user_contexts, self.default_prng_impl, self.threefry_partitionable, self.enable_custom_prng,
-            self.explicit_x64_dtypes, self.check_static_indices, self.random_seed_offset,
-        )  # fmt: skip
+        values = _values_for_tracing(self)
         key = _trace_keys.setdefault(values, object())  # which hashes in a third of the time
         self.__dict__["_keyed"] = updates, key
         return key
@@ -111,9 +108,27 @@ class Settings(threading.local):
         return list(cls.__annotations__)
 
 
+_FOR_TRACING = (
+    "enable_x64", "default_device", "disable_jit", "mesh", "while_checkpoints", "default_matmul_precision",
+    "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl", "threefry_partitionable",
+    "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices", "random_seed_offset",
+    "xla_metadata",
+)  # fmt: skip
+_values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)
+
 _updates = 0  # of the whole process
 _trace_keys: dict[tuple[Any, ...], Any] = {}
 settings = Settings()
+
+
+def changed_settings(key: Any, before: Any) -> list[str]:
+    """What differs between the settings of two `trace_key`s, in words."""
+    values = {id(each): values for values, each in _trace_keys.items()}
+    now, then = values.get(id(key)), values.get(id(before))
+    if now is None or then is None:
+        return ["settings of xpr.config have changed"]
+    changed = [each for each in zip(_FOR_TRACING, now, then) if each[1] != each[2]]
+    return [f"the setting {name} is {value!r}, and was {value_then!r}" for name, value, value_then in changed]
 
 
 def forget_trace_keys() -> None:

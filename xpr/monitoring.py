@@ -1,13 +1,22 @@
 """Named events that programs record, and functions that are called with them: `jax.monitoring`.
 
-A listener is called with the name of each event of its kind, what was measured, and the keyword arguments. xpr records
-no events of its own.
+A listener is called with the name of each event of its kind, what was measured, and the keyword arguments. xpr records,
+under JAX's names,
+
+| | |
+|---|---|
+| `/jax/core/compile/jaxpr_trace_duration` | a jitted function was traced, in so many seconds; `fun_name` is its name |
+| `/jax/core/compile/jaxpr_to_mlir_module_duration` | its program was lowered |
+| `/jax/core/compile/backend_compile_duration` | a program was compiled, that of one operation included |
+| `/jax/compilation_cache/compile_requests_use_cache` | a program was looked up in the cache on disk |
+| `/jax/compilation_cache/cache_hits`, `cache_misses` | and was there, or was not |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+from xpr.core import events
 
 __all__ = [
     "clear_event_listeners", "record_event", "record_event_duration_secs", "record_event_time_span", "record_scalar",
@@ -17,11 +26,6 @@ __all__ = [
 ]  # fmt: skip
 
 Listener = Callable[..., None]
-
-_events: list[Listener] = []
-_durations: list[Listener] = []
-_spans: list[Listener] = []
-_scalars: list[Listener] = []
 
 
 def record_event(event: str, **kwargs: str | int) -> None:
@@ -40,7 +44,7 @@ def record_event(event: str, **kwargs: str | int) -> None:
     /my/step {'number': 3}
     >>> monitoring.clear_event_listeners()
     """
-    _call(_events, event, **kwargs)
+    events.call(events.events, event, **kwargs)
 
 
 def record_event_duration_secs(event: str, duration: float, **kwargs: str | int) -> None:
@@ -60,7 +64,7 @@ def record_event_duration_secs(event: str, duration: float, **kwargs: str | int)
     /my/step 0.5
     >>> monitoring.clear_event_listeners()
     """
-    _call(_durations, event, duration, **kwargs)
+    events.call(events.durations, event, duration, **kwargs)
 
 
 def record_event_time_span(event: str, start_time: float, end_time: float, **kwargs: str | int) -> None:
@@ -81,7 +85,7 @@ def record_event_time_span(event: str, start_time: float, end_time: float, **kwa
     /my/step 1.0 2.5
     >>> monitoring.clear_event_listeners()
     """
-    _call(_spans, event, start_time, end_time, **kwargs)
+    events.call(events.spans, event, start_time, end_time, **kwargs)
 
 
 def record_scalar(event: str, value: float | int, **kwargs: str | int) -> None:
@@ -101,12 +105,7 @@ def record_scalar(event: str, value: float | int, **kwargs: str | int) -> None:
     /my/loss 3
     >>> monitoring.clear_event_listeners()
     """
-    _call(_scalars, event, value, **kwargs)
-
-
-def _call(listeners: list[Listener], *args: Any, **kwargs: Any) -> None:
-    for listener in list(listeners):
-        listener(*args, **kwargs)
+    events.call(events.scalars, event, value, **kwargs)
 
 
 def register_event_listener(callback: Listener) -> None:
@@ -118,7 +117,7 @@ def register_event_listener(callback: Listener) -> None:
     /my/step
     >>> monitoring.clear_event_listeners()
     """
-    _events.append(callback)
+    events.events.append(callback)
 
 
 def register_event_duration_secs_listener(callback: Listener) -> None:
@@ -130,7 +129,7 @@ def register_event_duration_secs_listener(callback: Listener) -> None:
     /my/step 0.5
     >>> monitoring.clear_event_listeners()
     """
-    _durations.append(callback)
+    events.durations.append(callback)
 
 
 def register_event_time_span_listener(callback: Listener) -> None:
@@ -142,7 +141,7 @@ def register_event_time_span_listener(callback: Listener) -> None:
     /my/step 1.0 2.5
     >>> monitoring.clear_event_listeners()
     """
-    _spans.append(callback)
+    events.spans.append(callback)
 
 
 def register_scalar_listener(callback: Listener) -> None:
@@ -154,7 +153,7 @@ def register_scalar_listener(callback: Listener) -> None:
     /my/loss 3
     >>> monitoring.clear_event_listeners()
     """
-    _scalars.append(callback)
+    events.scalars.append(callback)
 
 
 def unregister_event_listener(callback: Listener) -> None:
@@ -167,7 +166,7 @@ def unregister_event_listener(callback: Listener) -> None:
     >>> monitoring.register_event_listener(print)
     >>> monitoring.unregister_event_listener(print)
     """
-    _remove(_events, callback)
+    _remove(events.events, callback)
 
 
 def unregister_event_duration_listener(callback: Listener) -> None:
@@ -180,7 +179,7 @@ def unregister_event_duration_listener(callback: Listener) -> None:
     >>> monitoring.register_event_duration_secs_listener(print)
     >>> monitoring.unregister_event_duration_listener(print)
     """
-    _remove(_durations, callback)
+    _remove(events.durations, callback)
 
 
 def unregister_event_time_span_listener(callback: Listener) -> None:
@@ -193,7 +192,7 @@ def unregister_event_time_span_listener(callback: Listener) -> None:
     >>> monitoring.register_event_time_span_listener(print)
     >>> monitoring.unregister_event_time_span_listener(print)
     """
-    _remove(_spans, callback)
+    _remove(events.spans, callback)
 
 
 def unregister_scalar_listener(callback: Listener) -> None:
@@ -206,7 +205,7 @@ def unregister_scalar_listener(callback: Listener) -> None:
     >>> monitoring.register_scalar_listener(print)
     >>> monitoring.unregister_scalar_listener(print)
     """
-    _remove(_scalars, callback)
+    _remove(events.scalars, callback)
 
 
 def _remove(listeners: list[Listener], callback: Listener) -> None:
@@ -221,5 +220,5 @@ def clear_event_listeners() -> None:
     >>> from xpr import monitoring
     >>> monitoring.clear_event_listeners()
     """
-    for listeners in (_events, _durations, _spans, _scalars):
+    for listeners in (events.events, events.durations, events.spans, events.scalars):
         listeners.clear()

@@ -139,7 +139,6 @@ ifrt_programs = SimpleNamespace(ifrt_programs=SimpleNamespace())
 BINDINGS = ("jax.extend.mlir.", "jax._src.lib.mlir.")
 
 MODULES: dict[str, list[Any]] = {
-    "jax.experimental.array_serialization": [],
     "jax.experimental.array_serialization.serialization": [array_serialization],
     "jax.experimental.colocated_python.func": [],
     "jax.experimental.colocated_python.serialization": [colocated_serialization],

@@ -286,7 +286,7 @@ class JitFunction:
             raise RuntimeError(
                 f"jit: {describe_function(self.fun)} would be traced for a new signature, and no_tracing is set."
             )
-        explain_miss(describe_function(self.fun), key, list(self.caches.traces), lambda: call.names(self.fun))
+        explain_miss(self.fun, key, list(self.caches.traces), lambda: call.names(self.fun))
         with timed("tracing", f"jit({self.name})"):
             closed = stage(flat, call.avals, signature, shardings if self.in_shardings is None else None)
         if self.own_options.get("reroll"):

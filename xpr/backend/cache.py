@@ -28,6 +28,7 @@ import jaxlib.version
 
 from xpr.backend import runtime
 from xpr.config import DEFAULT_CACHE, settings
+from xpr.core import events
 from xpr.core.source import depth_of_user
 
 _FORMAT = b"xpr-executable-1\n"
@@ -46,7 +47,15 @@ def folder_in_use() -> Path | None:
 def load(name: str, device: Any, options: Any) -> Any:
     """The program of a file in the folder; None where there is none."""
     folder = folder_in_use()
-    return None if folder is None else _load(folder / name, device, options)
+    return None if folder is None else _looked_up(folder / name, device, options)
+
+
+def _looked_up(path: Path, device: Any, options: Any) -> Any:
+    """The program of a file, and listeners of `xpr.monitoring` are told whether there is one."""
+    program = _load(path, device, options)
+    events.call(events.events, events.CACHE_REQUEST)
+    events.call(events.events, events.CACHE_MISS if program is None else events.CACHE_HIT)
+    return program
 
 
 def load_or_compile(
@@ -59,7 +68,7 @@ def load_or_compile(
     folder = folder_in_use()
     if folder is None:
         return compile_text(text, device, options), False
-    program = _load(folder / name, device, options)
+    program = _looked_up(folder / name, device, options)
     if program is not None:
         return program, True
     program = compile_text(text, device, options)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -42,6 +43,7 @@ from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import POLYMORPHIC, Codegen
 from xpr.backend.waiting import watched
 from xpr.config import settings
+from xpr.core import events
 from xpr.core.avals import ShapedArray
 
 __all__ = [
@@ -242,6 +244,20 @@ def _device_for_callbacks() -> Device:
     return client_of_depth(callback_depth(), 1).local_devices()[0]
 
 
+def _recorded(compile_program: Callable[..., Any]) -> Callable[..., Any]:
+    """Tells listeners of `xpr.monitoring` how long a program was compiled."""
+
+    @functools.wraps(compile_program)
+    def recorded(*args: Any, name: str = "program", **options: Any) -> Any:
+        start = time.perf_counter()
+        program = compile_program(*args, name=name, **options)
+        events.call(events.durations, events.COMPILE, time.perf_counter() - start, fun_name=name)
+        return program
+
+    return recorded
+
+
+@_recorded
 def compile(
     text: str,
     out_avals: Sequence[ShapedArray],
@@ -340,6 +356,7 @@ def _compiled_once(text: str, device: Device, options: Any) -> tuple[Any, str | 
     return raw, file if is_stored else None
 
 
+@_recorded
 def compile_partitioned(
     text: str,
     out_avals: Sequence[ShapedArray],

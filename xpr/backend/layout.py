@@ -19,6 +19,25 @@ class Layout:
         self.major_to_minor = tuple(major_to_minor)
         self.tiling, self.sub_byte_element_size_in_bits = tiling, sub_byte_element_size_in_bits
 
+    @staticmethod
+    def from_pjrt_layout(pjrt_layout: Any) -> Layout:
+        """The layout of an array or a program, as jaxlib says it."""
+        layout = pjrt_layout._xla_layout()
+        return Layout(layout.minor_to_major()[::-1], layout.tiling(), layout.element_size_in_bits())
+
+    def update(self, **changes: Any) -> Layout:
+        """The layout with some of its parts replaced."""
+        parts = dict(zip(("major_to_minor", "tiling", "sub_byte_element_size_in_bits"), self._key()))
+        return Layout(**{**parts, **changes})
+
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        """Raises ValueError if arrays of the shape can't have the layout."""
+        if sorted(self.major_to_minor) != list(range(len(aval_shape))):
+            raise ValueError(
+                f"A layout names the axes of an array, the slowest first: {self.major_to_minor} are not those of an "
+                f"array of shape {tuple(aval_shape)}."
+            )
+
     def _key(self) -> Any:
         return self.major_to_minor, self.tiling, self.sub_byte_element_size_in_bits
 
@@ -34,6 +53,8 @@ class Layout:
 
 class Format:
     """A layout and a sharding; None leaves the choice to the compiler."""
+
+    __slots__ = ("layout", "sharding")
 
     def __init__(self, layout: Layout | None = None, sharding: Any = None):
         self.layout, self.sharding = layout, sharding

@@ -11,6 +11,7 @@ of a region inside one. Nothing here needs a compiler.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -129,6 +130,13 @@ def int_matrix(rows: Sequence[Sequence[int]], columns: int = 2) -> str:
 def axis_text(name: Any) -> str:
     """The name of an axis of a mesh, in quotes."""
     return '"' + "".join(c if c.isalnum() or c in "_:.-" else "_" for c in str(name)) + '"'
+
+
+_METADATA = " {mhlo.frontend_attributes = {"
+
+
+def _metadata_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def attribute_text(value: Any) -> str:
@@ -259,6 +267,7 @@ class Module:
         self._meshes: dict[Mesh, str] = {}
         self.meshes: list[str] = []  # definitions of the meshes that inlined functions name
         self._channels = 0
+        self._groups = 0
         self._names: dict[str, int] = {}
         self._next = 0
 
@@ -349,6 +358,11 @@ class Module:
             names = [*map(axis_text, axes_of(part)), *["?"] * (is_open or part is PartitionSpec.UNCONSTRAINED)]
             axes.append(f"{{{', '.join(names)}}}")
         return f"<@{self._meshes[mesh]}, [{', '.join(axes)}]>"
+
+    def sharding_group(self) -> int:
+        """The number of a new group of values that are sharded in the same way."""
+        self._groups += 1
+        return self._groups
 
     def channel(self) -> str:
         """The attribute of an operation by which the devices communicate."""
@@ -451,6 +465,23 @@ class Builder:
         binder = f"{out}:{len(results)} = " if results else ""
         self.lines.append(f'{binder}"{name}"({names}){middle} : ({types}) -> ({outs})')
         return [Value(f"{out}#{i}", aval) for i, aval in enumerate(results)]
+
+    def annotate(self, value: Value, metadata: dict[str, Any]) -> None:
+        """Gives the operation that computes a value attributes, which XLA passes on; those of arguments have none.
+
+        Metadata that the operation has already stays, but for that of the same names.
+        """
+        binder = f"{value.name.partition('#')[0]}"
+        for i, line in enumerate(self.lines):
+            if line.startswith((f"{binder} = ", f"{binder}:")):
+                start, end = line.rsplit(" : (", 1)
+                known = ""
+                if start.endswith("}}"):
+                    start, _, known = start.rpartition(_METADATA)
+                texts = dict(re.findall(r'(\w+) = ("[^"]*")', known))
+                texts |= {name: quoted(_metadata_text(each)) for name, each in metadata.items()}
+                pairs = ", ".join(f"{name} = {text}" for name, text in sorted(texts.items()))
+                self.lines[i] = f"{start}{_METADATA}{pairs}}}}} : ({end}"
 
     def constant(self, value: Any, aval: ShapedArray) -> Value:
         """A constant of the given type; a scalar `value` fills its shape."""

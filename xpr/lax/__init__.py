@@ -55,6 +55,7 @@ from xpr.primitives.gather.gather_scatter import *
 from xpr.primitives.gather.scatter import *
 from xpr.primitives.gather.windows import *
 from xpr.primitives.incomplete import *
+from xpr.primitives.layout_constraint import *
 from xpr.primitives.powers import *
 from xpr.primitives.precision import *
 from xpr.primitives.ragged_dot import *
@@ -68,6 +69,7 @@ from xpr.primitives.rng_uniform import *
 from xpr.primitives.rounding import *
 from xpr.primitives.scaled_dot import *
 from xpr.primitives.shapes import *
+from xpr.primitives.shard_alike import *
 from xpr.primitives.sharding_constraint import *
 from xpr.primitives.slicing import *
 from xpr.primitives.slicing import slice_ as _slice
@@ -82,6 +84,7 @@ from xpr.primitives.windows.convolution_functions import *
 from xpr.primitives.windows.convolution_shapes import *
 from xpr.primitives.windows.sizes import *
 from xpr.primitives.windows.window_reductions import *
+from xpr.primitives.xla_metadata import *
 
 complex = _complex
 slice = _slice

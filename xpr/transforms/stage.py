@@ -25,6 +25,7 @@ from xpr.core.primitive import Primitive
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import describe_function, here
 from xpr.errors import LeakedTracerError, RefError
+from xpr.transforms.metadata import with_metadata
 
 _HELD_ITSELF = frozenset({Array, bool, int, float, complex})  # the types that nearly all operands from outside have
 
@@ -165,7 +166,7 @@ def stage(
     trace = StageTrace(context.trace, signature, shardings)
     arguments = [trace.argument(aval) for aval in in_avals]
     before = context.trace
-    context.trace = trace
+    context.trace = with_metadata(trace)
     try:
         closed = trace.finish(fun(*arguments))
     finally:

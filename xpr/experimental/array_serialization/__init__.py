@@ -1,0 +1,1 @@
+"""`jax.experimental.array_serialization`: pytrees of arrays in folders."""

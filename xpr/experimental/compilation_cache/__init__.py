@@ -1,0 +1,1 @@
+"""`jax.experimental.compilation_cache`: compiled programs that are kept between processes."""

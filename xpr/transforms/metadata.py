@@ -1,0 +1,41 @@
+"""Metadata of all operations in a block: an interpreter that attaches it to the result of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xpr.config import settings
+from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.primitive import Primitive
+from xpr.primitives.xla_metadata import xla_metadata_value_p
+
+
+class MetadataTrace(Trace):
+    """Passes operations on, and attaches the metadata of the setting `xla_metadata` to their results."""
+
+    __slots__ = ()
+    parent: Trace
+    of_transformation: ClassVar[bool] = False
+
+    @property
+    def verb(self) -> str:  # type: ignore[override]  # it has no tracers
+        return self.parent.verb
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        outs = self.parent.process(primitive, args, params)
+        if primitive is xla_metadata_value_p or not settings.xla_metadata:
+            return outs
+        tag = {"xla_metadata_kvs": settings.xla_metadata}
+        return [self.parent.process(xla_metadata_value_p, [x], tag)[0] if isinstance(x, Tracer) else x for x in outs]
+
+
+def with_metadata(trace: Trace) -> Trace:
+    """The trace that is to be current while a function is staged by `trace`."""
+    return MetadataTrace(trace) if settings.xla_metadata else trace
+
+
+def attach_from_here() -> None:
+    """Makes what is traced from now on get metadata; whoever calls restores `context.trace`."""
+    if context.trace.parent is not None:
+        context.trace = MetadataTrace(context.trace)
