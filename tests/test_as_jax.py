@@ -169,6 +169,23 @@ def test_what_libraries_look_at(tmp_path):
     ]  # fmt: skip
 
 
+def test_arrays_in_64_bits_become_32_bits_without_a_word(tmp_path):
+    out = run(
+        """
+        import warnings
+        import jax.numpy as jnp, numpy as np
+        warnings.simplefilter("error")
+        print(jnp.asarray(np.array([0.1])).dtype, jnp.sin(np.array(0.3)).dtype)
+        try:
+            jnp.zeros(2, "float64")
+        except UserWarning as warning:
+            print(type(warning).__name__)
+        """,
+        tmp_path=tmp_path,
+    )
+    assert out.splitlines() == ["float32 float32", "NarrowingWarning"]
+
+
 def test_frames_that_libraries_leave_out(tmp_path):
     (tmp_path / "library.py").write_text(
         "import jax\njax._src.traceback_util.register_exclusion(__file__)\ndef apply(f, x):\n    return f(x)\n"

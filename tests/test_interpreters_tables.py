@@ -132,6 +132,25 @@ def test_a_reducer():
         close(total, np.full((2, 2), 2))
 
 
+def test_a_predicate_that_combines_rows_of_a_loop_with_effects():
+    """The loop ends for all rows at once, and so is one loop, whose counter has no rows."""
+    any_p = core.Primitive("any_of_rows")
+    any_p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(any_p, mlir.lower_fun(lambda x: x, multiple_results=False))
+    batching.primitive_batchers[any_p] = lambda xs, dims: (jnp.any(xs[0], axis=dims[0]), None)
+    seen = []
+
+    def count(start):
+        def body(carry):
+            xpr.debug.callback(seen.append, carry[1])
+            return carry[0] + 1, carry[1] + 1
+
+        return lax.while_loop(lambda carry: any_p.bind(carry[1] < 3), body, (0, start))
+
+    numbers, ends = xpr.vmap(count, out_axes=(None, 0))(jnp.array([0, 2]))
+    assert numbers == 3 and ends.tolist() == [3, 5] and len(seen) == 6
+
+
 def test_tables_have_the_rules_of_the_library():
     close(ad.primitive_jvps[lax.sin_p]([1.0], [2.0])[1], 2 * np.cos(1))
     out, dim = batching.primitive_batchers[lax.sin_p]([jnp.ones((2, 3))], [1])

@@ -34,6 +34,7 @@ from xpr.extend.core import valid_jaxtype
 from xpr.extend.core.traces import Trace
 from xpr.extend.source_info_util import register_exclusion
 from xpr.interpreters import xla
+from xpr.numpy import promotion
 from xpr.numpy.refs import new_ref
 from xpr.testing import check_grads
 from xpr.tree_nodes import registered
@@ -124,6 +125,9 @@ config = SimpleNamespace(config=xpr.config)
 Sharding._addressable_device_assignment = property(  # type: ignore[attr-defined]
     lambda self: tuple([self.devices[i] for i in self.local])
 )
+# JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
+promotion.warn_of_changed_values = _ignored
+
 # chex finds functions that `jit` has made by the text of their type
 jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
 jit_module.JitFunction.__qualname__ = "PjitFunction"

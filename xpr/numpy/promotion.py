@@ -255,10 +255,13 @@ def narrowed(x: np.ndarray) -> np.ndarray:
         result = x.astype(dtype)
         same = result == x
     if not np.all(same | (x != x)):
-        warn_narrowing(
-            f"An array of dtype {x.dtype.name} was narrowed to {dtype.name}, and some of its values changed."
-        )
+        warn_of_changed_values(x.dtype, dtype)
     return result
+
+
+def warn_of_changed_values(wide: np.dtype, narrow: np.dtype) -> None:
+    """Warns that an array lost precision, though nobody asked for another dtype. JAX has no such warning."""
+    warn_narrowing(f"An array of dtype {wide.name} was narrowed to {narrow.name}, and some of its values changed.")
 
 
 def warn_narrowing(what: str) -> None:

@@ -352,18 +352,28 @@ def _step_of_rows(
 
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     flags = Loop.of([d is not None for d in dims], **params)
-    if _must_run_row_by_row(flags, axis_name):
+    if _must_run_row_by_row(axis_name, size, flags):
         return while_row_by_row(while_p, size, values, dims, params)
     mapped = map_loop(axis_name, size, Loop.of(values, **params), dims)
     return mapped.results(bind_while(mapped.loop)), mapped.dims
 
 
-def _must_run_row_by_row(flags: Loop, axis_name: Any) -> bool:
-    """Whether the loop has effects and its rows end at different steps; the operands are flags of those with rows."""
+def _must_run_row_by_row(axis_name: Any, size: int, flags: Loop) -> bool:
+    """Whether the loop has effects and its rows end at different steps; the operands are flags of those with rows.
+
+    What the predicate depends on is not all: a rule of its own may combine rows to one value.
+    """
     if not (effects(flags.body) or effects(flags.cond)):
         return False
-    predicate = affected_outputs(flags.cond, (*flags.cond_consts, *flags.affected(False)), False)
-    return any(predicate) and axis_name not in names_in(flags.body) | names_in(flags.cond)
+    has_rows = (*flags.cond_consts, *flags.affected(False))
+    if not any(affected_outputs(flags.cond, has_rows, False)) or axis_name in names_in(flags.body) | names_in(
+        flags.cond
+    ):
+        return False
+    if effects(flags.cond):
+        return True
+    _, (dim,) = batch_jaxpr(flags.cond, size, tuple([0 if has else None for has in has_rows]), axis_name, (False,))
+    return dim is not None
 
 
 # -- dce: a loop without the carries that neither its predicate nor a reader reads.
