@@ -386,6 +386,11 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
             f"grad: {describe_function(fun)} must return a scalar array, and returned {type(out).__name__}: {out!r}. "
             "For a pair of a loss and other data, say has_aux=True."
         ) from None
+    if type(out) is Ref:
+        raise TypeError(
+            f"grad: {describe_function(fun)} must return a scalar array, and returned a Ref of type "
+            f"{aval.str_short()}. Return what it holds: ref[...]."
+        )
     if aval.shape != ():
         raise TypeError(
             f"grad: {describe_function(fun)} must return a scalar, and returned an array of type {aval.str_short()}. "
