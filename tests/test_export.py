@@ -18,6 +18,7 @@ from xpr.artifacts import flatbuffers, schema
 from xpr.artifacts.trees import tree_as_table, tree_of_table
 from xpr.config import override
 from xpr.errors import TreeMismatch
+from xpr.experimental.serialize_executable import deserialize_and_load, serialize
 
 try:
     import flatbuffers as _peers_flatbuffers  # noqa: F401  # JAX's serialization needs it
@@ -440,3 +441,21 @@ def test_the_axis_in_which_a_shape_differs():
     message = r"sin: called with other types .* Shape mismatch for args\[0\].shape\[1\] \(expected same constant\):\n"
     with pytest.raises(ValueError, match=message):
         exported.call(jnp.ones((2, 4)))
+
+
+def test_serialized_executables_need_no_registered_classes():
+    class Box:
+        def __init__(self, content):
+            self.content = content
+
+    xpr.tree_util.register_pytree_node(Box, lambda box: ([box.content], None), lambda _, content: Box(*content))
+    compiled = xpr.jit(lambda x, *, k: Box(jnp.sin(x) * k)).lower(X, k=2.0).compile()
+    data, in_tree, out_tree = serialize(compiled)
+    assert type(data) is bytes and (in_tree, out_tree) == (compiled.in_tree, compiled.out_tree)
+    for where in ({}, {"backend": "cpu"}, {"execution_devices": xpr.devices()[:1]}):
+        same(deserialize_and_load(data, in_tree, out_tree, **where)(X, k=3.0).content, jnp.sin(X) * 3)
+    with pytest.raises(ValueError, match="for one device, and execution_devices has 2"):
+        deserialize_and_load(data, in_tree, out_tree, execution_devices=2 * xpr.devices()[:1])
+    ref = xpr.new_ref(0.0)
+    with pytest.raises(ValueError, match="can't serialize with a closed-over Ref"):
+        serialize(xpr.jit(lambda x: x + ref[...]).lower(1.0).compile())

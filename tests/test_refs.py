@@ -621,6 +621,11 @@ def test_refs_are_not_returned():
     refused(returned, lax.scan, lambda c, _: (xpr.new_ref(c), None), 0.0, None, 1)
     refused(returned, lax.cond, True, lambda: xpr.new_ref(0.0), lambda: xpr.new_ref(1.0))
     refused(returned, xpr.vmap(xpr.new_ref), jnp.zeros(3))
+    refused("traced for scan " + returned, lax.scan, lambda c, _: (xpr.new_ref(c), None), 0.0, None, 1)
+    refused(r"[0-9] " + returned, xpr.vjp, lambda x: xpr.new_ref(x), 0.0)
+    for differentiate in (xpr.grad, xpr.value_and_grad):
+        with pytest.raises(TypeError, match=r"must return a scalar array, and returned a Ref of type Ref\{f32\[\]\}"):
+            differentiate(lambda x: xpr.new_ref(x))(0.0)
 
     @xpr.custom_vjp
     def f(x, ref):

@@ -236,7 +236,6 @@ NOT_BUILT_YET: tuple[str, ...] = (
     "jax.experimental.profiler",
     "jax.experimental.rnn",
     "jax.experimental.scheduling_groups",
-    "jax.experimental.serialize_executable",
     "jax.experimental.shard_alike",
     "jax.experimental.sparse.util",
     "jax.experimental.topologies",

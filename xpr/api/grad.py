@@ -390,6 +390,11 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
             f"Gradient only defined for scalar-output functions. {describe_function(fun)} returned "
             f"{type(out).__name__}: {out!r}. For a pair of a loss and other data, say has_aux=True."
         ) from None
+    if type(out) is Ref:
+        raise TypeError(
+            f"grad: {describe_function(fun)} must return a scalar array, and returned a Ref of type "
+            f"{aval.str_short()}. Return what it holds: ref[...]."
+        )
     if aval.shape != ():
         raise TypeError(
             f"Gradient only defined for scalar-output functions. {describe_function(fun)} returned an array of type "

@@ -54,6 +54,7 @@ class AbstractRef:
     size = property(lambda self: self.inner_aval.size)
     weak_type = property(lambda self: self.inner_aval.weak_type)
     is_symbolic = property(lambda self: self.inner_aval.is_symbolic)
+    sharding = property(lambda self: self.inner_aval.sharding)
 
     def __reduce__(self) -> Any:
         return AbstractRef, (self.inner_aval, None, self.kind)

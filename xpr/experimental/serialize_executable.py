@@ -1,7 +1,4 @@
-"""`jax.experimental.serialize_executable`: compiled programs as bytes; `Compiled.save` writes the same to a file.
-
-The bytes hold machine code: load them only from where you trust.
-"""
+"""`jax.experimental.serialize_executable`: compiled programs as bytes, without the structures of their arguments."""
 
 from __future__ import annotations
 
@@ -17,69 +14,73 @@ __all__ = ["deserialize_and_load", "serialize"]
 
 
 def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
-    """A compiled program as bytes, and the structures of its arguments and results.
+    """A compiled program as bytes, which `deserialize_and_load` runs where jaxlib and the processor are the same.
 
     Args:
-      compiled: what `jit(f).lower(...).compile()` gives.
+      compiled: what `jit(f).lower(...).compile()` returns.
 
     Returns:
-      `(bytes, in_tree, out_tree)`, which `deserialize_and_load` takes.
+      The bytes, and the structures of `(args, kwargs)` and of the result, whose classes need not be registered for
+      serialization.
 
     Raises:
-      NotImplementedError: the program runs in steps or on several devices, calls Python functions, or uses refs.
+      NotImplementedError: the program runs in steps or on several devices, or calls Python functions.
+      ValueError: it reads or writes refs.
 
     >>> import xpr
-    >>> from xpr.experimental import serialize_executable
-    >>> compiled = xpr.jit(lambda x: 2 * x).lower(1.0).compile()
-    >>> serialize_executable.deserialize_and_load(*serialize_executable.serialize(compiled))(4.0)
-    Array(8., dtype=float32, weak_type=True)
+    >>> from xpr.experimental.serialize_executable import deserialize_and_load, serialize
+    >>> double = xpr.jit(lambda x: 2 * x).lower(1.0).compile()
+    >>> deserialize_and_load(*serialize(double))(3.0)
+    Array(6., dtype=float32, weak_type=True)
     """
-    if compiled.refs is not None:
-        raise NotImplementedError(f"serialize: {compiled.interface.name} reads or writes refs, which bytes can't hold.")
     interface = compiled.interface
-    flat = interface._replace(in_tree=_flat(interface.in_tree), out_tree=_flat(interface.out_tree))
-    return write_program(flat, compiled.executable, compiled.constants), interface.in_tree, interface.out_tree
-
-
-def _flat(structure: Any) -> Any:
-    """A structure of as many leaves that is written whatever the classes of the user are; it is replaced on loading."""
-    return tree.structure((tuple(range(structure.num_leaves)), {}))
+    if compiled.refs is not None:
+        raise ValueError(
+            f"One can't serialize with a closed-over Ref, nor with one as an argument, and {interface.name} has some. "
+            "Compile a function of what the refs hold, that returns what they are to hold."
+        )
+    flat = interface._replace(
+        in_tree=tree.structure(((*interface.in_avals,), {})), out_tree=tree.structure((*interface.out_avals,))
+    )
+    return write_program(flat, compiled.executable, compiled.constants), compiled.in_tree, compiled.out_tree
 
 
 def deserialize_and_load(
     serialized: bytes,
     in_tree: Any,
     out_tree: Any,
-    backend: Any = None,
+    backend: str | None = None,
     execution_devices: Sequence[Any] | None = None,
 ) -> Compiled:
-    """The compiled program of bytes that `serialize` gave.
+    """The compiled program of bytes that `serialize` returned.
 
     Args:
-      serialized: the bytes.
-      in_tree: the structure of the arguments.
-      out_tree: the structure of the results.
-      backend: the platform; None for the default one.
-      execution_devices: the device that is to run it, one in a list; None for the default one.
+      serialized: the bytes. They hold machine code: load them only from where you trust.
+      in_tree: the structure of `(args, kwargs)`.
+      out_tree: the structure of the result.
+      backend: the platform that it is to run on; None for the default one.
+      execution_devices: the device that it is to run on, in a list; None for the first of the platform.
 
     Returns:
       The program.
 
     Raises:
-      ValueError: the bytes are damaged, or of another release, processor or kind of device; or there are several
-        devices.
+      ValueError: the bytes are damaged, or were written with another jaxlib, or for another processor or kind of
+        device; or there is another number of devices than one.
 
     >>> import xpr
-    >>> from xpr.experimental import serialize_executable
-    >>> compiled = xpr.jit(lambda x: 2 * x).lower(1.0).compile()
-    >>> serialize_executable.deserialize_and_load(*serialize_executable.serialize(compiled)).in_tree == compiled.in_tree
-    True
+    >>> from xpr.experimental.serialize_executable import deserialize_and_load, serialize
+    >>> data, in_tree, out_tree = serialize(xpr.jit(lambda x: {"y": x}).lower(1.0).compile())
+    >>> deserialize_and_load(data, in_tree, out_tree)(3.0)
+    {'y': Array(3., dtype=float32, weak_type=True)}
     """
     if execution_devices is not None and len(execution_devices) != 1:
         raise ValueError(
-            f"deserialize_and_load: a program runs on one device, and {len(execution_devices)} were given."
+            f"deserialize_and_load: the program is for one device, and execution_devices has {len(execution_devices)}."
         )
-    named = devices.devices(backend)[0] if isinstance(backend, str) else devices.default_device()
-    device = execution_devices[0] if execution_devices else named
-    interface, executable, constants = read_program(serialized, device, "The program")
+    if execution_devices is not None:
+        device = execution_devices[0]
+    else:
+        device = devices.default_device() if backend is None else devices.devices(backend)[0]
+    interface, executable, constants = read_program(serialized, device, "serialized")
     return Compiled(interface._replace(in_tree=in_tree, out_tree=out_tree), executable, constants)

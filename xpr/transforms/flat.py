@@ -12,7 +12,7 @@ import numpy as np
 from xpr import tree
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import array_in, aval_of
-from xpr.core.interpreter import Tracer
+from xpr.core.interpreter import Tracer, context
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
@@ -132,10 +132,11 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any)
     for index, leaf in enumerate(leaves):
         if type(leaf) is Ref:
             path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
+            _, space, verb = context.trace.verb.rpartition(" ")  # "compiled with jit", or "differentiated"
             raise RefError(
-                f"{describe_function(fun)} returned a mutable array reference of type {leaf.aval.str_short()}, at "
-                f"result{tree.keystr(path)}, and refs can't be returned from functions that are traced. "
-                "Return what it holds: ref[...]; or make the ref outside, and close over it."
+                f"{describe_function(fun)}{f', traced for {verb}' * bool(space)} returned a mutable array reference of "
+                f"type {leaf.aval.str_short()}, at result{tree.keystr(path)}, and refs can't be returned from traced "
+                "functions. Return what it holds: ref[...]; or make the ref outside, and close over it."
             )
         if getattr(leaf, "aval", None) is None:
             try:

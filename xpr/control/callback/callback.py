@@ -358,7 +358,7 @@ def debug_callback(
     """Calls a Python function to look at values while a program runs; its result is dropped.
 
     It never changes what is computed: under `grad` it sees the primal values, under `vmap` it is called for each row,
-    and where a program is computed again (`checkpoint`) it is called again.
+    and in a part of a program that is computed again (`checkpoint`) it is called once, in the forward pass.
 
     Args:
       callback: a function of `xpr.Array`s. Without it, `debug.callback(ordered=True)` returns a function that takes the
