@@ -48,12 +48,13 @@ def folder(tmp_path, setting):
     xpr.clear_caches()
     path = tmp_path / "programs"
     setting("compilation_cache_dir", str(path))
-    return path
+    yield path
+    sys.modules.pop("users_program", None)
 
 
 def program(source, **values):
     """The module of a source, as a process that runs it has it."""
-    module = types.ModuleType("users_program")
+    module = sys.modules["users_program"] = types.ModuleType("users_program")
     exec(compile(HEADER + textwrap.dedent(source), "users_program.py", "exec"), vars(module))
     vars(module).update(values)
     return module
@@ -191,10 +192,11 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_second_process_does_not_trace(name):
-    first, second = program(FOUND[name]), program(FOUND[name])
+    first = program(FOUND[name])
     assert "not traced" in xpr.debug.explain_cache(first.f)
     assert traced(first.f, X)
     assert first.f.caches.reason is None
+    second = program(FOUND[name])
     assert not traced(second.f, X)
     same(second.f(X), first.f(X))
     same(second.f(X + 1), first.f(X + 1))
@@ -217,6 +219,50 @@ def test_arguments_and_results_of_all_kinds():
     same(first, second)
     assert xpr.tree.structure(first) == xpr.tree.structure(second) and type(second[3]) is Pair
     assert [x.aval for x in xpr.tree.leaves(first)] == [x.aval for x in xpr.tree.leaves(second)]
+
+
+NODES = """
+    import dataclasses
+    @xpr.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class State:
+        weights: object
+        step: int
+        name: str = dataclasses.field(default="sgd", metadata=dict(static=True))
+        def updated(self, x):
+            return dataclasses_replace(self, self.weights + x)
+    @xpr.tree_util.register_pytree_node_class
+    class Pair:
+        def __init__(self, left, right):
+            self.left, self.right = left, right
+        def tree_flatten(self):
+            return (self.left, self.right), None
+        @classmethod
+        def tree_unflatten(cls, _, children):
+            return cls(*children)
+    def dataclasses_replace(state, weights):
+        return State(weights, state.step + 1, state.name)
+    f = xpr.jit(lambda state, x: Pair(state.updated(x), {"x": x}))
+"""
+
+
+def test_classes_of_nodes():
+    """Classes that are found by name, as those of a script are; the functions that were registered are in the key."""
+    results = []
+    for source, is_traced in (
+        (NODES, True),
+        (NODES, False),
+        (NODES.replace("cls(*children)", "cls(*children[::-1])"), True),
+    ):
+        module = program(source)
+        state = module.State(X, 0)
+        assert traced(module.f, state, X) is is_traced, xpr.debug.explain_cache(module.f)
+        assert traced(module.f, module.State(X, 0, "adam"), X) or not is_traced
+        results.append(module.f(state, X))
+        assert type(results[-1]) is module.Pair
+    same(results[0].left.weights, results[1].left.weights)
+    assert results[1].left.name == "sgd" and results[1].left.step == 1
+    assert type(results[2].left) is dict
 
 
 def test_keys_static_and_donated_arguments():

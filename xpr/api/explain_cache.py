@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.api.jit import JitFunction
-from xpr.api.stored_calls import check_circumstances, visit_function
+from xpr.api.stored_calls import check_circumstances, check_library, visit_function
 from xpr.config import settings
 from xpr.core.source import describe_function
 from xpr.fingerprint.walk import Refused, Walk
@@ -46,6 +46,7 @@ def explain_cache(fun: Any) -> str:
         walk = Walk()
         visit_function(walk, fun)
         walk.digest()
+        check_library()
     except Refused as error:
         reason = str(error)
     except RecursionError:

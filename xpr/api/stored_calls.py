@@ -8,12 +8,12 @@ cache on disk run on which values. A function without a fingerprint is traced, a
 from __future__ import annotations
 
 import marshal
-from collections import OrderedDict
+import pickle
 from typing import Any
 
 import numpy as np
 
-from xpr import key_types, tree
+from xpr import key_types
 from xpr.api.compiled import Compiled
 from xpr.api.stages import Traced
 from xpr.artifacts.interface import Interface
@@ -21,6 +21,8 @@ from xpr.backend import cache, compiler, processes
 from xpr.backend.array import Array
 from xpr.backend.compiler import Executable, StoredProgram
 from xpr.backend.sequence import Run, SequenceExecutable
+from xpr.backend.sharding import NamedSharding
+from xpr.compile.segmented import in_parallel
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context
 from xpr.fingerprint.pure import library
@@ -59,15 +61,18 @@ class StoredCall:
         """
         jitted, call, device = self.jitted, self.call, self.device
         check_circumstances(jitted)
+        if type(device) is NamedSharding:
+            raise Refused("it runs on several devices")
         walk = Walk()
-        walk.token(*surroundings(), *cache.circumstances(device))
         visit_function(walk, jitted)
-        _visit_tree(walk, tree.unflatten_sorted(call.in_tree, range(call.in_tree.num_leaves)))
+        _visit_structure(walk, call.in_tree)
         for position, value in call.static.items():
             walk.token(position)
             walk.visit(value, f"static argument {position}")
         for leaf, aval in zip(call.leaves, call.avals):
             walk.token(*_written(aval), type(leaf) is Array and leaf._device is not None)
+        check_library()
+        walk.token(*surroundings(), *cache.circumstances(device))
         return walk.digest().hex(), walk.classes
 
     def load(self) -> Compiled | None:
@@ -77,7 +82,7 @@ class StoredCall:
             return None
         try:
             return self.compiled(marshal.loads(content))
-        except (KeyError, ValueError, TypeError, EOFError):  # of a class or a dtype that is not there
+        except (AttributeError, ImportError, KeyError, TypeError, ValueError, Refused):  # a class or dtype isn't there
             return None
 
     def compiled(self, about: dict[str, Any]) -> Compiled | None:
@@ -85,12 +90,14 @@ class StoredCall:
         name, call, device = self.jitted.name, self.call, self.device
         out_avals = list(map(_read_aval, about["out_avals"]))
         constants = [_read_constant(each) for each in about["constants"]]
-        programs = []
-        for stored, avals in about["programs"]:
-            program = compiler.load_stored(StoredProgram(*stored), list(map(_read_aval, avals)), device, name)
-            if program is None:
-                return None
-            programs.append(program)
+
+        def loaded(program: Any) -> Executable | None:
+            stored, avals = program
+            return compiler.load_stored(StoredProgram(*stored), list(map(_read_aval, avals)), device, name)
+
+        programs: list[Any] = in_parallel(loaded, about["programs"])
+        if None in programs:
+            return None
         executable: Any = programs[0]
         if about["runs"] is not None:
             runs = [Run(programs[i], *rest) for i, *rest in about["runs"]]
@@ -99,7 +106,8 @@ class StoredCall:
             executable = SequenceExecutable(
                 runs, numbers, about["size"], about["outs"], in_avals, out_avals, device, name
             )
-        out_tree = tree.structure(_read_tree(about["out_tree"], self.classes))
+        out_tree = pickle.loads(about["out_tree"])
+        _check_classes(out_tree, self.classes)
         names = [f"argument {i}" for i in range(call.in_tree.num_leaves)]
         interface = Interface(name, call.in_tree, out_tree, call.avals, out_avals, names, tuple(about["donated"]))
         return Compiled(interface, executable, constants, None, about["donated"])
@@ -134,10 +142,11 @@ class StoredCall:
           Refused: the program has what can't be written.
         """
         consts, executable = traced.program.consts, compiled.executable
+        _check_classes(compiled.out_tree, self.classes)
         if sum(np.asarray(each).nbytes for each in consts) > LARGEST_CONSTANTS:
             raise Refused(f"the arrays that it closes over have more than {LARGEST_CONSTANTS:,} bytes")
         about: dict[str, Any] = {
-            "out_tree": _written_tree(compiled.out_tree, self.classes),
+            "out_tree": _pickled(compiled.out_tree),
             "out_avals": list(map(_written, compiled.interface.out_avals)),
             "constants": list(map(_written_constant, consts)),
             "donated": list(compiled.donated),
@@ -164,6 +173,10 @@ def check_circumstances(jitted: Any) -> None:
         raise Refused("it is mapped over an axis, or runs in several processes")
     if (name := setting_in_the_way()) is not None:
         raise Refused(f"the setting {name} is on")
+
+
+def check_library() -> None:
+    """Raises Refused where not all functions of xpr are its own."""
     if (name := library.check()) is not None:
         raise Refused(f"{name}, a function of xpr, was replaced")
 
@@ -174,61 +187,37 @@ def visit_function(walk: Walk, jitted: Any) -> None:
     walk.visit(jitted, f"jit of {jitted.name}")
 
 
-def _visit_tree(walk: Walk, node: Any) -> None:
-    """Adds the structure of arguments, of which the leaves are integers."""
-    kind = type(node)
-    walk.token(kind.__name__)
-    if kind is int or node is None:
-        return
-    if kind in (dict, OrderedDict):
-        walk.visit(tuple(node), "the arguments' structure")
-    elif isinstance(node, tuple) and hasattr(node, "_fields"):
-        walk.visit(kind, "the arguments' structure")
-    elif kind not in (tuple, list):
-        raise Refused(f"an argument has a node of {kind.__qualname__}")
-    walk.token(len(node))
-    for child in node.values() if isinstance(node, dict) else node:
-        _visit_tree(walk, child)
+def _visit_structure(walk: Walk, treedef: PyTreeDef) -> None:
+    """Adds the structure of arguments, with the classes of its nodes and their static data."""
+    for kind, arity, data, _, node_type, *_ in treedef.__getstate__()[0]:
+        walk.token(kind, arity)
+        walk.visit(data, "the arguments' structure")
+        walk.visit(node_type, "the arguments' structure")
 
 
-def _written_tree(out_tree: PyTreeDef, classes: dict[tuple[str, str], type]) -> Any:
-    def written(node: Any) -> Any:
-        kind = type(node)
-        if kind is int or node is None:
-            return node
-        if kind in (dict, OrderedDict):
-            if any(type(key) not in (str, int, bool, float, bytes) for key in node):
-                raise Refused("a dict of its result has keys that are neither texts nor numbers")
-            return kind.__name__, [(key, written(each)) for key, each in node.items()]
-        if kind in (tuple, list):
-            return kind.__name__, list(map(written, node))
-        name = kind.__module__, kind.__qualname__
-        if isinstance(node, tuple) and hasattr(node, "_fields") and classes.get(name) is kind:
-            return name, list(map(written, node))
-        raise Refused(f"its result has a node of {kind.__qualname__}")
-
-    return written(tree.unflatten(out_tree, range(out_tree.num_leaves)))
+def _check_classes(treedef: PyTreeDef, classes: dict[tuple[str, str], type]) -> None:
+    """Raises Refused where a node of the result is of a class that the fingerprint doesn't have."""
+    for _, _, data, _, node_type, *_ in treedef.__getstate__()[0]:
+        for kind in (data, node_type):
+            if isinstance(kind, type) and classes.get((kind.__module__, kind.__qualname__)) is not kind:
+                raise Refused(f"its result has a node of {kind.__qualname__}")
 
 
-def _read_tree(node: Any, classes: dict[tuple[str, str], type]) -> Any:
-    if type(node) is int or node is None:
-        return node
-    kind, children = node
-    if kind == "dict" or kind == "OrderedDict":
-        pairs = [(key, _read_tree(each, classes)) for key, each in children]
-        return dict(pairs) if kind == "dict" else OrderedDict(pairs)
-    made = [_read_tree(each, classes) for each in children]
-    if kind == "list":
-        return made
-    return tuple(made) if kind == "tuple" else classes[kind](*made)
+def _pickled(treedef: PyTreeDef) -> bytes:
+    try:
+        return pickle.dumps(treedef)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise Refused(f"the structure of its result can't be written: {error}") from None
 
 
 def _written(aval: ShapedArray) -> tuple[Any, ...]:
+    if type(aval) is not ShapedArray or aval.is_symbolic:
+        raise Refused(f"an argument or a result is of type {aval.str_short()}")
     dtype = aval.dtype
     name = str(dtype.name)
     known = key_types.key_type_of_text(name) if isinstance(dtype, key_types.KeyType) else _dtype(name)
-    if known != dtype or type(aval) is not ShapedArray or aval.is_symbolic:
-        raise Refused(f"an array has the type {aval.str_short()}")
+    if known != dtype:
+        raise Refused(f"an array is of type {aval.str_short()}")
     return tuple(aval.shape), name, aval.weak_type
 
 

@@ -64,17 +64,15 @@ class SegmentedProgram:
 
     def compile(self, name: str, options: dict[str, Any] | None) -> SequenceExecutable:
         """Compiles each of the programs once, all at the same time."""
-        overrides = settings_of_thread()
 
         def compiled(program: tuple[Jaxpr, Module]) -> compiler.Executable:
             jaxpr, module = program
-            with same_settings(overrides):
-                return compiler.compile(
-                    module.text(name), jaxpr.out_avals, self.device, name=name, options=options,
-                    codegen=module.codegen._replace(unrolled=module.has_hot_loops),
-                )  # fmt: skip
+            return compiler.compile(
+                module.text(name), jaxpr.out_avals, self.device, name=name, options=options,
+                codegen=module.codegen._replace(unrolled=module.has_hot_loops),
+            )  # fmt: skip
 
-        programs = dict(zip(self.modules, _in_parallel(compiled, list(self.modules.items()))))
+        programs = dict(zip(self.modules, in_parallel(compiled, list(self.modules.items()))))
         numbers = list({v: None for segment in self.segments for v in segment.operands if type(v) is Literal})
         results = [v for segment in self.segments for v in segment.results]
         slots: dict[Any, int] = {v: i for i, v in enumerate([*self.inputs, *numbers, *results])}
@@ -93,18 +91,20 @@ class SegmentedProgram:
         )
 
 
-def _in_parallel(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-    """The results for all values, each computed in another thread.
+def in_parallel(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    """The results for all values, each computed in another thread, with the settings of this one.
 
     Raises:
       Exception: the first that the function raised.
     """
+    overrides = settings_of_thread()
     results: list[Any] = [None] * len(values)
     errors: list[BaseException] = []
 
     def work(i: int) -> None:
         try:
-            results[i] = function(values[i])
+            with same_settings(overrides):
+                results[i] = function(values[i])
         except BaseException as error:  # an interrupt, too, belongs to the caller
             errors.append(error)
 

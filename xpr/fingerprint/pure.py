@@ -10,7 +10,8 @@ import builtins
 import math
 import operator
 import sys
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from itertools import chain
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ _PURE_MODULES = (
     "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals", "xpr.custom_batching",
     "xpr.custom_derivatives", "xpr.dtypes", "xpr.flatten_util", "xpr.inversion", "xpr.lax", "xpr.nn", "xpr.numpy",
     "xpr.ops", "xpr.primitives", "xpr.random", "xpr.scipy", "xpr.series", "xpr.sparsity", "xpr.transforms",
-    "xpr.tree", "xpr.tree_util",
+    "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",
 )  # fmt: skip
 _IMPURE_MODULES = ("xpr.control.callback", "xpr.control.devices", "xpr.control.refs", "xpr.numpy.io", "xpr.numpy.refs")
 _IMPURE_NAMES = frozenset({"clear_caches"})
@@ -116,7 +117,7 @@ def library_name(value: Any) -> str | None:
         known = module.startswith("xpr.")
     if not known or not is_pure_module(module):
         return None
-    name = library.name(value)
+    name = _name_of(value)
     return None if name is None or name.rpartition(".")[2] in _IMPURE_NAMES or ".register" in name else name
 
 
@@ -143,73 +144,78 @@ def is_builtin(name: str, value: Any) -> bool:
 
 
 class Library:
-    """The objects that loaded modules of xpr have, by identity; all of them are known to be xpr's own.
+    """The functions of loaded modules of xpr, and of their classes.
 
     Attributes:
-      patched: a function of another's that a module or a class of xpr has been given; None where there is none.
+      replaced: one that is not xpr's own, as a user who replaces it makes it; None where there is none.
     """
 
     def __init__(self) -> None:
-        self._spaces: list[tuple[dict[str, Any] | Any, tuple[Any, ...]]] = []
-        self._names: dict[int, str] = {}
+        self.replaced: str | None = None
+        self._spaces: list[Any] = []  # of modules and classes: their attributes
+        self._values: list[Any] = []  # of all of them
         self._modules = 0
-        self.patched: str | None = None
-
-    def name(self, value: Any) -> str | None:
-        """The name under which a pure module has an object."""
-        if id(value) not in self._names and len(sys.modules) != self._modules:
-            self._read()
-        return self._names.get(id(value))
 
     def check(self) -> str | None:
-        """Looks again at all objects if one has changed; returns `patched`."""
-        if len(sys.modules) != self._modules or not all(_same(*each) for each in self._spaces):
-            self._read()
-        return self.patched
+        """Looks again at all of them if any has changed; returns `replaced`."""
+        if len(sys.modules) != self._modules or not self._is_same():
+            self._modules, self._spaces, self._values, self.replaced = len(sys.modules), [], [], None
+            for name, module in list(sys.modules.items()):
+                if name.startswith("xpr") and name[3:4] in ("", ".") and not _is_demo(name):
+                    self._read(name, vars(module))
+        return self.replaced
 
-    def _read(self) -> None:
-        self._spaces, self._names, self.patched = [], {}, None
-        self._modules = len(sys.modules)
-        for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] == "xpr" and isinstance(module, ModuleType) and not _is_demo(name):
-                self._read_space(name, vars(module), is_pure_module(name))
+    def _read(self, name: str, space: Any) -> None:
+        values = list(space.values())
+        self._spaces.append(space)
+        self._values += values
+        functions = [each for each in values if type(each) is FunctionType]
+        for function in [each for each in functions if each.__code__.co_filename not in _own_files]:
+            if not _is_own(function) and self.replaced is None:
+                self.replaced = next(f"{name}.{key}" for key, each in space.items() if each is function)
+        for each in [each for each in values if type(each) is type and each.__module__ == name]:
+            self._read(f"{name}.{each.__qualname__}", vars(each))
 
-    def _read_space(self, name: str, space: Any, pure: bool) -> None:
-        values = tuple(space.values())
-        self._spaces.append((space, values))
-        for key, value in zip(space, values):
-            kind = type(value)
-            if kind is FunctionType:
-                if self.patched is None and not _is_own(value):
-                    self.patched = f"{name}.{key}"
-            elif kind is ModuleType:
-                continue
-            elif isinstance(value, type) and value.__module__ == name and not name.endswith(f".{value.__qualname__}"):
-                self._read_space(f"{name}.{value.__qualname__}", vars(value), False)
-            if pure:
-                self._names.setdefault(id(value), f"{name}.{key}")
-
-
-def _same(space: Any, values: tuple[Any, ...]) -> bool:
-    return len(space) == len(values) and all(map(operator.is_, space.values(), values))
+    def _is_same(self) -> bool:
+        if sum(map(len, self._spaces)) != len(self._values):
+            return False
+        values = chain.from_iterable(map(operator.methodcaller("values"), self._spaces))
+        return all(map(operator.is_, values, self._values))
 
 
 _PYTHON = str(operator.__file__).rpartition("/")[0] + "/"
 _DEPENDENCIES = frozenset({"jaxlib", "lark", "matplotlib", "ml_dtypes", "numpy", "opt_einsum", "optree", "safetensors"})
-_known_files: dict[str, bool] = {}
+_own_files: set[str] = set()
 
 
 def _is_own(function: FunctionType) -> bool:
     """Whether a function is one of xpr, of Python's own library, or of what xpr depends on."""
-    file = function.__code__.co_filename
-    known = _known_files.get(file)
-    if known is None:
-        of_python = file.startswith(_PYTHON) and "/site-packages/" not in file.removeprefix(_PYTHON)
-        of_dependency = _module_of(function).partition(".")[0] in _DEPENDENCIES
-        known = _known_files[file] = of_python or of_dependency or is_internal(file)
-    if not known and file.startswith("<"):  # methods that Python writes for a class, in the globals of its module
-        return file.startswith("<frozen") or _module_of(function).startswith(("xpr.", "namedtuple_"))
-    return known
+    file, module = function.__code__.co_filename, _module_of(function)
+    if file.startswith("<"):  # methods that Python writes for a class, in the globals of its module
+        return file.startswith("<frozen") or module.startswith(("xpr.", "namedtuple_"))
+    of_python = file.startswith(_PYTHON) and "/site-packages/" not in file.removeprefix(_PYTHON)
+    if of_python or is_internal(file) or module.partition(".")[0] in _DEPENDENCIES:
+        _own_files.add(file)
+        return True
+    return False
 
 
 library = Library()
+_names: dict[int, tuple[Any, str]] = {}  # by the identity of an object, the object and its name
+
+
+def _name_of(value: Any) -> str | None:
+    """The name under which a module has a function, a class or an object of xpr; None where none has."""
+    if isinstance(value, (FunctionType, type)):
+        module = _module_of(value) if isinstance(value, FunctionType) else value.__module__
+        known = vars(sys.modules[module]).get(value.__qualname__) if module in sys.modules else None
+        if known is value:
+            return f"{module}.{value.__qualname__}"
+    if id(value) not in _names:
+        for name, module in list(sys.modules.items()):
+            if is_pure_module(name):
+                for key, each in vars(module).items():
+                    if each is value:
+                        return _names.setdefault(id(value), (value, f"{name}.{key}"))[1]
+        return None
+    return _names[id(value)][1]

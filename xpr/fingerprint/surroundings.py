@@ -31,7 +31,7 @@ def setting_in_the_way() -> str | None:
 def surroundings() -> list[Any]:
     """Texts of what all traces depend on."""
     options = sorted(compiler.process_options.items())
-    return [*releases(), compared_settings(), options, native.available(), np.geterr()]
+    return [releases(), compared_settings(), options, native.available()]
 
 
 def compared_settings() -> list[tuple[str, Any]]:
@@ -40,11 +40,12 @@ def compared_settings() -> list[tuple[str, Any]]:
 
 
 @functools.cache
-def releases() -> tuple[str, ...]:
+def releases() -> str:
     """Python, the installed packages, and the files of xpr: names, sizes and times of change."""
     folders = {os.path.dirname(os.path.dirname(str(each.__file__))) for each in (np, optree)}
     installed = [name for folder in sorted(folders) for name in sorted(os.listdir(folder)) if name.endswith("-info")]
-    return sys.version, f"optimize {sys.flags.optimize}", *installed, *sorted(files_of(package_folder()))
+    parts = [sys.version, f"optimize {sys.flags.optimize}", *installed, *sorted(files_of(package_folder()))]
+    return "\n".join(parts)
 
 
 def files_of(folder: str) -> Iterator[str]:

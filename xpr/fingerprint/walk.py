@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
+import operator
 import types
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
@@ -33,6 +34,8 @@ from xpr.fingerprint.pure import (
     is_pure_module,
     library_name,
 )
+from xpr.optree_kept import optree
+from xpr.tree_nodes import NAMESPACE, registered
 
 LARGEST = 1 << 24  # bytes of arrays that are hashed
 MOST = 20_000  # objects that are looked at
@@ -271,8 +274,15 @@ class Walk:
     # -- Classes and objects
 
     def _object(self, value: Any, where: str) -> None:
-        name = library_name(value) or foreign_name(value)
-        if name is not None:
+        if type(value).__module__.startswith("xpr.") and hasattr(type(value), "__fingerprint__"):
+            self.token("object of the library", type(value).__module__, type(value).__qualname__)
+            for attribute in type(value).__fingerprint__:
+                part = getattr(value, attribute)
+                self.visit(tuple(sorted(part)) if type(part) is frozenset else part, where)
+            for attribute in sorted(vars(value).keys() & ATTRIBUTES):  # which a user may have set
+                self.token(attribute)
+                self.visit(getattr(value, attribute), where)
+        elif (name := library_name(value) or foreign_name(value)) is not None:
             self.token("known", name)
         elif isinstance(value, ModuleType):
             self._module(value, where)
@@ -280,6 +290,9 @@ class Walk:
             self._class(value, where)
         elif isinstance(value, np.dtype):
             self._dtype(value, where)
+        elif type(value) is operator.methodcaller:
+            self.token("methodcaller")
+            self.visit(value.__reduce__()[1], where)
         elif isinstance(value, np.generic) and not isinstance(value, np.void | np.object_):
             self.token("scalar", type(value).__name__, value.tobytes())
         elif isinstance(value, Enum):
@@ -288,14 +301,6 @@ class Walk:
         elif isinstance(value, tuple) and hasattr(value, "_fields"):
             self.visit(type(value), where)
             self._sequence(tuple(value), where)
-        elif type(value).__module__.startswith("xpr.") and hasattr(type(value), "__fingerprint__"):
-            self.token("object of the library", type(value).__module__, type(value).__qualname__)
-            for attribute in type(value).__fingerprint__:
-                part = getattr(value, attribute)
-                self.visit(tuple(sorted(part)) if type(part) is frozenset else part, where)
-            for attribute in sorted(vars(value).keys() & ATTRIBUTES):  # which a user may have set
-                self.token(attribute)
-                self.visit(getattr(value, attribute), where)
         else:
             self._instance(value, where)
 
@@ -305,6 +310,9 @@ class Walk:
         self.token("class", value.__module__, value.__qualname__)
         if issubclass(value, tuple):
             self.visit((getattr(value, "_fields", ()), getattr(value, "_field_defaults", {})), where)
+        if value in registered:
+            entry = optree.register_pytree_node.get(value, namespace=NAMESPACE)
+            self.visit((entry.flatten_func, entry.unflatten_func), where)
         for base in value.__mro__[:-1]:
             if base.__module__ in ("abc", "typing", "enum") or base in (tuple, int, str):
                 self.token("base", base.__module__, base.__qualname__)
