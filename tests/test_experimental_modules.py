@@ -142,7 +142,7 @@ def test_programs_as_bytes():
     assert isinstance(data, bytes)
     result = serialize_executable.deserialize_and_load(data, in_tree, out_tree, "cpu")(Pair(2.0, jnp.ones(3)))
     close([result.a, result.b], [xpr.numpy.float32(3.0), jnp.full(3, 2.0)])
-    with pytest.raises(ValueError, match="runs on one device, and 0 were given"):
+    with pytest.raises(ValueError, match="is for one device, and execution_devices has 0"):
         serialize_executable.deserialize_and_load(data, in_tree, out_tree, execution_devices=[])
 
 
