@@ -49,6 +49,7 @@ class Settings(threading.local):
     disable_jit: bool = _flag("XPR_DISABLE_JIT")
     traceback_filtering: str = _frames_shown(os.environ.get("XPR_TRACEBACK_FILTERING", "auto"))
     debug_nans: bool = _flag("XPR_DEBUG_NANS")
+    debug_key_reuse: bool = _flag("XPR_DEBUG_KEY_REUSE")
     debug_infs: bool = _flag("XPR_DEBUG_INFS")
     default_device: Any = None
     mesh: Any = None  # the mesh of partition specs without one, see set_mesh

@@ -29,6 +29,7 @@
     │   ├── NaNError                         (FloatingPointError)
     │   ├── DivisionByZeroError              (ZeroDivisionError)
     │   └── OOBError                         (IndexError)
+    ├── KeyReuseError                        (RuntimeError) a random key is used twice (debug_key_reuse)
     ├── RefError                             (ValueError) a mutable array that is used where it can't be
     ├── AxisNameError                        (NameError) no mapped axis of that name is in scope
     ├── DeviceNotFound                       (RuntimeError)
@@ -84,6 +85,7 @@ __all__ = [
     "NaNError",
     "DivisionByZeroError",
     "OOBError",
+    "KeyReuseError",
     "RefError",
     "AxisNameError",
     "DeviceNotFound",
@@ -235,6 +237,12 @@ class OOBError(CheckError, IndexError):
 
 class NotInvertible(XprError, ValueError):
     """A function that `inverse` can't invert, or whose inverse's log-determinant isn't known."""
+
+
+class KeyReuseError(XprError, RuntimeError):
+    """A random key is used a second time, which would give the same numbers again; found while
+    `debug_key_reuse` is on.
+    """
 
 
 class RefError(XprError, ValueError):

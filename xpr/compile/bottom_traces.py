@@ -11,12 +11,13 @@ from typing import Any
 from xpr.compile import transfer_guard as guard
 from xpr.compile.check_values import CheckingTrace
 from xpr.compile.evaluate import EvalTrace
+from xpr.compile.key_reuse import KeyReuseTrace
 from xpr.config import after_update, config, override, settings
 from xpr.core.interpreter import context, current, install_base
 from xpr.core.primitive import Primitive
 
 __all__ = [
-    "debug_infs", "debug_nans", "no_execution", "transfer_guard", "transfer_guard_device_to_device",
+    "debug_infs", "debug_key_reuse", "debug_nans", "no_execution", "transfer_guard", "transfer_guard_device_to_device",
     "transfer_guard_device_to_host", "transfer_guard_host_to_device",
 ]  # fmt: skip
 
@@ -38,6 +39,8 @@ def _bottom() -> EvalTrace:
         return RefusingTrace()
     if settings.debug_nans or settings.debug_infs:
         trace = CheckingTrace(settings.debug_nans, settings.debug_infs)
+    if settings.debug_key_reuse:
+        trace = KeyReuseTrace(trace)
     if guard.is_on():
         guard.in_use = True
         trace = guard.GuardingTrace(trace)
@@ -88,6 +91,32 @@ def debug_infs(new_val: bool = True) -> Any:
     Array(0.5, dtype=float32)
     """
     return _with_settings(debug_infs=new_val)
+
+
+def debug_key_reuse(new_val: bool = True) -> Any:
+    """A context manager in which a random key that is used twice is an error: it would give the same numbers twice.
+
+    Keys with a dtype of their own are followed, those of `random.key`: through operations, and into jitted functions,
+    loops and branches. Drawing numbers and splitting consume a key; `random.clone` gives one for a second use on
+    purpose. `config.update("debug_key_reuse", True)`, or XPR_DEBUG_KEY_REUSE=1, sets it for the process.
+
+    Raises:
+      KeyReuseError: inside, where a key is used again.
+
+    >>> from xpr import debug_key_reuse, random
+    >>> with debug_key_reuse():
+    ...     key = random.key(0)
+    ...     x = random.normal(key)
+    ...     y = random.uniform(key)
+    Traceback (most recent call last):
+        ...
+    xpr.errors.KeyReuseError: uniform: the random key is already consumed, and would give the same numbers again.
+      first at <doctest ...>:3 (<module>): x = random.normal(key)
+      again at <doctest ...>:4 (<module>): y = random.uniform(key)
+    Make new keys with random.split(key) or random.fold_in(key, i), each for one use; random.clone(key) is for a \
+second use on purpose.
+    """
+    return _with_settings(debug_key_reuse=new_val)
 
 
 def no_execution(new_val: bool = True) -> Any:
@@ -181,9 +210,10 @@ def _guard_all() -> None:
 
 _GUARDS = ("transfer_guard_host_to_device", "transfer_guard_device_to_device", "transfer_guard_device_to_host")
 after_update.update(
-    dict.fromkeys(("debug_nans", "debug_infs", "no_execution", *_GUARDS), _install), transfer_guard=_guard_all
+    dict.fromkeys(("debug_nans", "debug_infs", "debug_key_reuse", "no_execution", *_GUARDS), _install),
+    transfer_guard=_guard_all,
 )
 if settings.transfer_guard != "allow":
     _guard_all()
-elif settings.debug_nans or settings.debug_infs or settings.no_execution or guard.is_on():
+elif settings.debug_nans or settings.debug_infs or settings.debug_key_reuse or settings.no_execution or guard.is_on():
     _install()

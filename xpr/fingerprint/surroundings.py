@@ -18,8 +18,8 @@ from xpr.optree_kept import optree
 OF_NO_EFFECT = frozenset({"compilation_cache_dir", "traceback_filtering"})
 # Settings with which each call is to be traced, or runs otherwise; and those whose values have no text of their own.
 TRACED = (
-    "check_tracer_leaks", "debug_infs", "debug_nans", "default_device", "enable_checks", "explain_cache_misses",
-    "log_compiles", "mesh", "no_execution", "no_tracing", "user_contexts",
+    "check_tracer_leaks", "debug_infs", "debug_key_reuse", "debug_nans", "default_device", "enable_checks",
+    "explain_cache_misses", "log_compiles", "mesh", "no_execution", "no_tracing", "user_contexts",
 )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from xpr.primitives.elementwise import abs, ceil, clamp, convert_element_type, f
 from xpr.primitives.random_keys import children, random_floats
 from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import broadcast_to, full, move_axis
-from xpr.random.keys import one_key, split
+from xpr.random.keys import clone, one_key, split
 from xpr.random.parameters import float_dtype, shape_for
 
 __all__ = ["binomial", "multinomial"]
@@ -127,7 +127,8 @@ def _binomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: np.dtype) -> Any
         by_trials | endless,
         convert_element_type(_by_trials(key, where(by_trials & ~no_count, n, 0), chance), dtype),
         convert_element_type(
-            _by_rejection(key, where(by_trials | endless, 1e4, n), where(by_trials | endless, 0.5, chance)), dtype
+            _by_rejection(clone(key), where(by_trials | endless, 1e4, n), where(by_trials | endless, 0.5, chance)),
+            dtype,
         ),
     )
     drawn = where(rare, drawn, convert_element_type(n, dtype) - drawn)

@@ -306,7 +306,7 @@ def clone(key: Any) -> Any:
     >>> random.clone(random.PRNGKey(1))
     Array([0, 1], dtype=uint32)
     """
-    return like(key, typed_keys(key))
+    return like(key, random_wrap(random_unwrap(typed := typed_keys(key)), impl_of(typed.aval)))
 
 
 # -- Keys from keys. A few of them, from a key with a known value, are computed in Python: nothing is compiled.
