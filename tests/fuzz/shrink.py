@@ -13,7 +13,9 @@ from tests.fuzz.programs import _NAME, Function, Program, Statement, free_names
 def shrink(program: Program, fails: Callable[[Program], bool], seconds: float = 30.0) -> Program:
     """The smallest program found in the time, by trying one change after another until none makes it fail still."""
     until = time.monotonic() + seconds
-    program = cleaned(program)
+    without_dead = cleaned(program)
+    if fails(without_dead):  # what fails may be an unused statement
+        program = without_dead
     progress = True
     while progress and time.monotonic() < until:
         progress = False
