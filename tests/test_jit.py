@@ -194,6 +194,9 @@ def test_a_bound_method_is_as_much_a_jitted_function():
 
 @pytest.mark.parametrize("call", [xpr.jit(lambda x: x + 1), jnp.sin, jnp.negative, xpr.grad(lambda x: x * x)])
 def test_a_type_in_place_of_an_array(call):
+    struct = xpr.ShapeDtypeStruct((), "float32")
+    with pytest.raises(TypeError, match="only the type of one.*eval_shape"):
+        xpr.jit(lambda: jnp.sin(struct))()
     with pytest.raises(TypeError, match="only the type of one.*eval_shape"):
         call(xpr.ShapeDtypeStruct((), "float32"))
 

@@ -24,7 +24,7 @@ from xpr.core.avals import (
     integer,
     is_key,
     python_scalar_aval,
-    refuse_convertible,
+    refuse_without_value,
 )
 from xpr.core.interpreter import Tracer
 from xpr.core.refs import Ref
@@ -328,12 +328,7 @@ def host_value(x: Any, aval: ShapedArray) -> Any:
 def _in_numpy(x: Any) -> np.ndarray:
     if type(x) is float:
         return np.asarray(x)
-    refuse_convertible(x)
-    if hasattr(x, "aval") and not hasattr(x, "__array__"):
-        raise TypeError(
-            f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
-            "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."
-        )
+    refuse_without_value(x)
     return np.asarray(x)
 
 

@@ -235,12 +235,22 @@ def array_in(x: Any) -> Any:
     return x.__jax_array__() if hasattr(type(x), "__jax_array__") else x
 
 
-def refuse_convertible(x: Any) -> None:
-    """Raises ConvertibleArrayError where an operand is an object with a method `__jax_array__`."""
+def refuse_without_value(x: Any) -> None:
+    """Raises an error where an operand has the type of an array, and no value.
+
+    Raises:
+      ConvertibleArrayError: it is an object with a method `__jax_array__`.
+      TypeError: it is a type alone, as a ShapeDtypeStruct is.
+    """
     if hasattr(type(x), "__jax_array__"):
         kind = type(x).__qualname__
         raise ConvertibleArrayError(
             f"A {kind} is no array, but can be made one: give jnp.asarray(x), which calls its __jax_array__."
+        )
+    if hasattr(x, "aval") and not hasattr(x, "__array__"):
+        raise TypeError(
+            f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
+            "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."
         )
 
 
