@@ -21,6 +21,9 @@ from xpr.core.avals import (
     TYPED_SCALARS,
     ShapedArray,
     aval_of,
+    check_index,
+    check_number,
+    check_truth,
     integer,
     is_key,
     python_scalar_aval,
@@ -276,24 +279,23 @@ class Array(metaclass=_OfArrays):
         return from_host, (np.asarray(self.host), self.aval.weak_type)
 
     def __bool__(self) -> bool:
-        if self.aval.size != 1:
-            raise ValueError(f"The truth of an array of {self.aval.size} elements is ambiguous; use .any() or .all().")
+        check_truth(self.aval)
         return bool(self.numbers())
 
     def __int__(self) -> int:
-        return int(self.numbers().item() if self.aval.size == 1 else self.host)
+        check_number(self.aval)
+        return int(self.numbers().item())
 
     def __float__(self) -> float:
-        return float(self.numbers().item() if self.aval.size == 1 else self.host)
+        check_number(self.aval)
+        return float(self.numbers().item())
 
     def __complex__(self) -> complex:
-        return complex(self.numbers().item() if self.aval.size == 1 else self.host)
+        check_number(self.aval)
+        return complex(self.numbers().item())
 
     def __index__(self) -> int:
-        if self.aval.ndim or self.aval.dtype.kind not in "iub":
-            raise TypeError(
-                f"Only integer scalar arrays can be converted to a scalar index; this one is {self.aval.str_short()}."
-            )
+        check_index(self.aval)
         return int(self.host)
 
 
