@@ -244,7 +244,7 @@ def test_objects_with_an_array_index_and_are_results():
         (lambda: lax.reduce(jnp.ones(3), jnp.ones(3), lax.add, (0,)), ValueError, "non-scalar initial value"),
         (lambda: lax.reduce(jnp.ones(3), 0.0, lax.add, (0, 0)), ValueError, r"duplicate value in 'axes' \(0, 0\)"),
         (lambda: lax.conv_general_dilated_patches(jnp.ones((1, 1, 4, 4)), (2, 2), (1, 1), (3, 3)), ValueError,
-         r"padding=\(3, 3\) must be"),
+         r"padding argument must be .*, got \(3, 3\)"),
         (lambda: lax.conv_general_dilated_patches(1.0, (1,), (1,), "SAME"), ValueError, "slides over 1 axes"),
         (lambda: lax.gather(jnp.ones(2), jnp.ones((1, 1), int), None, (1,)), TypeError, "dimension_numbers are"),
         (lambda: lax.stack([jnp.ones(2)], 7), ValueError, "axis 7 is out of bounds"),

@@ -181,7 +181,7 @@ def test_functions_without_rules_and_keyword_only_arguments():
 
     keyword = xpr.custom_jvp(lambda x, *, n: x)
     keyword.defjvp(lambda p, t: (p[0], t[0]))
-    with pytest.raises(TypeError, match=r"keyword-only arguments \(n\)"):
+    with pytest.raises(TypeError, match=r"could not be resolved to positions: n\. They are keyword-only"):
         keyword(1.0, n=2)
 
 
@@ -770,9 +770,7 @@ def test_closure_convert_messages():
         converted(X)
     with pytest.raises(xpr.errors.TreeMismatch, match=r"args\[0\]   expected a leaf, got tuple of 1"):
         converted((1.0,))
-    with pytest.raises(
-        TypeError, match="takes 0 values of what it closed over behind its 1 arguments, and was given 1"
-    ):
+    with pytest.raises(TypeError, match="The inputs to the closure produced by closure_convert are the 1 arguments of"):
         converted(1.0, 2.0)
 
 
@@ -942,7 +940,8 @@ def test_cotangents_of_other_floats_are_converted_and_of_other_shapes_refused():
     f.defvjp(lambda x, y: (x.value, None), lambda _, g: (g, g), symbolic_zeros=True)
     for error in (TypeError, ValueError):
         with pytest.raises(
-            error, match=r"output\[1\] .* of type f32\[2\], for an argument of type f32\[3\]. For a cotangent"
+            error,
+            match=r"output\[1\] .* of type f32\[2\], for an argument of type f32\[3\]. Consider just",
         ):
             xpr.grad(lambda x, y: f(x, y).sum(), 1)(jnp.ones(2), jnp.ones(3))
         with pytest.raises(error, match=r"of type f32\[2\], for an argument of type f32\[3\]"):

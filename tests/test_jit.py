@@ -103,7 +103,7 @@ def test_a_tracer_that_escaped_is_no_argument():
     escaped = []
     xpr.jit(lambda x: escaped.append(x))(1.0)
     for call in (xpr.jit(jnp.sin), np.asarray):
-        with pytest.raises(xpr.errors.UnexpectedTracerError, match="it has escaped"):
+        with pytest.raises(xpr.errors.UnexpectedTracerError, match="and has escaped"):
             call(escaped[0])
 
 
@@ -194,6 +194,9 @@ def test_a_bound_method_is_as_much_a_jitted_function():
 
 @pytest.mark.parametrize("call", [xpr.jit(lambda x: x + 1), jnp.sin, jnp.negative, xpr.grad(lambda x: x * x)])
 def test_a_type_in_place_of_an_array(call):
+    struct = xpr.ShapeDtypeStruct((), "float32")
+    with pytest.raises(TypeError, match="only the type of one.*eval_shape"):
+        xpr.jit(lambda: jnp.sin(struct))()
     with pytest.raises(TypeError, match="only the type of one.*eval_shape"):
         call(xpr.ShapeDtypeStruct((), "float32"))
 
@@ -370,7 +373,8 @@ def test_a_wrapper_has_what_its_function_has(wrapper):
     named.tag = cube.tag
     for fun, name in ((cube, "Cube"), (named, "named"), (partial(named), "named"), (cube.__call__, "__call__")):
         made = wrapper(fun)
-        assert inspect.unwrap(made) is fun and made.__name__ == name and made.__doc__ == fun.__doc__
+        assert inspect.unwrap(made) is fun and made.__name__ == name
+        assert made.__doc__ == fun.__doc__ or (wrapper is xpr.vmap and made.__doc__.endswith(fun.__doc__ or "each."))
         assert inspect.signature(made) == inspect.signature(fun)
         assert made.__annotations__ == getattr(fun, "__annotations__", {})
         assert made.__module__ == fun.__module__ and made.__qualname__.endswith(name)
@@ -383,7 +387,7 @@ def test_attributes_of_a_function_do_not_stand_before_those_of_its_wrapper():
     cube = Cube()
     cube.fun = cube.caches = cube.lower = cube.jvp = None
     assert xpr.jit(cube).fun is cube and float(xpr.jit(cube)(2.0)) == 8 and xpr.jit(cube).lower(2.0).compile()(2.0) == 8
-    with pytest.raises(AttributeError, match="Cube has no rule yet"):
+    with pytest.raises(AttributeError, match="No JVP defined for custom_jvp function Cube"):
         xpr.grad(xpr.custom_jvp(xpr.jit(cube)))(2.0)
 
 
@@ -391,7 +395,7 @@ def test_messages_name_the_function_of_a_partial():
     def f(rate, x):
         return x
 
-    with pytest.raises(ValueError, match=r"argument x of f at test_jit.py:\d+ has type f32\[\]"):
+    with pytest.raises(ValueError, match=r"argument x of f at test_jit.py:\d+, of type f32\[\]"):
         xpr.vmap(partial(f, 1.0))(2.0)
 
 
@@ -511,7 +515,7 @@ def test_escaped_tracers_say_where_they_were_made():
         (lambda: xpr.jit(lambda x: x)("a"), TypeError, "argument x of <lambda> at test_jit.py:"),
         (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned a value of type str, at result, which is no array"),
         (lambda: xpr.jit(lambda x: {"k": [x, "a"]})(1), TypeError, "result['k'][1]"),
-        (lambda: xpr.jit(lambda x: x, static_argnums=0)([1]), ValueError, "can't be hashed"),
+        (lambda: xpr.jit(lambda x: x, static_argnums=0)([1]), ValueError, "Non-hashable static arguments"),
         (lambda: xpr.jit(lambda x: x, static_argnums=3), ValueError, "takes 1 positional arguments"),
         (lambda: xpr.jit(lambda x: x, static_argnames="y"), ValueError, "takes arguments are x"),
     ],
@@ -731,7 +735,8 @@ def test_compiled_programs_name_the_arguments_that_differ():
         "Convert these arguments, compile another program for them, or call the jitted function, which does.",
     ]
     with pytest.raises(
-        TypeError, match=r"(?s)arguments than compiled for:.*args\[0\]\['b'\] +expected a leaf.*missing"
+        TypeError,
+        match=r"(?s)pytree it was called with:.*args\[0\]\['b'\] +expected a leaf.*missing",
     ):
         compiled({"w": params["w"]}, np.ones(3, np.float32))
 

@@ -95,6 +95,29 @@ class TestLeaks:
         ):
             xpr.jit(lambda x: kept.append(x * 2))(jnp.ones(3))
 
+    @pytest.mark.parametrize(
+        "transformed",
+        [
+            xpr.vmap,
+            xpr.grad,
+            lambda f: lambda x: xpr.jvp(f, (x,), (x,)),
+            lambda f: lambda x: xpr.linearize(f, x),
+            lambda f: xpr.grad(lambda x: xpr.vmap(f)(x).sum()),
+        ],
+    )
+    def test_a_tracer_kept_under_other_transformations(self, transformed):
+        kept = []
+        with xpr.check_tracer_leaks(), pytest.raises(xpr.errors.LeakedTracerError, match="by a list"):
+            transformed(lambda x: kept.append(x) or x.sum())(jnp.ones(3))
+
+    def test_nothing_kept_under_other_transformations(self):
+        def f(x):
+            return lax.scan(lambda c, y: (c * y, c), jnp.float32(1), xpr.nn.relu(x))[0]
+
+        with xpr.check_tracer_leaks():
+            xpr.vmap(xpr.value_and_grad(f))(jnp.ones((2, 3)))
+            xpr.jit(xpr.hessian(f))(jnp.ones(3))
+
     def test_nothing_kept(self):
         with xpr.check_tracer_leaks():
             f = xpr.jit(lambda x: lax.cond(x.sum() > 0, lambda x: x, jnp.sin, x))

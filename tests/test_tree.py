@@ -414,15 +414,17 @@ def test_flatten_prefix_names_the_path():
     assert (
         message
         == """\
-in_axes must be a prefix of the tree it is for: the same containers, down to leaves that hold for all that is below
+in_axes specification must be a tree prefix of the corresponding value; it has the same containers, down to leaves \
+that hold for all that is below.
+Mismatch details (3 found):
   in_axes[1]['c']   is not in the tree (a leaf (int))
   in_axes[1]['b']   is missing: the tree has a leaf there
-  in_axes[1]['a']   is tuple of 2, where the tree has list of 2"""
+  in_axes[1]['a']   different types: tuple of 2, where the tree has list of 2"""
     )
     message = fails(TreeMismatch, tree.flatten_prefix, (0, 1), [1, 2], "out_axes")
-    assert message.endswith("\n  out_axes   is tuple of 2, where the tree has list of 2")
+    assert message.endswith("\n  out_axes   different types: tuple of 2, where the tree has list of 2")
     message = fails(TreeMismatch, tree.broadcast, (1, None), ([3], 4))
-    assert message.endswith("\n  prefix_tree[1]   is None, where the tree has a leaf")
+    assert message.endswith("\n  prefix_tree[1]   different types: None, where the tree has a leaf")
 
 
 def test_transpose_messages():

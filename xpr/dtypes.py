@@ -264,7 +264,7 @@ def itemsize_bits(dtype: Any) -> int:
     (4, 32)
     """
     if dtype is None:
-        raise ValueError("itemsize_bits: the dtype is None, which stands for no dtype here.")
+        raise ValueError("itemsize_bits: dtype cannot be None, which stands for no dtype here.")
     dtype = np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
     if dtype in INTEGERS:
         return int(ml_dtypes.iinfo(dtype).bits)

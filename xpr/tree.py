@@ -529,15 +529,12 @@ def _flatten_prefix(
         f"  {what}{path}   {_prefix_text(left, right)}"
         for path, left, right in _compare((), prefix, treedef, open_prefix, open_def, prefix=True)
     ]
-    raise TreeMismatch(
-        "\n".join(
-            [
-                f"{verb}{': ' if verb else ''}{what} must be a prefix of the tree it is for: "
-                "the same containers, down to leaves that hold for all that is below",
-                *lines,
-            ]
-        )
+    head = (
+        f"{verb}{' ' if verb else ''}{what} specification must be a tree prefix of the corresponding value; it has the "
+        "same containers, down to leaves that hold for all that is below.\n"
+        f"Mismatch details ({len(lines)} found):"
     )
+    raise TreeMismatch("\n".join([head, *lines]))
 
 
 def _repeat_leaves(
@@ -561,7 +558,8 @@ def _repeat_leaves(
 
 def _prefix_text(left: str, right: str) -> str:
     if left and right:
-        return f"is {left}, where the tree has {right}"
+        is_other = left.split()[0] != right.split()[0]
+        return f"{'different types:' if is_other else 'is'} {left}, where the tree has {right}"
     return f"is not in the tree ({left})" if left else f"is missing: the tree has {right} there"
 
 

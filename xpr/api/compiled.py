@@ -124,7 +124,13 @@ class Compiled(Stage):
                 for line in tree.differences(expected[i], got[i], name=part)
             ]
             raise TypeError(
-                "\n".join([f"{self.interface.name}: called with other arguments than compiled for:", *lines])
+                "\n".join(
+                    [
+                        f"{self.interface.name}: Function compiled with input pytree does not match the input pytree "
+                        "it was called with:",
+                        *lines,
+                    ]
+                )
             )
         for actual, compiled_for in zip((aval_of(x) for x in leaves), self.interface.in_avals):
             if _kind(actual) != _kind(compiled_for):

@@ -445,9 +445,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         ct_leaves, ct_tree = tree.flatten(ct)
         if ct_tree != out_tree:
             blank = tree.unflatten(out_tree, [0] * out_tree.num_leaves)
-            tree.check_same_structure(
-                blank, ct, "linear_transpose: the cotangent must have the structure of the result"
-            )
+            tree.check_same_structure(blank, ct, "linear_transpose: cotangent tree does not match that of the result")
         _check_cotangents(ct_avals, ct_leaves, "linear_transpose")
         pulled = backward_pass(closed.jaxpr, consts, shares(ct_leaves, ct_leaves), [True] * len(avals))
         args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in sums(pulled, copied)])

@@ -173,8 +173,8 @@ def mapped_size(
         return sizes.pop()
     if not sizes:
         raise ValueError(
-            f"{what}: no argument of {describe_function(fun)} is mapped, so the number of rows is unknown. "
-            "Map one (an integer in in_axes), or say axis_size=n."
+            f"{what} requires at least one argument with a mapped axis. None of {describe_function(fun)} is mapped, so "
+            "the number of rows is unknown. Map one (an integer in in_axes), or say axis_size=n."
         )
     names = argument_names(fun, args, kwargs)
     lines = [

@@ -21,10 +21,13 @@ from xpr.core.avals import (
     TYPED_SCALARS,
     ShapedArray,
     aval_of,
+    check_index,
+    check_number,
+    check_truth,
     integer,
     is_key,
     python_scalar_aval,
-    refuse_convertible,
+    refuse_without_value,
 )
 from xpr.core.interpreter import Tracer
 from xpr.core.refs import Ref
@@ -276,24 +279,23 @@ class Array(metaclass=_OfArrays):
         return from_host, (np.asarray(self.host), self.aval.weak_type)
 
     def __bool__(self) -> bool:
-        if self.aval.size != 1:
-            raise ValueError(f"The truth of an array of {self.aval.size} elements is ambiguous; use .any() or .all().")
+        check_truth(self.aval)
         return bool(self.numbers())
 
     def __int__(self) -> int:
-        return int(self.numbers().item() if self.aval.size == 1 else self.host)
+        check_number(self.aval)
+        return int(self.numbers().item())
 
     def __float__(self) -> float:
-        return float(self.numbers().item() if self.aval.size == 1 else self.host)
+        check_number(self.aval)
+        return float(self.numbers().item())
 
     def __complex__(self) -> complex:
-        return complex(self.numbers().item() if self.aval.size == 1 else self.host)
+        check_number(self.aval)
+        return complex(self.numbers().item())
 
     def __index__(self) -> int:
-        if self.aval.ndim or self.aval.dtype.kind not in "iub":
-            raise TypeError(
-                f"Only integer scalar arrays can be converted to a scalar index; this one is {self.aval.str_short()}."
-            )
+        check_index(self.aval)
         return int(self.host)
 
 
@@ -328,12 +330,7 @@ def host_value(x: Any, aval: ShapedArray) -> Any:
 def _in_numpy(x: Any) -> np.ndarray:
     if type(x) is float:
         return np.asarray(x)
-    refuse_convertible(x)
-    if hasattr(x, "aval") and not hasattr(x, "__array__"):
-        raise TypeError(
-            f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
-            "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."
-        )
+    refuse_without_value(x)
     return np.asarray(x)
 
 

@@ -72,7 +72,7 @@ def debug_nans(new_val: bool = True) -> Any:
     ...     jnp.log(-jnp.ones(2))
     Traceback (most recent call last):
         ...
-    FloatingPointError: log gave nan, in 2 of 2 elements.
+    FloatingPointError: invalid value (nan) encountered in log, in 2 of 2 elements.
       b:f32[2] = log a
       a: f32[2], from -1 to -1
       at <doctest ...>:2 (<module>): jnp.log(-jnp.ones(2))

@@ -102,7 +102,10 @@ class _Search:
         values = np.asarray(bad)
         number = int((np.isnan(values) if kind == "nan" else np.isinf(values)).sum())
         among = f", in {number} of {values.size} elements" if values.ndim else ""
-        lines = [f"{primitive} gave {kind}{among}.", f"  {_equation(primitive, args, params, outs)}"]
+        lines = [
+            f"invalid value ({kind}) encountered in {primitive}{among}.",
+            f"  {_equation(primitive, args, params, outs)}",
+        ]
         lines += [f"  {name}: {_range(x)}" for name, x in _named_operands(args)]
         lines.append(f"  at {summarize(source)}: {text_of(source)}")
         if source is not None and len(source) == 3:

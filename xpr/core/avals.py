@@ -221,6 +221,27 @@ def aval_of(x: Any) -> ShapedArray:
     )
 
 
+def check_truth(aval: ShapedArray) -> None:
+    """Raises ValueError where an array has not one element, whose truth could be asked for."""
+    if not aval.is_symbolic and aval.size != 1:
+        which = "an array with more than one element" if aval.size else "an empty array"
+        raise ValueError(f"The truth value of {which} is ambiguous. It is {aval.str_short()}; use .any() or .all().")
+
+
+def check_index(aval: ShapedArray) -> None:
+    """Raises TypeError where an array is not an integer scalar, which could be a Python integer."""
+    if aval.ndim or aval.dtype.kind not in "iub":
+        raise TypeError(
+            f"Only integer scalar arrays can be converted to a scalar index; this one is {aval.str_short()}."
+        )
+
+
+def check_number(aval: ShapedArray) -> None:
+    """Raises TypeError where an array has not one element, which could be a Python number."""
+    if not aval.is_symbolic and aval.size != 1:
+        raise TypeError(f"Only scalar arrays can be converted to Python scalars; this one is {aval.str_short()}.")
+
+
 def types_of(values: Iterable[Any]) -> str:
     """The types of values, or types themselves, as messages list them: `f32[2,3], i32[]`."""
     return ", ".join([(x if type(x) is ShapedArray else aval_of(x)).str_short() for x in values])
@@ -235,12 +256,22 @@ def array_in(x: Any) -> Any:
     return x.__jax_array__() if hasattr(type(x), "__jax_array__") else x
 
 
-def refuse_convertible(x: Any) -> None:
-    """Raises ConvertibleArrayError where an operand is an object with a method `__jax_array__`."""
+def refuse_without_value(x: Any) -> None:
+    """Raises an error where an operand has the type of an array, and no value.
+
+    Raises:
+      ConvertibleArrayError: it is an object with a method `__jax_array__`.
+      TypeError: it is a type alone, as a ShapeDtypeStruct is.
+    """
     if hasattr(type(x), "__jax_array__"):
         kind = type(x).__qualname__
         raise ConvertibleArrayError(
             f"A {kind} is no array, but can be made one: give jnp.asarray(x), which calls its __jax_array__."
+        )
+    if hasattr(x, "aval") and not hasattr(x, "__array__"):
+        raise TypeError(
+            f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
+            "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."
         )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from xpr.core import source
-from xpr.core.avals import ShapedArray
+from xpr.core.avals import ShapedArray, check_index, check_number, check_truth
 from xpr.errors import (
     AxisNameError,
     ConcretizationTypeError,
@@ -219,6 +219,7 @@ class Tracer:
         )
 
     def __bool__(self) -> bool:
+        check_truth(self.aval)
         what = "Attempted boolean conversion:\nbool() or a Python `if` or `while`"
         return bool(self._value_for(TracerBoolConversionError, what, _FOR_BOOL))
 
@@ -232,10 +233,12 @@ class Tracer:
         return self._as_number(complex)
 
     def _as_number(self, kind: type) -> Any:
+        check_number(self.aval)
         way_out = _FOR_VALUE.replace("array", f"array (try using `x.astype({kind.__name__})`)", 1)
         return kind(self._value_for(ConcretizationTypeError, f"{_ABSTRACT}{kind.__name__}()", way_out))
 
     def __index__(self) -> int:
+        check_index(self.aval)
         return self.static_integer("The __index__() method was called on traced array:\nan index, a length or a shape")
 
     def static_integer(self, what: str) -> int:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, Trace, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, subjaxprs
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import mapped_to
+from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import Signature, stage
 
 
@@ -146,6 +148,8 @@ def batch_flat(
     finally:
         context.trace = before
         trace.alive = False
+    if settings.check_tracer_leaks:
+        refuse_leaks(trace, [arguments, results])
     is_mapped = [type(x) is BatchTracer and x._trace is trace for x in results]
     return (
         [x.value if mapped else x for x, mapped in zip(results, is_mapped)],

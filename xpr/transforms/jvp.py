@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from xpr.backend.array import Array
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import instantiate
+from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import stage
 
 
@@ -88,6 +90,8 @@ def push_forward(
     finally:
         context.trace = before
         trace.alive = False
+    if settings.check_tracer_leaks:
+        refuse_leaks(trace, [outs])
     out_primals, out_tangents = trace.split(outs)
     if out_tangents is None:
         out_tangents = [Zero(aval_of(x).to_tangent_aval()) for x in out_primals]

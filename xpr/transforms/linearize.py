@@ -15,11 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xpr.backend.array import Array, from_host
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, array_in, aval_of
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import broadcast_in_dim_p
+from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import StageTrace, StageTracer, stage
 
 
@@ -184,6 +186,8 @@ def linearize_flat(
     finally:
         context.trace = before
         trace.alive = False
+    if settings.check_tracer_leaks:
+        refuse_leaks(trace, [arguments, results])
     is_active_out = [type(x) is LinearizeTracer and x._trace is trace for x in results]
     outs = [x.primal if active else x for x, active in zip(results, is_active_out)]
     tangents = [x.tangent if active else None for x, active in zip(results, is_active_out)]

@@ -8,23 +8,22 @@ traces).
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
-from inspect import isframe
 from typing import Any
 
 import numpy as np
 
 from xpr.backend.array import Array, from_host
 from xpr.config import settings
-from xpr.core.avals import ShapedArray, aval_of, refuse_convertible
+from xpr.core.avals import ShapedArray, aval_of, refuse_without_value
 from xpr.core.check import check_jaxpr
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.primitive import Primitive
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import describe_function, here
-from xpr.errors import LeakedTracerError, RefError
+from xpr.errors import RefError
+from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.metadata import with_metadata
 
 _HELD_ITSELF = frozenset({Array, bool, int, float, complex})  # the types that nearly all operands from outside have
@@ -101,7 +100,7 @@ class StageTrace(Trace):
         if type(x) is Ref:
             return self.ref(x)
         if type(x) not in _HELD_ITSELF:
-            refuse_convertible(x)
+            refuse_without_value(x)
         aval = aval_of(x)
         if aval.ndim == 0 and aval.dtype.kind in "biufcV" and aval.dtype.names is None:
             return self.scalar(x, aval)
@@ -175,24 +174,5 @@ def stage(
     if settings.enable_checks:
         check_jaxpr(closed)
     if settings.check_tracer_leaks:
-        del arguments
-        _refuse_leaks(trace)
+        refuse_leaks(trace, [arguments, trace.arguments])
     return closed
-
-
-def _refuse_leaks(trace: StageTrace) -> None:
-    """Raises an error if a tracer of a trace that has ended is still referred to."""
-    objects = gc.get_objects() if gc.collect() >= 0 else []
-    leaked = [x for x in objects if type(x) is StageTracer and x._trace is trace]
-    internal = [objects, leaked, trace.arguments, *(x.consts for x in objects if type(x) is ClosedJaxpr)]
-    passing = set(map(id, internal))
-    for tracer in leaked:
-        holders = [x for x in gc.get_referrers(tracer) if id(x) not in passing and not isframe(x)]
-        if holders:
-            *others, last = sorted({type(x).__name__ for x in holders})
-            raise LeakedTracerError(
-                f"Leaked tracer of type {tracer.aval.str_short()}: it is still referred to after the function it was "
-                f"made for has returned, by a {', a '.join(others)}{' and a ' if others else ''}{last}.\n"
-                f"{trace.explain(tracer)}"
-                "Return it from the function, or keep a value instead, which xpr.debug.callback gives."
-            )

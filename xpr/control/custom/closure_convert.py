@@ -62,8 +62,9 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
             raise TypeError("\n".join([f"{what}:", *lines]))
         if len(args) - count != len(values):
             raise TypeError(
-                f"closure_convert: {describe_function(fun)} takes {len(values)} values of what it closed over behind "
-                f"its {count} arguments, and was given {len(args) - count}."
+                f"The inputs to the closure produced by closure_convert are the {count} arguments of "
+                f"{describe_function(fun)}, and {len(values)} values of what it closed over; {len(args) - count} of "
+                "these were given."
             )
         return tree.unflatten(body.out_tree, eval_jaxpr(jaxpr, merge(consts, fixed, moved), *leaves))
 

@@ -331,8 +331,8 @@ def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any], number:
     if have.shape != expected.shape or kinds[0] != kinds[1]:
         raise ArgumentError(
             f"Custom VJP bwd rule {describe_function(bwd)}: at output[{number}] the bwd rule produced an output of "
-            f"type {have.str_short()}, for an argument of type {expected.str_short()}. For a cotangent that is zero it "
-            "may return None."
+            f"type {have.str_short()}, for an argument of type {expected.str_short()}. Consider "
+            "just returning a None here if the cotangent is zero."
         )
     if type(ct) is Zero:
         return Zero(expected)

@@ -267,8 +267,10 @@ class CustomFunction:
             ) from None
         if bound.kwargs:
             raise TypeError(
-                f"{describe_function(self.fun)} has a custom rule, and can't be called with keyword-only arguments "
-                f"({', '.join(bound.kwargs)}): the rule has no place for them. Make them positional."
+                f"The input arguments to the {type(self).__name__}-decorated function {describe_function(self.fun)} "
+                "don't fit its rule:\nThe following keyword arguments could not be resolved to positions: "
+                f"{', '.join(bound.kwargs)}. They are keyword-only, and the rule has no place for them. Make them "
+                "positional."
             )
         bound.apply_defaults()
         return bound.args

@@ -94,8 +94,8 @@ def canonical_pads(
     pads = [tuple(map(int, pair)) if isinstance(pair, Sequence) else () for pair in padding]
     if len(pads) != len(in_shape) or any(len(pair) != 2 for pair in pads):
         raise ValueError(
-            f"{function}: padding={padding!r} must be {', '.join(map(repr, PADDINGS))}, or a (low, high) pair for each "
-            f"of the {len(in_shape)} axes that the window slides along."
+            f"{function}: padding argument must be {', '.join(map(repr, PADDINGS))}, or a (low, high) pair for each "
+            f"of the {len(in_shape)} axes that the window slides along, got {padding!r}."
         )
     return tuple(pads)  # type: ignore[arg-type]  # each is a pair
 
@@ -111,6 +111,7 @@ def canonical_steps(function: str, what: str, steps: Sequence[int] | None, count
     counts = tuple(map(int, steps))
     if len(counts) != count or min(counts, default=1) < 1:
         raise ArgumentError(
-            f"{function}: {what}={steps} must be {count} positive integers, one for each axis of the window."
+            f"{function}: {what} must have every element be positive, one for each of the {count} axes of the window, "
+            f"and is {steps}."
         )
     return counts
