@@ -336,3 +336,16 @@ def test_tokens():
     assert "optimization_barrier" in str(xpr.make_jaxpr(lax.after_all)(token, token))
     with pytest.raises(TypeError, match=r"takes tokens, which lax.create_token makes, and got f32\[2\]"):
         lax.after_all(token, jnp.ones(2))
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_all_to_all_along_two_axes(tiled):
+    """As along one axis of as many rows, with the last name fastest."""
+    x = floats(6, 6, 5, 12)
+    for axes in ((0, 0), (0, 1), (2, 1) if tiled else (0, 2)):
+        one, two = (lambda v, n=n, axes=axes: lax.all_to_all(v, n, *axes, tiled=tiled) for n in ("k", ("i", "j")))
+        out = xpr.vmap(xpr.vmap(two, axis_name="j"), axis_name="i")(x.reshape(2, 3, 6, 5, 12))
+        close(out.reshape(6, *out.shape[2:]), xpr.vmap(one, axis_name="k")(x))
+    with pytest.raises(ValueError, match=r"axis_index_groups are of one named axis, and got \('i', 'j'\)"):
+        exchange = lambda v: lax.all_to_all(v, ("i", "j"), 0, 0, axis_index_groups=GROUPS)
+        xpr.vmap(xpr.vmap(exchange, axis_name="j"), axis_name="i")(x.reshape(2, 3, 6, 5, 12))

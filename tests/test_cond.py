@@ -1,5 +1,7 @@
 """lax.cond and lax.switch: printed, run, differentiated, mapped, and what they say where something is wrong."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -553,3 +555,20 @@ def test_typing_of_the_primitive():
         xpr.make_jaxpr(lambda i, x: lax.cond_p.bind(i, x, branches=(branch, branch), linear=(False,)))(0, 1.0)
     with pytest.raises(TypeError, match=r"branch 0 gives \(f32\[3\]\), branch 1 \(f32\[\]\)"):
         xpr.make_jaxpr(lambda i, x: lax.cond_p.bind(i, x, branches=(branch, other), linear=(False,)))(0, X)
+
+
+def test_results_that_are_operands_in_all_branches_stay_unmapped():
+    def f(x, y, vmap):
+        grown = lambda x, y: (x * 2, y, {"z": jnp.sin(x)})
+        return lax.cond(x < 3, grown, lambda x, y: (x * 3, y, {"z": x}), x, y, vmap=vmap)
+
+    x, y = jnp.arange(5.0), jnp.array(3.0)
+    for vmap in ("select", "branch"):
+        doubled, same, other = xpr.vmap(partial(f, vmap=vmap), (0, None), (0, None, 0))(x, y)
+        close(doubled, np.float32([0, 2, 4, 9, 12]))
+        close(other["z"], jnp.where(x < 3, jnp.sin(x), x))
+        assert same is y
+    swapped = xpr.vmap(lambda x, y: lax.cond(x < 3, lambda a, b: (a, b), lambda a, b: (b, a), y, y + 1), (0, None))(
+        x, y
+    )
+    close(swapped[0], np.float32([3, 3, 3, 4, 4]))

@@ -61,6 +61,14 @@ def test_along_two_axes(name):
     agree(f"jnp.fft.{name}(x, s=(3, 8), axes=(0, 1))", x=X)
 
 
+def test_transforms_of_nothing():
+    """NumPy refuses them."""
+    for name in ("fft", "ifft", "fft2"):
+        peer.check(f"jnp.fft.{name}(x)", {"x": np.zeros((3, 0), np.float32)}, tolerance=0, staged=False)
+    with pytest.raises(ValueError, match="rfft: lengths must be positive"):
+        jnp.fft.rfft(np.zeros((3, 0), np.float32))
+
+
 def test_frequencies_and_shifts():
     for n, d in itertools.product((1, 2, 5, 8), (1.0, 0.3, 2)):
         agree(f"jnp.fft.fftfreq({n}, {d})")

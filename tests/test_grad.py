@@ -10,6 +10,7 @@ import xpr
 import xpr.custom_batching
 import xpr.numpy as jnp
 from xpr import dtypes, lax, nn
+from xpr.errors import ArgumentError
 from xpr.testing import check_grads
 
 
@@ -56,6 +57,14 @@ def test_has_aux():
 def test_lax_conj_of_real_numbers():
     out, slope = xpr.value_and_grad(lambda x: jnp.real(lax.conj(x) * 2j + lax.conj(x)))(3.0)
     assert float(out) == 3 and float(slope) == 1 and lax.conj(jnp.ones(2)).dtype == np.complex64
+
+
+def test_the_cotangent_of_an_integer_may_be_an_integer():
+    _, pull = xpr.vjp(lambda x: (x * 2, 3), 1.0)
+    assert pull((1.0, 7)) == (2,) and pull((1.0, np.zeros((), dtypes.float0))) == (2,)
+    for wrong in (2.5, np.zeros(3, np.int32)):
+        with pytest.raises(ArgumentError, match="the cotangent of a result of type float0"):
+            pull((1.0, wrong))
 
 
 def test_float0_takes_part_in_no_operation():

@@ -83,6 +83,14 @@ def test_orthogonal_weights():
     assert nn.initializers.orthogonal()(xpr.random.key(0), (2, 0)).shape == (2, 0)
 
 
+def test_axes_of_inputs_and_outputs_may_be_none():
+    draw = nn.initializers.variance_scaling
+    for axes, deviation in ((([0], []), 100**-0.5), (([], [0]), 1.0)):
+        weights = draw(1.0, "fan_in", "normal", *axes)(xpr.random.key(0), (100,))
+        np.testing.assert_allclose(np.std(weights), deviation, rtol=0.3)
+    assert draw(1.0, "fan_in", "normal", [], [])(xpr.random.key(0), ()).shape == ()
+
+
 def test_errors():
     with pytest.raises(ValueError, match=r"orthogonal: takes a shape of at least two axes, and got \(3,\)"):
         nn.initializers.orthogonal()(xpr.random.key(0), (3,))

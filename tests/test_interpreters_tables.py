@@ -316,3 +316,7 @@ def test_types_that_map_themselves(name):
     close(out.counts, [2, 3])
     close(sums, [16, 109])
     assert out.unit == "m"
+    tables.unregister_vmappable(Ragged)
+    if lib is xpr:
+        with pytest.raises((TypeError, ValueError)):
+            g(x, array([10.0, 100.0]))

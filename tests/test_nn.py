@@ -138,6 +138,10 @@ nn.one_hot(i, 3, axis=0)
 nn.one_hot(i, 3, axis=1, dtype=int)
 nn.one_hot(jnp.array([0.0, 1]), 3)
 nn.one_hot(1, 3)
+nn.one_hot([[0, 2], [1, 5]], 3)
+lax.pow(x, jnp.int32(2))
+jit(lax.pow)(x, 3)
+grad(lambda x: jit(lax.pow)(x, 3).sum())(x)
 grad(nn.logsumexp)(jnp.array([-inf, 1000]))
 grad(lambda x: nn.softmax(x)[0, 0])(x)
 grad(lambda x: nn.log_softmax(x, axis=0)[1, 0])(x)
@@ -153,6 +157,7 @@ nn.dot_product_attention(query, key, value, key_value_seq_lengths=jnp.array([3, 
 nn.dot_product_attention(query, key, value, query_seq_lengths=jnp.array([2, 4]), is_causal=True)
 nn.dot_product_attention(query, key, value, return_residual=True)
 nn.dot_product_attention(query.astype(bfloat16), key.astype(bfloat16), value.astype(bfloat16))
+nn.dot_product_attention(query.astype(bfloat16), key.astype(bfloat16), value.astype(bfloat16), return_residual=True)
 grad(lambda q: nn.dot_product_attention(q, key, value, is_causal=True).sum())(query)
 """
 

@@ -210,14 +210,42 @@ def test_predicates_are_boolean_scalars():
 
 
 def test_bounds_are_integers_of_one_type():
-    with pytest.raises(TypeError, match=r"bounds must be integer scalars, and `upper` is f32\[\]"):
+    with pytest.raises(TypeError, match=r"must have equal types, and are i32\[\] and f32\[\]"):
         lax.fori_loop(0, 3.0, lambda i, c: c, 0)
-    with pytest.raises(TypeError, match=r"of one type, and are i8\[\] and i16\[\]"):
+    with pytest.raises(TypeError, match=r"bounds must be scalars, integers or floats, and `lower` is bool\[\]"):
+        lax.fori_loop(False, 3, lambda i, c: c, 0)
+    with pytest.raises(TypeError, match=r"must have equal types, and are i8\[\] and i16\[\]"):
         lax.fori_loop(np.int8(0), np.int16(3), lambda i, c: c, 0)
     with pytest.raises(ValueError, match="`unroll` is for bounds that are known"):
         xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: c, 0, unroll=2))(3)
     counted = xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: i, np.int8(0)))(np.int8(3))
     assert counted.dtype == np.int8
+    counted = xpr.jit(lambda n: lax.fori_loop(np.int8(0), n, lambda i, c: i, np.int8(0)))(3)
+    assert counted.dtype == np.int8 and counted == 2
+
+
+def test_bounds_may_be_floats():
+    total = lambda low, high: lax.fori_loop(low, high, lambda i, c: c + i, jnp.float32(0))
+    for f in (total, xpr.jit(total)):
+        assert f(0.5, 3.5) == 4.5 and f(2.0, 1.0) == 0
+    assert xpr.grad(lambda x: lax.fori_loop(x, x + 2.0, lambda i, c: c * i, 1.0))(3.0) == 7.0
+
+
+def test_without_jit_no_step_changes_the_initial_carry_in_place():
+    def step(carry):
+        x, y = carry
+        x += 1
+        return x, y + x
+
+    loops = [
+        lambda init: lax.while_loop(lambda carry: carry[0] < 10, step, init),
+        lambda init: lax.fori_loop(0, 9, lambda _, carry: step(carry), init),
+        lambda init: lax.scan(lambda carry, _: (step(carry), None), init, None, 9)[0],
+    ]
+    for loop in loops:
+        value = np.array(1.0, np.float32)
+        with xpr.disable_jit():
+            assert loop((value, value))[1] == 55 and value == 1
 
 
 def test_a_while_is_not_transposed():

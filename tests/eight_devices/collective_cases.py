@@ -136,3 +136,13 @@ def test_products():
         close(xpr.grad(lambda x, f=product: f(x).sum())(rows), 8 * rows.prod(0) / rows)
         close(way(xpr, lambda L, v, i: L.lax.pprod(v, i, axis_index_groups=PAIRS))(rows), pairs)
     close(xpr.vmap(lambda v: lax.pprod(v, "i"), axis_name="i")(np.arange(1, 9)), np.full(8, 40320, np.int32))
+
+
+def test_all_to_all_along_two_axes_of_a_mesh():
+    x = floats(64, 3)
+    results = []
+    for names in ("k", ("i", "j")):
+        mesh = xpr.make_mesh((8,), ("k",)) if names == "k" else xpr.make_mesh((4, 2), ("i", "j"))
+        exchange = lambda v, names=names: lax.all_to_all(v, names, 0, 1, tiled=True)
+        results.append(xpr.jit(xpr.shard_map(exchange, mesh=mesh, in_specs=P(names), out_specs=P(names)))(x))
+    close(*results)

@@ -230,7 +230,10 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
 def _check_cotangents(expected_avals: Sequence[ShapedArray], cts: Sequence[Any], what: str) -> None:
     for expected, ct in zip(expected_avals, cts):
         actual = aval_of(ct)
-        if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        is_known_zero = (
+            expected.dtype == dtypes.float0 and actual.dtype in dtypes.INTEGERS
+        )  # as results of integers are
+        if expected.shape != actual.shape or (expected.dtype != actual.dtype and not is_known_zero):
             raise ArgumentError(
                 f"{what}: the cotangent of a result of type {expected.str_short()} must have that type, "
                 f"and {actual.str_short()} was given."

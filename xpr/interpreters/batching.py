@@ -18,7 +18,7 @@ from xpr.transforms.batch import BatchTracer as BatchTracer
 __all__ = [
     "AxisData", "BatchTrace", "BatchTracer", "axis_primitive_batchers", "bdim_at_front", "broadcast",
     "defbroadcasting", "defreducer", "defvectorized", "fancy_primitive_batchers", "moveaxis", "not_mapped",
-    "primitive_batchers", "register_vmappable",
+    "primitive_batchers", "register_vmappable", "unregister_vmappable",
 ]  # fmt: skip
 
 not_mapped = None
@@ -161,6 +161,11 @@ def register_vmappable(
       make_iota: not used: indices are integers.
     """
     handlers[data_type] = Handlers(spec_type, to_elt, from_elt)
+
+
+def unregister_vmappable(data_type: type) -> None:
+    """Makes a type again one that `vmap` maps as it maps others."""
+    del handlers[data_type]
 
 
 def broadcast(x: Any, size: int, axis: int) -> Any:

@@ -51,7 +51,8 @@ def dot_product_attention(
       local_window_size: (left, right): position t sees positions t - left to t + right. An integer is both; None for
         all.
       implementation: "xla" or None.
-      return_residual: whether to return the logsumexp of the logits too, (B, T, N), which has no derivative.
+      return_residual: whether to return the logsumexp of the logits too, (B, T, N) in the dtype of `key`, which has no
+        derivative.
 
     Returns:
       (B, T, N, H) in the dtype of `query`, computed in float32 at least; with `return_residual`
@@ -123,7 +124,9 @@ def _attention(
     if "query_lengths" in options:
         real = _before(options["query_lengths"], (batch, targets), 1)
         out = e.mul(out, broadcast_in_dim(convert(real, aval_of(out).dtype), aval_of(out).shape, (0, 1)))
-    return [out, transpose(logsumexp(logits, -1), (0, 3, 1, 2))] if with_residual else [out]
+    if not with_residual:
+        return [out]
+    return [out, convert(transpose(logsumexp(logits, -1), (0, 3, 1, 2)), aval_of(key).dtype)]
 
 
 _LEAST_SHARE = -0.7  # of the greatest float: what a hidden logit is; finite, so that a row of them is no nan

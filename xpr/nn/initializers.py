@@ -212,14 +212,18 @@ def fans(shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1, batch_ax
       `(fan_in, fan_out)`.
 
     Raises:
-      ValueError: the shape has less than two axes.
+      ValueError: the shape has no such axes.
 
     >>> import xpr
     >>> xpr.nn.initializers.fans((3, 3, 8, 16))
     (72.0, 144.0)
     """
-    if len(shape) < 2:
-        raise ValueError(f"Scaling variance needs an input and an output axis, which shape {tuple(shape)} hasn't.")
+    for name, axes in (("in_axis", in_axis), ("out_axis", out_axis)):
+        if not all(-len(shape) <= axis < len(shape) for axis in ((axes,) if isinstance(axes, int) else axes)):
+            raise ValueError(
+                f"Scaling variance needs an input and an output axis, and shape {tuple(shape)} has no {name} {axes!r}. "
+                "Say which axes are along inputs and outputs, by in_axis and out_axis; () for none."
+            )
     inputs, outputs = _size(shape, in_axis), _size(shape, out_axis)
     kernel = math.prod(shape) / inputs / outputs / _size(shape, batch_axis)
     return inputs * kernel, outputs * kernel
@@ -249,7 +253,7 @@ def variance_scaling(
       An initializer `(key, shape, dtype) -> array`.
 
     Raises:
-      ValueError: there is no such mode or distribution, or the shape of weights has less than two axes.
+      ValueError: there is no such mode or distribution, or the shape of weights has no such axes.
 
     >>> import xpr
     >>> initializer = xpr.nn.initializers.variance_scaling(1.0, "fan_in", "normal")

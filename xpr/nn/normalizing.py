@@ -18,6 +18,7 @@ from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, exponentials, powers, reductions, statistics
 from xpr.numpy.axes import reduced_axes
+from xpr.numpy.creation import asarray
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_shapes, requested_dtype
 from xpr.numpy.reductions import boolean_mask, broadcast_back, elements_along, summed
 from xpr.primitives import elementwise as e
@@ -293,7 +294,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     """For each index a vector of zeros with a 1 at the index; of zeros alone where the index is out of bounds.
 
     Args:
-      x: indices, of any shape.
+      x: indices, of any shape; also nested lists of them.
       num_classes: the length of the vectors.
       dtype: of the result; None for the default float dtype.
       axis: the axis of the vectors in the result.
@@ -310,7 +311,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
            [0., 0., 1.],
            [0., 0., 0.]], dtype=float32)
     """
-    x = as_operand(x)
+    x = asarray(x)
     aval = aval_of(x)
     num_classes = operator.index(num_classes)
     at = one_axis(axis, aval.ndim + 1)

@@ -40,8 +40,8 @@ def _transformed(name: str, kind: str, a: Any, s: Any, axes: Any, norm: str | No
     _check_norm(name, norm)
     a = _operand(name, a, kind == "RFFT")
     shape = aval_of(a).shape
-    axes, lengths = _axes_and_lengths(name, shape, s, axes, kind == "IRFFT")
-    if not axes:
+    axes, lengths = _axes_and_lengths(name, shape, s, axes, kind)
+    if not axes or not all(lengths):
         return a
     input_lengths = [*lengths[:-1], lengths[-1] // 2 + 1] if kind == "IRFFT" else lengths
     a = _sized(a, dict(zip(axes, input_lengths)))
@@ -69,9 +69,7 @@ def _operand(name: str, a: Any, is_real: bool) -> Any:
     return convert(a, dtype if is_real else dtypes.complex_of(dtype))
 
 
-def _axes_and_lengths(
-    name: str, shape: tuple[int, ...], s: Any, axes: Any, halved: bool
-) -> tuple[list[int], list[int]]:
+def _axes_and_lengths(name: str, shape: tuple[int, ...], s: Any, axes: Any, kind: str) -> tuple[list[int], list[int]]:
     """The axes, counted from the front, and the length of the transform along each."""
     ndim = len(shape)
     if axes is None:
@@ -81,13 +79,14 @@ def _axes_and_lengths(
         raise ValueError(f"{name}: an axis can be transformed once, and axes are {tuple(axes)}.")
     if s is None:
         lengths = [shape[axis] for axis in axes]
-        if halved and lengths:
+        if kind == "IRFFT" and lengths:
             lengths[-1] = 2 * (lengths[-1] - 1)
     else:
         lengths = list(map(operator.index, s))
     if len(lengths) != len(axes):
         raise ValueError(f"{name}: a length for each axis is needed; there are {len(lengths)} and {len(axes)}.")
-    if min(lengths, default=1) < 1:
+    is_empty = s is None and "R" not in kind  # the transform of nothing is nothing
+    if min(lengths, default=1) < (0 if is_empty else 1):
         raise ValueError(f"{name}: lengths must be positive, and those of an array of shape {shape} are {lengths}.")
     return axes, lengths
 

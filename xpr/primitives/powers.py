@@ -13,7 +13,17 @@ from xpr.dtypes import FLOATS, INEXACT, INTEGERS, NUMBERS
 from xpr.primitives.arithmetic import div, sub
 from xpr.primitives.bitwise import bitwise_and
 from xpr.primitives.comparisons import eq
-from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
+from xpr.primitives.conversions import convert_element_type
+from xpr.primitives.elementwise_rules import (
+    PYTHON_SCALARS,
+    elementwise,
+    function_of,
+    mul,
+    repeated,
+    scalar,
+    typed_like,
+    unary,
+)
 from xpr.primitives.exponentials import log
 from xpr.primitives.shapes import broadcast_to, full
 from xpr.primitives.slicing import select, select_n
@@ -147,23 +157,30 @@ pow_p = elementwise(
     lowers_to=on_cpu("pow", _pow_lower, exponentials.power, long_exponentials.power),
     partials=[_pow_partial_base, _pow_partial_exponent],
 )  # fmt: skip
-pow = function_of(
-    pow_p,
+
+
+def pow(x: Any, y: Any) -> Any:
     """x to the power y, elementwise.
 
     Args:
-      x: an array or a number.
-      y: an array of the same shape and dtype, or a scalar.
+      x: an array of real or complex numbers, or a number.
+      y: an array of the same shape, and of the same dtype or of integers; or a scalar.
 
     Returns:
-      An array of the same shape and dtype.
+      An array of the shape and dtype of x.
 
     >>> from xpr import lax
     >>> lax.pow(2.0, 3.0)
     Array(8., dtype=float32, weak_type=True)
-    """,
-    2,
-)
+    """
+    if type(y) in PYTHON_SCALARS:
+        y = typed_like(y, x)
+    elif type(x) in PYTHON_SCALARS:
+        x = typed_like(x, y)
+    elif aval_of(y).dtype in INTEGERS:
+        y = convert_element_type(y, aval_of(x).dtype)
+    return pow_p.bind(x, y)
+
 
 # -- Roots
 

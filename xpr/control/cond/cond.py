@@ -25,7 +25,7 @@ from xpr.control.activity import is_active
 from xpr.control.cond.batching import along_rows, guarded, runs_as_select, work
 from xpr.control.cond.partial_eval import cond_split
 from xpr.control.cond.residuals import SplitBranches, zeros_in
-from xpr.control.groups import any_of, mask, split_list, unmask
+from xpr.control.groups import any_of, mask, merge, split_list, unmask
 from xpr.control.refs import RefOperands
 from xpr.control.scan.scan import bind_scan
 from xpr.control.tracing import join_consts
@@ -267,6 +267,9 @@ def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **param
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     (index, *operands), (index_dim, *operand_dims), branches = values, dims, params["branches"]
     dims_key = tuple(operand_dims)
+    forwards = _forwarded(branches, dims_key) if index_dim is not None else ()
+    if any(position is not None for position in forwards):
+        return _around_forwarded(forwards, axis_name, size, values, dims, params)
     if index_dim is not None:
         if runs_as_select(branches, params.get("vmap"), axis_name):
             return _select(axis_name, size, index, operands, dims_key, branches)
@@ -283,6 +286,36 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
     batched = _agreeing(branches, ("cond batch", size, dims_key, axis_name), mapped)
     outs = bind_cond(batched.branches, index, [*batched.consts, *operands], params)
     return outs, [0 if flag else None for flag in batched.flags]
+
+
+def _forwarded(branches: Branches, dims: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """For each result the position of the operand that it is in all branches, if that one is not mapped, or None."""
+
+    def find() -> tuple[int | None, ...]:
+        positions = [{v: i for i, v in enumerate(branch.invars) if dims[i] is None} for branch in branches]
+        found = [
+            {at.get(v) if type(v) is Var else None for at, v in zip(positions, outs)}
+            for outs in zip(*[branch.outvars for branch in branches])
+        ]
+        return tuple([each.pop() if len(each) == 1 else None for each in found])
+
+    return _remembered(branches, ("cond forwarded", dims), find)
+
+
+def _around_forwarded(
+    forwards: tuple[int | None, ...], axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None],
+    params: dict[str, Any],
+) -> Any:  # fmt: skip
+    """The batching rule where some results are operands that are not mapped: these are no results of the choice."""
+    computed = [position is None for position in forwards]
+
+    def without() -> Branches:
+        return tuple([branch.replace(outvars=mask(branch.outvars, computed)) for branch in params["branches"]])
+
+    branches = _remembered(params["branches"], ("cond without", forwards), without)
+    outs, out_dims = _batch_named(axis_name, size, values, dims, **{**params, "branches": branches})
+    forwarded = [values[1 + position] for position in forwards if position is not None]
+    return merge(outs, forwarded, computed), merge(out_dims, [None] * len(forwarded), computed)
 
 
 def _select(

@@ -13,11 +13,12 @@ from xpr.control.scan.bounded import scan_until_p
 from xpr.control.scan.scan import bind_scan
 from xpr.control.tracing import Body, Step, Watched, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function
 from xpr.dimensions.expressions import surely_at_least
-from xpr.errors import CarryMismatch, RefError, TreeMismatch
+from xpr.errors import CarryMismatch, ConcretizationTypeError, RefError, TreeMismatch
 from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.composites import broadcast
 from xpr.primitives.elementwise import convert_element_type
@@ -25,7 +26,7 @@ from xpr.primitives.shapes import rev
 from xpr.primitives.slicing import concatenate
 from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import argument_names
+from xpr.transforms.flat import argument_names, as_array
 
 __all__ = ["scan"]
 
@@ -159,7 +160,7 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
         try:
             lengths.add(int(length))
         except TypeError as error:
-            raise TypeError(
+            raise (ConcretizationTypeError if isinstance(length, Tracer) else TypeError)(
                 "scan: `length` must be known while tracing, and is "
                 f"{aval_of(length).str_short()}. Use while_loop or fori_loop for a number of steps that is computed."
             ) from error
@@ -275,7 +276,7 @@ def _in_python(
     f: Callable[..., Any], init: Any, rows: Sequence[Any], xs_tree: Any, length: int, reverse: bool
 ) -> tuple[Any, Any]:
     """The loop as a Python loop, for `disable_jit`."""
-    carry, ys = init, []
+    carry, ys = tree.map(as_array, init), []
     for i in reversed(range(length)) if reverse else range(length):
         carry, y = f(carry, tree.unflatten(xs_tree, [index_in_dim(x, i, 0, keepdims=False) for x in rows]))
         ys.append(y)

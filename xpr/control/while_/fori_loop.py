@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr import dtypes
+from xpr import dtypes, tree
 from xpr.config import settings
 from xpr.control.scan.function import scan
 from xpr.control.tracing import Step, Watched
@@ -18,6 +18,7 @@ from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import CarryMismatch
 from xpr.primitives.elementwise import add, convert_element_type, lt, sub
 from xpr.transforms.boundary import boundary
+from xpr.transforms.flat import as_array
 
 __all__ = ["fori_loop"]
 
@@ -31,15 +32,15 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> Any:
-    """A loop over the integers from `lower` to below `upper`, which carries state.
+    """A loop over the numbers from `lower` to below `upper`, in steps of 1, which carries state.
 
         carry = init_val
         for i in range(lower, upper):
             carry = body_fun(i, carry)
 
     Args:
-      lower: an integer, which may be traced.
-      upper: an integer of the same type, which may be traced.
+      lower: an integer, which may be traced; or a float.
+      upper: a number of the same type, which may be traced.
       body_fun: `body_fun(i, carry) -> carry`, with the carry of the same types.
       init_val: the initial carry, a pytree.
       unroll: the number of steps in an iteration of the compiled loop, True for all; only where both bounds are known.
@@ -49,7 +50,7 @@ def fori_loop(
 
     Raises:
       CarryMismatch: the carry that `body_fun` returns differs from the one it takes.
-      TypeError: a bound is not an integer scalar, or they are of different types.
+      TypeError: a bound is no scalar, is complex or a boolean, or they are of different types.
       ValueError: `unroll` is True or more than one, and a bound is traced.
 
     >>> from xpr import lax
@@ -58,6 +59,7 @@ def fori_loop(
     """
     bounds = _known(lower), _known(upper)
     if settings.disable_jit and None not in bounds:
+        init_val = tree.map(as_array, init_val)  # so that no step changes a NumPy array in place
         for i in range(*bounds):  # type: ignore[arg-type]  # neither is None
             init_val = body_fun(i, init_val)
         return init_val
@@ -92,10 +94,11 @@ def _as_scan(lower: int, upper: int, body_fun: Callable[..., Any], init_val: Any
 
 def _as_while(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any) -> Any:
     """A while that carries `i, upper, carry`."""
+    one = 1 if aval_of(lower).dtype in dtypes.INTEGERS else 1.0
 
     def step(carry: Any) -> Any:
         i, upper, x = carry
-        return add(i, 1), upper, body_fun(i, x)
+        return add(i, one), upper, body_fun(i, x)
 
     named: Any = Step("fori_loop", _unwatched(body_fun), step, lambda carry: (carry[0], carry[2]))
     if type(body_fun) is Watched:
@@ -121,21 +124,34 @@ def _known(bound: Any) -> int | None:
 
 
 def _of_one_type(lower: Any, upper: Any) -> tuple[Any, Any]:
-    """The bounds, checked; a Python integer takes the dtype of the other bound.
+    """The bounds, checked; a weakly typed integer takes the dtype of the other bound, if that is an integer.
 
     Raises:
-      TypeError: a bound is no integer scalar, or their types differ.
+      TypeError: a bound is no integer or float scalar, or their types differ.
     """
     low, high = aval_of(lower), aval_of(upper)
     for name, aval in (("lower", low), ("upper", high)):
-        if aval.ndim or aval.dtype not in dtypes.INTEGERS:
-            raise TypeError(f"fori_loop: the bounds must be integer scalars, and `{name}` is {aval.str_short()}.")
-    if low.dtype != high.dtype:
-        if type(lower) is int:
-            return np.asarray(lower, high.dtype)[()], upper
-        if type(upper) is int:
-            return lower, np.asarray(upper, low.dtype)[()]
-        raise TypeError(
-            f"fori_loop: the bounds must be of one type, and are {low.str_short()} and {high.str_short()}. Convert one."
-        )
-    return lower, upper
+        if aval.ndim or aval.dtype not in dtypes.INTEGERS | dtypes.FLOATS:
+            raise TypeError(
+                f"fori_loop: the bounds must be scalars, integers or floats, and `{name}` is {aval.str_short()}."
+            )
+    if low.dtype == high.dtype:
+        return lower, upper
+    if low.dtype in dtypes.INTEGERS and high.dtype in dtypes.INTEGERS:
+        if low.weak_type:
+            return _of_dtype(lower, high.dtype), upper
+        if high.weak_type:
+            return lower, _of_dtype(upper, low.dtype)
+    raise TypeError(
+        f"fori_loop: the bounds (arguments to fori_loop) must have equal types, and are {low.str_short()} and "
+        f"{high.str_short()}. Convert one."
+    )
+
+
+def _of_dtype(bound: Any, dtype: np.dtype) -> Any:
+    """A weakly typed integer as one of a dtype.
+
+    Raises:
+      OverflowError: it is known, and the dtype can't hold it.
+    """
+    return np.asarray(bound, dtype)[()] if type(bound) is int else convert_element_type(bound, dtype)

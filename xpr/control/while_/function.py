@@ -17,7 +17,7 @@ from xpr.dtypes import bool_
 from xpr.errors import CarryMismatch, ConcretizationTypeError
 from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import LEAF
+from xpr.transforms.flat import LEAF, as_array
 
 __all__ = ["while_loop"]
 
@@ -53,9 +53,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if type(body_fun) is Watched:
         return _watched(cond_fun, body_fun, init_val)
     if settings.disable_jit:
-        running = _in_python(cond_fun, init_val)
+        carry = tree.map(as_array, init_val)  # so that no step changes a NumPy array in place
+        running = _in_python(cond_fun, carry)
         if running is not None:
-            carry = init_val
             while running:
                 carry = body_fun(carry)
                 running = bool(cond_fun(carry))

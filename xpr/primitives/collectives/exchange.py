@@ -6,6 +6,7 @@ row has, all_to_all exchanges it with one that they have, and reduce_scatter, wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -472,7 +473,7 @@ def all_to_all(
 
     Args:
       x: a pytree of arrays.
-      axis_name: the name of a mapped axis.
+      axis_name: the name of a mapped axis, or several names, whose rows are numbered with the last one fastest.
       split_axis: the axis to slice, whose size is the number of rows.
       concat_axis: the position of the axis of the slices' sources.
       axis_index_groups: lists of indices of one size that hold every index once: each group by itself.
@@ -492,9 +493,11 @@ def all_to_all(
     Array([[1., 3.],
            [2., 4.]], dtype=float32)
     """
-    name = one_name("all_to_all", axis_name)
-    groups = groups_of(axis_index_groups, (name,))
-    count = _same_size(groups, size_of_axis(name))
+    names = names_of(axis_name)
+    if len(names) > 1 and axis_index_groups is not None:
+        raise ValueError(f"all_to_all: axis_index_groups are of one named axis, and got {names}.")
+    groups = groups_of(axis_index_groups, names)
+    count = _same_size(groups, math.prod(map(size_of_axis, names)))
 
     def exchanged(leaf: Any) -> Any:
         aval = aval_of(leaf)
@@ -509,16 +512,23 @@ def all_to_all(
             )
         if tiled:  # the axis of the stretch follows the split one
             leaf = _parted(leaf, split, count)
-        out = all_to_all_p.bind(
-            leaf,
-            axis_index_groups=groups,
-            axis_name=(name,),
-            concat_axis=concat,
-            split_axis=split,
-        )
+        out = _exchanged_along(leaf, names, split, concat, groups)
         return _merged(out, concat) if tiled else out
 
     return tree.map(exchanged, x)
+
+
+def _exchanged_along(x: Any, names: Sequence[Any], split: int, concat: int, groups: Any) -> Any:
+    """The exchange along one named axis after another, each with a part of the axis that is split."""
+    if len(names) == 1:
+        return all_to_all_p.bind(
+            x, axis_index_groups=groups, axis_name=tuple(names), concat_axis=concat, split_axis=split
+        )
+    shape = aval_of(x).shape
+    x = reshape(x, (*shape[:split], *map(size_of_axis, names), *shape[split + 1 :]))
+    for at, name in enumerate(names, split):
+        x = all_to_all_p.bind(x, axis_index_groups=None, axis_name=(name,), concat_axis=at, split_axis=at)
+    return move_axis(reshape(x, shape), split, concat)
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
