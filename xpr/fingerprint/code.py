@@ -15,12 +15,16 @@ from weakref import WeakKeyDictionary
 
 
 class Read(NamedTuple):
-    """A global variable, or a free one, and the attributes that are read of it."""
+    """A global variable, or a free one, and the attributes that are read of it.
+
+    `is_attribute`: it is `getattr` or `hasattr`, called with a constant name, which is one of `Facts.attributes`.
+    """
 
     name: str
     is_free: bool
     path: tuple[str, ...]
     line: int
+    is_attribute: bool = False
 
 
 class Facts(NamedTuple):
@@ -88,7 +92,7 @@ def facts_of(code: CodeType) -> Facts:
 
 
 def _facts(code: CodeType) -> Facts:
-    reads: dict[tuple[str, bool, tuple[str, ...]], Read] = {}
+    reads: dict[Any, Read] = {}
     attributes: dict[str, int] = {}
     stored: dict[str, int] = {}
     set_attributes: dict[str, int] = {}
@@ -100,7 +104,11 @@ def _facts(code: CodeType) -> Facts:
             if name in _FREE and argument in code.co_cellvars:
                 continue
             path = _path(instructions, at + 1)
-            reads.setdefault((argument, name in _FREE, path), Read(argument, name in _FREE, path, line))
+            attribute = _constant_name(instructions, at + 1) if argument in ("getattr", "hasattr") else None
+            if attribute is not None:
+                attributes.setdefault(attribute, line)
+            read = Read(argument, name in _FREE, path, line, attribute is not None)
+            reads.setdefault((*read[:3], read.is_attribute), read)
         elif name in _ATTRIBUTE:
             if not _is_in_path(instructions, at):
                 attributes.setdefault(argument, line)
@@ -177,6 +185,17 @@ def _is_read_at_once(instructions: list[_Instruction], at: int) -> bool:
     if len(before) < 2 or before[-2][0] != "LOAD_GLOBAL" or before[-1][0] not in ("LOAD_FAST", "LOAD_DEREF"):
         return after[1:2] == ["GET_ITER"]
     return after[1] == "GET_ITER" or (after[1] == "CALL" and before[-2][1] in VIEW_READERS)
+
+
+def _constant_name(instructions: list[_Instruction], at: int) -> str | None:
+    """The name of the attribute that `getattr`, loaded just before, reads: the constant after one variable."""
+    while instructions[at][0] == "PUSH_NULL":
+        at += 1
+    if not instructions[at][0].startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")):
+        return None
+    at += 1 + len(_path(instructions, at + 1))
+    name, argument, _, is_target = instructions[at]
+    return argument if name == "LOAD_CONST" and type(argument) is str and not is_target else None
 
 
 def _loads_first_argument(instruction: _Instruction, code: CodeType) -> bool:

@@ -20,11 +20,11 @@ from xpr.core.interpreter import Tracer
 from xpr.core.source import is_internal
 
 _PURE_MODULES = (
-    "xpr.ad_checkpoint", "xpr.api.forward_backward", "xpr.api.grad", "xpr.api.jit", "xpr.api.reroll", "xpr.api.staging",
-    "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals", "xpr.custom_batching",
-    "xpr.custom_derivatives", "xpr.dtypes", "xpr.flatten_util", "xpr.inversion", "xpr.lax", "xpr.nn", "xpr.numpy",
-    "xpr.ops", "xpr.primitives", "xpr.random", "xpr.scipy", "xpr.series", "xpr.sparsity", "xpr.transforms",
-    "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",
+    "xpr.ad_checkpoint", "xpr.api.forward_backward", "xpr.api.grad", "xpr.api.jit", "xpr.api.reroll",
+    "xpr.api.staging", "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals", "xpr.custom_batching",
+    "xpr.custom_derivatives", "xpr.dtypes", "xpr.example_libraries", "xpr.flatten_util", "xpr.inversion", "xpr.lax",
+    "xpr.nn", "xpr.numpy", "xpr.ops", "xpr.primitives", "xpr.random", "xpr.scipy", "xpr.series", "xpr.sparsity",
+    "xpr.transforms", "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",
 )  # fmt: skip
 _IMPURE_MODULES = ("xpr.control.callback", "xpr.control.devices", "xpr.control.refs", "xpr.numpy.io", "xpr.numpy.refs")
 _IMPURE_NAMES = frozenset({"clear_caches"})
@@ -48,6 +48,7 @@ _OF_PYTHON = {
     "itertools": frozenset((_ITERTOOLS + " takewhile dropwhile zip_longest").split()),
     "functools": frozenset({"partial", "reduce"}),
     "_functools": frozenset({"partial", "reduce"}),
+    "dataclasses": frozenset({"replace"}),
     "collections": frozenset({"OrderedDict", "defaultdict", "deque"}),
     "typing": frozenset({"cast"}),
 }
@@ -207,15 +208,15 @@ _names: dict[int, tuple[Any, str]] = {}  # by the identity of an object, the obj
 def _name_of(value: Any) -> str | None:
     """The name under which a module has a function, a class or an object of xpr; None where none has."""
     if isinstance(value, (FunctionType, type)):
-        module = _module_of(value) if isinstance(value, FunctionType) else value.__module__
-        known = vars(sys.modules[module]).get(value.__qualname__) if module in sys.modules else None
-        if known is value:
-            return f"{module}.{value.__qualname__}"
-    if id(value) not in _names:
-        for name, module in list(sys.modules.items()):
-            if is_pure_module(name):
-                for key, each in vars(module).items():
-                    if each is value:
-                        return _names.setdefault(id(value), (value, f"{name}.{key}"))[1]
-        return None
-    return _names[id(value)][1]
+        of = _module_of(value) if isinstance(value, FunctionType) else value.__module__
+        name = str(value.__qualname__)
+        if of in sys.modules and vars(sys.modules[of]).get(name) is value:
+            return f"{of}.{name}"
+    if id(value) in _names:
+        return _names[id(value)][1]
+    for of in list(sys.modules):
+        if is_pure_module(of):
+            for key, each in vars(sys.modules[of]).items():
+                if each is value:
+                    return _names.setdefault(id(value), (value, f"{of}.{key}"))[1]
+    return None
