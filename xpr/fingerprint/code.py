@@ -51,7 +51,7 @@ class Facts(NamedTuple):
 _PLAIN = frozenset(
     """
     BEFORE_WITH BINARY_OP BINARY_SLICE BINARY_SUBSCR BUILD_CONST_KEY_MAP BUILD_LIST BUILD_MAP BUILD_SLICE BUILD_STRING
-    BUILD_TUPLE CALL CALL_FUNCTION_EX CALL_KW CHECK_EXC_MATCH COMPARE_OP CONTAINS_OP COPY COPY_FREE_VARS
+    BUILD_TUPLE CALL CALL_FUNCTION_EX CLEANUP_THROW CALL_KW CHECK_EXC_MATCH COMPARE_OP CONTAINS_OP COPY COPY_FREE_VARS
     DELETE_FAST DELETE_SUBSCR DICT_MERGE DICT_UPDATE END_FOR END_SEND EXIT_INIT_CHECK EXTENDED_ARG FORMAT_SIMPLE
     FORMAT_WITH_SPEC FOR_ITER GET_ITER GET_LEN GET_YIELD_FROM_ITER IS_OP JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT
     JUMP_FORWARD JUMP_IF_FALSE_OR_POP JUMP_IF_TRUE_OR_POP KW_NAMES LIST_APPEND LIST_EXTEND LIST_TO_TUPLE
@@ -127,8 +127,9 @@ def _facts(code: CodeType) -> Facts:
         elif name == "LOAD_CONST":
             if type(argument) is frozenset and instructions[at + 1][0] != "CONTAINS_OP":
                 reason = _REASONS["BUILD_SET"]
-        elif name == "FORMAT_VALUE":
-            if argument[0] not in (None, str) and code.co_name not in SPECIAL:
+        elif name == "FORMAT_VALUE" or name == "CONVERT_VALUE":
+            conversion = argument[0] if name == "FORMAT_VALUE" else argument
+            if conversion not in (None, str) and code.co_name not in SPECIAL:
                 reason = "it writes a value as repr does, which may show an address in memory"
         elif name == "CALL_INTRINSIC_1":
             if argument not in _INTRINSICS:
@@ -145,8 +146,9 @@ _Instruction = tuple[str, Any, int, bool]  # name, argument, line, whether anyth
 
 
 def _instructions(code: CodeType) -> Iterator[_Instruction]:
-    line = code.co_firstlineno
+    line, is_target = code.co_firstlineno, False
     for each in dis.get_instructions(code):
+        is_target |= each.is_jump_target
         positions = each.positions
         if positions is not None and positions.lineno is not None:
             line = positions.lineno
@@ -154,7 +156,8 @@ def _instructions(code: CodeType) -> Iterator[_Instruction]:
             argument = each.argval
             if each.opname == "CALL_INTRINSIC_1":
                 argument = each.argrepr
-            yield each.opname, argument, line, each.is_jump_target
+            yield each.opname, argument, line, is_target
+            is_target = False
 
 
 def _path(instructions: list[_Instruction], at: int) -> tuple[str, ...]:
@@ -191,7 +194,7 @@ def _constant_name(instructions: list[_Instruction], at: int) -> str | None:
     """The name of the attribute that `getattr`, loaded just before, reads: the constant after one variable."""
     while instructions[at][0] == "PUSH_NULL":
         at += 1
-    if not instructions[at][0].startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")):
+    if instructions[at][0] not in ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL"):
         return None
     at += 1 + len(_path(instructions, at + 1))
     name, argument, _, is_target = instructions[at]
@@ -199,4 +202,6 @@ def _constant_name(instructions: list[_Instruction], at: int) -> str | None:
 
 
 def _loads_first_argument(instruction: _Instruction, code: CodeType) -> bool:
-    return instruction[0] == "LOAD_FAST" and instruction[1] == code.co_varnames[0]
+    name, argument, *_ = instruction
+    last = argument[-1] if name == "LOAD_FAST_LOAD_FAST" else argument
+    return name in ("LOAD_FAST", "LOAD_FAST_LOAD_FAST") and last == code.co_varnames[0]
