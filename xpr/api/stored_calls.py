@@ -32,6 +32,7 @@ from xpr.notices import notices
 from xpr.transforms.calls import Call
 from xpr.tree_nodes import PyTreeDef
 
+TOO_DEEP = "it reaches objects that are nested too deeply"
 LARGEST_CONSTANTS = 1 << 20  # bytes of the constants of a program that are kept with a call
 
 
@@ -51,7 +52,7 @@ class StoredCall:
         except Refused as error:
             self.reason = str(error)
         except RecursionError:
-            self.reason = "it reaches objects that are nested too deeply"
+            self.reason = TOO_DEEP
 
     def find_key(self) -> tuple[str, dict[tuple[str, str], type]]:
         """The name of the file, and the users' classes that the function reaches.

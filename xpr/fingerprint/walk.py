@@ -14,6 +14,7 @@ import enum
 import hashlib
 import inspect
 import operator
+import reprlib
 import types
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
@@ -498,7 +499,7 @@ def _is_generated(kind: type, name: str, member: Any) -> bool:
         return code.co_filename == collections.__file__ or module.startswith("namedtuple_")
     if name not in _OF_DATACLASSES or not hasattr(kind, "__dataclass_params__"):
         return False
-    return "__create_fn__" in code.co_qualname or code.co_filename == dataclasses.__file__
+    return "__create_fn__" in code.co_qualname or code.co_filename in (dataclasses.__file__, reprlib.__file__)
 
 
 def _shown(value: Any) -> str:
