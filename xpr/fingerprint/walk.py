@@ -71,7 +71,7 @@ class Walk:
 
     def __init__(self) -> None:
         self.classes: dict[tuple[str, str], type] = {}
-        self._hash = hashlib.sha256()
+        self._parts: list[bytes] = []  # what is hashed, each after its length
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []  # what was seen, so that no identity is used twice
         self._namespaces: dict[int, ModuleType | type] = {}  # those that code uses as values
@@ -90,13 +90,13 @@ class Walk:
             known = name in ATTRIBUTES or name in DUNDERS or name in self._names
             if not known and not any((key, name) in self._resolved for key in self._namespaces):
                 raise Refused(f"{where} reads the attribute {name!r} of a value that is not known beforehand")
-        return self._hash.digest()
+        return hashlib.sha256(b"".join(self._parts)).digest()
 
     def token(self, *parts: Any) -> None:
         """Adds texts, bytes and numbers to the hash."""
         for part in parts:
             data = part if type(part) is bytes else str(part).encode("utf-8", "surrogatepass")
-            self._hash.update(len(data).to_bytes(8, "little") + data)
+            self._parts += (len(data).to_bytes(8, "little"), data)
 
     def visit(self, value: Any, where: str) -> None:
         """Adds a value and all that it reaches; `where` says who reads it."""
