@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.api.jit import JitFunction
-from xpr.api.stored_calls import check_circumstances, check_library, visit_function
+from xpr.api.stored_calls import TOO_DEEP, StoredCall, check_circumstances, check_library, visit_function
+from xpr.compile.evaluate import device_of
 from xpr.config import settings
+from xpr.core.avals import aval_of
 from xpr.core.source import describe_function
 from xpr.fingerprint.walk import Refused, Walk
 
 __all__ = ["explain_cache"]
 
 
-def explain_cache(fun: Any) -> str:
+def explain_cache(fun: Any, *args: Any, **kwargs: Any) -> str:
     """Whether the next process finds the compiled programs of a function on disk without tracing it; else why not.
 
     A process that calls a jitted function for the first time looks for its program in `config.compilation_cache_dir`,
@@ -22,6 +24,8 @@ def explain_cache(fun: Any) -> str:
 
     Args:
       fun: what `jit` returned.
+      *args, **kwargs: arguments of a call that is asked about; without any it is the function's last call in this
+        process, or, if there was none, the function by itself.
 
     Returns:
       The answer, with the line of the function that is in the way.
@@ -40,7 +44,24 @@ def explain_cache(fun: Any) -> str:
     if not isinstance(fun, JitFunction):
         raise TypeError(f"explain_cache takes what jit returned, and got {fun!r}. Pass the jitted function itself.")
     described = describe_function(fun.fun)
-    reason = fun.caches.reason
+    reason = _reason(fun, args, kwargs) or ""
+    if not reason and not settings.compilation_cache_dir:
+        reason = "no folder for programs is set (compilation_cache_dir)"
+    if reason:
+        return f"{described} is traced in each process: {reason}."
+    return (
+        f"{described} is not traced in processes that find its program on disk: all that it reads is known from its "
+        "code, and a part of the key."
+    )
+
+
+def _reason(fun: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    if args or kwargs:
+        call = fun.flattened(args, kwargs)
+        call.typed(list(map(aval_of, call.leaves)))
+        return StoredCall(fun, call, fun.device or device_of(call.leaves)).reason
+    if fun.caches.reason is not None:
+        return fun.caches.reason
     try:
         check_circumstances(fun)
         walk = Walk()
@@ -48,14 +69,7 @@ def explain_cache(fun: Any) -> str:
         walk.digest()
         check_library()
     except Refused as error:
-        reason = str(error)
+        return str(error)
     except RecursionError:
-        reason = "it reaches objects that are nested too deeply"
-    if reason is None and not settings.compilation_cache_dir:
-        reason = "no folder for programs is set (compilation_cache_dir)"
-    if reason is not None:
-        return f"{described} is traced in each process: {reason}."
-    return (
-        f"{described} is not traced in processes that find its program on disk: all that it reads is known from its "
-        "code, and a part of the key."
-    )
+        return TOO_DEEP
+    return None

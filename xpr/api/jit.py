@@ -58,7 +58,8 @@ class _Caches:
     __slots__ = ("traces", "compiled", "known", "reason", "__weakref__")
 
     def __init__(self) -> None:
-        self.reason: str | None = None  # why the last call that was compiled is traced by other processes, too
+        # Why other processes trace the last call, too; "" if they don't, None if unknown.
+        self.reason: str | None = None
         self.traces: dict[Any, Traced] = {}
         self.compiled: dict[Any, Compiled] = {}
         self.known = KnownCalls()
@@ -367,6 +368,7 @@ class JitFunction:
             stored = StoredCall(self, call, device)
             compiled = stored.load()
             if compiled is not None:
+                self.caches.reason = ""
                 return compiled
         traced = self.traced(call)
         for constant in traced.program.consts:
@@ -381,7 +383,7 @@ class JitFunction:
             compiled = lowered.compile()
         if stored is not None:
             stored.save(traced, compiled)
-            self.caches.reason = stored.reason
+            self.caches.reason = stored.reason or ""
         return compiled
 
     def layout_of(self, traced: Traced, device: Any, leaves: Sequence[Any]) -> Layout | None:

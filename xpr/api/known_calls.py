@@ -50,7 +50,7 @@ class KnownCalls:
         entry = None
         key: list[Any] = [settings.trace_key]
         buffers: list[Any] = []
-        plain_at: list[int] = []  # where `buffers` has plain values so far
+        plain_at: list[Any] = []  # where `buffers` has plain values so far, and their types
         if not kwargs:
             for x in args:
                 if type(x) is Array:
@@ -64,7 +64,7 @@ class KnownCalls:
                 if aval is None:
                     break
                 key.append(aval)
-                plain_at.append(len(buffers))
+                plain_at.append((len(buffers), aval))
                 buffers.append(x)
             else:
                 entry = self.direct.get(tuple(key))
@@ -88,7 +88,7 @@ class KnownCalls:
                 if aval is None:
                     return NotImplemented
                 key.append(aval)
-                plain_at.append(len(buffers))
+                plain_at.append((len(buffers), aval))
                 buffers.append(x)
             entry = self.in_trees.get(tuple(key))
             if entry is None:
@@ -97,8 +97,9 @@ class KnownCalls:
         if plain_at:
             if result_devices is not None:
                 return NotImplemented
-            for i in plain_at:
-                buffers[i] = host_buffer(buffers[i])
+            device = devices.default_device()
+            for i, aval in plain_at:
+                buffers[i] = host_buffer(buffers[i], aval, device)
         if constants:
             buffers = constants + buffers
         if handlers is None:

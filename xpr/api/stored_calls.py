@@ -27,11 +27,12 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context
 from xpr.fingerprint.pure import library
 from xpr.fingerprint.surroundings import setting_in_the_way, surroundings
-from xpr.fingerprint.walk import Refused, Walk
+from xpr.fingerprint.walk import Refused, Walk, nodes_of
 from xpr.notices import notices
 from xpr.transforms.calls import Call
 from xpr.tree_nodes import PyTreeDef
 
+TOO_DEEP = "it reaches objects that are nested too deeply"
 LARGEST_CONSTANTS = 1 << 20  # bytes of the constants of a program that are kept with a call
 
 
@@ -51,7 +52,7 @@ class StoredCall:
         except Refused as error:
             self.reason = str(error)
         except RecursionError:
-            self.reason = "it reaches objects that are nested too deeply"
+            self.reason = TOO_DEEP
 
     def find_key(self) -> tuple[str, dict[tuple[str, str], type]]:
         """The name of the file, and the users' classes that the function reaches.
@@ -65,7 +66,7 @@ class StoredCall:
             raise Refused("it runs on several devices")
         walk = Walk()
         visit_function(walk, jitted)
-        _visit_structure(walk, call.in_tree)
+        walk.visit(call.in_tree, "the arguments' structure")
         for position, value in call.static.items():
             walk.token(position)
             walk.visit(value, f"static argument {position}")
@@ -187,17 +188,9 @@ def visit_function(walk: Walk, jitted: Any) -> None:
     walk.visit(jitted, f"jit of {jitted.name}")
 
 
-def _visit_structure(walk: Walk, treedef: PyTreeDef) -> None:
-    """Adds the structure of arguments, with the classes of its nodes and their static data."""
-    for kind, arity, data, _, node_type, *_ in treedef.__getstate__()[0]:
-        walk.token(kind, arity)
-        walk.visit(data, "the arguments' structure")
-        walk.visit(node_type, "the arguments' structure")
-
-
 def _check_classes(treedef: PyTreeDef, classes: dict[tuple[str, str], type]) -> None:
     """Raises Refused where a node of the result is of a class that the fingerprint doesn't have."""
-    for _, _, data, _, node_type, *_ in treedef.__getstate__()[0]:
+    for _, _, data, _, node_type, *_ in nodes_of(treedef):
         for kind in (data, node_type):
             if isinstance(kind, type) and classes.get((kind.__module__, kind.__qualname__)) is not kind:
                 raise Refused(f"its result has a node of {kind.__qualname__}")

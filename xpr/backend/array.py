@@ -15,6 +15,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import compiler, devices
+from xpr.backend.buffers import putter
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
 from xpr.core.avals import (
@@ -359,12 +360,10 @@ _scalars: dict[tuple[Any, type, ShapedArray], Any] = {}
 _MOST_SCALARS = 1024
 
 
-def host_buffer(x: Any) -> Any:
-    """The buffer on the default device of what has a plain type; that of a number that was asked for lately is kept."""
-    aval, device = plain_type(x), devices.default_device()
-    assert aval is not None  # callers asked
+def host_buffer(x: Any, aval: ShapedArray, device: Any) -> Any:
+    """The buffer of what has the plain type `aval`; that of a number that was asked for lately is kept."""
     if type(x) is np.ndarray:
-        return compiler.put(x, aval, device)
+        return putter(aval, device)(x)
     key = x, device, aval
     buffer = _scalars.get(key) if x else None  # -0.0 equals 0.0
     if buffer is None:

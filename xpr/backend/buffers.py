@@ -7,7 +7,7 @@ passes its aval, too. Users never see buffers, only `Array`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,13 +54,21 @@ def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) 
     With `copy=False` the buffer may share memory with `host`, which must then never change. It does so only where the
     data is contiguous and aligned to 64 bytes, so nothing can be built on it.
     """
-    if aval.dtype == dtypes.float0:
-        host = np.zeros(aval.shape, bool)
-    aval = aval.physical
-    return runtime._jax.batched_device_put(
-        aval, sharding_of(device), [host], _devices_of(device), committed=True, force_copy=copy,
-        host_buffer_semantics=runtime._jax.HostBufferSemantics.ZERO_COPY, enable_x64=True,
-    )  # fmt: skip
+    return putter(aval, device, copy)(host)
+
+
+@functools.lru_cache(4096)
+def putter(aval: ShapedArray, device: Device, copy: bool = True) -> Callable[[np.ndarray], Buffer]:
+    """The function that `put` calls, for callers on the hottest paths."""
+    zeros = np.zeros(aval.shape, bool) if aval.dtype == dtypes.float0 else None
+    device_put, semantics = runtime._jax.batched_device_put, runtime._jax.HostBufferSemantics.ZERO_COPY
+    physical, sharding, devices = aval.physical, sharding_of(device), _devices_of(device)
+
+    def put_host(host: np.ndarray) -> Buffer:
+        # committed, force_copy, host_buffer_semantics, enable_x64
+        return device_put(physical, sharding, [host if zeros is None else zeros], devices, True, copy, semantics, True)
+
+    return put_host
 
 
 def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:

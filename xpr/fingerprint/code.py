@@ -15,12 +15,16 @@ from weakref import WeakKeyDictionary
 
 
 class Read(NamedTuple):
-    """A global variable, or a free one, and the attributes that are read of it."""
+    """A global variable, or a free one, and the attributes that are read of it.
+
+    `is_attribute`: it is `getattr` or `hasattr`, called with a constant name, which is one of `Facts.attributes`.
+    """
 
     name: str
     is_free: bool
     path: tuple[str, ...]
     line: int
+    is_attribute: bool = False
 
 
 class Facts(NamedTuple):
@@ -47,7 +51,7 @@ class Facts(NamedTuple):
 _PLAIN = frozenset(
     """
     BEFORE_WITH BINARY_OP BINARY_SLICE BINARY_SUBSCR BUILD_CONST_KEY_MAP BUILD_LIST BUILD_MAP BUILD_SLICE BUILD_STRING
-    BUILD_TUPLE CALL CALL_FUNCTION_EX CALL_KW CHECK_EXC_MATCH COMPARE_OP CONTAINS_OP COPY COPY_FREE_VARS
+    BUILD_TUPLE CALL CALL_FUNCTION_EX CLEANUP_THROW CALL_KW CHECK_EXC_MATCH COMPARE_OP CONTAINS_OP COPY COPY_FREE_VARS
     DELETE_FAST DELETE_SUBSCR DICT_MERGE DICT_UPDATE END_FOR END_SEND EXIT_INIT_CHECK EXTENDED_ARG FORMAT_SIMPLE
     FORMAT_WITH_SPEC FOR_ITER GET_ITER GET_LEN GET_YIELD_FROM_ITER IS_OP JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT
     JUMP_FORWARD JUMP_IF_FALSE_OR_POP JUMP_IF_TRUE_OR_POP KW_NAMES LIST_APPEND LIST_EXTEND LIST_TO_TUPLE
@@ -88,7 +92,7 @@ def facts_of(code: CodeType) -> Facts:
 
 
 def _facts(code: CodeType) -> Facts:
-    reads: dict[tuple[str, bool, tuple[str, ...]], Read] = {}
+    reads: dict[Any, Read] = {}
     attributes: dict[str, int] = {}
     stored: dict[str, int] = {}
     set_attributes: dict[str, int] = {}
@@ -100,7 +104,11 @@ def _facts(code: CodeType) -> Facts:
             if name in _FREE and argument in code.co_cellvars:
                 continue
             path = _path(instructions, at + 1)
-            reads.setdefault((argument, name in _FREE, path), Read(argument, name in _FREE, path, line))
+            attribute = _constant_name(instructions, at + 1) if argument in ("getattr", "hasattr") else None
+            if attribute is not None:
+                attributes.setdefault(attribute, line)
+            read = Read(argument, name in _FREE, path, line, attribute is not None)
+            reads.setdefault((*read[:3], read.is_attribute), read)
         elif name in _ATTRIBUTE:
             if not _is_in_path(instructions, at):
                 attributes.setdefault(argument, line)
@@ -119,8 +127,9 @@ def _facts(code: CodeType) -> Facts:
         elif name == "LOAD_CONST":
             if type(argument) is frozenset and instructions[at + 1][0] != "CONTAINS_OP":
                 reason = _REASONS["BUILD_SET"]
-        elif name == "FORMAT_VALUE":
-            if argument[0] not in (None, str) and code.co_name not in SPECIAL:
+        elif name == "FORMAT_VALUE" or name == "CONVERT_VALUE":
+            conversion = argument[0] if name == "FORMAT_VALUE" else argument
+            if conversion not in (None, str) and code.co_name not in SPECIAL:
                 reason = "it writes a value as repr does, which may show an address in memory"
         elif name == "CALL_INTRINSIC_1":
             if argument not in _INTRINSICS:
@@ -137,8 +146,9 @@ _Instruction = tuple[str, Any, int, bool]  # name, argument, line, whether anyth
 
 
 def _instructions(code: CodeType) -> Iterator[_Instruction]:
-    line = code.co_firstlineno
+    line, is_target = code.co_firstlineno, False
     for each in dis.get_instructions(code):
+        is_target |= each.is_jump_target
         positions = each.positions
         if positions is not None and positions.lineno is not None:
             line = positions.lineno
@@ -146,7 +156,8 @@ def _instructions(code: CodeType) -> Iterator[_Instruction]:
             argument = each.argval
             if each.opname == "CALL_INTRINSIC_1":
                 argument = each.argrepr
-            yield each.opname, argument, line, each.is_jump_target
+            yield each.opname, argument, line, is_target
+            is_target = False
 
 
 def _path(instructions: list[_Instruction], at: int) -> tuple[str, ...]:
@@ -179,5 +190,18 @@ def _is_read_at_once(instructions: list[_Instruction], at: int) -> bool:
     return after[1] == "GET_ITER" or (after[1] == "CALL" and before[-2][1] in VIEW_READERS)
 
 
+def _constant_name(instructions: list[_Instruction], at: int) -> str | None:
+    """The name of the attribute that `getattr`, loaded just before, reads: the constant after one variable."""
+    while instructions[at][0] == "PUSH_NULL":
+        at += 1
+    if instructions[at][0] not in ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL"):
+        return None
+    at += 1 + len(_path(instructions, at + 1))
+    name, argument, _, is_target = instructions[at]
+    return argument if name == "LOAD_CONST" and type(argument) is str and not is_target else None
+
+
 def _loads_first_argument(instruction: _Instruction, code: CodeType) -> bool:
-    return instruction[0] == "LOAD_FAST" and instruction[1] == code.co_varnames[0]
+    name, argument, *_ = instruction
+    last = argument[-1] if name == "LOAD_FAST_LOAD_FAST" else argument
+    return name in ("LOAD_FAST", "LOAD_FAST_LOAD_FAST") and last == code.co_varnames[0]

@@ -20,11 +20,11 @@ from xpr.core.interpreter import Tracer
 from xpr.core.source import is_internal
 
 _PURE_MODULES = (
-    "xpr.ad_checkpoint", "xpr.api.forward_backward", "xpr.api.grad", "xpr.api.jit", "xpr.api.reroll", "xpr.api.staging",
-    "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals", "xpr.custom_batching",
-    "xpr.custom_derivatives", "xpr.dtypes", "xpr.flatten_util", "xpr.inversion", "xpr.lax", "xpr.nn", "xpr.numpy",
-    "xpr.ops", "xpr.primitives", "xpr.random", "xpr.scipy", "xpr.series", "xpr.sparsity", "xpr.transforms",
-    "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",
+    "xpr.ad_checkpoint", "xpr.api.forward_backward", "xpr.api.grad", "xpr.api.jit", "xpr.api.reroll",
+    "xpr.api.staging", "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals", "xpr.custom_batching",
+    "xpr.custom_derivatives", "xpr.dtypes", "xpr.example_libraries", "xpr.flatten_util", "xpr.inversion", "xpr.lax",
+    "xpr.nn", "xpr.numpy", "xpr.ops", "xpr.primitives", "xpr.random", "xpr.scipy", "xpr.series", "xpr.sparsity",
+    "xpr.transforms", "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",
 )  # fmt: skip
 _IMPURE_MODULES = ("xpr.control.callback", "xpr.control.devices", "xpr.control.refs", "xpr.numpy.io", "xpr.numpy.refs")
 _IMPURE_NAMES = frozenset({"clear_caches"})
@@ -48,6 +48,7 @@ _OF_PYTHON = {
     "itertools": frozenset((_ITERTOOLS + " takewhile dropwhile zip_longest").split()),
     "functools": frozenset({"partial", "reduce"}),
     "_functools": frozenset({"partial", "reduce"}),
+    "dataclasses": frozenset({"replace"}),
     "collections": frozenset({"OrderedDict", "defaultdict", "deque"}),
     "typing": frozenset({"cast"}),
 }
@@ -159,28 +160,36 @@ class Library:
     def check(self) -> str | None:
         """Looks again at all of them if any has changed; returns `replaced`."""
         if len(sys.modules) != self._modules or not self._is_same():
-            self._modules, self._spaces, self._values, self.replaced = len(sys.modules), [], [], None
-            for name, module in list(sys.modules.items()):
-                if name.startswith("xpr") and name[3:4] in ("", ".") and not _is_demo(name):
-                    self._read(name, vars(module))
+            self._modules = len(sys.modules)
+            self._read()
         return self.replaced
 
-    def _read(self, name: str, space: Any) -> None:
-        values = list(space.values())
-        self._spaces.append(space)
-        self._values += values
-        functions = [each for each in values if type(each) is FunctionType]
-        for function in [each for each in functions if each.__code__.co_filename not in _own_files]:
-            if not _is_own(function) and self.replaced is None:
-                self.replaced = next(f"{name}.{key}" for key, each in space.items() if each is function)
-        for each in [each for each in values if type(each) is type and each.__module__ == name]:
-            self._read(f"{name}.{each.__qualname__}", vars(each))
+    def _read(self) -> None:
+        names = [name for name in list(sys.modules) if name.startswith("xpr") and name[3:4] in ("", ".")]
+        modules = [vars(sys.modules[name]) for name in names if not _is_demo(name)]
+        classes = {
+            each
+            for each in chain.from_iterable(map(dict.values, modules))
+            if type(each) is type and each.__module__.startswith("xpr")
+        }
+        self._spaces = [*modules, *map(vars, classes)]
+        self._values = list(chain.from_iterable(map(_values, self._spaces)))
+        functions = {each for each in self._values if type(each) is FunctionType}
+        foreign = [each for each in functions if each.__code__.co_filename not in _own_files and not _is_own(each)]
+        self.replaced = self._name_of(foreign[0]) if foreign else None
+
+    def _name_of(self, function: FunctionType) -> str:
+        space = next(each for each in self._spaces if any(value is function for value in each.values()))
+        name = next(key for key, value in space.items() if value is function)
+        return f"{space.get('__name__') or space['__module__']}.{name}"
 
     def _is_same(self) -> bool:
         if sum(map(len, self._spaces)) != len(self._values):
             return False
-        values = chain.from_iterable(map(operator.methodcaller("values"), self._spaces))
-        return all(map(operator.is_, values, self._values))
+        return all(map(operator.is_, chain.from_iterable(map(_values, self._spaces)), self._values))
+
+
+_values = operator.methodcaller("values")
 
 
 _PYTHON = str(operator.__file__).rpartition("/")[0] + "/"
@@ -207,15 +216,15 @@ _names: dict[int, tuple[Any, str]] = {}  # by the identity of an object, the obj
 def _name_of(value: Any) -> str | None:
     """The name under which a module has a function, a class or an object of xpr; None where none has."""
     if isinstance(value, (FunctionType, type)):
-        module = _module_of(value) if isinstance(value, FunctionType) else value.__module__
-        known = vars(sys.modules[module]).get(value.__qualname__) if module in sys.modules else None
-        if known is value:
-            return f"{module}.{value.__qualname__}"
-    if id(value) not in _names:
-        for name, module in list(sys.modules.items()):
-            if is_pure_module(name):
-                for key, each in vars(module).items():
-                    if each is value:
-                        return _names.setdefault(id(value), (value, f"{name}.{key}"))[1]
-        return None
-    return _names[id(value)][1]
+        of = _module_of(value) if isinstance(value, FunctionType) else value.__module__
+        name = str(value.__qualname__)
+        if of in sys.modules and vars(sys.modules[of]).get(name) is value:
+            return f"{of}.{name}"
+    if id(value) in _names:
+        return _names[id(value)][1]
+    for of in list(sys.modules):
+        if is_pure_module(of):
+            for key, each in vars(sys.modules[of]).items():
+                if each is value:
+                    return _names.setdefault(id(value), (value, f"{of}.{key}"))[1]
+    return None

@@ -7,14 +7,18 @@ constants, arrays, and what `pure.py` lists. Modules are not followed as a whole
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]  # the registered subclasses of abstract classes are only there
 import collections
 import dataclasses
+import enum
 import hashlib
+import inspect
 import operator
+import reprlib
 import types
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, EnumType
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -35,7 +39,7 @@ from xpr.fingerprint.pure import (
     library_name,
 )
 from xpr.optree_kept import optree
-from xpr.tree_nodes import NAMESPACE, registered
+from xpr.tree_nodes import NAMESPACE, PyTreeDef, registered
 
 LARGEST = 1 << 24  # bytes of arrays that are hashed
 MOST = 20_000  # objects that are looked at
@@ -67,7 +71,7 @@ class Walk:
 
     def __init__(self) -> None:
         self.classes: dict[tuple[str, str], type] = {}
-        self._hash = hashlib.sha256()
+        self._parts: list[bytes] = []  # what is hashed, each after its length
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []  # what was seen, so that no identity is used twice
         self._namespaces: dict[int, ModuleType | type] = {}  # those that code uses as values
@@ -86,13 +90,13 @@ class Walk:
             known = name in ATTRIBUTES or name in DUNDERS or name in self._names
             if not known and not any((key, name) in self._resolved for key in self._namespaces):
                 raise Refused(f"{where} reads the attribute {name!r} of a value that is not known beforehand")
-        return self._hash.digest()
+        return hashlib.sha256(b"".join(self._parts)).digest()
 
     def token(self, *parts: Any) -> None:
         """Adds texts, bytes and numbers to the hash."""
         for part in parts:
             data = part if type(part) is bytes else str(part).encode("utf-8", "surrogatepass")
-            self._hash.update(len(data).to_bytes(8, "little") + data)
+            self._parts += (len(data).to_bytes(8, "little"), data)
 
     def visit(self, value: Any, where: str) -> None:
         """Adds a value and all that it reaches; `where` says who reads it."""
@@ -167,7 +171,7 @@ class Walk:
             code = value.__code__
             self.token("closure of the library", value.__globals__["__name__"], code.co_qualname, code.co_code)
             for cell in value.__closure__ or ():
-                self.visit(_content(cell), where)
+                self.visit(_sorted(_content(cell)), where)
         else:
             name = foreign_name(value)
             if name is not None:
@@ -209,6 +213,8 @@ class Walk:
             self.token("read", read.name, *read.path)
             if value is object and read.path == ("__setattr__",) and code.co_name in CONSTRUCTORS:
                 continue  # of a frozen dataclass, which sets its fields so
+            if read.is_attribute and is_builtin(read.name, value):
+                continue
             if read.name in ("hash", "repr") and code.co_name in SPECIAL and is_builtin(read.name, value):
                 continue
             self._read(value, read.path, where)
@@ -250,7 +256,11 @@ class Walk:
         changed = False
         for key, space in list(self._namespaces.items()):
             for name, where in list(self._attributes.items()):
-                if (key, name) not in self._resolved and (name in vars(space) or _loads_lazily(space, name)):
+                if (
+                    name not in DUNDERS
+                    and (key, name) not in self._resolved
+                    and (name in vars(space) or _loads_lazily(space, name))
+                ):
                     self._resolved.add((key, name))
                     self.token("attribute", name)
                     self.visit(_attribute(space, name, where), where)
@@ -260,6 +270,19 @@ class Walk:
     def _module(self, value: ModuleType, where: str) -> None:
         self.token("module", value.__name__)
         self._namespaces[id(value)] = value
+
+    def _structure(self, value: PyTreeDef, where: str) -> None:
+        self.token("structure")
+        for kind, arity, data, _, node_type, *_ in nodes_of(value):
+            self.token(kind, arity)
+            self.visit(data, where)
+            self.visit(node_type, where)
+
+    def _signature(self, value: inspect.Signature, where: str) -> None:
+        self.token("signature")
+        for each in value.parameters.values():
+            self.token(each.name, each.kind.name)
+            self.visit(None if each.default is each.empty else (each.default,), where)
 
     def _method(self, value: MethodType, where: str) -> None:
         self.token("method")
@@ -277,8 +300,7 @@ class Walk:
         if type(value).__module__.startswith("xpr.") and hasattr(type(value), "__fingerprint__"):
             self.token("object of the library", type(value).__module__, type(value).__qualname__)
             for attribute in type(value).__fingerprint__:
-                part = getattr(value, attribute)
-                self.visit(tuple(sorted(part)) if type(part) is frozenset else part, where)
+                self.visit(_sorted(getattr(value, attribute)), where)
             for attribute in sorted(vars(value).keys() & ATTRIBUTES):  # which a user may have set
                 self.token(attribute)
                 self.visit(getattr(value, attribute), where)
@@ -310,13 +332,24 @@ class Walk:
         self.token("class", value.__module__, value.__qualname__)
         if issubclass(value, tuple):
             self.visit((getattr(value, "_fields", ()), getattr(value, "_field_defaults", {})), where)
+        for field in getattr(value, "__dataclass_fields__", {}).values():
+            self.token("field", field.name, field.init, field.kw_only)
+            for default in (field.default, field.default_factory):
+                self.visit(None if default is dataclasses.MISSING else (default,), where)
+        if isinstance(value, EnumType):
+            self._names.update(("name", "value"))
+            members: dict[str, Any] = dict(value.__members__)
+            self.visit({name: member.value for name, member in members.items()}, where)
         if value in registered:
-            entry = optree.register_pytree_node.get(value, namespace=NAMESPACE)
+            entry: Any = optree.register_pytree_node.get(value, namespace=NAMESPACE)  # type: ignore[attr-defined]
             self.visit((entry.flatten_func, entry.unflatten_func), where)
         for base in value.__mro__[:-1]:
             if base.__module__ in ("abc", "typing", "enum") or base in (tuple, int, str):
                 self.token("base", base.__module__, base.__qualname__)
                 continue
+            if "_abc_impl" in vars(base):
+                others = [each for each in (reference() for reference in _abc._get_dump(base)[0]) if each is not None]
+                self.token(*sorted(f"{each.__module__}.{each.__qualname__}" for each in others))
             if not _is_of_python(base):
                 raise Refused(f"{where} uses the class {base.__qualname__}, which is not written in Python")
             self.classes[base.__module__, base.__qualname__] = base
@@ -366,13 +399,29 @@ class Walk:
 
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(namedtuple("_Pair", "left"))["left"]))
 _OF_DATACLASSES = frozenset("__delattr__ __hash__ __repr__ __setattr__".split())
+_OF_ENUMS = frozenset(
+    """
+    __new__ _generate_next_value_ _hashable_values_ _member_map_ _member_names_ _member_type_ _new_member_
+    _unhashable_values_ _unhashable_values_map_ _use_args_ _value2member_map_ _value_repr_
+    """.split()
+)
 _OF_NAMEDTUPLES = frozenset("__repr__ __new__ _make _replace _asdict __getnewargs__".split())
 _VISITORS: dict[type, Callable[[Walk, Any, str], None]] = {
     tuple: Walk._sequence, list: Walk._sequence, dict: Walk._dict, OrderedDict: Walk._dict,
     range: Walk._range, slice: Walk._range, np.ndarray: Walk._ndarray, Array: Walk._array,
     FunctionType: Walk._function, MethodType: Walk._method, partial: Walk._partial,
-    ModuleType: Walk._module,
+    ModuleType: Walk._module, inspect.Signature: Walk._signature,
+    PyTreeDef: Walk._structure,
 }  # fmt: skip
+
+
+def nodes_of(treedef: PyTreeDef) -> Any:
+    """The nodes of a structure, children before their parents, as optree pickles them.
+
+    Each is a tuple (kind, number of children, static data, entries, class of a registered node ...).
+    """
+    state: Any = treedef.__getstate__()
+    return state[0]
 
 
 def _code_parts(code: CodeType) -> tuple[Any, ...]:
@@ -388,6 +437,13 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return NotImplemented  # a variable without a value, whose use raises an error
+
+
+def _sorted(value: Any) -> Any:
+    """A set of numbers or of texts as a tuple; xpr's functions don't depend on its order."""
+    if type(value) in (set, frozenset) and all(type(each) in (int, str) for each in value):
+        return type(value).__name__, *sorted(value, key=repr)
+    return value
 
 
 def _global(name: str, values: dict[str, Any]) -> Any:
@@ -434,6 +490,8 @@ def _is_generated(kind: type, name: str, member: Any) -> bool:
     if issubclass(kind, tuple) and name in ("_fields", "_field_defaults"):
         return True
     function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+    if isinstance(kind, EnumType) and (name in _OF_ENUMS or isinstance(member, kind)):
+        return type(function) is not FunctionType or function.__code__.co_filename == enum.__file__
     if type(function) is not FunctionType:
         return False
     code, module = function.__code__, str(function.__globals__.get("__name__"))
@@ -441,7 +499,7 @@ def _is_generated(kind: type, name: str, member: Any) -> bool:
         return code.co_filename == collections.__file__ or module.startswith("namedtuple_")
     if name not in _OF_DATACLASSES or not hasattr(kind, "__dataclass_params__"):
         return False
-    return "__create_fn__" in code.co_qualname or code.co_filename == dataclasses.__file__
+    return "__create_fn__" in code.co_qualname or code.co_filename in (dataclasses.__file__, reprlib.__file__)
 
 
 def _shown(value: Any) -> str:
