@@ -132,6 +132,17 @@ KNOWN: Sequence[Known] = (
         ("mapped", "jit", "peer"), r"norm", r"^[\d.e+]+ instead of inf",
     ),
     Known(
+        "The peer's I0 of inf is inf * 0 (docs/differences.md).", PEER, r"\bi0\b|i1", r"^nan instead of inf",
+    ),
+    Known(
+        "I1 of 0, the derivative of I0, is 0, and what rounding leaves of its series by the reference.",
+        ("gradients",), r"\bi0\b|i1", r"^-?0\.0 instead of -?\d(\.\d+)?e-1[5-9]",
+    ),
+    Known(
+        "A sum of 16-bit floats whose terms cancel may be 0 or not, by the order in which they are added.",
+        ("peer", "jit", "mapped"), r"(?s)^(?=.*(float16|bfloat16)).*(cumsum|sum)", r"^-?(inf|nan) instead of",
+    ),
+    Known(
         "Subnormal numbers are zeros in compiled programs on CPU (docs/differences.md).",
         ("eager", "jit", "mapped", "gradients", "peer"), r"nextafter", r"^nan instead of -?inf",
     ),
