@@ -121,9 +121,15 @@ def shaped_abstractify(x: Any) -> ShapedArray:
     return shaped(x)
 
 
-def donation_vector(donate_argnums: Sequence[int], donate_argnames: Sequence[str], in_tree: Any) -> tuple[bool, ...]:
-    """Whether each leaf of the arguments is donated; the structure is that of (args, kwargs)."""
-    args, kwargs = tree.unflatten(in_tree, list(range(in_tree.num_leaves)))
+def donation_vector(
+    donate_argnums: Sequence[int], donate_argnames: Sequence[str], in_tree: Any, kws: bool = True
+) -> tuple[bool, ...]:
+    """Whether each leaf of the arguments is donated.
+
+    The structure is that of (args, kwargs), or without `kws` that of args.
+    """
+    whole = tree.unflatten(in_tree, list(range(in_tree.num_leaves)))
+    args, kwargs = whole if kws else (whole, {})
     flags = [i in donate_argnums for i, x in enumerate(args) for _ in tree.leaves(x)]
     return (*flags, *(name in donate_argnames for name in sorted(kwargs) for _ in tree.leaves(kwargs[name])))
 

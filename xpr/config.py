@@ -318,7 +318,7 @@ def traceback_filtering(mode: str | bool = True) -> Any:
     return override("traceback_filtering", mode)
 
 
-def default_device(device: Any) -> Any:
+def default_device(new_val: Any) -> Any:
     """A context manager that sets the device on which new arrays are put and programs run.
 
     >>> import xpr, xpr.numpy as jnp
@@ -326,7 +326,7 @@ def default_device(device: Any) -> Any:
     ...     jnp.ones(2).device.platform
     'cpu'
     """
-    return override("default_device", device)
+    return override("default_device", new_val)
 
 
 def default_matmul_precision(new_val: str | None = None) -> Any:

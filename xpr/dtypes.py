@@ -102,7 +102,27 @@ def canonical(dtype: Any) -> np.dtype:
     return _NARROW.get(dtype, dtype)
 
 
-canonicalize_dtype = canonical
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> np.dtype:
+    """The dtype of xpr's arrays for a dtype, as `canonical` has it.
+
+    Args:
+      dtype: a dtype, or what NumPy makes one of.
+      allow_extended_dtype: whether dtypes of random keys are taken.
+
+    Returns:
+      The dtype.
+
+    Raises:
+      ValueError: it is the dtype of random keys, and those are not taken.
+
+    >>> from xpr import dtypes
+    >>> dtypes.canonicalize_dtype("float64")
+    dtype('float32')
+    """
+    found = canonical(dtype)
+    if not allow_extended_dtype and type(found) is KeyType:  # type: ignore[comparison-overlap]  # as above
+        raise ValueError(f"canonicalize_dtype: {found} is a dtype of random keys, and allow_extended_dtype is False.")
+    return found
 
 
 def requested(dtype: Any) -> np.dtype:

@@ -67,7 +67,6 @@ def make_array_from_callback(
     shape: Sequence[int],
     sharding: NamedSharding | SingleDeviceSharding,
     data_callback: Callable[[tuple[slice, ...]], Any],
-    *,
     dtype: Any = None,
 ) -> Array:
     """An array on several devices whose parts are the results of a function.

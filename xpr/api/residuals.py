@@ -59,11 +59,11 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
 
 
 @boundary
-def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Prints the values that differentiating a function stores: the type and source of each.
 
     Args:
-      fun: a function of pytrees of arrays to a pytree of arrays.
+      f: a function of pytrees of arrays to a pytree of arrays.
       *args: arrays, or anything with a shape and a dtype; those of inexact dtype are differentiated.
       **kwargs: likewise.
 
@@ -82,7 +82,7 @@ def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) ->
     f32[2,3] from the argument w
     f32[3] from the argument x
     """
-    for aval, origin in saved_residuals(fun, *args, **kwargs):
+    for aval, origin in saved_residuals(f, *args, **kwargs):
         print(aval.str_short(), origin)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.backend.layout import Format
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
@@ -60,6 +61,21 @@ class ShapeDtypeStruct:
         aval = aval_of(x)
         sharding = getattr(x, "sharding", None) if getattr(x, "committed", False) else None
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """The struct with some of its parts replaced: `shape`, `dtype`, `sharding`, `weak_type`, `is_ref`.
+
+        >>> import xpr
+        >>> xpr.ShapeDtypeStruct((2, 3), "float32").update(dtype="int32")
+        ShapeDtypeStruct(shape=(2, 3), dtype=int32)
+        """
+        parts = {name: getattr(self, name) for name in ("shape", "dtype", "sharding", "weak_type", "is_ref")}
+        return type(self)(**{**parts, **changes})
+
+    @property
+    def format(self) -> Format:
+        """The layout, which is left to the compiler, and the sharding."""
+        return Format(None, self.sharding)
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)

@@ -343,13 +343,14 @@ def require_closed_jaxpr(verb: str, value: Any) -> ClosedJaxpr:
 # -- Evaluating
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True) -> list[Any]:
     """Evaluates a jaxpr by binding its primitives one by one, with the current interpreter.
 
     Args:
       jaxpr: the program.
       consts: a value for each constvar.
       *args: a value for each invar.
+      propagate_source_info: whether what is traced meanwhile has the lines of the equations; else that of the caller.
 
     Returns:
       A list with a value for each outvar.
@@ -374,7 +375,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     try:
         for eqn in jaxpr.eqns:
             values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
-            context.source = eqn.source
+            if propagate_source_info:
+                context.source = eqn.source
             outs = context.trace.process(eqn.primitive, values, eqn.params)
             env.update(zip(eqn.outvars, outs))
     finally:

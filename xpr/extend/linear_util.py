@@ -89,19 +89,25 @@ def wrap_init(f: Callable[..., Any], params: dict[str, Any] | None = None, *, de
     return WrappedFun(f, fun, (), debug_info)
 
 
-def transformation2(transform: Callable[..., Any], fun: WrappedFun | None = None, *args: Any) -> Any:
-    """A decorator: `transform(f, *args, *arguments)` calls f itself. The result takes a `WrappedFun` and `args`."""
+def transformation2(gen: Callable[..., Any], fun: WrappedFun | None = None, *args: Any) -> Any:
+    """A decorator: `gen(f, *args, *arguments)` calls f itself. The result takes a `WrappedFun` and `args`."""
     if fun is None:
-        return functools.partial(transformation2, transform)
-    return fun.wrap(transform, args)
+        return functools.partial(transformation2, gen)
+    return fun.wrap(gen, args)
 
 
-def transformation_with_aux2(transform: Callable[..., Any], fun: WrappedFun | None = None, *args: Any) -> Any:
-    """`transformation2` with a store: `transform(f, store, *args, *arguments)`. Returns the function and a thunk."""
+def transformation_with_aux2(
+    gen: Callable[..., Any],
+    fun: WrappedFun | None = None,
+    *args: Any,
+    use_eq_store: bool = False,
+    unk_names: bool = False,
+) -> Any:
+    """`transformation2` with a store: `gen(f, store, *args, *arguments)`. Returns the function and a thunk."""
     if fun is None:
-        return functools.partial(transformation_with_aux2, transform)
+        return functools.partial(transformation_with_aux2, gen)
     store = Store()
-    return fun.wrap(transform, args, store), lambda: store.val
+    return fun.wrap(gen, args, store), lambda: store.val
 
 
 def _run_generator(generator: Callable[..., Any], f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -111,27 +117,27 @@ def _run_generator(generator: Callable[..., Any], f: Callable[..., Any], args: A
     return running.send(f(*inner_args, **inner_kwargs))
 
 
-def transformation(generator: Callable[..., Any], fun: WrappedFun | None = None, *args: Any) -> Any:
+def transformation(gen: Callable[..., Any], fun: WrappedFun | None = None, *args: Any) -> Any:
     """`transformation2` of a generator, which yields the arguments and then the result."""
     if fun is None:
-        return functools.partial(transformation, generator)
+        return functools.partial(transformation, gen)
 
-    @functools.wraps(generator)
+    @functools.wraps(gen)
     def transform(f: Callable[..., Any], *rest: Any, **kwargs: Any) -> Any:
-        return _run_generator(generator, f, rest, kwargs)
+        return _run_generator(gen, f, rest, kwargs)
 
     return fun.wrap(transform, args)
 
 
-def transformation_with_aux(generator: Callable[..., Any], fun: WrappedFun | None = None, *args: Any) -> Any:
+def transformation_with_aux(gen: Callable[..., Any], fun: WrappedFun | None = None, *args: Any) -> Any:
     """`transformation_with_aux2` of a generator, which yields the arguments and then (result, what is stored)."""
     if fun is None:
-        return functools.partial(transformation_with_aux, generator)
+        return functools.partial(transformation_with_aux, gen)
     store = Store()
 
-    @functools.wraps(generator)
+    @functools.wraps(gen)
     def transform(f: Callable[..., Any], *rest: Any, **kwargs: Any) -> Any:
-        result, aux = _run_generator(generator, f, rest, kwargs)
+        result, aux = _run_generator(gen, f, rest, kwargs)
         store.store(aux)
         return result
 
@@ -146,8 +152,8 @@ def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[
         return False, aux2()
 
 
-def cache(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Caches `call(fun, *args)` by the function with its transformations, and the arguments."""
+def cache(call: Callable[..., Any], *, explain: Any = None) -> Callable[..., Any]:
+    """Caches `call(fun, *args)` by the function with its transformations, and the arguments; nothing is explained."""
     known: dict[Any, Any] = {}
 
     @functools.wraps(call)

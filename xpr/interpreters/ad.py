@@ -65,16 +65,16 @@ primitive_jvps = RuleTable("jvp", _jvp_to_slot, _jvp_from_slot)
 primitive_transposes = RuleTable("transpose", _transpose_to_slot, _transpose_from_slot)
 
 
-def get_primitive_transpose(primitive: Primitive) -> Any:
+def get_primitive_transpose(p: Primitive) -> Any:
     """The transposition rule `(cotangent, *operands, **params)`.
 
     Raises:
       NotImplementedError: it has none.
     """
     try:
-        return primitive_transposes[primitive]
+        return primitive_transposes[p]
     except KeyError:
-        raise NotImplementedError(f"The primitive {primitive} has no transposition rule.") from None
+        raise NotImplementedError(f"The primitive {p} has no transposition rule.") from None
 
 
 def add_tangents(x: Any, y: Any) -> Any:
@@ -147,7 +147,7 @@ def _linear_transpose(rule: Callable[..., Any], ct: Any, *operands: Any, **param
     return rule(ct, *operands, **params)
 
 
-def defbilinear(primitive: Primitive, lhs_rule: Callable[..., Any], rhs_rule: Callable[..., Any]) -> None:
+def defbilinear(prim: Primitive, lhs_rule: Callable[..., Any], rhs_rule: Callable[..., Any]) -> None:
     """Declares that a primitive is linear in each of its two operands.
 
     Args:
@@ -155,16 +155,16 @@ def defbilinear(primitive: Primitive, lhs_rule: Callable[..., Any], rhs_rule: Ca
       rhs_rule: that of the second operand, `(cotangent, first, second, **params)`.
     """
     defjvp(
-        primitive,
-        lambda t, x, y, **params: primitive.bind(t, y, **params),
-        lambda t, x, y, **params: primitive.bind(x, t, **params),
+        prim,
+        lambda t, x, y, **params: prim.bind(t, y, **params),
+        lambda t, x, y, **params: prim.bind(x, t, **params),
     )
 
     def transpose(ct: Any, x: Any, y: Any, **params: Any) -> Any:
         if is_linear(x) == is_linear(y):
-            raise ValueError(f"{primitive}: to be transposed it must be linear in one of its two operands.")
+            raise ValueError(f"{prim}: to be transposed it must be linear in one of its two operands.")
         if is_linear(x):
             return (Zero(x.aval) if type(ct) is Zero else lhs_rule(ct, x, y, **params)), None
         return None, (Zero(y.aval) if type(ct) is Zero else rhs_rule(ct, x, y, **params))
 
-    primitive_transposes[primitive] = transpose
+    primitive_transposes[prim] = transpose

@@ -104,28 +104,28 @@ axis_primitive_batchers = _AxisTable(  # rule(size, name, None, values, dims, **
 )
 
 
-def defvectorized(primitive: Primitive) -> None:
+def defvectorized(prim: Primitive) -> None:
     """Declares that an operation of one operand is elementwise: a mapped axis passes through."""
 
     def rule(values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-        outs = primitive.bind(*values, **params)
-        return outs, [dims[0]] * len(outs) if primitive.multiple_results else dims[0]
+        outs = prim.bind(*values, **params)
+        return outs, [dims[0]] * len(outs) if prim.multiple_results else dims[0]
 
-    primitive_batchers[primitive] = rule
+    primitive_batchers[prim] = rule
 
 
-def defbroadcasting(primitive: Primitive) -> None:
+def defbroadcasting(prim: Primitive) -> None:
     """Declares that an operation of several operands, which are broadcast, is elementwise."""
 
     def rule(values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         if len({(aval_of(x).shape, d) for x, d in zip(values, dims)}) == 1:
-            outs, dim = primitive.bind(*values, **params), dims[0]
+            outs, dim = prim.bind(*values, **params), dims[0]
         else:
             ndim = max(aval_of(x).ndim - (d is not None) for x, d in zip(values, dims))
-            outs, dim = primitive.bind(*[_in_front(x, d, ndim) for x, d in zip(values, dims)], **params), 0
-        return outs, [dim] * len(outs) if primitive.multiple_results else dim
+            outs, dim = prim.bind(*[_in_front(x, d, ndim) for x, d in zip(values, dims)], **params), 0
+        return outs, [dim] * len(outs) if prim.multiple_results else dim
 
-    primitive_batchers[primitive] = rule
+    primitive_batchers[prim] = rule
 
 
 def _in_front(x: Any, dim: int | None, ndim: int) -> Any:
@@ -136,15 +136,15 @@ def _in_front(x: Any, dim: int | None, ndim: int) -> Any:
     return expand_dims(x, tuple(range(1, ndim + 2 - aval_of(x).ndim)))
 
 
-def defreducer(primitive: Primitive, ident: Any = None) -> None:
+def defreducer(prim: Primitive, ident: Any = None) -> None:
     """Declares that an operation reduces its operand along the axes of its parameter `axes`."""
 
     def rule(values: Sequence[Any], dims: Sequence[Any], *, axes: Sequence[int], **params: Any) -> Any:
         (x,), (dim,) = values, dims
         axes = tuple([axis + (axis >= dim) for axis in axes])
-        return primitive.bind(x, axes=axes, **params), dim - sum(axis < dim for axis in axes)
+        return prim.bind(x, axes=axes, **params), dim - sum(axis < dim for axis in axes)
 
-    primitive_batchers[primitive] = rule
+    primitive_batchers[prim] = rule
 
 
 def register_vmappable(
@@ -168,12 +168,12 @@ def unregister_vmappable(data_type: type) -> None:
     del handlers[data_type]
 
 
-def broadcast(x: Any, size: int, axis: int) -> Any:
-    """`size` copies of an array along a new axis."""
-    return mapped_to(x, None, size, axis)
+def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
+    """`sz` copies of an array along a new axis; that of a mesh is left to the compiler."""
+    return mapped_to(x, None, sz, axis)
 
 
-def bdim_at_front(x: Any, bdim: int | None, size: int) -> Any:
+def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
     """The rows along axis 0; an unmapped array is broadcast."""
     return mapped_to(x, bdim, size)
 

@@ -34,8 +34,8 @@ def trace_to_jaxpr_dynamic(
 class PartialVal(tuple[Any, Any]):
     """A known value, `(None, value)`, or an unknown one, `(aval, None)`."""
 
-    def __new__(cls, pair: tuple[Any, Any]) -> PartialVal:
-        return super().__new__(cls, pair)
+    def __new__(cls, xs: tuple[Any, Any]) -> PartialVal:
+        return super().__new__(cls, xs)
 
     @classmethod
     def known(cls, value: Any) -> PartialVal:

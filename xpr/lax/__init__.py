@@ -43,6 +43,7 @@ from xpr.primitives.composites import *
 from xpr.primitives.concatenation import *
 from xpr.primitives.conversions import *
 from xpr.primitives.cumulative import *
+from xpr.primitives.dce_sink import *
 from xpr.primitives.dimension_values import *
 from xpr.primitives.dot import *
 from xpr.primitives.dot_algorithms import *

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xpr import tree
 from xpr.backend.layout import Layout
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
@@ -40,17 +41,17 @@ layout_constraint_p = structural(
 )
 
 
-def with_layout_constraint(x: Any, layout: Layout) -> Any:
-    """The array, whose elements are in a given order in memory inside of a compiled program.
+def with_layout_constraint(x: Any, layouts: Any) -> Any:
+    """Arrays whose elements are in a given order in memory inside of a compiled program.
 
     Arguments and results of programs are row-major in any case.
 
     Args:
-      x: array.
-      layout: a `Layout`, the axes from the slowest to the fastest.
+      x: a pytree of arrays.
+      layouts: a `Layout`, the axes from the slowest to the fastest; or a pytree prefix of those.
 
     Returns:
-      The array.
+      The pytree.
 
     Raises:
       ValueError: the layout has another number of axes.
@@ -61,5 +62,13 @@ def with_layout_constraint(x: Any, layout: Layout) -> Any:
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
+
+    def constrained(layout: Layout, part: Any) -> Any:
+        return tree.map(lambda leaf: _constrained(leaf, layout), part)
+
+    return tree.map(constrained, layouts, x, is_leaf=lambda each: isinstance(each, Layout))
+
+
+def _constrained(x: Any, layout: Layout) -> Any:
     layout.check_compatible_aval(aval_of(x).shape)
     return layout_constraint_p.bind(x, layout=layout)

@@ -32,6 +32,7 @@ from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF, argument_names, as_array, check_results
 from xpr.transforms.linearize import LinearizeTrace
+from xpr.tree import map as map_leaves
 
 __all__ = ["custom_vjp"]
 
@@ -147,14 +148,14 @@ class CustomVJPPrimal:
         return f"CustomVJPPrimal(value={self.value!r}, perturbed={self.perturbed})"
 
 
-def custom_vjp_primal_tree_values(tree_of_primals: Any) -> Any:
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
     """The values in a pytree of `CustomVJPPrimal`s.
 
     >>> from xpr import custom_derivatives
     >>> custom_derivatives.custom_vjp_primal_tree_values({"x": custom_derivatives.CustomVJPPrimal(1.0, True)})
     {'x': 1.0}
     """
-    return tree.map(lambda leaf: leaf.value, tree_of_primals)
+    return map_leaves(lambda leaf: leaf.value, tree)
 
 
 class custom_vjp(CustomFunction):

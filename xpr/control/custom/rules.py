@@ -146,11 +146,11 @@ def tangent_for_user(tangent: Any, symbolic_zeros: bool) -> Any:
     return np.zeros(aval.shape, float0) if aval.dtype == float0 else instantiate(tangent)
 
 
-def zero_from_primal(primal: Any, symbolic_zeros: bool = False) -> Any:
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     """The zero tangent of each array of a pytree.
 
     Args:
-      primal: a pytree of arrays.
+      val: a pytree of arrays.
       symbolic_zeros: whether to return `Zero`s instead of arrays of zeros.
 
     Returns:
@@ -160,7 +160,7 @@ def zero_from_primal(primal: Any, symbolic_zeros: bool = False) -> Any:
     >>> custom_derivatives.zero_from_primal({"x": 1.0}, symbolic_zeros=True)
     {'x': Zero(f32[])}
     """
-    return tree.map(lambda x: tangent_for_user(Zero(aval_of(x).to_tangent_aval()), symbolic_zeros), primal)
+    return tree.map(lambda x: tangent_for_user(Zero(aval_of(x).to_tangent_aval()), symbolic_zeros), val)
 
 
 def zeros_for(outs: Sequence[Any]) -> list[Zero]:

@@ -21,6 +21,7 @@ from xpr.core import jaxpr_as_fun as jaxpr_as_fun
 from xpr.core import subjaxprs as subjaxprs
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context, current
+from xpr.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
 from xpr.errors import JaxprTypeError as JaxprTypeError
 from xpr.extend import Primitive as Primitive
 from xpr.extend.core import primitives as primitives
@@ -44,7 +45,7 @@ def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
     return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
 
 
-def unmapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
+def unmapped_aval(size: int, axis: int | None, aval: ShapedArray, explicit_mesh_axis: Any = None) -> ShapedArray:
     """The type of `size` rows stacked along an axis; the type itself for axis None."""
     if axis is None:
         return aval
@@ -69,9 +70,9 @@ def gensym(suffix: str = "") -> Callable[[ShapedArray], Var]:
     return Var
 
 
-def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
+def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
     """The dtype of tangents of arrays of a dtype: float0 for integers and booleans."""
-    return ShapedArray((), dtype).to_tangent_aval().dtype
+    return ShapedArray((), primal_dtype).to_tangent_aval().dtype
 
 
 def valid_jaxtype(x: Any) -> bool:
@@ -83,13 +84,13 @@ def valid_jaxtype(x: Any) -> bool:
     return True
 
 
-def concrete_or_error(force: Any, value: Any, message: str = "") -> Any:
-    """`force(value)`.
+def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
+    """`force(val)`.
 
     Raises:
       ConcretizationTypeError: the value is traced.
     """
-    return force(value) if force is not None else value
+    return force(val) if force is not None else val
 
 
 def find_top_trace(values: Any) -> Trace:

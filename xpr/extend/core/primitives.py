@@ -10,6 +10,8 @@ from xpr.control.custom.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
 from xpr.control.remat.checkpoint import checkpoint_p
 from xpr.control.xla_call import xla_call_p
 from xpr.primitives.elementwise_rules import add_any_p
+from xpr.primitives.refs import get_p as get_p
+from xpr.primitives.refs import swap_p as swap_p
 
 jit_p = closed_call_p = call_p = xla_call_p
 remat_p = checkpoint_p
