@@ -25,20 +25,20 @@ class TestRanks:
     def test_raise(self):
         for operation in (jnp.add, lambda x, y: x * y, jnp.arctan2, lambda x, y: jnp.where(x > 0, x, y)):
             with xpr.numpy_rank_promotion("raise"):
-                with pytest.raises(ValueError, match=r"shapes .*\(2, 3\).* and .* have different numbers of axes"):
+                with pytest.raises(ValueError, match=r"shapes .*\(2, 3\).* and .* require rank promotion"):
                     operation(jnp.ones((2, 3)), jnp.ones(3))
                 operation(jnp.ones((2, 3)), jnp.ones((1, 3)))
                 operation(jnp.ones((2, 3)), 1.0)
             operation(jnp.ones((2, 3)), jnp.ones(3))
 
     def test_warn(self):
-        with xpr.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="have different numbers of axes"):
+        with xpr.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="require rank promotion"):
             jnp.ones((2, 3)) + jnp.ones(3)
 
     def test_jitted_functions_are_traced_again(self):
         f = xpr.jit(lambda x, y: x + y)
         f(jnp.ones((2, 3)), jnp.ones(3))
-        with xpr.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="different numbers of axes"):
+        with xpr.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="require rank promotion"):
             f(jnp.ones((2, 3)), jnp.ones(3))
 
     def test_as_decorator(self):
@@ -47,7 +47,7 @@ class TestRanks:
             return jnp.ones((2, 3)) + jnp.ones(3)
 
         for _ in range(2):
-            with pytest.raises(ValueError, match="different numbers of axes"):
+            with pytest.raises(ValueError, match="require rank promotion"):
                 f()
 
 
