@@ -327,6 +327,8 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
         (lambda: xpr.grad(lambda x: x)(X), "Gradient only defined for scalar-output functions"),
         (lambda: xpr.jacrev(lambda x: x, holomorphic=True)(X), "jacrev with holomorphic=True requires inputs"),
         (lambda: xpr.vmap(lambda x: x, in_axes=([1.5],))([X]), "vmap in_axes must be an int, None, or"),
+        (lambda: xpr.vmap(lambda x: x, out_axes=(X,))(X), "vmap out_axes must be an int, None, or"),
+        (lambda: xpr.vjp(jnp.sin, X)[1](X[:2]), "vjp: cotangent type does not match. The cotangent of"),
         (lambda: ruled(1.0), "The input arguments to the custom_jvp-decorated function"),
         (lambda: xpr.jit(lambda x: x, static_argnums=0)(X), "Non-hashable static arguments are not supported"),
         (lambda: xpr.ShapeDtypeStruct((), None), "dtype must be specified"),

@@ -63,7 +63,7 @@ def test_the_cotangent_of_an_integer_may_be_an_integer():
     _, pull = xpr.vjp(lambda x: (x * 2, 3), 1.0)
     assert pull((1.0, 7)) == (2,) and pull((1.0, np.zeros((), dtypes.float0))) == (2,)
     for wrong in (2.5, np.zeros(3, np.int32)):
-        with pytest.raises(ArgumentError, match="the cotangent of a result of type float0"):
+        with pytest.raises(ArgumentError, match="The cotangent of a result of type float0"):
             pull((1.0, wrong))
 
 
@@ -79,7 +79,8 @@ def test_linear_transpose_of_integers():
     (sums,) = xpr.linear_transpose(jnp.sum, jnp.arange(3))(jnp.int32(3))
     assert sums.tolist() == [3, 3, 3] and sums.dtype == np.int32
     with pytest.raises(
-        TypeError, match=r"linear_transpose: the cotangent of a result of type i32\[\] must have that type"
+        TypeError,
+        match=r"linear_transpose: cotangent type .* The cotangent of a result of type i32\[\] must have that type",
     ):
         xpr.linear_transpose(lambda x: 2 * x, 1)(3.0)
 

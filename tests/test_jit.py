@@ -107,6 +107,13 @@ def test_a_tracer_that_escaped_is_no_argument():
             call(escaped[0])
 
 
+def test_a_tracer_that_escaped_is_told_with_the_line_on_which_it_was_created():
+    escaped = []
+    xpr.jit(lambda x: escaped.append(x * 2))(1.0)
+    with pytest.raises(xpr.errors.UnexpectedTracerError, match=r"created on line test_jit.py:\d+ .*append\(x \* 2\)"):
+        jnp.sin(escaped[0])
+
+
 def test_static_arguments_of_equal_value_and_other_type_differ():
     jitted = xpr.jit(lambda n: jnp.ones(2) * (1.5 if isinstance(n, bool) else 2.5), static_argnums=0)
     assert float(jitted(1)[0]) == 2.5 and float(jitted(True)[0]) == 1.5

@@ -279,11 +279,11 @@ jnp.cumulative_prod(w, include_initial=True)
 
 ERRORS = [
     ("jnp.sum(x, axis=2)", ValueError, "axis 2 is out of bounds for an array of 2 axes"),
-    ("jnp.sum(x, axis=(0, -2))", ValueError, "names an axis twice"),
+    ("jnp.sum(x, axis=(0, -2))", ValueError, "duplicate value in 'axis'"),
     ("jnp.sum(x, axis=1.5)", TypeError, "integer"),
     ("jnp.sum([1, 2])", TypeError, "jnp.array"),
     ("jnp.sum(x, out=x)", NotImplementedError, "immutable"),
-    ("jnp.sum(x, initial=x, axis=0)", ValueError, r"initial value must be a scalar. Got array of shape \(3, 4\)"),
+    ("jnp.sum(x, initial=x, axis=0)", ValueError, "initial value must be a scalar. Got array of shape"),
     ("jnp.sum(x, where=i)", ValueError, "jnp.sum: where must be None or a boolean array, and is i32"),
     ("jnp.max(empty)", ValueError, "max of no elements"),
     ("jnp.min(x, where=mask)", ValueError, "needs initial="),

@@ -242,21 +242,21 @@ ERRORS = [
     ("jnp.reshape(i, (2, -1))", TypeError, r"i32\[5\] has 5 elements"),
     ("jnp.reshape(i, (-1, -1))", TypeError, "one size at most may be -1"),
     ("jnp.reshape(i, (6,))", TypeError, "5 elements"),
-    ("jnp.reshape(i, 5.0)", TypeError, "integers"),
+    ("jnp.reshape(i, 5.0)", TypeError, "of integer type, and 5.0 is none"),
     ("jnp.reshape([1, 2], (2,))", TypeError, "jnp.array"),
     ('jnp.reshape(i, 5, order="A")', NotImplementedError, "memory order"),
     ("i.reshape()", TypeError, "elements"),
-    ("jnp.transpose(m, (0, 0))", ValueError, "twice"),
+    ("jnp.transpose(m, (0, 0))", ValueError, "duplicate value"),
     ("jnp.transpose(m, (1,))", TypeError, "permutation"),
     ("jnp.matrix_transpose(i)", ValueError, "two axes"),
     ("i.mT", ValueError, "two axes"),
     ("jnp.swapaxes(i, 0, 1)", ValueError, "out of bounds"),
     ("jnp.moveaxis(t, 0, (1, 2))", ValueError, "equally many"),
-    ("jnp.moveaxis(t, (0, 0), (1, 2))", ValueError, "twice"),
+    ("jnp.moveaxis(t, (0, 0), (1, 2))", ValueError, "duplicate value"),
     ("jnp.rollaxis(t, 0, 5)", ValueError, "between"),
-    ("jnp.expand_dims(i, (0, 0))", ValueError, "twice"),
+    ("jnp.expand_dims(i, (0, 0))", ValueError, "duplicate value"),
     ("jnp.expand_dims(i, 3)", ValueError, "out of bounds"),
-    ("jnp.squeeze(i, 0)", ValueError, "size 1"),
+    ("jnp.squeeze(i, 0)", ValueError, "size is not 1"),
     ("jnp.squeeze(m, 5)", ValueError, "out of bounds"),
     ("jnp.broadcast_to(i, (2, 3))", ValueError, "does not broadcast"),
     ("jnp.broadcast_to(i, ())", ValueError, "does not broadcast"),
@@ -343,7 +343,7 @@ ONES = np.ones(3, np.float32)
     ("(n,m)->()", (ONES,), ValueError, r"not have enough dimensions for \(n,m\)"),
     ("(n)->(n)", (ONES,), ValueError, r"output shape \(\) does not match \(n\)"),
     ("(n)->(),()", (ONES,), TypeError, "output must be a tuple of 2 arrays"),
-    ("(n),(n)->()", (ONES, None), ValueError, r"the arguments at \{1\} are None"),
+    ("(n),(n)->()", (ONES, None), ValueError, r"Cannot pass None at locations \{1\} with signature"),
 ])  # fmt: skip
 def test_vectorize_refuses(signature: str, args: tuple[Any, ...], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
@@ -359,7 +359,7 @@ def test_vectorize_checks_what_is_excluded_how_many_results_there_are_and_ranks(
         jnp.vectorize(lambda *xs: xs, signature="(),()->(),(),()")(1, 2)
     add = jnp.vectorize(jnp.add, signature="(),()->()")
     with xpr.numpy_rank_promotion("raise"):
-        with pytest.raises(ValueError, match="have different numbers of axes"):
+        with pytest.raises(ValueError, match="require rank promotion"):
             add(np.ones((2, 3)), ONES)
         assert add(ONES, 1.0).shape == (3,)
     assert jnp.vectorize(lambda x: 1.0, signature="(n)->()")(np.ones((2, 3))).shape == (2,)

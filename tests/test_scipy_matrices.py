@@ -94,7 +94,7 @@ class TestFormsOfVectors:
             (lambda: linalg.convolution_matrix(jnp.ones(0), 1), "takes vectors of one element or more"),
             (
                 lambda: linalg.convolution_matrix(jnp.ones(3), 2, "ful"),
-                "mode is 'full', 'same' or 'valid', and not 'ful'",
+                "mode must be one of 'full', 'same' and 'valid', and is 'ful'",
             ),
         ],
     )

@@ -25,20 +25,20 @@ class TestRanks:
     def test_raise(self):
         for operation in (jnp.add, lambda x, y: x * y, jnp.arctan2, lambda x, y: jnp.where(x > 0, x, y)):
             with xpr.numpy_rank_promotion("raise"):
-                with pytest.raises(ValueError, match=r"shapes .*\(2, 3\).* and .* have different numbers of axes"):
+                with pytest.raises(ValueError, match=r"shapes .*\(2, 3\).* and .* require rank promotion"):
                     operation(jnp.ones((2, 3)), jnp.ones(3))
                 operation(jnp.ones((2, 3)), jnp.ones((1, 3)))
                 operation(jnp.ones((2, 3)), 1.0)
             operation(jnp.ones((2, 3)), jnp.ones(3))
 
     def test_warn(self):
-        with xpr.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="have different numbers of axes"):
+        with xpr.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="require rank promotion"):
             jnp.ones((2, 3)) + jnp.ones(3)
 
     def test_jitted_functions_are_traced_again(self):
         f = xpr.jit(lambda x, y: x + y)
         f(jnp.ones((2, 3)), jnp.ones(3))
-        with xpr.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="different numbers of axes"):
+        with xpr.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="require rank promotion"):
             f(jnp.ones((2, 3)), jnp.ones(3))
 
     def test_as_decorator(self):
@@ -47,7 +47,7 @@ class TestRanks:
             return jnp.ones((2, 3)) + jnp.ones(3)
 
         for _ in range(2):
-            with pytest.raises(ValueError, match="different numbers of axes"):
+            with pytest.raises(ValueError, match="require rank promotion"):
                 f()
 
 
@@ -160,10 +160,10 @@ class TestLogs:
             f(jnp.ones(3)), f(jnp.ones(3))
         steps = [line.split(" in ")[0] for line in lines()]
         assert steps == [
-            "Finished tracing of jit(squared)",
+            "Finished tracing squared for jit",
             "Finished lowering of jit(squared)",
             "Compiling jit(squared) for arguments of types (f32[3])",
-            "Finished compiling of jit(squared)",
+            "Finished XLA compilation of jit(squared)",
         ]
 
     def test_cache_misses(self, lines):
@@ -172,8 +172,9 @@ class TestLogs:
             f(jnp.ones(3), n=2), f(jnp.ones(3), n=2), f(jnp.ones(3), n=3), f(jnp.ones(4), n=2)
         first, second, third = lines()
         assert "is traced for the first time. It is called at test_settings.py:" in first
-        assert "static argument n is" in second and second.endswith("and was 2")
-        assert third.endswith("x is f32[4], and was f32[3]")
+        assert "TRACING CACHE MISS: never seen function" in first and "TRACING CACHE MISS" in second
+        assert "different static argument n: now" in second and second.endswith("and before 2")
+        assert third.endswith("different input types: at x, now f32[4] and before f32[3]")
         assert "f(jnp.ones(3), n=2), f(jnp.ones(3), n=2)" in third.splitlines()[0]
 
     def test_cache_misses_by_settings_and_functions_made_anew(self, lines):
@@ -187,9 +188,17 @@ class TestLogs:
                 f(1.0)
             made()(1.0)
         first, second, third = lines()
-        assert "function made" not in first
-        assert "the setting default_matmul_precision is" in second and second.endswith("and was None")
-        assert "the second function made at that line" in third and "Make it once" in third
+        assert "another function" not in first
+        assert second.endswith(
+            "different tracing context: setting default_matmul_precision, now highest and before None"
+        )
+        assert "another function defined on the same line, the second" in third and "Make it once" in third
+
+    def test_programs_are_logged_for_debugging_where_the_setting_is_off(self, lines, caplog):
+        caplog.set_level(logging.DEBUG, logger="xpr")
+        xpr.jit(lambda x: x * 3)(jnp.ones(3))
+        assert [record.levelname for record in caplog.records] == ["DEBUG"] * 4
+        assert lines()[0].startswith("Finished tracing <lambda> for jit in")
 
 
 HOST = np.ones(10, np.float32)

@@ -127,9 +127,11 @@ def changed_settings(key: Any, before: Any) -> list[str]:
     values = {id(each): values for values, each in _trace_keys.items()}
     now, then = values.get(id(key)), values.get(id(before))
     if now is None or then is None:
-        return ["settings of xpr.config have changed"]
+        return ["different tracing context: settings of xpr.config have changed"]
     changed = [each for each in zip(_FOR_TRACING, now, then) if each[1] != each[2]]
-    return [f"the setting {name} is {value!r}, and was {value_then!r}" for name, value, value_then in changed]
+    return [
+        f"different tracing context: setting {name}, now {value} and before {then}" for name, value, then in changed
+    ]
 
 
 def forget_trace_keys() -> None:

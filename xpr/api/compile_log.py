@@ -1,10 +1,12 @@
-"""Logging of how long tracing and compiling take (log_compiles), and of why a function is traced again
-(explain_cache_misses), naming arguments and lines. Both are warnings of the logger "xpr".
+"""Logging of how long tracing and compiling take, and of why a function is traced again (explain_cache_misses), naming
+arguments and lines. Both are messages of the logger "xpr", and warnings; how long things take is also told at the level
+DEBUG, where log_compiles is off.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,28 +20,51 @@ from xpr.core.source import describe_function
 
 
 def timed(what: str, name: str) -> Any:
-    """A context manager that measures its block: for the log, while log_compiles is on, and for `xpr.monitoring`."""
-    return _timed(what, name) if settings.log_compiles or events.durations else nullcontext()
+    """A context manager that measures its block, for the log and for `xpr.monitoring`.
+
+    Args:
+      what: "tracing", "lowering" or "compiling".
+      name: the function's.
+    """
+    level = _level()
+    return _timed(what, name, level) if level or events.durations else nullcontext()
 
 
 _EVENTS = {"tracing": events.TRACE, "lowering": events.LOWER}  # that of compiling is the compiler's
+_FINISHED = {
+    "tracing": "tracing %s for jit",
+    "lowering": "lowering of jit(%s)",
+    "compiling": "XLA compilation of jit(%s)",
+}
 
 
 @contextmanager
-def _timed(what: str, name: str) -> Iterator[None]:
+def _timed(what: str, name: str, level: int) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds = time.perf_counter() - start
     if what in _EVENTS:
-        events.call(events.durations, _EVENTS[what], seconds, fun_name=name.removeprefix("jit(").removesuffix(")"))
+        events.call(events.durations, _EVENTS[what], seconds, fun_name=name)
+    if level:
+        logger().log(level, f"Finished {_FINISHED[what]} in %.6f s", name, seconds)
+
+
+def _level() -> int:
+    """The level of the log at which programs are compiled now; 0 where nobody reads it."""
     if settings.log_compiles:
-        logger().warning("Finished %s of %s in %.6f s", what, name, seconds)
+        return _WARNING
+    # Without the import, which takes 4 ms, nobody has asked for messages of this level.
+    return _DEBUG if "logging" in sys.modules and logger().isEnabledFor(_DEBUG) else 0
+
+
+_DEBUG, _WARNING = 10, 30  # of the module `logging`
 
 
 def log_compile(name: str, avals: Iterable[ShapedArray]) -> None:
-    """Logs that a program is compiled, and for which types, while log_compiles is on."""
-    if settings.log_compiles:
-        logger().warning("Compiling %s for arguments of types (%s)", name, ", ".join(a.str_short() for a in avals))
+    """Logs that a program is compiled, and for which types."""
+    if level := _level():
+        types = ", ".join(a.str_short() for a in avals)
+        logger().log(level, "Compiling jit(%s) for arguments of types (%s)", name, types)
 
 
 _explained: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # code, and how many functions had it
@@ -61,12 +86,16 @@ def explain_miss(
     described, line = describe_function(fun), source.here()
     called = f"It is called at {source.summarize(line)}: {source.text_of(line)}"
     if not before:
-        logger().warning("%s is traced for the first time%s. %s", described, _made_anew(fun), called)
+        message = "TRACING CACHE MISS: never seen function %s is traced for the first time%s. %s"
+        logger().warning(message, described, _made_anew(fun), called)
         return
     nearest = min(before, key=lambda other: len(_differences(key, other, names)))
     lines = _differences(key, nearest, names) or ["the arguments are sharded in another way"]
     logger().warning(
-        "%s is traced again. %s\nBeside the nearest call before:\n  %s", described, called, "\n  ".join(lines)
+        "TRACING CACHE MISS: %s is traced again. %s\nBeside the nearest call before:\n  %s",
+        described,
+        called,
+        "\n  ".join(lines),
     )
 
 
@@ -80,8 +109,8 @@ def _made_anew(fun: Callable[..., Any]) -> str:
         return ""
     number = {2: "second", 3: "third"}.get(count, f"{count}th")
     return (
-        f", and is the {number} function made at that line: each has programs of its own. Make it once, outside of "
-        "what is called again and again, and pass what it closes over as arguments"
+        f", and is another function defined on the same line, the {number}: each has programs of its own. Make it "
+        "once, outside of what is called again and again, and pass what it closes over as arguments"
     )
 
 
@@ -94,14 +123,14 @@ def _differences(key: Sequence[Any], other: Sequence[Any], names: Callable[[], A
     if axes != axes_then:
         lines.append("other mapped axes are in scope")
     if structure != structure_then:
-        lines.append(f"the arguments' structure is {structure}, and was {structure_then}")
+        lines.append(f"different input pytree: now {structure} and before {structure_then}")
     for (argument, value), (_, value_then) in zip(static, static_then):
         if value != value_then:
-            lines.append(f"static argument {argument} is {_shown(value)}, and was {_shown(value_then)}")
+            lines.append(f"different static argument {argument}: now {_shown(value)} and before {_shown(value_then)}")
     if len(avals) == len(then):
         for name, aval, aval_then in zip(names(), avals, then):
             if aval is not aval_then:
-                lines.append(f"{name} is {_type(aval)}, and was {_type(aval_then)}")
+                lines.append(f"different input types: at {name}, now {_type(aval)} and before {_type(aval_then)}")
     return lines
 
 

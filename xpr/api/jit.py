@@ -288,7 +288,7 @@ class JitFunction:
                 f"jit: {describe_function(self.fun)} would be traced for a new signature, and no_tracing is set."
             )
         explain_miss(self.fun, key, list(self.caches.traces), lambda: call.names(self.fun))
-        with timed("tracing", f"jit({self.name})"):
+        with timed("tracing", self.name):
             closed = stage(flat, call.avals, signature, shardings if self.in_shardings is None else None)
         if self.own_options.get("reroll"):
             from xpr.control.reroll.reroll import reroll  # 30 ms of imports that most programs never need
@@ -375,11 +375,10 @@ class JitFunction:
             if isinstance(constant, Tracer):
                 raise constant.misused()
         layout = self.layout_of(traced, device, leaves)
-        name = f"jit({self.name})"
-        with timed("lowering", name):
+        with timed("lowering", self.name):
             lowered = traced.placed(traced.interface.names, device, layout).lower()
-        log_compile(name, traced.jaxpr.in_avals)
-        with timed("compiling", name):
+        log_compile(self.name, traced.jaxpr.in_avals)
+        with timed("compiling", self.name):
             compiled = lowered.compile()
         if stored is not None:
             stored.save(traced, compiled)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import tree
 from xpr.api.vmappable import handlers, is_vmappable, vmap_with_handlers
 from xpr.control.activity import affected_outputs
@@ -204,6 +206,7 @@ def _move_mapped_axes(
     if type(out_axes) is int:
         targets: list[Any] = [out_axes] * len(outs)
     else:
+        _check_out_axes(out_axes)
         targets = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
     ndims = [aval_of(x).ndim for x in outs]
     moved = []
@@ -226,6 +229,12 @@ def _move_mapped_axes(
             )
         moved.append(as_array(x if dim == target else mapped_to(x, dim, size, target % ndim)))
     return moved
+
+
+def _check_out_axes(out_axes: Any) -> None:
+    for axis in tree.leaves(out_axes):
+        if not isinstance(axis, (int, np.integer)):
+            raise TypeError(f"vmap out_axes must be an int, None, or a tree of these, and it holds {axis!r}.")
 
 
 def _same_in_all_rows(

@@ -55,6 +55,10 @@ class Trace:
         """Where the value of `tracer` comes from, for messages."""
         return ""
 
+    def created(self, tracer: Tracer) -> str:
+        """The line on which the value of `tracer` was computed, for messages; empty where it is not known."""
+        return ""
+
 
 class _Context(threading.local):
     """The current trace, axes and source line of this thread."""
@@ -305,7 +309,7 @@ def escaped(tracer: Tracer) -> str:
     return (
         f"Encountered an unexpected tracer, of type {tracer.aval.str_short()}: it was used after the function it was "
         f"made in had been {tracer._trace.verb}, and has escaped, through global state, an attribute or a closure, as "
-        f"a side effect.\n{tracer._trace.explain(tracer)}"
+        f"a side effect.\n{tracer._trace.explain(tracer)}{tracer._trace.created(tracer)}"
         f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
         "Return the value from the function instead of storing it."
     )

@@ -21,7 +21,7 @@ from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.primitive import Primitive
 from xpr.core.refs import AbstractRef, Ref
-from xpr.core.source import describe_function, here
+from xpr.core.source import describe_function, here, summarize, text_of
 from xpr.errors import RefError
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.metadata import with_metadata
@@ -142,6 +142,11 @@ class StageTrace(Trace):
         if self.signature is None or not isinstance(tracer, StageTracer):
             return ""
         return self.signature.explain(self.depends_on(tracer.variable))
+
+    def created(self, tracer: Tracer) -> str:
+        variable = getattr(tracer, "variable", None)
+        origin = next((eqn.source for eqn in self.eqns if variable in eqn.outvars), None)
+        return f"  It was created on line {summarize(origin)}: {text_of(origin)}\n" if origin else ""
 
     def depends_on(self, var: Var) -> list[int]:
         """The positions of the arguments that a variable is computed from."""
