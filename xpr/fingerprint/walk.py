@@ -41,7 +41,7 @@ from xpr.fingerprint.pure import (
 from xpr.optree_kept import optree
 from xpr.tree_nodes import NAMESPACE, PyTreeDef, registered
 
-LARGEST = 1 << 24  # bytes of arrays that are hashed
+LARGEST = 1 << 22  # bytes of arrays that are hashed
 MOST = 20_000  # objects that are looked at
 _MISSING: Any = object()
 _SCALARS = (int, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
