@@ -134,6 +134,9 @@ FOUND = {
             return x ** n
         f = xpr.jit(functools.partial(power, 3))
     """,
+    "attributes of the library's classes": """
+        f = xpr.jit(lambda x: xpr.device_put(lax.dot(x, x, precision=lax.Precision.HIGHEST)))
+    """,
     "random numbers": """
         f = xpr.jit(lambda x: x + random.normal(random.key(0), x.shape))
     """,

@@ -24,8 +24,9 @@ def explain_cache(fun: Any, *args: Any, **kwargs: Any) -> str:
 
     Args:
       fun: what `jit` returned.
-      *args, **kwargs: arguments of a call that is asked about; without any it is the function's last call in this
-        process, or, if there was none, the function by itself.
+      *args: arguments of a call that is asked about; without any it is the function's last call in this process, or, if
+        there was none, the function by itself.
+      **kwargs: its keyword arguments.
 
     Returns:
       The answer, with the line of the function that is in the way.

@@ -33,7 +33,7 @@ from xpr.transforms.calls import Call
 from xpr.tree_nodes import PyTreeDef
 
 TOO_DEEP = "it reaches objects that are nested too deeply"
-LARGEST_CONSTANTS = 1 << 20  # bytes of the constants of a program that are kept with a call
+LARGEST_CONSTANTS = 1 << 22  # bytes of the constants of a program that are kept with a call
 
 
 class StoredCall:

@@ -22,11 +22,12 @@ from xpr.core.source import is_internal
 _PURE_MODULES = (
     "xpr.ad_checkpoint", "xpr.api.forward_backward", "xpr.api.grad", "xpr.api.jit", "xpr.api.reroll",
     "xpr.api.staging", "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals", "xpr.custom_batching",
-    "xpr.custom_derivatives", "xpr.dtypes", "xpr.example_libraries", "xpr.flatten_util", "xpr.inversion", "xpr.lax",
-    "xpr.nn", "xpr.numpy", "xpr.ops", "xpr.primitives", "xpr.random", "xpr.scipy", "xpr.series", "xpr.sparsity",
-    "xpr.transforms", "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",
+    "xpr.custom_derivatives", "xpr.dtypes", "xpr.example_libraries", "xpr.experimental.ode", "xpr.flatten_util",
+    "xpr.inversion", "xpr.lax", "xpr.nn", "xpr.numpy", "xpr.ops", "xpr.primitives", "xpr.random", "xpr.scipy",
+    "xpr.series", "xpr.sparsity", "xpr.transforms", "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",
 )  # fmt: skip
 _IMPURE_MODULES = ("xpr.control.callback", "xpr.control.devices", "xpr.control.refs", "xpr.numpy.io", "xpr.numpy.refs")
+_PURE_NAMES = {"xpr.api.transfer": ("block_until_ready", "device_put")}  # of modules that have others, too
 _IMPURE_NAMES = frozenset({"clear_caches"})
 
 _BUILTINS = frozenset(
@@ -116,9 +117,11 @@ def library_name(value: Any) -> str | None:
     else:
         module = value.__module__ if isinstance(value, type) else type(value).__module__
         known = module.startswith("xpr.")
-    if not known or not is_pure_module(module):
+    if not known or not (is_pure_module(module) or module in _PURE_NAMES):
         return None
     name = _name_of(value)
+    if not is_pure_module(module):
+        return name if name is not None and name.rpartition(".")[2] in _PURE_NAMES[module] else None
     return None if name is None or name.rpartition(".")[2] in _IMPURE_NAMES or ".register" in name else name
 
 

@@ -41,7 +41,7 @@ from xpr.fingerprint.pure import (
 from xpr.optree_kept import optree
 from xpr.tree_nodes import NAMESPACE, PyTreeDef, registered
 
-LARGEST = 1 << 24  # bytes of arrays that are hashed
+LARGEST = 1 << 22  # bytes of arrays that are hashed
 MOST = 20_000  # objects that are looked at
 _MISSING: Any = object()
 _SCALARS = (int, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
@@ -239,6 +239,9 @@ class Walk:
     def _read(self, value: Any, path: tuple[str, ...], where: str) -> None:
         """Adds a variable's value, of which the attributes `path` are read."""
         for i, name in enumerate(path):
+            if isinstance(value, type) and name in vars(value) and not name.startswith("_") and library_name(value):
+                self._unknown(path[i + 1 :], where)  # what is read of an attribute of a class of xpr
+                break
             if not isinstance(value, ModuleType):
                 self._unknown(path[i:], where)
                 break
