@@ -253,7 +253,7 @@ NOT_BUILT_YET: tuple[str, ...] = (
     "jax.reshard",
     "jax.shard_map",
     "jax.sharding",
-    "jax.smap",
+    "jax.smap(in_axes)",
     "jax.lax.all_gather(to)",
     "jax.debug.visualize_*",
     # for libraries that transform programs

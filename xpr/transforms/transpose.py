@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.avals import Zero, aval_of
-from xpr.core.interpreter import context
+from xpr.core.interpreter import context, shardings_decided_later
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Linear, NeedsLinear
 from xpr.core.source import cotangent_of, summarize
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add_any, convert_element_type_p
 from xpr.primitives.shapes import instantiate
+from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.stage import stage
 
 
@@ -110,7 +111,8 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
         return
     cts = [totals.pop(v) if v in totals else Zero(v.aval) for v in eqn.outvars]
     try:
-        in_cts = eqn.primitive.transpose(cts, operands, **eqn.params)
+        with shardings_decided_later():
+            in_cts = eqn.primitive.transpose(cts, operands, **eqn.params)
     except NeedsLinear:
         types = ", ".join(x.aval.str_short() for x in operands if type(x) is Linear)
         raise UnsupportedRule(
@@ -130,6 +132,8 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
 def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
     if type(ct) is Zero:
         return
+    if aval_of(ct).explicit is not var.aval.explicit:
+        ct = constrain_to(ct, var.aval)
     sofar = totals.get(var)
     totals[var] = ct if sofar is None else add_any(sofar, ct)
 
