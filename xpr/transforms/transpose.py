@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.avals import Zero, aval_of
-from xpr.core.interpreter import context, shardings_decided_later
+from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Linear, NeedsLinear
 from xpr.core.source import cotangent_of, summarize
@@ -50,14 +50,15 @@ def backward_pass(
     for atom, ct in zip(jaxpr.outvars, cotangents):
         if type(atom) is not Literal and atom not in known:
             _accumulate(totals, atom, ct)
-    before = context.source
+    before, decides_later = context.source, context.decides_later
+    context.decides_later = True  # an ambiguous cotangent gets the sharding of what it is the cotangent of
     try:
         for eqn in reversed(linear_eqns):
             if any(v in totals and (needed is None or v in needed) for v in eqn.outvars):
                 context.source = cotangent_of(eqn.source, eqn.primitive.name)
                 _transpose_eqn(eqn, known, totals)
     finally:
-        context.source = before
+        context.source, context.decides_later = before, decides_later
     reached = totals if needed is None else {v: ct for v, ct in totals.items() if v in needed}
     return [_weak_as(v, reached[v]) if v in reached else Zero(v.aval) for v in linear_invars]
 
@@ -111,8 +112,7 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
         return
     cts = [totals.pop(v) if v in totals else Zero(v.aval) for v in eqn.outvars]
     try:
-        with shardings_decided_later():
-            in_cts = eqn.primitive.transpose(cts, operands, **eqn.params)
+        in_cts = eqn.primitive.transpose(cts, operands, **eqn.params)
     except NeedsLinear:
         types = ", ".join(x.aval.str_short() for x in operands if type(x) is Linear)
         raise UnsupportedRule(
@@ -132,7 +132,8 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
 def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
     if type(ct) is Zero:
         return
-    if aval_of(ct).explicit is not var.aval.explicit:
+    aval = getattr(ct, "aval", None)
+    if aval is not None and aval.explicit is not var.aval.explicit:
         ct = constrain_to(ct, var.aval)
     sofar = totals.get(var)
     totals[var] = ct if sofar is None else add_any(sofar, ct)

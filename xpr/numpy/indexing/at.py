@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from xpr.numpy.indexing.read import read
@@ -79,8 +80,14 @@ def _method(operation: Operation, doc: str) -> Callable[..., Any]:
         out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
+        if out_sharding is None:
+            return update(
+                self.array, self.index, values, operation, indices_are_sorted, unique_indices, mode,
+                wrap_negative_indices,
+            )  # fmt: skip
         flags = indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        return decided(out_sharding, operation.name, lambda: update(self.array, self.index, values, operation, *flags))
+        written = partial(update, self.array, self.index, values, operation, *flags)
+        return decided(out_sharding, operation.name, written)
 
     method.__name__ = operation.name
     method.__qualname__ = f"IndexUpdateRef.{operation.name}"
@@ -119,7 +126,7 @@ class IndexUpdateRef:
             "mode": mode, "fill_value": fill_value, "indices_are_sorted": indices_are_sorted,
             "unique_indices": unique_indices, "wrap_negative_indices": wrap_negative_indices,
         }  # fmt: skip
-        return decided(out_sharding, "get", lambda: read(self.array, self.index, **options))
+        return decided(out_sharding, "get", partial(read, self.array, self.index, **options))
 
     def apply(
         self,
