@@ -20,7 +20,8 @@ def line():
 
 
 @pytest.mark.parametrize(
-    "cases", ["sharding_cases.py", "shard_map_cases.py", "nesting_cases.py", "default_device_cases.py"]
+    "cases",
+    ["sharding_cases.py", "shard_map_cases.py", "nesting_cases.py", "default_device_cases.py", "explicit_cases.py"],
 )
 def test_on_eight_devices(cases):
     eight_devices.run(cases)
@@ -160,7 +161,7 @@ def test_doctor(capsys):
 
 def test_prefixes_that_do_not_fit_name_the_call():
     whole = NamedSharding(line(), P())
-    with pytest.raises(xpr.errors.TreeMismatch, match=r"^jit of \S+ at test_sharding.py:\d+: in_shardings must be"):
+    with pytest.raises(xpr.errors.TreeMismatch, match=r"^jit of \S+ at test_sharding.py:\d+ in_shardings "):
         xpr.jit(lambda x: x, in_shardings=({"a": whole},))({"b": 1.0})
     with pytest.raises(xpr.errors.TreeMismatch, match=r"^jit of \S+ at test_sharding.py:\d+: out_shardings must be"):
         xpr.jit(lambda x: x, out_shardings={"a": whole})({"b": 1.0})

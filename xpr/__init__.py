@@ -43,7 +43,7 @@ _LOADED_WHEN_ASKED_FOR = (
 _FUNCTIONS = {
     "Device": "backend.device_class",
     "NamedSharding": "backend.sharding",
-    "P": "backend.sharding",
+    "P": "core.specs",
     "Ref": "numpy.refs",
     "Shard": "backend.sharding",
     "checkpoint": "control.remat.checkpoint",
@@ -78,6 +78,7 @@ _FUNCTIONS = {
     "reshard": "control.devices.sharding_constraint",
     "set_mesh": "api.current_mesh",
     "shard_map": "api.shard_map",
+    "smap": "api.shard_map",
     "sparse_hessian": "sparsity.jacobian",
     "sparse_jacobian": "sparsity.jacobian",
     "taylor": "series.taylor",

@@ -12,6 +12,7 @@
     │   └── LeakedTracerError                the same, detected when the function returned (check_tracer_leaks)
     ├── ArgumentError                        (TypeError, ValueError) arguments that don't fit each other
     ├── TypePromotionError                   (ValueError, TypeError) dtypes that are not converted implicitly
+    ├── ShardingTypeError                    (TypeError, ValueError) a result over Explicit axes is ambiguous
     ├── JaxprTypeError                       (TypeError) a jaxpr that is not well formed or well typed
     ├── JaxprSyntaxError                     (ValueError) text or a file that can't be read as a jaxpr
     ├── HoleError                            (RuntimeError) a jaxpr needs a value that its text or file couldn't hold
@@ -68,6 +69,7 @@ __all__ = [
     "LeakedTracerError",
     "ArgumentError",
     "TypePromotionError",
+    "ShardingTypeError",
     "JaxprTypeError",
     "JaxprSyntaxError",
     "HoleError",
@@ -154,6 +156,10 @@ class ArgumentError(XprError, TypeError, ValueError):
 
 class TypePromotionError(XprError, ValueError, TypeError):
     """Operands of different dtypes, while `numpy_dtype_promotion` is "strict"; or dtypes that promote to no other."""
+
+
+class ShardingTypeError(XprError, TypeError, ValueError):
+    """Operands are partitioned over Explicit axes of a mesh in a way that says nothing of the result, or conflicts."""
 
 
 class JaxprTypeError(XprError, TypeError):

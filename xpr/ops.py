@@ -10,7 +10,7 @@ from xpr import dtypes
 from xpr import numpy as jnp
 from xpr.core.interpreter import Tracer
 from xpr.errors import ConcretizationTypeError
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -96,10 +96,10 @@ def segment_sum(
     >>> ops.segment_sum(jnp.arange(4), jnp.array([0, 0, 2, 2]))
     Array([1, 0, 5], dtype=int32)
     """
-    return sharded(
-        _segments("sum", 0, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
+    return decided(
         out_sharding,
         "segment_sum",
+        lambda: _segments("sum", 0, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
     )
 
 
@@ -136,10 +136,10 @@ def segment_prod(
     >>> ops.segment_prod(jnp.arange(1, 5), jnp.array([0, 0, 2, 2]))
     Array([ 2,  1, 12], dtype=int32)
     """
-    return sharded(
-        _segments("prod", 1, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
+    return decided(
         out_sharding,
         "segment_prod",
+        lambda: _segments("prod", 1, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
     )
 
 
@@ -178,10 +178,10 @@ def segment_max(
     """
     data = jnp.asarray(data)
     least = _bound(data.dtype, -1)
-    return sharded(
-        _segments("max", least, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
+    return decided(
         out_sharding,
         "segment_max",
+        lambda: _segments("max", least, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
     )
 
 
@@ -220,8 +220,8 @@ def segment_min(
     """
     data = jnp.asarray(data)
     greatest = _bound(data.dtype, 1)
-    return sharded(
-        _segments("min", greatest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
+    return decided(
         out_sharding,
         "segment_min",
+        lambda: _segments("min", greatest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, mode),
     )

@@ -1,5 +1,6 @@
 """Meshes of devices, and the sharding of arrays: `Mesh`, `PartitionSpec`, `NamedSharding`, `SingleDeviceSharding`."""
 
+from xpr.api.axis_types import auto_axes, explicit_axes
 from xpr.api.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
 from xpr.backend.device_class import Device
 from xpr.backend.mesh import AbstractMesh, AxisType, Mesh
@@ -8,7 +9,8 @@ from xpr.control.devices.sharding_constraint import reshard
 
 __all__ = [
     "AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "Shard", "Sharding", "SingleDeviceSharding",
-    "get_abstract_mesh", "get_mesh", "make_single_device_sharding", "reshard", "set_mesh", "use_abstract_mesh",
+    "auto_axes", "explicit_axes", "get_abstract_mesh", "get_mesh", "make_single_device_sharding", "reshard", "set_mesh",
+    "use_abstract_mesh",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from xpr.control.devices.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import aval_of
 from xpr.primitives.collectives.reduce import psum_p
 from xpr.primitives.elementwise import div, mul, neg, sin
-from xpr.primitives.sharding_constraint import sharding_constraint_p
+from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
 from xpr.transforms.batch import row_aval
 
 
@@ -76,6 +76,7 @@ ROWS = [
                       shared(lambda x: [neg(x)], complexes(2, 1), in_specs=(C,), out_specs=(R,)),
                       shared(lambda x: [neg(x)], integers(1, 2), in_specs=(R,), out_specs=(N,))],
         skip={"transpose": "sometimes it is of a function that is not linear"}),
+    Row(reshard_p, [cut(floats(3, 2)), cut(integers(3))]),
     Row(sharding_constraint_p, [cut(floats(3, 2)), cut(complexes(2)), cut(integers(3))]),
     Row(of_copies_p, [Sample(floats(3), floats(2), what=what, over=()) for what in ("share", "sum")]),
     Row(inspect_sharding_p, [Sample(floats(3, 2), callback=nothing)], differentiable=False),

@@ -284,5 +284,5 @@ NOT_BUILT_YET: tuple[str, ...] = (
     "jax.reshard",
     "jax.shard_map",
     "jax.sharding",
-    "jax.smap",
+    "jax.smap(in_axes)",
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr.backend.mesh import AbstractMesh, Mesh
 from xpr.config import override, settings
+from xpr.errors import ArgumentError
 
 
 class set_mesh:
@@ -20,6 +21,7 @@ class set_mesh:
       mesh: a `Mesh`; None for none.
     Raises:
       TypeError: `mesh` is not a mesh.
+      ValueError: an axis of it is Manual, as only those of a `shard_map` are, inside of it.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import PartitionSpec as P
@@ -31,7 +33,12 @@ class set_mesh:
 
     def __init__(self, mesh: Mesh | None):
         if mesh is not None and not isinstance(mesh, AbstractMesh):
-            raise TypeError(f"set_mesh: {mesh!r} is no Mesh.")
+            raise ArgumentError(f"set_mesh: {mesh!r} is no Mesh.")
+        if mesh is not None and mesh.manual_axes:
+            raise ValueError(
+                f"set_mesh: {mesh!r} has axes that are Manual, as only those of a shard_map are, inside of it. Make it "
+                "with Auto or Explicit axes."
+            )
         self.mesh, self.before = mesh, settings.mesh
         settings.mesh = None if mesh is None or mesh.empty else mesh
 
@@ -45,12 +52,22 @@ class set_mesh:
 def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     """A context manager in which a mesh without devices is the current one: programs can be traced, and not run.
 
+    Where it has the axes of the mesh that was current, with other types, that one's devices remain.
+
     >>> import xpr
     >>> with xpr.sharding.use_abstract_mesh(xpr.sharding.AbstractMesh((64,), ("x",))):
     ...     xpr.sharding.get_abstract_mesh()
     AbstractMesh('x': 64)
     """
-    return override("mesh", mesh)
+    return override("mesh", mesh_of_types(mesh))
+
+
+def mesh_of_types(mesh: AbstractMesh) -> AbstractMesh:
+    """The current mesh with other types of axes, as a mesh with the same axes has them; else that mesh."""
+    current = settings.mesh
+    if not isinstance(current, Mesh) or isinstance(mesh, Mesh) or current.shape_tuple != mesh.shape_tuple:
+        return mesh
+    return current if current.axis_types == mesh.axis_types else current.update(axis_types=mesh.axis_types)
 
 
 def get_mesh() -> Mesh:

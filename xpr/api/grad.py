@@ -22,6 +22,7 @@ from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function
 from xpr.errors import ArgumentError, RefError
 from xpr.primitives.shapes import instantiate, reshape
+from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import LEAF, FlatFunction, FunctionWithAux, as_array, flatten_arguments, named_like, positions
 from xpr.transforms.jvp import push_forward, with_zeros, without_tangents
@@ -633,7 +634,8 @@ def _standard_basis(leaves: Sequence[Any]) -> list[Any]:
     for aval in avals:
         block = np.eye(total, aval.size, -start, dtype=aval.dtype)
         block = block.reshape(total, *aval.shape)
-        basis.append(from_host(block, True) if aval.weak_type else block)
+        rows = from_host(block, True) if aval.weak_type else block
+        basis.append(rows if aval.explicit is None else constrain_to(rows, aval.with_axis(0, total)))
         start += aval.size
     return basis
 

@@ -26,10 +26,10 @@ from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
-from xpr.backend.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+from xpr.backend.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding, typed
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.evaluate import EvalTrace, device_of, reference_eval
-from xpr.compile.partition import forget_moves, mesh_of, shardings_of
+from xpr.compile.partition import forget_moves, mesh_of, mesh_with_devices, shardings_of, shardings_of_types
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
 from xpr.control.devices.sharding_constraint import flatten_shardings
@@ -289,7 +289,10 @@ class JitFunction:
             )
         explain_miss(self.fun, key, list(self.caches.traces), lambda: call.names(self.fun))
         with timed("tracing", self.name):
-            closed = stage(flat, call.avals, signature, shardings if self.in_shardings is None else None)
+            if self.in_shardings is None:
+                closed = stage(flat, call.avals, signature, shardings)
+            else:
+                closed = stage(flat, self.typed_avals(call), signature)
         if self.own_options.get("reroll"):
             from xpr.control.reroll.reroll import reroll  # 30 ms of imports that most programs never need
 
@@ -303,6 +306,15 @@ class JitFunction:
         elif isinstance(trace := transformation(), StageTrace):
             trace.calls[self.caches, key] = traced
         return traced
+
+    def typed_avals(self, call: Call) -> list[Any]:
+        """The types of arguments that have the requested shardings."""
+        args, _ = call.dynamic
+        structure = tree.structure(tuple(args))
+        what = f"jit of {describe_function(self.fun)}"
+        requested = flatten_shardings(what, self.in_shardings, structure, "in_shardings")
+        requested += [None] * (len(call.avals) - len(requested))
+        return [a if s is None or type(a) is AbstractRef else typed(a, s) for a, s in zip(call.avals, requested)]
 
     def donated_leaves(self, call: Call) -> list[int]:
         """The flat positions of donated arguments."""
@@ -404,9 +416,10 @@ class JitFunction:
         constants = shardings_of(program.consts)
         shardings = [*requested_in, *requested_out, device, *constants, *current]
         meshes = (each.mesh for each in shardings if type(each) is NamedSharding)
-        mesh = next(meshes, None) or mesh_of(traced.jaxpr.jaxpr)
+        mesh = next(meshes, None) or mesh_with_devices(mesh_of(traced.jaxpr.jaxpr), device)
         if mesh is None:
             return None
+        requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
         arguments = [requested or actual for requested, actual in zip(requested_in, current)]
         return Layout(mesh, [*constants, *arguments], requested_out)
 

@@ -12,7 +12,7 @@ from xpr import tree
 from xpr.api.transfer import devices_or_shardings
 from xpr.backend import devices as platforms
 from xpr.backend.array import Array
-from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
+from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding, typed
 from xpr.backend.shards import assemble, check_has_local_devices, sharded_handler, shards_of
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
@@ -111,7 +111,7 @@ def _of_parts(shape: tuple[int, ...], arrays: Sequence[Array], sharding: NamedSh
     aval, parts = ShapedArray(shape, arrays[0].aval.dtype), [np.asarray(x.host) for x in arrays]
     if isinstance(sharding, SingleDeviceSharding):
         return Array(aval, parts[0], None, sharding.device)
-    return Array(aval, None, assemble(parts, aval, sharding), sharding)
+    return Array(typed(aval, sharding), None, assemble(parts, aval, sharding), sharding)
 
 
 def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dtype: Any) -> Array:
@@ -266,7 +266,10 @@ def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int 
 
     aval = ShapedArray(whole, local.aval.dtype)
     return Array(
-        aval, None, assemble([part_at(numbers) for numbers in local_numbers.tolist()], aval, sharding), sharding
+        typed(aval, sharding),
+        None,
+        assemble([part_at(numbers) for numbers in local_numbers.tolist()], aval, sharding),
+        sharding,
     )
 
 
@@ -278,7 +281,7 @@ def from_local_part(local: Any, sharding: NamedSharding) -> Array:
     aval = local.aval
     cuts, parts = sharding.cuts(aval.ndim), local_sharding.cuts(aval.ndim)
     aval = aval.update(shape=tuple([n * count // part for n, count, part in zip(aval.shape, cuts, parts)]))
-    return Array(aval, None, sharded_handler(aval, sharding)(shards_of(local.buffer)), sharding)
+    return Array(typed(aval, sharding), None, sharded_handler(aval, sharding)(shards_of(local.buffer)), sharding)
 
 
 def local_part(x: Array) -> Array:
@@ -287,4 +290,6 @@ def local_part(x: Array) -> Array:
     local_sharding = NamedSharding(sharding.mesh.local_mesh, sharding.spec)
     cuts, parts = sharding.cuts(aval.ndim), local_sharding.cuts(aval.ndim)
     aval = aval.update(shape=tuple([n * part // count for n, count, part in zip(aval.shape, cuts, parts)]))
-    return Array(aval, None, sharded_handler(aval, local_sharding)(shards_of(x.buffer)), local_sharding)
+    return Array(
+        typed(aval, local_sharding), None, sharded_handler(aval, local_sharding)(shards_of(x.buffer)), local_sharding
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
+from xpr.api.current_mesh import use_abstract_mesh
 from xpr.backend.array import Array
 from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
@@ -24,6 +25,7 @@ from xpr.core.primitive import cache_key
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function, summarize, text_of
 from xpr.passes.discharge import uses_of_refs
+from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.refs import read, write
@@ -96,9 +98,13 @@ def shard_map(
         return _over_the_current_mesh(
             fun, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
         )
+    mesh = _inside_of_others(mesh)
     manual = ManualMesh(mesh, _manual_axes(mesh, axis_names), check_vma)
     known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec], Sequence[bool]]] = {}
     mapped_for: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
+    inside_of_others = _over_meshes(
+        fun, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
+    )
 
     def mapped(*args: Any, **by_name: Any) -> Any:
         if by_name:
@@ -106,6 +112,9 @@ def shard_map(
                 f"shard_map: {describe_function(fun)} was given {', '.join(map(repr, by_name))} by name, and arguments "
                 "have their specs by position. Pass them so, or bind them before: shard_map(partial(f, y=y), ...)."
             )
+        within = _inside_of_others(mesh)
+        if within is not mesh:
+            return inside_of_others(within, *args)
         static = _static(in_specs, args)
         if not static:
             return of_arrays(args)
@@ -141,8 +150,9 @@ def shard_map(
         staged = known.get(key)
         if staged is None:
             flat = FlatFunction(fun, tree.structure((args, {})))
-            with manual.in_scope(checked=manual.check):
+            with manual.in_scope(checked=manual.check), use_abstract_mesh(manual.inner):
                 closed = stage(flat, parts, signature_of("mapped with shard_map", fun, args, {}))
+            _refuse_cut_constants(fun, closed)
             written: Sequence[bool] = ()
             if uses_of_refs(closed.jaxpr).any:
                 closed, written = on_values("shard_map", fun, closed)
@@ -170,8 +180,69 @@ def shard_map(
     return named_like(boundary(mapped), fun)
 
 
-def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def smap(
+    f: Callable[..., Any] | None = None, /, *, in_axes: Any = FROM_ARGUMENTS, out_axes: Any, axis_name: Any
+) -> Any:
+    """Runs a function on every device along one axis of the current mesh, as `shard_map` does along several.
+
+    Args:
+      f: a function of pytrees of arrays, with the shapes of the parts; without it `smap` is a decorator.
+      in_axes: the axis of arguments that is cut: an integer, None for none, or a pytree prefix of the tuple of
+        arguments of those. By default arguments are cut as they are; see `in_specs` of `shard_map`.
+      out_axes: the axis along which the parts of results are joined, a pytree prefix of the result; None where they are
+        the same on all devices.
+      axis_name: the name of an axis of the mesh.
+
+    Returns:
+      A function of the same arguments and results as whole arrays.
+
+    Raises:
+      TypeError: the axes are none.
+      ValueError: no mesh is current; or as `shard_map` does.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> with xpr.set_mesh(xpr.make_mesh((1,), ("x",))):
+    ...     xpr.smap(lambda x: lax.psum(x.sum(), "x"), in_axes=0, out_axes=None, axis_name="x")(jnp.arange(4.0))
+    Array(6., dtype=float32)
+    """
+    if f is None:
+        return lambda fun: smap(fun, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+    check_function(f, "smap")
+    if isinstance(axis_name, (list, tuple, set, frozenset)):
+        raise TypeError(f"smap: axis_name is the name of one axis, and is {axis_name!r}. Nest it, or use shard_map.")
+    if in_axes is not FROM_ARGUMENTS and not isinstance(in_axes, (int, tuple, type(None))):
+        raise TypeError(
+            f"smap: in_axes is an integer, None, or a tuple of those for each argument, and is {in_axes!r}."
+        )
+    in_specs = in_axes if in_axes is FROM_ARGUMENTS else _specs_of_axes("in_axes", in_axes, axis_name)
+    out_specs = _specs_of_axes("out_axes", out_axes, axis_name)
+    return shard_map(f, in_specs=in_specs, out_specs=out_specs, axis_names={axis_name})
+
+
+def _specs_of_axes(name: str, axes: Any, axis_name: Any) -> Any:
+    def spec(axis: Any) -> PartitionSpec:
+        if axis is not None and type(axis) is not int:
+            raise TypeError(f"smap: {name} holds {axis!r}, and each is to be an integer or None.")
+        return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, axis_name)
+
+    return tree.map(spec, axes, is_leaf=lambda axis: axis is None)
+
+
+def _over_meshes(fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """The function mapped over the mesh that its first argument is."""
     mapped_on: dict[Mesh, Callable[..., Any]] = {}
+
+    def mapped(mesh: Mesh, *args: Any, **by_name: Any) -> Any:
+        if mesh not in mapped_on:
+            mapped_on[mesh] = shard_map(fun, mesh=mesh, **options)
+        return mapped_on[mesh](*args, **by_name)
+
+    return mapped
+
+
+def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    mapped_over = _over_meshes(fun, **options)
 
     def mapped(*args: Any, **by_name: Any) -> Any:
         mesh = settings.mesh
@@ -180,9 +251,7 @@ def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[
                 f"shard_map: {describe_function(fun)} was given no mesh, and none is current. Say shard_map(..., "
                 "mesh=mesh), or call it in `with xpr.set_mesh(mesh)`."
             )
-        if mesh not in mapped_on:
-            mapped_on[mesh] = shard_map(fun, mesh=mesh, **options)
-        return mapped_on[mesh](*args, **by_name)
+        return mapped_over(mesh, *args, **by_name)
 
     return named_like(boundary(mapped), fun)
 
@@ -211,6 +280,11 @@ def _current_specs(
     """
     specs = []
     for i, x in enumerate(leaves):
+        if set(manual.axes) <= set(manual.mesh.explicit_axes):  # types say it
+            parts = parts_of(aval_of(x))
+            named = [tuple([name for name in axes_of(part) if name in manual.axes]) or None for part in parts]
+            specs.append(PartitionSpec(*named))
+            continue
         is_known, sharding = known_sharding(x)
         if sharding is None or sharding.is_fully_replicated:
             sharding = NamedSharding(manual.mesh, PartitionSpec())
@@ -226,12 +300,31 @@ def _current_specs(
     return specs
 
 
+def _inside_of_others(mesh: Any) -> Any:
+    """The mesh, with the axes that are Manual by shard_maps around, where these are over the same one."""
+    current = settings.mesh
+    if current is None or not current.manual_axes or current.shape_tuple != mesh.shape_tuple:
+        return mesh
+    return mesh if mesh.axis_types == current.axis_types else mesh.update(axis_types=current.axis_types)
+
+
 def _manual_axes(mesh: Mesh, axis_names: Collection[Any]) -> tuple[Any, ...]:
-    """The axes in the order of the mesh."""
+    """The axes in the order of the mesh; without names those that are not Manual already.
+
+    Raises:
+      ValueError: the mesh has no such axis, or it is Manual already.
+    """
     unknown = [name for name in axis_names if name not in mesh.axis_names]
     if unknown:
         raise ValueError(f"shard_map: axis_names has {unknown[0]!r}, and the axes of the mesh are {mesh!r}.")
-    return tuple(name for name in mesh.axis_names if not axis_names or name in axis_names)
+    taken = [name for name in mesh.manual_axes if name in axis_names]
+    names = tuple([name for name in mesh.axis_names if name not in mesh.manual_axes])
+    if taken or not names:
+        raise ValueError(
+            f"shard_map: {(taken or mesh.manual_axes)[0]!r} is an axis of a shard_map around, inside of which there is "
+            f"one device along it, over {mesh!r}. Name other axes: axis_names."
+        )
+    return tuple([name for name in names if not axis_names or name in axis_names])
 
 
 def _cuts(manual: ManualMesh, spec: PartitionSpec, ndim: int) -> tuple[int, ...]:
@@ -266,6 +359,16 @@ def _flat_specs(
 
 def _is_spec(x: Any) -> bool:
     return x is None or isinstance(x, PartitionSpec)
+
+
+def _refuse_cut_constants(fun: Callable[..., Any], closed: ClosedJaxpr) -> None:
+    """Raises NotImplementedError where the function closes over what is partitioned over Explicit axes."""
+    cut = [v.aval.str_short() for v in closed.jaxpr.constvars if v.aval.explicit is not None]
+    if cut:
+        raise NotImplementedError(
+            f"shard_map: {describe_function(fun)} closes over {', '.join(cut)}, of which it would see whole arrays and "
+            "not parts. Pass them as arguments."
+        )
 
 
 def _check_divergence(fun: Callable[..., Any], closed: ClosedJaxpr, argument_axes: Sequence[frozenset[Any]]) -> None:

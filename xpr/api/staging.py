@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.backend.layout import Format
+from xpr.backend.sharding import NamedSharding
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
@@ -40,7 +41,8 @@ class ShapeDtypeStruct:
     ):
         if dtype is None or shape is None:
             raise ValueError("ShapeDtypeStruct: shape and dtype must be specified, and one is None.")
-        array = ShapedArray(tuple(shape), dtypes.requested(dtype), weak_type)
+        explicit = sharding if isinstance(sharding, NamedSharding) else None
+        array = ShapedArray(tuple(shape), dtypes.requested(dtype), weak_type, sharding=explicit)
         self.aval = AbstractRef(array) if is_ref else array
         self.sharding = sharding
 
@@ -61,6 +63,14 @@ class ShapeDtypeStruct:
         aval = aval_of(x)
         sharding = getattr(x, "sharding", None) if getattr(x, "committed", False) else None
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+
+    @classmethod
+    def of_type(cls, aval: Any) -> ShapeDtypeStruct:
+        """The struct of a type, whose sharding is over Explicit axes of a mesh, if it has one."""
+        explicit = None if type(aval) is AbstractRef else aval.explicit
+        struct = cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=explicit and aval.sharding)
+        struct.aval = aval
+        return struct
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         """The struct with some of its parts replaced: `shape`, `dtype`, `sharding`, `weak_type`, `is_ref`.
@@ -142,7 +152,7 @@ def make_jaxpr(
             closed, out_tree = trace_function(fun, args, kwargs, "staged by make_jaxpr", static)
         if not return_shape:
             return closed
-        structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals]
+        structs = list(map(ShapeDtypeStruct.of_type, closed.out_avals))
         return closed, tree.unflatten(out_tree, structs)
 
     wrapped = named_like(boundary(make), fun)
@@ -186,5 +196,5 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return tree.map(lambda x: zeros_or_keys(x.aval) if type(x) is ShapeDtypeStruct else x, fun(*args, **kwargs))
 
     closed, out_tree = trace_function(named_like(with_arrays, fun), args, kwargs, "staged by eval_shape")
-    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals]
+    structs = list(map(ShapeDtypeStruct.of_type, closed.out_avals))
     return tree.unflatten(out_tree, structs)

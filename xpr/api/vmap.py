@@ -12,6 +12,7 @@ from xpr.api.vmappable import handlers, is_vmappable, vmap_with_handlers
 from xpr.control.activity import affected_outputs
 from xpr.control.refs import RefRows, check_aliases
 from xpr.core.avals import aval_of
+from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import effects
 from xpr.core.refs import Ref
@@ -76,13 +77,15 @@ def vmap(
         size = mapped_size("vmap", fun, args, kwargs, leaves, dims, axis_size)
         flat = FlatFunction(fun, in_tree)
         signature = signature_of("vectorized with vmap", fun, args, kwargs)
+        rows_of_types = explicit_rows("vmap", fun, args, kwargs, leaves, dims)
+        along = spmd_axis_name if rows_of_types is None else rows_of_types.parts[0]
         if Ref in map(type, leaves):
             check_aliases("vmap", fun, lambda: argument_names(fun, args, kwargs), leaves, ())
             rows = RefRows(flat, leaves, dims, size)
-            found = batch_flat(rows, size, rows.values, dims, axis_name, signature, spmd_axis_name)
+            found = batch_flat(rows, size, rows.values, dims, axis_name, signature, along, rows_of_types)
             outs, out_dims = rows.store(*found)
         else:
-            outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature, spmd_axis_name)
+            outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature, along, rows_of_types)
 
         def same() -> set[int]:
             if Ref in map(type, leaves):
@@ -191,6 +194,36 @@ def mapped_size(
         + f"\nThese are arguments of {describe_function(fun)}. Map axes of one size, or give in_axes=None for "
         "arguments that are the same in all rows."
     )
+
+
+def explicit_rows(
+    what: str,
+    fun: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    leaves: Sequence[Any],
+    dims: Sequence[int | None],
+) -> Any:
+    """How the mapped axes are partitioned over Explicit axes of a mesh, as the sharding of a vector; None if not.
+
+    Raises:
+      ValueError: those of two arguments are partitioned differently.
+    """
+    parts: dict[int, Any] = {}
+    mesh = None
+    for i, (x, d) in enumerate(zip(leaves, dims)):
+        explicit = None if d is None else aval_of(x).explicit
+        if explicit is not None:
+            parts[i], mesh = explicit.parts[d], explicit.mesh
+    found = {part for part in parts.values() if part is not None}
+    if len(found) > 1:
+        names = argument_names(fun, tuple(args), kwargs)
+        lines = [f"  {names[i]}   {aval_of(leaves[i]).str_short()}   mapped over axis {dims[i]}" for i in parts]
+        raise ValueError(
+            f"{what}: the mapped axes of the arguments of {describe_function(fun)} are partitioned over different axes "
+            "of the mesh:\n" + "\n".join(lines) + "\nReshard one of them: xpr.sharding.reshard(x, P(...))."
+        )
+    return ExplicitSharding(mesh, (found.pop(),)) if found else None  # type: ignore[arg-type]  # then it is there
 
 
 def _move_mapped_axes(

@@ -155,7 +155,7 @@ class Array(metaclass=_OfArrays):
         indices = self.sharding.indices(self.aval.shape)
         if not isinstance(self._device, NamedSharding):
             return [Shard(self.device, indices[0], 0, self)]
-        aval = self.aval.update(shape=self._device.shard_shape(self.aval.shape))
+        aval = self.aval.plain.update(shape=self._device.shard_shape(self.aval.shape))
         local, copies, every = self._device.local, list(replica_ids(indices)), self._device.devices
         parts = [Array(aval, None, part, every[i]) for part, i in zip(shards_of(self.buffer), local)]
         return [Shard(every[i], indices[i], copies[i], part) for part, i in zip(parts, local)]

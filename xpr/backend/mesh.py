@@ -6,8 +6,6 @@ them is missing it becomes an `AbstractMesh`, which says so when a program is to
 
 from __future__ import annotations
 
-import enum
-import math
 import threading
 from collections.abc import Sequence
 from itertools import groupby
@@ -18,103 +16,9 @@ import numpy as np
 from xpr.backend import devices as platforms
 from xpr.backend.devices import Device
 from xpr.config import settings
-from xpr.errors import ArgumentError, DeviceNotFound
+from xpr.core.meshes import AbstractMesh, AxisType
+from xpr.errors import DeviceNotFound
 from xpr.text.parameters import register_parameter
-
-
-class AxisType(enum.Enum):
-    """How the sharding along an axis of a mesh is decided: `Auto`, by the compiler.
-
-    `Explicit` is taken and means the same here, `Manual` is what the axes of a `shard_map` are inside.
-    """
-
-    Auto = enum.auto()
-    Explicit = enum.auto()
-    Manual = enum.auto()
-
-
-class AbstractMesh:
-    """The axes of a mesh, by name and size, without devices.
-
-    Args:
-      axis_sizes: the size of each axis.
-      axis_names: its name.
-      axis_types: an `AxisType` for each.
-    Raises:
-      ValueError: the numbers of sizes and names differ, or a name occurs twice.
-
-    >>> import xpr
-    >>> xpr.sharding.AbstractMesh((4, 2), ("x", "y"))
-    AbstractMesh('x': 4, 'y': 2)
-    """
-
-    __slots__ = ("axis_names", "axis_sizes", "axis_types", "size", "missing")
-
-    def __init__(
-        self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
-    ):
-        names = tuple(axis_names) if isinstance(axis_names, (tuple, list)) else (axis_names,)
-        self.axis_sizes, self.axis_names = tuple(axis_sizes), names
-        self.size = math.prod(axis_sizes) if self.axis_sizes else 0
-        kind = type(self).__name__
-        if len(names) != len(self.axis_sizes):
-            raise ValueError(
-                f"{kind} needs as many axis names as the ndim of its first argument: the devices have shape "
-                f"{self.axis_sizes}, and the names are {names}."
-            )
-        if len(set(names)) != len(names):
-            raise ValueError(f"{kind}: an axis name occurs twice in {names}.")
-        types = (axis_types,) if isinstance(axis_types, AxisType) else axis_types
-        self.axis_types: tuple[AxisType, ...] = tuple(types or (AxisType.Auto,) * len(names))
-        if len(self.axis_types) != len(names) or not all(isinstance(t, AxisType) for t in self.axis_types):
-            raise ArgumentError(f"{kind}: axis_types is to hold an AxisType for each of {names}, not {axis_types!r}.")
-        self.missing = ""  # why there are no devices
-
-    @property
-    def shape(self) -> dict[Any, int]:
-        """The size of each axis by its name."""
-        return dict(zip(self.axis_names, self.axis_sizes))
-
-    @property
-    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
-        """The name and the size of each axis."""
-        return tuple(zip(self.axis_names, self.axis_sizes))
-
-    @property
-    def empty(self) -> bool:
-        """Whether it has no axes, as where no mesh is current."""
-        return not self.axis_names
-
-    @property
-    def abstract_mesh(self) -> AbstractMesh:
-        """The axes alone."""
-        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
-
-    @property
-    def local(self) -> tuple[int, ...]:
-        """The numbers, among `flat`, of the devices that belong to this process."""
-        return tuple(range(len(self.flat)))
-
-    @property
-    def flat(self) -> tuple[Device, ...]:
-        """The devices in a line.
-
-        Raises:
-          DeviceNotFound: there are none.
-        """
-        raise DeviceNotFound(
-            f"A program can't run on {self!r}, which has no devices. "
-            f"{self.missing or 'Use a Mesh, which make_mesh makes of the devices that are there.'}"
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is AbstractMesh and self.shape_tuple == other.shape_tuple
-
-    def __hash__(self) -> int:
-        return hash(self.shape_tuple)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name!r}: {size}' for name, size in self.shape_tuple)})"
 
 
 class _Entered(threading.local):
@@ -152,7 +56,7 @@ class Mesh(AbstractMesh):
         self.size = len(self._flat)
         if len(set(self._flat)) != self.size:
             raise ValueError(f"Mesh: a device occurs twice in {list(self._flat)}.")
-        self._hash = hash((self._flat, self.axis_names, self.axis_sizes))
+        self._hash = hash((self._flat, self.axis_names, self.axis_sizes, self.axis_types))
         self._local: tuple[int, ...] | None = None
 
     @property
@@ -216,8 +120,8 @@ class Mesh(AbstractMesh):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, Mesh) and (self._flat, self.axis_names, self.axis_sizes) == (
-            other._flat, other.axis_names, other.axis_sizes,
+        return isinstance(other, Mesh) and (self._flat, self.axis_names, self.axis_sizes, self.axis_types) == (
+            other._flat, other.axis_names, other.axis_sizes, other.axis_types,
         )  # fmt: skip
 
     def __hash__(self) -> int:
@@ -270,26 +174,36 @@ def devices_of_names(text: str) -> list[Device]:
 
 
 def _mesh_parts(mesh: Mesh) -> dict[str, Any]:
-    return {"axes": mesh.shape_tuple, "devices": names_of_devices(mesh.flat)}
+    return {"axes": mesh.shape_tuple, "devices": names_of_devices(mesh.flat), **_types_part(mesh)}
 
 
-def mesh_of_parts(axes: Sequence[tuple[Any, int]], devices: str) -> AbstractMesh:
+def _types_part(mesh: AbstractMesh) -> dict[str, Any]:
+    """The types of the axes, where one of them is not Auto."""
+    is_auto = set(mesh.axis_types) <= {AxisType.Auto}
+    return {} if is_auto else {"types": tuple([kind.name for kind in mesh.axis_types])}
+
+
+def _axis_types(types: Sequence[str]) -> tuple[AxisType, ...] | None:
+    return tuple([AxisType[name] for name in types]) or None
+
+
+def mesh_of_parts(axes: Sequence[tuple[Any, int]], devices: str, types: Sequence[str] = ()) -> AbstractMesh:
     """The mesh of these devices; an `AbstractMesh` where one of them is not there."""
     names, sizes = [name for name, _ in axes], [size for _, size in axes]
     try:
         named = devices_of_names(devices)
     except DeviceNotFound as error:
-        mesh = AbstractMesh(sizes, names)
+        mesh = AbstractMesh(sizes, names, _axis_types(types))
         mesh.missing = f"It was written for the devices {devices}. {error}"
         return mesh
     grid = np.empty(len(named), object)
     grid[:] = named
-    return Mesh(grid.reshape(sizes), names)
+    return Mesh(grid.reshape(sizes), names, _axis_types(types))
 
 
 register_parameter(Mesh, _mesh_parts, mesh_of_parts)
 register_parameter(
     AbstractMesh,
-    lambda mesh: {"axes": mesh.shape_tuple},
-    lambda axes: AbstractMesh([size for _, size in axes], [name for name, _ in axes]),
+    lambda mesh: {"axes": mesh.shape_tuple, **_types_part(mesh)},
+    lambda axes, types=(): AbstractMesh([size for _, size in axes], [name for name, _ in axes], _axis_types(types)),
 )

@@ -11,107 +11,23 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.devices import Device
 from xpr.backend.mesh import AbstractMesh, Mesh, devices_of_names, names_of_devices
+from xpr.config import settings
 from xpr.core.avals import ShapedArray
+from xpr.core.explicit import ExplicitSharding, explicit_sharding
+from xpr.core.specs import NOT_CUT, PartitionSpec, Unconstrained, axes_of, check_spec
 from xpr.text.parameters import register_parameter
 
 Index = tuple[slice, ...]
 
 
-class Unconstrained:
-    """An axis that a constraint leaves to the compiler; there is one, `PartitionSpec.UNCONSTRAINED`."""
-
-    def __repr__(self) -> str:
-        return "UNCONSTRAINED"
-
-    def __reduce__(self) -> Any:
-        return _unconstrained, ()
-
-
-def _unconstrained() -> Unconstrained:
-    return PartitionSpec.UNCONSTRAINED
-
-
-register_parameter(Unconstrained, lambda value: {}, _unconstrained)
-
-
-class PartitionSpec(tuple):
-    """For each axis of an array the axes of a mesh that partition it: a name, a tuple of names, or None.
-
-    Further axes are not partitioned. A tuple of one name is that name, an empty one None.
-
-    >>> from xpr.sharding import PartitionSpec as P
-    >>> P("x", None, ("y", "z"))
-    P('x', None, ('y', 'z'))
-    """
-
-    __slots__ = ()
-    UNCONSTRAINED: ClassVar[Any] = Unconstrained()
-
-    def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
-        if unreduced or reduced:
-            raise NotImplementedError(
-                "PartitionSpec: unreduced and reduced axes are not distinguished; sums over devices are done where "
-                "they are asked for (lax.psum in a shard_map), or where the compiler sees fit."
-            )
-        return super().__new__(cls, map(_normalized, partitions))
-
-    def __init_subclass__(cls) -> None:
-        raise TypeError("PartitionSpec has no subclasses: shardings are compared by what their specs name.")
-
-    @property
-    def partitions(self) -> tuple[Any, ...]:
-        """The elements."""
-        return tuple(self)
-
-    def update(self, partitions: Sequence[Any]) -> PartitionSpec:
-        """A spec with other elements."""
-        return PartitionSpec(*partitions)
-
-    def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})"
-
-    def __reduce__(self) -> Any:
-        return PartitionSpec, tuple(self)
-
-
-def _normalized(part: Any) -> Any:
-    if type(part) not in (list, tuple):  # the name of an axis may itself be a tuple of some class
-        return part
-    nested = next((each for each in part if type(each) in (list, tuple)), None)
-    if nested is not None:
-        raise ValueError(
-            f"PartitionSpec: {part!r} holds {nested!r}, a tuple within a tuple. Name all axes of the mesh that "
-            "partition an axis of the array in one tuple."
-        )
-    return (part[0] if part else None) if len(part) < 2 else tuple(part)
-
-
-P = PartitionSpec  # as JAX calls it, too
-NOT_CUT = PartitionSpec()
-
-
-def axes_of(part: Any) -> tuple[Any, ...]:
-    """The mesh axes that an element of a spec names."""
-    if part is None or part is PartitionSpec.UNCONSTRAINED:
-        return ()
-    return part if type(part) is tuple else (part,)
-
-
-def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
-    """Raises ValueError where a spec names no axis of the mesh, or one twice."""
-    names = [name for part in spec for name in axes_of(part)]
-    unknown = [name for name in names if name not in mesh.axis_names]
-    if unknown:
-        raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh!r}.")
-    if len(set(names)) != len(names):
-        raise ValueError(f"{spec!r} names an axis of the mesh twice: an axis can cut one axis of an array only.")
+register_parameter(Unconstrained, lambda value: {}, lambda: PartitionSpec.UNCONSTRAINED)
 
 
 class Sharding:
@@ -494,9 +410,28 @@ def _in_prime_factors(mesh: Mesh) -> Mesh:
 
 
 def _of_type(aval: ShapedArray) -> NamedSharding:
-    """What the types of arrays say of shardings: nothing is cut."""
-    return NamedSharding(_NO_MESH, PartitionSpec(*[None] * aval.ndim))
+    """What the type of an array says of its sharding; where it is not partitioned, over the current mesh."""
+    explicit = aval.explicit
+    if explicit is None or explicit.parts is None:
+        mesh = settings.mesh.abstract_mesh if explicit is None and settings.mesh is not None else _NO_MESH
+        return NamedSharding(mesh if explicit is None else explicit.mesh, PartitionSpec(*[None] * aval.ndim))
+    return NamedSharding(explicit.mesh, PartitionSpec(*explicit.parts))
 
 
 _NO_MESH = AbstractMesh((), ())
 ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
+
+
+def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:
+    """The type of arrays of that shape and dtype with a sharding: over Explicit axes of a mesh it is a part of it."""
+    if type(sharding) is not NamedSharding:
+        return aval.plain
+    return aval.with_explicit(explicit_sharding(sharding.mesh, sharding.spec, aval.ndim))
+
+
+def sharding_by(explicit: ExplicitSharding, spec: Sequence[Any] | None = None) -> NamedSharding:
+    """The sharding that a type names, or one by `spec`; over the mesh of devices that is current, if it is that one."""
+    mesh = settings.mesh
+    if not isinstance(mesh, Mesh) or mesh.abstract_mesh != explicit.mesh:
+        mesh = explicit.mesh
+    return NamedSharding(mesh, PartitionSpec(*(explicit.parts or () if spec is None else spec)))

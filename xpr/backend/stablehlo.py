@@ -20,7 +20,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import runtime
 from xpr.backend.callbacks import TARGET, Callback, HostFunction
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
+from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import DimExpr, Factor, is_symbolic_dim, max_dim, unexpected
 from xpr.errors import ArrayTooLargeError
@@ -348,8 +348,15 @@ class Module:
             )
         return np.array([numbers[device] for device in mesh.flat]).reshape(mesh.axis_sizes)
 
-    def sharding(self, mesh: Mesh, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
+    def _with_devices(self, mesh: AbstractMesh) -> Any:
+        """The mesh of the program that has these axes; itself, in a program that is exported."""
+        known = [each for each in (self.mesh, *self._meshes) if isinstance(each, Mesh)]
+        return next((each for each in known if each.shape_tuple == mesh.shape_tuple), mesh)
+
+    def sharding(self, mesh: AbstractMesh, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
         """`<@mesh, [{"x"}, {}]>`; what is open may be cut further."""
+        if not isinstance(mesh, Mesh):
+            mesh = self._with_devices(mesh)
         if mesh not in self._meshes:
             self.numbers(mesh)
             self._meshes[mesh] = f"mesh{len(self._meshes) or ''}"

@@ -22,7 +22,7 @@ from xpr.backend.array import Array, buffer_of, host_value, result
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Codegen, Module
 from xpr.compile.lower import lower_jaxpr, lower_operation
-from xpr.compile.partition import mesh_of, run_partitioned
+from xpr.compile.partition import mesh_of, mesh_with_devices, run_partitioned
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
@@ -220,7 +220,7 @@ def run_on_several(
 ) -> list[Any]:
     """Runs one operation on operands of which some are on several devices."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
-    key = ("several", *avals, *(key_of(params) if primitive.any_params else params.items()))
+    key = ("several", context.decides_later, *avals, *(key_of(params) if primitive.any_params else params.items()))
     jaxpr = primitive.plans.get(key)
     if jaxpr is None:
         jaxpr = primitive.plans[key] = _jaxpr_of(primitive, avals, params)
@@ -254,7 +254,7 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
     On several devices it may use the memory of the arguments that are `donated`.
     """
     device = device_of(args)
-    mesh = mesh_of(jaxpr)
+    mesh = mesh_with_devices(mesh_of(jaxpr), device)
     if mesh is not None or type(device) is NamedSharding:
         return run_partitioned(jaxpr, args, name, mesh or device.mesh, donated)
     key = ("executable", device)

@@ -125,10 +125,45 @@ def location(eqn: JaxprEqn) -> str:
 def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
     avals = [v.aval for v in eqn.outvars]
     try:
-        return lower_operation(builder, eqn.primitive, operands, avals, eqn.params)
+        if builder.module.mesh is None:
+            return lower_operation(builder, eqn.primitive, operands, avals, eqn.params)
+        mesh = _explicit_mesh(eqn)
+        if mesh is None:
+            return lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
+        if eqn.primitive.sharding is None:  # it is done on replicated operands
+            operands = [partitioned_value(builder, mesh, x.aval.plain, x) for x in operands]
+        results = lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
+        return [partitioned_value(builder, mesh, aval, x) for aval, x in zip(avals, results)]
     except UnsupportedRule as error:
         error.add_note(f"  at {summarize(eqn.source)}")
         raise
+
+
+def _explicit_mesh(eqn: JaxprEqn) -> Any:
+    """The mesh over whose Explicit axes operands or results are partitioned; None where none are.
+
+    None also of an operation that holds jaxprs, whose equations are lowered by themselves, and of what decides how its
+    result is partitioned, which writes it itself.
+    """
+    if eqn.primitive.call or eqn.primitive.decides_sharding:
+        return None
+    for v in (*eqn.outvars, *eqn.invars):
+        if v.aval.explicit is not None:
+            return v.aval.explicit.mesh
+    return None
+
+
+def partitioned_value(builder: Builder, mesh: Any, aval: ShapedArray, x: Value) -> Value:
+    """A value, partitioned over the Explicit axes of the mesh as its type says, and freely along Auto axes.
+
+    Where the type says nothing it is replicated.
+    """
+    explicit = aval.explicit
+    if explicit is not None and explicit.is_undecided:
+        return x
+    parts = () if explicit is None else explicit.parts
+    text = builder.module.sharding(mesh, parts, aval.physical.ndim, bool(mesh.auto_axes))
+    return builder.op("sdy.sharding_constraint", [x], x.aval, f"sharding = #sdy.sharding{text}")
 
 
 def lower_operation(
@@ -137,7 +172,8 @@ def lower_operation(
     """Writes one operation; one whose rule is a traceable function is traced, and its equations written."""
     if primitive.lower_as is None or not isinstance(primitive.lower, Unsupported):
         return primitive.lower(builder, operands, avals, **params)
-    closed = stage(lambda *xs: primitive.lower_as(*xs, **params), [v.aval for v in operands])  # type: ignore[misc]
+    operand_avals = [v.aval.plain for v in operands]
+    closed = stage(lambda *xs: primitive.lower_as(*xs, **params), operand_avals)  # type: ignore[misc]
     return lower_eqns(builder, physical(closed.jaxpr), [*constants(builder, closed), *operands])
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.array import Array, host_value
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
 from xpr.compile.lower import lower_jaxpr
@@ -23,7 +23,9 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
 from xpr.core.source import summarize, text_of
-from xpr.primitives.sharding_constraint import sharding_constraint_p
+from xpr.core.specs import normalized
+from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
+from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.flat import as_array
 
 
@@ -36,15 +38,19 @@ def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
 
 
 def _first_mesh(jaxpr: Jaxpr) -> Mesh | None:
+    abstract = None  # the first without devices, which is taken if there is no other
     for eqn in jaxpr.eqns:
         if eqn.primitive.mesh is not None:
-            return eqn.primitive.mesh(**eqn.params)
-        if eqn.primitive.call:
-            for inner in subjaxprs(eqn):
-                mesh = mesh_of(inner)
-                if mesh is not None:
-                    return mesh
-    return None
+            meshes = [eqn.primitive.mesh(**eqn.params)]
+        elif eqn.primitive.call:
+            meshes = list(map(mesh_of, subjaxprs(eqn)))
+        else:
+            continue
+        for mesh in meshes:
+            if isinstance(mesh, Mesh):
+                return mesh
+            abstract = abstract or mesh
+    return abstract
 
 
 def shardings_of(args: Sequence[Any]) -> tuple[NamedSharding | None, ...]:
@@ -67,10 +73,33 @@ def program_for(
     key = ("partitioned", mesh, shardings, donated)
     program = jaxpr.memo.get(key)
     if program is None:
-        anyhow = [None] * len(jaxpr.outvars)
-        module = lower_partitioned(jaxpr, mesh, shardings, anyhow, donated)
-        program = jaxpr.memo[key] = compile_module(module, jaxpr, shardings, anyhow, name)
+        results = shardings_of_types(jaxpr.out_avals, mesh, [None] * len(jaxpr.outvars))
+        module = lower_partitioned(jaxpr, mesh, shardings, results, donated)
+        program = jaxpr.memo[key] = compile_module(module, jaxpr, shardings, results, name)
     return program
+
+
+def shardings_of_types(
+    avals: Sequence[ShapedArray], mesh: Mesh, requested: Sequence[NamedSharding | None]
+) -> list[NamedSharding | None]:
+    """The requested shardings of results; where all axes of the mesh are Explicit those that types say, else None."""
+    if not mesh.are_all_axes_explicit:
+        return list(requested)
+    return [
+        asked
+        or (NamedSharding(mesh, PartitionSpec(*parts_of(aval))) if aval.size else None)  # nothing cuts no elements
+        for aval, asked in zip(avals, requested)
+    ]
+
+
+def mesh_with_devices(mesh: Any, device: Any) -> Any:
+    """The mesh of an operation in a program; the one with these axes that arguments are on, or the current one."""
+    if isinstance(mesh, Mesh) or mesh is None:
+        return mesh
+    for known in (device.mesh if type(device) is NamedSharding else None, settings.mesh):
+        if isinstance(known, Mesh) and known.shape_tuple == mesh.shape_tuple:
+            return known if known.axis_types == mesh.axis_types else known.update(axis_types=mesh.axis_types)
+    return mesh
 
 
 def lower_partitioned(
@@ -132,7 +161,7 @@ def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Se
 
 def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding) -> Array:
     """An array of a buffer on several devices."""
-    return Array(aval, None, buffer, sharding)
+    return Array(typed(aval, sharding), None, buffer, sharding)
 
 
 def buffer_at(x: Any, sharding: NamedSharding) -> Any:
@@ -165,7 +194,7 @@ def moved(x: Array, sharding: NamedSharding) -> Array:
     """
     current, _ = x._device, sharding.mesh.flat
     if type(current) is not NamedSharding or current.devices != sharding.devices:
-        return Array(x.aval, x.host, None, sharding)
+        return Array(typed(x.aval, sharding), x.host, None, sharding)
     variable = Var(x.aval)
     key = (x.aval, current, sharding)
     program = _moves.get(key)
@@ -184,6 +213,24 @@ def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -
 
 
 sharding_constraint_p.evaluate = _evaluate_sharding_constraint
+
+
+def _evaluate_reshard(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Moves the array; along Auto axes of the mesh it remains as it is."""
+    x, sharding = as_array(args[0]), params["sharding"]
+    mesh = mesh_with_devices(sharding.mesh, x._device)
+    entries: list[Any] = [*sharding.spec, *[None] * (x.aval.ndim - len(sharding.spec))]
+    if type(x._device) is NamedSharding and x._device.mesh.shape_tuple == mesh.shape_tuple:
+        free = [name for name in mesh.auto_axes if name not in [each for entry in entries for each in axes_of(entry)]]
+        current = [*x._device.spec, *[None] * (x.aval.ndim - len(x._device.spec))]
+        entries = [
+            normalized((*axes_of(entry), *[name for name in axes_of(part) if name in free]))
+            for entry, part in zip(entries, current)
+        ]
+    return [moved(x, NamedSharding(mesh, PartitionSpec(*entries)))]
+
+
+reshard_p.evaluate = _evaluate_reshard
 
 _moves: dict[Any, PartitionedExecutable] = {}  # by the type of the array, where it is and where it goes
 

@@ -7,11 +7,12 @@ are pointer operations, and caches keyed by avals cost one dictionary look-up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from xpr import dtypes
+from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import float0, short_name
 from xpr.key_types import KeyType
@@ -21,39 +22,68 @@ __all__ = ["typeof"]
 Shape = tuple[int, ...]
 
 
+_NOWHERE: frozenset[Any] = frozenset()
+
+
+class ManualAxes(NamedTuple):
+    """The manual axes over which a value varies; and those over which it is unreduced or reduced, of which none are."""
+
+    varying: frozenset[Any]
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
+
+
 class ShapedArray:
     """The type of an array: its shape and dtype, and whether the dtype is weak (came from a Python scalar).
 
-    `sharding` is for programs that pass on what they read from another type. It is no part of the type: compilers
-    distribute arrays over devices, so reading it gives one over no axis of a mesh (backend/sharding.py).
+    Of arrays that are partitioned over Explicit axes of a mesh that is a part of the type, too, `explicit`; it is None
+    of all others. `sharding` is the same as a `NamedSharding` (backend/sharding.py), which the constructor takes.
+    Inside a `shard_map`, `varying` has the axes over which a value may differ between devices. As weakness does, it
+    goes from operands to results, and types that differ in it alone fit each other; what is checked is inferred from
+    the whole program (control/devices/replication.py).
 
     >>> from xpr import core
     >>> core.ShapedArray((2, 3), "float32")
     ShapedArray(float32[2,3])
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "physical", "__weakref__")
+    __slots__ = (
+        "shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "explicit", "varying", "plain", "physical",
+        "__weakref__",
+    )  # fmt: skip
     shape: Shape
     dtype: np.dtype
     weak_type: bool
     ndim: int
     size: int
     is_symbolic: bool  # whether a dimension is a `DimExpr`
+    explicit: ExplicitSharding | None
+    varying: frozenset[Any]
+    plain: ShapedArray  # the type without both
     physical: ShapedArray  # the type in memory: of keys that of their words, of float0 bool, else itself
 
-    _interned: ClassVar[dict[tuple[Shape, np.dtype, bool], ShapedArray]] = {}
+    _interned: ClassVar[dict[Any, ShapedArray]] = {}
 
     def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False, *, sharding: Any = None) -> ShapedArray:
+        if sharding is not None:
+            explicit = explicit_sharding(sharding.mesh, sharding.spec, len(shape))
+            if explicit is not None:
+                explicit.check(tuple(shape))
+            return cls._intern(shape, dtype, weak_type, explicit)
         try:
             return cls._interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
             return cls._intern(shape, dtype, weak_type)
 
     @classmethod
-    def _intern(cls, shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
+    def _intern(
+        cls, shape: Any, dtype: Any, weak_type: bool, explicit: ExplicitSharding | None = None,
+        varying: frozenset[Any] = _NOWHERE,
+    ) -> ShapedArray:  # fmt: skip
         shape, weak_type = tuple(map(_dimension, shape)), bool(weak_type)
         dtype = dtype if type(dtype) is KeyType else np.dtype(dtype)
-        key = (shape, dtype, weak_type)
+        is_plain = explicit is None and not varying
+        key = (shape, dtype, weak_type) if is_plain else (shape, dtype, weak_type, explicit, varying)
         if key in cls._interned:
             return cls._interned[key]
         self = object.__new__(cls)
@@ -61,22 +91,30 @@ class ShapedArray:
         for n in shape:
             size *= n
         is_symbolic = any(type(n) is not int for n in shape)
-        for name, value in zip(cls.__slots__, (shape, dtype, weak_type, len(shape), size, is_symbolic)):
+        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying)
+        for name, value in zip(cls.__slots__, values):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "plain", self if is_plain else cls(shape, dtype, weak_type))
         object.__setattr__(self, "physical", self._in_memory())
         return cls._interned.setdefault(key, self)
 
     def _in_memory(self) -> ShapedArray:
         dtype: Any = self.dtype
         if type(dtype) is KeyType:
-            return ShapedArray((*self.shape, *dtype.key_shape), dtypes.uint32)
+            words = ShapedArray((*self.shape, *dtype.key_shape), dtypes.uint32)
+            explicit = self.explicit
+            if explicit is not None and explicit.parts is not None:
+                explicit = explicit.with_parts([*explicit.parts, *[None] * len(dtype.key_shape)])
+            return words.with_explicit(explicit).with_varying(self.varying)
         return ShapedArray(self.shape, dtypes.bool_) if dtype == float0 else self
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"ShapedArray is immutable; use .update({name}=...).")
 
     def __reduce__(self) -> Any:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+        if self.plain is self:
+            return ShapedArray, (self.shape, self.dtype, self.weak_type)
+        return ShapedArray._intern, (self.shape, self.dtype, self.weak_type, self.explicit, self.varying)
 
     def __copy__(self) -> ShapedArray:
         return self
@@ -85,26 +123,77 @@ class ShapedArray:
         return self
 
     def __repr__(self) -> str:
-        shape = ",".join(map(str, self.shape))
-        return f"ShapedArray({self.dtype.name}[{shape}]{', weak_type=True' if self.weak_type else ''})"
+        return f"ShapedArray({self.dtype.name}{self._shape_text()}{', weak_type=True' if self.weak_type else ''})"
 
     def __str__(self) -> str:
         return self.str_short()
 
     def str_short(self) -> str:
-        """The type as jaxprs print it, `f32[2,3]`."""
-        return f"{short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+        """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`."""
+        return f"{short_name(self.dtype)}{self._shape_text()}"
+
+    def _shape_text(self) -> str:
+        if self.explicit is None:
+            return f"[{','.join(map(str, self.shape))}]"
+        parts = self.explicit.parts or ("?",) * self.ndim
+        return f"[{','.join(map(dimension_text, self.shape, parts))}]"
 
     def update(self, **changes: Any) -> ShapedArray:
-        """The same type with some of shape, dtype and weak_type changed."""
-        return ShapedArray(
-            changes.get("shape", self.shape),
+        """The same type with some of shape, dtype, weak_type and sharding changed.
+
+        With another shape it is not partitioned, unless a sharding is given.
+        """
+        shape = changes.get("shape", self.shape)
+        changed = ShapedArray(
+            shape,
             changes.get("dtype", self.dtype),
             changes.get("weak_type", self.weak_type),
+            sharding=changes.get("sharding"),
         )
+        if self.plain is self:
+            return changed
+        if self.explicit is not None and "sharding" not in changes and changed.shape == self.shape:
+            changed = changed.with_explicit(self.explicit)
+        return changed.with_varying(self.varying)
+
+    def with_explicit(self, explicit: ExplicitSharding | None) -> ShapedArray:
+        """The same type, partitioned so over Explicit axes."""
+        if explicit is self.explicit:
+            return self
+        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, explicit, self.varying)
+
+    def with_varying(self, axes: frozenset[Any]) -> ShapedArray:
+        """The same type, of values that may differ between the devices along these axes."""
+        if axes == self.varying:
+            return self
+        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, self.explicit, axes)
+
+    @property
+    def vma(self) -> frozenset[Any]:
+        """`varying`, as JAX calls it, too."""
+        return self.varying
+
+    @property
+    def mat(self) -> ManualAxes:
+        """What the type says of the manual axes of the `shard_map`s around."""
+        return ManualAxes(self.varying, _NOWHERE, _NOWHERE)
+
+    def with_axis(self, axis: int, size: Any, part: Any = None) -> ShapedArray:
+        """The type with one more axis, at `axis`, which `part` partitions where there is a mesh."""
+        aval = ShapedArray((*self.shape[:axis], size, *self.shape[axis:]), self.dtype, self.weak_type)
+        if self.plain is self:
+            return aval
+        return aval.with_explicit(self.explicit and self.explicit.with_axis(axis, part)).with_varying(self.varying)
+
+    def without_axis(self, axis: int) -> ShapedArray:
+        """The type without one axis."""
+        aval = ShapedArray(self.shape[:axis] + self.shape[axis + 1 :], self.dtype, self.weak_type)
+        if self.plain is self:
+            return aval
+        return aval.with_explicit(self.explicit and self.explicit.without_axis(axis)).with_varying(self.varying)
 
     def strip_weak_type(self) -> ShapedArray:
-        return ShapedArray(self.shape, self.dtype, False)
+        return ShapedArray(self.shape, self.dtype, False) if self.plain is self else self.update(weak_type=False)
 
     def to_tangent_aval(self) -> ShapedArray:
         """The type of this value's tangents: itself for inexact dtypes, float0 for the others."""
@@ -124,12 +213,14 @@ def is_key(aval: ShapedArray) -> bool:
 
 
 def same_type(expected: ShapedArray, actual: ShapedArray) -> bool:
-    """Whether two types agree in shape and dtype; weakness aside."""
-    return expected is actual or (expected.shape == actual.shape and expected.dtype == actual.dtype)
+    """Whether two types agree in shape, dtype and sharding; weakness and what varies aside."""
+    return expected is actual or (
+        expected.shape == actual.shape and expected.dtype == actual.dtype and expected.explicit is actual.explicit
+    )
 
 
 def same_types(expected: Sequence[ShapedArray], actual: Sequence[ShapedArray]) -> bool:
-    """Whether as many types agree, each in shape and dtype; weakness aside."""
+    """Whether as many types agree, each in shape, dtype and sharding; weakness aside."""
     return [*expected] == [*actual] or (len(expected) == len(actual) and all(map(same_type, expected, actual)))
 
 

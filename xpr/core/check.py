@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.avals import same_type
+from xpr.core.interpreter import shardings_decided_later
 from xpr.core.jaxpr import (
     ClosedJaxpr,
     DropVar,
@@ -74,7 +75,8 @@ def _check_types(jaxpr: Jaxpr, eqn: JaxprEqn) -> None:
     except TypeError as error:
         raise _error(jaxpr, eqn, str(error).rstrip(".")) from None
     try:
-        expected = eqn.primitive.type_of(avals, eqn.params)
+        with shardings_decided_later():
+            expected = eqn.primitive.type_of(avals, eqn.params)
     except (TypeError, ValueError, IndexError) as error:
         raise _error(jaxpr, eqn, f"the operands don't fit the primitive: {error}") from error
     bound = [var.aval for var in eqn.outvars]

@@ -66,6 +66,8 @@ class _Context(threading.local):
     trace: Trace  # set on the class by the evaluator, which is the bottom of every thread's stack
     axes: tuple[NamedAxis, ...] = ()  # the mapped axes in scope, innermost last
     rows_along: Any = None  # the axes of a mesh along which the rows that a batch rule maps are to be cut
+    explicit_rows: Any = None  # the same where types say so: an ExplicitSharding of the mapped axis alone
+    decides_later: bool = False  # whether results may have an ambiguous sharding, as another operation decides it
     source: source.Source | None = None  # the line that new equations come from, where an old equation is worked on
 
 
@@ -100,6 +102,22 @@ class current:
 
     def __exit__(self, *error: object) -> None:
         context.trace = self.before
+
+
+class shardings_decided_later:
+    """`with shardings_decided_later(): ...` lets results have an ambiguous sharding, until they are resharded.
+
+    So transposition rules may compute with any operations: what they return gets the sharding of the operand.
+    """
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = context.decides_later
+        context.decides_later = True
+
+    def __exit__(self, *error: object) -> None:
+        context.decides_later = self.before
 
 
 class at_the_bottom:

@@ -371,7 +371,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     env[unitvar] = unit
-    before = context.source
+    before, decides_later, context.decides_later = context.source, context.decides_later, True
     try:
         for eqn in jaxpr.eqns:
             values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
@@ -380,7 +380,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
             outs = context.trace.process(eqn.primitive, values, eqn.params)
             env.update(zip(eqn.outvars, outs))
     finally:
-        context.source = before
+        context.source, context.decides_later = before, decides_later
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]  # type: ignore[index]
 
 

@@ -34,6 +34,11 @@ one is computed again in each reader, also a "vectorized" one where several read
 elements and reads none; "all" or "any" where it is true of two keys if it is of all or any of their words; or a rule
 `physical(each, words, avals, **params) -> [array]`. An operation without it refuses keys.
 
+`sharding(avals, outs, **params) -> [parts]` says over which Explicit axes of a mesh results are partitioned, from the
+operands' types, of which one is; see primitives/sharding_rules.py. Without it results are replicated.
+
+`varying(axes, **params)` are the manual axes over which a result of a collective varies, from those of its operand.
+
 `params` are the names of the parameters: those that the typing rule takes, unless they are listed. A typing rule that
 takes any, as those of users may, leaves them open.
 """
@@ -48,9 +53,11 @@ from typing import Any, Literal
 import numpy as np
 
 from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, is_key, types_of
+from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.refs import AbstractRef, not_an_array
-from xpr.errors import UnsupportedRule
+from xpr.core.specs import axes_of
+from xpr.errors import ShardingTypeError, UnsupportedRule
 
 
 class Unsupported:
@@ -159,7 +166,8 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "regions", "fusion", "physical", "params", "optional", "takes_refs", "typed", "plans", "_original",
+        "mesh", "regions", "fusion", "physical", "sharding", "varying", "decides_sharding",
+        "params", "optional", "takes_refs", "typed", "plans", "_original",
         "__weakref__",
     )  # fmt: skip
 
@@ -194,6 +202,9 @@ class Primitive:
         regions: Callable[..., Any] | None = None,
         fusion: Fusion = None,
         physical: Literal["moved", "all", "any"] | Rule | None = None,
+        sharding: Rule | None = None,
+        varying: Callable[..., frozenset[Any]] | None = None,
+        decides_sharding: bool = False,
         params: Iterable[str] | None = None,
         optional: Iterable[str] = (),
         takes_refs: bool = False,
@@ -208,7 +219,9 @@ class Primitive:
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
         self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
-        self.regions, self.fusion, self.physical = regions, fusion, physical
+        self.regions, self.fusion, self.physical, self.sharding = regions, fusion, physical, sharding
+        self.varying = varying  # None where it is that of the operands together
+        self.decides_sharding = decides_sharding  # whether the typing rule says how results are partitioned
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         names = params_of(abstract) if params is None else params
@@ -317,8 +330,75 @@ class Primitive:
                 "indexing, where, concatenate and the like, and be compared by == and !=; random.key_data(keys) gives "
                 "their words, as uint32."
             )
-        outs = self.typed[key] = self.abstract(avals, **params)
+        if any(a.plain is not a for a in avals) and not self.takes_refs:
+            outs, is_ambiguous = explicit_types(self, avals, params)
+            outs = varying_types(self, avals, outs, params)
+            if is_ambiguous:
+                return outs
+        else:
+            outs = self.abstract(avals, **params)
+        self.typed[key] = outs
         return outs
+
+
+def explicit_types(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> tuple[list[ShapedArray], bool]:
+    """The types of results of which operands are partitioned over Explicit axes; and whether they are undecided.
+
+    Raises:
+      ShardingTypeError: the result is ambiguous or can't be partitioned so, and no other operation decides it.
+    """
+    outs = primitive.abstract(tuple([a.plain for a in avals]), **params)
+    named = [a.explicit for a in avals if a.explicit is not None]
+    if not named:
+        return outs, False
+    mesh = named[0].mesh
+    undecided = [out.with_explicit(ExplicitSharding(mesh, None)) if out.ndim else out for out in outs]
+    try:
+        if any(e.mesh != mesh for e in named):
+            meshes = ", ".join(map(repr, dict.fromkeys(e.mesh for e in named)))
+            raise ShardingTypeError(f"operands are partitioned over several meshes: {meshes}. Put them on one.")
+        if any(e.is_undecided for e in named):
+            if primitive.decides_sharding:
+                return outs, False
+            raise ShardingTypeError("the sharding of an operand is undecided.")
+        if primitive.decides_sharding or primitive.sharding is None:
+            return outs, False
+        parts = primitive.sharding(avals, outs, **params)
+        return [_partitioned(out, mesh, each) for out, each in zip(outs, parts)], False
+    except ShardingTypeError as error:
+        if context.decides_later:
+            return undecided, True
+        raise ShardingTypeError(f"{primitive.name} of {types_of(avals)}: {error}") from None
+
+
+def varying_types(
+    primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray], params: dict[str, Any]
+) -> list[ShapedArray]:
+    """The types of results with the manual axes over which they vary: those over which an operand does."""
+    every = [a.varying for a in avals]
+    union: frozenset[Any] = frozenset().union(*every)
+    if primitive.varying is None:
+        return [out.with_varying(union) for out in outs] if union else outs
+    if len(outs) != len(every):
+        every = [union] * len(outs)
+    return [out.with_varying(primitive.varying(axes, **params)) for out, axes in zip(outs, every)]
+
+
+def _partitioned(out: ShapedArray, mesh: Any, parts: Sequence[Any]) -> ShapedArray:
+    names = [name for part in parts for name in axes_of(part)]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        aval = out.with_explicit(ExplicitSharding(mesh, tuple(parts)))
+        raise ShardingTypeError(
+            f"the result {aval.str_short()} is partitioned over {twice!r} along two axes. Reshard an operand first: "
+            "xpr.sharding.reshard(x, P(...)); or say out_sharding=P(...), where the function takes it."
+        )
+    explicit = explicit_sharding(mesh, parts, out.ndim)
+    if explicit is not None:
+        explicit.check(out.shape)
+    return out.with_explicit(explicit)
 
 
 registered: dict[str, Primitive] = {}  # by name

@@ -55,6 +55,9 @@ class AbstractRef:
     weak_type = property(lambda self: self.inner_aval.weak_type)
     is_symbolic = property(lambda self: self.inner_aval.is_symbolic)
     sharding = property(lambda self: self.inner_aval.sharding)
+    explicit = property(lambda self: self.inner_aval.explicit)
+    varying = property(lambda self: self.inner_aval.varying)
+    plain = property(lambda self: AbstractRef(self.inner_aval.plain, None, self.kind))
 
     def __reduce__(self) -> Any:
         return AbstractRef, (self.inner_aval, None, self.kind)
@@ -70,6 +73,22 @@ class AbstractRef:
         inner = changes.pop("inner_aval", self.inner_aval)
         kind = changes.pop("kind", self.kind)
         return AbstractRef(inner.update(**changes), None, kind)
+
+    def with_explicit(self, explicit: Any) -> AbstractRef:
+        """The type of a ref of arrays that are partitioned so over Explicit axes of a mesh."""
+        return AbstractRef(self.inner_aval.with_explicit(explicit), None, self.kind)
+
+    def with_varying(self, axes: frozenset[Any]) -> AbstractRef:
+        """The type of a ref of arrays that may differ between the devices along these axes."""
+        return AbstractRef(self.inner_aval.with_varying(axes), None, self.kind)
+
+    def with_axis(self, axis: int, size: Any, part: Any = None) -> AbstractRef:
+        """The type of a ref of arrays with one more axis."""
+        return AbstractRef(self.inner_aval.with_axis(axis, size, part), None, self.kind)
+
+    def without_axis(self, axis: int) -> AbstractRef:
+        """The type of a ref of arrays without one axis."""
+        return AbstractRef(self.inner_aval.without_axis(axis), None, self.kind)
 
     def strip_weak_type(self) -> AbstractRef:
         return AbstractRef(self.inner_aval.strip_weak_type(), None, self.kind)

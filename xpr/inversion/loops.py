@@ -169,7 +169,7 @@ def _counters(operands: Sequence[Any], moving: Flags, params: dict[str, Any]) ->
 
 
 def _row(aval: ShapedArray) -> ShapedArray:
-    return aval.update(shape=aval.shape[1:])
+    return aval.without_axis(0)
 
 
 def _zeros(aval: ShapedArray) -> Any:

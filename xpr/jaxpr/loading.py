@@ -21,6 +21,7 @@ from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import did_you_mean
 from xpr.jaxpr.saving import FORMAT, VERSION, number_in_json
 from xpr.key_types import implementations, key_type_of_text
+from xpr.text.explicit import partitioned, without_parts
 from xpr.text.literals import DTYPES
 from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
@@ -190,9 +191,11 @@ def _at(items: Any, index: Any) -> Any:
 
 
 def _type(text: str) -> ShapedArray:
-    dtype, _, shape = text.lstrip("~").rstrip("]").partition("[")
+    plain, parts, mesh = without_parts(text.lstrip("~"))
+    dtype, _, shape = plain.rstrip("]").partition("[")
     known = key_type_of_text(dtype) or _known("dtype", DTYPES, dtype)
-    return ShapedArray([int(n) for n in shape.split(",") if n], known, text[0] == "~")  # type: ignore[arg-type]
+    aval = ShapedArray([int(n) for n in shape.split(",") if n], known, text[0] == "~")  # type: ignore[arg-type]
+    return aval if mesh is None else partitioned(aval, parts, mesh)
 
 
 def _primitive(name: str) -> Primitive:

@@ -14,8 +14,10 @@ import numpy as np
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.avals import ShapedArray, aval_of, describe, same_type
+from xpr.core.interpreter import shardings_decided_later
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
+from xpr.core.meshes import AbstractMesh
 from xpr.core.primitive import Primitive, registered
 from xpr.core.refs import AbstractRef
 from xpr.dimensions.scope import SymbolicScope, begin_reading, symbolic_shape
@@ -23,6 +25,7 @@ from xpr.errors import AxisNameError, HoleError, UnsupportedRule
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import Fault, did_you_mean, expected, syntax_error, word_at
 from xpr.key_types import key_type_of_text, of_tag
+from xpr.text.explicit import mesh_of_text, partitioned, split_dimensions
 from xpr.text.literals import DTYPES, expected_dtype, kind_of_text, literal, number
 from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
@@ -156,12 +159,24 @@ def _type(text: str) -> Any:
 _SYMBOLIC = re.compile(r"\[.*[A-Za-z]")
 
 
-def _type_in(text: str, scope: SymbolicScope) -> Any:
-    """The type of a text, whose symbolic dimensions are of a scope; a ValueError says what is wrong with them."""
+def _type_in(text: str, scope: SymbolicScope, mesh: AbstractMesh | None) -> Any:
+    """The type of a text, whose symbolic dimensions are of a scope, and which is partitioned over axes of the mesh.
+
+    Raises:
+      ValueError: there is something wrong with them.
+    """
+    if "@" in text:
+        plain, parts = split_dimensions(text.partition("[")[2].rstrip("]}"))
+        if mesh is None:
+            raise ValueError(f"{text} names axes of a mesh, and no {{ lambda[x=4 ...] around it says which.")
+        aval = _type_in(f"{text.partition('[')[0]}[{plain}]{'}' * text.startswith('Ref{')}", scope, None)
+        if type(aval) is AbstractRef:
+            return AbstractRef(partitioned(aval.inner_aval, parts, mesh), None, aval.kind)
+        return None if aval is None else partitioned(aval, parts, mesh)
     if not _SYMBOLIC.search(text):
         return _type(text)
     if text.startswith("Ref{"):
-        inner = _type_in(text[4:-1], scope)
+        inner = _type_in(text[4:-1], scope, mesh)
         return None if inner is None else AbstractRef(inner)
     dtype, _, shape = text[:-1].partition("[")
     if dtype not in DTYPES:
@@ -182,7 +197,8 @@ class _Reader(Transformer):
         self.filling = filling
         self.scope: dict[str, Var] = {}
         self.dimensions = begin_reading()  # the scope of all symbolic dimensions
-        self.outer: list[dict[str, Var]] = []
+        self.mesh: AbstractMesh | None = None  # which the types of the jaxpr that is read name
+        self.outer: list[tuple[dict[str, Var], AbstractMesh | None]] = []
         self.nested: dict[int, ClosedJaxpr] = {}  # by position
 
     def end(self) -> list[ClosedJaxpr]:
@@ -198,7 +214,7 @@ class _Reader(Transformer):
 
     def jaxpr(self, parts: list[Any]) -> Jaxpr | ClosedJaxpr:
         (constvars, invars, position), *eqns, outvars = parts
-        self.scope = self.outer.pop()
+        self.scope, self.mesh = self.outer.pop()
         jaxpr = Jaxpr(constvars, invars, outvars, eqns)
         if not constvars:
             return jaxpr
@@ -208,9 +224,14 @@ class _Reader(Transformer):
         return closed
 
     def head(self, parts: list[Any]) -> tuple[list[Var], list[Var], int]:
-        constants, arguments, let = parts
-        self.outer.append(self.scope)
+        *mesh, constants, arguments, let = parts
+        self.outer.append((self.scope, self.mesh))
         self.scope = {}
+        if mesh:
+            try:
+                self.mesh = mesh_of_text(mesh[0].strip()[1:-1])
+            except ValueError as error:
+                raise Fault(_start(mesh[0]), str(error)) from None
         return self.run(constants), self.run(arguments), _start(let)
 
     def run(self, binders: Token | None) -> list[Var]:
@@ -251,7 +272,8 @@ class _Reader(Transformer):
         except TypeError as error:
             raise Fault(_start_of_name(apply), str(error)) from None
         try:
-            result_avals = primitive.type_of(tuple([v.aval for v in invars]), params)
+            with shardings_decided_later():
+                result_avals = primitive.type_of(tuple([v.aval for v in invars]), params)
         except (AxisNameError, HoleError, UnsupportedRule):
             return  # its types are known only where it is run
         except _ILL_TYPED as error:
@@ -262,10 +284,7 @@ class _Reader(Transformer):
             counts = f"`{primitive}` gives {len(result_avals)} results, and {len(outvars)} are bound."
             raise Fault(_start(apply), counts)
         for aval, var, word in zip(result_avals, outvars, _BINDER.findall(apply)):
-            if aval is not var.aval and (aval.shape, aval.dtype) != (
-                var.aval.shape,
-                var.aval.dtype,
-            ):
+            if not same_type(aval, var.aval):
                 what = f"`{word}` is bound as {var.aval.str_short()}, and `{primitive}` gives {aval.str_short()}."
                 raise Fault(_start(apply) + _position_of(apply, word), what)
 
@@ -286,7 +305,7 @@ class _Reader(Transformer):
         for word in text.split() if " " not in text or "[" not in text else _BINDER.findall(text):
             name, _, type_text = word.partition(":")
             try:
-                aval = _type_in(type_text, self.dimensions) if type_text else unitvar.aval
+                aval = _type_in(type_text, self.dimensions, self.mesh) if type_text else unitvar.aval
             except ValueError as error:
                 raise Fault(position + text.index(word), str(error)) from None
             if aval is None:
@@ -407,7 +426,7 @@ class _Reader(Transformer):
 
     def TYPE(self, token: Token) -> ShapedArray:
         try:
-            aval = _type_in(str(token), self.dimensions)
+            aval = _type_in(str(token), self.dimensions, self.mesh)
         except ValueError as error:
             raise Fault(_start(token), str(error)) from None
         if aval is None:

@@ -57,6 +57,7 @@ from xpr.core.source import Source, saved
 from xpr.dtypes import short_name
 from xpr.jaxpr.functions import first_occurrences
 from xpr.key_types import KeyType, PRNGImpl, implementations
+from xpr.text.explicit import type_text
 from xpr.text.literals import KINDS
 from xpr.text.parameters import DTYPE_NAMES, ConstantHole, hole_of, member_of, parts_of
 
@@ -163,7 +164,7 @@ class _Saver:
     def type(self, aval: ShapedArray) -> int:
         index = self.type_of.get(aval)
         if index is None:
-            text = "~" * aval.weak_type + aval.str_short()
+            text = "~" * aval.weak_type + type_text(aval)
             index = self.type_of[aval] = self.types.setdefault(text, len(self.types))
         return index
 

@@ -21,7 +21,7 @@ from xpr.primitives.dot_algorithms import canonical_dot_precision
 from xpr.primitives.elementwise import conj, mul, sub
 from xpr.primitives.precision import PrecisionLike
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, move_axis, one_axis, reshape, squeeze
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.slicing import concatenate, pad, slice_in_dim
 
 __all__ = [
@@ -82,8 +82,8 @@ def dot(
     Array(11., dtype=float32)
     """
     if out_sharding is not None:
-        return sharded(
-            dot(a, b, precision=precision, preferred_element_type=preferred_element_type), out_sharding, "dot"
+        return decided(
+            out_sharding, "dot", lambda: dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
         )
     a, b, x, y = _promoted(a, b)
     if not x.ndim or not y.ndim:
@@ -117,8 +117,10 @@ def matmul(
     (5, 2, 4)
     """
     if out_sharding is not None:
-        return sharded(
-            matmul(a, b, precision=precision, preferred_element_type=preferred_element_type), out_sharding, "matmul"
+        return decided(
+            out_sharding,
+            "matmul",
+            lambda: matmul(a, b, precision=precision, preferred_element_type=preferred_element_type),
         )
     a, b, x, y = _promoted(a, b)
     if not x.ndim or not y.ndim:
@@ -356,10 +358,10 @@ def tensordot(
     Array([12., 12.], dtype=float32)
     """
     if out_sharding is not None:
-        return sharded(
-            tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type),
+        return decided(
             out_sharding,
             "tensordot",
+            lambda: tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type),
         )
     a, b, x, y = _promoted(a, b)
     if isinstance(axes, (int, np.integer)):

@@ -19,7 +19,7 @@ from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_ine
 from xpr.numpy.sorting import searchsorted
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.slicing import select, slice_in_dim
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -66,7 +66,7 @@ def bincount(
     if aval_of(weights).shape != aval.shape:
         raise ValueError(f"bincount: weights are {aval_of(weights).str_short()}, and the vector is {aval.str_short()}.")
     index = x if aval.dtype in dtypes.UNSIGNED else e.max(x, e.scalar(0, x))
-    return sharded(added_at(operator.index(length), index, weights), out_sharding, "bincount")
+    return decided(out_sharding, "bincount", lambda: added_at(operator.index(length), index, weights))
 
 
 def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any = None) -> Any:

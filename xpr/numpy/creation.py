@@ -15,7 +15,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, from_host, from_words
-from xpr.backend.sharding import NamedSharding, SingleDeviceSharding
+from xpr.backend.sharding import NamedSharding, SingleDeviceSharding, typed
 from xpr.compile import transfer_guard
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.partition import moved
@@ -25,7 +25,7 @@ from xpr.numpy.promotion import SCALARS, as_operand, common_dtype, convert, narr
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.random_keys import random_wrap
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape, shape_of
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import constrain_to, sharded
 from xpr.primitives.slicing import concatenate as join
 
 __all__ = [
@@ -57,7 +57,7 @@ def to_device(x: Any, device: Any) -> Any:
     if isinstance(device, NamedSharding):
         return moved(x, device)
     if x._buffer is None or type(x._device) is NamedSharding:
-        return Array(x.aval, x.host, None, device)
+        return Array(x.aval.plain, x.host, None, device)
     return Array(x.aval, None, compiler.to_device(x.buffer, x.aval, device), device)
 
 
@@ -76,7 +76,7 @@ def on_device(aval: ShapedArray, host: np.ndarray, device: Any) -> Array:
     """A host array as an `Array` on a device, or with a sharding, that the user chose."""
     if isinstance(device, NamedSharding):
         device.check(aval.shape, "device", "an array")
-    return Array(aval, host, None, device.device if isinstance(device, SingleDeviceSharding) else device)
+    return Array(typed(aval, device), host, None, device.device if isinstance(device, SingleDeviceSharding) else device)
 
 
 # -- From values
@@ -581,11 +581,10 @@ def full_like(
     if device is None and shape is None and type(a) is Array:
         device = a._device if type(a._device) is NamedSharding else None
     target, weak = (aval.dtype, aval.weak_type) if dtype is None else (requested_dtype(dtype), False)
-    return sharded(
-        _full(aval.shape if shape is None else shape_of(shape), as_operand(fill_value), target, weak, device),
-        out_sharding,
-        "full_like",
-    )
+    result = _full(aval.shape if shape is None else shape_of(shape), as_operand(fill_value), target, weak, device)
+    if out_sharding is None and device is None and shape is None and aval.explicit is not None:
+        return constrain_to(result, aval)
+    return sharded(result, out_sharding, "full_like")
 
 
 def _like(a: Any) -> ShapedArray:

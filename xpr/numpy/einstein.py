@@ -23,7 +23,7 @@ from xpr.primitives.elementwise import mul
 from xpr.primitives.precision import PrecisionLike
 from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import broadcast_in_dim, reduce_sum, squeeze, transpose
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 
 __all__ = ["einsum", "einsum_path"]
 
@@ -70,8 +70,10 @@ def einsum(
     Array([3., 3.], dtype=float32)
     """
     if out_sharding is not None:
-        return sharded(
-            einsum(
+        return decided(
+            out_sharding,
+            "einsum",
+            lambda: einsum(
                 subscripts,
                 *operands,
                 out=out,
@@ -80,8 +82,6 @@ def einsum(
                 preferred_element_type=preferred_element_type,
                 _dot_general=_dot_general,
             ),
-            out_sharding,
-            "einsum",
         )
     no_out("einsum", out)
     if not isinstance(subscripts, str):

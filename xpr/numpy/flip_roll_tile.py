@@ -31,7 +31,7 @@ from xpr.primitives import elementwise as e
 from xpr.primitives import slicing
 from xpr.primitives.cumulative import cumsum_p
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, one_axis, reshape, rev, shape_of, transpose
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.slicing import slice_in_dim
 
 __all__ = ["delete", "flip", "fliplr", "flipud", "insert", "repeat", "resize", "roll", "rot90", "tile", "trim_zeros"]
@@ -262,7 +262,9 @@ def repeat(
     Array([7, 8, 8], dtype=int32)
     """
     if out_sharding is not None:
-        return sharded(repeat(a, repeats, axis, total_repeat_length=total_repeat_length), out_sharding, "repeat")
+        return decided(
+            out_sharding, "repeat", lambda: repeat(a, repeats, axis, total_repeat_length=total_repeat_length)
+        )
     a = asarray_like(a)
     if axis is None:
         a, axis = ravel(a), 0

@@ -23,7 +23,7 @@ from xpr.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from xpr.numpy.promotion import asarray_like
 from xpr.numpy.reshaping import matrix_transpose
 from xpr.primitives.precision import PrecisionLike
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",
@@ -113,10 +113,12 @@ def tensordot(
     >>> jnp.linalg.tensordot(jnp.ones((2, 3)), jnp.ones((3, 2)), axes=1).shape
     (2, 2)
     """
-    return sharded(
-        contractions.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type),
+    return decided(
         out_sharding,
         "tensordot",
+        lambda: contractions.tensordot(
+            x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type
+        ),
     )
 
 

@@ -34,7 +34,7 @@ from xpr.primitives.shapes import (
     reshape,
     transpose,
 )  # fmt: skip
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.slicing import select, slice_in_dim
 from xpr.primitives.sorting import sort
 
@@ -199,11 +199,8 @@ def percentile(
     >>> jnp.percentile(jnp.array([0.0, 1.0, 2.0]), 75)
     Array(1.5, dtype=float32)
     """
-    return sharded(
-        _quantile("percentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, False),
-        out_sharding,
-        "percentile",
-    )
+    options = (axis, out, overwrite_input, method, keepdims, weights, False)
+    return decided(out_sharding, "percentile", lambda: _quantile("percentile", a, _hundredth(q), *options))
 
 
 def nanpercentile(

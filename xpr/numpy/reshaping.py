@@ -18,7 +18,7 @@ from xpr.primitives import elementwise as e
 from xpr.primitives import shapes
 from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.shapes import one_axis, shape_of
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.slicing import concatenate, slice_in_dim
 
 __all__ = [
@@ -108,7 +108,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
            [3, 4, 5]], dtype=int32)
     """
     if out_sharding is not None:
-        return sharded(reshape(a, shape, order, copy=copy), out_sharding, "reshape")
+        return decided(out_sharding, "reshape", lambda: reshape(a, shape, order, copy=copy))
     if not hasattr(a, "aval"):
         a = asarray_like(a)
     sizes = _completed(a.aval, shape)
@@ -158,7 +158,7 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
     Array([1, 2, 3, 4], dtype=int32)
     """
-    return sharded(reshape(a, (-1,), order), out_sharding, "ravel")
+    return decided(out_sharding, "ravel", lambda: reshape(a, (-1,), order))
 
 
 # -- Axes
@@ -373,7 +373,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
            [0, 1]], dtype=int32)
     """
     if out_sharding is not None:
-        return sharded(broadcast_to(array, shape), out_sharding, "broadcast_to")
+        return decided(out_sharding, "broadcast_to", lambda: broadcast_to(array, shape))
     array = asarray_like(array)
     sizes, old = shape_of(shape), array.aval.shape
     if old != sizes and (len(old) > len(sizes) or any(n not in (1, m) for n, m in zip(old[::-1], sizes[::-1]))):

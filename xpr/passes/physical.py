@@ -70,14 +70,14 @@ def _spelled_out(constant: Any) -> Any:
 def _run(jaxpr: Jaxpr, arguments: Sequence[Any]) -> list[Any]:
     """The results of the program while it is staged, its keys being words."""
     env: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments))
-    before = context.source
+    before, decides_later, context.decides_later = context.source, context.decides_later, True
     try:
         for eqn in jaxpr.eqns:
             context.source = eqn.source
             values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
             env.update(zip(eqn.outvars, _outs(eqn, values)))
     finally:
-        context.source = before
+        context.source, context.decides_later = before, decides_later
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]  # type: ignore[index]
 
 

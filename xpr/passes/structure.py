@@ -134,7 +134,10 @@ def _closed(inner: Any, consts: Sequence[Any]) -> Structure:
 
 
 def _type(var: Var, weak: bool) -> Hashable:
-    return _UNIT if isinstance(var, UnitVar) else var.aval if weak else var.aval.strip_weak_type()
+    if isinstance(var, UnitVar):
+        return _UNIT
+    aval = var.aval.with_varying(frozenset())  # which text doesn't hold, and is that of the operands together
+    return aval if weak else aval.strip_weak_type()
 
 
 def _atom(atom: Any, weak: bool) -> Hashable:

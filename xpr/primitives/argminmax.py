@@ -17,6 +17,7 @@ from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.shapes import kept_dim, reduced, shifted_axes
+from xpr.primitives.sharding_rules import parts_of, without
 
 __all__ = ["argmax", "argmax_p", "argmin", "argmin_p"]
 
@@ -155,6 +156,7 @@ def arg_reduction(
             batch=batch,
             exact=True,
             faster_in_numpy=_faster_in_numpy,
+            sharding=lambda avals, outs, *, axes, **params: [without(parts_of(avals[0]), axes)],
             flops=per_operand,
         )
     )

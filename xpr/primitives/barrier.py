@@ -17,6 +17,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import split_each
 from xpr.core.primitive import Primitive, register
+from xpr.primitives.sharding_rules import unchanged
 
 __all__ = ["optimization_barrier", "optimization_barrier_p"]
 
@@ -50,6 +51,7 @@ optimization_barrier_p = register(
         "optimization_barrier",
         abstract=list,
         params=(),
+        sharding=unchanged,
         reference=lambda values: [np.asarray(x) for x in values],
         lower=_lower,
         jvp=_jvp,

@@ -25,7 +25,7 @@ from xpr.primitives.elementwise import (
     shift_right_arithmetic,
     shift_right_logical,
 )
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided, sharded
 from xpr.primitives.slicing import broadcasted_iota, concatenate
 
 __all__ = [
@@ -166,7 +166,7 @@ def broadcast_in_dim(
     order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
     if len(dimensions) == aval_of(operand).ndim and order != list(range(len(dimensions))):
         operand, dimensions = shapes.transpose(operand, order), tuple(sorted(dimensions))
-    return sharded(shapes.broadcast_in_dim(operand, shape, dimensions), out_sharding, "broadcast_in_dim")
+    return decided(out_sharding, "broadcast_in_dim", lambda: shapes.broadcast_in_dim(operand, shape, dimensions))
 
 
 def iota(dtype: Any, size: int) -> Any:
@@ -214,7 +214,7 @@ def reshape(
     """
     if dimensions is not None:
         operand = shapes.transpose(operand, tuple(dimensions))
-    return sharded(shapes.reshape(operand, shapes.shape_of(new_sizes)), out_sharding, "reshape")
+    return decided(out_sharding, "reshape", lambda: shapes.reshape(operand, shapes.shape_of(new_sizes)))
 
 
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
@@ -254,10 +254,10 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     (2, 3)
     """
     old_shape = aval_of(operand).shape
-    return sharded(
-        shapes.broadcast_in_dim(operand, (*sizes, *old_shape), range(len(sizes), len(sizes) + len(old_shape))),
+    return decided(
         out_sharding,
         "broadcast",
+        lambda: shapes.broadcast_in_dim(operand, (*sizes, *old_shape), range(len(sizes), len(sizes) + len(old_shape))),
     )
 
 

@@ -16,6 +16,7 @@ from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
 from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import to_front
+from xpr.primitives.sharding_rules import elementwise_sharding, parts_of
 
 __all__ = [
     "bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy_p",
@@ -94,6 +95,7 @@ convert_element_type_p = register(
         batch=_convert_batch,
         exact=True,
         flops=per_result,
+        sharding=elementwise_sharding,
     )
 )
 
@@ -161,6 +163,12 @@ def _bitcast_batch(size: int, values: Sequence[Any], dims: Sequence[int | None],
     return [bitcast_convert_type(to_front(values[0], dims[0] or 0), new_dtype)], [0]
 
 
+def _bitcast_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Any]:
+    """The axis of an element's parts, which one of both types may have, is not partitioned."""
+    parts = parts_of(avals[0])
+    return [(*parts, None)[: outs[0].ndim]]
+
+
 bitcast_convert_type_p = register(
     Primitive(
         "bitcast_convert_type",
@@ -175,6 +183,7 @@ bitcast_convert_type_p = register(
         transpose=Unsupported(NOT_LINEAR),
         batch=_bitcast_batch,
         exact=True,
+        sharding=_bitcast_sharding,
     )
 )
 

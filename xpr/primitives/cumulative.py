@@ -23,6 +23,7 @@ from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
 from xpr.primitives.recurrences import Scan, carried_in, linear_recurrence, lower_scan, shifted
 from xpr.primitives.shapes import full, linear_jvp
+from xpr.primitives.sharding_rules import along_unsharded
 from xpr.primitives.slicing import pad, select, slice_in_dim
 
 __all__ = [
@@ -108,6 +109,7 @@ def cumulative(
             batch=batch,
             exact=exact,
             flops=per_operand,
+            sharding=lambda avals, outs, *, axis, reverse: along_unsharded(avals, outs, axis),
         )
     )
     if jvp is None:

@@ -20,13 +20,14 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
-from xpr.errors import ArgumentError
+from xpr.errors import ArgumentError, ShardingTypeError
 from xpr.primitives.dot_algorithms import canonical_dot_precision, computed_in, swapped
 from xpr.primitives.dot_lowering import Axes, Numbers, free_axes, lower_dot_general
 from xpr.primitives.elementwise import add_any, convert_element_type
 from xpr.primitives.precision import PrecisionLike, common_dtype, result_dtype, wider
 from xpr.primitives.shapes import transpose
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
+from xpr.primitives.sharding_rules import OUT_SHARDING, common, parts_of, without
 
 __all__ = ["batch_matmul", "dot", "dot_general", "dot_general_p", "DotDimensionNumbers"]
 
@@ -223,6 +224,23 @@ def _dot_general_flops(
     return 2 * results[0].size * math.prod(operands[0].shape[axis] for axis in contracted)
 
 
+def _dot_general_sharding(
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: Numbers, **_: Any
+) -> list[Any]:
+    """Axes keep their parts; where both operands are partitioned along what is contracted, so may be the result."""
+    lhs, rhs = map(parts_of, avals)
+    (lhs_contracted, rhs_contracted), (lhs_batched, rhs_batched) = dimension_numbers
+    for i, j in zip(lhs_contracted, rhs_contracted):
+        part = common([lhs[i], rhs[j]], f"what is contracted, axis {i} of one operand and axis {j} of the other,")
+        if part is not None and lhs[i] == rhs[j]:
+            raise ShardingTypeError(
+                f"both operands are partitioned over {part!r} along the axes that are contracted, {i} and {j}, so that "
+                f"the result may be replicated over {part!r} or partitioned. {OUT_SHARDING}"
+            )
+    batch = [common([lhs[i], rhs[j]], f"the batch, axes {i} and {j},") for i, j in zip(lhs_batched, rhs_batched)]
+    return [(*batch, *without(lhs, [*lhs_contracted, *lhs_batched]), *without(rhs, [*rhs_contracted, *rhs_batched]))]
+
+
 dot_general_p = register(
     Primitive(
         "dot_general",
@@ -233,6 +251,7 @@ dot_general_p = register(
         transpose=_dot_general_transpose,
         batch=_dot_general_batch,
         flops=_dot_general_flops,
+        sharding=_dot_general_sharding,
     )
 )
 dot_general_p.jvp = bilinear_jvp(dot_general_p)
@@ -270,8 +289,10 @@ def dot_general(
     (5, 2)
     """
     if out_sharding is not None:
-        return sharded(
-            dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type), out_sharding, "dot_general"
+        return decided(
+            out_sharding,
+            "dot_general",
+            lambda: dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
         )
     (lc, rc), (lb, rb) = dimension_numbers
     return dot_general_p.bind(
@@ -320,16 +341,16 @@ def dot(
     Array([3., 3.], dtype=float32)
     """
     if out_sharding is not None:
-        return sharded(
-            dot(
+        return decided(
+            out_sharding,
+            "dot",
+            lambda: dot(
                 lhs,
                 rhs,
                 dimension_numbers=dimension_numbers,
                 precision=precision,
                 preferred_element_type=preferred_element_type,
             ),
-            out_sharding,
-            "dot",
         )
     if dimension_numbers is None:
         left, right = aval_of(lhs), aval_of(rhs)

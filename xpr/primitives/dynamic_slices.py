@@ -35,6 +35,7 @@ from xpr.primitives.shapes import (
     to_front,
     zeros_like_aval,
 )
+from xpr.primitives.sharding_rules import joined, resizing
 from xpr.primitives.slicing import concatenate, select, slice_
 
 __all__ = ["dynamic_slice", "dynamic_slice_p", "dynamic_update_slice", "dynamic_update_slice_p"]
@@ -151,6 +152,7 @@ dynamic_slice_p = register(
         transpose=_slice_transpose,
         batch=_slice_batch,
         exact=True,
+        sharding=resizing,
         hazard=(INDEX, lambda values, *, slice_sizes: _hazard(values[0], slice_sizes, values[1:])),
     )
 )
@@ -228,6 +230,7 @@ dynamic_update_slice_p = register(
         transpose=_update_transpose,
         batch=_update_batch,
         exact=True,
+        sharding=lambda avals, outs: [joined(avals[:2], outs[0].ndim)],
         hazard=(INDEX, lambda values: _hazard(values[0], aval_of(values[1]).shape, values[2:])),
     )
 )

@@ -32,6 +32,8 @@ from xpr.dtypes import (
 )  # fmt: skip
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
+from xpr.primitives.sharding_constraint import constrain_to
+from xpr.primitives.sharding_rules import elementwise_sharding
 
 __all__ = ["add_any_p", "mul_p"]
 
@@ -148,6 +150,8 @@ def chain_rule(primitive: Primitive, partials: Sequence[Any]) -> Callable[..., A
             term = partial(tangent, *primals, out, **params)
             if aval.ndim:
                 term = broadcast_to(term, aval.shape)
+                if aval.explicit is not None:
+                    term = constrain_to(term, aval)
             total = term if total is None else add_any(total, term)
         return [out], [Zero(aval.to_tangent_aval()) if total is None else total]
 
@@ -238,6 +242,7 @@ def elementwise(
             fusion=fusion,
             flops=per_result,
             physical=physical,
+            sharding=elementwise_sharding,
         )
     )
     primitive.jvp = chain_rule(primitive, partials)

@@ -23,6 +23,7 @@ from xpr.backend.stablehlo import Builder, Value, int_array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, structural, to_front
+from xpr.primitives.sharding_rules import batched_sharding
 from xpr.primitives.slicing import pad
 
 __all__ = ["fft", "fft_p", "FftType"]
@@ -107,6 +108,7 @@ fft_p = structural(
     batch=lambda size, x, dim, *, fft_type, fft_lengths: (fft(to_front(x, dim), fft_type, fft_lengths), 0),
     exact=False,
     flops=_flops,
+    sharding=lambda aval, out, *, fft_lengths, **params: batched_sharding(len(fft_lengths))([aval], [out])[0],
 )
 
 

@@ -35,6 +35,7 @@ from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.elementwise_rules import NOT_LINEAR, batch_elementwise
 from xpr.primitives.flops import several
 from xpr.primitives.shapes import reshape, squeeze
+from xpr.primitives.sharding_rules import elementwise_sharding
 from xpr.primitives.slicing import broadcasted_iota, slice_, slice_in_dim
 from xpr.primitives.special import erf_inv
 
@@ -130,6 +131,7 @@ threefry2x32_p = register(
     Primitive(
         "threefry2x32",
         abstract=_threefry_abstract,
+        sharding=elementwise_sharding,
         reference=_threefry_reference,
         lower=_threefry_lower,
         jvp=_threefry_jvp,

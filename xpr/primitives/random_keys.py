@@ -22,6 +22,7 @@ from xpr.key_types import KeyType, PRNGImpl
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.random_bits import BITS_FOR, normal_quantiles, unit_floats
 from xpr.primitives.shapes import broadcast_in_dim, mapped_to, reshape, zeros_like_aval
+from xpr.primitives.sharding_rules import joined
 from xpr.primitives.slicing import slice_in_dim
 
 __all__ = [
@@ -51,6 +52,13 @@ def _batch_first(primitive: Primitive) -> Callable[..., Any]:
         return [primitive.bind(*[mapped_to(x, d, size) for x, d in zip(values, dims)], **params)], [0]
 
     return batch
+
+
+def _keys_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Any]:
+    """The axes of keys come first; axes of words and of what is drawn from one key are not partitioned."""
+    ndim = max(a.ndim for a in avals)
+    parts = joined(avals, ndim)
+    return [(*parts, *[None] * out.ndim)[: out.ndim] for out in outs]
 
 
 def of_keys(
@@ -89,6 +97,7 @@ def of_keys(
             physical=on_words,
             flops=flops,
             evaluate=evaluate,
+            sharding=_keys_sharding,
         )
     )
     primitive.batch = _batch_first(primitive)

@@ -31,6 +31,7 @@ from xpr.primitives.shapes import (
     shifted_axes,
     transpose,
 )
+from xpr.primitives.sharding_rules import parts_of, without
 
 __all__ = [
     "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or",
@@ -108,6 +109,7 @@ def reduction(
             batch=batch,
             exact=exact,
             faster_in_numpy=_reduces_long_stretches,
+            sharding=lambda avals, outs, *, axes: [without(parts_of(avals[0]), axes)],
             flops=per_operand,
         )
     )

@@ -16,13 +16,15 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import Tracer
+from xpr.core.explicit import ExplicitSharding
+from xpr.core.interpreter import Tracer, context
 from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import constrain_to, sharded
+from xpr.primitives.sharding_rules import parts_of, reshaped, without
 
 __all__ = [
     "broadcast_in_dim_p", "reduce_sum", "reduce_sum_p", "reshape_p", "rev", "rev_p", "squeeze", "squeeze_p",
@@ -57,12 +59,13 @@ def structural(
     fusion: Fusion = None,
     flops: Callable[..., int] | None = None,
     physical: Literal["moved"] | None = None,
+    sharding: Callable[..., Any] | None = None,
 ) -> Primitive:
     """A primitive linear in its one operand.
 
     Its rules take that operand alone: `abstract(aval, **params)`, `reference(value, **params)`,
-    `lower(builder, operand, aval, **params)`, `transpose(ct, aval, **params)`, and
-    `batch(size, value, dim, **params) -> (out, dim)`.
+    `lower(builder, operand, aval, **params)`, `transpose(ct, aval, **params)`,
+    `batch(size, value, dim, **params) -> (out, dim)`, and `sharding(aval, out, **params) -> parts`.
     """
     primitive = register(
         Primitive(
@@ -77,6 +80,7 @@ def structural(
             fusion=fusion,
             flops=flops,
             physical=physical,
+            sharding=sharding and (lambda avals, outs, **params: [sharding(avals[0], outs[0], **params)]),
             params=params_of(abstract),
         )
     )
@@ -102,11 +106,28 @@ def to_front(x: Any, dim: int) -> Any:
 
 
 def mapped_to(x: Any, dim: int | None, size: int, at: int = 0) -> Any:
-    """A value with its mapped axis at `at`, repeated along it where it was not mapped."""
+    """A value with its mapped axis at `at`, repeated along it where it was not mapped.
+
+    Where the rows are partitioned over Explicit axes of a mesh it is partitioned so, too.
+    """
     if dim is not None:
         return move_axis(x, dim, at)
-    shape = aval_of(x).shape
-    return broadcast_in_dim(x, (*shape[:at], size, *shape[at:]), [i if i < at else i + 1 for i in range(len(shape))])
+    aval = aval_of(x)
+    shape, rows = aval.shape, context.explicit_rows
+    rows_of_x = broadcast_in_dim(
+        x, (*shape[:at], size, *shape[at:]), [i if i < at else i + 1 for i in range(len(shape))]
+    )
+    return rows_of_x if rows is None else with_rows_along(rows_of_x, rows, at)
+
+
+def with_rows_along(x: Any, rows: ExplicitSharding, at: int) -> Any:
+    """An array whose axis `at` holds rows, partitioned along it as `rows`, which has this part alone."""
+    aval = aval_of(x)
+    parts = list(parts_of(aval))
+    if aval.explicit is not None and (aval.explicit.is_undecided or parts[at] == rows.parts[0]):  # type: ignore[index]
+        return x
+    parts[at] = rows.parts[0]  # type: ignore[index]  # it is decided
+    return constrain_to(x, aval.with_explicit(rows.with_parts(parts)))
 
 
 # -- broadcast_in_dim: the operand's axis i becomes the result's axis broadcast_dimensions[i], all others repeat it.
@@ -168,8 +189,17 @@ def _broadcast_batch(
     return broadcast_in_dim(moved, (size, *shape), (0, *(d + 1 for d in broadcast_dimensions))), 0
 
 
+def _broadcast_sharding(
+    aval: ShapedArray, out: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> Any:
+    """An axis that is repeated is not partitioned."""
+    kept = {d: part for d, n, part in zip(broadcast_dimensions, aval.shape, parts_of(aval)) if n == shape[d]}
+    return tuple([kept.get(d) for d in range(out.ndim)])
+
+
 broadcast_in_dim_p = structural(
     "broadcast_in_dim",
+    sharding=_broadcast_sharding,
     physical="moved",
     fusion="cheap",
     abstract=_broadcast_abstract,
@@ -270,7 +300,8 @@ def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
 def zeros_like_aval(aval: ShapedArray) -> Any:
     """Zeros of a type, weak where it is weak."""
     scalar = np.zeros((), aval.dtype)[()]
-    return broadcast_in_dim(scalar.item() if aval.weak_type else scalar, aval.shape, ())
+    zeros = broadcast_in_dim(scalar.item() if aval.weak_type else scalar, aval.shape, ())
+    return zeros if aval.explicit is None else constrain_to(zeros, aval)
 
 
 def instantiate(tangent: Any) -> Any:
@@ -292,6 +323,7 @@ def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Shape
 
 reshape_p = structural(
     "reshape",
+    sharding=lambda aval, out, *, new_sizes: reshaped(aval.explicit.mesh, aval, new_sizes),
     physical="moved",
     fusion="view",
     abstract=_reshape_abstract,
@@ -343,6 +375,7 @@ def _squeeze_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) 
 
 squeeze_p = structural(
     "squeeze",
+    sharding=lambda aval, out, *, dimensions: without(parts_of(aval), dimensions),
     physical="moved",
     fusion="view",
     abstract=_squeeze_abstract,
@@ -391,6 +424,7 @@ def _transpose_batch(size: int, x: Any, dim: int, *, permutation: tuple[int, ...
 
 transpose_p = structural(
     "transpose",
+    sharding=lambda aval, out, *, permutation: tuple([parts_of(aval)[i] for i in permutation]),
     physical="moved",
     fusion="view",
     abstract=_transpose_abstract,
@@ -436,6 +470,7 @@ def _rev_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) -> A
 
 rev_p = structural(
     "rev",
+    sharding=lambda aval, out, **params: parts_of(aval),
     physical="moved",
     fusion="cheap",
     abstract=_rev_abstract,
@@ -499,6 +534,7 @@ def kept_dim(axes: Sequence[int], dim: int) -> int:
 
 reduce_sum_p = structural(
     "reduce_sum",
+    sharding=lambda aval, out, *, axes: without(parts_of(aval), axes),
     fusion="reduction",
     abstract=_sum_abstract,
     reference=lambda x, *, axes: np.sum(x, axes, dtype=np.asarray(x).dtype),

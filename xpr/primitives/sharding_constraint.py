@@ -5,17 +5,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding, sharding_by, typed
 from xpr.backend.stablehlo import Builder, Value
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import context
+from xpr.core.interpreter import context, shardings_decided_later
 from xpr.core.primitive import Primitive, register
+from xpr.errors import ArgumentError
 
-__all__ = ["sharding_constraint_p"]
+__all__ = ["reshard_p", "sharding_constraint_p"]
+
+
+def _constraint(name: str, lower: Callable[..., Any]) -> Primitive:
+    """A primitive whose result is its operand, with a sharding."""
+
+    def bind(x: Any, sharding: NamedSharding) -> Any:
+        return primitive.bind(x, sharding=sharding)
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, sharding: NamedSharding) -> Any:
+        """Tangents have the sharding of their primals."""
+        (x,), (t,) = primals, tangents
+        return [bind(x, sharding)], [t if type(t) is Zero else bind(t, sharding)]
+
+    def transpose(cts: Sequence[Any], operands: Sequence[Any], *, sharding: NamedSharding) -> list[Any]:
+        """The cotangent of an operand that is partitioned over Explicit axes gets its sharding behind this rule."""
+        return [cts[0] if _is_explicit(operands[0].aval, sharding) else bind(cts[0], sharding)]
+
+    def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, sharding: NamedSharding) -> Any:
+        """The compiler chooses the sharding of the mapped axis, unless there are mesh axes for it."""
+        (x,), (dim,) = values, dims
+        ndim, rows = aval_of(x).ndim - 1, context.explicit_rows
+        along = (context.rows_along or PartitionSpec.UNCONSTRAINED) if rows is None else rows.parts[0]
+        return [bind(x, sharding.with_rows(dim, ndim, along))], [dim]
+
+    primitive = register(
+        Primitive(
+            name,
+            abstract=lambda avals, *, sharding: [typed(avals[0], sharding)],
+            decides_sharding=True,
+            reference=lambda values, **params: list(values),
+            lower=lower,
+            jvp=jvp,
+            transpose=transpose,
+            batch=batch,
+            mesh=lambda *, sharding: sharding.mesh,
+            physical=lambda each, words, avals, *, sharding: [bind(words[0], sharding)],
+        )
+    )
+    return primitive
+
+
+def _is_explicit(aval: ShapedArray, sharding: NamedSharding) -> bool:
+    return aval.explicit is not None or bool(sharding.mesh.explicit_axes)
 
 
 def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, sharding: NamedSharding) -> list[Value]:
@@ -27,52 +71,52 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, shard
     return [b.op("sdy.sharding_constraint", operands, x.aval, f"sharding = #sdy.sharding{text}")]
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, sharding: NamedSharding) -> Any:
-    """Tangents have the sharding of their primals."""
-    (x,), (t,) = primals, tangents
-    return [constrain(x, sharding)], [t if type(t) is Zero else constrain(t, sharding)]
+def _reshard_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, sharding: NamedSharding
+) -> list[Value]:
+    """The compiler may cut it further along Auto axes."""
+    (x,) = operands
+    if all(name in b.module.manual for name in sharding.mesh.axis_names):
+        return operands
+    text = b.module.sharding(sharding.mesh, sharding.spec, x.aval.ndim, bool(sharding.mesh.auto_axes))
+    return [b.op("sdy.sharding_constraint", operands, x.aval, f"sharding = #sdy.sharding{text}")]
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int], *, sharding: NamedSharding) -> Any:
-    """The compiler chooses the sharding of the mapped axis, unless vmap has mesh axes for it."""
-    (x,), (dim,) = values, dims
-    ndim = aval_of(x).ndim - 1
-    along = context.rows_along or PartitionSpec.UNCONSTRAINED
-    return [constrain(x, sharding.with_rows(dim, ndim, along))], [dim]
+# -- sharding_constraint: the operand has this sharding, which is no part of types where the axes of the mesh are Auto.
 
+sharding_constraint_p = _constraint("sharding_constraint", _lower)
 
-def _mesh(*, sharding: NamedSharding) -> Mesh:
-    return sharding.mesh
+# -- reshard: the result has another type, partitioned over the Explicit axes of a mesh as the sharding says.
 
-
-sharding_constraint_p = register(
-    Primitive(
-        "sharding_constraint",
-        abstract=lambda avals, **params: list(avals),
-        params=("sharding",),
-        reference=lambda values, **params: list(values),
-        lower=_lower,
-        jvp=_jvp,
-        transpose=lambda cts, operands, *, sharding: [constrain(cts[0], sharding)],
-        batch=_batch,
-        mesh=_mesh,
-        physical=lambda each, words, avals, *, sharding: [constrain(words[0], sharding)],
-    )
-)
+reshard_p = _constraint("reshard", _reshard_lower)
 
 
 def constrain(x: Any, sharding: NamedSharding) -> Any:
     """One array with that sharding; as it is where the mesh has no axes, as in the sharding of an array's type where no
     mesh is current.
     """
-    return x if sharding.mesh.empty else sharding_constraint_p.bind(x, sharding=sharding)
+    if sharding.mesh.empty:
+        return x
+    primitive = reshard_p if sharding.mesh.explicit_axes else sharding_constraint_p
+    return primitive.bind(x, sharding=sharding)
+
+
+def constrain_to(x: Any, aval: ShapedArray) -> Any:
+    """An array partitioned over Explicit axes of a mesh as a type says."""
+    explicit, current = aval.explicit, aval_of(x).explicit
+    if explicit is current:
+        return x
+    if explicit is not None:
+        return constrain(x, sharding_by(explicit))
+    return x if current is None else constrain(x, sharding_by(current, [None] * aval.ndim))
 
 
 def sharding_of(function: str, sharding: Any) -> NamedSharding:
     """A sharding by a mesh as it is; that on one device by a mesh of it alone; a spec as one over the current mesh.
 
     Raises:
-      TypeError: it is neither, or no mesh is current.
+      TypeError: it is neither.
+      ArgumentError: no mesh is current.
     """
     if isinstance(sharding, NamedSharding):
         return sharding
@@ -81,7 +125,7 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
     if not isinstance(sharding, PartitionSpec):
         raise TypeError(f"{function}: {sharding!r} is no NamedSharding.")
     if settings.mesh is None:
-        raise TypeError(
+        raise ArgumentError(
             f"{function}: {sharding!r} is no NamedSharding, and no mesh is current; write NamedSharding(mesh, spec), "
             "or call it in `with xpr.set_mesh(mesh)`."
         )
@@ -97,6 +141,18 @@ def sharded(x: Any, out_sharding: Any, function: str) -> Any:
     """
     if out_sharding is None:
         return x
-    sharding = sharding_of(function, out_sharding)
-    sharding.check(aval_of(x).shape, function, "the result")
+    aval, sharding = aval_of(x), sharding_of(function, out_sharding)
+    parts = list(sharding.spec)
+    while len(parts) > aval.ndim and parts[-1] is None:
+        parts.pop()
+    sharding = sharding.with_spec([*parts, *[None] * (aval.ndim - len(parts))])
+    sharding.check(aval.shape, function, "the result")
     return constrain(x, sharding)
+
+
+def decided(out_sharding: Any, function: str, compute: Any) -> Any:
+    """The result of `compute()`, partitioned as `out_sharding` says, and ambiguous before; see `sharded`."""
+    if out_sharding is None:
+        return compute()
+    with shardings_decided_later():
+        return sharded(compute(), out_sharding, function)

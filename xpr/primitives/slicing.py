@@ -29,6 +29,7 @@ from xpr.primitives.shapes import (
     to_front,
 )
 from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_rules import elementwise_sharding, joined, mesh_of_types, resized, resizing
 
 __all__ = [
     "broadcasted_iota", "concatenate", "concatenate_p", "iota_p", "pad", "pad_p", "select", "select_n", "select_n_p",
@@ -128,6 +129,7 @@ select_n_p = register(
         transpose=_select_transpose,
         batch=_select_batch,
         exact=True,
+        sharding=elementwise_sharding,
         flops=per_result,
     )
 )
@@ -217,6 +219,7 @@ def _slice_batch(size: int, x: Any, dim: int, *, start_indices: Any, limit_indic
 
 slice_p = structural(
     "slice",
+    sharding=lambda aval, out, **params: resized(aval.explicit.mesh, aval, out),
     physical="moved",
     fusion="cheap",
     abstract=_slice_abstract,
@@ -371,6 +374,7 @@ pad_p = register(
         transpose=_pad_transpose,
         batch=_pad_batch,
         exact=True,
+        sharding=resizing,
     )
 )
 
@@ -443,6 +447,11 @@ def _concatenate_batch(size: int, values: Sequence[Any], dims: Sequence[int | No
     return [concatenate([mapped_to(x, d, size) for x, d in zip(values, dims)], dimension + 1)], [0]
 
 
+def _concatenate_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension: int) -> list[Any]:
+    parts = joined(avals, outs[0].ndim)
+    return [resized(mesh_of_types(avals), avals[0], outs[0], parts)]
+
+
 concatenate_p = register(
     Primitive(
         "concatenate",
@@ -457,6 +466,7 @@ concatenate_p = register(
         transpose=_concatenate_transpose,
         batch=_concatenate_batch,
         exact=True,
+        sharding=_concatenate_sharding,
     )
 )
 

@@ -23,6 +23,7 @@ from xpr.primitives.flops import sorting
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import PROMISE_IN_BOUNDS, GatherDimensionNumbers
 from xpr.primitives.shapes import expand_dims, full, mapped_to
+from xpr.primitives.sharding_rules import along_unsharded
 from xpr.primitives.slicing import broadcasted_iota
 
 __all__ = ["sort", "sort_key_val", "sort_p", "top_k", "top_k_p"]
@@ -136,6 +137,7 @@ sort_p = register(
         exact=True,
         faster_in_numpy=lambda avals, **params: avals[0].size < _MANY or not native.available(),
         flops=sorting,
+        sharding=lambda avals, outs, *, dimension, **params: along_unsharded(avals, outs, dimension),
     )
 )
 
@@ -273,6 +275,7 @@ top_k_p = register(
         multiple_results=True,
         exact=True,
         flops=sorting,
+        sharding=lambda avals, outs, *, k, axis: along_unsharded(avals, outs, axis),
     )
 )
 

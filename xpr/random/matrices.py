@@ -15,7 +15,7 @@ from xpr.numpy.where_select import where
 from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.linalg.matrices import diagonal_of
 from xpr.primitives.shapes import shape_of
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 from xpr.random.keys import one_key
 from xpr.random.normals import normal
 from xpr.random.parameters import float_dtype, float_or_complex_dtype
@@ -71,7 +71,9 @@ def multivariate_normal(
     if len(least) > len(shape) or any(n not in (1, size) for n, size in zip(least[::-1], shape[::-1])):
         raise ValueError(f"multivariate_normal: the mean and the covariance have shape {least}, not that of {shape}.")
     drawn = normal(key, (*shape, n), dtype)
-    return sharded(mean + einsum("...ij,...j->...i", _root(cov, method), drawn), out_sharding, "multivariate_normal")
+    return decided(
+        out_sharding, "multivariate_normal", lambda: mean + einsum("...ij,...j->...i", _root(cov, method), drawn)
+    )
 
 
 def _root(cov: Any, method: str) -> Any:
@@ -115,4 +117,4 @@ def orthogonal(
     q, r = qr(normal(key, (*shape_of(shape), max(n, m), min(n, m)), dtype))
     diagonal = diagonal_of(r)
     q = q * (diagonal / convert(where(diagonal == 0, 1, absolute(diagonal)), aval_of(q).dtype))[..., None, :]
-    return sharded(matrix_transpose(q) if n < m else q, out_sharding, "orthogonal")
+    return decided(out_sharding, "orthogonal", lambda: matrix_transpose(q) if n < m else q)

@@ -15,7 +15,7 @@ from xpr.api.staging import ShapeDtypeStruct
 from xpr.api.transfer import devices_or_shardings
 from xpr.backend.array import Array
 from xpr.backend.devices import Device
-from xpr.backend.sharding import NamedSharding, Sharding, SingleDeviceSharding
+from xpr.backend.sharding import NamedSharding, Sharding, SingleDeviceSharding, typed
 from xpr.backend.shards import assemble
 from xpr.core.avals import ShapedArray
 from xpr.errors import CheckpointError, TreeMismatch
@@ -228,7 +228,7 @@ def _sharded(leaf: _Leaf, sharding: NamedSharding, files: Files, pool: ThreadPoo
     parts = dict(zip(different, map(_in_own_types, values)))
     dtype = dtypes.canonical(leaves.DTYPES[leaf.record["dtype"]])
     aval = ShapedArray(shape, dtype, leaf.record.get("weak", False))
-    return Array(aval, None, assemble([parts[region] for region in regions], aval, sharding), sharding)
+    return Array(typed(aval, sharding), None, assemble([parts[region] for region in regions], aval, sharding), sharding)
 
 
 def _of_kind(values: np.ndarray, leaf: _Leaf) -> Any:

@@ -10,6 +10,7 @@ from xpr.core.avals import describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, require_jaxpr
 from xpr.core.lines import with_lines
 from xpr.core.source import summarize, text_of
+from xpr.text.explicit import mesh_of_jaxpr, mesh_text
 from xpr.text.layout import Break, Comment, Group, Nest, Styled, layout, separated
 from xpr.text.literals import literal_text
 from xpr.text.parameters import jaxprs_in, parameter_text, parts_of, primitive_text
@@ -75,15 +76,17 @@ class _JaxprWriter:
 
     def __init__(self, used: set[Var], style: Callable[[str, str], Any] = _plain, source: bool = False):
         self.name, self.style, self.source = _Names(used), style, source
+        self.mesh: Any = None  # the mesh of the types of the jaxpr that is written
 
     def jaxpr(self, jaxpr: Jaxpr) -> Any:
         constants = separated(" ", [self.binder(v, self.name(v)) for v in jaxpr.constvars])
         arguments = separated(" ", [self.binder(v, self.name(v)) for v in jaxpr.invars])
-        keyword = self.style
+        keyword, outer_mesh = self.style, self.mesh
+        self.mesh = mesh_of_jaxpr(jaxpr) or outer_mesh
         header = [
             "{ ",
             keyword("lambda", "keyword"),
-            " ",
+            " " if self.mesh is outer_mesh else f"[{mesh_text(self.mesh)}] ",
             *constants,
             "; ",
             *arguments,
@@ -91,6 +94,7 @@ class _JaxprWriter:
             keyword("let", "keyword"),
         ]
         eqns = [self.equation(eqn) for eqn in jaxpr.eqns]
+        self.mesh = outer_mesh
         outs = ", ".join(map(self.atom, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")
         body = [Nest(2, [Break(), *separated(Break("; "), eqns)])] if eqns else []
         return Group([Nest(2, [*header, *body, Break(), keyword("in", "keyword"), f" ({outs}) }}"])])

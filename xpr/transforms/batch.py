@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import NamedAxis, Trace, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, subjaxprs
 from xpr.core.primitive import Primitive
-from xpr.primitives.shapes import mapped_to
+from xpr.primitives.shapes import mapped_to, with_rows_along
+from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import Signature, stage
 
@@ -36,14 +38,13 @@ class BatchTracer(Tracer):
 
 def row_aval(aval: ShapedArray, dim: int) -> ShapedArray:
     """The type of one row."""
-    shape = aval.shape
-    return ShapedArray(shape[:dim] + shape[dim + 1 :], aval.dtype, aval.weak_type)
+    return aval.without_axis(dim)
 
 
 class BatchTrace(Trace):
     """Runs batch rules on mapped values."""
 
-    __slots__ = ("size", "axis_name", "signature", "rows_along")
+    __slots__ = ("size", "axis_name", "signature", "rows_along", "explicit_rows")
     verb: ClassVar[str] = "vectorized with vmap"
 
     def __init__(
@@ -53,8 +54,10 @@ class BatchTrace(Trace):
         axis_name: Any = None,
         signature: Signature | None = None,
         rows_along: Any = None,
+        explicit_rows: ExplicitSharding | None = None,
     ):
         super().__init__(parent)
+        self.explicit_rows = explicit_rows  # the part of the mapped axis, over Explicit axes of a mesh
         self.size, self.axis_name, self.signature, self.rows_along = size, axis_name, signature, rows_along
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -75,14 +78,16 @@ class BatchTrace(Trace):
             rule = partial(primitive.batch_named, self.axis_name)  # type: ignore[arg-type, misc]  # names_axis saw it
         elif origin is None:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
-        before = context.trace
+        before, rows_before = context.trace, (context.rows_along, context.explicit_rows)
         context.trace = self.parent  # type: ignore[assignment]
-        context.rows_along = self.rows_along
+        context.rows_along, context.explicit_rows = self.rows_along, self.explicit_rows
         try:
             outs, out_dims = rule(self.size, values, dims, **params)
+            if self.explicit_rows is not None:
+                outs = [x if d is None else with_rows_along(x, self.explicit_rows, d) for x, d in zip(outs, out_dims)]
         finally:
             context.trace = before
-            context.rows_along = None
+            context.rows_along, context.explicit_rows = rows_before
         if origin is None:
             origin = -1
         return [x if d is None else BatchTracer(self, x, d, origin) for x, d in zip(outs, out_dims)]
@@ -133,9 +138,10 @@ def batch_flat(
     axis_name: Any = None,
     signature: Signature | None = None,
     rows_along: Any = None,
+    explicit_rows: ExplicitSharding | None = None,
 ) -> tuple[list[Any], list[int | None]]:
     """Runs `fun`, which takes flat rows and gives a list, on arrays mapped along `dims`."""
-    trace = BatchTrace(context.trace, size, axis_name, signature, rows_along)
+    trace = BatchTrace(context.trace, size, axis_name, signature, rows_along, explicit_rows)
     arguments = [x if d is None else BatchTracer(trace, x, d, i) for i, (x, d) in enumerate(zip(values, dims))]
     before = context.trace
     context.trace = trace
@@ -157,6 +163,15 @@ def batch_flat(
     )
 
 
+def _with_rows(aval: ShapedArray, dim: int, size: int, explicit_rows: ExplicitSharding | None) -> ShapedArray:
+    """The type of rows, which are partitioned as `explicit_rows` where they are over Explicit axes."""
+    if explicit_rows is None:
+        return aval.with_axis(dim, size)
+    part = explicit_rows.parts[0]  # type: ignore[index]  # it is decided
+    parts = list(parts_of(aval))
+    return aval.plain.with_axis(dim, size).with_explicit(explicit_rows.with_parts([*parts[:dim], part, *parts[dim:]]))
+
+
 def batch_jaxpr(
     jaxpr: Jaxpr,
     size: int,
@@ -169,18 +184,17 @@ def batch_jaxpr(
     With `rows_first`, the mapped axis of every mapped result is axis 0, and the results it marks are mapped
     in any case.
     """
-    rows_along = context.rows_along
-    key = ("batch", size, dims, axis_name, rows_first, context.axes, rows_along)
+    rows_along, explicit_rows = context.rows_along, context.explicit_rows
+    key = ("batch", size, dims, axis_name, rows_first, context.axes, rows_along, explicit_rows)
     if key not in jaxpr.memo:
         avals = [
-            v.aval if d is None else v.aval.update(shape=(*v.aval.shape[:d], size, *v.aval.shape[d:]))
-            for v, d in zip(jaxpr.invars, dims)
+            v.aval if d is None else _with_rows(v.aval, d, size, explicit_rows) for v, d in zip(jaxpr.invars, dims)
         ]
         out_dims: list[int | None] = []
 
         def run(*args: Any) -> list[Any]:
             outs, dims_of_outs = batch_flat(
-                lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, dims, axis_name, None, rows_along
+                lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, dims, axis_name, None, rows_along, explicit_rows
             )
             out_dims[:] = dims_of_outs
             if rows_first is None:

@@ -18,6 +18,7 @@ from xpr.core.source import cotangent_of, summarize
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add_any, convert_element_type_p
 from xpr.primitives.shapes import instantiate
+from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.stage import stage
 
 
@@ -49,14 +50,15 @@ def backward_pass(
     for atom, ct in zip(jaxpr.outvars, cotangents):
         if type(atom) is not Literal and atom not in known:
             _accumulate(totals, atom, ct)
-    before = context.source
+    before, decides_later = context.source, context.decides_later
+    context.decides_later = True  # an ambiguous cotangent gets the sharding of what it is the cotangent of
     try:
         for eqn in reversed(linear_eqns):
             if any(v in totals and (needed is None or v in needed) for v in eqn.outvars):
                 context.source = cotangent_of(eqn.source, eqn.primitive.name)
                 _transpose_eqn(eqn, known, totals)
     finally:
-        context.source = before
+        context.source, context.decides_later = before, decides_later
     reached = totals if needed is None else {v: ct for v, ct in totals.items() if v in needed}
     return [_weak_as(v, reached[v]) if v in reached else Zero(v.aval) for v in linear_invars]
 
@@ -130,6 +132,9 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
 def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
     if type(ct) is Zero:
         return
+    aval = getattr(ct, "aval", None)
+    if aval is not None and aval.explicit is not var.aval.explicit:
+        ct = constrain_to(ct, var.aval)
     sofar = totals.get(var)
     totals[var] = ct if sofar is None else add_any(sofar, ct)
 

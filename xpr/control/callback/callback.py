@@ -105,7 +105,7 @@ def _each_row(
 
 
 def rows_of(size: int, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
-    return tuple([a.update(shape=(size, *a.shape)) for a in avals])
+    return tuple([a.with_axis(0, size) for a in avals])
 
 
 # -- pure_callback

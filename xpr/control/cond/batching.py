@@ -30,6 +30,7 @@ import numpy as np
 from xpr.backend import devices
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import shardings_decided_later
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, effects
 from xpr.core.regions import regions_of
 from xpr.dtypes import INEXACT
@@ -37,6 +38,7 @@ from xpr.primitives.argminmax import argmax
 from xpr.primitives.flops import operations
 from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import broadcast_in_dim
+from xpr.primitives.sharding_constraint import constrain_to
 from xpr.primitives.slicing import select
 from xpr.primitives.slicing_in_dim import dynamic_index_in_dim
 from xpr.transforms.batch import names_in
@@ -113,8 +115,9 @@ def guarded(taken: Any, x: Any, dim: int | None, stand_in: bool) -> Any:
         return select(reduce_or(taken, (0,)), x, stop_gradient(x))
     other = x
     if stand_in:
-        first = dynamic_index_in_dim(x, argmax(taken, 0, np.int32), dim, allow_negative_indices=False)
-        other = broadcast_in_dim(first, aval_of(x).shape, range(aval_of(x).ndim))
+        with shardings_decided_later():
+            first = dynamic_index_in_dim(x, argmax(taken, 0, np.int32), dim, allow_negative_indices=False)
+            other = constrain_to(broadcast_in_dim(first, aval_of(x).shape, range(aval_of(x).ndim)), aval_of(x))
     return select(along_rows(taken, x, dim), x, stop_gradient(other))
 
 

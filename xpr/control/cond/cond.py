@@ -271,7 +271,7 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
     if any(position is not None for position in forwards):
         return _around_forwarded(forwards, axis_name, size, values, dims, params)
     if index_dim is not None:
-        if runs_as_select(branches, params.get("vmap"), axis_name):
+        if context.explicit_rows is not None or runs_as_select(branches, params.get("vmap"), axis_name):
             return _select(axis_name, size, index, operands, dims_key, branches)
         return _by_rows(size, index, operands, dims_key, params)
     chosen = _chosen(index, branches)
@@ -283,7 +283,8 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
         closed, out_dims = batch_jaxpr(branch, size, dims_key, axis_name, rows_first)
         return closed, [d is not None for d in out_dims]
 
-    batched = _agreeing(branches, ("cond batch", size, dims_key, axis_name), mapped)
+    key = ("cond batch", size, dims_key, axis_name, context.rows_along, context.explicit_rows)
+    batched = _agreeing(branches, key, mapped)
     outs = bind_cond(batched.branches, index, [*batched.consts, *operands], params)
     return outs, [0 if flag else None for flag in batched.flags]
 
@@ -336,7 +337,8 @@ def _select(
         return [select_n_p.bind(along_rows(selector, outs[0]), *outs) for outs in zip(*outs_of_branches)]
 
     avals = [aval_of(x) for x in (index, *operands)]
-    closed = _remembered(branches, ("cond select", size, dims, axis_name), lambda: stage(run, avals))
+    key = ("cond select", size, dims, axis_name, tuple(avals), context.rows_along, context.explicit_rows)
+    closed = _remembered(branches, key, lambda: stage(run, avals))
     return call(closed, [index, *operands], "cond"), [0] * n
 
 

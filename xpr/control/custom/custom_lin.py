@@ -243,9 +243,7 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
         return outs, [None] * len(outs)
     residual_dims, tangent_dims = split_list(dims, num_res)
     argument_dims = unmask(tangent_dims, active)
-    rows = {
-        key: tuple([a.update(shape=(size, *a.shape)) for a in params[key]]) for key in ("out_avals", "all_out_avals")
-    }
+    rows = {key: tuple([a.with_axis(0, size) for a in params[key]]) for key in ("out_avals", "all_out_avals")}
     pull = batched_pull(params["pull"], size, residual_dims, argument_dims, axis_name)
     outs = custom_lin_p.bind(*values, **{**params, **rows, "pull": pull})
     return outs, [0] * len(outs)

@@ -56,7 +56,7 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
 def _check_rows(
     outs: Sequence[Any], batched: Sequence[bool], size: int, avals: Sequence[ShapedArray], name: str
 ) -> None:
-    expected_avals = [a.update(shape=(size, *a.shape)) if b else a for a, b in zip(avals, batched)]
+    expected_avals = [a.with_axis(0, size) if b else a for a, b in zip(avals, batched)]
     actual_avals = [aval_of(x) for x in outs]
     if not same_types(expected_avals, actual_avals):
         expected, actual = (", ".join(a.str_short() for a in types) for types in (expected_avals, actual_avals))
@@ -152,7 +152,7 @@ def _transposed_rule(rule: Rule, flags: Sequence[bool], has_ct: Sequence[bool], 
             outs, outs_batched[:] = rule(size, is_batched, merge(linear, known, flags))
             return outs
 
-        closed = stage(run, [a.update(shape=(size, *a.shape)) for a in avals])
+        closed = stage(run, [a.with_axis(0, size) for a in avals])
         row_cts = zip(ct_rows, cts_batched, mask(outs_batched, has_ct))
         present = [_row_ct(ct, is_batched, is_row, size) for ct, is_batched, is_row in row_cts]
         cts = merge(present, [Zero(a) for a, has in zip(closed.out_avals, has_ct) if not has], has_ct)

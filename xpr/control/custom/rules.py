@@ -130,7 +130,7 @@ def is_unmapped(axis_name: Any, dims: Sequence[int | None], values: Sequence[Any
 
 def row_zero(zero: Zero) -> Zero:
     """The symbolic zero of one row, from a symbolic zero whose axis 0 is mapped."""
-    return Zero(zero.aval.update(shape=zero.aval.shape[1:]))
+    return Zero(zero.aval.without_axis(0))
 
 
 # -- Tangents

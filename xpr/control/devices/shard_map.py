@@ -21,16 +21,20 @@ from xpr.compile.lower import lower_eqns
 from xpr.control.call_family import InOutSpecs, Specs, call_family
 from xpr.control.checkify.errors import first_failed
 from xpr.control.devices.multi_device_call import MultiDeviceCall
+from xpr.control.devices.replication import varying_axes
 from xpr.control.groups import split_list
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, effects, eval_jaxpr
+from xpr.core.meshes import AxisType
 from xpr.core.primitive import Primitive
 from xpr.core.regions import whole_call
 from xpr.primitives.collectives.reduce import psum_p
 from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reshape
+from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.linearize import Linearized
 from xpr.transforms.stage import stage
@@ -39,21 +43,31 @@ Spec = Sequence[Any]  # the elements of a PartitionSpec
 
 
 class ManualMesh:
-    """A mesh and its manual axes, over which the function of a shard_map sees the shard of one device."""
+    """A mesh and its manual axes, over which the function of a shard_map sees the shard of one device.
 
-    __slots__ = ("mesh", "axes", "check")
+    `inner` is the mesh inside of it, where these axes are Manual; the mesh itself has the types of the axes around it.
+    """
+
+    __slots__ = ("mesh", "axes", "check", "inner")
 
     def __init__(self, mesh: Mesh, manual_axes: Sequence[Any], check_vma: bool):
         self.mesh, self.axes, self.check = mesh, tuple(manual_axes), check_vma
+        self.inner = mesh.abstract_mesh.update_axis_types(dict.fromkeys(self.axes, AxisType.Manual))
 
     def local_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
-        """The type of one device's shard of an operand."""
-        return aval.update(shape=NamedSharding(self.mesh, PartitionSpec(*spec)).shard_shape(aval.shape))
+        """The type of one device's shard of an operand, which other axes of the mesh may partition further."""
+        shard = aval.plain.update(shape=NamedSharding(self.mesh, PartitionSpec(*spec)).shard_shape(aval.shape))
+        shard = shard.with_explicit(explicit_sharding(self.inner, parts_of(aval), aval.ndim))
+        return shard.with_varying(aval.varying | self.varying_axes(spec)) if self.check else shard
 
     def global_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of a whole result, from that of its shards."""
         cuts = NamedSharding(self.mesh, PartitionSpec(*spec)).cuts(aval.ndim)
-        return aval.update(shape=tuple(n * count for n, count in zip(aval.shape, cuts)))
+        whole = aval.plain.update(shape=tuple(n * count for n, count in zip(aval.shape, cuts)))
+        entries = [*spec, *[None] * (aval.ndim - len(spec))]
+        parts = [(*axes_of(entry), *axes_of(part)) for entry, part in zip(entries, parts_of(aval))]
+        whole = whole.with_explicit(explicit_sharding(self.mesh.abstract_mesh, parts, aval.ndim))
+        return whole.with_varying(aval.varying - set(self.axes))
 
     def replicated_axes(self, spec: Spec) -> tuple[Any, ...]:
         """The manual axes over which a value is replicated."""
@@ -122,11 +136,29 @@ class ShardedCall(MultiDeviceCall):
 
     def halves(self, split: Linearized, is_active: Sequence[bool]) -> tuple[ClosedJaxpr, InOutSpecs, Jaxpr, InOutSpecs]:
         """Residuals, unless they are operands, stay on their devices, stacked along a leading axis."""
-        _, primal_specs, _, linear_specs = super().halves(split, is_active)
+        _, (ins, outs), _, (linear_ins, linear_outs) = super().halves(split, is_active)
+        count, kept = len(self.out_specs), list(map(self.residual_spec, self.varying_residuals(split)))
+        of_residuals = iter(kept)
+        linear_ins = [
+            next(of_residuals) if i < len(split.residual_sources) and split.residual_sources[i] is None else spec
+            for i, spec in enumerate(linear_ins)
+        ]
+        primal_specs, linear_specs = (ins, [*split_list(outs, count)[0], *kept]), (linear_ins, linear_outs)
         with self.in_scope():
             primal = _with_leading_axes(split.primal.jaxpr, outs_from=len(self.jaxpr.outvars))
             linear = _without_leading_axes(split.linear, [source is None for source in split.residual_sources])
         return ClosedJaxpr(primal, split.primal.consts), primal_specs, linear, linear_specs
+
+    def varying_residuals(self, split: Linearized) -> list[frozenset[Any]]:
+        """The axes over which each residual that is no operand varies; all where nothing is known of that."""
+        if not self.manual.check:
+            return [frozenset(self.manual.axes)] * split.residual_sources.count(None)
+        of_results = varying_axes(split.primal.jaxpr, list(map(self.manual.varying_axes, self.in_specs)))
+        return split_list(of_results, len(self.out_specs))[1]
+
+    def residual_spec(self, varying: frozenset[Any]) -> PartitionSpec:
+        """The spec that stacks a residual along a new leading axis; of those that are the same on all devices, one."""
+        return PartitionSpec(tuple([name for name in self.manual.axes if name in varying]))
 
     def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
         replicas = map(self.manual.replicas, specs)
@@ -143,10 +175,19 @@ class ShardedCall(MultiDeviceCall):
         along = tuple([axis for axis in axes_of(context.rows_along) if axis in manual.axes])
         rows = size // math.prod([manual.sizes[axis] for axis in along])
         name = None if axis_name in manual.axes else axis_name
-        closed, actual = self.derived(batch_jaxpr, rows, tuple(dims), name)
+        explicit_rows, context.explicit_rows = context.explicit_rows, self.rows_inside()
+        try:
+            closed, actual = self.derived(batch_jaxpr, rows, tuple(dims), name)
+        finally:
+            context.explicit_rows = explicit_rows
         in_specs = [_with_rows(spec, d, along) for spec, d in zip(self.in_specs, dims)]
         out_specs = [_with_rows(spec, d, along) for spec, d in zip(self.out_specs, actual)]
         return self.bind(closed, values, in_specs, out_specs), actual
+
+    def rows_inside(self) -> ExplicitSharding | None:
+        """How the rows of one device are partitioned further, over Explicit axes that are not manual."""
+        rows = context.explicit_rows
+        return rows and explicit_sharding(self.manual.inner, rows.parts, 1)
 
     def threaded(self, state: Sequence[Any], thread: Any, values: Sequence[Any]) -> Any:
         """Each device has the state; afterwards it is that of the first one which failed."""
@@ -240,7 +281,7 @@ def _without_leading_axes(jaxpr: Jaxpr, chosen: Sequence[bool]) -> Jaxpr:
     key = ("no leading axes", tuple(chosen))
     if key not in jaxpr.memo:
         avals = [
-            a.update(shape=(1, *a.shape)) if leading else a
+            a.with_axis(0, 1) if leading else a
             for a, leading in zip(jaxpr.in_avals, [*chosen, *[False] * (len(jaxpr.invars) - len(chosen))])
         ]
 

@@ -121,7 +121,8 @@ class MappedCall(MultiDeviceCall):
 
 
 def _with_rows(aval: ShapedArray, axis: int | None, size: int) -> ShapedArray:
-    return aval if axis is None else aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+    aval = aval.plain  # of all devices, so that it varies over none
+    return aval if axis is None else aval.with_axis(axis, size)
 
 
 def pmap_mesh(*, axis_name: Any, axis_size: int, name: str, backend: Any, devices: Any, **_: Any) -> Mesh:

@@ -123,7 +123,7 @@ def _save_in_loop(eqn: JaxprEqn, used: Sequence[bool], policy: Policy) -> _Repea
     frontier = _frontier(body.eqns, residuals, policy)
     if not frontier.saved:
         return _Repeated(eqn, eqn, [])
-    rows = [Var(v.aval.update(shape=(params["length"], *v.aval.shape))) for v in frontier.saved]
+    rows = [Var(v.aval.with_axis(0, params["length"])) for v in frontier.saved]
     stacking = body.replace(outvars=[*body.outvars, *frontier.saved], eqns=frontier.forward)
     forward = eqn.replace(outvars=[*eqn.outvars, *rows], params={**params, "jaxpr": stacking})
     reading = body.replace(invars=[*body.invars, *frontier.saved], eqns=frontier.recomputed)

@@ -67,7 +67,7 @@ class Loop:
             [*carried, *rows_out],
             self.body,
         )
-        outs = [Var(v.aval.update(shape=(groups.count, *v.aval.shape))) for v in rows_out]
+        outs = [Var(v.aval.with_axis(0, groups.count)) for v in rows_out]
         operands: list[Atom] = [*self.consts, *(x for x, _ in self.carry.values()), *stacks]
         params = {
             "jaxpr": body, "length": groups.count, "linear": (False,) * len(operands), "num_carry": len(carried),

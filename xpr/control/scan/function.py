@@ -143,7 +143,7 @@ def _until(
 
 
 def _row(aval: ShapedArray) -> ShapedArray:
-    return aval.update(shape=aval.shape[1:])
+    return aval.without_axis(0)
 
 
 _MOST_STEPS = 2**31 - 1
@@ -155,6 +155,7 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
     if not all(shapes):
         paths = [f"xs{tree.keystr(path)}" for (path, _), shape in zip(tree.leaves_with_path(xs), shapes) if not shape]
         raise ValueError(f"scan: it goes over the first axis of each of the xs, and {', '.join(paths)} has no axis.")
+    _refuse_cut_rows(rows, xs)
     lengths = {shape[0] for shape in shapes}
     if length is not None:
         try:
@@ -179,6 +180,22 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
             "Nest two scans, or use while_loop."
         )
     return n
+
+
+def _refuse_cut_rows(rows: Sequence[Any], xs: Any) -> None:
+    """Raises ValueError where the rows that the steps take are on different devices."""
+    cut = [x for x in rows if (explicit := aval_of(x).explicit) is not None and explicit.parts[0] is not None]
+    if cut:
+        lines = [
+            f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}"
+            for path, x in tree.leaves_with_path(xs)
+            if any(x is each for each in cut)
+        ]
+        raise ValueError(
+            "scan: the first axis of the xs must not be partitioned over a mesh, since each step takes a row:\n"
+            + "\n".join(lines)
+            + "\nReshard them: xpr.sharding.reshard(xs, P(None, ...)); or use vmap."
+        )
 
 
 def _typed_body(

@@ -102,7 +102,7 @@ class _Split:
         carry_out, ys = self.known_results.split(known_outs)
         rows = loop.results.part("stacks", loop.first.outvars)
         stacks = [Var(y.aval) if type(y) is DropVar else y for y in ys]
-        stacks += [Var(v.aval.update(shape=(length, *v.aval.shape))) for v in rows]
+        stacks += [Var(v.aval.with_axis(0, length)) for v in rows]
         known = _loop(eqn, loop.first, self.known, known_ins, [*carry_out, *stacks])
 
         def residuals(*args: Any) -> list[Any]:

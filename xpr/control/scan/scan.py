@@ -80,7 +80,7 @@ def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArr
     jaxpr, length = params["jaxpr"], params["length"]
     operands, results = loop_groups(params)
     consts, carry, xs = operands.split(avals)
-    rows = [a.update(shape=a.shape[1:]) if a.shape[:1] == (length,) else None for a in xs]
+    rows = [a.without_axis(0) if a.shape[:1] == (length,) else None for a in xs]
     arguments = [*consts, *carry, *rows]
     expected = jaxpr.in_avals
     if len(avals) != len(expected) or any(
@@ -99,7 +99,7 @@ def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArr
             f"scan: the {num_carry} carries must come out of the body as they go in; they go in as "
             f"({types_of(carry)}), and come out as ({types_of(carry_out)})."
         )
-    return [*carry_out, *(y.update(shape=(length, *y.shape)) for y in ys)]
+    return [*carry_out, *(y.with_axis(0, length) for y in ys)]
 
 
 # -- jvp: one loop that carries values and tangents.

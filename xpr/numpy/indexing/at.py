@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from xpr.numpy.indexing.read import read
@@ -20,6 +21,7 @@ from xpr.numpy.indexing.update_operations import (
     applied,
 )
 from xpr.primitives.gather.windows import GatherScatterMode
+from xpr.primitives.sharding_constraint import decided
 
 
 class IndexUpdateHelper:
@@ -75,12 +77,17 @@ def _method(operation: Operation, doc: str) -> Callable[..., Any]:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
-        out_sharding: None = None,
+        out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        return update(
-            self.array, self.index, values, operation, indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        if out_sharding is None:
+            return update(
+                self.array, self.index, values, operation, indices_are_sorted, unique_indices, mode,
+                wrap_negative_indices,
+            )  # fmt: skip
+        flags = indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        written = partial(update, self.array, self.index, values, operation, *flags)
+        return decided(out_sharding, operation.name, written)
 
     method.__name__ = operation.name
     method.__qualname__ = f"IndexUpdateRef.{operation.name}"
@@ -106,24 +113,20 @@ class IndexUpdateRef:
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
         fill_value: Any = None,
-        out_sharding: None = None,
+        out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        """`x[index]`, with options for indices out of bounds.
+        """`x[index]`, with options for indices out of bounds, and a sharding for the result.
 
         >>> import xpr.numpy as jnp
         >>> jnp.arange(3).at[jnp.array([2, 5])].get(mode="fill", fill_value=-1)
         Array([ 2, -1], dtype=int32)
         """
-        return read(
-            self.array,
-            self.index,
-            mode=mode,
-            fill_value=fill_value,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
-            wrap_negative_indices=wrap_negative_indices,
-        )
+        options: dict[str, Any] = {
+            "mode": mode, "fill_value": fill_value, "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices, "wrap_negative_indices": wrap_negative_indices,
+        }  # fmt: skip
+        return decided(out_sharding, "get", partial(read, self.array, self.index, **options))
 
     def apply(
         self,

@@ -53,9 +53,9 @@ def is_plain(index: Any) -> bool:
 
 
 def host_of(x: Array) -> Any:
-    """The host value of an array, if nothing is traced and it is computed and in host memory; else None."""
+    """The host value of an array, if nothing is traced and it is computed, whole and in host memory; else None."""
     trace = context.trace
-    if type(trace) is not EvalTrace:
+    if type(trace) is not EvalTrace or x.aval.explicit is not None:
         return None
     if x._host is not None:
         return x._host
@@ -217,7 +217,8 @@ def _from_sequence(indexer: Any, inside: bool) -> Any:
 def _on_host_if_known(value: Any, aval: ShapedArray) -> Any:
     """An integer array as an int or NumPy array if its value is known, else itself."""
     if type(value) is Array:
-        host = value._host if value._host is not None else host_of(value)
+        whole = value.aval.explicit is None and value._host is not None
+        host = value._host if whole else host_of(value)
         return value if host is None else np.asarray(host)
     if isinstance(value, Tracer):
         return value

@@ -29,11 +29,13 @@ from xpr.primitives.collectives.reduce import (
     names_of,
     one_name,
     psum,
+    refuse_part_of,
     rows_at,
 )  # fmt: skip
 from xpr.primitives.elementwise import convert_element_type, eq
 from xpr.primitives.reductions import reduce_prod
 from xpr.primitives.shapes import full, mapped_to, move_axis, reduce_sum, reshape, to_front
+from xpr.primitives.sharding_rules import resizing
 from xpr.primitives.slicing import select
 
 __all__ = [
@@ -42,6 +44,12 @@ __all__ = [
 ]  # fmt: skip
 
 # -- What the family shares: one operand, and linear in it
+
+
+def _exchanged_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **params: Any) -> list[Any]:
+    """Axes of a part keep what partitions them further, unless there is another number of axes."""
+    same = outs[0].ndim == avals[0].ndim
+    return resizing(avals, outs) if same else [(None,) * outs[0].ndim]
 
 
 def _linear(
@@ -62,6 +70,7 @@ def _linear(
         return [out], [dim]
 
     def of_named_rows(name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, **params: Any) -> Any:
+        refuse_part_of(primitive.name, params["axis_name"], name)
         x = mapped_to(values[0], dims[0], size)
         aval = aval_of(x)
         abstract(aval.update(shape=aval.shape[1:]), **params)  # a row of the wrong shape is refused here, too
@@ -80,6 +89,7 @@ def _linear(
             batch=of_rows,
             batch_named=of_named_rows,
             physical=physical,
+            sharding=_exchanged_sharding,
         )
     )
     return primitive
@@ -124,6 +134,11 @@ def _same_size(groups: Groups, size: int) -> int:
     if len(sizes) != 1:
         raise ValueError(f"axis_index_groups must be of one size here, and are {groups}.")
     return sizes.pop()
+
+
+def _steps(names: tuple[Any, ...], groups: Groups) -> list[tuple[Any, ...]]:
+    """The axes one after another; with groups of rows, which several axes may hold, all at once."""
+    return [(name,) for name in names] if groups is None else [names]
 
 
 # -- all_gather and reduce_scatter
@@ -239,13 +254,13 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
 
     def gathered(leaf: Any) -> Any:
         at = axis % (aval_of(leaf).ndim + (not tiled)) if axis < 0 else axis
-        for number, name in enumerate(reversed(names)):
+        for number, step in enumerate(reversed(_steps(names, groups))):
             leaf = all_gather_p.bind(
                 leaf,
                 all_gather_dimension=at,
                 axis_index_groups=groups,
-                axis_name=(name,),
-                axis_size=_same_size(groups, size_of_axis(name)),
+                axis_name=step,
+                axis_size=_same_size(groups, math.prod(map(size_of_axis, step))),
                 tiled=bool(tiled) or number > 0,
             )
         return leaf
@@ -282,14 +297,15 @@ def psum_scatter(
 
     def scattered(leaf: Any) -> Any:
         at = scatter_dimension % aval_of(leaf).ndim if scatter_dimension < 0 else scatter_dimension
-        for number, name in enumerate(names):
+        steps = _steps(names, groups)
+        for number, step in enumerate(steps):
             leaf = reduce_scatter_p.bind(
                 leaf,
                 axis_index_groups=groups,
-                axis_name=(name,),
-                axis_size=_same_size(groups, size_of_axis(name)),
+                axis_name=step,
+                axis_size=_same_size(groups, math.prod(map(size_of_axis, step))),
                 scatter_dimension=at,
-                tiled=bool(tiled) or number < len(names) - 1,
+                tiled=bool(tiled) or number < len(steps) - 1,
             )
         return leaf
 
@@ -324,7 +340,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
     Args:
       x: a pytree of arrays.
-      axis_name: the name of a mapped axis.
+      axis_name: the name of a mapped axis, or several of a `shard_map`, which count as one, the last varying fastest.
       perm: pairs (source, destination) of indices, in which no source and no destination is repeated.
 
     Returns:
@@ -339,16 +355,16 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     >>> xpr.vmap(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(jnp.array([1., 2., 3.]))
     Array([0., 1., 2.], dtype=float32)
     """
-    name = one_name("ppermute", axis_name)
+    names = names_of(axis_name)
     pairs = tuple((int(source), int(target)) for source, target in perm)
-    size = size_of_axis(name)
+    size = math.prod(map(size_of_axis, names))
     for indices in zip(*pairs):
         if len(set(indices)) != len(indices) or any(not 0 <= i < size for i in indices):
             raise ValueError(
-                f"ppermute: perm must name indices along {name!r}, from 0 to {size - 1}, none twice as source or as "
-                f"target; it is {pairs}."
+                f"ppermute: perm must name indices along {axis_name!r}, from 0 to {size - 1}, none twice as source or "
+                f"as target; it is {pairs}."
             )
-    return tree.map(lambda leaf: ppermute_p.bind(leaf, axis_name=(name,), perm=pairs), x)
+    return tree.map(lambda leaf: ppermute_p.bind(leaf, axis_name=names, perm=pairs), x)
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -494,8 +510,6 @@ def all_to_all(
            [2., 4.]], dtype=float32)
     """
     names = names_of(axis_name)
-    if len(names) > 1 and axis_index_groups is not None:
-        raise ValueError(f"all_to_all: axis_index_groups are of one named axis, and got {names}.")
     groups = groups_of(axis_index_groups, names)
     count = _same_size(groups, math.prod(map(size_of_axis, names)))
 
@@ -520,7 +534,7 @@ def all_to_all(
 
 def _exchanged_along(x: Any, names: Sequence[Any], split: int, concat: int, groups: Any) -> Any:
     """The exchange along one named axis after another, each with a part of the axis that is split."""
-    if len(names) == 1:
+    if len(names) == 1 or groups is not None:  # which may hold rows of several axes
         return all_to_all_p.bind(
             x, axis_index_groups=groups, axis_name=tuple(names), concat_axis=concat, split_axis=split
         )

@@ -32,7 +32,7 @@ def groups_along(b: Builder, what: str, names: Sequence[Any], index_groups: Grou
     """
     meshes = [b.module.manual.get(name) for name in names]
     mesh = meshes[0]
-    if mesh is None or any(other != mesh for other in meshes):
+    if mesh is None or any(other is None or other.shape_tuple != mesh.shape_tuple for other in meshes):
         raise UnsupportedRule(f"{what}: no lower rule. {NEEDS_AN_AXIS}")
     axes = [mesh.axis_names.index(name) for name in names]
     last = range(len(mesh.axis_names) - len(axes), len(mesh.axis_names))

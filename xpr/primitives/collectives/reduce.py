@@ -26,6 +26,7 @@ from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import FILL_OR_DROP, GatherDimensionNumbers
 from xpr.primitives.reductions import reduce_max, reduce_min
 from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum
+from xpr.primitives.sharding_rules import unchanged
 from xpr.primitives.slicing import broadcasted_iota, concatenate, slice_in_dim
 
 __all__ = [
@@ -56,20 +57,30 @@ def one_name(function: str, axis_name: Any) -> Any:
 
 
 def groups_of(axis_index_groups: Any, names: tuple[Any, ...]) -> Groups:
-    """Groups of rows that each communicate by themselves, as tuples.
+    """Groups of rows that each communicate by themselves, as tuples; of several axes as one, the last varying fastest.
 
     Raises:
-      ValueError: they don't hold every row of a single axis exactly once.
+      ValueError: they don't hold every row exactly once.
     """
     if axis_index_groups is None:
         return None
     groups = tuple(tuple(map(int, group)) for group in axis_index_groups)
-    if len(names) != 1 or sorted(i for group in groups for i in group) != list(range(size_of_axis(names[0]))):
+    sizes = tuple(map(size_of_axis, names))
+    if sorted(i for group in groups for i in group) != list(range(math.prod(sizes))):
         raise ValueError(
-            f"axis_index_groups must hold every index of one named axis once; got {groups} for the axes {names} of "
-            f"sizes {tuple(map(size_of_axis, names))}."
+            f"axis_index_groups must hold every index of the named axis once; got {groups} for the axes {names} of "
+            f"sizes {sizes}."
         )
     return groups
+
+
+def refuse_part_of(function: str, axes: Sequence[Any], name: Any) -> None:
+    """Raises NotImplementedError where an axis of `vmap` is one of several that a collective takes as one."""
+    if len(axes) > 1:
+        raise NotImplementedError(
+            f"{function}: runs along the axes {tuple(axes)} as one, of which vmap maps {name!r}. That can be done "
+            "along axes of a shard_map alone: name one axis at a time."
+        )
 
 
 def without(names: tuple[Any, ...], name: Any) -> tuple[Any, ...]:
@@ -167,6 +178,7 @@ def _reduction(
         axis_index_groups: Groups,
     ) -> Any:  # fmt: skip
         if axis_index_groups is not None:
+            refuse_part_of(name, axes, axis_name)
             rows = [mapped_to(x, d, size) for x, d in zip(values, dims)]
             return [by_group(x, axis_index_groups) for x in rows], [0] * len(rows)
         outs = [repeated(x, size) if d is None else reduce(x, (d,)) for x, d in zip(values, dims)]
@@ -188,6 +200,10 @@ def _reduction(
             batch_named=batch_named,
             split=split_each,
             multiple_results=True,
+            sharding=unchanged,
+            varying=lambda varying, *, axes, axis_index_groups: (
+                varying - set(axes) if axis_index_groups is None else varying
+            ),
         )
     )
     primitive.batch = batch_row_by_row(primitive)
@@ -402,8 +418,7 @@ def _mark_batch_named(
 pvary_p = register(
     Primitive(
         "pvary",
-        abstract=lambda avals, **params: list(avals),
-        params=("axes",),
+        abstract=lambda avals, *, axes: [aval.with_varying(aval.varying | set(axes)) for aval in avals],
         reference=lambda values, **params: list(values),
         lower=lambda b, operands, avals, **params: list(operands),
         jvp=lambda primals, tangents, **params: (
@@ -414,6 +429,8 @@ pvary_p = register(
         batch=lambda size, values, dims, **params: ([pvary_p.bind(*values, **params)], list(dims)),
         batch_named=_mark_batch_named,
         physical="moved",
+        sharding=unchanged,
+        varying=lambda varying, *, axes: varying | set(axes),
     )
 )
 
@@ -462,7 +479,11 @@ _NO_OPERANDS = "It has no operands."
 axis_index_p = register(
     Primitive(
         "axis_index",
-        abstract=lambda avals, *, axis_name: [ShapedArray((), dtypes.int32)],
+        abstract=lambda avals, *, axis_name: [
+            ShapedArray((), dtypes.int32).with_varying(
+                frozenset(axis_name if isinstance(axis_name, tuple) else (axis_name,))
+            )
+        ],
         reference=Unsupported(NEEDS_AN_AXIS),
         lower=lower_axis_index,
         jvp=Unsupported(_NO_OPERANDS),

@@ -24,6 +24,7 @@ from xpr.primitives.gather import windows
 from xpr.primitives.gather.bounds_checks import INDEX, outside
 from xpr.primitives.gather.dimension_checks import check_gather, check_numbers, check_scatter
 from xpr.primitives.gather.lowering import combiner, lower_gather, scatter_lowering
+from xpr.primitives.gather.sharding import gather_sharding, scatter_sharding
 from xpr.primitives.gather.windows import (
     CLIP,
     FILL_OR_DROP,
@@ -201,6 +202,7 @@ gather_p = register(
         any_params=True,  # `fill_value`
         physical="moved",
         hazard=(INDEX, _gather_hazard),
+        sharding=gather_sharding,
     )
 )
 
@@ -365,6 +367,7 @@ def scattering(
             hazard=(INDEX, _scatter_hazard),
             flops=per_update if operation else None,
             physical=physical,
+            sharding=scatter_sharding,
         )
     )
     return primitive

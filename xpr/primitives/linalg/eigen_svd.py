@@ -42,6 +42,7 @@ from xpr.primitives.linalg.matrices import (
 )
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import full, reduce_sum
+from xpr.primitives.sharding_rules import batched_sharding
 from xpr.primitives.slicing import select, slice_in_dim
 
 __all__ = ["eig", "eig_p", "eigh", "eigh_p", "svd", "svd_p"]
@@ -136,6 +137,7 @@ eigh_p = register(
     Primitive(
         "eigh",
         abstract=_eigh_abstract,
+        sharding=batched_sharding(2),
         reference=_eigh_reference,
         lower=_eigh_lower,
         jvp=_eigh_jvp,
@@ -292,6 +294,7 @@ eig_p = register(
     Primitive(
         "eig",
         abstract=_eig_abstract,
+        sharding=batched_sharding(2),
         reference=_eig_reference,
         lower=_eig_lower,
         jvp=_eig_jvp,
@@ -448,6 +451,7 @@ svd_p = register(
     Primitive(
         "svd",
         abstract=_svd_abstract,
+        sharding=batched_sharding(2),
         reference=_svd_reference,
         lower=_svd_lower,
         jvp=_svd_jvp,

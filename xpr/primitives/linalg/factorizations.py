@@ -40,6 +40,7 @@ from xpr.primitives.linalg.matrices import (
 )
 from xpr.primitives.linalg.solves import triangular_solve_p
 from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum
+from xpr.primitives.sharding_rules import batched_sharding
 from xpr.primitives.slicing import broadcasted_iota, concatenate, pad, select, slice_in_dim
 from xpr.primitives.sorting import sort_key_val
 
@@ -121,6 +122,7 @@ cholesky_p = register(
     Primitive(
         "cholesky",
         abstract=_cholesky_abstract,
+        sharding=batched_sharding(2),
         reference=_cholesky_reference,
         lower=_cholesky_lower,
         jvp=_cholesky_jvp,
@@ -238,6 +240,7 @@ lu_pivots_to_permutation_p = register(
     Primitive(
         "lu_pivots_to_permutation",
         abstract=_permutation_abstract,
+        sharding=batched_sharding(1),
         reference=_permutation_reference,
         lower=_permutation_lower,
         jvp=_permutation_jvp,
@@ -355,6 +358,7 @@ lu_p = register(
     Primitive(
         "lu",
         abstract=_lu_abstract,
+        sharding=batched_sharding(2),
         reference=_lu_reference,
         lower=_lu_lower,
         jvp=_lu_jvp,

@@ -36,6 +36,7 @@ from xpr.primitives.linalg.matrices import (
     transposed,
     upper_triangle,
 )
+from xpr.primitives.sharding_rules import batched_sharding
 
 __all__ = ["qr", "qr_p"]
 
@@ -142,6 +143,7 @@ qr_p = register(
     Primitive(
         "qr",
         abstract=_qr_abstract,
+        sharding=batched_sharding(2),
         reference=_qr_reference,
         lower=_qr_lower,
         jvp=_qr_jvp,

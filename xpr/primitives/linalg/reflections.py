@@ -33,6 +33,7 @@ from xpr.primitives.linalg.matrices import (
     product,
 )
 from xpr.primitives.shapes import broadcast_to, expand_dims, instantiate
+from xpr.primitives.sharding_rules import batched_sharding
 from xpr.primitives.slicing import slice_in_dim
 
 __all__ = [
@@ -119,6 +120,7 @@ householder_product_p = register(
     Primitive(
         "householder_product",
         abstract=_householder_abstract,
+        sharding=batched_sharding(2),
         reference=_householder_reference,
         lower=_householder_lower,
         jvp=_householder_jvp,
@@ -236,6 +238,7 @@ ormqr_p = register(
     Primitive(
         "ormqr",
         abstract=_ormqr_abstract,
+        sharding=batched_sharding(2),
         reference=_ormqr_reference,
         lower=_ormqr_lower,
         jvp=_ormqr_jvp,
@@ -314,6 +317,7 @@ hessenberg_p = register(
     Primitive(
         "hessenberg",
         abstract=_hessenberg_abstract,
+        sharding=batched_sharding(2),
         reference=_hessenberg_reference,
         lower=_hessenberg_lower,
         jvp=Unsupported(_NO_DERIVATIVE.format("hessenberg")),
@@ -408,6 +412,7 @@ tridiagonal_p = register(
     Primitive(
         "tridiagonal",
         abstract=_tridiagonal_abstract,
+        sharding=batched_sharding(2),
         reference=_tridiagonal_reference,
         lower=_tridiagonal_lower,
         jvp=Unsupported(_NO_DERIVATIVE.format("tridiagonal")),

@@ -13,6 +13,7 @@ from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.linalg import library_calls
 from xpr.primitives.linalg.factorizations import cubic
 from xpr.primitives.linalg.matrices import batch_stacks, check_matrices
+from xpr.primitives.sharding_rules import batched_sharding
 
 __all__ = ["schur", "schur_p"]
 
@@ -41,6 +42,7 @@ schur_p = register(
     Primitive(
         "schur",
         abstract=_abstract,
+        sharding=batched_sharding(2),
         reference=Unsupported("NumPy has no Schur decomposition."),
         lower=_lower,
         jvp=Unsupported(

@@ -30,6 +30,7 @@ from xpr.primitives.linalg.matrices import (
     triangle,
 )
 from xpr.primitives.shapes import expand_dims, instantiate, mapped_to, move_axis, reshape, squeeze
+from xpr.primitives.sharding_rules import batched_sharding
 from xpr.primitives.slicing import pad
 
 __all__ = ["triangular_solve", "triangular_solve_p", "tridiagonal_solve", "tridiagonal_solve_p"]
@@ -163,6 +164,7 @@ triangular_solve_p = register(
     Primitive(
         "triangular_solve",
         abstract=_triangular_abstract,
+        sharding=batched_sharding(2),
         params=("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"),
         reference=_triangular_reference,
         lower=_triangular_lower,
@@ -308,6 +310,7 @@ tridiagonal_solve_p = register(
     Primitive(
         "tridiagonal_solve",
         abstract=_tridiagonal_abstract,
+        sharding=batched_sharding(1),
         reference=_tridiagonal_reference,
         lower=_tridiagonal_lower,
         jvp=_tridiagonal_jvp,

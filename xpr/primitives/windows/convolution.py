@@ -28,10 +28,12 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.errors import ShardingTypeError
 from xpr.primitives.dot import bilinear_jvp
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.precision import result_dtype
 from xpr.primitives.shapes import full, move_axis, reshape, rev
+from xpr.primitives.sharding_rules import OUT_SHARDING, mesh_of_types, parts_of, resized
 from xpr.primitives.slicing import pad_p
 from xpr.primitives.windows.convolution_lowering import lower_convolution
 from xpr.primitives.windows.sizes import Pads, count_windows, dilated
@@ -350,10 +352,28 @@ def _conv_flops(
     return 2 * results[0].size * kernel.size // max(kernel.shape[dimension_numbers.rhs_spec[0]], 1)
 
 
+def _conv_sharding(
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: ConvDimensionNumbers, **_: Any
+) -> list[Any]:
+    """The parts of the images, of which the features are whole, and so are the kernels."""
+    lhs_spec, _rhs_spec, out_spec = dimension_numbers
+    lhs, rhs = avals
+    parts: list[Any] = [None] * lhs.ndim
+    for axis, out_axis in zip(lhs_spec, out_spec):
+        parts[out_axis] = parts_of(lhs)[axis]
+    if any(parts_of(rhs)) or parts_of(lhs)[lhs_spec[1]] is not None:
+        raise ShardingTypeError(f"the kernels, or the features of the images, are partitioned. {OUT_SHARDING}")
+    sizes: list[Any] = [None] * lhs.ndim
+    for axis, out_axis in zip(lhs_spec, out_spec):
+        sizes[out_axis] = lhs.shape[axis]
+    return [resized(mesh_of_types(avals), lhs.plain.update(shape=tuple(sizes)), outs[0], tuple(parts))]
+
+
 conv_general_dilated_p = register(
     Primitive(
         "conv_general_dilated",
         abstract=_conv_abstract,
+        sharding=_conv_sharding,
         reference=_conv_reference,
         lower=lower_convolution,
         jvp=Unsupported("it is set below"),

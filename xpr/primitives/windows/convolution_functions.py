@@ -13,7 +13,7 @@ from xpr.errors import ArgumentError
 from xpr.primitives.dot import dot_general
 from xpr.primitives.precision import PrecisionLike, canonical_precision
 from xpr.primitives.shapes import rev, transpose
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.windows.convolution import ConvDimensionNumbers, conv_general_dilated_p
 from xpr.primitives.windows.sizes import canonical_pads, canonical_steps, dilated
 
@@ -137,8 +137,10 @@ def conv_general_dilated(
         )
     images = [left.shape[a] for a in numbers.lhs_spec[2:]]
     window = [dilated(right.shape[a], d) for a, d in zip(numbers.rhs_spec[2:], kernel_dilation)]
-    return sharded(
-        conv_general_dilated_p.bind(
+    return decided(
+        out_sharding,
+        "conv_general_dilated",
+        lambda: conv_general_dilated_p.bind(
             lhs,
             rhs,
             window_strides=strides,
@@ -151,8 +153,6 @@ def conv_general_dilated(
             precision=canonical_precision(precision),
             preferred_element_type=None if preferred_element_type is None else dtypes.requested(preferred_element_type),
         ),
-        out_sharding,
-        "conv_general_dilated",
     )
 
 

@@ -24,6 +24,7 @@ from xpr.primitives.elementwise import ge_p, le_p
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_window
 from xpr.primitives.shapes import broadcast_in_dim, linear_jvp, mapped_to, reshape
+from xpr.primitives.sharding_rules import resizing
 from xpr.primitives.slicing import pad, pad_p
 from xpr.primitives.windows.sizes import canonical_pads, canonical_steps, dilated
 from xpr.primitives.windows.window_reductions_lowering import (
@@ -113,6 +114,7 @@ def window_reduction(
             name,
             abstract=abstract,
             params=WINDOW,
+            sharding=resizing,
             reference=reference,
             lower=lower,
             jvp=Unsupported("it is set below"),

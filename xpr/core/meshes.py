@@ -1,0 +1,187 @@
+"""Meshes without devices: grids with named axes, and how the sharding along each axis is decided."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xpr.errors import ArgumentError, DeviceNotFound
+
+
+class AxisType(enum.Enum):
+    """How the sharding along an axis of a mesh is decided.
+
+    `Auto`: by the compiler. `Explicit`: it is part of the types of arrays, and each operation says what that of its
+    results is. `Manual`: by the program, which sees the shards of one device; axes of a `shard_map` are, inside of it.
+    """
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+
+class AbstractMesh:
+    """The axes of a mesh, by name and size, without devices.
+
+    Args:
+      axis_sizes: the size of each axis.
+      axis_names: its name.
+      axis_types: an `AxisType` for each.
+    Raises:
+      ValueError: the numbers of sizes and names differ, or a name occurs twice.
+
+    >>> import xpr
+    >>> xpr.sharding.AbstractMesh((4, 2), ("x", "y"))
+    AbstractMesh('x': 4, 'y': 2)
+    """
+
+    __slots__ = ("axis_names", "axis_sizes", "axis_types", "size", "missing", "_abstract_hash", "_abstract_mesh")
+
+    def __init__(
+        self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
+    ):
+        names = tuple(axis_names) if isinstance(axis_names, (tuple, list)) else (axis_names,)
+        self.axis_sizes, self.axis_names = tuple(axis_sizes), names
+        self.size = math.prod(axis_sizes) if self.axis_sizes else 0
+        kind = type(self).__name__
+        if len(names) != len(self.axis_sizes):
+            raise ValueError(
+                f"{kind} needs as many axis names as the ndim of its first argument: the devices have shape "
+                f"{self.axis_sizes}, and the names are {names}."
+            )
+        if len(set(names)) != len(names):
+            raise ValueError(f"{kind}: an axis name occurs twice in {names}.")
+        types = (axis_types,) if isinstance(axis_types, AxisType) else axis_types
+        self.axis_types: tuple[AxisType, ...] = tuple(types or (AxisType.Auto,) * len(names))
+        if len(self.axis_types) != len(names) or not all(isinstance(t, AxisType) for t in self.axis_types):
+            raise ArgumentError(f"{kind}: axis_types is to hold an AxisType for each of {names}, not {axis_types!r}.")
+        self.missing = ""  # why there are no devices
+        self._abstract_hash = hash((self.axis_names, self.axis_sizes, self.axis_types))
+        self._abstract_mesh: AbstractMesh | None = None
+
+    @property
+    def shape(self) -> dict[Any, int]:
+        """The size of each axis by its name."""
+        return dict(zip(self.axis_names, self.axis_sizes))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
+        """The name and the size of each axis."""
+        return tuple(zip(self.axis_names, self.axis_sizes))
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no axes, as where no mesh is current."""
+        return not self.axis_names
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The axes alone."""
+        if type(self) is AbstractMesh:
+            return self
+        if self._abstract_mesh is None:
+            self._abstract_mesh = AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+        return self._abstract_mesh
+
+    def axes_of_type(self, kind: AxisType) -> tuple[Any, ...]:
+        """The names of the axes of one type."""
+        return tuple([name for name, axis_type in zip(self.axis_names, self.axis_types) if axis_type is kind])
+
+    @property
+    def auto_axes(self) -> tuple[Any, ...]:
+        """The names of the axes along which the compiler decides."""
+        return self.axes_of_type(AxisType.Auto)
+
+    @property
+    def explicit_axes(self) -> tuple[Any, ...]:
+        """The names of the axes that types of arrays speak of."""
+        return self.axes_of_type(AxisType.Explicit)
+
+    @property
+    def manual_axes(self) -> tuple[Any, ...]:
+        """The names of the axes of the `shard_map`s around."""
+        return self.axes_of_type(AxisType.Manual)
+
+    @property
+    def are_all_axes_auto(self) -> bool:
+        """Whether there are axes, and the compiler decides along all."""
+        return set(self.axis_types) == {AxisType.Auto}
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        """Whether there are axes, and types of arrays speak of all."""
+        return set(self.axis_types) == {AxisType.Explicit}
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        """Whether there are axes, and all belong to `shard_map`s around."""
+        return set(self.axis_types) == {AxisType.Manual}
+
+    def update(
+        self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, *, abstract_device: Any = None
+    ) -> AbstractMesh:
+        """The axes with other sizes, names or types.
+
+        >>> from xpr.sharding import AbstractMesh
+        >>> AbstractMesh((4, 2), ("x", "y")).update(axis_names=("a", "b"))
+        AbstractMesh('a': 4, 'b': 2)
+        """
+        return AbstractMesh(
+            self.axis_sizes if axis_sizes is None else axis_sizes,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+    def update_axis_types(self, name_to_type: Mapping[Any, AxisType]) -> AbstractMesh:
+        """The axes, some of them of another type.
+
+        Args:
+          name_to_type: the new types, by the names of axes.
+
+        Returns:
+          An `AbstractMesh`.
+
+        >>> from xpr.sharding import AbstractMesh, AxisType
+        >>> AbstractMesh((4, 2), ("x", "y")).update_axis_types({"x": AxisType.Explicit}).explicit_axes
+        ('x',)
+        """
+        types = [name_to_type.get(name, old) for name, old in zip(self.axis_names, self.axis_types)]
+        return AbstractMesh(self.axis_sizes, self.axis_names, tuple(types))
+
+    @property
+    def local(self) -> tuple[int, ...]:
+        """The numbers, among `flat`, of the devices that belong to this process."""
+        return tuple(range(len(self.flat)))
+
+    @property
+    def flat(self) -> tuple[Any, ...]:
+        """The devices in a line.
+
+        Raises:
+          DeviceNotFound: there are none.
+        """
+        raise DeviceNotFound(
+            f"A program can't run on {self!r}, which has no devices. "
+            f"{self.missing or 'Use a Mesh, which make_mesh makes of the devices that are there.'}"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(other) is AbstractMesh
+            and self.shape_tuple == other.shape_tuple
+            and self.axis_types == other.axis_types
+        )
+
+    def __hash__(self) -> int:
+        return self._abstract_hash
+
+    def __reduce__(self) -> Any:
+        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+
+    def __repr__(self) -> str:
+        axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]
+        if not set(self.axis_types) <= {AxisType.Auto}:
+            axes.append(f"axis_types=({', '.join(kind.name for kind in self.axis_types)})")
+        return f"{type(self).__name__}({', '.join(axes)})"

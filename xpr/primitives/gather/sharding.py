@@ -1,0 +1,77 @@
+"""Over which Explicit axes of a mesh what gathers and scatters return is partitioned.
+
+Axes that are read or written whole keep the parts of the operand, and batching axes those of operand and indices.
+Anything else would need communication, so that the program has to say what it wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.core.avals import ShapedArray
+from xpr.errors import ShardingTypeError
+from xpr.primitives.gather import windows
+from xpr.primitives.gather.windows import GatherDimensionNumbers, ScatterDimensionNumbers
+from xpr.primitives.sharding_rules import common, parts_of
+
+_GET = "Say how the result is to be partitioned: x.at[indices].get(out_sharding=P(...)); or reshard first."
+_PUT = "Say how the result is to be partitioned: x.at[indices].set(y, out_sharding=P(...)); or reshard first."
+
+
+def gather_sharding(
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple[int, ...], **_: Any,
+) -> list[Any]:  # fmt: skip
+    """The parts of the operand's axes that are read whole, and of the batching axes."""
+    numbers, (operand, indices) = dimension_numbers, avals
+    parts, index_parts = parts_of(operand), list(parts_of(indices))
+    for axis in numbers.start_index_map:
+        if parts[axis] is not None and slice_sizes[axis] != operand.shape[axis]:
+            raise ShardingTypeError(f"axis {axis}, which is indexed, is partitioned over {parts[axis]!r}. {_GET}")
+    _join_batch(numbers.operand_batching_dims, numbers.start_indices_batching_dims, parts, index_parts, _GET)
+    _refuse_cut_indices(index_parts, numbers.start_indices_batching_dims, _GET)
+    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    of_windows = iter([part for axis, part in enumerate(parts) if axis not in dropped])
+    of_indices = iter(index_parts)
+    return [tuple([next(of_windows if i in numbers.offset_dims else of_indices) for i in range(outs[0].ndim)])]
+
+
+def scatter_sharding(
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers, **_: Any
+) -> list[Any]:
+    """The parts of the operand and of the updates along axes that are written whole, and of the batching axes."""
+    operand, indices, updates = avals
+    numbers, sizes = windows.gather_of(dimension_numbers, operand.shape, updates.shape)
+    parts, index_parts, update_parts = list(parts_of(operand)), list(parts_of(indices)), parts_of(updates)
+    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    window_axes = [axis for axis in range(operand.ndim) if axis not in dropped]
+    for axis in numbers.collapsed_slice_dims:
+        if parts[axis] is not None:
+            raise ShardingTypeError(f"axis {axis}, which is indexed, is partitioned over {parts[axis]!r}. {_PUT}")
+    for axis, i in zip(window_axes, numbers.offset_dims):
+        part = common([parts[axis], update_parts[i]], f"axis {axis} of the operand, axis {i} of the updates,", _PUT)
+        if part is not None and sizes[axis] != operand.shape[axis]:
+            raise ShardingTypeError(f"axis {axis}, which is indexed, is partitioned over {part!r}. {_PUT}")
+        parts[axis] = part
+    of_indices = [i for i in range(updates.ndim) if i not in numbers.offset_dims]
+    for axis, i in enumerate(of_indices):
+        index_parts[axis] = common([index_parts[axis], update_parts[i]], f"axis {i} of the updates", _PUT)
+    _refuse_cut_indices(index_parts, numbers.start_indices_batching_dims, _PUT)
+    for axis, i in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims):
+        parts[axis] = common([parts[axis], index_parts[i]], f"the batch, axis {axis} of the operand,", _PUT)
+    return [tuple(parts)]
+
+
+def _join_batch(
+    operand_axes: Sequence[int], index_axes: Sequence[int], parts: Sequence[Any], index_parts: list[Any], way_out: str
+) -> None:
+    for axis, i in zip(operand_axes, index_axes):
+        what = f"the batch, axis {axis} of the operand and axis {i} of the indices,"
+        index_parts[i] = common([parts[axis], index_parts[i]], what, way_out)
+
+
+def _refuse_cut_indices(parts: Sequence[Any], batching: Sequence[int], way_out: str) -> None:
+    for axis, part in enumerate(parts):
+        if part is not None and axis not in batching:
+            raise ShardingTypeError(f"axis {axis} of the indices is partitioned over {part!r}. {way_out}")

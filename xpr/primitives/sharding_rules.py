@@ -1,0 +1,192 @@
+"""Sharding rules: over which Explicit axes of a mesh the results of operations are partitioned.
+
+`sharding(avals, outs, **params)` returns for each result its parts, see core/explicit.py, from the types of the
+operands and those of the results without parts. It is asked only where an operand is partitioned. A result that could
+be partitioned in several ways, or would need communication that nobody asked for, is a ShardingTypeError;
+`Primitive.type_of` adds the operands to its message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr.core.avals import ShapedArray
+from xpr.core.explicit import Parts
+from xpr.core.meshes import AbstractMesh
+from xpr.core.specs import axes_of, normalized
+from xpr.errors import ShardingTypeError
+
+RESHARD = "Reshard an operand first: xpr.sharding.reshard(x, P(...))."
+OUT_SHARDING = "Say how the result is to be partitioned: out_sharding=P(...)."
+
+
+def parts_of(aval: ShapedArray) -> Parts:
+    """The parts of a type, None for each axis where it has none."""
+    explicit = aval.explicit
+    return (None,) * aval.ndim if explicit is None or explicit.parts is None else explicit.parts
+
+
+def mesh_of_types(avals: Sequence[ShapedArray]) -> AbstractMesh:
+    """The mesh that the types of operands name, of which one is partitioned."""
+    return next(a.explicit.mesh for a in avals if a.explicit is not None)
+
+
+def count(mesh: AbstractMesh, part: Any) -> int:
+    """Into how many shards a part cuts an axis."""
+    return math.prod([mesh.shape[name] for name in axes_of(part)])
+
+
+def common(parts: Sequence[Any], what: str, way_out: str = RESHARD) -> Any:
+    """The part of an axis that operands have in common; one that is not partitioned follows the others.
+
+    Raises:
+      ShardingTypeError: two are partitioned differently.
+    """
+    found = None
+    for part in parts:
+        if part is not None and found is not None and part != found:
+            raise ShardingTypeError(f"{what} is partitioned over {found!r} and over {part!r}. {way_out}")
+        found = found if part is None else part
+    return found
+
+
+def joined(avals: Sequence[ShapedArray], ndim: int, named: str = "axis") -> Parts:
+    """The parts of operands of which axis i is that of the result; scalars aside."""
+    every = [parts_of(a) for a in avals if a.ndim]
+    return tuple([
+        common([parts[i] for parts in every if i < len(parts)], f"{named} {i} of the operands") for i in range(ndim)
+    ])  # fmt: skip
+
+
+def elementwise_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
+    """Each axis is partitioned as in the operands."""
+    parts = joined(avals, outs[0].ndim)
+    return [parts] * len(outs)
+
+
+def unchanged(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
+    """Each result is partitioned as the operand at its position."""
+    return list(map(parts_of, avals))
+
+
+def without(parts: Sequence[Any], axes: Sequence[int]) -> Parts:
+    """The parts of the other axes."""
+    return tuple([part for i, part in enumerate(parts) if i not in axes])
+
+
+def along_unsharded(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], axis: int) -> list[Parts]:
+    """Operands of one shape that are read whole along one axis, which must not be partitioned."""
+    parts = joined(avals, outs[0].ndim)
+    if parts[axis] is not None:
+        raise ShardingTypeError(
+            f"axis {axis}, along which it goes, is partitioned over {parts[axis]!r}, and must not be. {RESHARD}"
+        )
+    return [parts] * len(outs)
+
+
+def resized(mesh: AbstractMesh, aval: ShapedArray, out: ShapedArray, parts: Parts | None = None) -> Parts:
+    """The parts of an operand for a result of which axes have other sizes.
+
+    Raises:
+      ShardingTypeError: one of these is partitioned, and can't be cut into equal shards any more.
+    """
+    parts = parts_of(aval) if parts is None else parts
+    for axis, (n, m, part) in enumerate(zip(aval.shape, out.shape, parts)):
+        if part is not None and n != m and m % count(mesh, part):
+            raise ShardingTypeError(
+                f"axis {axis} is partitioned over {part!r}, {count(mesh, part)} shards, and has {m} elements in the "
+                f"result {out.str_short()}. {RESHARD}"
+            )
+    return parts
+
+
+def resizing(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
+    """The results have the axes of the first operand, in other sizes."""
+    mesh = mesh_of_types(avals)
+    return [resized(mesh, avals[0], out) for out in outs]
+
+
+def batched_sharding(core_ndim: int) -> Callable[..., list[Parts]]:
+    """Operations on the last axes of operands, `core_ndim` of the first one: the leading axes keep their parts."""
+
+    def sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
+        rank = avals[0].ndim - core_ndim
+        every = [parts_of(a) for a in avals if a.ndim >= rank]
+        batch = [common([parts[i] for parts in every], f"axis {i} of the operands") for i in range(rank)]
+        return [(*batch, *[None] * (out.ndim - rank)) for out in outs]
+
+    return sharding
+
+
+# -- Reshaping
+
+
+def reshaped(mesh: AbstractMesh, aval: ShapedArray, new_sizes: Sequence[int]) -> Parts:
+    """The parts of a reshaped operand, where axes are only split and merged.
+
+    A part of an axis that is split goes to the first axes of it; axes that are merged must be partitioned from the
+    first on.
+
+    Raises:
+      ShardingTypeError: it is another reshape of a partitioned axis, or shards would not be equal.
+    """
+    result: list[Any] = [None] * len(new_sizes)
+    for old, new in _groups(aval.shape, new_sizes):
+        parts = [parts_of(aval)[i] for i in old]
+        while parts and parts[-1] is None:
+            parts.pop()
+        if not parts:
+            continue
+        if None in parts or len(old) > 1 < len(new):
+            raise _no_reshape(aval, new_sizes)
+        if len(old) == len(new):
+            cut = parts
+        else:
+            names = [name for part in parts for name in axes_of(part)]
+            cut = _distributed(mesh, names, [new_sizes[i] for i in new], aval, new_sizes)
+        for i, part in zip(new, cut):
+            result[i] = part
+    return tuple(result)
+
+
+def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Axes before and after, in the smallest groups of which the sizes have one product; those of size 1 aside."""
+    befores, afters = [i for i, n in enumerate(old) if n != 1], [i for i, n in enumerate(new) if n != 1]
+    groups: list[tuple[list[int], list[int]]] = []
+    while befores and afters:
+        before, after = [befores.pop(0)], [afters.pop(0)]
+        m, n = old[before[0]], new[after[0]]
+        while m != n and (befores if m < n else afters):
+            if m < n:
+                before.append(befores.pop(0))
+                m *= old[before[-1]]
+            else:
+                after.append(afters.pop(0))
+                n *= new[after[-1]]
+        groups.append((before, after))
+    return groups
+
+
+def _distributed(
+    mesh: AbstractMesh, names: list[Any], sizes: Sequence[int], aval: ShapedArray, new_sizes: Sequence[int]
+) -> list[Any]:
+    parts, remaining = [], list(names)
+    for size in sizes:
+        taken = []
+        while remaining and size > 1:
+            size, rest = divmod(size, mesh.shape[remaining[0]])
+            if rest:
+                raise _no_reshape(aval, new_sizes)
+            taken.append(remaining.pop(0))
+        parts.append(normalized(tuple(taken)))
+    if remaining:
+        raise _no_reshape(aval, new_sizes)
+    return parts
+
+
+def _no_reshape(aval: ShapedArray, new_sizes: Sequence[int]) -> ShardingTypeError:
+    return ShardingTypeError(
+        f"the shards of {aval.str_short()} are not those of an array of shape {tuple(new_sizes)}. {OUT_SHARDING}"
+    )
