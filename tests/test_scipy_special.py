@@ -257,3 +257,55 @@ def test_beta_functions_of_large_numbers():
 
 def test_combinations_of_nothing():
     np.testing.assert_allclose(special.comb(np.float32([0, 0]), np.float32([0, 4]), repetition=True), [1, 0], rtol=1e-6)
+
+
+ORDERS = (0.0, 0.3, 1.0, 2.5, 7.0, 12.7, -0.5, -2.0, -3.3)
+OF_ORDERS = ("jv", "yv", "iv", "ive", "kv", "kve")
+
+
+@pytest.mark.parametrize("name", OF_ORDERS)
+def test_bessel_functions_of_real_orders(name):
+    v, z = np.meshgrid(ORDERS, np.geomspace(0.01, 200, 40))
+    expected = getattr(scipy.special, name)(v, z)
+    other = {"jv": "yv", "yv": "jv"}.get(name)  # beside a zero of one the other says how great the error may be
+    beside = 0 if other is None else np.where(z > abs(v), getattr(scipy.special, other)(v, z), 0)
+    size = np.hypot(expected, beside)
+    with xpr.enable_x64():
+        assert (abs(getattr(special, name)(v, z) - expected) / size).max() < 3e-13
+    narrow = np.asarray(getattr(special, name)(v.astype("f"), z.astype("f")))
+    held = (abs(expected) < 1e37) & (abs(expected) > 1e-36)
+    assert np.all(abs(narrow - expected)[held] < 1e-4 * size[held] + (1e-6 if name == "jv" else 0))
+
+
+@pytest.mark.parametrize("name", OF_ORDERS)
+def test_bessel_functions_at_the_edges(name):
+    function, reference = getattr(special, name), getattr(scipy.special, name)
+    v = np.array([0.0, 1.0, 2.0, -1.0, 0.5])
+    for z in (0.0, np.nan):
+        np.testing.assert_allclose(function(v, z), reference(v, z))
+    np.testing.assert_array_equal(function(v, np.inf), np.full(5, np.inf if name == "iv" else 0.0))  # SciPy has nan
+    if name in ("jv", "iv", "ive"):
+        np.testing.assert_allclose(function(3.0, -2.0), reference(3.0, -2.0), rtol=1e-5)
+    assert np.isnan(function(0.5, -2.0))
+
+
+@pytest.mark.parametrize("name", OF_ORDERS)
+def test_derivatives_of_bessel_functions(name):
+    function = getattr(special, name)
+    with xpr.enable_x64():
+        v, z = np.array([0.4, 2.0, -1.3, 1.0]), np.array([1.3, 8.0, 5.0, 60.0])
+        xpr.testing.check_grads(function, (v, z), order=1, modes=["rev"], rtol=1e-6, eps=1e-5)
+        again = (function(0.5, 2.0) - 2 * function(1.5 + 1.0, 2.0) + function(3.5 + 1.0, 2.0)) / 4
+        if name == "jv":  # J'' is a difference of orders, too
+            twice = xpr.grad(xpr.grad(lambda z: function(2.5, z)))(2.0)
+            np.testing.assert_allclose(twice, again, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["j0", "j1", "y0", "y1", "k0", "k1", "k0e", "k1e", "jn"])
+def test_bessel_functions_of_orders_0_and_1(name):
+    z = np.float32([0.5, 2.0, 20.0])
+    arguments = (2, z) if name == "jn" else (z,)
+    wanted = getattr(scipy.special, name)(*arguments)
+    np.testing.assert_allclose(getattr(special, name)(*arguments), wanted, rtol=3e-5, atol=1e-6)
+    with pytest.raises(TypeError, match="takes real numbers"):
+        getattr(special, name)(*arguments[:-1], z + 1j)

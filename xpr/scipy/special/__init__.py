@@ -6,6 +6,7 @@ DLMF is the Digital Library of Mathematical Functions (dlmf.nist.gov), the handb
 
 from xpr.nn.normalizing import logsumexp
 from xpr.scipy.special.bessel import bessel_jn
+from xpr.scipy.special.bessel_orders import iv, ive, j0, j1, jn, jv, k0, k0e, k1, k1e, kv, kve, y0, y1, yv
 from xpr.scipy.special.complex_gamma import loggamma
 from xpr.scipy.special.dilogarithm import owens_t, spence
 from xpr.scipy.special.entropies import entr, kl_div, rel_entr, xlog1py, xlogy
@@ -39,7 +40,8 @@ from xpr.scipy.special.zeta import zeta
 __all__ = [
     "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
     "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "fresnel", "gamma", "gammainc",
-    "gammaincc", "gammaln", "gammasgn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr",
-    "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma",
-    "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta",
+    "gammaincc", "gammaln", "gammasgn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jn",
+    "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kv", "kve", "log_ndtr", "log_softmax", "loggamma", "logit",
+    "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma", "rel_entr", "sici", "softmax",
+    "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "y0", "y1", "yv", "zeta",
 ]  # fmt: skip
