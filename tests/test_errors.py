@@ -329,6 +329,12 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
         (lambda: xpr.vmap(lambda x: x, in_axes=([1.5],))([X]), "vmap in_axes must be an int, None, or"),
         (lambda: xpr.vmap(lambda x: x, out_axes=(X,))(X), "vmap out_axes must be an int, None, or"),
         (lambda: xpr.vjp(jnp.sin, X)[1](X[:2]), "vjp: cotangent type does not match. The cotangent of"),
+        (
+            lambda: lax.reduce_window(X, 0.0, lambda x, y: [x + y], (2,), (1,), "VALID"),
+            "reduce_window output must have the same tree structure as the operands",
+        ),
+        (lambda: lax.squeeze(X[None], (0, 0)), "squeeze: dimensions are not unique"),
+        (lambda: xpr.jit(lambda x: lax.squeeze(x, (0, -2)))(X[None]), "squeeze: dimensions are not unique"),
         (lambda: ruled(1.0), "The input arguments to the custom_jvp-decorated function"),
         (lambda: xpr.jit(lambda x: x, static_argnums=0)(X), "Non-hashable static arguments are not supported"),
         (lambda: xpr.ShapeDtypeStruct((), None), "dtype must be specified"),

@@ -150,10 +150,10 @@ def trace_body(
     closed = stage(flat, avals, Signature(f"staged as {verb}", fun, names))
     if not refs and uses_of_refs(closed.jaxpr).any:
         closed, known = with_values_read(verb, fun, closed), None  # which may hold others in the next call
-    if known is not None:
-        closure = _closure(owner)  # as `fun` leaves it: a counter of traces, say, is no reason for another one
-        if not any(isinstance(x, (Tracer, Ref)) for x in (*closure, *closed.consts)):
-            known[key] = _Staged(closed, flat.out_tree, closure)
+    if known is not None:  # the closure is kept as `fun` leaves it: a counter of traces, say, is no reason for another
+        known, closure = _known(owner, key)
+    if known is not None and not any(isinstance(x, (Tracer, Ref)) for x in (*closure, *closed.consts)):
+        known[key] = _Staged(closed, flat.out_tree, closure)
     return Body(fun, closed, flat.out_tree)
 
 
@@ -184,14 +184,10 @@ def _known(fun: Callable[..., Any], key: Any) -> tuple[dict[Any, _Staged] | None
         return None, []
     try:
         hash(key)
-        closure = _closure(fun)
+        closure = [cell.cell_contents for cell in fun.__closure__ or ()]
     except (TypeError, ValueError):  # something static that has no hash; a variable that has no value yet
         return None, []
     return _staged.setdefault(fun, {}), closure
-
-
-def _closure(fun: FunctionType) -> list[Any]:
-    return [cell.cell_contents for cell in fun.__closure__ or ()]
 
 
 def _reference(x: Any) -> Callable[[], Any]:

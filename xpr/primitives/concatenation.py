@@ -46,15 +46,14 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     aval = aval_of(operand)
     if min(sizes, default=0) < 0:
         raise ValueError(f"split: Sizes passed to split must be nonnegative, and are {tuple(sizes)}.")
-    if not -aval.ndim <= axis < aval.ndim:
-        raise ValueError(f"split: {aval.str_short()} has no axis {axis}.")
+    axis = one_axis(axis, aval.ndim)
     if sum(sizes) != aval.shape[axis]:
         raise ValueError(
             f"split: Sum of sizes {sum(sizes)} must be equal to the size of axis {axis} of {aval.str_short()}."
         )
     parts, start = [], 0
     for size in sizes:
-        parts.append(slice_in_dim(operand, start, start + size, axis=axis % aval.ndim))
+        parts.append(slice_in_dim(operand, start, start + size, axis=axis))
         start += size
     return parts
 

@@ -405,6 +405,8 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     """
     ndim = aval_of(array).ndim
     dimensions = tuple(sorted(one_axis(d, ndim) for d in dimensions))
+    if len(set(dimensions)) != len(dimensions):
+        raise ValueError(f"squeeze: dimensions are not unique: {dimensions} of {aval_of(array).str_short()}.")
     return squeeze_p.bind(array, dimensions=dimensions) if dimensions or not hasattr(array, "aval") else array
 
 

@@ -185,8 +185,8 @@ def _indexer(indexer: Any, position: int, inside: bool) -> list[Any]:
         return _mask_indices(value, aval)
     if aval.dtype not in dtypes.INTEGERS:
         raise TypeError(
-            f"An index must be of integers or booleans, and element {position} is {aval.str_short()}. "
-            "Convert it with .astype(int)."
+            f"Indexer must have integer or boolean type, got indexer with type {aval.str_short()} at position "
+            f"{position}. Convert it with .astype(int)."
         )
     return [_on_host_if_known(value, aval)]
 
