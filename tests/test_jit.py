@@ -897,6 +897,15 @@ def pickled_by_name(x):
     return x + 1
 
 
+def test_pickles_of_local_functions():
+    """cloudpickle writes the attributes of functions, too."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+    inner = xpr.jit(lambda x, y: x * y)
+    outer = xpr.jit(lambda z: inner(z, z + 7))
+    expected = outer(3.0)
+    assert pickle.loads(cloudpickle.dumps(outer))(3.0) == expected
+
+
 def test_pickles():
     pickled_by_name(1.0)
     assert pickle.loads(pickle.dumps(pickled_by_name)) is pickled_by_name

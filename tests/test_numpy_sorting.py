@@ -376,3 +376,24 @@ def test_unique_is_differentiable_where_values_are_known():
     values = jnp.array([3.0, 1.0, 3.0])
     np.testing.assert_array_equal(xpr.grad(lambda x: jnp.sum(jnp.unique(x) ** 2))(values), [6.0, 2.0, 0.0])
     assert jnp.unique(jnp.array([2, 2])).shape == (1,)
+
+
+def test_unique_merges_nans_of_every_dtype():
+    parts = [-0.0, 1.0, np.nan, -np.nan]
+    for dtype, count in ((np.float16, 3), (jnp.bfloat16, 3), (np.float32, 3), (np.complex64, 5)):
+        values = [complex(x, y) for x in parts for y in parts] if dtype is np.complex64 else parts
+        x = jnp.array(np.array(values, dtype))
+        for distinct in (jnp.unique(x), xpr.jit(lambda x, n=count: jnp.unique(x, size=n))(x)):
+            assert distinct.shape == (count,) and int(jnp.isnan(distinct).sum()) == 1, (dtype, distinct)
+        padded = xpr.jit(lambda x: jnp.unique(x, size=9))(x)
+        assert int(jnp.isnan(padded).sum()) == 1
+
+
+def test_setdiff1d_has_the_dtype_of_the_first_array():
+    out = jnp.setdiff1d(jnp.array([1, 2, 4], np.float16), jnp.array([1, 2], np.float32))
+    assert out.dtype == np.float16 and out.tolist() == [4]
+
+
+def test_lcm_wraps_as_in_numpy():
+    x, y = np.array([102, 17, -126], np.int8), np.array([5, -126, 17], np.int8)
+    np.testing.assert_array_equal(jnp.lcm(x, y), np.lcm(x, y))

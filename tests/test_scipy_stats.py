@@ -230,3 +230,8 @@ def test_derivative_of_the_standard_error():
 def test_errors_of_samples(call, error, message):
     with pytest.raises(error, match=message):
         call(jnp.ones(3))
+
+
+def test_the_entropy_of_poisson_has_the_shape_of_mean_and_location():
+    entropy = xpr.scipy.stats.poisson.entropy
+    np.testing.assert_allclose(entropy(3.0, jnp.arange(4)), [float(entropy(3.0))] * 4, rtol=1e-6)

@@ -5,6 +5,9 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from xpr import lax
+from xpr.sharding import NamedSharding
+from xpr.sharding import PartitionSpec as P
 
 DOUBLE = xpr.jit(lambda x: x * 2)
 SLOPE = xpr.grad(lambda x: (x * x).sum())
@@ -68,3 +71,25 @@ def test_transfer_guard_between_devices():
         xpr.device_put(uncommitted, other) + x
         with xpr.transfer_guard_device_to_device("allow"):
             xpr.jit(lambda x, y: x + y)(x, uncommitted)
+
+
+def test_arrays_that_are_made_like_another_are_where_that_is():
+    device, mesh = xpr.devices()[3], xpr.make_mesh((8,), ("x",))
+    kinds = (
+        lambda x, **k: lax.full_like(x, 1.0, **k),
+        jnp.zeros_like,
+        jnp.empty_like,
+        lambda x, **k: jnp.full_like(x, 2, **k),
+    )
+    for placement in (device, NamedSharding(mesh, P("x")), NamedSharding(mesh, P())):
+        x = xpr.device_put(np.ones((8, 2), np.float32), placement)
+        for like in kinds:
+            assert like(x).sharding == x.sharding and like(x).committed
+            other = like(x, shape=(3,))
+            assert other.committed == x.sharding.is_fully_replicated and other.shape == (3,)
+            assert other.sharding == x.sharding or not other.committed
+
+
+def test_debug_nans_keeps_what_is_donated():
+    with xpr.debug_nans(True), pytest.raises(FloatingPointError, match="div gave nan"):
+        xpr.pmap(lambda x: 0.0 / x, donate_argnums=0)(jnp.zeros((8,)))

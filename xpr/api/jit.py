@@ -71,6 +71,18 @@ class _Caches:
         self.known.clear()
 
 
+class _CachesOfFunction:
+    """What a function holds: itself, weakly, and its caches by the options of `jit`. Copies by pickle hold nothing."""
+
+    __slots__ = ("by_options", "owner")
+
+    def __init__(self, fun: Callable[..., Any] | None = None):
+        self.owner, self.by_options = fun and weakref.ref(fun), dict[Any, _Caches]()
+
+    def __reduce__(self) -> Any:
+        return _CachesOfFunction, ()
+
+
 _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
 _by_callable: weakref.WeakKeyDictionary[Any, dict[Any, _Caches]] = weakref.WeakKeyDictionary()
 
@@ -84,11 +96,10 @@ def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...]) -> _Caches:
     try:
         if type(fun) is not FunctionType:
             return _by_callable.setdefault(fun, {}).setdefault(options, _Caches())
-        owner, caches = fun.__dict__.get(CACHES, (None, None))
-        if caches is None or owner() is not fun:
-            caches = {}
-            fun.__dict__[CACHES] = weakref.ref(fun), caches
-        return caches.setdefault(options, _Caches())
+        held = fun.__dict__.get(CACHES)
+        if held is None or held.owner is None or held.owner() is not fun:
+            held = fun.__dict__[CACHES] = _CachesOfFunction(fun)
+        return held.by_options.setdefault(options, _Caches())
     except TypeError:  # no weak references to the callable, or no hash
         return _Caches()
 

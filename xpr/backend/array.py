@@ -390,3 +390,15 @@ def buffer_on(x: Any, aval: ShapedArray, device: Any) -> Any:
     if x._buffer is None or type(x._device) is NamedSharding:
         return compiler.put(np.asarray(x.host), aval, device)
     return compiler.to_device(x._buffer, aval, device)
+
+
+def placement_like(x: Any, same_shape: bool) -> Any:
+    """The device or sharding of an array that was put somewhere, for one that is made like it; None for anything else.
+
+    An array of another shape can't be cut as that one is.
+    """
+    if type(x) is not Array or (
+        not same_shape and type(x._device) is NamedSharding and not x._device.is_fully_replicated
+    ):
+        return None
+    return x._device

@@ -15,12 +15,14 @@ from xpr import lax, nn, random
 from xpr import numpy as jnp
 from xpr.api.staging import ShapeDtypeStruct, eval_shape
 from xpr.nn.initializers import glorot_normal, normal, ones, zeros
+from xpr.nn.initializers import glorot_normal as glorot
+from xpr.nn.initializers import normal as randn
 
 __all__ = [
     "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout", "Elu", "Exp", "FanInConcat",
     "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv", "GeneralConvTranspose", "Identity", "LeakyRelu",
     "LogSoftmax", "MaxPool", "Relu", "Selu", "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise",
-    "parallel", "serial", "shape_dependent",
+    "glorot", "parallel", "randn", "serial", "shape_dependent",
 ]  # fmt: skip
 
 Layer = tuple[Callable[..., Any], Callable[..., Any]]

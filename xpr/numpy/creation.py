@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, from_host, from_words
+from xpr.backend.array import Array, from_host, from_words, placement_like
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding, typed
 from xpr.compile import transfer_guard
 from xpr.compile.evaluate import EvalTrace
@@ -560,7 +560,8 @@ def full_like(
 ) -> Any:
     """An array filled with one value, with the shape and dtype of another.
 
-    It has the sharding of the other array, unless a shape or a device is asked for.
+    It is on the device of the other array, or has its sharding, unless a device is asked for; with another shape only
+    where that array is not cut.
 
     Args:
       a: an array, or anything with a shape and a dtype.
@@ -578,8 +579,8 @@ def full_like(
     Array([7, 7], dtype=int32)
     """
     aval = _like(a)
-    if device is None and shape is None and type(a) is Array:
-        device = a._device if type(a._device) is NamedSharding else None
+    if device is None:
+        device = placement_like(a, shape is None)
     target, weak = (aval.dtype, aval.weak_type) if dtype is None else (requested_dtype(dtype), False)
     result = _full(aval.shape if shape is None else shape_of(shape), as_operand(fill_value), target, weak, device)
     if out_sharding is None and device is None and shape is None and aval.explicit is not None:

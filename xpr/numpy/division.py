@@ -203,4 +203,4 @@ def lcm(x1: Any, x2: Any) -> Any:
     divisor = gcd(x, y)
     at_zero = e.eq(divisor, e.scalar(0, divisor))
     safe = select_scalar(at_zero, e.scalar(1, divisor), divisor)
-    return absolute(multiply(x, e.div(y, safe)))
+    return multiply(absolute(x), e.div(absolute(y), safe))

@@ -204,6 +204,8 @@ def _unique(ar: Any, axis: int | None, equal_nan: bool, size: int | None, fill_v
 
 def _unique_on_host(slices: Any, axis: int, equal_nan: bool) -> tuple[Any, Any, Any]:
     value = concrete_value(slices, "unique", _WAY_OUT)
+    if value.dtype in dtypes.FLOATS and value.dtype.kind == "V":  # NumPy does not know nans of such types
+        value = value.astype(np.float32)
     if value.ndim > 1:
         _, *results = np.unique(value, True, True, True, axis=axis, equal_nan=equal_nan)
     else:
@@ -224,6 +226,8 @@ def _unique_sorted(slices: Any, fill_value: Any = None, *, axis: int, equal_nan:
         return _filled_up(rows, row_shape, size, fill_value, axis)
     columns = reshape(rows, (n, math.prod(row_shape)))
     keys = [reshape(slice_in_dim(columns, i, i + 1, axis=1), (n,)) for i in range(aval_of(columns).shape[1])]
+    if equal_nan and aval_of(columns).dtype in dtypes.COMPLEX:  # which sort by their real parts
+        keys = [select(e.ne(x, x), full((n,), np.nan, aval_of(x).dtype), x) for x in keys]
     *ordered, order = primitive.sort((*keys, broadcasted_iota(index_dtype, (n,), 0)), 0, num_keys=max(len(keys), 1))
     starts = _starts(ordered, n, equal_nan)
     group = e.sub(cumsum(convert(starts, index_dtype), 0), index_dtype.type(1))
@@ -346,7 +350,7 @@ def setdiff1d(
       fill_value: pads the result; None for 0.
 
     Returns:
-      A sorted vector.
+      A sorted vector of the dtype of `ar1`.
 
     Raises:
       ConcretizationTypeError: an array is traced and there is no `size`.
@@ -361,7 +365,8 @@ def setdiff1d(
         x = sorting.sort(x)
         mask = e.bitwise_and(_starts([x], aval_of(x).size, True), isin(x, y, invert=True))
     position, real = _chosen("setdiff1d", mask, size)
-    return _read_or_fill(x, position, real, 0 if fill_value is None else fill_value)
+    values = _read_or_fill(x, position, real, 0 if fill_value is None else fill_value)
+    return convert(values, aval_of(as_operand(ar1)).dtype)
 
 
 def setxor1d(

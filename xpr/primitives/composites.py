@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array, placement_like
+from xpr.backend.sharding import Sharding
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dimensions.slices import broadcast_sizes
@@ -116,14 +118,14 @@ def full(shape: int | Sequence[int], fill_value: Any, dtype: Any = None, *, shar
 def full_like(
     x: Any, fill_value: Any, dtype: Any = None, shape: int | Sequence[int] | None = None, sharding: Any = None
 ) -> Any:
-    """An array filled with one scalar, with the shape and dtype of another.
+    """An array filled with one scalar, with the shape and dtype of another, on its device or with its sharding.
 
     Args:
       x: an array.
       fill_value: a scalar.
       dtype: of the result; None for that of `x`.
       shape: of the result; None for that of `x`.
-      sharding: for the result; None for the compiler's choice.
+      sharding: for the result; None for that of `x`, if `shape` is None or `x` is not cut.
 
     Returns:
       An array.
@@ -137,7 +139,11 @@ def full_like(
         fill_value = convert_element_type_p.bind(fill_value, new_dtype=aval.dtype, weak_type=True)
     elif dtype is None:
         dtype = aval.dtype
-    return full(aval.shape if shape is None else shape, fill_value, dtype, sharding=sharding)
+    placement = placement_like(x, shape is None) if sharding is None else sharding
+    if placement is None or isinstance(placement, Sharding):
+        return full(aval.shape if shape is None else shape, fill_value, dtype, sharding=placement)
+    made = full(aval.shape if shape is None else shape, fill_value, dtype)
+    return Array(made.aval, made.host, None, placement) if type(made) is Array else made
 
 
 def broadcast_in_dim(

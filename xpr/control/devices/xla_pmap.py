@@ -20,6 +20,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import operation_jaxpr, reference_eval, run_operation
 from xpr.compile.lower import constants, lower_eqns
 from xpr.compile.partition import program_for
+from xpr.config import settings
 from xpr.control.call_family import call_family
 from xpr.control.checkify.errors import first_failed
 from xpr.control.devices.multi_device_call import MultiDeviceCall
@@ -222,7 +223,8 @@ def _reference(
 
 
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    donated = tuple([i for i, is_donated in enumerate(params["donated_invars"]) if is_donated])
+    keeps = settings.debug_nans or settings.debug_infs  # its operands, for another run
+    donated = tuple([i for i, is_donated in enumerate(params["donated_invars"]) if is_donated and not keeps])
     return run_operation(xla_pmap_p, args, params, donated)
 
 

@@ -44,7 +44,8 @@ def entropy(mu: Any, loc: Any = 0) -> Any:
     Source of the series: R. J. Evans, J. Boersma, N. M. Blachman and A. A. Jagers, The entropy of a Poisson
     distribution, SIAM Review, 1988.
     """
-    mu, _ = promoted(mu, loc)
+    mu, loc = promoted(mu, loc)
+    mu, _ = jnp.broadcast_arrays(mu, loc)
     far = jnp.greater(mu, 100)
     near, large = jnp.where(far | (mu <= 0), 1.0, mu), jnp.where(far, mu, 101.0)
     near = jnp.asarray(near)
