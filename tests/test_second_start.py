@@ -397,6 +397,8 @@ SOURCE = """
     model = Model()
     def g(x):
         y = scaled(model(x)) * rate + sum(table) + names["b"][0] + weights + Inner().twice + Inner.constant()
+        y = y + getattr(mode, "size", 1) + getattr(helper, "size", 1) + getattr(scaled, "size", 1)
+        y = y + len(helper.__name__)
         return y + mode.factor * isinstance(weights, Abstract) + getattr(model, "depth", 0)
     f = xpr.jit(lambda x: jnp.sin(g(x)))
 """
@@ -470,6 +472,10 @@ def test_what_differs_in_the_program_is_traced(old, new):
         lambda m: assign(m, model=lambda x: x),
         lambda m: m.Abstract.register(np.ndarray),
         lambda m: assign(m, mode=m.Mode.B),
+        lambda m: assign(m.Mode.A, size=4),
+        lambda m: assign(m.helper, size=4),
+        lambda m: assign(m.helper, __name__="other"),
+        lambda m: assign(m.scaled, size=5),
         lambda m: assign(m.Mode, factor=property(lambda self: 5)),
     ],
 )
@@ -670,9 +676,33 @@ def test_a_function_of_the_library_that_is_replaced(monkeypatch):
     monkeypatch.setattr(activations, "sigmoid", lambda x: sigmoid(2 * x))
     f = program(source).f
     assert traced(f, X)
-    assert "sigmoid, a function of xpr, was replaced" in xpr.debug.explain_cache(f)
+    assert "sigmoid was replaced, which is xpr's" in xpr.debug.explain_cache(f)
     monkeypatch.undo()
     assert not traced(program(source).f, X)
+
+
+def test_a_rule_of_a_primitive_that_is_replaced():
+    from xpr.interpreters import ad
+    from xpr.lax import sin_p
+
+    source = "f = xpr.jit(xpr.grad(jnp.sin))"
+    assert first_and_second(source, jnp.float32(1)) == (True, False)
+    jvp = sin_p.jvp
+    ad.primitive_jvps[sin_p] = lambda primals, tangents: (jnp.sin(primals[0]), 7 * tangents[0])
+    try:
+        f = program(source).f
+        assert traced(f, jnp.float32(1)) and f(jnp.float32(1)) == 7
+        assert "a rule of sin was replaced" in xpr.debug.explain_cache(f)
+    finally:
+        sin_p.jvp = jvp
+    assert not traced(program(source).f, jnp.float32(1))
+    impl = sin_p.impl
+    sin_p.def_impl(lambda x: impl(x))
+    try:
+        assert traced(program(source).f, jnp.float32(1))
+    finally:
+        sin_p.def_impl(impl)
+    assert not traced(program(source).f, jnp.float32(1))
 
 
 def test_a_damaged_file_is_traced(folder):
@@ -686,6 +716,21 @@ def test_a_damaged_file_is_traced(folder):
         path.unlink()
         assert traced(program(source).f, X)
         assert not traced(program(source).f, X)
+
+
+def test_arrays_that_cannot_be_read_are_traced():
+    source = "f = xpr.jit(lambda x: x * weights)"
+    weights = jnp.arange(3.0)
+    weights.delete()
+    f = program(source, weights=weights).f
+    assert "reads an array that is deleted" in xpr.debug.explain_cache(f)
+    with pytest.raises(RuntimeError, match="deleted"):
+        f(X)
+    on_device = xpr.device_put(X, xpr.devices()[0])
+    f = program(source, weights=on_device).f
+    assert traced(f, X) and "put on devices" in xpr.debug.explain_cache(f)
+    keys = program("f = xpr.jit(lambda x: x + random.uniform(key))", key=xpr.random.key(0)).f
+    assert traced(keys, X) and "of random keys" in xpr.debug.explain_cache(keys)
 
 
 def test_without_a_folder_all_is_traced(setting):

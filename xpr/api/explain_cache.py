@@ -69,8 +69,8 @@ def _reason(fun: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         visit_function(walk, fun)
         walk.digest()
         check_library()
-    except Refused as error:
-        return str(error)
     except RecursionError:
         return TOO_DEEP
+    except (Refused, RuntimeError) as error:
+        return str(error)
     return None

@@ -53,6 +53,8 @@ class StoredCall:
             self.reason = str(error)
         except RecursionError:
             self.reason = TOO_DEEP
+        except RuntimeError as error:
+            self.reason = f"it reads an array whose computation failed: {error}"
 
     def find_key(self) -> tuple[str, dict[tuple[str, str], type]]:
         """The name of the file, and the users' classes that the function reaches.
@@ -120,7 +122,7 @@ class StoredCall:
         try:
             self.check_trace(traced, compiled)
             content = marshal.dumps(self.described(traced, compiled))
-        except Refused as error:
+        except (Refused, RuntimeError) as error:
             self.reason = str(error)
             return
         cache.write_call(self.key, content)
@@ -179,7 +181,7 @@ def check_circumstances(jitted: Any) -> None:
 def check_library() -> None:
     """Raises Refused where not all functions of xpr are its own."""
     if (name := library.check()) is not None:
-        raise Refused(f"{name}, a function of xpr, was replaced")
+        raise Refused(f"{name} was replaced, which is xpr's")
 
 
 def visit_function(walk: Walk, jitted: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import os
 import sys
 from itertools import chain
 from types import BuiltinFunctionType, FunctionType
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from xpr.core.interpreter import Tracer
-from xpr.core.source import is_internal
+from xpr.core.primitive import SLOTS, registered, with_impl
+from xpr.core.source import is_internal, package_folder
 
 _PURE_MODULES = (
     "xpr.ad_checkpoint", "xpr.api.forward_backward", "xpr.api.grad", "xpr.api.jit", "xpr.api.reroll",
@@ -158,11 +160,14 @@ class Library:
         self.replaced: str | None = None
         self._spaces: list[Any] = []  # of modules and classes: their attributes
         self._values: list[Any] = []  # of all of them
+        self._rules: list[tuple[Any, ...]] = []  # of each primitive
         self._modules = 0
 
     def check(self) -> str | None:
         """Looks again at all of them if any has changed; returns `replaced`."""
-        if len(sys.modules) != self._modules or not self._is_same():
+        if len(sys.modules) != self._modules or list(map(_RULES, registered.values())) != self._rules:
+            self._modules = 0
+        if not self._modules or not self._is_same():
             self._modules = len(sys.modules)
             self._read()
         return self.replaced
@@ -179,7 +184,18 @@ class Library:
         self._values = list(chain.from_iterable(map(_values, self._spaces)))
         functions = {each for each in self._values if type(each) is FunctionType}
         foreign = [each for each in functions if each.__code__.co_filename not in _own_files and not _is_own(each)]
-        self.replaced = self._name_of(foreign[0]) if foreign else None
+        self._rules = list(map(_RULES, registered.values()))
+        self.replaced = self._name_of(foreign[0]) if foreign else self._replaced_rule()
+
+    def _replaced_rule(self) -> str | None:
+        """A rule of a primitive of xpr's that was set by a table of `xpr.interpreters`, or is not xpr's own."""
+        for primitive, rules in zip(registered.values(), self._rules):
+            functions = [each for each in rules if type(each) is FunctionType]
+            if is_library(primitive.abstract):
+                for each in functions:
+                    if each.__code__.co_filename.startswith(_TABLES) or not _is_own(each):
+                        return f"a rule of {primitive.name}"
+        return "an evaluation by def_impl" if with_impl else None
 
     def _name_of(self, function: FunctionType) -> str:
         space = next(each for each in self._spaces if any(value is function for value in each.values()))
@@ -193,6 +209,10 @@ class Library:
 
 
 _values = operator.methodcaller("values")
+_RULES = operator.attrgetter(
+    *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "dce", "split", "threaded", "physical"
+)
+_TABLES = os.path.join(package_folder(), "interpreters", "")
 
 
 _PYTHON = str(operator.__file__).rpartition("/")[0] + "/"

@@ -148,8 +148,8 @@ class Walk:
 
     def _array(self, value: Array, where: str) -> None:
         aval = value.aval
-        if not isinstance(aval.dtype, np.dtype) or value._device is not None:
-            raise Refused(f"{where} reads an array of random keys, or one that is put on devices")
+        if not isinstance(aval.dtype, np.dtype) or value._device is not None or value.is_deleted():
+            raise Refused(f"{where} reads an array that is deleted, of random keys, or put on devices")
         self.token("Array", aval.weak_type)
         self._ndarray(np.asarray(value), where)
 
@@ -178,7 +178,7 @@ class Walk:
                 self.token("foreign", name)
                 return
             cells = dict(zip(value.__code__.co_freevars, value.__closure__ or ()))
-            self.token("function")
+            self.token("function", value.__name__, value.__qualname__)
             self._code(value.__code__, value.__globals__, cells)
         self.visit(value.__defaults__, where)
         self.visit(value.__kwdefaults__, where)
@@ -294,7 +294,7 @@ class Walk:
 
     def _partial(self, value: partial[Any], where: str) -> None:
         self.token("partial")
-        for each in (value.func, value.args, value.keywords):
+        for each in (value.func, value.args, value.keywords, vars(value)):
             self.visit(each, where)
 
     # -- Classes and objects
@@ -342,7 +342,7 @@ class Walk:
         if isinstance(value, EnumType):
             self._names.update(("name", "value"))
             members: dict[str, Any] = dict(value.__members__)
-            self.visit({name: member.value for name, member in members.items()}, where)
+            self.visit({name: _public(member) for name, member in members.items()}, where)
         if value in registered:
             entry: Any = optree.register_pytree_node.get(value, namespace=NAMESPACE)  # type: ignore[attr-defined]
             self.visit((entry.flatten_func, entry.unflatten_func), where)
@@ -447,6 +447,11 @@ def _sorted(value: Any) -> Any:
     if type(value) in (set, frozenset) and all(type(each) in (int, str) for each in value):
         return type(value).__name__, *sorted(value, key=repr)
     return value
+
+
+def _public(member: Enum) -> dict[str, Any]:
+    """The value of a member of an enumeration, and what other attributes it was given."""
+    return {"value": member.value, **{name: each for name, each in vars(member).items() if not name.startswith("_")}}
 
 
 def _global(name: str, values: dict[str, Any]) -> Any:
