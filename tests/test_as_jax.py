@@ -56,10 +56,12 @@ def test_modules_that_are_names_of_others(tmp_path):
         from jax._src.lib.mlir.dialects import hlo
         print(mlir.ir.Module is ir.Module, hlo.add is stablehlo.add, jax.checkpoint_policies.dots_saveable.__name__)
         print(hasattr(jax.numpy, "np"), hasattr(jax.numpy, "linalg"))
+        with jax.core.ensure_compile_time_eval():
+            print(jax.core.get_opaque_trace_state() == jax.core.get_opaque_trace_state(), jax.core.DebugInfo.__name__)
         """,
         tmp_path=tmp_path,
     )
-    assert out.splitlines() == ["True True dots_saveable", "False True"]
+    assert out.splitlines() == ["True True dots_saveable", "False True", "True DebugInfo"]
 
 
 def test_arguments_and_modules(tmp_path):

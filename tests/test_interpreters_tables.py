@@ -91,6 +91,19 @@ def test_a_callback_in_a_rule():
     assert len(seen) == 1
 
 
+def test_calls_of_wrapped_functions():
+    """`call_p.bind(x, subfuns=(function,))` is a call of the function's jaxpr."""
+
+    def f(x):
+        return core.primitives.call_p.bind(x, subfuns=(linear_util.wrap_init(lambda x: [jnp.sin(x)]),))[0]
+
+    (eqn,) = xpr.make_jaxpr(f)(1.0).eqns
+    assert eqn.primitive is core.primitives.jit_p
+    close(xpr.grad(f)(1.0), np.cos(1.0))
+    close(xpr.vmap(f)(jnp.arange(2.0)), np.sin([0.0, 1.0]))
+    assert isinstance(core.primitives.closed_call_p, core.CallPrimitive)
+
+
 def test_linear_and_bilinear():
     double_p, times_p = core.Primitive("double_linear"), core.Primitive("times_bilinear")
     for p, f in ((double_p, lambda x: 2 * x), (times_p, lambda x, y: x * y)):

@@ -913,3 +913,13 @@ def test_pickles():
     product(2.0, 3)
     again = pickle.loads(pickle.dumps(product))
     assert again(2.0, 4) == 8 and again.static_argnums == (1,) and again.donate_argnums == (0,)
+
+
+def test_device_get_leaves_traced_arrays():
+    def f(x):
+        traced, key, number, array = xpr.device_get((x, xpr.random.key(0), 2, np.ones(2)))
+        assert traced is x and number == 2 and type(array) is np.ndarray
+        return traced
+
+    assert xpr.jit(f)(3.0) == 3
+    assert type(xpr.device_get(jnp.ones(2))) is np.ndarray

@@ -8,7 +8,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import dtypes, lax
-from xpr.config import override
+from xpr.config import override, settings
 
 
 @pytest.mark.parametrize(
@@ -436,3 +436,17 @@ def test_types_like_arrays():
     key = xpr.random.key(0)
     assert xpr.eval_shape(lambda k: k, xpr.ShapeDtypeStruct.like(key)) == xpr.ShapeDtypeStruct((), key.dtype)
     assert xpr.ShapeDtypeStruct.like(np.ones((2, 3))).shape == (2, 3)
+
+
+def test_flags_of_jax_that_change_no_result():
+    """They are taken and read back; what is kept on disk has a switch of its own."""
+    before = xpr.config.read("jax_persistent_cache_min_compile_time_secs")
+    xpr.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    assert xpr.config.jax_persistent_cache_min_compile_time_secs == 0
+    xpr.config.update("persistent_cache_min_compile_time_secs", before)
+    with override("compilation_cache_dir", "somewhere"):
+        assert settings.programs_folder == "somewhere"
+        with override("enable_compilation_cache", False):
+            assert settings.programs_folder is None
+    with pytest.raises(AttributeError, match="xpr has no setting 'jax_no_such_flag'"):
+        xpr.config.update("jax_no_such_flag", 0)

@@ -56,6 +56,7 @@ class Settings(threading.local):
     default_matmul_precision: str | None = os.environ.get("XPR_DEFAULT_MATMUL_PRECISION")
     while_checkpoints: int = 64
     platforms: str | None = os.environ.get("XPR_PLATFORMS")
+    enable_compilation_cache: bool = _flag("XPR_ENABLE_COMPILATION_CACHE", True)
     compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR", DEFAULT_CACHE)  # "", None: none
     numpy_rank_promotion: str = os.environ.get("XPR_NUMPY_RANK_PROMOTION", "allow")
     numpy_dtype_promotion: str = os.environ.get("XPR_NUMPY_DTYPE_PROMOTION", "standard")
@@ -80,6 +81,11 @@ class Settings(threading.local):
     transfer_guard_device_to_host: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_HOST", "allow")
     export_calling_convention_version: int = int(os.environ.get("XPR_EXPORT_CALLING_CONVENTION_VERSION", "10"))
     num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: XLA's default
+
+    @property
+    def programs_folder(self) -> str | None:
+        """Where compiled programs are kept: `compilation_cache_dir`, unless `enable_compilation_cache` is off."""
+        return self.compilation_cache_dir if self.enable_compilation_cache else None
 
     _keyed = (-1, None)  # the number of process-wide updates, and `trace_key` at that time
 
@@ -169,6 +175,34 @@ def _checked(name: str, value: Any) -> Any:
     return kept
 
 
+# Flags of JAX that programs set and that change no result: which programs its cache keeps, how hard its compiler tries,
+# what it records for tools. They are taken, read back, and have no effect.
+_TAKEN: dict[str, Any] = {
+    "array_garbage_collection_guard": "allow",
+    "compilation_cache_include_metadata_in_key": False,
+    "compilation_cache_max_size": -1,
+    "compiler_enable_remat_pass": True,
+    "cpu_enable_async_dispatch": True,
+    "debug_log_modules": "",
+    "distributed_debug": False,
+    "enable_pgle": False,
+    "exec_time_optimization_effort": 0.0,
+    "include_full_tracebacks_in_locations": True,
+    "log_checkpoint_residuals": False,
+    "logging_level": None,
+    "memory_fitting_effort": 0.0,
+    "memory_fitting_level": "O2",
+    "optimization_level": "UNKNOWN",
+    "persistent_cache_enable_xla_caches": "none",
+    "persistent_cache_min_compile_time_secs": 1.0,
+    "persistent_cache_min_entry_size_bytes": 0,
+    "pgle_profiling_runs": 3,
+    "raise_persistent_cache_errors": False,
+    "softmax_custom_jvp": True,
+    "threefry_gpu_kernel_lowering": False,
+    "traceback_in_locations_limit": 10,
+    "use_shardy_partitioner": True,
+}
 _OTHER_NAMES = {"platform_name": "platforms"}
 _WORDS = {"true": True, "false": False, "none": None}
 
@@ -186,7 +220,7 @@ class Config:
     """Reads and changes settings by name, or as attributes (`config.enable_x64`)."""
 
     def update(self, name: str, value: Any) -> None:
-        """Sets a setting for the whole process.
+        """Sets a setting for the whole process. Some flags of JAX are taken and have no effect here.
 
         Raises:
           AttributeError: there is no setting of that name.
@@ -196,6 +230,10 @@ class Config:
         >>> import xpr
         >>> xpr.config.update("enable_x64", False)
         """
+        short = name.removeprefix("jax_")
+        if short in _TAKEN:
+            _TAKEN[short] = value
+            return
         known = self._known(name)
         value = _checked(known, value)
         before_update.get(known, _nothing)(value)
@@ -214,7 +252,8 @@ class Config:
         >>> xpr.config.read("jax_enable_x64")
         False
         """
-        return getattr(settings, self._known(name))
+        short = name.removeprefix("jax_")
+        return _TAKEN[short] if short in _TAKEN else getattr(settings, self._known(name))
 
     def config_with_absl(self) -> None:
         """Sets settings from the command line, as `parse_flags_with_absl` does."""

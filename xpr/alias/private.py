@@ -18,7 +18,7 @@ import numpy as np
 
 import xpr
 from xpr.api import jit as jit_module
-from xpr.api_util import infer_argnums_and_argnames
+from xpr.api_util import DebugInfo, infer_argnums_and_argnames
 from xpr.backend.devices import clients
 from xpr.backend.sharding import Sharding
 from xpr.control.callback.callback import effects_barrier
@@ -30,6 +30,7 @@ from xpr.core.jaxpr import Atom
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import excluded, is_internal
 from xpr.errors import TypePromotionError
+from xpr.extend import core as extend_core
 from xpr.extend.core import valid_jaxtype
 from xpr.extend.core.traces import Trace
 from xpr.extend.source_info_util import register_exclusion
@@ -87,10 +88,18 @@ dispatch = SimpleNamespace(wait_for_tokens=effects_barrier)
 ad_util = SimpleNamespace(stop_gradient_p=stop_gradient_p)
 # quax, flax: types and the state of tracing
 core = SimpleNamespace(AbstractValue=ShapedArray, Trace=Trace, Tracer=Tracer, trace_state_clean=_trace_state_clean)
+# Names of jax.extend.core that JAX 0.10 still has in jax.core
+OF_EXTEND_CORE = (
+    "DropVar", "JaxprTypeError", "check_jaxpr", "concrete_or_error", "find_top_trace", "gensym",
+    "get_opaque_trace_state", "jaxprs_in_params",
+)  # fmt: skip
 # tensorflow-probability adds a type of its own; lineax, haiku and orbax use the others
 public_core = SimpleNamespace(
-    pytype_aval_mappings=xla.pytype_aval_mappings, AbstractValue=ShapedArray, Atom=Atom, valid_jaxtype=valid_jaxtype
-)
+    pytype_aval_mappings=xla.pytype_aval_mappings, AbstractValue=ShapedArray, Atom=Atom, valid_jaxtype=valid_jaxtype,
+    ensure_compile_time_eval=xpr.ensure_compile_time_eval, CallPrimitive=extend_core.CallPrimitive,
+    DebugInfo=DebugInfo, Effect=extend_core.Effect, ParamDict=dict, Value=Any,
+    **{name: getattr(extend_core, name) for name in OF_EXTEND_CORE},
+)  # fmt: skip
 # e3nn-jax finds the arguments that it counts
 api = SimpleNamespace(_infer_argnums_and_argnames=infer_argnums_and_argnames)
 # flax.nnx checks whether a type is that of a mutable array

@@ -46,7 +46,7 @@ def explain_cache(fun: Any, *args: Any, **kwargs: Any) -> str:
         raise TypeError(f"explain_cache takes what jit returned, and got {fun!r}. Pass the jitted function itself.")
     described = describe_function(fun.fun)
     reason = _reason(fun, args, kwargs) or ""
-    if not reason and not settings.compilation_cache_dir:
+    if not reason and not settings.programs_folder:
         reason = "no folder for programs is set (compilation_cache_dir)"
     if reason:
         return f"{described} is traced in each process: {reason}."

@@ -385,7 +385,7 @@ class JitFunction:
     def loaded_or_compiled(self, call: Call, device: Any, leaves: Sequence[Any]) -> Compiled:
         """The program for a call: from disk, without tracing, where that is known to give the same; else compiled."""
         stored = None
-        if settings.compilation_cache_dir and not self.caches.traces.get(call.key):
+        if settings.programs_folder and not self.caches.traces.get(call.key):
             from xpr.api.stored_calls import StoredCall  # 10 ms of imports, for processes that keep programs
 
             stored = StoredCall(self, call, device)

@@ -156,10 +156,7 @@ def _put(leaf: Any, device: Device | Sharding | None) -> Any:
 
 
 def device_get(x: Any) -> Any:
-    """The leaves of a pytree as NumPy arrays; numbers and random keys are left as they are.
-
-    Raises:
-      TracerArrayConversionError: a leaf is traced.
+    """The leaves of a pytree as NumPy arrays; numbers, random keys and traced arrays are left as they are.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.device_get((jnp.arange(2), 1.0))
@@ -168,7 +165,7 @@ def device_get(x: Any) -> Any:
     copy_to_host_async(x)
     arrays = [leaf for leaf in tree.leaves(x) if type(leaf) is Array]
     with transfer_guard.explicit("device-to-host", arrays):
-        return tree.map(lambda leaf: leaf if not hasattr(leaf, "aval") or is_key(leaf.aval) else np.asarray(leaf), x)
+        return tree.map(lambda leaf: np.asarray(leaf) if type(leaf) is Array and not is_key(leaf.aval) else leaf, x)
 
 
 def copy_to_host_async(x: Any) -> Any:

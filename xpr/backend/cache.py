@@ -41,7 +41,7 @@ _HOUR = 3600  # seconds: more exact the time of use of a file is not
 
 def folder_in_use() -> Path | None:
     """The folder, created if need be; None where there is none, or it can't be used."""
-    return _usable(settings.compilation_cache_dir) if settings.compilation_cache_dir else None
+    return _usable(settings.programs_folder) if settings.programs_folder else None
 
 
 def load(name: str, device: Any, options: Any) -> Any:

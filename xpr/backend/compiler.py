@@ -308,7 +308,7 @@ def load_stored(
 
     for library in stored.calls:
         LIBRARIES[library].register()
-    raw, _ = _recent.get((stored.file, device, settings.compilation_cache_dir), (None, True))
+    raw, _ = _recent.get((stored.file, device, settings.programs_folder), (None, True))
     if raw is None:
         raw = cache.load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
     if raw is None:
@@ -335,11 +335,11 @@ def _compiled_once(text: str, device: Device, options: Any) -> tuple[Any, str | 
     Returns:
       The program, and the name of its file in the cache on disk; None where it isn't there.
     """
-    if settings.compilation_cache_dir:
+    if settings.programs_folder:
         from xpr.backend import cache  # 10 ms of imports that most processes never need
 
         file = cache.key_of(text, device, options)
-        key: Any = file, device, settings.compilation_cache_dir
+        key: Any = file, device, settings.programs_folder
     else:
         key, file = (text, device, options.SerializeAsString()), None
     known = _recent.pop(key, None)

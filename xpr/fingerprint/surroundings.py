@@ -15,7 +15,7 @@ from xpr.config import settings
 from xpr.core.source import package_folder
 from xpr.optree_kept import optree
 
-OF_NO_EFFECT = frozenset({"compilation_cache_dir", "traceback_filtering"})
+OF_NO_EFFECT = frozenset({"compilation_cache_dir", "enable_compilation_cache", "traceback_filtering"})
 # Settings with which each call is to be traced, or runs otherwise; and those whose values have no text of their own.
 TRACED = (
     "check_tracer_leaks", "debug_infs", "debug_key_reuse", "debug_nans", "default_device", "enable_checks",

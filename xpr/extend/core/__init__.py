@@ -25,6 +25,7 @@ from xpr.errors import InconclusiveDimensionOperation as InconclusiveDimensionOp
 from xpr.errors import JaxprTypeError as JaxprTypeError
 from xpr.extend import Primitive as Primitive
 from xpr.extend.core import primitives as primitives
+from xpr.extend.core.primitives import CallPrimitive as CallPrimitive
 from xpr.extend.core.traces import TraceTag as TraceTag
 from xpr.extend.core.traces import bottom_current
 from xpr.extend.core.traces import full_lower as full_lower
