@@ -44,6 +44,9 @@ CASES = {
     "calls": lambda x, m: xpr.jit(lambda y: jnp.sin(y).sum())(x[m]),
     "log_softmax": lambda x, m: nn.log_softmax(x[m]).sum(),
     "logsumexp": lambda x, m: nn.logsumexp(x[m], axis=0),
+    "median": lambda x, m: jnp.median(x[m]) + jnp.median(x[m], axis=0),
+    "quantiles": lambda x, m: jnp.quantile(x[m], jnp.array([0.2, 0.5, 1.0]), axis=0, keepdims=True),
+    "nanmedian": lambda x, m: jnp.nanpercentile(jnp.where(x[m] > 4, jnp.nan, x[m]), 30.0),
     "two masks in turn": lambda x, m: x[m].sum() * x[~m].max(),
 }
 
@@ -91,6 +94,14 @@ def test_of_no_elements_reductions_are_neutral():
     assert run(jnp.max) == -jnp.inf and run(jnp.min) == jnp.inf and jnp.isnan(run(jnp.mean))
 
 
+def test_a_nan_that_is_selected_makes_the_median_nan():
+    x = jnp.array([1.0, jnp.nan, 3.0])
+    median = xpr.jit(lambda x, m: jnp.median(x[m]))
+    assert jnp.isnan(median(x, jnp.array([True, True, False])))
+    assert median(x, jnp.array([True, False, True])) == 2
+    assert jnp.isnan(median(x, jnp.zeros(3, bool)))
+
+
 def test_updates_of_refs():
     def function(x, m):
         ref = xpr.new_ref(x)
@@ -121,6 +132,7 @@ def test_a_closure_over_what_a_mask_selects():
         (lambda y: jnp.sort(y), "given to `sort`"),
         (lambda y: y.reshape(-1), "given to `reshape`"),
         (lambda y: jnp.concatenate([y, y]), "given to `concatenate`"),
+        (lambda y: jnp.median(y, axis=1), "reduced over other axes"),
         (lambda y: lax.map(lambda row: row.sum(), y), "asked for its size|given to `scan`|number of selected"),
         (lambda y: xpr.vmap(jnp.sum)(y), "mapped over"),
         (lambda y: y + jnp.arange(float(len(X)))[:, None].at[ROWS].set(y[:, :1]), "of x.at.* with another index"),

@@ -528,3 +528,12 @@ def test_symbolic_programs_are_exchanged_with_jax(name):
         for lib, read in ((JAX, there), (xpr, here))
     ]
     np.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-5)
+
+
+def test_quantiles_of_as_many_elements_as_there_will_be():
+    (n,) = export.symbolic_shape("n")
+    f = xpr.jit(lambda x: (jnp.median(x), jnp.quantile(x, 0.25)))
+    exported = export.export(f)(xpr.ShapeDtypeStruct((n,), "float32"))
+    for count in (1, 4, 7):
+        x = jnp.arange(float(count)) ** 2
+        assert [float(y) for y in exported.call(x)] == [float(y) for y in f(x)]

@@ -15,14 +15,17 @@ from xpr import dtypes
 from xpr.control.compiled import Compiled
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.numpy import creation
+from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.numpy import creation, reductions
 from xpr.numpy.arithmetic import multiply
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.indexing.along_axis import read, read_rows
+from xpr.numpy.indexing.masked import MaskedTracer, with_others
 from xpr.numpy.promotion import as_operand, convert, promote_inexact
 from xpr.numpy.reductions import computed_in, elements_along
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumsum
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.reductions import reduce_or_p
 from xpr.primitives.shapes import (
     broadcast_in_dim,
@@ -274,13 +277,16 @@ def _quantile(
     if aval.dtype in dtypes.COMPLEX:
         raise ValueError(f"{name}: complex numbers are not ordered. Take it of the real and imaginary parts.")
     axes = reduced_axes(axis, aval.ndim)
+    if type(a) is MaskedTracer and weights is None:
+        return _of_selected(name, a, q, axes, method, keepdims, ignore_nan)
     is_known = not isinstance(q, Tracer)
     q = np.asarray(q) if is_known else q
     if q.ndim > 1:
         raise ValueError(f"{name}: q must be a scalar or a vector, and has shape {q.shape}.")
     if is_known and not np.all((q >= 0) & (q <= 1)):
         raise ValueError(f"{name}: q must lie between 0 and 1 (for percentiles, 0 and 100), and is {q}.")
-    if is_known and not ignore_nan and weights is None:
+    size = elements_along(aval.shape, axes)
+    if is_known and not ignore_nan and weights is None and not is_symbolic_dim(size):
         numbers = tuple(q.tolist()) if q.ndim else float(q)
         return _known_quantile(a, q=numbers, precision=q.dtype, axes=axes, keepdims=keepdims, method=method)
     q = as_operand(q.astype(dtypes.canonical(q.dtype)) if is_known else q)
@@ -288,6 +294,17 @@ def _quantile(
         weights = _rows_last(_weights(convert(as_operand(weights), aval.dtype), aval.shape, axes), axes)
         return _weighted_quantile(a, q, weights, axes=axes, keepdims=keepdims, ignore_nan=ignore_nan)
     return _computed_quantile(a, q, axes=axes, keepdims=keepdims, method=method, ignore_nan=ignore_nan)
+
+
+def _of_selected(
+    name: str, a: MaskedTracer, q: Any, axes: tuple[int, ...], method: str, keepdims: bool, ignore_nan: bool
+) -> Any:
+    """Quantiles of the elements that a mask selects: those of all, of which the others are nan and ignored."""
+    values = with_others(a, axes, np.nan)
+    result = _quantile(name, values, q, axes, None, False, method, keepdims, None, True)
+    if ignore_nan:
+        return result
+    return _nan_where(reductions.any(e.ne(a, a), axes, keepdims=keepdims), result)
 
 
 def _quantile_function(name: str, quantile_of_rows: Callable[..., Any]) -> Compiled:
@@ -358,7 +375,7 @@ def _computed(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
     work = computed_in(dtype)
     shape = (*row_shape, *(q_shape or (1,)))
     q = broadcast_to(convert(as_operand(q), work), shape)
-    count = _count(ordered, shape, work) if ignore_nan else full(shape, n, work)
+    count = _count(ordered, shape, work) if ignore_nan else broadcast_to(size_as(n, work), shape)
     low, high, fraction = _between(q, count, method)
     lower = read_rows(ordered, convert(low, dtypes.int32), len(row_shape))
     result = lower

@@ -404,6 +404,19 @@ def all_elements(selected: MaskedTracer, given: Tracer, shape: Shape) -> Any:
     return reshape(value, shape)
 
 
+def with_others(selected: MaskedTracer, axes: Sequence[int], value: Any) -> Any:
+    """All elements, with a value in place of those that are not selected, for a reduction over axes.
+
+    Raises:
+      NonConcreteBooleanIndexError: an axis of selected elements is not among them.
+    """
+    trace: Any = selected._trace
+    for axis, mask in trace.masks_of(selected.aval):
+        if axis not in axes:
+            raise mask.error("was reduced over other axes than that of the mask")
+    return trace.neutral_value(selected, axes, value)
+
+
 def select_by(x: Any, index: Any, mask: Tracer, sliced: Callable[[Any, Any], Any]) -> MaskedTracer | None:
     """`x[index]`, where `index` holds a mask of unknown values; None where it can't be: then the mask is an error.
 
