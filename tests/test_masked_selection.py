@@ -102,6 +102,43 @@ def test_a_nan_that_is_selected_makes_the_median_nan():
     assert jnp.isnan(median(x, jnp.zeros(3, bool)))
 
 
+@xpr.custom_jvp
+def by_jvp(x, w):
+    return jnp.sin(x) * w, (x * w).sum()
+
+
+by_jvp.defjvp(
+    lambda p, t: (
+        by_jvp(*p),
+        (2 * jnp.cos(p[0]) * t[0] * p[1] + 7 * t[1], (3 * t[0] * p[1]).sum() + t[1].sum()),
+    )
+)
+by_vjp = xpr.custom_vjp(lambda x, w: (jnp.sin(x) * w, (x * w).sum()))
+by_vjp.defvjp(
+    lambda x, w: (by_vjp(x, w), (x, w)),
+    lambda r, c: (3 * jnp.cos(r[0]) * c[0] * r[1] + c[1], (c[0] * r[0]).sum(0) * 5),
+)
+
+
+@pytest.mark.parametrize("function", [by_jvp, by_vjp], ids=["custom_jvp", "custom_vjp"])
+def test_functions_with_derivative_rules_of_their_own(function):
+    w = jnp.array([1.0, 2.0, 3.0])
+
+    def loss(x, m, w):
+        rows, total = function(x[m], w)
+        return (rows**2).sum() + total
+
+    by_mask = xpr.jit(lambda x, w: loss(x, x[:, 0] > -3, w))
+    close(xpr.jit(loss)(X, ROWS, w), loss(X, ROWS, w), 1e-4)
+    slopes = xpr.grad(loss, (0, 2))(X, ROWS, w)
+    close(xpr.jit(xpr.grad(loss, (0, 2)))(X, ROWS, w), slopes, 1e-4)
+    close(xpr.grad(lambda x, w: xpr.jit(loss)(x, ROWS, w), (0, 1))(X, w), slopes, 1e-4)
+    close(xpr.grad(by_mask)(X, w), xpr.grad(lambda x: loss(x, x[:, 0] > -3, w))(X), 1e-4)
+    xs, masks = jnp.stack([X, X + 1]), jnp.stack([ROWS, ~ROWS])
+    each = [xpr.grad(loss)(x, m, w) for x, m in zip(xs, masks)]
+    close(xpr.jit(xpr.vmap(xpr.grad(loss), (0, 0, None)))(xs, masks, w), jnp.stack(each), 1e-4)
+
+
 def test_updates_of_refs():
     def function(x, m):
         ref = xpr.new_ref(x)

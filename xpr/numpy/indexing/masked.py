@@ -85,10 +85,14 @@ class Mask:
 
     __slots__ = ("given", "flat", "dimension", "source", "_count")
 
-    def __init__(self, given: Tracer, flat: Any, dimension: Any):
+    def __init__(self, given: Tracer, flat: Any, dimension: Any, line: Any = None):
         self.given, self.flat, self.dimension = given, flat, dimension
-        self.source = source.here()
+        self.source = line or source.here()
         self._count = None
+
+    def of(self, flat: Any) -> Mask:
+        """The same mask with its elements as another value, for a function that takes these."""
+        return Mask(self.given, flat, self.dimension, self.source)
 
     def count(self) -> Any:
         """The number of true elements."""
@@ -139,9 +143,9 @@ class MaskTrace(Trace):
     parent: Trace
     of_transformation: ClassVar[bool] = False
 
-    def __init__(self, parent: Trace):
+    def __init__(self, parent: Trace, masks: Sequence[Mask] = ()):
         self.parent = parent
-        self.masks: list[Mask] = []
+        self.masks = list(masks)
 
     @property
     def alive(self) -> bool:  # type: ignore[override]  # it ends when the function that is being traced returns
@@ -197,6 +201,8 @@ class MaskTrace(Trace):
             return eval_jaxpr(params["call_jaxpr"], (), *args)
         before, context.trace = context.trace, self.parent
         try:
+            if primitive in CALLS:
+                return CALLS[primitive](self, args, params)
             rule = _RULES.get(primitive)
             if rule is None:
                 raise self.refusal(primitive, own)
@@ -211,6 +217,10 @@ class MaskTrace(Trace):
     def result(self, primitive: Primitive, args: Sequence[Any], params: Any, value: Any, safe: bool) -> Any:
         """A result as a tracer of the type that the operation gives; as it is, where nothing in it is selected."""
         (aval,) = primitive.type_of(tuple([aval_of(x) for x in args]), params)
+        return self.selected(value, aval, safe)
+
+    def selected(self, value: Any, aval: ShapedArray, safe: bool = True) -> Any:
+        """All elements as the selected ones, of a type with their number; as they are, where it has none."""
         return MaskedTracer(self, aval, value, safe) if self.masks_of(aval) else value
 
     def safe_value(self, x: Any) -> Any:
@@ -253,6 +263,9 @@ def _stack(trace: Any) -> list[Any]:
 def _is_under(trace: Any, top: Any) -> bool:
     return any(each is trace for each in _stack(top))
 
+
+# Of calls whose functions run on selected elements, in masked_calls.py: rule(trace, args, params) -> results.
+CALLS: dict[Primitive, Callable[..., list[Any]]] = {}
 
 # -- What operations do with selected elements: rule(trace, primitive, args, params) -> result
 
