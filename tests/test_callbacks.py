@@ -15,6 +15,8 @@ import xpr
 import xpr.numpy as jnp
 from tests import eight_devices
 from xpr import errors, lax
+from xpr.backend import compiler
+from xpr.backend.buffers import put
 from xpr.config import Settings
 from xpr.errors import TreeMismatch, UnsupportedRule
 
@@ -585,3 +587,15 @@ def test_declared_types_of_64_bits_are_refused_while_those_are_off(verb):
         f(np.ones(2))
     with xpr.enable_x64(True):
         assert f(np.ones(2))["a"].dtype == np.float64
+
+
+def test_constants_are_sent_to_the_client_of_callbacks_once(monkeypatch):
+    constants = [jnp.arange(6.0) + i for i in range(3)]
+    f = xpr.jit(lambda x: lax.cond(x[0] > 9, lambda: xpr.pure_callback(host_sin, x, x), lambda: x + sum(constants)))
+    x = jnp.ones(6)
+    first = f(x)
+    sent = []
+    monkeypatch.setattr(compiler, "put", lambda host, *rest, **how: sent.append(host) or put(host, *rest, **how))
+    np.testing.assert_array_equal(f(x), first)
+    assert len(sent) == 2  # the argument and the result
+    np.testing.assert_allclose(f(10 * x), np.sin(10.0) * np.ones(6), rtol=1e-5)

@@ -37,6 +37,8 @@ class Compiled(Stage):
         self.interface, self.executable, self.refs = interface, executable, refs
         self.donated = interface.donated if donated is None else donated
         self.constants = [buffer_on(x, aval_of(x), executable.device) for x in consts]
+        if isinstance(executable, compiler.CallingExecutable):
+            executable.begin_with(self.constants)
 
     @property
     def input_shardings(self) -> tuple[Any, Any]:

@@ -78,12 +78,20 @@ def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
       DeletedArrayError: the buffer was deleted or donated.
       RuntimeError: what the computation of the buffer failed with.
     """
-    block([buffer])  # memoryview ends the process where there was no memory for the buffer
+    return get_all([buffer], [aval])[0]
+
+
+def get_all(buffers: Sequence[Buffer], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
+    """What `get` gives for each of several buffers, which are waited for together."""
+    block(buffers)  # memoryview ends the process where there was no memory for the buffer
+    return list(map(_view, buffers, avals))
+
+
+def _view(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
     try:
-        view = memoryview(buffer)
+        return np.asarray(memoryview(buffer))
     except BufferError:  # not on the CPU, or of a dtype without a format character
         return _get_through_jaxlib(buffer, aval)
-    return np.asarray(view)
 
 
 def _get_through_jaxlib(buffer: Buffer, aval: ShapedArray) -> np.ndarray:

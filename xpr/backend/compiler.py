@@ -26,6 +26,7 @@ from xpr.backend.buffers import (
     dlpack_device,
     from_dlpack,
     get,
+    get_all,
     handler_for,
     is_deleted,
     moved,
@@ -193,13 +194,15 @@ def runnable(raw: Any, out_avals: Sequence[ShapedArray], device: Device) -> Any:
 class CallingExecutable(Executable):
     """A program that calls Python functions; it is waited for, see NOTE [programs with callbacks]."""
 
-    __slots__ = ("_compile_for", "_programs")
+    __slots__ = ("_compile_for", "_constants", "_programs", "_sent")
 
     def __init__(
         self, compile_for: Callable[[Device], Any], out_avals: Sequence[ShapedArray], device: Device, name: str
     ):
         self._compile_for = compile_for
         self._programs: dict[Device, Any] = {}
+        self._constants: list[Buffer] = []
+        self._sent: dict[Device, list[Buffer]] = {}  # the constants
         super().__init__(self._program_on(_device_for_callbacks()), out_avals, device, name)
 
     def _program_on(self, device: Device) -> Any:
@@ -217,17 +220,26 @@ class CallingExecutable(Executable):
         """
         device = _device_for_callbacks()
         program = self._program_on(device)
-        sent = [put(get(b, b.aval), b.aval, device, copy=False) for b in buffers]
+        arguments = buffers[len(self._constants) :]
+        sent = self._constants_on(device) + _sent(arguments, [b.aval for b in arguments], device)
         try:
-            outs = self._run_on(device, program, sent)
+            return _sent(self._run_on(device, program, sent), self.out_avals, self.device)
         except RuntimeError as failure:
             error = stored_exception(failure)
             if error is None:
                 failure.add_note(f"In the program {self.name}.")
                 raise
-        else:
-            return [put(get(b, aval), aval, self.device, copy=False) for b, aval in zip(outs, self.out_avals)]
         raise error
+
+    def begin_with(self, constants: list[Buffer]) -> None:
+        """The constants that the operands of every run begin with from now on; they are sent but once."""
+        self._constants = constants
+        self._sent.clear()
+
+    def _constants_on(self, device: Device) -> list[Buffer]:
+        if device not in self._sent:
+            self._sent[device] = _sent(self._constants, [b.aval for b in self._constants], device)
+        return self._sent[device]
 
     def hot_path(self) -> tuple[Callable[[list[Buffer]], Any], list[Any] | None]:
         return self.run, None
@@ -236,8 +248,12 @@ class CallingExecutable(Executable):
         results = program.execute_sharded(buffers, with_tokens=True)
         outs = results.consume_with_handlers([handler_for(aval, device) for aval in self.out_avals])
         results.consume_token().block_until_ready()  # effects that no result depends on
-        block(outs)
         return outs
+
+
+def _sent(buffers: Sequence[Buffer], avals: Sequence[ShapedArray], device: Device) -> list[Buffer]:
+    """The buffers for a device of another client, in the same memory where that is aligned."""
+    return [put(x, aval, device, copy=False) for x, aval in zip(get_all(buffers, avals), avals)]
 
 
 def _device_for_callbacks() -> Device:
