@@ -12,6 +12,7 @@ import numpy as np
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX, needs_jax
+from xpr import lax
 
 ARRAYS = {
     "I": np.array([2, 1], np.int32), "U": np.array([2, 1], np.uint8), "B": np.array([True, False]),
@@ -116,3 +117,9 @@ def test_types_of_scalars_without_a_peer():
     assert isinstance(jnp.isposinf(5), xpr.Array) and isinstance(jnp.isneginf(True), xpr.Array)
     assert xpr.grad(jnp.sinc)(0.3).weak_type and not xpr.grad(jnp.sinc)(np.float32(0.3)).weak_type
     assert xpr.grad(jnp.sin, holomorphic=True)(1j).weak_type
+
+
+def test_dtypes_of_types_and_names():
+    kinds = (np.float32, ml_dtypes.bfloat16, jnp.bfloat16, np.dtype("int8"), "int8", float, 1.0, np.ones(2, np.float16))
+    names = "float32", "bfloat16", "bfloat16", "int8", "int8", "float32", "float32", "float16"
+    assert [lax.dtype(kind).name for kind in kinds] == list(names)

@@ -63,11 +63,11 @@ def reduce(
     """
     leaves, structure = tree.flatten(operands)
     starts, start_structure = tree.flatten(init_values)
-    if not leaves or start_structure != structure or len({aval_of(x).shape for x in leaves}) != 1:
-        raise ValueError(
-            f"reduce: takes arrays of one shape, and as many initial values in the same structure; it was given "
-            f"({types_of(leaves)}) in {structure} and ({types_of(starts)}) in {start_structure}."
-        )
+    if start_structure != structure:
+        what = "reduce: Operands must have the same tree structure as init_values, and these differ"
+        tree.check_same_structure(structure, start_structure, what)
+    if not leaves or len({aval_of(x).shape for x in leaves}) != 1:
+        raise ValueError(f"reduce: takes arrays of one shape, and was given ({types_of(leaves)}).")
     ndim = aval_of(leaves[0]).ndim
     axes = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in map(int, dimensions))
     if len(set(axes)) != len(axes) or not all(0 <= axis < ndim for axis in axes):

@@ -335,10 +335,12 @@ def reciprocal(x: Any) -> Any:
 
 
 def dtype(x: Any) -> np.dtype:
-    """The dtype of anything array-like, as xpr holds it.
+    """The dtype of anything array-like, or the dtype itself that a scalar type or a name stands for, as xpr holds it.
 
     >>> from xpr import lax
-    >>> lax.dtype(1.0)
-    dtype('float32')
+    >>> lax.dtype(1.0), lax.dtype("int8"), lax.dtype(float)
+    (dtype('float32'), dtype('int8'), dtype('float32'))
     """
+    if isinstance(x, (type, str, np.dtype)) or (callable(x) and hasattr(x, "dtype")):  # the last as jnp.float32 is
+        return dtypes.requested(x)
     return aval_of(x).dtype

@@ -297,7 +297,7 @@ def _pad_abstract(
         raise ValueError(f"{what} padding_config needs (low, high, interior) for each axis, interior not negative.")
     sizes = [_padded_size(n, *config) for n, config in zip(aval.shape, padding_config)]
     if any(n < 0 for n in sizes):
-        raise ValueError(f"{what} the sizes come out negative, {tuple(sizes)}.")
+        raise ValueError(f"{what} Dimension size after padding is not at least 0: {tuple(sizes)}.")
     return [ShapedArray(tuple(sizes), aval.dtype, aval.weak_type and value.weak_type)]
 
 
@@ -399,10 +399,10 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     Array([7, 0, 7, 1], dtype=int32)
     """
     config = tuple([tuple([n if is_symbolic_dim(n) else int(n) for n in c]) for c in padding_config])
-    if any(len(each) != 3 or each[2] < 0 for each in config):
-        raise ValueError(
-            f"pad: padding_config is (low, high, interior) for each axis, interior from 0 on; not {config}."
-        )
+    if any(len(each) != 3 for each in config):
+        raise ValueError(f"pad: padding_config is (low, high, interior) for each axis, not {config}.")
+    if any(interior < 0 for _, _, interior in config):
+        raise ValueError(f"pad: interior padding in padding_config must be nonnegative, and it is {config}.")
     if type(padding_value) in (bool, int, float, complex):
         padding_value = np.asarray(padding_value, aval_of(operand).dtype)[()]
     return pad_p.bind(operand, padding_value, padding_config=config)

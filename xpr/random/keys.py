@@ -155,6 +155,11 @@ def like(key: Any, keys: Any) -> Any:
 def _seeded(seed: Any, impl: PRNGImpl, name: str) -> Any:
     """The key of a seed. Of a known integer, while nothing is staged, no program is needed for Threefry's."""
     aval = aval_of(seed)
+    if is_key(aval):
+        raise TypeError(
+            f"random.{name} accepts a scalar seed, an integer, and got random keys, {aval.str_short()}. New keys are "
+            "made from keys by random.split and random.fold_in."
+        )
     if aval.dtype not in INTEGERS | BOOL:
         described = f"{short_name(aval.dtype)}: {describe(seed)}"
         raise TypeError(f"random.{name}: the PRNG key seed must be an integer, and is {described}.")
