@@ -382,3 +382,26 @@ def test_files(tmp_path: Any) -> None:
     with jnp.printoptions(precision=2):
         assert str(jnp.array([1.23456])) == "[1.23]"
     assert jnp.array_repr(x) == repr(x) and jnp.array_str(x) == str(x)
+
+
+def test_a_copy_by_astype_may_be_deleted():
+    x = jnp.arange(5)
+    assert x.astype("int32") is x
+    x.astype("int32", copy=True).delete()
+    assert not x.is_deleted()
+
+
+def test_the_choices_of_where_may_differ_in_their_numbers_of_axes():
+    with xpr.numpy_rank_promotion("raise"):
+        assert jnp.where(jnp.ones((3, 1), bool), jnp.zeros((4,)), jnp.ones((2, 1, 4))).shape == (2, 3, 4)
+
+
+def test_unraveled_indices_keep_their_dtype():
+    for dtype in (np.int8, np.uint16, np.int32):
+        rows, columns = jnp.unravel_index(jnp.array([1, 5], dtype), (2, 3))
+        assert rows.dtype == columns.dtype == dtype and columns.tolist() == [1, 2]
+
+
+def test_bytes_of_a_traced_array():
+    with pytest.raises(xpr.errors.ConcretizationTypeError, match=r"\.tobytes\(\) needs the value"):
+        xpr.jit(lambda x: x.tobytes())(1.0)

@@ -279,6 +279,10 @@ class Tracer:
         """The value as nested lists of Python scalars."""
         return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}.tolist()", _FOR_VALUE).tolist()
 
+    def tobytes(self, order: str = "C") -> bytes:
+        """The bytes of all elements."""
+        return self._value_for(ConcretizationTypeError, ".tobytes()", _FOR_NUMBER).tobytes(order)
+
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._trace.alive:
             raise UnexpectedTracerError(escaped(self))

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.axes import reduced_axes
-from xpr.numpy.creation import to_device
+from xpr.numpy.creation import copied, to_device
 from xpr.numpy.promotion import asarray_like, convert, requested_dtype
 from xpr.primitives import elementwise as e
 from xpr.primitives import shapes
@@ -446,7 +447,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     Args:
       x: array or number.
       dtype: of the result.
-      copy: has no effect; arrays are immutable.
+      copy: whether an array that has the dtype already is copied, so that either may be donated.
       device: a device or sharding for the result; None for the default device.
 
     Returns:
@@ -458,7 +459,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     """
     x = asarray_like(x)
     target = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
-    return to_device(convert(x, target), device)
+    result = to_device(convert(x, target), device)
+    return copied(x) if copy and result is x and type(x) is Array else result
 
 
 def view(x: Any, dtype: Any = None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.config import settings
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError, ConcretizationTypeError
@@ -52,6 +53,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ArgumentError("where: takes either the condition alone, or both x and y.")
+    if settings.numpy_rank_promotion != "allow":  # which the choices are not asked about, as in JAX
+        x, y = broadcast_arrays(*promote_dtypes(x, y))
     return select_scalar(truth(condition), *promoted_pair(x, y))
 
 
@@ -120,7 +123,10 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
             numbers = np.asarray(a.concrete() if isinstance(a, Tracer) else a)
             if ((numbers < 0) | (numbers >= count)).any():
                 span = f"{numbers.min()} to {numbers.max()}"
-                raise ValueError(f"choose: {count} choices are numbered from 0, and the numbers are from {span}.")
+                raise ValueError(
+                    f"invalid entry in choice array: choose has {count} choices, numbered from 0, and the numbers are "
+                    f"from {span}."
+                )
         case _:
             raise ValueError(f'choose: mode is "raise", "wrap" or "clip", and {mode!r} was given.')
     selector, *cases = broadcast_arrays(a, *promote_dtypes(*choices))

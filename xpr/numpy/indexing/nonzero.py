@@ -188,7 +188,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
       shape: the shape of the array.
 
     Returns:
-      A tuple of arrays of integers, of the shape of `indices`.
+      A tuple of arrays of the shape and dtype of `indices`.
 
     Raises:
       TypeError: `indices` are not integers.
@@ -199,6 +199,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
     """
     flat = asarray_like(indices)
+    dtype = flat.aval.dtype
     if flat.aval.dtype not in dtypes.INTEGERS:
         raise TypeError(f"unravel_index: indices must be integers, and are {flat.aval.str_short()}.")
     sizes = tuple(map(as_integer, shape)) if isinstance(shape, (tuple, list)) else (as_integer(shape),)
@@ -207,7 +208,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     total = math.prod(sizes)
     if not total:
         raise ValueError(f"unravel_index: an array of shape {sizes} has no elements.")
-    return tuple([asarray_like(x) for x in _unraveled(clip(wrapped(flat, total), 0, total - 1), sizes)])
+    axes = _unraveled(clip(wrapped(flat, total), 0, total - 1), sizes)
+    return tuple([asarray_like(convert_element_type(x, dtype)) for x in axes])
 
 
 def ravel_multi_index(
