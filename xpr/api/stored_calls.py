@@ -26,7 +26,7 @@ from xpr.compile.segmented import in_parallel
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context
 from xpr.fingerprint.pure import library
-from xpr.fingerprint.surroundings import setting_in_the_way, surroundings
+from xpr.fingerprint.surroundings import look_ahead, releases, setting_in_the_way, surroundings
 from xpr.fingerprint.walk import Refused, Walk, nodes_of
 from xpr.notices import notices
 from xpr.transforms.calls import Call
@@ -47,6 +47,7 @@ class StoredCall:
         self.jitted, self.call, self.device = jitted, call, device
         self.reason: str | None = None
         self.notices = notices()
+        self.looking: Any = None  # the thread of `look_ahead`
         try:
             self.key, self.classes = self.find_key()
         except Refused as error:
@@ -74,19 +75,23 @@ class StoredCall:
             walk.visit(value, f"static argument {position}")
         for leaf, aval in zip(call.leaves, call.avals):
             walk.token(*_written(aval), type(leaf) is Array and leaf._device is not None)
-        check_library()
         walk.token(*surroundings(), *cache.circumstances(device))
         return walk.digest().hex(), walk.classes
 
     def load(self) -> Compiled | None:
         """The compiled program from disk; None where it isn't there."""
-        content = None if self.reason is not None else cache.read_call(self.key)
-        if content is None:
+        if self.reason is not None:
             return None
-        try:
-            return self.compiled(marshal.loads(content))
-        except (AttributeError, ImportError, KeyError, TypeError, ValueError, Refused):  # a class or dtype isn't there
-            return None
+        content = cache.read_call(self.key)
+        if content is not None:
+            try:
+                compiled = self.compiled(marshal.loads(content))
+            except (AttributeError, ImportError, KeyError, TypeError, ValueError, Refused):  # a class isn't there, say
+                compiled = None
+            if compiled is not None:
+                return compiled
+        self.looking = look_ahead()  # for `save`, while the program is compiled
+        return None
 
     def compiled(self, about: dict[str, Any]) -> Compiled | None:
         """The compiled program that a file tells of; None where a program is not on disk any more."""
@@ -94,12 +99,15 @@ class StoredCall:
         out_avals = list(map(_read_aval, about["out_avals"]))
         constants = [_read_constant(each) for each in about["constants"]]
 
-        def loaded(program: Any) -> Executable | None:
+        def loaded(program: Any) -> Any:
             stored, avals = program
             return compiler.load_stored(StoredProgram(*stored), list(map(_read_aval, avals)), device, name)
 
+        looking = look_ahead()
         programs: list[Any] = in_parallel(loaded, about["programs"])
-        if None in programs:
+        if looking is not None:
+            looking.join()
+        if None in programs or library.check() is not None or releases() != about["releases"]:
             return None
         executable: Any = programs[0]
         if about["runs"] is not None:
@@ -119,6 +127,8 @@ class StoredCall:
         """Puts the call on disk, if nothing is in the way."""
         if self.reason is not None:
             return
+        if self.looking is not None:
+            self.looking.join()
         try:
             self.check_trace(traced, compiled)
             content = marshal.dumps(self.described(traced, compiled))
@@ -135,6 +145,7 @@ class StoredCall:
             raise Refused("it reads or writes refs")
         if notices() != self.notices:
             raise Refused("a warning was given while it was traced")
+        check_library()
         if self.find_key()[0] != self.key:
             raise Refused("tracing it changes what it reads: a list, a dict or an object outside of it")
 
@@ -153,6 +164,7 @@ class StoredCall:
             "out_avals": list(map(_written, compiled.interface.out_avals)),
             "constants": list(map(_written_constant, consts)),
             "donated": list(compiled.donated),
+            "releases": releases(),
             "runs": None,
         }
         if isinstance(executable, SequenceExecutable):

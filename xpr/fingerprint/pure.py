@@ -233,7 +233,8 @@ def _is_own(function: FunctionType) -> bool:
 
 
 library = Library()
-_names: dict[int, tuple[Any, str]] = {}  # by the identity of an object, the object and its name
+_index: dict[int, tuple[Any, str]] = {}  # by the identities of what pure modules have: it, and its name
+_indexed: list[int] = [0]  # how many modules there were then
 
 
 def _name_of(value: Any) -> str | None:
@@ -243,11 +244,9 @@ def _name_of(value: Any) -> str | None:
         name = str(value.__qualname__)
         if of in sys.modules and vars(sys.modules[of]).get(name) is value:
             return f"{of}.{name}"
-    if id(value) in _names:
-        return _names[id(value)][1]
-    for of in list(sys.modules):
-        if is_pure_module(of):
+    if _indexed[0] != len(sys.modules):
+        _indexed[0] = len(sys.modules)
+        for of in filter(is_pure_module, list(sys.modules)):
             for key, each in vars(sys.modules[of]).items():
-                if each is value:
-                    return _names.setdefault(id(value), (value, f"{of}.{key}"))[1]
-    return None
+                _index.setdefault(id(each), (each, f"{of}.{key}"))
+    return _index.get(id(value), (None, None))[1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from xpr.backend import compiler, native
 from xpr.config import settings
 from xpr.core.source import package_folder
+from xpr.fingerprint.pure import library
 from xpr.optree_kept import optree
 
 OF_NO_EFFECT = frozenset({"compilation_cache_dir", "enable_compilation_cache", "traceback_filtering"})
@@ -29,9 +32,9 @@ def setting_in_the_way() -> str | None:
 
 
 def surroundings() -> list[Any]:
-    """Texts of what all traces depend on."""
+    """What all traces depend on, but for `releases` and what `library` is looked through for."""
     options = sorted(compiler.process_options.items())
-    return [releases(), compared_settings(), options, native.available()]
+    return [sys.version, sys.flags.optimize, package_folder(), compared_settings(), options, native.available()]
 
 
 def compared_settings() -> list[tuple[str, Any]]:
@@ -41,11 +44,22 @@ def compared_settings() -> list[tuple[str, Any]]:
 
 @functools.cache
 def releases() -> str:
-    """Python, the installed packages, and the files of xpr: names, sizes and times of change."""
+    """A hash of the installed packages, and of the names, sizes and times of change of the files of xpr."""
     folders = {os.path.dirname(os.path.dirname(str(each.__file__))) for each in (np, optree)}
     installed = [name for folder in sorted(folders) for name in sorted(os.listdir(folder)) if name.endswith("-info")]
-    parts = [sys.version, f"optimize {sys.flags.optimize}", *installed, *sorted(files_of(package_folder()))]
-    return "\n".join(parts)
+    return hashlib.sha256("\n".join([*installed, *sorted(files_of(package_folder()))]).encode()).hexdigest()
+
+
+def look_ahead() -> threading.Thread | None:
+    """A thread that finds `releases` and looks through the library, which takes 6 ms the first time; None later on."""
+    if releases.cache_info().currsize:
+        return None
+    thread = threading.Thread(target=lambda: (releases(), library.check()), name="xpr surroundings", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be started
+        return None
+    return thread
 
 
 def files_of(folder: str) -> Iterator[str]:
