@@ -170,7 +170,7 @@ def test_prefixes_that_do_not_fit_name_the_call():
 
 
 @pytest.mark.parametrize("specs, error, part", [
-    (P("z"), ValueError, "has P('z',), and 'z' is none of the axes ('x',)"),
+    (P("z"), ValueError, "has P('z',): in_specs refers to 'z', which is none of the axes ('x',)"),
     (P("x", "x"), ValueError, "has P('x', 'x'), which names an axis twice"),
     ("x", TypeError, "holds 'x', which is no PartitionSpec; P() cuts nothing"),
     (("x",), TypeError, "holds 'x', which is no PartitionSpec; P() cuts nothing"),

@@ -248,7 +248,8 @@ def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[
         mesh = settings.mesh
         if mesh is None:
             raise ValueError(
-                f"shard_map: {describe_function(fun)} was given no mesh, and none is current. Say shard_map(..., "
+                f"shard_map: {describe_function(fun)} was given no mesh, and none is current. The context mesh cannot "
+                "be empty then. Say shard_map(..., "
                 "mesh=mesh), or call it in `with xpr.set_mesh(mesh)`."
             )
         return mapped_over(mesh, *args, **by_name)
@@ -349,8 +350,8 @@ def _flat_specs(
         for axis in names:
             if axis not in manual.axes:
                 raise ValueError(
-                    f"{what} has {spec!r}, and {axis!r} is none of the axes {manual.axes} along which the "
-                    f"function tells devices apart, of {manual.mesh!r}."
+                    f"{what} has {spec!r}: {name} refers to {axis!r}, which is none of the axes {manual.axes} along "
+                    f"which the function tells devices apart, of {manual.mesh!r}."
                 )
         if len(set(names)) != len(names):
             raise ValueError(f"{what} has {spec!r}, which names an axis twice: one can cut one axis of an array only.")
@@ -400,7 +401,8 @@ def _check_results(
     for name, aval, spec in zip(names, closed.out_avals, out_specs):
         if len(spec) > aval.ndim:
             raise ValueError(
-                f"shard_map: {name} has type {aval.str_short()}, with fewer axes than {spec!r} has entries."
+                f"shard_map: {name} has type {aval.str_short()}, of {aval.ndim} axes, and its spec is {spec!r}, which "
+                f"has length {len(spec)}."
             )
     if not manual.check:
         return
@@ -410,6 +412,7 @@ def _check_results(
         if wrong:
             raise ValueError(
                 f"shard_map: {name} may differ between the devices along {wrong[0]!r}, and by {spec!r} of out_specs it "
-                f"is the same on all of them. Name {wrong[0]!r} in the spec, or reduce over it (lax.psum, lax.pmean, "
+                f"is the same on all of them: these require replication, which can't be statically inferred. "
+                f"Name {wrong[0]!r} in the spec, or reduce over it (lax.psum, lax.pmean, "
                 "lax.all_gather); or say check_vma=False, if it is the same for reasons that can't be seen."
             )

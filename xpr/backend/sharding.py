@@ -222,12 +222,16 @@ class NamedSharding(Sharding):
         """Raises ValueError where an array of that shape can't be cut so; `what` and `function` are for the message."""
         message = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh!r}"
         if len(self.spec) > len(shape):
-            raise ValueError(f"{message}: the spec has {len(self.spec)} elements, for {len(shape)} axes.")
+            of_scalars = " For scalars the PartitionSpec should be P()." * (not shape)
+            raise ValueError(
+                f"{message}: Sharding {self!r} is only valid for values of rank at least {len(self.spec)}, but was "
+                f"applied to a value of rank {len(shape)}.{of_scalars}"
+            )
         for axis, (size, count, part) in enumerate(zip(shape, self.cuts(len(shape)), self.spec)):
             if size % count:
                 names = " * ".join(str(name) for name in axes_of(part))
                 raise ValueError(
-                    f"{message}: {count} ({names}) does not divide {size}, the size of its axis {axis}. "
+                    f"{message}: {size}, the size of its axis {axis}, is not divisible by {count} ({names}). "
                     "Pad the axis, or leave it whole (None in the spec)."
                 )
 

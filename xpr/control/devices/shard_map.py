@@ -173,6 +173,7 @@ class ShardedCall(MultiDeviceCall):
         """Every device has all rows of its shard, or a shard of the rows."""
         manual = self.manual
         along = tuple([axis for axis in axes_of(context.rows_along) if axis in manual.axes])
+        self.check_rows(along)
         rows = size // math.prod([manual.sizes[axis] for axis in along])
         name = None if axis_name in manual.axes else axis_name
         explicit_rows, context.explicit_rows = context.explicit_rows, self.rows_inside()
@@ -183,6 +184,16 @@ class ShardedCall(MultiDeviceCall):
         in_specs = [_with_rows(spec, d, along) for spec, d in zip(self.in_specs, dims)]
         out_specs = [_with_rows(spec, d, along) for spec, d in zip(self.out_specs, actual)]
         return self.bind(closed, values, in_specs, out_specs), actual
+
+    def check_rows(self, along: Sequence[Any]) -> None:
+        """Raises ValueError where the rows of a vmap are to be cut over an axis that cuts the rows themselves."""
+        for spec in (*self.in_specs, *self.out_specs):
+            twice = [name for name in along if name in self.manual.varying_axes(spec)]
+            if twice:
+                raise ValueError(
+                    f"shard_map: spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and "
+                    f"{twice[0]!r} is in {PartitionSpec(*spec)!r}. Map over another axis of {self.manual.mesh!r}."
+                )
 
     def rows_inside(self) -> ExplicitSharding | None:
         """How the rows of one device are partitioned further, over Explicit axes that are not manual."""
