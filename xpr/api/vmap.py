@@ -18,6 +18,7 @@ from xpr.core.source import check_function, describe_function
 from xpr.errors import ConcretizationTypeError
 from xpr.passes.inline import inline_jaxpr
 from xpr.primitives.shapes import mapped_to
+from xpr.primitives.sharding_rules import parts_of
 from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.batch import batch_flat, names_in, row_aval
 from xpr.transforms.boundary import boundary
@@ -211,8 +212,8 @@ def explicit_rows(
     mesh = None
     for i, (x, d) in enumerate(zip(leaves, dims)):
         explicit = None if d is None else aval_of(x).explicit
-        if explicit is not None:
-            parts[i], mesh = explicit.parts[d], explicit.mesh
+        if d is not None and explicit is not None:
+            parts[i], mesh = parts_of(aval_of(x))[d], explicit.mesh
     found = {part for part in parts.values() if part is not None}
     if len(found) > 1:
         names = argument_names(fun, tuple(args), kwargs)

@@ -428,7 +428,7 @@ ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
 
 def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:
     """The type of arrays of that shape and dtype with a sharding: over Explicit axes of a mesh it is a part of it."""
-    if type(sharding) is not NamedSharding:
+    if type(sharding) is not NamedSharding or not sharding.mesh.has_explicit:
         return aval.plain
     return aval.with_explicit(explicit_sharding(sharding.mesh, sharding.spec, aval.ndim))
 

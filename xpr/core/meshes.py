@@ -37,7 +37,16 @@ class AbstractMesh:
     AbstractMesh('x': 4, 'y': 2)
     """
 
-    __slots__ = ("axis_names", "axis_sizes", "axis_types", "size", "missing", "_abstract_hash", "_abstract_mesh")
+    __slots__ = (
+        "axis_names",
+        "axis_sizes",
+        "axis_types",
+        "size",
+        "missing",
+        "has_explicit",
+        "_abstract_hash",
+        "_abstract_mesh",
+    )
 
     def __init__(
         self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
@@ -63,6 +72,7 @@ class AbstractMesh:
                 f"not {axis_types!r}."
             )
         self.missing = ""  # why there are no devices
+        self.has_explicit = AxisType.Explicit in self.axis_types
         self._abstract_hash = hash((self.axis_names, self.axis_sizes, self.axis_types))
         self._abstract_mesh: AbstractMesh | None = None
 
