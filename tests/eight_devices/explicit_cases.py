@@ -36,6 +36,10 @@ def type_of(x):
     return xpr.typeof(x).str_short()
 
 
+def f(x):
+    return x * 2
+
+
 # -- Types
 
 
@@ -210,6 +214,23 @@ ERRORS = {
         "  xs['a']   f32[8@x,4]",
     ),
     "vmap": (lambda x: xpr.vmap(lambda a, b: a)(x, put(X, "y")), "are partitioned over different axes of the mesh:"),
+    "vmap along another axis": (
+        lambda x: xpr.vmap(f, spmd_axis_name="y")(x), "vmap: Only one of spmd_axis_name or arrays sharded on the mapped"
+    ),
+    "manual": (
+        lambda x: xpr.shard_map(
+            lambda x: reshard(x, P(None, "x")), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
+        )(x),
+        "P(None, 'x') names 'x', a Manual axis of the shard_map around",
+    ),
+    "pcast": (
+        lambda x: xpr.shard_map(lambda x: lax.pcast(x, {"x"}, to="varying"), in_specs=P("x"), out_specs=P("x"))(x),
+        "pcast: axis_name must be a tuple or a str",
+    ),
+    "vmap of shard_map": (
+        lambda x: xpr.vmap(xpr.shard_map(f, in_specs=P("x"), out_specs=P("x")))(x),
+        "spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and 'x' is in P('x',)",
+    ),
     "meshes": (
         lambda x: x + xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("z",), (AxisType.Explicit,)), P("z"))),
         "operands are partitioned over several meshes",
@@ -246,10 +267,6 @@ def test_no_mesh_is_current():
         with pytest.raises(ValueError, match="no mesh is current; write NamedSharding"):
             reshard(X, P("x"))
         assert auto_axes(f, out_sharding=P("x"))(X) is not None
-
-
-def f(x):
-    return x * 2
 
 
 # -- Meshes
@@ -389,6 +406,8 @@ def test_nested_shard_maps():
 
 
 def test_smap():
+    with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"))), pytest.raises(TypeError, match="in_axes was not specified"):
+        xpr.smap(f, out_axes=0, axis_name="x")
     for specs in ({"in_axes": 0}, {}):
         doubled = xpr.smap(lambda x: x * lax.axis_size("x"), out_axes=0, axis_name="x", **specs)
         close(xpr.jit(doubled)(rows()), X * 4)

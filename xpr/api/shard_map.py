@@ -188,7 +188,7 @@ def smap(
     Args:
       f: a function of pytrees of arrays, with the shapes of the parts; without it `smap` is a decorator.
       in_axes: the axis of arguments that is cut: an integer, None for none, or a pytree prefix of the tuple of
-        arguments of those. By default arguments are cut as they are; see `in_specs` of `shard_map`.
+        arguments of those. By default arguments are cut as their types say, along an Explicit axis.
       out_axes: the axis along which the parts of results are joined, a pytree prefix of the result; None where they are
         the same on all devices.
       axis_name: the name of an axis of the mesh.
@@ -214,6 +214,11 @@ def smap(
     if in_axes is not FROM_ARGUMENTS and not isinstance(in_axes, (int, tuple, type(None))):
         raise TypeError(
             f"smap: in_axes is an integer, None, or a tuple of those for each argument, and is {in_axes!r}."
+        )
+    if in_axes is FROM_ARGUMENTS and settings.mesh is not None and axis_name not in settings.mesh.explicit_axes:
+        raise TypeError(
+            f"smap: in_axes was not specified, and {axis_name!r} is no Explicit axis of {settings.mesh!r}, along which "
+            "the types of arguments would say it. Give in_axes."
         )
     in_specs = in_axes if in_axes is FROM_ARGUMENTS else _specs_of_axes("in_axes", in_axes, axis_name)
     out_specs = _specs_of_axes("out_axes", out_axes, axis_name)

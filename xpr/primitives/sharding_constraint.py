@@ -14,6 +14,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context, shardings_decided_later
 from xpr.core.primitive import Primitive, register
+from xpr.core.specs import axes_of
 from xpr.errors import ArgumentError
 
 __all__ = ["reshard_p", "sharding_constraint_p"]
@@ -97,8 +98,22 @@ def constrain(x: Any, sharding: NamedSharding) -> Any:
     """
     if sharding.mesh.empty:
         return x
+    _refuse_manual(sharding)
     primitive = reshard_p if sharding.mesh.explicit_axes else sharding_constraint_p
     return primitive.bind(x, sharding=sharding)
+
+
+def _refuse_manual(sharding: NamedSharding) -> None:
+    """Raises ValueError where a sharding is over an axis of a `shard_map` around, which has other axes beside it."""
+    current = settings.mesh
+    if current is None or not current.manual_axes or current.are_all_axes_manual:
+        return
+    manual = [name for part in sharding.spec for name in axes_of(part) if name in current.manual_axes]
+    if manual and sharding.mesh.shape_tuple == current.shape_tuple:
+        raise ValueError(
+            f"with_sharding_constraint: {sharding.spec!r} names {manual[0]!r}, a Manual axis of the shard_map around, "
+            f"along which each device has its shard already. Name other axes of {current!r}."
+        )
 
 
 def constrain_to(x: Any, aval: ShapedArray) -> Any:
