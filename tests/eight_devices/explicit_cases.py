@@ -325,6 +325,8 @@ def test_types_are_values():
     assert aval.update(dtype="int32").str_short() == "i32[8@x,4]" and aval.update(shape=(2,)).str_short() == "f32[2]"
     assert aval.sharding == NamedSharding(xpr.sharding.get_abstract_mesh(), P("x", None))
     assert xpr.typeof(jnp.ones(3)).sharding == NamedSharding(xpr.sharding.get_abstract_mesh(), P(None))
+    with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"))):
+        assert xpr.typeof(jnp.ones(3)).sharding.mesh.empty  # over Auto axes a type says nothing
     struct = xpr.ShapeDtypeStruct((8, 4), np.float32, sharding=NamedSharding(xpr.sharding.get_mesh(), P("x")))
     assert struct.aval is aval and xpr.eval_shape(f, struct).sharding == aval.sharding
     assert xpr.jit(f).lower(struct).compile()(rows()).aval is aval

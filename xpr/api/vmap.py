@@ -83,8 +83,9 @@ def vmap(
             along = rows_of_types.parts[0]
             if spmd_axis_name is not None and axes_of(spmd_axis_name) != axes_of(along):
                 raise ValueError(
-                    f"vmap: Only one of spmd_axis_name or arrays sharded on the mapped axis can be used: spmd_axis_name "
-                    f"is {spmd_axis_name!r}, and arguments of {describe_function(fun)} are partitioned over {along!r}."
+                    "vmap: Only one of spmd_axis_name or arrays sharded on the mapped axis can be used: "
+                    f"spmd_axis_name is {spmd_axis_name!r}, and arguments of {describe_function(fun)} are partitioned "
+                    f"over {along!r}."
                 )
             leaves = [x if d is None else with_rows_along(x, rows_of_types, d) for x, d in zip(leaves, dims)]
         if Ref in map(type, leaves):

@@ -414,12 +414,16 @@ def _in_prime_factors(mesh: Mesh) -> Mesh:
 
 
 def _of_type(aval: ShapedArray) -> NamedSharding:
-    """What the type of an array says of its sharding; where it is not partitioned, over the current mesh."""
-    explicit = aval.explicit
-    if explicit is None or explicit.parts is None:
-        mesh = settings.mesh.abstract_mesh if explicit is None and settings.mesh is not None else _NO_MESH
-        return NamedSharding(mesh if explicit is None else explicit.mesh, PartitionSpec(*[None] * aval.ndim))
-    return NamedSharding(explicit.mesh, PartitionSpec(*explicit.parts))
+    """What the type of an array says of its sharding.
+
+    Where nothing is partitioned it is over the current mesh, if that has Explicit axes. A type says nothing of others,
+    so a program that passes on what it reads here constrains nothing along them.
+    """
+    explicit, current = aval.explicit, settings.mesh
+    if explicit is not None:
+        return NamedSharding(explicit.mesh, PartitionSpec(*(explicit.parts or [None] * aval.ndim)))
+    mesh = current.abstract_mesh if current is not None and current.has_explicit else _NO_MESH
+    return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))
 
 
 _NO_MESH = AbstractMesh((), ())
