@@ -221,7 +221,7 @@ ERRORS = {
         lambda x: xpr.shard_map(
             lambda x: reshard(x, P(None, "x")), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
         )(x),
-        "P(None, 'x') names 'x', a Manual axis of the shard_map around",
+        "P(None, 'x') names 'x', a manual axis of the shard_map around",
     ),
     "pcast": (
         lambda x: xpr.shard_map(lambda x: lax.pcast(x, {"x"}, to="varying"), in_specs=P("x"), out_specs=P("x"))(x),
@@ -229,7 +229,7 @@ ERRORS = {
     ),
     "vmap of shard_map": (
         lambda x: xpr.vmap(xpr.shard_map(f, in_specs=P("x"), out_specs=P("x")))(x),
-        "spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and 'x' is in P('x',)",
+        "vmap spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and 'x' is in P('x',)",
     ),
     "meshes": (
         lambda x: x + xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("z",), (AxisType.Explicit,)), P("z"))),
@@ -325,8 +325,9 @@ def test_types_are_values():
     assert aval.update(dtype="int32").str_short() == "i32[8@x,4]" and aval.update(shape=(2,)).str_short() == "f32[2]"
     assert aval.sharding == NamedSharding(xpr.sharding.get_abstract_mesh(), P("x", None))
     assert xpr.typeof(jnp.ones(3)).sharding == NamedSharding(xpr.sharding.get_abstract_mesh(), P(None))
-    with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"))):
-        assert xpr.typeof(jnp.ones(3)).sharding.mesh.empty  # over Auto axes a type says nothing
+    with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"))):  # over Auto axes a type says nothing
+        jaxpr = xpr.make_jaxpr(lambda x: lax.with_sharding_constraint(x, xpr.typeof(x).sharding))(X)
+        assert not jaxpr.eqns
     struct = xpr.ShapeDtypeStruct((8, 4), np.float32, sharding=NamedSharding(xpr.sharding.get_mesh(), P("x")))
     assert struct.aval is aval and xpr.eval_shape(f, struct).sharding == aval.sharding
     assert xpr.jit(f).lower(struct).compile()(rows()).aval is aval
@@ -444,3 +445,13 @@ def test_collectives_along_several_axes_as_one():
             ),
             axis_name="v",
         )(x)
+
+
+def test_plain_values_where_specs_are_none(mesh):
+    seen = []
+    mapped = xpr.shard_map(
+        lambda options, x: seen.append(options["name"]) or jnp.sin(x),
+        mesh=mesh, in_specs=({"name": None}, P("x")), out_specs=P("x"),
+    )  # fmt: skip
+    close(mapped({"name": "text"}, rows()), np.sin(X))
+    assert seen == ["text"]

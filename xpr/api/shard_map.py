@@ -267,10 +267,16 @@ def _static(in_specs: Any, args: tuple[Any, ...]) -> list[int]:
     if in_specs is None:
         unspecified: Any = range(len(args))
     elif isinstance(in_specs, (tuple, list)) and not isinstance(in_specs, PartitionSpec) and len(in_specs) == len(args):
-        unspecified = [i for i, spec in enumerate(in_specs) if spec is None]
+        unspecified = [
+            i for i, spec in enumerate(in_specs) if not any(map(_is_cut, tree.leaves(spec, is_leaf=_is_spec)))
+        ]
     else:
         return []
     return [i for i in unspecified if not all(isinstance(x, _ARRAYS) for x in tree.leaves(args[i]))]
+
+
+def _is_cut(spec: Any) -> bool:
+    return spec is not None
 
 
 _ARRAYS = (Array, Tracer, np.ndarray, np.generic)

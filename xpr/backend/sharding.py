@@ -416,13 +416,13 @@ def _in_prime_factors(mesh: Mesh) -> Mesh:
 def _of_type(aval: ShapedArray) -> NamedSharding:
     """What the type of an array says of its sharding.
 
-    Where nothing is partitioned it is over the current mesh, if that has Explicit axes. A type says nothing of others,
-    so a program that passes on what it reads here constrains nothing along them.
+    Where nothing is partitioned it is over the current mesh. A type says nothing of Auto axes: what a program reads
+    here and passes on constrains nothing along them.
     """
     explicit, current = aval.explicit, settings.mesh
     if explicit is not None:
         return NamedSharding(explicit.mesh, PartitionSpec(*(explicit.parts or [None] * aval.ndim)))
-    mesh = current.abstract_mesh if current is not None and current.has_explicit else _NO_MESH
+    mesh = _NO_MESH if current is None else current.abstract_mesh
     return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))
 
 

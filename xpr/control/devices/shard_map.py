@@ -150,9 +150,7 @@ class ShardedCall(MultiDeviceCall):
         return ClosedJaxpr(primal, split.primal.consts), primal_specs, linear, linear_specs
 
     def varying_residuals(self, split: Linearized) -> list[frozenset[Any]]:
-        """The axes over which each residual that is no operand varies; all where nothing is known of that."""
-        if not self.manual.check:
-            return [frozenset(self.manual.axes)] * split.residual_sources.count(None)
+        """The axes over which each residual that is no operand may vary."""
         of_results = varying_axes(split.primal.jaxpr, list(map(self.manual.varying_axes, self.in_specs)))
         return split_list(of_results, len(self.out_specs))[1]
 
@@ -191,7 +189,7 @@ class ShardedCall(MultiDeviceCall):
             twice = [name for name in along if name in self.manual.varying_axes(spec)]
             if twice:
                 raise ValueError(
-                    f"shard_map: spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and "
+                    f"shard_map: vmap spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and "
                     f"{twice[0]!r} is in {PartitionSpec(*spec)!r}. Map over another axis of {self.manual.mesh!r}."
                 )
 
