@@ -105,7 +105,7 @@ def test_texts():
         (lambda: xpr.shard_map(jnp.sin, mesh=3, in_specs=P(), out_specs=P()), TypeError, "mesh is to be a Mesh"),
         (lambda: P("x", unreduced={"y"}), NotImplementedError, "are not distinguished"),
         (lambda: AbstractMesh((2,), ("x", "y")), ValueError, "AbstractMesh needs as many axis names as the ndim"),
-        (lambda: AbstractMesh((2,), "x", (1,)), ValueError, "axis_types is to hold an AxisType"),
+        (lambda: AbstractMesh((2,), "x", (1,)), ValueError, "Number of axis names should match the number of"),
         (lambda: xpr.config.update("num_cpu_devices", 0), ValueError, "num_cpu_devices is a positive integer"),
     ],
 )  # fmt: skip
@@ -170,7 +170,7 @@ def test_prefixes_that_do_not_fit_name_the_call():
 
 
 @pytest.mark.parametrize("specs, error, part", [
-    (P("z"), ValueError, "has P('z',), and 'z' is none of the axes ('x',)"),
+    (P("z"), ValueError, "has P('z',): in_specs refers to 'z', which is none of the axes ('x',)"),
     (P("x", "x"), ValueError, "has P('x', 'x'), which names an axis twice"),
     ("x", TypeError, "holds 'x', which is no PartitionSpec; P() cuts nothing"),
     (("x",), TypeError, "holds 'x', which is no PartitionSpec; P() cuts nothing"),
@@ -195,13 +195,13 @@ def test_the_sharding_of_a_type_without_a_mesh_constrains_nothing():
 
 
 def test_meshes_and_specs_refuse_what_they_can_not_be():
-    with pytest.raises(ValueError, match="a tuple within a tuple. Name all axes"):
+    with pytest.raises(ValueError, match="cannot contain a nested tuple"):
         P("x", ("y", ("z",)))
     with pytest.raises(TypeError, match="PartitionSpec has no subclasses"):
         type("Q", (P,), {})
     for types in (xpr.sharding.AxisType.Auto, "explicit", ("explicit", xpr.sharding.AxisType.Auto)):
         for error in (TypeError, ValueError):
-            with pytest.raises(error, match="axis_types is to hold an AxisType for each of"):
+            with pytest.raises(error, match="Number of axis names should match .*: an AxisType for each of"):
                 AbstractMesh((2, 2), ("x", "y"), axis_types=types)
     assert AbstractMesh((), ()).size == 0 and AbstractMesh((), ()).empty
     with pytest.raises(ValueError, match="Received invalid value 'cpu'"):

@@ -36,6 +36,10 @@ def type_of(x):
     return xpr.typeof(x).str_short()
 
 
+def f(x):
+    return x * 2
+
+
 # -- Types
 
 
@@ -210,6 +214,23 @@ ERRORS = {
         "  xs['a']   f32[8@x,4]",
     ),
     "vmap": (lambda x: xpr.vmap(lambda a, b: a)(x, put(X, "y")), "are partitioned over different axes of the mesh:"),
+    "vmap along another axis": (
+        lambda x: xpr.vmap(f, spmd_axis_name="y")(x), "vmap: Only one of spmd_axis_name or arrays sharded on the mapped"
+    ),
+    "manual": (
+        lambda x: xpr.shard_map(
+            lambda x: reshard(x, P(None, "x")), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
+        )(x),
+        "P(None, 'x') names 'x', a manual axis of the shard_map around",
+    ),
+    "pcast": (
+        lambda x: xpr.shard_map(lambda x: lax.pcast(x, {"x"}, to="varying"), in_specs=P("x"), out_specs=P("x"))(x),
+        "pcast: axis_name must be a tuple or a str",
+    ),
+    "vmap of shard_map": (
+        lambda x: xpr.vmap(xpr.shard_map(f, in_specs=P("x"), out_specs=P("x")))(x),
+        "vmap spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and 'x' is in P('x',)",
+    ),
     "meshes": (
         lambda x: x + xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("z",), (AxisType.Explicit,)), P("z"))),
         "operands are partitioned over several meshes",
@@ -246,10 +267,6 @@ def test_no_mesh_is_current():
         with pytest.raises(ValueError, match="no mesh is current; write NamedSharding"):
             reshard(X, P("x"))
         assert auto_axes(f, out_sharding=P("x"))(X) is not None
-
-
-def f(x):
-    return x * 2
 
 
 # -- Meshes
@@ -308,6 +325,9 @@ def test_types_are_values():
     assert aval.update(dtype="int32").str_short() == "i32[8@x,4]" and aval.update(shape=(2,)).str_short() == "f32[2]"
     assert aval.sharding == NamedSharding(xpr.sharding.get_abstract_mesh(), P("x", None))
     assert xpr.typeof(jnp.ones(3)).sharding == NamedSharding(xpr.sharding.get_abstract_mesh(), P(None))
+    with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"))):  # over Auto axes a type says nothing
+        jaxpr = xpr.make_jaxpr(lambda x: lax.with_sharding_constraint(x, xpr.typeof(x).sharding))(X)
+        assert not jaxpr.eqns
     struct = xpr.ShapeDtypeStruct((8, 4), np.float32, sharding=NamedSharding(xpr.sharding.get_mesh(), P("x")))
     assert struct.aval is aval and xpr.eval_shape(f, struct).sharding == aval.sharding
     assert xpr.jit(f).lower(struct).compile()(rows()).aval is aval
@@ -389,6 +409,8 @@ def test_nested_shard_maps():
 
 
 def test_smap():
+    with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"))), pytest.raises(TypeError, match="in_axes was not specified"):
+        xpr.smap(f, out_axes=0, axis_name="x")
     for specs in ({"in_axes": 0}, {}):
         doubled = xpr.smap(lambda x: x * lax.axis_size("x"), out_axes=0, axis_name="x", **specs)
         close(xpr.jit(doubled)(rows()), X * 4)
@@ -423,3 +445,13 @@ def test_collectives_along_several_axes_as_one():
             ),
             axis_name="v",
         )(x)
+
+
+def test_plain_values_where_specs_are_none(mesh):
+    seen = []
+    mapped = xpr.shard_map(
+        lambda options, x: seen.append(options["name"]) or jnp.sin(x),
+        mesh=mesh, in_specs=({"name": None}, P("x")), out_specs=P("x"),
+    )  # fmt: skip
+    close(mapped({"name": "text"}, rows()), np.sin(X))
+    assert seen == ["text"]

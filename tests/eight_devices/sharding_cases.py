@@ -164,7 +164,7 @@ def test_arrays_from_their_parts(mesh):
     np.testing.assert_array_equal(x, X)
     parts = [shard.data for shard in x.addressable_shards]
     np.testing.assert_array_equal(xpr.make_array_from_single_device_arrays((8, 8), sharding, parts), X)
-    with pytest.raises(ValueError, match="has shape \\(1, 8\\) and not \\(2, 8\\)"):
+    with pytest.raises(ValueError, match="Expected shard shape \\(2, 8\\) .* array shape \\(1, 8\\)"):
         xpr.make_array_from_callback((8, 8), sharding, lambda index: X[:1])
 
 
@@ -301,7 +301,7 @@ def test_attributes_of_meshes_and_shardings(mesh):
     assert mesh.device_ids.tolist() == np.arange(8).reshape(4, 2).tolist() and mesh.local_devices == xpr.devices()
     assert mesh.update(axis_names=("a", "b")).shape == {"a": 4, "b": 2} and not mesh.is_multi_process
     assert P("x", None).partitions == ("x", None) and P().update(("y",)) == P("y")
-    with pytest.raises(ValueError, match="2 \\(y\\) does not divide 3"):
+    with pytest.raises(ValueError, match="3, the size of its axis 0, is not divisible by 2 \\(y\\)"):
         sharding.with_spec(P("y")).check_compatible_aval((3,))
     with pytest.raises(ValueError, match="pinned_host"):
         sharding.with_memory_kind("pinned_host")
@@ -508,7 +508,7 @@ def test_shardings_of_keys(mesh):
     words = NamedSharding(mesh, P(None, "y"))  # keys are not cut into their words
     for put in (xpr.device_put, lax.with_sharding_constraint, xpr.jit(lax.with_sharding_constraint, static_argnums=1)):
         assert put(keys, NamedSharding(mesh, P("y"))).sharding.spec == P("y")
-        with pytest.raises(ValueError, match=r"\(8,\) can't be cut by P\(None, 'y'\) .* has 2 elements, for 1 axes"):
+        with pytest.raises(ValueError, match=r"\(8,\) can't be cut by P\(None, 'y'\) .* rank at least 2, .* rank 1"):
             put(keys, words)
     alone = xpr.random.key(0)
     assert alone.sharding == SingleDeviceSharding(xpr.devices()[0]) and alone.device is xpr.devices()[0]

@@ -188,7 +188,7 @@ def smap(
     Args:
       f: a function of pytrees of arrays, with the shapes of the parts; without it `smap` is a decorator.
       in_axes: the axis of arguments that is cut: an integer, None for none, or a pytree prefix of the tuple of
-        arguments of those. By default arguments are cut as they are; see `in_specs` of `shard_map`.
+        arguments of those. By default arguments are cut as their types say, along an Explicit axis.
       out_axes: the axis along which the parts of results are joined, a pytree prefix of the result; None where they are
         the same on all devices.
       axis_name: the name of an axis of the mesh.
@@ -214,6 +214,11 @@ def smap(
     if in_axes is not FROM_ARGUMENTS and not isinstance(in_axes, (int, tuple, type(None))):
         raise TypeError(
             f"smap: in_axes is an integer, None, or a tuple of those for each argument, and is {in_axes!r}."
+        )
+    if in_axes is FROM_ARGUMENTS and settings.mesh is not None and axis_name not in settings.mesh.explicit_axes:
+        raise TypeError(
+            f"smap: in_axes was not specified, and {axis_name!r} is no Explicit axis of {settings.mesh!r}, along which "
+            "the types of arguments would say it. Give in_axes."
         )
     in_specs = in_axes if in_axes is FROM_ARGUMENTS else _specs_of_axes("in_axes", in_axes, axis_name)
     out_specs = _specs_of_axes("out_axes", out_axes, axis_name)
@@ -248,7 +253,8 @@ def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[
         mesh = settings.mesh
         if mesh is None:
             raise ValueError(
-                f"shard_map: {describe_function(fun)} was given no mesh, and none is current. Say shard_map(..., "
+                f"shard_map: {describe_function(fun)} was given no mesh, and none is current. The context mesh cannot "
+                "be empty then. Say shard_map(..., "
                 "mesh=mesh), or call it in `with xpr.set_mesh(mesh)`."
             )
         return mapped_over(mesh, *args, **by_name)
@@ -261,10 +267,16 @@ def _static(in_specs: Any, args: tuple[Any, ...]) -> list[int]:
     if in_specs is None:
         unspecified: Any = range(len(args))
     elif isinstance(in_specs, (tuple, list)) and not isinstance(in_specs, PartitionSpec) and len(in_specs) == len(args):
-        unspecified = [i for i, spec in enumerate(in_specs) if spec is None]
+        unspecified = [
+            i for i, spec in enumerate(in_specs) if not any(map(_is_cut, tree.leaves(spec, is_leaf=_is_spec)))
+        ]
     else:
         return []
     return [i for i in unspecified if not all(isinstance(x, _ARRAYS) for x in tree.leaves(args[i]))]
+
+
+def _is_cut(spec: Any) -> bool:
+    return spec is not None
 
 
 _ARRAYS = (Array, Tracer, np.ndarray, np.generic)
@@ -349,8 +361,8 @@ def _flat_specs(
         for axis in names:
             if axis not in manual.axes:
                 raise ValueError(
-                    f"{what} has {spec!r}, and {axis!r} is none of the axes {manual.axes} along which the "
-                    f"function tells devices apart, of {manual.mesh!r}."
+                    f"{what} has {spec!r}: {name} refers to {axis!r}, which is none of the axes {manual.axes} along "
+                    f"which the function tells devices apart, of {manual.mesh!r}."
                 )
         if len(set(names)) != len(names):
             raise ValueError(f"{what} has {spec!r}, which names an axis twice: one can cut one axis of an array only.")
@@ -400,7 +412,8 @@ def _check_results(
     for name, aval, spec in zip(names, closed.out_avals, out_specs):
         if len(spec) > aval.ndim:
             raise ValueError(
-                f"shard_map: {name} has type {aval.str_short()}, with fewer axes than {spec!r} has entries."
+                f"shard_map: {name} has type {aval.str_short()}, of {aval.ndim} axes, and its spec is {spec!r}, which "
+                f"has length {len(spec)}."
             )
     if not manual.check:
         return
@@ -410,6 +423,7 @@ def _check_results(
         if wrong:
             raise ValueError(
                 f"shard_map: {name} may differ between the devices along {wrong[0]!r}, and by {spec!r} of out_specs it "
-                f"is the same on all of them. Name {wrong[0]!r} in the spec, or reduce over it (lax.psum, lax.pmean, "
+                f"is the same on all of them: these require replication, which can't be statically inferred. "
+                f"Name {wrong[0]!r} in the spec, or reduce over it (lax.psum, lax.pmean, "
                 "lax.all_gather); or say check_vma=False, if it is the same for reasons that can't be seen."
             )

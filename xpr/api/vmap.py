@@ -17,9 +17,11 @@ from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import effects
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function
+from xpr.core.specs import axes_of
 from xpr.errors import ConcretizationTypeError
 from xpr.passes.inline import inline_jaxpr
-from xpr.primitives.shapes import mapped_to
+from xpr.primitives.shapes import mapped_to, with_rows_along
+from xpr.primitives.sharding_rules import parts_of
 from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.batch import batch_flat, names_in, row_aval
 from xpr.transforms.boundary import boundary
@@ -78,7 +80,16 @@ def vmap(
         flat = FlatFunction(fun, in_tree)
         signature = signature_of("vectorized with vmap", fun, args, kwargs)
         rows_of_types = explicit_rows("vmap", fun, args, kwargs, leaves, dims)
-        along = spmd_axis_name if rows_of_types is None else rows_of_types.parts[0]
+        along = spmd_axis_name
+        if rows_of_types is not None:
+            along = rows_of_types.parts[0]
+            if spmd_axis_name is not None and axes_of(spmd_axis_name) != axes_of(along):
+                raise ValueError(
+                    "vmap: Only one of spmd_axis_name or arrays sharded on the mapped axis can be used: "
+                    f"spmd_axis_name is {spmd_axis_name!r}, and arguments of {describe_function(fun)} are partitioned "
+                    f"over {along!r}."
+                )
+            leaves = [x if d is None else with_rows_along(x, rows_of_types, d) for x, d in zip(leaves, dims)]
         if Ref in map(type, leaves):
             check_aliases("vmap", fun, lambda: argument_names(fun, args, kwargs), leaves, ())
             rows = RefRows(flat, leaves, dims, size)
@@ -213,8 +224,8 @@ def explicit_rows(
     mesh = None
     for i, (x, d) in enumerate(zip(leaves, dims)):
         explicit = None if d is None else aval_of(x).explicit
-        if explicit is not None:
-            parts[i], mesh = explicit.parts[d], explicit.mesh
+        if d is not None and explicit is not None:
+            parts[i], mesh = parts_of(aval_of(x))[d], explicit.mesh
     found = {part for part in parts.values() if part is not None}
     if len(found) > 1:
         names = argument_names(fun, tuple(args), kwargs)

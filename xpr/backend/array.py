@@ -86,9 +86,10 @@ class Array(metaclass=_OfArrays):
         return value
 
     def _deleted_error(self) -> DeletedArrayError:
+        shape = f"{self.aval.dtype.name}[{','.join(map(str, self.aval.shape))}]"
         return DeletedArrayError(
-            f"This array of type {self.aval.str_short()} was deleted, or donated to a jitted call "
-            "(donate_argnums). Keep a copy, or don't donate it, to use it afterwards."
+            f"Array has been deleted with shape={shape}: it was deleted, or donated to a jitted call (donate_argnums). "
+            "Keep a copy, or don't donate it, to use it afterwards."
         )
 
     @property

@@ -101,7 +101,9 @@ class Mesh(AbstractMesh):
             raise ValueError(f"The devices of this process fill no grid in {self!r}: {local_devices}.")
         return Mesh(grid, self.axis_names, self.axis_types)
 
-    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+    def update(  # type: ignore[override]  # the devices say the sizes
+        self, devices: Any = None, axis_names: Any = None, axis_types: Any = None
+    ) -> Mesh:
         """The mesh with other devices, names or types of axes."""
         return Mesh(
             self.devices if devices is None else devices,

@@ -222,12 +222,16 @@ class NamedSharding(Sharding):
         """Raises ValueError where an array of that shape can't be cut so; `what` and `function` are for the message."""
         message = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh!r}"
         if len(self.spec) > len(shape):
-            raise ValueError(f"{message}: the spec has {len(self.spec)} elements, for {len(shape)} axes.")
+            of_scalars = " For scalars the PartitionSpec should be P()." * (not shape)
+            raise ValueError(
+                f"{message}: Sharding {self!r} is only valid for values of rank at least {len(self.spec)}, but was "
+                f"applied to a value of rank {len(shape)}.{of_scalars}"
+            )
         for axis, (size, count, part) in enumerate(zip(shape, self.cuts(len(shape)), self.spec)):
             if size % count:
                 names = " * ".join(str(name) for name in axes_of(part))
                 raise ValueError(
-                    f"{message}: {count} ({names}) does not divide {size}, the size of its axis {axis}. "
+                    f"{message}: {size}, the size of its axis {axis}, is not divisible by {count} ({names}). "
                     "Pad the axis, or leave it whole (None in the spec)."
                 )
 
@@ -410,12 +414,16 @@ def _in_prime_factors(mesh: Mesh) -> Mesh:
 
 
 def _of_type(aval: ShapedArray) -> NamedSharding:
-    """What the type of an array says of its sharding; where it is not partitioned, over the current mesh."""
-    explicit = aval.explicit
-    if explicit is None or explicit.parts is None:
-        mesh = settings.mesh.abstract_mesh if explicit is None and settings.mesh is not None else _NO_MESH
-        return NamedSharding(mesh if explicit is None else explicit.mesh, PartitionSpec(*[None] * aval.ndim))
-    return NamedSharding(explicit.mesh, PartitionSpec(*explicit.parts))
+    """What the type of an array says of its sharding.
+
+    Where nothing is partitioned it is over the current mesh. A type says nothing of Auto axes: what a program reads
+    here and passes on constrains nothing along them.
+    """
+    explicit, current = aval.explicit, settings.mesh
+    if explicit is not None:
+        return NamedSharding(explicit.mesh, PartitionSpec(*(explicit.parts or [None] * aval.ndim)))
+    mesh = _NO_MESH if current is None else current.abstract_mesh
+    return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))
 
 
 _NO_MESH = AbstractMesh((), ())
@@ -424,7 +432,7 @@ ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
 
 def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:
     """The type of arrays of that shape and dtype with a sharding: over Explicit axes of a mesh it is a part of it."""
-    if type(sharding) is not NamedSharding:
+    if type(sharding) is not NamedSharding or not sharding.mesh.has_explicit:
         return aval.plain
     return aval.with_explicit(explicit_sharding(sharding.mesh, sharding.spec, aval.ndim))
 

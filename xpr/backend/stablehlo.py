@@ -353,7 +353,7 @@ class Module:
         known = [each for each in (self.mesh, *self._meshes) if isinstance(each, Mesh)]
         return next((each for each in known if each.shape_tuple == mesh.shape_tuple), mesh)
 
-    def sharding(self, mesh: AbstractMesh, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
+    def sharding(self, mesh: Any, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
         """`<@mesh, [{"x"}, {}]>`; what is open may be cut further."""
         if not isinstance(mesh, Mesh):
             mesh = self._with_devices(mesh)

@@ -161,7 +161,7 @@ def partitioned_value(builder: Builder, mesh: Any, aval: ShapedArray, x: Value) 
     explicit = aval.explicit
     if explicit is not None and explicit.is_undecided:
         return x
-    parts = () if explicit is None else explicit.parts
+    parts = () if explicit is None else explicit.parts or ()
     text = builder.module.sharding(mesh, parts, aval.physical.ndim, bool(mesh.auto_axes))
     return builder.op("sdy.sharding_constraint", [x], x.aval, f"sharding = #sdy.sharding{text}")
 

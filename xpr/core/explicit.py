@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from xpr.core.meshes import AbstractMesh, AxisType
+from xpr.core.meshes import AbstractMesh
 from xpr.core.specs import axes_of, normalized
 from xpr.errors import ShardingTypeError
 
@@ -80,7 +80,7 @@ class ExplicitSharding:
 
 def explicit_sharding(mesh: AbstractMesh, spec: Sequence[Any], ndim: int) -> ExplicitSharding | None:
     """What a spec over a mesh says in the type of arrays with `ndim` axes; None where no Explicit axis is named."""
-    if AxisType.Explicit not in mesh.axis_types:
+    if not mesh.has_explicit:
         return None
     explicit = mesh.explicit_axes
     parts = [normalized(tuple([name for name in axes_of(part) if name in explicit])) for part in spec]

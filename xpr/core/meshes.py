@@ -37,7 +37,16 @@ class AbstractMesh:
     AbstractMesh('x': 4, 'y': 2)
     """
 
-    __slots__ = ("axis_names", "axis_sizes", "axis_types", "size", "missing", "_abstract_hash", "_abstract_mesh")
+    __slots__ = (
+        "axis_names",
+        "axis_sizes",
+        "axis_types",
+        "size",
+        "missing",
+        "has_explicit",
+        "_abstract_hash",
+        "_abstract_mesh",
+    )
 
     def __init__(
         self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
@@ -46,6 +55,8 @@ class AbstractMesh:
         self.axis_sizes, self.axis_names = tuple(axis_sizes), names
         self.size = math.prod(axis_sizes) if self.axis_sizes else 0
         kind = type(self).__name__
+        if None in names:
+            raise ValueError(f"{kind}: Mesh axis names cannot be None. They are {names}: leave no axis without a name.")
         if len(names) != len(self.axis_sizes):
             raise ValueError(
                 f"{kind} needs as many axis names as the ndim of its first argument: the devices have shape "
@@ -56,8 +67,12 @@ class AbstractMesh:
         types = (axis_types,) if isinstance(axis_types, AxisType) else axis_types
         self.axis_types: tuple[AxisType, ...] = tuple(types or (AxisType.Auto,) * len(names))
         if len(self.axis_types) != len(names) or not all(isinstance(t, AxisType) for t in self.axis_types):
-            raise ArgumentError(f"{kind}: axis_types is to hold an AxisType for each of {names}, not {axis_types!r}.")
+            raise ArgumentError(
+                f"{kind}: Number of axis names should match the number of axis_types: an AxisType for each of {names}, "
+                f"not {axis_types!r}."
+            )
         self.missing = ""  # why there are no devices
+        self.has_explicit = AxisType.Explicit in self.axis_types
         self._abstract_hash = hash((self.axis_names, self.axis_sizes, self.axis_types))
         self._abstract_mesh: AbstractMesh | None = None
 
@@ -179,6 +194,10 @@ class AbstractMesh:
 
     def __reduce__(self) -> Any:
         return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+
+    def __str__(self) -> str:
+        axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]
+        return f"{type(self).__name__}({', '.join(axes)}, axis_types=({', '.join(t.name for t in self.axis_types)}))"
 
     def __repr__(self) -> str:
         axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]

@@ -69,8 +69,8 @@ def normalized(part: Any) -> Any:
     nested = next((each for each in part if type(each) in (list, tuple)), None)
     if nested is not None:
         raise ValueError(
-            f"PartitionSpec: {part!r} holds {nested!r}, a tuple within a tuple. Name all axes of the mesh that "
-            "partition an axis of the array in one tuple."
+            f"A tuple inside PartitionSpec cannot contain a nested tuple: {part!r} holds {nested!r}. Name all axes of "
+            "the mesh that partition an axis of the array in one tuple."
         )
     return (part[0] if part else None) if len(part) < 2 else tuple(part)
 

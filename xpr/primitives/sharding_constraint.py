@@ -14,6 +14,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context, shardings_decided_later
 from xpr.core.primitive import Primitive, register
+from xpr.core.specs import axes_of
 from xpr.errors import ArgumentError
 
 __all__ = ["reshard_p", "sharding_constraint_p"]
@@ -92,13 +93,26 @@ reshard_p = _constraint("reshard", _reshard_lower)
 
 
 def constrain(x: Any, sharding: NamedSharding) -> Any:
-    """One array with that sharding; as it is where the mesh has no axes, as in the sharding of an array's type where no
-    mesh is current.
-    """
-    if sharding.mesh.empty:
-        return x
+    """One array with that sharding; as it is where that is what a type says of an array that is not partitioned."""
+    mesh = sharding.mesh
+    if not isinstance(mesh, Mesh) and not mesh.has_explicit and not any(map(axes_of, sharding.spec)):
+        return x  # as in the type of an array, which says nothing of Auto axes
+    _refuse_manual(sharding)
     primitive = reshard_p if sharding.mesh.explicit_axes else sharding_constraint_p
     return primitive.bind(x, sharding=sharding)
+
+
+def _refuse_manual(sharding: NamedSharding) -> None:
+    """Raises ValueError where a sharding is over an axis of a `shard_map` around, which has other axes beside it."""
+    current = settings.mesh
+    if current is None or not current.manual_axes or current.are_all_axes_manual:
+        return
+    manual = [name for part in sharding.spec for name in axes_of(part) if name in current.manual_axes]
+    if manual and sharding.mesh.shape_tuple == current.shape_tuple:
+        raise ValueError(
+            f"with_sharding_constraint: {sharding.spec!r} names {manual[0]!r}, a manual axis of the shard_map around, "
+            f"along which each device has its shard already. Name other axes of {current!r}."
+        )
 
 
 def constrain_to(x: Any, aval: ShapedArray) -> Any:

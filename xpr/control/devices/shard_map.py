@@ -150,9 +150,7 @@ class ShardedCall(MultiDeviceCall):
         return ClosedJaxpr(primal, split.primal.consts), primal_specs, linear, linear_specs
 
     def varying_residuals(self, split: Linearized) -> list[frozenset[Any]]:
-        """The axes over which each residual that is no operand varies; all where nothing is known of that."""
-        if not self.manual.check:
-            return [frozenset(self.manual.axes)] * split.residual_sources.count(None)
+        """The axes over which each residual that is no operand may vary."""
         of_results = varying_axes(split.primal.jaxpr, list(map(self.manual.varying_axes, self.in_specs)))
         return split_list(of_results, len(self.out_specs))[1]
 
@@ -173,6 +171,7 @@ class ShardedCall(MultiDeviceCall):
         """Every device has all rows of its shard, or a shard of the rows."""
         manual = self.manual
         along = tuple([axis for axis in axes_of(context.rows_along) if axis in manual.axes])
+        self.check_rows(along)
         rows = size // math.prod([manual.sizes[axis] for axis in along])
         name = None if axis_name in manual.axes else axis_name
         explicit_rows, context.explicit_rows = context.explicit_rows, self.rows_inside()
@@ -183,6 +182,16 @@ class ShardedCall(MultiDeviceCall):
         in_specs = [_with_rows(spec, d, along) for spec, d in zip(self.in_specs, dims)]
         out_specs = [_with_rows(spec, d, along) for spec, d in zip(self.out_specs, actual)]
         return self.bind(closed, values, in_specs, out_specs), actual
+
+    def check_rows(self, along: Sequence[Any]) -> None:
+        """Raises ValueError where the rows of a vmap are to be cut over an axis that cuts the rows themselves."""
+        for spec in (*self.in_specs, *self.out_specs):
+            twice = [name for name in along if name in self.manual.varying_axes(spec)]
+            if twice:
+                raise ValueError(
+                    f"shard_map: vmap spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and "
+                    f"{twice[0]!r} is in {PartitionSpec(*spec)!r}. Map over another axis of {self.manual.mesh!r}."
+                )
 
     def rows_inside(self) -> ExplicitSharding | None:
         """How the rows of one device are partitioned further, over Explicit axes that are not manual."""

@@ -23,6 +23,7 @@ from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.composites import broadcast
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.shapes import rev
+from xpr.primitives.sharding_rules import parts_of
 from xpr.primitives.slicing import concatenate
 from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.boundary import boundary
@@ -184,7 +185,7 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
 
 def _refuse_cut_rows(rows: Sequence[Any], xs: Any) -> None:
     """Raises ValueError where the rows that the steps take are on different devices."""
-    cut = [x for x in rows if (explicit := aval_of(x).explicit) is not None and explicit.parts[0] is not None]
+    cut = [x for x in rows if parts_of(aval_of(x))[0] is not None]
     if cut:
         lines = [
             f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}"

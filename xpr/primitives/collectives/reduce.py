@@ -451,6 +451,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     Raises:
       AxisNameError: no axis of that name is mapped here.
       ValueError: `to` is something else.
+      TypeError: the names are in no order.
 
     >>> import xpr
     >>> from xpr import lax
@@ -464,6 +465,8 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     """
     if to != "varying":
         raise ValueError(f"pcast: to must be 'varying', and is {to!r}; what is the same on all devices comes of psum.")
+    if isinstance(axis_name, (set, frozenset, list)):
+        raise TypeError(f"pcast: axis_name must be a tuple or a str, since the order counts, and is {axis_name!r}.")
     names = names_of(axis_name)
     return tree.map(lambda leaf: pvary_p.bind(leaf, axes=names), x)
 
