@@ -281,7 +281,7 @@ class Tracer:
 
     def tobytes(self, order: str = "C") -> bytes:
         """The bytes of all elements."""
-        return self._value_for(ConcretizationTypeError, ".tobytes()", _FOR_NUMBER).tobytes(order)
+        return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}.tobytes()", _FOR_VALUE).tobytes(order)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._trace.alive:
