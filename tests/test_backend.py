@@ -525,7 +525,7 @@ def test_quick_options_and_the_users(device):
 
 
 def test_unknown_option(device):
-    with pytest.raises(ValueError, match="no compiler option 'xla_nope'"):
+    with pytest.raises(ValueError, match="No such compile option: 'xla_nope'"):
         compiler.compile(TWICE, [F32_8], device, options={"xla_nope": 1})
 
 
