@@ -298,9 +298,9 @@ def test_registering_twice_and_wrongly():
     codec = {"serialize_auxdata": lambda _: b"", "deserialize_auxdata": lambda _: None}
     with pytest.raises(ValueError, match="If `from_children` is not present, you must call tree_util.register"):
         export.register_pytree_node_serialization(Unknown, serialized_name="tests.Unknown", **codec)
-    with pytest.raises(ValueError, match="Duplicate serialization registration of .*OrderedDict'>, .* as 'coll"):
+    with pytest.raises(ValueError, match="Duplicate serialization registration for type .*OrderedDict'>, .* as 'coll"):
         export.register_pytree_node_serialization(OrderedDict, serialized_name="mine", **codec)
-    with pytest.raises(ValueError, match="Duplicate .* as 'collections.OrderedDict', the name of <class"):
+    with pytest.raises(ValueError, match="Duplicate .* for serialized_name 'collections.OrderedDict', that of <class"):
         export.register_pytree_node_serialization(Unknown, serialized_name="collections.OrderedDict", **codec)
     with pytest.raises(ValueError, match="for a class of namedtuples, export.register_namedtuple_serialization"):
         export.register_pytree_node_serialization(namedtuple("Two", "a b"), serialized_name="tests.Two", **codec)

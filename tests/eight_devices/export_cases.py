@@ -7,7 +7,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.eight_devices import close
 from xpr import export, lax
-from xpr.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
+from xpr.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
 
 X = np.linspace(0, 2, 16, dtype=np.float32).reshape(4, 4)
@@ -102,3 +102,14 @@ def test_parts_that_run_on_each_device():
     close(exported.call(xpr.device_put(X, NamedSharding(mesh, P("i")))), X.sum(0, keepdims=True))
     with pytest.raises(ValueError, match="called in a context with 1 devices"):
         exported.call(xpr.device_put(X, SingleDeviceSharding(xpr.devices()[1])))
+
+
+def test_types_over_explicit_axes_are_read_back():
+    mesh = xpr.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+    with xpr.set_mesh(mesh):
+        a = xpr.device_put(np.arange(16.0, dtype=np.float32).reshape(8, 2), NamedSharding(mesh, P("x", None)))
+        exported = export.export(xpr.jit(lambda x: x * 2))(a)
+        again = export.deserialize(exported.serialize())
+        assert again.in_avals == exported.in_avals and again.out_avals == exported.out_avals
+        assert again.call(a).sharding.spec == P("x", None)
+        np.testing.assert_array_equal(again.call(a), 2 * np.asarray(a))

@@ -63,11 +63,12 @@ def register_pytree_node_serialization(
     """
     if nodetype in _by_type:
         raise ValueError(
-            f"Duplicate serialization registration of {nodetype}, which is registered as {_by_type[nodetype].name!r}."
+            f"Duplicate serialization registration for type {nodetype}, which is registered as "
+            f"{_by_type[nodetype].name!r}."
         )
     if serialized_name in _by_name:
         raise ValueError(
-            f"Duplicate serialization registration as {serialized_name!r}, the name of "
+            f"Duplicate serialization registration for serialized_name {serialized_name!r}, that of "
             f"{_by_name[serialized_name].nodetype}."
         )
     if from_children is None:

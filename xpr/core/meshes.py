@@ -77,6 +77,11 @@ class AbstractMesh:
         self._abstract_mesh: AbstractMesh | None = None
 
     @property
+    def abstract_device(self) -> None:
+        """The kind of the devices, in JAX; a mesh without devices says nothing of them here."""
+        return None
+
+    @property
     def shape(self) -> dict[Any, int]:
         """The size of each axis by its name."""
         return dict(zip(self.axis_names, self.axis_sizes))

@@ -9,6 +9,9 @@ from xpr.artifacts import flatbuffers, schema
 from xpr.artifacts.shardings import ShardingTables, shardings_of_table
 from xpr.artifacts.trees import tree_as_table, tree_of_table
 from xpr.artifacts.types import aval_as_table, leaf_of_table, leaf_types
+from xpr.backend.mesh import AxisType
+from xpr.backend.sharding import NamedSharding
+from xpr.core.avals import ShapedArray
 from xpr.dimensions.scope import SymbolicScope
 from xpr.export.checks import DisabledSafetyCheck
 
@@ -84,17 +87,19 @@ def _of_table(table: dict[str, Any], exported: Callable[..., Any]) -> Any:
         raise NotImplementedError(f"The exported function has effects that xpr does not have: {', '.join(names)}.")
     scope = SymbolicScope()
     in_leaves, out_leaves = (_leaves(table, which, scope) for which in ("in", "out"))
+    in_shardings = shardings_of_table(table, "in") or (None,) * len(in_leaves)
+    out_shardings = shardings_of_table(table, "out") or (None,) * len(out_leaves)
     vjp = table.get("vjp")
     return exported(
         fun_name=table["function_name"],
         in_tree=tree_of_table(table["in_tree"], in_leaves),
-        in_avals=tuple(in_leaves),
+        in_avals=tuple(map(_partitioned, in_leaves, in_shardings)),
         out_tree=tree_of_table(table["out_tree"], out_leaves),
-        out_avals=tuple(out_leaves),
+        out_avals=tuple(map(_partitioned, out_leaves, out_shardings)),
         in_shardings_hlo=(None,) * len(in_leaves),
         out_shardings_hlo=(None,) * len(out_leaves),
-        _in_named_shardings=shardings_of_table(table, "in") or (None,) * len(in_leaves),
-        _out_named_shardings=shardings_of_table(table, "out") or (None,) * len(out_leaves),
+        _in_named_shardings=in_shardings,
+        _out_named_shardings=out_shardings,
         nr_devices=table.get("nr_devices") or table.get("nr_devices_short", 1),
         platforms=tuple(table["platforms"]),
         ordered_effects=(),
@@ -106,6 +111,13 @@ def _of_table(table: dict[str, Any], exported: Callable[..., Any]) -> Any:
         uses_global_constants=table.get("uses_global_constants", False),
         _get_vjp=vjp and (lambda _: _of_table(vjp, exported)),
     )
+
+
+def _partitioned(aval: ShapedArray, sharding: NamedSharding | None) -> ShapedArray:
+    """The type of an argument or a result; over Explicit axes its sharding is part of it."""
+    if sharding is None or AxisType.Explicit not in sharding.mesh.axis_types:
+        return aval
+    return aval.update(sharding=sharding)
 
 
 def _leaves(table: dict[str, Any], which: str, scope: SymbolicScope) -> list[Any]:
