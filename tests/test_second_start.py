@@ -768,3 +768,12 @@ def test_two_processes(folder, tmp_path):
         outputs.append(done.stdout.rsplit(" ", 1))
     assert outputs[0][0] == outputs[1][0]
     assert [each[1].strip() for each in outputs] == ["True", "False"]
+
+
+def test_primitives_of_users_concern_the_functions_that_reach_them(folder):
+    own = xpr.extend.Primitive("own_of_second_start")
+    own.def_impl(np.sin)
+    own.def_abstract_eval(lambda x: x)
+    without, reaching = xpr.jit(lambda x: jnp.sin(x) + 1), xpr.jit(lambda x: own.bind(x))
+    assert "is not traced in processes that find" in xpr.debug.explain_cache(without)
+    assert "is traced in each process" in xpr.debug.explain_cache(reaching)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.interpreter import Tracer
-from xpr.core.primitive import SLOTS, registered, with_impl
+from xpr.core.primitive import SLOTS, Primitive, registered, with_impl
 from xpr.core.source import is_internal, package_folder
 
 _PURE_MODULES = (
@@ -188,14 +188,18 @@ class Library:
         self.replaced = self._name_of(foreign[0]) if foreign else self._replaced_rule()
 
     def _replaced_rule(self) -> str | None:
-        """A rule of a primitive of xpr's that was set by a table of `xpr.interpreters`, or is not xpr's own."""
+        """A rule of a primitive of xpr's that was set by a table of `xpr.interpreters`, or is not xpr's own.
+
+        Those of users' primitives are of a subclass; a function that reaches one is refused.
+        """
         for primitive, rules in zip(registered.values(), self._rules):
-            functions = [each for each in rules if type(each) is FunctionType]
-            if is_library(primitive.abstract):
-                for each in functions:
-                    if each.__code__.co_filename.startswith(_TABLES) or not _is_own(each):
+            if type(primitive) is Primitive:
+                for each in rules:
+                    is_function = type(each) is FunctionType
+                    if is_function and (each.__code__.co_filename.startswith(_TABLES) or not _is_own(each)):
                         return f"a rule of {primitive.name}"
-        return "an evaluation by def_impl" if with_impl else None
+        replaced = next((each for each in with_impl if type(each) is Primitive), None)
+        return None if replaced is None else f"the evaluation of {replaced.name}"
 
     def _name_of(self, function: FunctionType) -> str:
         space = next(each for each in self._spaces if any(value is function for value in each.values()))
