@@ -5,7 +5,9 @@ The second start is that of a process whose programs were kept on disk by anothe
 Modules come from bytecode, as they do once a package is installed; a first process sees to that.
 """
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,14 +39,14 @@ def process(program: str, keeps_programs: bool = False):
     def sampler(library: Library) -> Sample:
         command = [sys.executable, "-c", program.format(library=library.__name__)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        folder = tempfile.TemporaryDirectory()
-        name = folder.name if keeps_programs else ""  # jax keeps no programs by default
-        environment |= {"XPR_COMPILATION_CACHE_DIR": name, "JAX_COMPILATION_CACHE_DIR": name}
+        folder = tempfile.mkdtemp() if keeps_programs else ""  # jax keeps no programs by default
+        environment |= {"XPR_COMPILATION_CACHE_DIR": folder, "JAX_COMPILATION_CACHE_DIR": folder}
         if keeps_programs:  # those of any size, however quickly they were compiled
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
             environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
             environment["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
-        def sample(folder: tempfile.TemporaryDirectory = folder) -> float:  # which lives as long
+        def sample() -> float:
             run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
             return float(run.stdout)
 
