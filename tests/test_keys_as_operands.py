@@ -53,6 +53,8 @@ k[:, None].shape
 lax.select(jnp.array([True, False, True, False]), k, k[::-1])
 lax.select(True, a, b)
 lax.dynamic_index_in_dim(k, 1, keepdims=False)
+jnp.isclose(k, k[::-1])
+jnp.allclose(k, k)
 lax.dynamic_slice(k, (1,), (2,))
 lax.dynamic_slice_in_dim(k, 1, 2)
 lax.dynamic_update_slice(k, k[:1], (2,))

@@ -6,7 +6,7 @@ from typing import Any
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
-from xpr.core.avals import aval_of
+from xpr.core.avals import aval_of, is_key
 from xpr.numpy import arithmetic, comparisons, creation, predicates, reductions
 from xpr.numpy.promotion import convert, promote_dtypes, promote_shapes
 from xpr.primitives import elementwise as e
@@ -34,7 +34,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     """
     a, b = promote_dtypes(a, b)
     dtype = aval_of(a).dtype
-    if dtype == dtypes.bool_:
+    if dtype == dtypes.bool_ or is_key(aval_of(a)):
         return comparisons.equal(a, b)
     if dtype not in dtypes.INEXACT:
         dtype = dtypes.to_inexact(dtype)
