@@ -20,7 +20,7 @@ import xpr.numpy as jnp
 from tests.helpers import same
 from xpr.backend import cache, compiler
 from xpr.compile import segments
-from xpr.config import Settings, config, settings
+from xpr.config import Settings, config, override, settings
 from xpr.fingerprint import pure
 
 pytestmark = pytest.mark.quick
@@ -540,6 +540,13 @@ def test_other_settings_are_traced(name, setting):
     assert traced(program(source).f, X)
     setting(name, {**SETTINGS, **TRACED_WITH}[name])
     assert traced(program(source).f, X)
+
+
+def test_programs_whose_operations_are_marked_are_traced():
+    source = "f = xpr.jit(lambda x: jnp.sin(x) * 2)"
+    assert first_and_second(source, X) == (True, False)
+    with override("xla_metadata", (("mark", 1),)):
+        assert traced(program(source).f, X)
 
 
 def test_every_setting_is_a_part_of_the_key():
