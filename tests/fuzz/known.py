@@ -34,6 +34,11 @@ KNOWN: Sequence[Known] = (
         ("eager", "jit", "peer", "passes", "mapped", "rows"), r"-0\.0", "-?inf|True|False",
     ),
     Known(
+        "Of 0.0 and -0.0 either may be the greater one: the angle of the zero that min or max gives.",
+        ("eager", "jit", "peer", "passes", "mapped", "rows"), r"(?s)^(?=.*a(rc)?tan2).*(min|max|clip|clamp|sort)",
+        r"^-?(3\.14|1\.57)\d* instead of -?(3\.14|1\.57)",
+    ),
+    Known(
         "Of 0.0 and -0.0 either may be the greater one: which of them top_k finds first.",
         ("jit", "peer", "mapped"), "top_k", r"^\d+(\.0)? instead of \d+(\.0)? at",
     ),
