@@ -1,5 +1,6 @@
 """`xpr.as_jax`: what `import jax` gives from then on, and what is said of names that are not there."""
 
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -7,6 +8,7 @@ import textwrap
 import pytest
 
 from tests.processes import ROOT
+from xpr.numpy import promotion
 
 
 def run(code, *arguments, tmp_path, fails=False):
@@ -127,6 +129,8 @@ def test_the_real_jax_can_not_be_replaced():
 def test_nothing_changes_for_others():
     code = "import sys, xpr, xpr.interpreters.ad; assert 'jax' not in sys.modules and 'xpr.as_jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    importlib.import_module("xpr.alias.private")  # as tests of all modules do, without installing anything
+    assert promotion.warn_of_changed_values.__name__ == "warn_of_changed_values"
 
 
 def test_what_libraries_look_at(tmp_path):

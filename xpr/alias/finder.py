@@ -140,5 +140,6 @@ def install() -> None:
             f"{getattr(real, '__file__', None)}. Import xpr.as_jax before whatever imports jax, or run the program "
             "with `python -m xpr.as_jax script.py`."
         )
+    private.adapt()
     sys.meta_path.insert(0, finder)
     importlib.invalidate_caches()

@@ -134,12 +134,7 @@ config = SimpleNamespace(config=xpr.config)
 Sharding._addressable_device_assignment = property(  # type: ignore[attr-defined]
     lambda self: tuple([self.devices[i] for i in self.local])
 )
-# JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
-promotion.warn_of_changed_values = _ignored
 
-# chex finds functions that `jit` has made by the text of their type
-jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
-jit_module.JitFunction.__qualname__ = "PjitFunction"
 xpr.core.Trace.main = property(lambda self: self)  # type: ignore[attr-defined]  # equinox compares traces by it
 
 # orbax: whether there are several processes, what its manager is a kind of, and what it would patch or run elsewhere
@@ -195,3 +190,12 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.util": ["xpr.api_util"],
     "jax._src.xla_bridge": [xla_bridge],
 }
+
+
+def adapt() -> None:
+    """What is otherwise in a process with the alias: numbers that lose precision, and the name of a type."""
+    # JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
+    promotion.warn_of_changed_values = _ignored
+    # chex finds functions that `jit` has made by the text of their type
+    jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
+    jit_module.JitFunction.__qualname__ = "PjitFunction"
