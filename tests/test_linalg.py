@@ -181,7 +181,8 @@ def test_derivatives(name: str) -> None:
     fun, *arguments = DIFFERENTIATED[name]
     with xpr.enable_x64():
         wide = [ARRAYS[x].astype(np.complex128 if ARRAYS[x].dtype.kind == "c" else np.float64) for x in arguments]
-        check_grads(fun, wide, order=1 if "singular" in name else 2)
+        tolerance = 1e-7 if "complex" in name else None  # differences of cubes of 1 / 0.35, the least singular value
+        check_grads(fun, wide, order=1 if "singular" in name else 2, atol=tolerance, rtol=tolerance)
 
 
 def test_a_solution_is_differentiated_as_one() -> None:

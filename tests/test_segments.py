@@ -386,9 +386,9 @@ def test_compiler_options_are_for_all_steps():
     layers, x = parameters(6), batch()
     options = {"xla_cpu_enable_fast_math": True}
     close(xpr.jit(network, compiler_options=options)(layers, x), network(layers, x), 1e-3)
-    with pytest.raises(xpr.errors.JaxRuntimeError, match="XLA has no compiler option 'xla_no'"):
+    with pytest.raises(xpr.errors.JaxRuntimeError, match="No such compile option: 'xla_no'"):
         xpr.jit(jnp.sin, compiler_options={"xla_no": True})(jnp.ones(3))
-    with pytest.raises(ValueError, match="XLA has no compiler option 'xla_no'"):
+    with pytest.raises(ValueError, match="No such compile option: 'xla_no'"):
         xpr.jit(network, compiler_options={"xla_no": 1})(layers, x)
 
 

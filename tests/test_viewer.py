@@ -279,7 +279,7 @@ def test_twenty_thousand_equations_are_written_quickly():
         start = time.process_time()
         assert len(xpr.jaxpr.show(closed).html) > 1e6
         times.append(time.process_time() - start)
-    assert min(times) < 2.0
+    assert min(times) < 5.0  # 0.7 seconds on a quiet machine
 
 
 # -- In the browser

@@ -577,7 +577,8 @@ class UserContext:
 
     def _with(self, values: tuple[tuple[Any, Any], ...], value: Any) -> tuple[tuple[Any, Any], ...]:
         hash(value)
-        return (*(pair for pair in values if pair[0] is not self), (self, value))
+        others = tuple([pair for pair in values if pair[0] is not self])
+        return others if value is self._default else (*others, (self, value))
 
 
 def make_user_context(default_value: Any = None) -> UserContext:

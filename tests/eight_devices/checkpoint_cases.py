@@ -156,5 +156,5 @@ def test_messages(tmp_path):
     assert c.startswith("restore: ['c'] of shape (3,)")
     with pytest.raises(TypeError, match="restore: Received invalid value 3, which is neither a device nor a sharding"):
         storage.restore(tmp_path, shardings={"a": 3, "b": None, "c": None})
-    with pytest.raises(xpr.errors.TreeMismatch, match="shardings must be a prefix"):
+    with pytest.raises(xpr.errors.TreeMismatch, match="shardings specification must be a tree prefix"):
         storage.restore(tmp_path, shardings={"a": None})

@@ -84,12 +84,12 @@ def test_arrays_that_are_made_like_another_are_where_that_is():
     for placement in (device, NamedSharding(mesh, P("x")), NamedSharding(mesh, P())):
         x = xpr.device_put(np.ones((8, 2), np.float32), placement)
         for like in kinds:
-            assert like(x).sharding == x.sharding and like(x).committed
+            assert like(x).sharding.is_equivalent_to(x.sharding, 2) and like(x).committed
             other = like(x, shape=(3,))
             assert other.committed == x.sharding.is_fully_replicated and other.shape == (3,)
-            assert other.sharding == x.sharding or not other.committed
+            assert not other.committed or other.sharding.is_equivalent_to(x.sharding, 1)
 
 
 def test_debug_nans_keeps_what_is_donated():
-    with xpr.debug_nans(True), pytest.raises(FloatingPointError, match="div gave nan"):
+    with xpr.debug_nans(True), pytest.raises(FloatingPointError, match="encountered in div"):
         xpr.pmap(lambda x: 0.0 / x, donate_argnums=0)(jnp.zeros((8,)))

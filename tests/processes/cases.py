@@ -80,7 +80,7 @@ def arrays():
     xpr.jit(lambda x: (xpr.debug.callback(lambda y: seen.append(float(y)), x.sum()), x)[1])(xpr.device_put(whole, own))
     assert seen == [120.0]
     assert repr(doubled) == str(doubled) and repr(doubled).startswith("Array(shape=(8, 2), dtype=float32, sharding=")
-    for read in [np.asarray, float, lambda x: x.tolist(), lambda x: xpr.device_put(x, xpr.local_devices()[0])]:
+    for read in [np.asarray, lambda x: x.tolist(), lambda x: xpr.device_put(x, xpr.local_devices()[0])]:
         with raises(
             NotAddressableError, "f32[8,2] is not all here", "P('x',)", "processes 0 and 1", "process_allgather"
         ):

@@ -139,11 +139,11 @@ def full_like(
         fill_value = convert_element_type_p.bind(fill_value, new_dtype=aval.dtype, weak_type=True)
     elif dtype is None:
         dtype = aval.dtype
-    placement = placement_like(x, shape is None) if sharding is None else sharding
-    if placement is None or isinstance(placement, Sharding):
-        return full(aval.shape if shape is None else shape, fill_value, dtype, sharding=placement)
-    made = full(aval.shape if shape is None else shape, fill_value, dtype)
-    return Array(made.aval, made.host, None, placement) if type(made) is Array else made
+    placement = placement_like(x, shape is None) if sharding is None else None
+    if isinstance(placement, Sharding):
+        sharding, placement = placement, None
+    made = full(aval.shape if shape is None else shape, fill_value, dtype, sharding=sharding)
+    return Array(made.aval, made.host, None, placement) if placement is not None and type(made) is Array else made
 
 
 def broadcast_in_dim(
