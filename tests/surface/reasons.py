@@ -67,7 +67,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.ffi.ffi_lowering",
         "jax.ffi.register_ffi_type_id",
         "jax.interpreters.mlir",
-        "jax.experimental.source_mapper",
         "jax.extend.xla",
         "jax.interpreters.pxla.create_compile_options",
     ),
@@ -170,7 +169,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.experimental.rnn.[Acst]*",
         "jax.experimental.scheduling_groups.[adFmtuwz]*",
         "jax.experimental.scheduling_groups.s[apu]*",
-        "jax.experimental.sparse.test_util",
     ),
     "Parameters of another name that are given by position alone, by what calls the function.": (
         "jax.example_libraries.optimizers.optimizer(opt_maker)",
@@ -241,7 +239,6 @@ float32, softmax has a rule of its own, values are made varying where they have 
     "For TPUs, or for what only their compiler knows: estimates, calls that it replaces, transfers between hosts.": (
         "jax.experimental.control_deps",
         "jax.experimental.fused",
-        "jax.experimental.roofline",
         "jax.experimental.transfer",
         "jax.extend.backend.register_backend_factory",
         "jax.lax.precv",
