@@ -17,7 +17,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.helpers import run_python, same
 from xpr import dtypes
-from xpr.backend import allocator, cache, compiler, devices, gpu_plugin
+from xpr.backend import allocator, cache, compiler, devices, gpu_plugin, waiting
 from xpr.backend.runtime import _jax, xc
 from xpr.backend.stablehlo import Codegen, tensor_type
 from xpr.compile.lower import lower_jaxpr
@@ -848,3 +848,63 @@ os._exit(0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert "Interrupted while a compiled program ran" in done.stdout and done.stdout.endswith("\n8.0\n"), done
+
+
+class TestEndOfTheProcess:
+    """Handlers of `atexit` run in the reverse order, so one registered before the import sees what was waited for."""
+
+    def test_it_waits_for_programs_in_the_background(self):
+        """XLA's threads went on while libc freed what they used, so that one process in thirty crashed."""
+        out = run_python("""
+            import atexit
+            kept = []
+            atexit.register(lambda: print([y.is_ready() for y in kept], f(x).is_ready()))
+            import xpr, xpr.numpy as jnp
+            f = xpr.jit(lambda x: xpr.lax.fori_loop(0, 30, lambda i, y: y @ x * 1e-3, x))
+            x = jnp.ones((900, 900))
+            for _ in range(3):
+                f(x)  # nobody has the result
+            kept.append(f(x))
+        """)
+        assert out == "[True] True\n"
+
+    def test_it_waits_for_programs_on_several_devices(self):
+        out = run_python(
+            """
+            import atexit
+            kept = []
+            atexit.register(lambda: print([y.is_ready() for y in kept]))
+            import xpr, xpr.numpy as jnp
+            from xpr.sharding import Mesh, NamedSharding, PartitionSpec as P
+            x = xpr.device_put(jnp.ones((800, 800)), NamedSharding(Mesh(xpr.devices(), "i"), P("i")))
+            kept.append(xpr.jit(lambda x: xpr.lax.fori_loop(0, 30, lambda i, y: y @ x * 1e-3, x))(x))
+            """,
+            XPR_NUM_CPU_DEVICES="2",
+        )
+        assert out == "[True]\n"
+
+    def test_it_waits_for_a_program_that_was_interrupted(self):
+        script = """
+            import atexit, os, signal, threading
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            atexit.register(lambda: print([done.locked() for done in waiting._interrupted], len(ended)))
+            import xpr
+            from xpr import lax
+            from xpr.backend import waiting
+            ended = []
+            steps = lax.fori_loop(0, 3, lambda i, x: x * 2, 1.0)
+            loop = xpr.jit(lambda x: lax.fori_loop(0, 400_000_000, lambda i, x: lax.sin(x), x)).lower(0.5).compile()
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            try:
+                loop(0.5)
+            except KeyboardInterrupt:
+                ended.append(1)
+            """
+        assert run_python(script) == "[False] 1\n"
+
+    def test_more_programs_than_are_kept(self, monkeypatch):
+        monkeypatch.setattr(waiting, "most_in_background", 2)
+        x = jnp.ones((64, 64))
+        for _ in range(5):
+            y = xpr.jit(lambda x: x @ x)(x)
+        assert float(y[0, 0]) == 64 and len(waiting._in_background) <= 3

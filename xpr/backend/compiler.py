@@ -313,7 +313,7 @@ def compile(
     if file is not None:
         calls = tuple(library for library, each in LIBRARIES.items() if each.is_called_by(text))
         stored = StoredProgram(file, compile_options.SerializeAsString(), _LOOP in text, calls)
-    return Executable(watched(runnable(raw, out_avals, device), text), out_avals, device, name, stored)
+    return Executable(watched(runnable(raw, out_avals, device), text, device.platform), out_avals, device, name, stored)
 
 
 def load_stored(
@@ -329,7 +329,7 @@ def load_stored(
         raw = cache.load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
     if raw is None:
         return None
-    program = watched(runnable(raw, out_avals, device), _LOOP if stored.has_loops else "")
+    program = watched(runnable(raw, out_avals, device), _LOOP if stored.has_loops else "", device.platform)
     return Executable(program, out_avals, device, name, stored)
 
 

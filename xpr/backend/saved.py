@@ -55,7 +55,7 @@ def load_executable(
     devices = runtime._jax.DeviceList((device,))
     raw = device.client.deserialize_executable(data, devices, options_for(device), [])
     loops = "stablehlo.while" if " while(" in raw.hlo_modules()[0].to_string() else ""
-    return Executable(watched(runnable(raw, out_avals, device), loops), out_avals, device, name)
+    return Executable(watched(runnable(raw, out_avals, device), loops, device.platform), out_avals, device, name)
 
 
 def called_libraries(executable: Executable) -> list[str]:

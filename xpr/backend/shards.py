@@ -21,6 +21,7 @@ from xpr.backend import processes, runtime
 from xpr.backend.buffers import Buffer, Device, get, raise_if_deleted
 from xpr.backend.runtime import without_jax
 from xpr.backend.sharding import NamedSharding, raw_sharding
+from xpr.backend.waiting import keep_until_done
 from xpr.core.avals import ShapedArray
 from xpr.core.source import here, summarize
 from xpr.errors import NotAddressableError, XprError
@@ -190,7 +191,7 @@ class PartitionedExecutable:
                 results = processes.run(self.shared, lambda: self._run_with_others(raw, buffers))
             else:
                 self._check_connections()
-                results = _running.start(raw, buffers)[0] if self.one_at_a_time else raw.execute_sharded(buffers)
+                results = self._run_in_background(raw, buffers)
             return results.consume_with_handlers(self.handlers)
         except XprError:
             _running.forget()
@@ -199,6 +200,14 @@ class PartitionedExecutable:
             raise_if_deleted(buffers, error)
             error.add_note(f"In the program {self.name}.")
             raise
+
+    def _run_in_background(self, raw: Any, buffers: list[Buffer]) -> Any:
+        if not self.one_at_a_time:
+            return raw.execute_sharded(buffers)
+        results, token = _running.start(raw, buffers)
+        if processes.group() is None:  # a program may never end when a process is gone that it needs
+            keep_until_done(token)
+        return results
 
     def _check_connections(self) -> None:
         group = processes.group()

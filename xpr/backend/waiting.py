@@ -1,15 +1,21 @@
-"""Running and waiting for long programs so that an interrupt (Ctrl-C) gets through.
+"""Running and waiting for programs so that an interrupt (Ctrl-C) gets through, and the process ends after them.
 
 XLA holds off Python's signal handlers until a program has ended; a lock does not. So another thread runs the program,
 or waits for it, and the main thread waits for that one. The hand-over takes some 20 microseconds, too much for short
 programs. Therefore only programs that have loops or much to do are watched, and a program that was done soon when it
 first ran is run directly from then on.
+
+NOTE [end of the process]: XLA runs programs in the background, but for those of less than 1000 operations, and doesn't
+end its threads when the process ends: libc then frees what a running program uses, and the process may crash. So the
+tokens of programs in the background are kept, and waited for when Python exits.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from time import perf_counter
@@ -19,36 +25,87 @@ from xpr.backend import runtime
 
 LARGE = 2e8  # operations, or bytes read and written
 SOON = 0.01  # seconds
+SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones at once
+
+# How many programs are not waited for. XLA:CPU runs at most 32 on each device. It is 0 once Python exits.
+most_in_background = 1024
 
 _started = threading.local()  # `long`: whether this thread started a watched program that it has not waited for since
 
 
-class WatchedProgram:
-    """A program that may take long, with the interface of jaxlib's."""
+class BackgroundProgram:
+    """A program that XLA runs in the background, with the interface of jaxlib's; see NOTE [end of the process]."""
 
-    __slots__ = ("_is_large", "_is_long", "_raw")
+    __slots__ = ("_raw",)
 
-    def __init__(self, raw: Any, is_large: bool):
-        self._raw, self._is_large, self._is_long = raw, is_large, True
+    def __init__(self, raw: Any):
+        self._raw = raw
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
 
-    def execute_sharded(self, *args: Any, **options: Any) -> Any:
+    def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
+        results = self._raw.execute_sharded(buffers, with_tokens=True)
+        if not with_tokens:
+            keep_until_done(results.consume_token())
+        return results
+
+
+class WatchedProgram(BackgroundProgram):
+    """A program that may take long."""
+
+    __slots__ = ("_is_large", "_is_long")
+
+    def __init__(self, raw: Any, is_large: bool):
+        super().__init__(raw)
+        self._is_large, self._is_long = is_large, True
+
+    def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
         if not self._is_long:
-            return self._raw.execute_sharded(*args, **options)
+            return BackgroundProgram.execute_sharded(self, buffers, with_tokens)
         _started.long = True
         start = perf_counter()
-        results = _interruptible(lambda: self._raw.execute_sharded(*args, **options))
+        results = _interruptible(lambda: BackgroundProgram.execute_sharded(self, buffers, with_tokens))
         self._is_long = self._is_large or perf_counter() - start > SOON
         return results
 
 
-def watched(raw: Any, text: str) -> Any:
+_in_background: deque[Any] = deque()  # the tokens of programs that may be running
+
+
+def keep_until_done(token: Any) -> None:
+    """Has the process end after a program: see NOTE [end of the process]."""
+    _in_background.append(token)
+    if len(_in_background) > most_in_background:
+        _wait_for_the_first()
+
+
+def _wait_for_the_first() -> None:
+    try:
+        _in_background.popleft().block_until_ready()
+    except (IndexError, RuntimeError):  # another thread took it; what it failed with comes up where a result is read
+        pass
+
+
+@atexit.register
+def _wait_for_all() -> None:
+    global most_in_background
+    most_in_background = 0
+    while _in_background:
+        _wait_for_the_first()
+    for done in _interrupted:
+        with done:
+            pass
+
+
+def watched(raw: Any, text: str, platform: str) -> Any:
     """The program, watched if it has loops or much to do; `text` is its StableHLO."""
     costs = raw.cost_analysis()
-    is_large = max(costs.get("flops", 0.0), costs.get("bytes accessed", 0.0)) > LARGE
-    return WatchedProgram(raw, is_large) if is_large or "stablehlo.while" in text else raw
+    flops = costs.get("flops", 0.0)
+    is_large = max(flops, costs.get("bytes accessed", 0.0)) > LARGE
+    if is_large or "stablehlo.while" in text:
+        return WatchedProgram(raw, is_large)
+    return BackgroundProgram(raw) if platform == "cpu" and flops >= SYNCHRONOUS else raw
 
 
 def block_until_ready(buffers: Sequence[Any]) -> None:
@@ -86,6 +143,7 @@ def _interruptible(task: Callable[[], Any]) -> Any:
         done.acquire()
     except KeyboardInterrupt as interrupt:
         _threads.clear()  # it is busy: what runs next is for another one
+        _interrupted.append(done)
         tasks.put(None)
         interrupt.add_note(
             "Interrupted while a compiled program ran. XLA can't stop it: it goes on in the background, and Python "
@@ -99,6 +157,7 @@ def _interruptible(task: Callable[[], Any]) -> Any:
 
 
 _threads: list[SimpleQueue[Any]] = []
+_interrupted: list[Any] = []  # locks that are released when an interrupted program has ended
 
 
 def _tasks() -> SimpleQueue[Any]:
@@ -113,6 +172,8 @@ def _tasks() -> SimpleQueue[Any]:
 def _forget_threads() -> None:
     """In a fork, which has none of them; what it reads is there already."""
     _threads.clear()
+    _interrupted.clear()
+    _in_background.clear()
     _started.long = False
 
 
