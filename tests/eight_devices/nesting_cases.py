@@ -22,9 +22,10 @@ class Written:
         self.mesh = library.sharding.Mesh(np.array(library.devices()).reshape(4, 2), ("x", "y"))
 
     def shard_map(self, fun, ins, outs, **options):
-        return self.L.shard_map(
+        mapped = self.L.shard_map(
             fun, mesh=self.mesh, in_specs=ins, out_specs=outs, **{"check_vma": self.checked, **options}
         )
+        return mapped if self.L is xpr else self.L.jit(mapped)  # else jax compiles each of its operations
 
     def inner(self, fun):
         """A shard_map along y, inside one along x; jax takes the mesh from the one around."""

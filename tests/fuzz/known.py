@@ -96,6 +96,10 @@ KNOWN: Sequence[Known] = (
         PEER, r"max|min|relu|clip|clamp|where|select|sort|top_k|median", r"^nan instead of -?0\.0",
     ),
     Known(
+        "Likewise an infinite or nan tangent, in a program that takes the derivative itself.",
+        PEER, r"(?s)^(?=.*lib\.(vjp|jvp|linearize)).*(max|min)(?=.*np\.(inf|nan))", r"^nan instead of",
+    ),
+    Known(
         "The peer's derivative of ldexp at 0 is 1, whatever the exponent (docs/differences.md).",
         ("peer_gradients",), r"ldexp", r"^1\.0 instead of",
     ),
@@ -133,8 +137,8 @@ KNOWN: Sequence[Known] = (
         ("gradients", "jit", "mapped", "peer"), r"(?s)^(?=.*1e-?30).*(sum|grad|/|divide)", r"^nan instead of -?0\.0",
     ),
     Known(
-        "XLA takes the square root of a square for the absolute value, which does not overflow on the way.",
-        ("mapped", "jit", "peer"), r"norm", r"^[\d.e+]+ instead of inf",
+        "XLA takes the square root of a square for the absolute value, which neither overflows nor underflows.",
+        ("mapped", "jit", "peer"), r"norm", r"^[\d.e+-]+ instead of (inf|0\.0)",
     ),
     Known(
         "The peer's I0 of inf is inf * 0 (docs/differences.md).", PEER, r"\bi0\b|i1", r"^nan instead of inf",
@@ -149,7 +153,8 @@ KNOWN: Sequence[Known] = (
     ),
     Known(
         "Subnormal numbers are zeros in compiled programs on CPU (docs/differences.md).",
-        ("eager", "jit", "mapped", "gradients", "peer"), r"nextafter", r"^nan instead of -?inf",
+        ("eager", "jit", "mapped", "gradients", "peer", "passes"), r"nextafter|spacing",
+        r"^(nan instead of -?inf|inf instead of \d+\.\d+|-?0(\.0)? instead of -?1(\.0)?) ",
     ),
     Known(
         "The peer's top_k takes a nan with a sign bit for the least of all numbers.",

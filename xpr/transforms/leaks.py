@@ -19,12 +19,11 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
       trace: the trace.
       known: objects of the caller that refer to tracers, and are about to be dropped.
     """
-    objects = gc.get_objects() if gc.collect() >= 0 else []
-    leaked = [x for x in objects if Tracer in type(x).__mro__ and getattr(x, "_trace", None) is trace]
-    internal = [objects, leaked, *known, *(x.consts for x in objects if type(x) is ClosedJaxpr)]
-    passing = set(map(id, internal))
+    gc.collect()
+    leaked = [x for x in gc.get_referrers(trace) if issubclass(type(x), Tracer)]
+    passing = set(map(id, [leaked, *known]))
     for tracer in leaked:
-        holders = [x for x in gc.get_referrers(tracer) if id(x) not in passing and not isframe(x)]
+        holders = [x for x in gc.get_referrers(tracer) if id(x) not in passing and not isframe(x) and not _is_consts(x)]
         if holders:
             *others, last = sorted({type(x).__name__ for x in holders})
             raise LeakedTracerError(
@@ -33,3 +32,8 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
                 f"{trace.explain(tracer)}"
                 "Return it from the function, or keep a value instead, which xpr.debug.callback gives."
             )
+
+
+def _is_consts(holder: Any) -> bool:
+    """Whether it is the list of constants of a jaxpr that is passed on to the enclosing trace."""
+    return type(holder) is list and any(type(x) is ClosedJaxpr for x in gc.get_referrers(holder))
