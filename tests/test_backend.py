@@ -887,7 +887,7 @@ class TestEndOfTheProcess:
         script = """
             import atexit, os, signal, threading
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            atexit.register(lambda: print([done.locked() for done in waiting._interrupted], len(ended)))
+            atexit.register(lambda: print([worker.is_alive() for worker in waiting._interrupted], len(ended)))
             import xpr
             from xpr import lax
             from xpr.backend import waiting

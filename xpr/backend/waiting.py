@@ -93,9 +93,10 @@ def _wait_for_all() -> None:
     most_in_background = 0
     while _in_background:
         _wait_for_the_first()
-    for done in _interrupted:
-        with done:
-            pass
+    for worker in [*_interrupted, *_workers]:  # a thread that frees XLA's objects must not be ended by Python
+        worker.tasks.put(None)
+        worker.join()
+    _workers.clear()
 
 
 def watched(raw: Any, text: str, platform: str) -> Any:
@@ -124,7 +125,7 @@ def block_until_ready(buffers: Sequence[Any]) -> None:
 
 def _interruptible(task: Callable[[], Any]) -> Any:
     """The result of a function of jaxlib that another thread runs, while the main thread handles interrupts."""
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or not most_in_background:
         return task()
     outcome: list[tuple[Any, Exception | None]] = []
     done = threading.Lock()
@@ -137,14 +138,14 @@ def _interruptible(task: Callable[[], Any]) -> Any:
             outcome.append((None, error))
         done.release()
 
-    tasks = _tasks()
-    tasks.put(run)
+    if not _workers:
+        _workers.append(_Worker())
+    _workers[0].tasks.put(run)
     try:
         done.acquire()
     except KeyboardInterrupt as interrupt:
-        _threads.clear()  # it is busy: what runs next is for another one
-        _interrupted.append(done)
-        tasks.put(None)
+        _interrupted.append(_workers.pop())  # it is busy: what runs next is for another one
+        _interrupted[-1].tasks.put(None)
         interrupt.add_note(
             "Interrupted while a compiled program ran. XLA can't stop it: it goes on in the background, and Python "
             "ends only after it. Ctrl-\\ (SIGQUIT) ends the process at once."
@@ -156,30 +157,29 @@ def _interruptible(task: Callable[[], Any]) -> Any:
     return result
 
 
-_threads: list[SimpleQueue[Any]] = []
-_interrupted: list[Any] = []  # locks that are released when an interrupted program has ended
+class _Worker(threading.Thread):
+    """The other thread, started when it is first needed; it ends when a task is None."""
+
+    def __init__(self) -> None:
+        super().__init__(name="xpr programs", daemon=True)
+        self.tasks: SimpleQueue[Any] = SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while (task := self.tasks.get()) is not None:
+            task()
 
 
-def _tasks() -> SimpleQueue[Any]:
-    """The queue of the other thread, which is started when it is first needed."""
-    if not _threads:
-        tasks: SimpleQueue[Any] = SimpleQueue()
-        _threads.append(tasks)
-        threading.Thread(target=_work, args=(tasks,), name="xpr programs", daemon=True).start()
-    return _threads[0]
+_workers: list[_Worker] = []  # one at most
+_interrupted: list[_Worker] = []  # those whose program went on
 
 
 def _forget_threads() -> None:
     """In a fork, which has none of them; what it reads is there already."""
-    _threads.clear()
+    _workers.clear()
     _interrupted.clear()
     _in_background.clear()
     _started.long = False
 
 
 os.register_at_fork(after_in_child=_forget_threads)
-
-
-def _work(tasks: SimpleQueue[Any]) -> None:
-    while (task := tasks.get()) is not None:
-        task()
