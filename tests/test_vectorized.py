@@ -42,7 +42,7 @@ def test_errors_in_float32(name, contracted, monkeypatch):
 @pytest.mark.parametrize("contracted", [pytest.param(True, marks=pytest.mark.optimized), False])
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_in_float64(name, contracted, monkeypatch):
-    monkeypatch.setattr(accuracy, "POINTS", 1 << 16)
+    monkeypatch.setattr(accuracy, "POINTS", 1 << 14)
     with enable_x64(True):
         worst = worst_error(ROW[name], function(name), np.float64)
     assert worst.error < 2, worst
