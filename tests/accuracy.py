@@ -8,9 +8,9 @@
 Functions of one float32 are compared at all 2^32 of them with NumPy's or SciPy's in float64, which is exact to 2^-26
 ulps of float32, and some digits less where lgamma and digamma are nearly 0. Those of two, and those of float64, are
 compared at random points: numbers of all bits, and numbers whose results are neither 0 nor infinite; with NumPy's in
-long double, of 64 bits (on x86). SciPy has none in long double: its functions are compared with values of mpmath's, which
-`python -m tests.exact_values` writes. An error is counted in ulps of the exact result rounded; where that is subnormal,
-0 is right as well, for XLA flushes such results to 0.
+long double, of 64 bits (on x86). SciPy has none in long double: its functions are compared with values of mpmath's,
+which `python -m tests.exact_values` writes. An error is counted in ulps of the exact result rounded; where that is
+subnormal, 0 is right as well, for XLA flushes such results to 0.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ ROWS = [
 
 
 def errors(found: np.ndarray, exact: np.ndarray, unit: Any = 0.0) -> np.ndarray:
-    """The errors in ulps, of `unit` where that is larger; inf where one is nan, or infinite and the other far from it."""
+    """The errors in ulps, of `unit` where that is larger; inf where one is nan, or infinite and the other far off."""
     info = np.finfo(found.dtype)
     with np.errstate(all="ignore"):
         rounded = exact.astype(found.dtype)

@@ -202,8 +202,8 @@ def gamma_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | N
             "(lgamma(x0 + x) - lgamma(x0)) / x^2, 1.23 <= x0 + x <= 1.73, where lgamma(x0) is least", lgamma_from_least,
             1 + low - least, 1 + high - least, 15, None),
         "LGAMMA_FAR": (
-            "x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2) in 1 / x^2, x >= 3.5", far(stirling, 1, mp.mpf(1) / 12),
-            0, 1 / mp.mpf("3.5") ** 2, 10, None),
+            "x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2) in 1 / x^2, x >= 3.5",
+            far(stirling, 1, mp.mpf(1) / 12), 0, 1 / mp.mpf("3.5") ** 2, 10, None),
         "DIGAMMA_FROM_ZERO": (
             "digamma(1.75 + x) / (1.75 + x - x0), 1 <= 1.75 + x <= 2.75, where digamma(x0) is 0", digamma_from_zero,
             mp.mpf("-0.75"), 1, 28, None),
@@ -301,18 +301,13 @@ def main() -> None:
     )
     lines += [f"    {tuple(bits_of(1 / mp.pi, 23 - power, (27, 27, 53)))!r}," for power in (25, 51, 77, 103)]
     lines.append(")\n")
+    least = mp.findroot(mp.digamma, 1.46)
     for name, what, value, top, widths in (
         ("LN2_PARTS", "log(2), the first part of 32 bits", mp.log(2), -1, (32, 53)),
         ("SHORT_LN2_PARTS", "log(2), the first part of 21 bits", mp.log(2), -1, (21, 53)),
         ("CP_PARTS", "2 / (3 log(2)), the first part of 21 bits", 2 / (3 * mp.log(2)), -1, (21, 53)),
-        ("DIGAMMA_ZERO_PARTS", "x0 - 1, where digamma(x0) is 0", mp.findroot(mp.digamma, 1.46) - 1, -2, (53, 53)),
-        (
-            "LEAST_LGAMMA_PARTS",
-            "-lgamma(x0), where that is least",
-            -mp.loggamma(mp.findroot(mp.digamma, 1.46)),
-            -4,
-            (53, 53),
-        ),
+        ("DIGAMMA_ZERO_PARTS", "x0 - 1, where digamma(x0) is 0", least - 1, -2, (53, 53)),
+        ("LEAST_LGAMMA_PARTS", "-lgamma(x0), which is the most", -mp.loggamma(least), -4, (53, 53)),
         ("HALF_PI_PARTS", "pi / 2, in parts of 33, 33, 33 and 53 bits", mp.pi / 2, 0, (33, 33, 33, 53)),
     ):
         lines.append(f"# {what}\n{name} = {tuple(bits_of(value, top, widths))!r}\n")

@@ -1,7 +1,7 @@
 """Special functions: the error function, the gamma function and derivatives of its logarithm, Bessel functions.
 
-Most are CHLO operations, which XLA expands into polynomials, so their values are those of every XLA program. The NumPy
-references are computed another way, in float64.
+Most are CHLO operations, which XLA expands into polynomials, so their values are those of every XLA program; of many
+elements on CPU some are formulas of `vectorized/`. The NumPy references are computed another way, in float64.
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ erfc = function_of(
     ">>> from xpr import lax\n>>> lax.erfc(0.0)\nArray(1., dtype=float32, weak_type=True)",
 )
 erf_inv_p = unary(
-    "erf_inv", fusion="expensive", over=OVER, lowers_to=on_cpu("erf_inv", "chlo.erf_inv", error_function.erf_inv, error_function.long_erf_inv), reference=pointwise(_erf_inv_of),
+    "erf_inv", fusion="expensive", over=OVER, reference=pointwise(_erf_inv_of),
+    lowers_to=on_cpu("erf_inv", "chlo.erf_inv", error_function.erf_inv, error_function.long_erf_inv),
     derivative=lambda x, y: mul(scalar(1 / _TWO_OVER_ROOT_PI, x), exp(mul(y, y))),
 )  # fmt: skip
 erf_inv = function_of(
@@ -283,7 +284,8 @@ lgamma = function_of(
     ">>> from xpr import lax\n>>> lax.lgamma(1.0)\nArray(0., dtype=float32, weak_type=True)",
 )
 digamma_p = unary(
-    "digamma", fusion="expensive", over=OVER, lowers_to=on_cpu("digamma", "chlo.digamma", gamma.digamma, gamma.long_digamma), reference=pointwise(_digamma_of),
+    "digamma", fusion="expensive", over=OVER, reference=pointwise(_digamma_of),
+    lowers_to=on_cpu("digamma", "chlo.digamma", gamma.digamma, gamma.long_digamma),
     derivative=lambda x, y: polygamma(scalar(1, x), x),
 )  # fmt: skip
 digamma = function_of(

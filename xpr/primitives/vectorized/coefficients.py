@@ -514,7 +514,7 @@ CP_PARTS = (0.9617962837219238, 4.102040517767816e-07)
 # x0 - 1, where digamma(x0) is 0
 DIGAMMA_ZERO_PARTS = (0.4616321449683623, 3.998880306839915e-17)
 
-# -lgamma(x0), where that is least
+# -lgamma(x0), which is the most
 LEAST_LGAMMA_PARTS = (0.1214862905358496, 1.0512796339341318e-17)
 
 # pi / 2, in parts of 33, 33, 33 and 53 bits

@@ -66,7 +66,7 @@ def _lgamma_of_one_plus(x: Expression) -> tuple[Expression, Expression]:
 
 def long_lgamma(x: Expression) -> Expression:
     """By Stirling's series from 3.5 on, as lgamma(x - 1) + log(x - 1) from 2.5 on, as lgamma(1 + x) - log|x| where
-    |x| <= 1/2; and of smaller numbers log(pi / |x sin(pi x)|) - lgamma(-x).
+    x is from -1/2 to 1/2; and of smaller numbers log(pi / |x sin(pi x)|) - lgamma(-x).
     """
     size = abs(x)
     is_small, is_shifted, is_far = size <= 0.5, size > 2.5, size >= 3.5
@@ -91,7 +91,8 @@ def long_lgamma(x: Expression) -> Expression:
 
 # -- Its derivative
 
-_SLOPE = sum(c * (_LEAST - 0.75) ** k for k, c in enumerate(DIGAMMA_FROM_ZERO))  # at the zero
+# The second part of the zero, times the slope there.
+_MISSING = DIGAMMA_ZERO_PARTS[1] * sum(c * (_LEAST - 0.75) ** k for k, c in enumerate(DIGAMMA_FROM_ZERO))
 
 
 def long_digamma(x: Expression) -> Expression:
@@ -102,9 +103,7 @@ def long_digamma(x: Expression) -> Expression:
     is_negative, is_small, is_far = x < 0.0, size < 1.0, size >= 2.75
     inverse = 1.0 / size
     above_one = select(is_small, size, size - 1.0)
-    near = (above_one - DIGAMMA_ZERO_PARTS[0]) * polynomial(above_one - 0.75, DIGAMMA_FROM_ZERO) - DIGAMMA_ZERO_PARTS[
-        1
-    ] * _SLOPE
+    near = (above_one - DIGAMMA_ZERO_PARTS[0]) * polynomial(above_one - 0.75, DIGAMMA_FROM_ZERO) - _MISSING
     high, low = logarithm_in_parts(size)
     square = inverse * inverse
     far_rest = low - square * polynomial(square, DIGAMMA_FAR)
