@@ -225,11 +225,12 @@ def gamma_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | N
 def erf_inv_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
     """For the inverse error function, in w = -log(1 - x^2) or its inverse root, from the middle of the interval."""
 
-    def near(top: str, count: int) -> Any:
-        shift, top_from = mp.mpf("1.5"), mp.mpf(top) - mp.mpf("1.5")
-        what = f"erf_inv(x) / x - 1 in w - 1.5, where w = -log(1 - x^2) <= {top}"
-        weight = lambda w: 1 / erf_inv_ratio(w + shift)
-        return what, lambda w: erf_inv_ratio(w + shift) - 1, -shift, top_from, count, weight
+    def near(top: str, shift: str, count: int) -> Any:
+        """Of shift - w, which is the logarithm and a constant."""
+        middle = mp.mpf(shift)
+        what = f"erf_inv(x) / x - 1 in {shift} - w, where w = -log(1 - x^2) <= {top}"
+        weight = lambda z: 1 / erf_inv_ratio(middle - z)
+        return what, lambda z: erf_inv_ratio(middle - z) - 1, middle - mp.mpf(top), middle, count, weight
 
     def far(low: str, top: int, middle: str, count: int) -> Any:
         ends = [1 / mp.sqrt(mp.mpf(w)) - mp.mpf(middle) for w in (top, low)]
@@ -242,9 +243,8 @@ def erf_inv_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function |
         return what, function, *ends, count, lambda s: 1 / (1 + function(s))
 
     return {
-        "ERF_INV": near("5.0625", 14),
-        "ERF_INV_FAR": far("5.0625", 17, "0.34375", 11),
-        "LONG_ERF_INV": near("6.25", 24),
+        "ERF_INV": near("16", "7.5", 21),
+        "LONG_ERF_INV": near("6.25", "1.5", 24),
         "LONG_ERF_INV_FAR": far("6.25", 37, "0.28125", 24),
     }
 

@@ -233,7 +233,8 @@ class JitFunction:
             outs = compiled.run(call.leaves)
         except ConvertibleArrayError:
             outs = compiled.run(list(map(array_in, call.leaves)))
-        if not (self.has_static or compiled.interface.donated or compiled.refs):  # only now it is known how long it takes
+        if not (self.has_static or compiled.interface.donated or compiled.refs):
+            # Only now is it known whether the program takes long.
             self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree)
         return tree.unflatten(compiled.out_tree, outs)
 
