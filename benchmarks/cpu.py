@@ -1,5 +1,6 @@
 """Jitted operations on the CPU at several sizes and precisions, beside NumPy, and torch where it is installed."""
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,12 +30,27 @@ def unary(name: str) -> Callable:
     return lambda np, x: getattr(np, name)(x)
 
 
+def special(name: str, in_torch: str) -> Callable:
+    """A function of `scipy.special`, which NumPy's column stands for here."""
+
+    def operation(np: Any, x: Any) -> Any:
+        if np.__name__ == "torch":
+            return getattr(np, in_torch)(x)
+        library = np.__name__.removesuffix("numpy")  # "xpr.", "jax.", or ""
+        return getattr(importlib.import_module(f"{library}scipy.special"), name)(x)
+
+    return operation
+
+
 ELEMENTWISE: dict[str, Operation] = {
     **{name: (unary(name), one) for name in ("sin", "cos", "tan", "exp", "tanh", "sinh")},
     **{
         name: (unary(name), within(0.01, 0.99))
         for name in ("arcsin", "arccos", "arctan", "arctanh", "log", "log1p", "expm1", "arcsinh")
     },
+    "gammaln": (special("gammaln", "lgamma"), one),
+    "digamma": (special("digamma", "digamma"), one),
+    "erfinv": (special("erfinv", "erfinv"), within(0.01, 0.99)),
     "arctan2": (lambda np, x, y: np.arctan2(x, y), lambda normal, n: [normal(n), normal(n)]),
     "abs(x) ** 2.5": (lambda np, x: np.abs(x) ** 2.5, one),
 }  # fmt: skip

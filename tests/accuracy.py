@@ -5,24 +5,30 @@
     python -m tests.accuracy --double         # float64, at random points and points that are hard
     python -m tests.accuracy --of jax         # JAX's functions, for comparison
 
-Functions of one float32 are compared at all 2^32 of them with NumPy's in float64, which is exact to 2^-26 ulps of
-float32. Those of two, and those of float64, are compared at random points: numbers of all bits, and numbers whose
-results are neither 0 nor infinite; with NumPy's in long double, of 64 bits (on x86). An error is counted in ulps of the
-exact result rounded; where that is subnormal, 0 is right as well, for XLA flushes such results to 0.
+Functions of one float32 are compared at all 2^32 of them with NumPy's or SciPy's in float64, which is exact to 2^-26
+ulps of float32, and some digits less where lgamma and digamma are nearly 0. Those of two, and those of float64, are
+compared at random points: numbers of all bits, and numbers whose results are neither 0 nor infinite; with NumPy's in
+long double, of 64 bits (on x86). SciPy has none in long double: its functions are compared with values of mpmath's,
+which `python -m tests.exact_values` writes. An error is counted in ulps of the exact result rounded; where that is
+subnormal, 0 is right as well, for XLA flushes such results to 0.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.special
 
 CHUNK = 1 << 21
 POINTS = 1 << 22  # random ones, of each kind
+EXACT_VALUES = Path(__file__).parent / "exact_values.npz"
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
@@ -36,12 +42,35 @@ def powers_of_2(low: float, high: float) -> Draw:
 
 
 class Row(NamedTuple):
-    """A function, by its name in xpr.lax and in NumPy, with where its operands are drawn from."""
+    """A function, by its name in xpr.lax and in NumPy, or another reference, with where its operands are drawn from."""
 
     name: str
-    reference: str
+    reference: str | Callable[[np.ndarray], np.ndarray]
     domain: Sequence[Draw]
     reach: float = np.inf  # the size of float64 numbers from which on XLA's function is used
+
+    def exact(self, *operands: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return (getattr(np, self.reference) if isinstance(self.reference, str) else self.reference)(*operands)
+
+
+def lgamma(x: np.ndarray) -> np.ndarray:
+    """C's value of -inf is inf, SciPy's -inf."""
+    return scipy.special.gammaln(np.where(np.isinf(x), np.abs(x), x))
+
+
+def digamma(x: np.ndarray) -> np.ndarray:
+    """SciPy's has values for 0, next to which there are inf and -inf."""
+    return np.where(x == 0, np.nan, scipy.special.psi(x))
+
+
+def erf_inv(x: np.ndarray) -> np.ndarray:
+    """SciPy's takes a microsecond; of small numbers Taylor's series is faster."""
+    square = x * x
+    result = x * (math.sqrt(math.pi) / 2) * (1 + square * (math.pi / 12 + square * (7 * math.pi**2 / 480)))
+    is_other = ~(abs(x) < 2.0**-10)
+    result[is_other] = scipy.special.erfinv(x[is_other])
+    return result
 
 
 ROWS = [
@@ -60,15 +89,18 @@ ROWS = [
     Row("cbrt", "cbrt", [powers_of_2(-100, 100)]),
     Row("atan2", "arctan2", [powers_of_2(-30, 30), powers_of_2(-30, 30)]),
     Row("pow", "power", [lambda rng, n: np.exp2(rng.normal(size=n)), between(-60, 60)]),
+    Row("lgamma", lgamma, [powers_of_2(-30, 60)]),
+    Row("digamma", digamma, [powers_of_2(-30, 60)]),
+    Row("erf_inv", erf_inv, [between(-1, 1)]),
 ]  # fmt: skip
 
 
-def errors(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """The errors in ulps; inf where one of both is nan, or infinite and the other far from it."""
+def errors(found: np.ndarray, exact: np.ndarray, unit: Any = 0.0) -> np.ndarray:
+    """The errors in ulps, of `unit` where that is larger; inf where one is nan, or infinite and the other far off."""
     info = np.finfo(found.dtype)
     with np.errstate(all="ignore"):
         rounded = exact.astype(found.dtype)
-        ulp = np.spacing(np.minimum(np.abs(rounded), info.max)).astype(exact.dtype)
+        ulp = np.spacing(np.minimum(np.maximum(np.abs(rounded), unit), info.max)).astype(exact.dtype)
         bound = np.ldexp(exact.dtype.type(1), info.maxexp)  # what infinity stands for, where the exact result rounds up
         wide = np.where(np.isinf(found), np.copysign(bound, found), found.astype(exact.dtype))
         error = np.abs(wide - np.clip(exact, -bound, bound)) / ulp
@@ -123,6 +155,19 @@ def points_of(row: Row, dtype: Any, step: int) -> Iterator[list[np.ndarray]]:
             yield numbers if row.reach == np.inf else [np.fmod(x, row.reach) for x in numbers]
 
 
+def exact_results(row: Row, dtype: Any, step: int) -> Iterator[tuple[list[np.ndarray], np.ndarray, Any]]:
+    """Operands, the results that are right, and the numbers of whose ulps errors are, where larger than the results."""
+    if callable(row.reference) and dtype == np.float64:
+        x, high, low, unit = np.resize(np.load(EXACT_VALUES)[row.name].T, (1 << 14, 4)).T  # enough for formulas
+        yield [x], high.astype(np.longdouble) + low, unit
+        return
+    wide = np.float64 if dtype == np.float32 and len(row.domain) == 1 else np.longdouble
+    for operands in points_of(row, dtype, step):
+        with np.errstate(invalid="ignore"):
+            wide_operands = [x.astype(wide) for x in operands]
+        yield operands, row.exact(*wide_operands), 0.0
+
+
 class Worst(NamedTuple):
     """The largest error of a function, where it is, and of how many points."""
 
@@ -134,13 +179,9 @@ class Worst(NamedTuple):
 
 def worst_error(row: Row, function: Callable[..., Any], dtype: Any, step: int = 1) -> Worst:
     """The largest error of a compiled function among all points."""
-    wide = np.float64 if dtype == np.float32 and len(row.domain) == 1 else np.longdouble
     worst, at, over, count = -1.0, (), 0, 0
-    for operands in points_of(row, dtype, step):
-        found = np.asarray(function(*operands))
-        with np.errstate(all="ignore"):
-            exact = getattr(np, row.reference)(*[x.astype(wide) for x in operands])
-        error = errors(found, exact)
+    for operands, exact, unit in exact_results(row, dtype, step):
+        error = errors(np.asarray(function(*operands)), exact, unit)
         i = int(np.argmax(error))
         over += int((error > 1).sum())
         count += error.size

@@ -12,9 +12,7 @@ from typing import Any
 
 import mpmath as mp
 
-import xpr
-
-FILE = Path(xpr.__file__).parent / "primitives" / "vectorized" / "coefficients.py"
+FILE = Path(__file__).parent.parent / "xpr" / "primitives" / "vectorized" / "coefficients.py"  # whose tables xpr needs
 ROUNDS, NEAR = 20, 1e-4
 GRID = 24  # points between two extrema, among which the next ones are looked for
 
@@ -73,6 +71,11 @@ def _vertex(xs: list[Any], ys: list[Any]) -> Any:
 # -- What is approximated
 
 
+def weighted(whole: Function, power: int) -> Function:
+    """The weight by which the error is one of the whole function, in t = x^2, where t^power was taken out."""
+    return lambda t: t**power / whole(t)
+
+
 def of_square(fun: Function, at_zero: Any, skipped: int = 0, power: int = 1) -> Function:
     """fun(x) / x^power as a function of t = x^2, less its first coefficients in t, which are exact."""
     taylor = [mp.mpf(c) for c in at_zero] if isinstance(at_zero, list) else [mp.mpf(at_zero)]
@@ -105,10 +108,6 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
     eighth = mp.tan(pi / 8) * mp.mpf("1.0001")
     small = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.0001")
     half_ln2 = ln2 / 2 * mp.mpf("1.0001")
-
-    def weighted(whole: Function, power: int) -> Function:
-        """The weight by which the error is one of the whole function, in t = x^2, where t^power was taken out."""
-        return lambda t: t**power / whole(t)
 
     sine, cosine = of_square(mp.sin, 1), of_square(mp.cos, 1, power=0)
     arc, arcsine, tangent = of_square(mp.atan, 1), of_square(mp.asin, 1), of_square(mp.tan, 1)
@@ -161,7 +160,109 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
         "LONG_HYPERBOLIC_SINE": (
             "(sinh(x) / x - 1) / x^2 in x^2, |x| <= 1", of_square(mp.sinh, [1, mp.mpf(1) / 6], 1), 0,
             mp.mpf("1.0001"), 8, weighted(of_square(mp.sinh, 1), 1)),
+        **gamma_tables(),
+        **erf_inv_tables(),
     }  # fmt: skip
+
+
+def gamma_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
+    """For the logarithm of the gamma function and its derivative: near their zeros, and far out (DLMF 5.11)."""
+    least = mp.findroot(mp.digamma, 1.46)  # where gamma is least, and digamma 0
+    at_least = mp.loggamma(least)
+
+    def far(fun: Function, power: int, at_zero: Any) -> Function:
+        """Of t = 1 / x^2, what is left of a function of x, times a power of x."""
+
+        def function(t: Any) -> Any:
+            with mp.workprec(700):
+                return fun(1 / mp.sqrt(t)) / t ** (mp.mpf(power) / 2) if t else at_zero
+
+        return function
+
+    def stirling(x: Any) -> Any:
+        return mp.loggamma(x) - (x - 0.5) * mp.log(x) + x - mp.log(2 * mp.pi) / 2
+
+    def digamma_from_zero(x: Any) -> Any:
+        with mp.workprec(700):
+            return mp.digamma(x + mp.mpf("1.75")) / (x + mp.mpf("1.75") - least)
+
+    def lgamma_from_least(x: Any) -> Any:
+        with mp.workprec(700):
+            return (mp.loggamma(least + x) - at_least) / x**2 if x else mp.psi(1, least) / 2
+
+    low, high = mp.mpf("0.23"), mp.mpf("0.73")
+    return {
+        "LGAMMA_FROM_1": (
+            "lgamma(1 + x) / x, -1/2 <= x <= 0.23", of(lambda x: mp.loggamma(1 + x), [0, -mp.euler], 1),
+            mp.mpf("-0.5"), low, 25, None),
+        "LGAMMA_FROM_2": (
+            "lgamma(2 + x) / x, -0.27 <= x <= 1/2", of(lambda x: mp.loggamma(2 + x), [0, 1 - mp.euler], 1), high - 1,
+            mp.mpf("0.5"), 16, None),
+        "LGAMMA_FROM_LEAST": (
+            "(lgamma(x0 + x) - lgamma(x0)) / x^2, 1.23 <= x0 + x <= 1.73, where lgamma(x0) is least", lgamma_from_least,
+            1 + low - least, 1 + high - least, 15, None),
+        "LGAMMA_FAR": (
+            "x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2) in 1 / x^2, x >= 3.5",
+            far(stirling, 1, mp.mpf(1) / 12), 0, 1 / mp.mpf("3.5") ** 2, 10, None),
+        "DIGAMMA_FROM_ZERO": (
+            "digamma(1.75 + x) / (1.75 + x - x0), 1 <= 1.75 + x <= 2.75, where digamma(x0) is 0", digamma_from_zero,
+            mp.mpf("-0.75"), 1, 28, None),
+        "DIGAMMA_FAR": (
+            "x^2 (log(x) - 1 / (2 x) - digamma(x)) in 1 / x^2, x >= 2.75",
+            far(lambda x: mp.log(x) - 1 / (2 * x) - mp.digamma(x), 2, mp.mpf(1) / 12), 0, 1 / mp.mpf("2.75") ** 2, 12,
+            None),
+        "LONG_SINE_OF_HALF_TURNS": (
+            "(sin(pi x) / (pi x) - 1) / x^2 in x^2, |x| <= 1/2",
+            of_square(lambda x: mp.sin(mp.pi * x) / mp.pi, [1, -(mp.pi**2) / 6], 1), 0, mp.mpf("0.2501"), 8,
+            weighted(lambda t: mp.sinc(mp.pi * mp.sqrt(t)), 1)),
+        "LONG_TANGENT_OF_HALF_TURNS": (
+            "(tan(pi x) / (pi x) - 1) / x^2 in x^2, |x| <= 1/4",
+            of_square(lambda x: mp.tan(mp.pi * x) / mp.pi, [1, mp.pi**2 / 3], 1), 0, mp.mpf("0.06253"), 14,
+            weighted(of_square(lambda x: mp.tan(mp.pi * x) / mp.pi, 1), 1)),
+    }  # fmt: skip
+
+
+def erf_inv_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
+    """For the inverse error function, in w = -log(1 - x^2) or its inverse root, from the middle of the interval."""
+
+    def near(top: str, shift: str, count: int) -> Any:
+        """Of shift - w, which is the logarithm and a constant."""
+        middle = mp.mpf(shift)
+        what = f"erf_inv(x) / x - 1 in {shift} - w, where w = -log(1 - x^2) <= {top}"
+        weight = lambda z: 1 / erf_inv_ratio(middle - z)
+        return what, lambda z: erf_inv_ratio(middle - z) - 1, middle - mp.mpf(top), middle, count, weight
+
+    def far(low: str, top: int, middle: str, count: int) -> Any:
+        ends = [1 / mp.sqrt(mp.mpf(w)) - mp.mpf(middle) for w in (top, low)]
+        what = f"erf_inv(x) / sqrt(w) - 1 in 1 / sqrt(w) - {middle}, where {low} <= w <= {top}"
+
+        def function(s: Any) -> Any:
+            inverse = s + mp.mpf(middle)
+            return erf_inv_ratio(1 / inverse**2) * inverse * mp.sqrt(-mp.expm1(-1 / inverse**2)) - 1
+
+        return what, function, *ends, count, lambda s: 1 / (1 + function(s))
+
+    return {
+        "ERF_INV": near("16", "7.5", 21),
+        "LONG_ERF_INV": near("6.25", "1.5", 24),
+        "LONG_ERF_INV_FAR": far("6.25", 37, "0.28125", 24),
+    }
+
+
+def erf_inv_ratio(w: Any) -> Any:
+    """erf_inv(x) / x, where x = sqrt(1 - exp(-w)), by Newton's method on the logarithm of erfc."""
+    with mp.workprec(400):
+        if w < mp.mpf(10) ** -60:
+            return mp.sqrt(mp.pi) / 2
+        x = mp.sqrt(-mp.expm1(-w))
+        goal, y = -w - mp.log1p(x), mp.sqrt(w) * mp.mpf("0.9")  # the logarithm of 1 - x
+        for _ in range(60):
+            rest = mp.erfc(y)
+            step = (mp.log(rest) - goal) * rest * mp.exp(y * y) * mp.sqrt(mp.pi) / 2
+            y += step
+            if abs(step) < mp.mpf(10) ** -100 * y:
+                break
+        return y / x
 
 
 def bits_of(value: Any, top: int, widths: tuple[int, ...]) -> list[float]:
@@ -200,10 +301,13 @@ def main() -> None:
     )
     lines += [f"    {tuple(bits_of(1 / mp.pi, 23 - power, (27, 27, 53)))!r}," for power in (25, 51, 77, 103)]
     lines.append(")\n")
+    least = mp.findroot(mp.digamma, 1.46)
     for name, what, value, top, widths in (
         ("LN2_PARTS", "log(2), the first part of 32 bits", mp.log(2), -1, (32, 53)),
         ("SHORT_LN2_PARTS", "log(2), the first part of 21 bits", mp.log(2), -1, (21, 53)),
         ("CP_PARTS", "2 / (3 log(2)), the first part of 21 bits", 2 / (3 * mp.log(2)), -1, (21, 53)),
+        ("DIGAMMA_ZERO_PARTS", "x0 - 1, where digamma(x0) is 0", least - 1, -2, (53, 53)),
+        ("LEAST_LGAMMA_PARTS", "-lgamma(x0), which is the most", -mp.loggamma(least), -4, (53, 53)),
         ("HALF_PI_PARTS", "pi / 2, in parts of 33, 33, 33 and 53 bits", mp.pi / 2, 0, (33, 33, 33, 53)),
     ):
         lines.append(f"# {what}\n{name} = {tuple(bits_of(value, top, widths))!r}\n")

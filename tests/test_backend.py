@@ -902,9 +902,41 @@ class TestEndOfTheProcess:
             """
         assert run_python(script) == "[False] 1\n"
 
+    def test_it_waits_for_programs_whose_calls_are_known(self, monkeypatch):
+        product, x = xpr.jit(lambda x: x @ x), jnp.ones((64, 64))
+        product(x)
+        waiting._in_background.clear()
+        product(x)
+        assert len(waiting._in_background) == 1
+
     def test_more_programs_than_are_kept(self, monkeypatch):
         monkeypatch.setattr(waiting, "most_in_background", 2)
         x = jnp.ones((64, 64))
         for _ in range(5):
             y = xpr.jit(lambda x: x @ x)(x)
         assert float(y[0, 0]) == 64 and len(waiting._in_background) <= 3
+
+
+class TestShortestPath:
+    """Known calls of programs that were done soon go to jaxlib's function."""
+
+    def run_of(self, fun, *args):
+        """How a call of a jitted function is run from the second one on, and whether its token is kept."""
+        jitted = xpr.jit(fun)
+        jitted(*args)
+        (entry,) = jitted.known.direct.values()
+        return entry[0], entry[2]
+
+    def test_of_short_loops(self, monkeypatch):
+        monkeypatch.setattr(waiting, "SOON", 1e6)
+        run, keeps = self.run_of(lambda x: xpr.lax.while_loop(lambda y: y < 100, lambda y: y * 2, x), jnp.ones(()))
+        assert type(run.__self__).__module__.startswith("jaxlib") and not keeps
+
+    def test_of_programs_in_the_background(self):
+        run, keeps = self.run_of(lambda x: x @ x, jnp.ones((64, 64)))
+        assert type(run.__self__).__module__.startswith("jaxlib") and keeps
+
+    def test_of_large_programs(self):
+        x = jnp.ones((600, 600))
+        run, keeps = self.run_of(lambda x: x @ x, x)
+        assert type(run.__self__) is waiting.WatchedProgram and not keeps

@@ -806,6 +806,22 @@ def test_float0_goes_in_and_out():
     check(closed_over)
 
 
+def test_calls_of_compiled_programs_are_known_by_their_types():
+    """From the second one on a call looks at types alone; what is new, or wrong, is looked at as before."""
+    compiled = xpr.jit(lambda x, tree: x * tree["a"]).lower(jnp.ones(3), {"a": 2.0}).compile()
+    for scale in (2.0, jnp.float32(3.0), np.ones((), np.float32)):
+        for _ in range(2):
+            np.testing.assert_array_equal(compiled(jnp.ones(3), {"a": scale}), np.full(3, scale))
+    assert len(compiled.known.in_trees) == 2
+    with pytest.raises(TypeError, match="other types of arguments"):
+        compiled(jnp.ones(4), {"a": 2.0})
+    with pytest.raises(TypeError, match="a compiled program can't be transformed"):
+        xpr.grad(lambda x: compiled(x, {"a": 2.0}).sum())(jnp.ones(3))
+    donating = xpr.jit(lambda x: x + 1, donate_argnums=0).lower(jnp.ones(3)).compile()
+    donating(jnp.ones(3))
+    assert not donating.known.direct
+
+
 class TestRefusedFunctions:
     @pytest.mark.parametrize("transform", [xpr.jit, xpr.grad, xpr.vmap, xpr.pmap, xpr.checkpoint, xpr.make_jaxpr])
     def test_generators_and_staticmethods(self, transform):

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 from xpr import tree
+from xpr.api.known_calls import KnownCalls
 from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
@@ -22,20 +23,21 @@ from xpr.compile.partition import array_at, buffer_at
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import DonationError
-from xpr.transforms.boundary import boundary
+from xpr.transforms.boundary import boundary, drop_frame
+from xpr.transforms.calls import Call
 
 
 class Compiled(Stage):
     """A compiled program, called with arguments of exactly the types it was compiled for."""
 
-    __slots__ = ("executable", "constants", "refs", "donated", "__weakref__")
+    __slots__ = ("executable", "constants", "refs", "donated", "known", "__weakref__")
 
     def __init__(
         self, interface: Interface, executable: compiler.Executable | SequenceExecutable, consts: Sequence[Any],
         refs: RefState | None = None, donated: Sequence[int] | None = None,
     ):  # fmt: skip
         self.interface, self.executable, self.refs = interface, executable, refs
-        self.donated = interface.donated if donated is None else donated
+        self.donated, self.known = interface.donated if donated is None else donated, KnownCalls()
         self.constants = [buffer_on(x, aval_of(x), executable.device) for x in consts]
         if isinstance(executable, compiler.CallingExecutable):
             executable.begin_with(self.constants)
@@ -110,9 +112,21 @@ class Compiled(Stage):
         """The communication between devices; empty for a single one."""
         return []
 
-    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = tree.flatten((args, kwargs))
+        results = self.known.call(args, kwargs)
+        if results is not NotImplemented:
+            return results
+        try:
+            return self.call(args, kwargs)
+        except Exception as error:
+            drop_frame(error)
+            raise
+
+    @boundary
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The general path, which looks at the types of arguments."""
+        call = Call(args, kwargs, {})
+        leaves, in_tree = call.leaves, call.in_tree
         if any(isinstance(x, Tracer) for x in leaves):
             raise TypeError(
                 f"{self.interface.name}: a compiled program can't be transformed or traced; "
@@ -134,10 +148,14 @@ class Compiled(Stage):
                     ]
                 )
             )
-        for actual, compiled_for in zip((aval_of(x) for x in leaves), self.interface.in_avals):
+        call.typed(list(map(aval_of, leaves)))
+        for actual, compiled_for in zip(call.avals, self.interface.in_avals):
             if _kind(actual) != _kind(compiled_for):
                 raise TypeError(self._other_types(leaves))
-        return tree.unflatten(self.out_tree, self.run(leaves))
+        results = self.run(leaves)
+        if not self.donated and self.refs is None:
+            self.known.remember(call, self.executable, self.constants, self.out_tree)
+        return tree.unflatten(self.out_tree, results)
 
     def _other_types(self, leaves: Sequence[Any]) -> str:
         """The error message for arguments of other types: each that differs, by name."""
@@ -207,7 +225,7 @@ class CompiledForSeveral(Compiled):
         refs: RefState | None = None,
     ):  # fmt: skip
         self.interface, self.executable, self.mesh, self.refs = interface, executable, mesh, refs
-        self.donated = interface.donated
+        self.donated, self.known = interface.donated, KnownCalls()
         self.constants = list(map(buffer_at, consts, executable.in_shardings))
 
     def flat_shardings(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:

@@ -233,6 +233,9 @@ class JitFunction:
             outs = compiled.run(call.leaves)
         except ConvertibleArrayError:
             outs = compiled.run(list(map(array_in, call.leaves)))
+        if not (self.has_static or compiled.interface.donated or compiled.refs):
+            # Only now is it known whether the program takes long.
+            self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree)
         return tree.unflatten(compiled.out_tree, outs)
 
     def flattened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -378,8 +381,6 @@ class JitFunction:
         compiled = self.caches.compiled.get(key)
         if compiled is None:
             compiled = self.caches.compiled[key] = self.loaded_or_compiled(call, device, leaves)
-        if not (self.has_static or compiled.interface.donated or compiled.refs):
-            self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree)
         return compiled
 
     def loaded_or_compiled(self, call: Call, device: Any, leaves: Sequence[Any]) -> Compiled:

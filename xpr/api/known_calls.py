@@ -13,6 +13,7 @@ from xpr.backend.compiler import Executable
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
+from xpr.backend.waiting import keep_until_done
 from xpr.compile.partition import has_sharding
 from xpr.config import settings
 from xpr.core.interpreter import context
@@ -28,8 +29,8 @@ class KnownCalls:
     are all leaves: the key is what changes tracing, and of each leaf its type, followed by its device or sharding if it
     is a committed array. `in_trees` is for other containers, whose
     structure is part of the key. Values are tuples: how to run the program; its handlers, None if it returns buffers;
-    the buffers of its constants; the types of the results; their devices, None for the default one; how to unflatten
-    them, None for a single array.
+    whether to keep its token (`Executable.hot_path` says how); the buffers of its constants; the types of the results;
+    their devices, None for the default one; how to unflatten them, None for a single array.
     """
 
     __slots__ = ("direct", "in_trees", "offered")
@@ -48,10 +49,9 @@ class KnownCalls:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The results of a call whose program is known; NotImplemented for other calls."""
         entry = None
-        key: list[Any] = [settings.trace_key]
-        buffers: list[Any] = []
-        plain_at: list[Any] = []  # where `buffers` has plain values so far, and their types
+        plain_at: list[Any] | None = None  # where `buffers` has plain values so far, and their types
         if not kwargs:
+            key, buffers = [settings.trace_key], []
             for x in args:
                 if type(x) is Array:
                     key.append(x.aval)
@@ -64,6 +64,8 @@ class KnownCalls:
                 if aval is None:
                     break
                 key.append(aval)
+                if plain_at is None:
+                    plain_at = []
                 plain_at.append((len(buffers), aval))
                 buffers.append(x)
             else:
@@ -75,7 +77,7 @@ class KnownCalls:
             if plain is None:
                 return NotImplemented
             leaves, structure = plain
-            key, buffers, plain_at = [settings.trace_key, structure], [], []
+            key, buffers, plain_at = [settings.trace_key, structure], [], None
             for x in leaves:
                 if type(x) is Array:
                     key.append(x.aval)
@@ -88,13 +90,15 @@ class KnownCalls:
                 if aval is None:
                     return NotImplemented
                 key.append(aval)
+                if plain_at is None:
+                    plain_at = []
                 plain_at.append((len(buffers), aval))
                 buffers.append(x)
             entry = self.in_trees.get(tuple(key))
             if entry is None:
                 return NotImplemented
-        run, handlers, constants, avals, result_devices, unflatten_results = entry
-        if plain_at:
+        run, handlers, in_background, constants, avals, result_devices, unflatten_results = entry
+        if plain_at is not None:
             if result_devices is not None:
                 return NotImplemented
             device = devices.default_device()
@@ -106,9 +110,12 @@ class KnownCalls:
             outs = run(buffers)
         else:
             try:
-                outs = run(buffers).consume_with_handlers(handlers)
+                results = run(buffers, in_background)
+                outs = results.consume_with_handlers(handlers)
             except RuntimeError:
                 return NotImplemented  # the general path raises an error, or moves arrays
+            if in_background:
+                keep_until_done(results.consume_token())
         if result_devices is None:
             if unflatten_results is None:
                 return Array(avals[0], None, outs[0])
@@ -145,7 +152,7 @@ class KnownCalls:
             in_shardings = program.in_shardings[len(constants) :]
             if not all(has_sharding(x, sharding) for x, sharding in zip(leaves, in_shardings)):
                 return
-            how: Any = program.run, None, constants, program.out_avals, program.out_shardings
+            how: Any = program.run, None, False, constants, program.out_avals, program.out_shardings
         else:
             default = devices.default_device()
             if not all((x._device or default) is program.device for x in arrays):

@@ -351,10 +351,24 @@ def plain_type(x: Any) -> ShapedArray | None:
     """The type of a NumPy array or a Python number that no setting changes and that surely fits; None of all else."""
     kind = type(x)
     if kind is np.ndarray:
-        return ShapedArray(x.shape, x.dtype) if x.dtype in _PLAIN else None
+        key = x.shape, x.dtype
+        aval = _plain_arrays.get(key)
+        return _plain_array(*key) if aval is None else aval
     if kind is float or kind is bool or (kind is int and -_MOST <= x < _MOST):
         return python_scalar_aval(kind)
     return None
+
+
+_plain_arrays: dict[tuple[Any, np.dtype], ShapedArray] = {}  # their types, lately asked for
+_MOST_ARRAYS = 1024
+
+
+def _plain_array(shape: tuple[int, ...], dtype: np.dtype) -> ShapedArray | None:
+    if dtype not in _PLAIN:
+        return None
+    if len(_plain_arrays) >= _MOST_ARRAYS:
+        _plain_arrays.clear()
+    return _plain_arrays.setdefault((shape, dtype), ShapedArray(shape, dtype))
 
 
 _scalars: dict[tuple[Any, type, ShapedArray], Any] = {}

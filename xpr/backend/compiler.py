@@ -42,7 +42,7 @@ from xpr.backend.portable import refined
 from xpr.backend.sharding import Mesh, NamedSharding, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import POLYMORPHIC, Codegen
-from xpr.backend.waiting import watched
+from xpr.backend.waiting import shortest_path, watched
 from xpr.config import settings
 from xpr.core import events
 from xpr.core.avals import ShapedArray
@@ -131,9 +131,13 @@ class Executable:
                 raise
         return self.run(on_device)
 
-    def hot_path(self) -> tuple[Callable[[list[Buffer]], Any], list[Any] | None]:
-        """The jaxlib function that runs it, and the handlers of its results; None if it returns buffers."""
-        return self.raw.execute_sharded, self.handlers
+    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool]:
+        """How it is run from now on: the function, the handlers of its results, and whether to keep its token.
+
+        See `shortest_path`. Without handlers (None) the function has no second argument, and returns buffers.
+        """
+        execute, in_background = shortest_path(self.raw)
+        return execute, self.handlers, in_background
 
     def as_text(self) -> str:
         """The optimized program, in HLO."""
@@ -241,8 +245,8 @@ class CallingExecutable(Executable):
             self._sent[device] = _sent(self._constants, [b.aval for b in self._constants], device)
         return self._sent[device]
 
-    def hot_path(self) -> tuple[Callable[[list[Buffer]], Any], list[Any] | None]:
-        return self.run, None
+    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool]:
+        return self.run, None, False
 
     def _run_on(self, device: Device, program: Any, buffers: list[Buffer]) -> list[Buffer]:
         results = program.execute_sharded(buffers, with_tokens=True)

@@ -85,9 +85,9 @@ class SequenceExecutable:
             return self.run(on_device)
         return [values[i] for i in self.outs]
 
-    def hot_path(self) -> tuple[Callable[[list[Buffer]], list[Buffer]], None]:
-        """The function that runs it, and no handlers: it returns buffers."""
-        return self.run, None
+    def hot_path(self) -> tuple[Callable[[list[Buffer]], list[Buffer]], None, bool]:
+        """The function that runs it, and no handlers: it returns buffers, and keeps the tokens itself."""
+        return self.run, None, False
 
     def times(self) -> Counter[Executable]:
         """How often each program runs, in the order in which they first do."""

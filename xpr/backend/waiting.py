@@ -51,23 +51,37 @@ class BackgroundProgram:
         return results
 
 
-class WatchedProgram(BackgroundProgram):
-    """A program that may take long."""
+class WatchedProgram:
+    """A program that may take long, with the interface of jaxlib's."""
 
-    __slots__ = ("_is_large", "_is_long")
+    __slots__ = ("_is_large", "_is_long", "_program")
 
-    def __init__(self, raw: Any, is_large: bool):
-        super().__init__(raw)
-        self._is_large, self._is_long = is_large, True
+    def __init__(self, program: Any, is_large: bool):
+        self._program, self._is_large, self._is_long = program, is_large, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._program, name)
 
     def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
         if not self._is_long:
-            return BackgroundProgram.execute_sharded(self, buffers, with_tokens)
+            return self._program.execute_sharded(buffers, with_tokens)
         _started.long = True
         start = perf_counter()
-        results = _interruptible(lambda: BackgroundProgram.execute_sharded(self, buffers, with_tokens))
+        results = _interruptible(lambda: self._program.execute_sharded(buffers, with_tokens))
         self._is_long = self._is_large or perf_counter() - start > SOON
         return results
+
+
+def shortest_path(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool]:
+    """How a program may be run from now on: its `execute_sharded`, and whether the caller is to keep its token.
+
+    In place of a method in Python there is jaxlib's. The second one is to be its argument `with_tokens`, too.
+    """
+    if type(program) is WatchedProgram and not program._is_long:
+        program = program._program
+    if type(program) is BackgroundProgram:
+        return program._raw.execute_sharded, True
+    return program.execute_sharded, False
 
 
 _in_background: deque[Any] = deque()  # the tokens of programs that may be running
@@ -104,9 +118,8 @@ def watched(raw: Any, text: str, platform: str) -> Any:
     costs = raw.cost_analysis()
     flops = costs.get("flops", 0.0)
     is_large = max(flops, costs.get("bytes accessed", 0.0)) > LARGE
-    if is_large or "stablehlo.while" in text:
-        return WatchedProgram(raw, is_large)
-    return BackgroundProgram(raw) if platform == "cpu" and flops >= SYNCHRONOUS else raw
+    program = BackgroundProgram(raw) if platform == "cpu" and flops >= SYNCHRONOUS else raw
+    return WatchedProgram(program, is_large) if is_large or "stablehlo.while" in text else program
 
 
 def block_until_ready(buffers: Sequence[Any]) -> None:

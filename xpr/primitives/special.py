@@ -1,7 +1,7 @@
 """Special functions: the error function, the gamma function and derivatives of its logarithm, Bessel functions.
 
-Most are CHLO operations, which XLA expands into polynomials, so their values are those of every XLA program. The NumPy
-references are computed another way, in float64.
+Most are CHLO operations, which XLA expands into polynomials, so their values are those of every XLA program; of many
+elements on CPU some are formulas of `vectorized/`. The NumPy references are computed another way, in float64.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ from xpr.primitives.elementwise_rules import elementwise, function_of, unary
 from xpr.primitives.elementwise_while import iterate
 from xpr.primitives.shapes import broadcast_to, full
 from xpr.primitives.slicing import select
+from xpr.primitives.vectorized import error_function, gamma
+from xpr.primitives.vectorized.rule import on_cpu
 
 __all__ = [
     "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "digamma", "digamma_p", "erf", "erf_inv", "erf_inv_p",
@@ -175,7 +177,8 @@ erfc = function_of(
     ">>> from xpr import lax\n>>> lax.erfc(0.0)\nArray(1., dtype=float32, weak_type=True)",
 )
 erf_inv_p = unary(
-    "erf_inv", fusion="expensive", over=OVER, lowers_to="chlo.erf_inv", reference=pointwise(_erf_inv_of),
+    "erf_inv", fusion="expensive", over=OVER, reference=pointwise(_erf_inv_of),
+    lowers_to=on_cpu("erf_inv", "chlo.erf_inv", error_function.erf_inv, error_function.long_erf_inv),
     derivative=lambda x, y: mul(scalar(1 / _TWO_OVER_ROOT_PI, x), exp(mul(y, y))),
 )  # fmt: skip
 erf_inv = function_of(
@@ -271,7 +274,7 @@ lgamma_p = unary(
     "lgamma",
     fusion="expensive",
     over=OVER,
-    lowers_to="chlo.lgamma",
+    lowers_to=on_cpu("lgamma", "chlo.lgamma", gamma.lgamma, gamma.long_lgamma),
     reference=pointwise(_lgamma_of),
     derivative=lambda x, y: digamma(x),
 )
@@ -281,7 +284,8 @@ lgamma = function_of(
     ">>> from xpr import lax\n>>> lax.lgamma(1.0)\nArray(0., dtype=float32, weak_type=True)",
 )
 digamma_p = unary(
-    "digamma", fusion="expensive", over=OVER, lowers_to="chlo.digamma", reference=pointwise(_digamma_of),
+    "digamma", fusion="expensive", over=OVER, reference=pointwise(_digamma_of),
+    lowers_to=on_cpu("digamma", "chlo.digamma", gamma.digamma, gamma.long_digamma),
     derivative=lambda x, y: polygamma(scalar(1, x), x),
 )  # fmt: skip
 digamma = function_of(

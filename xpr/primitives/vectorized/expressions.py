@@ -13,6 +13,7 @@ Formulas in this folder hold in either case.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,17 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     total: Any = last
     for c in reversed(rest):
         total = total * x + c
+    return total
+
+
+def polynomial_where(conditions: Sequence[Expression], x: Expression, tables: Sequence[Sequence[float]]) -> Expression:
+    """The polynomial of the coefficients whose condition holds, of which one does at most; elsewhere the last one."""
+    total: Any = None
+    for each in reversed(list(zip_longest(*tables, fillvalue=0.0))):
+        *chosen, c = each
+        for condition, number in zip(conditions, chosen):
+            c = c if number == c else select(condition, x.constant(number), c)
+        total = c if total is None else total * x + c
     return total
 
 

@@ -21,7 +21,15 @@ from xpr.primitives.vectorized.coefficients import (
     SHORT_LN2_PARTS,
 )
 from xpr.primitives.vectorized.exponentials import eighths, negative_power_sign
-from xpr.primitives.vectorized.expressions import Expression, polynomial, power_of_2, select, times_sign, whole_number
+from xpr.primitives.vectorized.expressions import (
+    Expression,
+    polynomial,
+    power_of_2,
+    ratio,
+    select,
+    times_sign,
+    whole_number,
+)
 
 _LN2 = math.log(2)
 
@@ -70,6 +78,21 @@ def hyperbolic_cosine(x: Expression) -> Expression:
 # -- Logarithms
 
 _ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2)
+
+
+def logarithm_in_parts(x: Expression) -> tuple[Expression, Expression]:
+    """log(x) of positive normal numbers, as a sum whose second part is below the last digit of the first."""
+    k = (x.bits_as(int64) - _ROOT_HALF_BITS) >> 52
+    f = (x.bits_as(int64) - (k << 52)).bits_as(float64) - 1.0
+    n = whole_number(k)
+    s, half = ratio(f, f + 2.0), 0.5 * f * f
+    square = s * s
+    low = (n * LN2_PARTS[1] + s * (half + square * polynomial(square, LONG_LOGARITHM))) - half
+    first = n * LN2_PARTS[0]
+    total = first + f
+    rest = ((first - total) + f) + low
+    high = total + rest
+    return high, rest - (high - total)
 
 
 def _logarithm_of_sum(x: Expression, rest: Expression, more: Expression) -> Expression:
