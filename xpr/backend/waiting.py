@@ -30,7 +30,14 @@ SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones at once
 # How many programs are not waited for. XLA:CPU runs at most 32 on each device. It is 0 once Python exits.
 most_in_background = 1024
 
-_started = threading.local()  # `long`: whether this thread started a watched program that it has not waited for since
+
+class _Started(threading.local):
+    """What this thread has started."""
+
+    long = False  # whether a watched program that it has not waited for since
+
+
+_started = _Started()
 
 
 class BackgroundProgram:
@@ -54,15 +61,18 @@ class BackgroundProgram:
 class WatchedProgram(BackgroundProgram):
     """A program that may take long."""
 
-    __slots__ = ("_is_large", "_is_long")
+    __slots__ = ("_execute", "_is_large", "_is_long")
 
     def __init__(self, raw: Any, is_large: bool):
         super().__init__(raw)
-        self._is_large, self._is_long = is_large, True
+        self._execute, self._is_large, self._is_long = raw.execute_sharded, is_large, True
 
     def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
         if not self._is_long:
-            return BackgroundProgram.execute_sharded(self, buffers, with_tokens)
+            results = self._execute(buffers, True)
+            if not with_tokens:
+                keep_until_done(results.consume_token())
+            return results
         _started.long = True
         start = perf_counter()
         results = _interruptible(lambda: BackgroundProgram.execute_sharded(self, buffers, with_tokens))
@@ -109,6 +119,12 @@ def watched(raw: Any, text: str, platform: str) -> Any:
     return BackgroundProgram(raw) if platform == "cpu" and flops >= SYNCHRONOUS else raw
 
 
+def how_to_run(raw: Any) -> Callable[..., Any]:
+    """The function for further runs of a program that are waited for at once: jaxlib's, if it was soon done before."""
+    is_watched = type(raw) is WatchedProgram and raw._is_long
+    return raw.execute_sharded if is_watched or not isinstance(raw, BackgroundProgram) else raw._raw.execute_sharded
+
+
 def block_until_ready(buffers: Sequence[Any]) -> None:
     """Waits for buffers.
 
@@ -116,7 +132,7 @@ def block_until_ready(buffers: Sequence[Any]) -> None:
       KeyboardInterrupt: the main thread waited for a long program, and was interrupted.
       RuntimeError: what the computation of one of them failed with.
     """
-    if not getattr(_started, "long", False):
+    if not _started.long:
         runtime._jax.batched_block_until_ready(buffers)
         return
     _interruptible(lambda: runtime._jax.batched_block_until_ready(buffers))
