@@ -6,6 +6,7 @@ import io
 import threading
 import traceback
 import weakref
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +16,7 @@ import xpr
 import xpr.numpy as jnp
 from tests import eight_devices
 from xpr import errors, lax
-from xpr.backend import compiler
+from xpr.backend import calling_executable, compiler
 from xpr.backend.buffers import put
 from xpr.config import Settings
 from xpr.errors import TreeMismatch, UnsupportedRule
@@ -591,11 +592,290 @@ def test_declared_types_of_64_bits_are_refused_while_those_are_off(verb):
 
 def test_constants_are_sent_to_the_client_of_callbacks_once(monkeypatch):
     constants = [jnp.arange(6.0) + i for i in range(3)]
-    f = xpr.jit(lambda x: lax.cond(x[0] > 9, lambda: xpr.pure_callback(host_sin, x, x), lambda: x + sum(constants)))
+    f = xpr.jit(lambda x: sine(x) + sum(constants))
     x = jnp.ones(6)
     first = f(x)
     sent = []
-    monkeypatch.setattr(compiler, "put", lambda host, *rest, **how: sent.append(host) or put(host, *rest, **how))
+    monkeypatch.setattr(
+        calling_executable, "put", lambda host, *rest, **how: sent.append(host) or put(host, *rest, **how)
+    )
     np.testing.assert_array_equal(f(x), first)
     assert len(sent) == 2  # the argument and the result
-    np.testing.assert_allclose(f(10 * x), np.sin(10.0) * np.ones(6), rtol=1e-5)
+
+
+class Program:
+    """A compiled function, and how often it ran without and with its callbacks."""
+
+    def __init__(self, f, *args, **options):
+        self.compiled = xpr.jit(f, **options).lower(*args).compile()
+        self.tried = self.called = 0
+        executable = self.executable = self.compiled.executable
+        self.is_tried = executable._without_calls is not None
+        execute, run = executable._execute, executable._compile_for
+
+        def counted_execute(buffers):
+            self.tried += 1
+            return execute(buffers)
+
+        def counted_compile(device):
+            self.called += 1
+            return run(device)
+
+        if self.is_tried:
+            executable._execute = counted_execute
+            executable._without_calls = SimpleNamespace(execute_sharded=counted_execute)
+        executable._compile_for = counted_compile
+
+    def __call__(self, *args):
+        return self.compiled(*args)
+
+
+class TestInBranches:
+    """NOTE [callbacks that are seldom called]."""
+
+    def test_nothing_is_compiled_for_callbacks_before_one_is_called(self):
+        seen = []
+
+        def host(x):
+            seen.append(np.asarray(x).tolist())
+            return np.asarray(x) * 10
+
+        def f(x):
+            y = lax.cond(x.sum() > 5, lambda x: xpr.pure_callback(host, x, x), lambda x: x, x + 1)
+            return y, y * 2
+
+        program = Program(f, X)
+        for _ in range(2):
+            np.testing.assert_array_equal(program(X), [[1, 2, 3], [2, 4, 6]])
+        assert (program.tried, program.called, seen) == (2, 0, [])
+        np.testing.assert_array_equal(program(X + 2), [[30, 40, 50], [60, 80, 100]])
+        assert (program.tried, program.called, seen) == (3, 1, [[3, 4, 5]])
+
+    def test_exceptions(self):
+        error = KeyError("mine")
+
+        def fails(x):
+            raise error
+
+        f = xpr.jit(lambda x: lax.cond(x < 0, lambda x: xpr.pure_callback(fails, x, x), lambda x: x, x))
+        for _ in range(3):
+            assert f(2.0) == 2
+            with pytest.raises(KeyError) as caught:
+                f(-1.0)
+            assert isinstance(caught.value, errors.CallbackError) and caught.value.__cause__ is error
+
+    def test_effects_happen_once_and_in_order(self):
+        seen = []
+
+        def show(name):
+            return lambda x: xpr.experimental.io_callback(
+                lambda y: seen.append((name, float(y))), None, x, ordered=True
+            )
+
+        def f(x):
+            lax.cond(x > 0, show("a"), lambda x: None, x)
+            lax.cond(x > 1, lambda x: lax.cond(x > 2, show("e"), show("c"), x), lambda x: None, x)
+            return x * 2
+
+        program = Program(f, 0.0)
+        assert [program(x) for x in (0.0, 1.0, 2.0, 0.0, 3.0)] == [0, 2, 4, 0, 6]
+        assert seen == [("a", 1), ("a", 2), ("c", 2), ("a", 3), ("e", 3)]
+
+    def test_calls_that_turn_out_to_be_frequent_are_not_tried_without(self):
+        seen = []
+
+        def f(x):
+            lax.cond(x > 0, lambda x: xpr.debug.callback(lambda y: seen.append(float(y)), x), lambda x: None, x)
+            return x + 1
+
+        program = Program(f, 1.0)
+        for i in range(1, 40):
+            assert program(float(i)) == i + 1
+        assert seen == list(range(1, 40)) and program.called == 1
+        assert program.tried <= 6
+        for _ in range(70):
+            program(-1.0)
+        tried = program.tried
+        for _ in range(10):
+            program(-1.0)
+        assert program.tried == tried + 10  # now they are rare
+
+    def test_donated_arguments(self):
+        def f(x, y):
+            z = lax.cond(x[0] > 5, lambda x: xpr.pure_callback(lambda x: np.asarray(x) * 10, x, x), lambda x: x, x * 2)
+            return z + y, y * 3
+
+        for start, expected in ((0.0, [1, 3, 5]), (6.0, [121, 141, 161])):
+            program = Program(f, X, jnp.ones(3), donate_argnums=(0, 1))
+            x, y = X + start, jnp.ones(3)
+            out = program(x, y)
+            np.testing.assert_array_equal(out, [expected, [3, 3, 3]])
+            assert x.is_deleted() and y.is_deleted() and program.called == (start > 5)
+            with pytest.raises(errors.DeletedArrayError):
+                program(x, jnp.ones(3))
+
+    @pytest.mark.parametrize("size", [3, 300])
+    def test_arguments_that_are_still_computed(self, size):
+        slow = xpr.jit(lambda x, a: lax.fori_loop(0, 300, lambda i, x: x @ x / size, x) + a)
+        seen = []
+
+        def host(x):
+            seen.append(np.asarray(x)[0, 0])
+            return np.asarray(x) * 2
+
+        f = xpr.jit(lambda x: lax.cond(x[0, 0] > 2, lambda x: xpr.pure_callback(host, x, x), lambda x: x, x))
+        ones = jnp.ones((size, size))
+        for _ in range(3):
+            assert float(f(slow(ones, 0.0))[0, 0]) == 1
+            assert float(f(slow(ones, 2.0))[0, 0]) == 6
+        assert seen == [3, 3, 3]
+
+    def test_derivatives(self):
+        seen = []
+
+        def f(x):
+            lax.cond(x > 0, lambda x: xpr.debug.callback(lambda y: seen.append(float(y)), x), lambda x: None, x)
+            return lax.cond(x > 3, sine_with_a_rule, jnp.cos, x)
+
+        def by_vjp(f):
+            return lambda x: xpr.vjp(f, x)[1](1.0)[0]
+
+        for way in (xpr.grad, xpr.jacfwd, by_vjp):
+            seen.clear()
+            derivative = xpr.jit(way(f))
+            for x, expected in ((-1.0, -np.sin(-1)), (2.0, -np.sin(2)), (4.0, np.cos(4))):
+                np.testing.assert_allclose(derivative(x), expected, rtol=1e-5)
+            assert seen == [2, 4]
+
+    def test_rows(self):
+        seen = []
+
+        def f(x):
+            lax.cond(x > 2, lambda x: xpr.debug.callback(lambda y: seen.append(float(y)), x), lambda x: None, x)
+            return x * 2
+
+        program = Program(xpr.vmap(f), X)
+        np.testing.assert_array_equal(program(X), 2 * X)
+        assert seen == []
+        np.testing.assert_array_equal(program(X + 2), 2 * X + 4)
+        assert seen == [3, 4]
+
+    def test_inside_of_a_callback(self):
+        inner = xpr.jit(lambda x: lax.cond(x > 1, lambda x: xpr.pure_callback(host_sin, x, x), lambda x: x, x))
+        outer = xpr.jit(
+            lambda x: lax.cond(x < 9, lambda x: xpr.pure_callback(lambda y: inner(y) + 1, x, x), lambda x: x, x)
+        )
+        for x, expected in ((0.5, 1.5), (2.0, np.sin(2) + 1), (10.0, 10.0), (2.0, np.sin(2) + 1)):
+            np.testing.assert_allclose(outer(x), expected, rtol=1e-6)
+
+    def test_random_keys(self):
+        seen = []
+
+        def f(key):
+            a, b = xpr.random.split(key)
+            return lax.cond(
+                xpr.random.key_data(key)[-1] > 5, lambda k: (xpr.debug.callback(seen.append, k), k)[1], lambda k: k, a
+            )
+
+        program = Program(f, xpr.random.key(0))
+        program(xpr.random.key(0))
+        assert program.is_tried and seen == []
+        program(xpr.random.key(7))
+        assert len(seen) == 1 and xpr.random.key_data(seen[0]).shape == (2,)
+
+    def test_kept_on_disk_without_its_callbacks(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(Settings, "compilation_cache_dir", str(tmp_path / "cache"))
+        calls = []
+
+        def make(scale):
+            def host(x):
+                calls.append(scale)
+                return np.asarray(x) * scale
+
+            return Program(lambda x: lax.cond(x[0] > 5, lambda x: xpr.pure_callback(host, x, x), lambda x: x - 1, x), X)
+
+        def hits(program):
+            np.testing.assert_array_equal(program(X), X - 1)
+            return program(X + 6).tolist()
+
+        assert hits(make(2)) == [12, 14, 16]
+        stored = list(tmp_path.rglob("*"))
+        assert len(stored) == 2  # the folder, and one program
+        compiler.forget_recent()
+        monkeypatch.setattr(compiler, "compile_text", _only_with_callbacks(compiler.compile_text))
+        assert hits(make(3)) == [18, 21, 24] and calls == [2, 3]  # another function, of which the text says nothing
+
+    def test_what_is_said_of_the_program_is_said_of_it_with_callbacks(self):
+        program = Program(lambda x: lax.cond(x[0] > 5, sine, lambda x: x - 1, x), X)
+        assert "xla_ffi_python_cpu_callback" in program.compiled.as_text()
+        assert program.compiled.cost_analysis() and program.compiled.memory_analysis().argument_size_in_bytes == 12
+        assert program.called == 1
+
+    def test_interrupted(self):
+        def f(x):
+            return lax.cond(x > 0, lambda x: xpr.pure_callback(interrupted, x, x), lambda x: x, x)
+
+        def interrupted(x):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            xpr.jit(f)(1.0)
+
+    def test_which_are_expected_to_be_called(self):
+        def call(x):
+            return xpr.pure_callback(host_sin, x, x)
+
+        def show(x):
+            xpr.debug.callback(print, x)
+            return x
+
+        def rarely(f):
+            return lambda x: lax.cond(x > 5, f, lambda x: x, x)
+
+        def twenty_times(f):
+            return lambda x: lax.fori_loop(0, 20, lambda i, x: f(x) * 0.5, x)
+
+        def while_small(f):
+            return lambda x: lax.while_loop(lambda x: x < 5, lambda x: f(x) + 1, x)
+
+        def with_effect(x):
+            types = [xpr.ShapeDtypeStruct((1, 1), "float32"), xpr.ShapeDtypeStruct((1,), "int32"), x_int]
+            return xpr.ffi.ffi_call("lapack_sgetrf_ffi", types, has_side_effect=True)(x.reshape(1, 1))
+
+        x_int = xpr.ShapeDtypeStruct((), "int32")
+        jnp.linalg.det(jnp.eye(2))  # makes the function known
+        tried = [
+            rarely(call), rarely(show), xpr.jit(rarely(show)), rarely(rarely(call)), rarely(xpr.jit(call)),
+            rarely(twenty_times(call)), twenty_times(rarely(call)), while_small(rarely(call)),
+            lambda x: lax.cond(x > 5, rarely(call), call, x), xpr.checkpoint(rarely(call)),
+            lambda x: lax.map(rarely(call), jnp.ones(3)),
+        ]  # fmt: skip
+        not_tried = [
+            call, show, xpr.jit(call), twenty_times(call), while_small(call), twenty_times(rarely(show)),
+            lambda x: lax.cond(x > 5, call, show, x), lambda x: rarely(call)(call(x)),
+            lambda x: (rarely(show)(x), None)[1], lambda x: (with_effect(x), rarely(call)(x))[1],
+        ]  # fmt: skip
+        assert [Program(f, 1.0).is_tried for f in tried] == [True] * len(tried)
+        assert [_has_a_program_without(f) for f in not_tried] == [False] * len(not_tried)
+        for f in tried:
+            np.testing.assert_allclose(xpr.jit(f)(1.0), f(1.0), rtol=1e-6)
+
+
+def _has_a_program_without(f):
+    return xpr.jit(f).lower(1.0).compile().executable._without_calls is not None
+
+
+def _only_with_callbacks(compile_text):
+    def compile_only(text, device, options, callbacks=()):
+        assert "xla_ffi_python_cpu_callback" in text
+        return compile_text(text, device, options, callbacks)
+
+    return compile_only
+
+
+@xpr.custom_jvp
+def sine_with_a_rule(x):
+    return sine(x)
+
+
+sine_with_a_rule.defjvp(lambda primals, tangents: (sine(primals[0]), jnp.cos(primals[0]) * tangents[0]))

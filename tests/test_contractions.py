@@ -221,6 +221,20 @@ def test_small_matrices_are_summed_on_cpu_alone() -> None:
     assert "dot_general" in dots("cpu", (2, 2), (2, 2), (((1,), (0,)), ((), ())))
 
 
+def test_few_small_matrices_are_summed_in_loops_alone() -> None:
+    def step(h, w):
+        return jnp.tanh(h @ w)
+
+    h, w = jnp.ones((16, 8)), jnp.ones((8, 8))
+    assert "dot_general" in xpr.jit(step).lower(h, w).as_text()
+    assert (
+        "dot_general" in xpr.jit(lambda h, w: lax.cond(h[0, 0] > 0, step, lambda h, w: h, h, w)).lower(h, w).as_text()
+    )
+    assert (
+        "dot_general" not in xpr.jit(lambda h, w: lax.fori_loop(0, 9, lambda i, h: step(h, w), h)).lower(h, w).as_text()
+    )
+
+
 def test_contracted_axes_are_merged_on_cpu() -> None:
     text = dots("cpu", (8, 20, 32), (8, 20, 64), (((0, 1), (0, 1)), ((), ())))
     assert "tensor<160x32xf32>" in text and "lhs_contracting_dimensions = [0]" in text

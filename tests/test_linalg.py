@@ -473,3 +473,17 @@ def test_other_algorithms_are_refused() -> None:
     ):
         with pytest.raises(NotImplementedError, match="is None or .* was asked for"):
             call()
+
+
+def test_exchanges_of_rows_touch_two_elements_each() -> None:
+    def permutation(pivots: Any) -> Any:
+        return lax.linalg.lu_pivots_to_permutation(pivots, 40)
+
+    pivots = np.random.default_rng(0).integers(np.arange(30), 40).astype(np.int32)
+    assert "stablehlo.reduce" not in xpr.jit(permutation).lower(pivots).as_text()
+    order = list(range(40))
+    for i, j in enumerate(pivots):
+        order[i], order[j] = order[j], order[i]
+    np.testing.assert_array_equal(xpr.jit(permutation)(pivots), order)
+    rows = xpr.jit(xpr.vmap(permutation))(np.stack([pivots, np.arange(30, dtype=np.int32)]))
+    np.testing.assert_array_equal(rows, [order, range(40)])

@@ -268,6 +268,7 @@ class Lowered(Stage):
         executable = compiler.compile(
             self._text(), self.traced.program.out_avals, device, name=name, options=options or None,
             codegen=self._program.codegen, callbacks=self._program.callbacks,
+            calls_expected=self._program.calls_expected,
         )  # fmt: skip
         return Compiled(self.interface, executable, consts, refs, self.traced.donated())
 

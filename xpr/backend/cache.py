@@ -20,7 +20,7 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,28 +50,28 @@ def load(name: str, device: Any, options: Any) -> Any:
     return None if folder is None else _looked_up(folder / name, device, options)
 
 
-def _looked_up(path: Path, device: Any, options: Any) -> Any:
+def _looked_up(path: Path, device: Any, options: Any, stubs: Sequence[Any] = ()) -> Any:
     """The program of a file, and listeners of `xpr.monitoring` are told whether there is one."""
-    program = _load(path, device, options)
+    program = _load(path, device, options, stubs)
     events.call(events.events, events.CACHE_REQUEST)
     events.call(events.events, events.CACHE_MISS if program is None else events.CACHE_HIT)
     return program
 
 
 def load_or_compile(
-    name: str, text: str, device: Any, options: Any, compile_text: Callable[[str, Any, Any], Any]
+    name: str, text: str, device: Any, options: Any, compile_text: Callable[..., Any], stubs: Sequence[Any]
 ) -> tuple[Any, bool]:
     """The program from the folder, or compiled and put there; and whether it is there now.
 
-    It is just compiled where the folder can't be used.
+    It is just compiled where the folder can't be used. `stubs` are callbacks that it has, and doesn't call.
     """
     folder = folder_in_use()
     if folder is None:
-        return compile_text(text, device, options), False
-    program = _looked_up(folder / name, device, options)
+        return compile_text(text, device, options, stubs), False
+    program = _looked_up(folder / name, device, options, stubs)
     if program is not None:
         return program, True
-    program = compile_text(text, device, options)
+    program = compile_text(text, device, options, stubs)
     return program, _save(folder / name, program, device)
 
 
@@ -124,13 +124,13 @@ def _usable(name: str) -> Path | None:
     return folder
 
 
-def _load(path: Path, device: Any, options: Any) -> Any:
+def _load(path: Path, device: Any, options: Any, stubs: Sequence[Any]) -> Any:
     blob = _read(path)
     if blob is None:
         return None
     _mark_as_used(path)
     try:
-        return device.client.deserialize_executable(blob, runtime._jax.DeviceList((device,)), options, [])
+        return device.client.deserialize_executable(blob, runtime._jax.DeviceList((device,)), options, list(stubs))
     except RuntimeError:  # of another compiler with the same version
         return None
 

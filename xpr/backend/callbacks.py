@@ -4,6 +4,7 @@ NOTE [programs with callbacks]: such a program runs on a separate client, in the
 for. So an exception in a callback reaches the caller of the program; effects have happened when the call
 returns; and a callback may run programs, for which the threads of the main client are free. A program with callbacks
 inside a callback runs on yet another client, one for each depth, so that no thread waits for one that waits for it.
+Programs that seldom come to a callback first run without: NOTE [callbacks that are seldom called].
 
 XLA turns an exception into text. So the exception is stored here under a number, and XLA passes on the number.
 """

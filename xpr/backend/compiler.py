@@ -1,7 +1,4 @@
-"""Compiles StableHLO text to executable programs; re-exports buffers.py, for their operands and results.
-
-The hot path of a call is `executable.run(buffers)`: two calls into jaxlib, nothing else.
-"""
+"""Compiles StableHLO text to executable programs; re-exports buffers.py, for their operands and results."""
 
 from __future__ import annotations
 
@@ -10,13 +7,12 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jaxlib.version
 import numpy as np
 
-from xpr.backend import lapack, native, runtime
-from xpr.backend.allocator import machine_memory
+from xpr.backend import failing_calls, lapack, native, runtime
 from xpr.backend.buffers import (
     Buffer,
     Device,
@@ -26,7 +22,6 @@ from xpr.backend.buffers import (
     dlpack_device,
     from_dlpack,
     get,
-    get_all,
     handler_for,
     is_deleted,
     moved,
@@ -35,21 +30,24 @@ from xpr.backend.buffers import (
     to_device,
     to_dlpack,
 )
-from xpr.backend.callbacks import Callback, callback_depth, client_of_depth, stored_exception
+from xpr.backend.callbacks import Callback
 from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
+from xpr.backend.calling_executable import CallingExecutable
+from xpr.backend.executable import Executable, StoredProgram, runnable
 from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
 from xpr.backend.sharding import Mesh, NamedSharding, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import POLYMORPHIC, Codegen
-from xpr.backend.waiting import shortest_path, watched
+from xpr.backend.waiting import watched
 from xpr.config import settings
 from xpr.core import events
 from xpr.core.avals import ShapedArray
 
 __all__ = [
-    "Buffer", "Device", "Executable", "block", "compile", "delete", "device_of", "dlpack_device", "from_dlpack", "get",
-    "handler_for", "is_deleted", "moved", "put", "sharding_of", "to_device", "to_dlpack",
+    "Buffer", "CallingExecutable", "Device", "Executable", "StoredProgram", "block", "compile", "delete", "device_of",
+    "dlpack_device", "from_dlpack", "get", "handler_for", "is_deleted", "moved", "put", "runnable", "sharding_of",
+    "to_device", "to_dlpack",
 ]  # fmt: skip
 
 # XLA:CPU compiles a loop whose state is smaller than this into one kernel, at a few nanoseconds a step; other loops
@@ -79,191 +77,6 @@ process_options: dict[str, Any] = {}  # XLA's flags for all programs of this pro
 _missing_options: set[str] = set()  # those of the above that turned out not to exist: jaxlib 0.11 has no such choice
 
 
-class StoredProgram(NamedTuple):
-    """Where a program is in the cache on disk, and what else it takes to load it.
-
-    Attributes:
-      file: the name of its file.
-      options: those that it was compiled with, serialized.
-      has_loops: whether it is watched, see waiting.py.
-      calls: the libraries whose functions it calls, as in `LIBRARIES`.
-    """
-
-    file: str
-    options: bytes
-    has_loops: bool
-    calls: tuple[str, ...]
-
-
-class Executable:
-    """A compiled program on one device. Callers on the hottest path may use `raw` and `handlers` themselves.
-
-    Attributes:
-      stored: where the cache on disk has it; None where it hasn't.
-    """
-
-    __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw", "stored")
-
-    def __init__(
-        self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str,
-        stored: StoredProgram | None = None,
-    ):  # fmt: skip
-        self.raw, self.stored = raw, stored
-        self.handlers = [handler_for(aval, device) for aval in out_avals]
-        self.out_avals, self.device, self.name = tuple(out_avals), device, name
-
-    def __repr__(self) -> str:
-        return f"<Executable {self.name} on {self.device}>"
-
-    def run(self, buffers: list[Buffer]) -> list[Buffer]:
-        """Runs the program. Long ones go on in the background, and their errors come up where a result is read.
-
-        Raises:
-          DeletedArrayError: one of the buffers was deleted or donated.
-          RuntimeError: what XLA has to say.
-        """
-        try:
-            return self.raw.execute_sharded(buffers).consume_with_handlers(self.handlers)
-        except RuntimeError as error:
-            on_device = moved(buffers, self.device, error)
-            if on_device is None:
-                error.add_note(f"In the program {self.name}.")
-                raise
-        return self.run(on_device)
-
-    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool]:
-        """How it is run from now on: the function, the handlers of its results, and whether to keep its token.
-
-        See `shortest_path`. Without handlers (None) the function has no second argument, and returns buffers.
-        """
-        execute, in_background = shortest_path(self.raw)
-        return execute, self.handlers, in_background
-
-    def as_text(self) -> str:
-        """The optimized program, in HLO."""
-        return "\n\n".join(module.to_string() for module in self.raw.hlo_modules())
-
-    def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimates for the optimized program: flops, bytes accessed, transcendentals."""
-        return dict(self.raw.cost_analysis())
-
-    def memory_analysis(self) -> Any:
-        """The sizes in bytes of arguments, outputs, temporaries, aliases, code and the peak, as attributes."""
-        return self.raw.get_compiled_memory_stats()
-
-
-class _WithoutMemory:
-    """A program that needs more memory than there is: it can be inspected, and raises when it is run.
-
-    Programs run in the background, so the system would end the process while it writes results.
-    """
-
-    __slots__ = ("_needed", "_out_avals", "_raw")
-
-    def __init__(self, raw: Any, needed: int, out_avals: Sequence[ShapedArray]):
-        self._raw, self._needed, self._out_avals = raw, needed, out_avals
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
-
-    def execute_sharded(self, *_: Any, **__: Any) -> Any:
-        stats = self._raw.get_compiled_memory_stats()
-        sizes = {"arguments": stats.argument_size_in_bytes, "results": stats.output_size_in_bytes,
-                 "temporaries": stats.temp_size_in_bytes}  # fmt: skip
-        largest = sorted(set(self._out_avals), key=lambda aval: -aval.size * aval.dtype.itemsize)[:3]
-        raise runtime._jax.JaxRuntimeError(
-            f"RESOURCE_EXHAUSTED: Out of memory: the program needs {_gibibytes(self._needed)} "
-            f"({', '.join(f'{name} {_gibibytes(n)}' for name, n in sizes.items())}), and the machine has "
-            f"{_gibibytes(machine_memory() or 0)}. Its results are of types "
-            f"{', '.join(aval.str_short() for aval in largest)}{', ...' if len(set(self._out_avals)) > 3 else ''}. "
-            "Compute less at a time, in batches say; for a gradient, see xpr.checkpoint."
-        )
-
-
-def _gibibytes(n: int) -> str:
-    return f"{n / 2**30:,.1f} GiB"
-
-
-def runnable(raw: Any, out_avals: Sequence[ShapedArray], device: Device) -> Any:
-    """The program, if there is enough memory for it; else one that raises when it is run."""
-    most = machine_memory() if device.platform == "cpu" else None
-    if most is None:
-        return raw
-    stats = raw.get_compiled_memory_stats()
-    needed = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
-    needed -= stats.alias_size_in_bytes
-    return _WithoutMemory(raw, needed, out_avals) if needed > most else raw
-
-
-class CallingExecutable(Executable):
-    """A program that calls Python functions; it is waited for, see NOTE [programs with callbacks]."""
-
-    __slots__ = ("_compile_for", "_constants", "_programs", "_sent")
-
-    def __init__(
-        self, compile_for: Callable[[Device], Any], out_avals: Sequence[ShapedArray], device: Device, name: str
-    ):
-        self._compile_for = compile_for
-        self._programs: dict[Device, Any] = {}
-        self._constants: list[Buffer] = []
-        self._sent: dict[Device, list[Buffer]] = {}  # the constants
-        super().__init__(self._program_on(_device_for_callbacks()), out_avals, device, name)
-
-    def _program_on(self, device: Device) -> Any:
-        if device not in self._programs:
-            self._programs[device] = self._compile_for(device)
-        return self._programs[device]
-
-    def run(self, buffers: list[Buffer]) -> list[Buffer]:
-        """Runs the program and waits for it.
-
-        Raises:
-          CallbackError: a callback raised.
-          DeletedArrayError: one of the buffers was deleted or donated.
-          RuntimeError: what XLA has to say.
-        """
-        device = _device_for_callbacks()
-        program = self._program_on(device)
-        arguments = buffers[len(self._constants) :]
-        sent = self._constants_on(device) + _sent(arguments, [b.aval for b in arguments], device)
-        try:
-            return _sent(self._run_on(device, program, sent), self.out_avals, self.device)
-        except RuntimeError as failure:
-            error = stored_exception(failure)
-            if error is None:
-                failure.add_note(f"In the program {self.name}.")
-                raise
-        raise error
-
-    def begin_with(self, constants: list[Buffer]) -> None:
-        """The constants that the operands of every run begin with from now on; they are sent but once."""
-        self._constants = constants
-        self._sent.clear()
-
-    def _constants_on(self, device: Device) -> list[Buffer]:
-        if device not in self._sent:
-            self._sent[device] = _sent(self._constants, [b.aval for b in self._constants], device)
-        return self._sent[device]
-
-    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool]:
-        return self.run, None, False
-
-    def _run_on(self, device: Device, program: Any, buffers: list[Buffer]) -> list[Buffer]:
-        results = program.execute_sharded(buffers, with_tokens=True)
-        outs = results.consume_with_handlers([handler_for(aval, device) for aval in self.out_avals])
-        results.consume_token().block_until_ready()  # effects that no result depends on
-        return outs
-
-
-def _sent(buffers: Sequence[Buffer], avals: Sequence[ShapedArray], device: Device) -> list[Buffer]:
-    """The buffers for a device of another client, in the same memory where that is aligned."""
-    return [put(x, aval, device, copy=False) for x, aval in zip(get_all(buffers, avals), avals)]
-
-
-def _device_for_callbacks() -> Device:
-    return client_of_depth(callback_depth(), 1).local_devices()[0]
-
-
 def _recorded(compile_program: Callable[..., Any]) -> Callable[..., Any]:
     """Tells listeners of `xpr.monitoring` how long a program was compiled."""
 
@@ -288,13 +101,15 @@ def compile(
     quick: bool = False,
     codegen: Codegen = _USUAL,
     callbacks: Sequence[Callback] = (),
+    calls_expected: bool = True,
 ) -> Executable:
     """Compiles a module whose `@main` has results of the types `out_avals`.
 
     An argument that the text marks `jax.buffer_donor` is donated: results may use its buffer. `options` are XLA's
     flags by name. `quick` is for programs of one operation, where compiling costs more than running; `codegen` says
-    what XLA:CPU is to write. `callbacks` are the Python functions that the module calls; a program that has any is
-    not cached on disk.
+    what XLA:CPU is to write. `callbacks` are the Python functions that the module calls, and `calls_expected` says
+    whether a run is expected to call any; see NOTE [callbacks that are seldom called]. A program with callbacks is not
+    cached on disk, but the one without them.
 
     Raises:
       ValueError: XLA has no such option, or not with such a value; or the device is another process's.
@@ -310,9 +125,20 @@ def compile(
         def compile_for(target: Device) -> Any:
             return compile_text(text, target, _compile_options(target, options, quick, codegen), callbacks)
 
-        return CallingExecutable(compile_for, out_avals, device, name)
-    compile_options = _compile_options(device, options, quick, codegen)
-    raw, file = _compiled_once(text, device, compile_options)
+        without_calls = None
+        if out_avals and not (calls_expected or failing_calls.has_other_effects(text)):
+            compile_options = _compile_options(device, options, quick, codegen)
+            failing, stubs = _linked(failing_calls.of(text)), failing_calls.STUBS
+            without_calls = _compiled_executable(failing, out_avals, device, name, compile_options, stubs)
+        return CallingExecutable(compile_for, out_avals, device, name, without_calls)
+    return _compiled_executable(text, out_avals, device, name, _compile_options(device, options, quick, codegen))
+
+
+def _compiled_executable(
+    text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, compile_options: Any,
+    stubs: Sequence[Any] = (),
+) -> Executable:  # fmt: skip
+    raw, file = _compiled_once(text, device, compile_options, stubs)
     stored = None
     if file is not None:
         calls = tuple(library for library, each in LIBRARIES.items() if each.is_called_by(text))
@@ -337,7 +163,7 @@ def load_stored(
     return Executable(program, out_avals, device, name, stored)
 
 
-LIBRARIES = {"lapack": lapack, "native": native}
+LIBRARIES = {"lapack": lapack, "native": native, "failing_calls": failing_calls}
 _LOOP = "stablehlo.while"
 
 _recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, or their file's name, the latest last
@@ -349,8 +175,10 @@ def forget_recent() -> None:
     _recent.clear()
 
 
-def _compiled_once(text: str, device: Device, options: Any) -> tuple[Any, str | None]:
+def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]) -> tuple[Any, str | None]:
     """A program, the same one for the same text if it is small: a function may be defined and traced anew.
+
+    `stubs` are callbacks that it doesn't call, of a text that no other program has.
 
     Returns:
       The program, and the name of its file in the cache on disk; None where it isn't there.
@@ -365,9 +193,9 @@ def _compiled_once(text: str, device: Device, options: Any) -> tuple[Any, str | 
     known = _recent.pop(key, None)
     if known is None:
         if file is not None:
-            known = cache.load_or_compile(file, text, device, options, compile_text)
+            known = cache.load_or_compile(file, text, device, options, compile_text, stubs)
         else:
-            known = compile_text(text, device, options), False
+            known = compile_text(text, device, options, stubs), False
     if len(text) <= _RECENT_TEXT:
         _recent[key] = known
         if len(_recent) > _RECENT_PROGRAMS:
@@ -494,8 +322,9 @@ def _linked(text: str) -> str:
     if lapack.is_called_by(text):
         lapack.register()
         text = lapack.threaded(text)
-    if native.is_called_by(text):
-        native.register()
+    for library in (native, failing_calls):
+        if library.is_called_by(text):
+            library.register()
     return text
 
 

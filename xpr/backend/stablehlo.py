@@ -256,6 +256,7 @@ class Module:
         self.has_large_transposes = False
         self.has_formulas = False  # whether functions are written as arithmetic
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
+        self.calls_expected = False  # whether most runs call some of them
         self.shared: dict[Any, Any] = {}  # functions that lowering has already written, by its keys
         self.mesh: Mesh | None = None  # of a program on several devices: what numbers them
         self.manual: dict[Any, Mesh] = {}  # the named axes of the manual regions around what is written, and their mesh
@@ -301,6 +302,7 @@ class Module:
         builder = Builder(self)
         arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
         builder.inputs = frozenset(arguments) if public else frozenset()
+        builder.runs_once = public
         attributes = list(argument_attributes) or [""] * len(arguments)
         if self.dimension_variables and not public:
             builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
@@ -382,15 +384,18 @@ class Builder:
 
     `token` is what the next ordered effect has to wait for, where there has been one in this function or region.
     `literals` are the constants of a jaxpr's literals that were written here, `inputs` the arguments of the program,
-    where this is its main function.
+    where this is its main function. `runs_once`: it is known not to be in a loop.
     """
 
-    __slots__ = ("_sizes", "_written", "dimensions", "draws", "inputs", "lines", "literals", "module", "token")
+    __slots__ = (
+        "_sizes", "_written", "dimensions", "draws", "inputs", "lines", "literals", "module", "runs_once", "token"
+    )  # fmt: skip
 
     def __init__(self, module: Module, token: Value | None = None):
         self.module, self.token = module, token
         self.inputs: frozenset[Value] = frozenset()
         self.draws = False  # whether what is written draws random numbers
+        self.runs_once = False
         self.dimensions: dict[str, Value] = {}  # the values of dimension variables
         self.literals: dict[tuple[ShapedArray, str], Value] = {}
         self.lines: list[str] = []
@@ -692,7 +697,7 @@ class Builder:
 
         def region_of(branch: Callable[[Builder], list[Value]]) -> str:
             def write(inner: Builder, _: list[Value]) -> list[Value]:
-                inner.token = token
+                inner.token, inner.runs_once = token, self.runs_once
                 outs = branch(inner)
                 return [inner.take_token(), *outs] if ordered else outs
 

@@ -30,7 +30,14 @@ SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones at once
 # How many programs are not waited for. XLA:CPU runs at most 32 on each device. It is 0 once Python exits.
 most_in_background = 1024
 
-_started = threading.local()  # `long`: whether this thread started a watched program that it has not waited for since
+
+class _Started(threading.local):
+    """What this thread has started."""
+
+    long = False  # whether a watched program that it has not waited for since
+
+
+_started = _Started()
 
 
 class BackgroundProgram:
@@ -129,7 +136,7 @@ def block_until_ready(buffers: Sequence[Any]) -> None:
       KeyboardInterrupt: the main thread waited for a long program, and was interrupted.
       RuntimeError: what the computation of one of them failed with.
     """
-    if not getattr(_started, "long", False):
+    if not _started.long:
         runtime._jax.batched_block_until_ready(buffers)
         return
     _interruptible(lambda: runtime._jax.batched_block_until_ready(buffers))

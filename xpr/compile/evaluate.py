@@ -269,8 +269,9 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
 def _compiled(jaxpr: Jaxpr, name: str, device: Any) -> Any:
     module = lower_jaxpr(jaxpr, device.platform)
     return compiler.compile(
-        module.text(name), jaxpr.out_avals, device, name=name, codegen=module.codegen, callbacks=module.callbacks
-    )
+        module.text(name), jaxpr.out_avals, device, name=name, codegen=module.codegen, callbacks=module.callbacks,
+        calls_expected=module.calls_expected,
+    )  # fmt: skip
 
 
 def run_operation(

@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.stablehlo import Builder, Module, Value, quoted
+from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, effects
@@ -53,6 +54,7 @@ def lower_jaxpr(
         argument_attributes=inputs,
         result_attributes=outputs,
     )
+    module.calls_expected |= bool(module.callbacks) and expects_calls(jaxpr)
     return module
 
 

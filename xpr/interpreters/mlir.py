@@ -251,6 +251,7 @@ def emit_python_callback(
     program = ctx.module_context.program
     number = len(program.callbacks)
     program.callbacks.append(Callback(callback, False, result_avals))
+    program.calls_expected = True  # no equation says that it calls Python, nor whether in a branch
     operation = ir.Operation.create(
         "stablehlo.custom_call",
         results=[aval_to_ir_type(a) for a in result_avals],

@@ -55,7 +55,7 @@ def lower_dot_general(
     b.module.products += 1
     lhs, rhs = in_one_dtype(b, operands, out.dtype)
     (lc, rc), (lb, rb) = dimension_numbers
-    if b.platform == "cpu" and _is_small(lhs.aval, rhs.aval, out, dimension_numbers):
+    if b.platform == "cpu" and _is_small(lhs.aval, rhs.aval, out, dimension_numbers, b.runs_once):
         return [_lower_as_sum(b, lhs, rhs, out, dimension_numbers)]
     if b.platform == "cpu" and len(lc) > 1 and not b.may_be_cut:
         lhs, rhs, ((lc, rc), (lb, rb)) = _merge_contracted(b, lhs, rhs, dimension_numbers)
@@ -101,13 +101,13 @@ def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> t
     return lhs, rhs, ((lc, rc), (lb, rb))
 
 
-def _is_small(lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers) -> bool:
+def _is_small(lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers, runs_once: bool) -> bool:
     """Whether XLA:CPU had better see a sum of products of slices than a dot.
 
     It runs small matrices one by one through a general routine: 62500 products of 4x4 matrices take 30 ms as a dot and
     0.4 ms as four multiply-adds over whole arrays (2 ms in NumPy); 300000 rotations of 3-vectors 4.7 ms and 0.25 ms;
-    10000 of 8x8 0.8 ms and 0.3 ms. From 16x16 on they are level. In programs that do little work a dot compiles to
-    less.
+    10000 of 8x8 0.8 ms and 0.3 ms. From 16x16 on they are level. In loops a sum is better: the loop is one kernel then.
+    Elsewhere a dot of a few 8x8 matrices is, which takes 1 us more to run, and 15 ms less to compile.
     """
     if lhs.is_symbolic or rhs.is_symbolic:
         return False
@@ -117,6 +117,8 @@ def _is_small(lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Num
         return False
     columns = math.prod([rhs.shape[a] for a in free_axes(rhs.ndim, rc, rb)])
     rows = math.prod([lhs.shape[a] for a in free_axes(lhs.ndim, lc, lb)])
+    if runs_once and min(terms, columns) > 4 and math.prod([lhs.shape[a] for a in lb]) < 16:
+        return False
     longer = max(rows, columns)
     return (terms * longer <= 128 and longer <= 16) or (terms <= 8 and columns <= 8)
 

@@ -17,7 +17,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.primitives.dynamic_slices import dynamic_slice
+from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice
 from xpr.primitives.elementwise import add, eq, mul, scalar, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.elementwise_while import written
@@ -39,7 +39,7 @@ from xpr.primitives.linalg.matrices import (
     upper_triangle,
 )
 from xpr.primitives.linalg.solves import triangular_solve_p
-from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum
+from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum, reshape
 from xpr.primitives.sharding_rules import batched_sharding
 from xpr.primitives.slicing import broadcasted_iota, concatenate, pad, select, slice_in_dim
 from xpr.primitives.sorting import sort_key_val
@@ -184,9 +184,18 @@ def _permutation_reference(values: Sequence[Any], *, permutation_size: int) -> l
     return [order]
 
 
-def _exchanged(i: Any, chosen: Any, order: Any) -> Any:
-    """The order with elements number i and `chosen` exchanged, in each row of the stack."""
+def _exchanged(i: Any, pivots: Any, order: Any) -> Any:
+    """The order with elements number i and pivots[..., i] exchanged; in a stack, of all rows at once."""
     shape = aval_of(order).shape
+    *stack, _ = shape
+    chosen = dynamic_slice(pivots, (*[np.int32(0)] * len(stack), i), (*stack, 1))
+    if not stack:
+        chosen = reshape(chosen, ())
+        first, second = (dynamic_slice(order, (at,), (1,), allow_negative_indices=False) for at in (i, chosen))
+        for at, element in ((i, second), (chosen, first)):
+            order = dynamic_update_slice(order, element, (at,), allow_negative_indices=False)
+        return order
+    chosen = reduce_sum(chosen, (len(stack),))
     positions = broadcasted_iota(dtypes.int32, shape, len(shape) - 1)
     is_first = eq(positions, i)
     is_second = eq(positions, broadcast_in_dim(chosen, shape, range(len(shape) - 1)))
@@ -209,11 +218,6 @@ def _permutation_lower(
     if not out.size or not count:
         return [order]
 
-    def step(i: Any, pivots: Any, order: Any) -> Any:
-        at = [np.int32(0)] * len(stack)
-        chosen = dynamic_slice(pivots, (*at, i), (*stack, 1))
-        return _exchanged(i, reduce_sum(chosen, (len(stack),)), order)
-
     scalar_aval = ShapedArray((), dtypes.int32)
     start, end = b.constant(0, scalar_aval), b.constant(count, scalar_aval)
 
@@ -224,7 +228,7 @@ def _permutation_lower(
 
     def advance(inner: Builder, state: list[Value]) -> list[Value]:
         def body(i: Any, pivots: Any, order: Any) -> list[Any]:
-            return [add(i, np.int32(1)), step(i, pivots, order)]
+            return [add(i, np.int32(1)), _exchanged(i, pivots, order)]
 
         return written(inner, body, [state[0], pivots, state[1]])
 

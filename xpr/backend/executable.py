@@ -1,0 +1,131 @@
+"""Compiled programs on one device.
+
+The hot path of a call is `executable.run(buffers)`: two calls into jaxlib, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from xpr.backend import runtime
+from xpr.backend.allocator import machine_memory
+from xpr.backend.buffers import Buffer, Device, handler_for, moved
+from xpr.backend.waiting import shortest_path
+from xpr.core.avals import ShapedArray
+
+
+class StoredProgram(NamedTuple):
+    """Where a program is in the cache on disk, and what else it takes to load it.
+
+    Attributes:
+      file: the name of its file.
+      options: those that it was compiled with, serialized.
+      has_loops: whether it is watched, see waiting.py.
+      calls: the libraries whose functions it calls, as in `LIBRARIES`.
+    """
+
+    file: str
+    options: bytes
+    has_loops: bool
+    calls: tuple[str, ...]
+
+
+class Executable:
+    """A compiled program on one device. Callers on the hottest path may use `raw` and `handlers` themselves.
+
+    Attributes:
+      stored: where the cache on disk has it; None where it hasn't.
+    """
+
+    __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw", "stored")
+
+    def __init__(
+        self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str,
+        stored: StoredProgram | None = None,
+    ):  # fmt: skip
+        self.raw, self.stored = raw, stored
+        self.handlers = [handler_for(aval, device) for aval in out_avals]
+        self.out_avals, self.device, self.name = tuple(out_avals), device, name
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.name} on {self.device}>"
+
+    def run(self, buffers: list[Buffer]) -> list[Buffer]:
+        """Runs the program. Long ones go on in the background, and their errors come up where a result is read.
+
+        Raises:
+          DeletedArrayError: one of the buffers was deleted or donated.
+          RuntimeError: what XLA has to say.
+        """
+        try:
+            return self.raw.execute_sharded(buffers).consume_with_handlers(self.handlers)
+        except RuntimeError as error:
+            on_device = moved(buffers, self.device, error)
+            if on_device is None:
+                error.add_note(f"In the program {self.name}.")
+                raise
+        return self.run(on_device)
+
+    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool]:
+        """How it is run from now on: the function, the handlers of its results, and whether to keep its token.
+
+        See `shortest_path`. Without handlers (None) the function has no second argument, and returns buffers.
+        """
+        execute, in_background = shortest_path(self.raw)
+        return execute, self.handlers, in_background
+
+    def as_text(self) -> str:
+        """The optimized program, in HLO."""
+        return "\n\n".join(module.to_string() for module in self.raw.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates for the optimized program: flops, bytes accessed, transcendentals."""
+        return dict(self.raw.cost_analysis())
+
+    def memory_analysis(self) -> Any:
+        """The sizes in bytes of arguments, outputs, temporaries, aliases, code and the peak, as attributes."""
+        return self.raw.get_compiled_memory_stats()
+
+
+class _WithoutMemory:
+    """A program that needs more memory than there is: it can be inspected, and raises when it is run.
+
+    Programs run in the background, so the system would end the process while it writes results.
+    """
+
+    __slots__ = ("_needed", "_out_avals", "_raw")
+
+    def __init__(self, raw: Any, needed: int, out_avals: Sequence[ShapedArray]):
+        self._raw, self._needed, self._out_avals = raw, needed, out_avals
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def execute_sharded(self, *_: Any, **__: Any) -> Any:
+        stats = self._raw.get_compiled_memory_stats()
+        sizes = {"arguments": stats.argument_size_in_bytes, "results": stats.output_size_in_bytes,
+                 "temporaries": stats.temp_size_in_bytes}  # fmt: skip
+        largest = sorted(set(self._out_avals), key=lambda aval: -aval.size * aval.dtype.itemsize)[:3]
+        raise runtime._jax.JaxRuntimeError(
+            f"RESOURCE_EXHAUSTED: Out of memory: the program needs {_gibibytes(self._needed)} "
+            f"({', '.join(f'{name} {_gibibytes(n)}' for name, n in sizes.items())}), and the machine has "
+            f"{_gibibytes(machine_memory() or 0)}. Its results are of types "
+            f"{', '.join(aval.str_short() for aval in largest)}{', ...' if len(set(self._out_avals)) > 3 else ''}. "
+            "Compute less at a time, in batches say; for a gradient, see xpr.checkpoint."
+        )
+
+
+def _gibibytes(n: int) -> str:
+    return f"{n / 2**30:,.1f} GiB"
+
+
+def runnable(raw: Any, out_avals: Sequence[ShapedArray], device: Device) -> Any:
+    """The program, if there is enough memory for it; else one that raises when it is run."""
+    most = machine_memory() if device.platform == "cpu" else None
+    if most is None:
+        return raw
+    stats = raw.get_compiled_memory_stats()
+    needed = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
+    needed -= stats.alias_size_in_bytes
+    return _WithoutMemory(raw, needed, out_avals) if needed > most else raw
