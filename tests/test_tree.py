@@ -433,7 +433,7 @@ def test_transpose_messages():
     assert (
         message
         == """\
-tree.transpose: the tree must have the outer structure, each leaf replaced by the inner one:
+tree.transpose: Mismatch of structures: the tree must have the outer one, each leaf replaced by the inner one:
   [1]   expected dict with keys 'a', got a leaf"""
     )
     message = fails(ValueError, tree.transpose, tree.structure([]), None, [])
@@ -448,7 +448,9 @@ def test_empty_reductions_and_wrong_leaf_counts():
     assert fails(TypeError, tree.reduce_associative, operator.add, []) == (
         "tree.reduce_associative: the tree has no leaves and there is no `identity`"
     )
-    assert "expected: 2, got: 1" in fails(ValueError, tree.unflatten, tree.structure((1, 2)), [1])
+    assert "Too few leaves for PyTreeDef; expected 2, got 1." in fails(
+        ValueError, tree.unflatten, tree.structure((1, 2)), [1]
+    )
     assert "Too many leaves" in fails(ValueError, tree.unflatten, tree.structure((1, 2)), [1, 2, 3])
 
 
@@ -728,3 +730,78 @@ def test_transposing_nodes_whose_static_data_describe_their_children():
 
 def test_static_fields_may_say_that_they_are_not():
     assert tree.static(metadata={"static": False}).metadata == {"static": False}
+
+
+# ---- PyTreeDef -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (1, "*"),
+        (None, "None"),
+        ((1,), "(*,)"),
+        ({"b": [1, None], "a": (2, 3)}, "{'a': (*, *), 'b': [*, None]}"),
+        (Point(1, (2,)), "CustomNode(namedtuple[Point], [*, (*,)])"),
+        (Layer(1), "CustomNode(Layer[('relu',)], [*, *])"),
+        (collections.OrderedDict(b=1, a=2), "CustomNode(OrderedDict[('b', 'a')], [*, *])"),
+        (collections.defaultdict(int, b=1), "CustomNode(defaultdict[(<class 'int'>, ('b',))], [*])"),
+        (collections.deque([1], maxlen=3), "CustomNode(deque[3], [*])"),
+    ],
+)
+def test_treedefs_print_and_pickle(value, text):
+    treedef = tree.structure(value)
+    assert str(treedef) == f"PyTreeDef({text})"
+    assert pickle.loads(pickle.dumps(treedef)) == treedef
+    assert tree_util.treedef_tuple([treedef] * 2) == tree.structure((value, value))
+    assert type(treedef) is tree_util.PyTreeDef and hash(treedef) == hash(tree.structure(value))
+
+
+def test_treedefs_are_public_everywhere():
+    traced = xpr.jit(lambda x: {"y": x}).trace(1.0)
+    assert str(traced.in_tree) == "PyTreeDef(((*,), {}))" and str(traced.out_tree) == "PyTreeDef({'y': *})"
+    treedef = tree.flatten_with_path([1, {"a": 2}])[1]
+    assert [type(each) for each in (treedef, *treedef.children())] == [tree_util.PyTreeDef] * 3
+    assert treedef != treedef.spec and tree.leaves(treedef) == [treedef]
+
+
+def test_static_data_of_nodes():
+    assert tree.structure(3).node_data() is None and tree.structure(None).node_data() == (type(None), None)
+    assert tree.structure({"b": 1, "a": 2}).node_data() == (dict, ["a", "b"])
+    assert tree.structure(Layer(1)).node_data() == (Layer, ("relu",))
+    assert tree.structure(Point(1, 2)).node_data() == (Point, None)
+
+
+def test_walk():
+    nodes = []
+    treedef = tree.structure({"b": 2, "a": 1, "c": {"b": 2, "a": 1}})
+    treedef.walk(lambda children, data: nodes.append((children, data)), None, [1, 2, 3, 4])
+    assert nodes == [((3, 4), ["a", "b"]), ((1, 2, None), ["a", "b", "c"])]
+    assert treedef.walk(lambda children, _: sum(children), lambda x: 2 * x, [1, 2, 3, 4]) == 20
+    assert "has 4 leaves, and 1 are given" in fails(ValueError, treedef.walk, max, None, [1])
+
+
+@pytest.mark.parametrize(
+    "structure, value, phrase",
+    [
+        ([1], (7,), "Expected list, got (7,)."),
+        ({"a": (1,)}, {"a": 7}, "Expected tuple, got 7."),
+        (None, 7, "Expected None, got 7."),
+        ([1], [1, 2], "List arity mismatch: 2 != 1; list: [1, 2]."),
+        ({"a": {"a": 1}}, {"a": {"b": 7}}, "Dict key mismatch; expected keys: ['a']; got keys: ['b']."),
+        ([Point(1, 2)], [(1, 2)], "Expected named tuple, got (1, 2)."),
+        (Layer(1), (1, 0), "Custom node type mismatch; expected type: <class 'tests.test_tree.Layer'>; got (1, 0)."),
+    ],
+)
+def test_a_tree_that_does_not_begin_with_a_structure(structure, value, phrase):
+    message = fails(TreeMismatch, tree.structure(structure).flatten_up_to, value)
+    first, *lines, last = message.splitlines()
+    assert first == "flatten_up_to: the trees must have the same structure:"
+    assert all(line.startswith("  tree") for line in lines) and lines
+    assert last.strip() == phrase
+
+
+def test_numbered_keys_of_two_kinds_differ():
+    assert hash(FlattenedIndexKey(1)) != hash(SequenceKey(1)) and hash(FlattenedIndexKey(1)) == hash(
+        FlattenedIndexKey(1)
+    )

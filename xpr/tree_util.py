@@ -19,6 +19,7 @@ from xpr.tree import reduce_associative as tree_reduce_associative
 from xpr.tree import structure as tree_structure
 from xpr.tree import transpose as tree_transpose
 from xpr.tree import unflatten as tree_unflatten
+from xpr.tree_def import PyTreeDef, treedef_tuple
 from xpr.tree_nodes import (
     NAMESPACE,
     DictKey,
@@ -27,7 +28,6 @@ from xpr.tree_nodes import (
     KeyEntry,
     KeyPath,
     Partial,
-    PyTreeDef,
     SequenceKey,
     keystr,
     register_dataclass,
@@ -156,13 +156,3 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     ends = tree_leaves_with_path(tree, is_leaf=lambda x: x is not tree)
     data = tuple(data) if isinstance(data, list) else data
     return [(path[0], child) for (path, _), child in zip(ends, children, strict=True)], data
-
-
-def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """The structure of a tuple from the structures of its items.
-
-    >>> from xpr import tree, tree_util
-    >>> tree_util.treedef_tuple([tree.structure(1), tree.structure([2])]) == tree.structure((1, [2]))
-    True
-    """
-    return optree.treespec_tuple(list(treedefs), namespace=NAMESPACE)
