@@ -1,5 +1,6 @@
 """jit: how often it traces, what it takes, what it keeps, and what it says when it can't."""
 
+import dataclasses
 import gc
 import inspect
 import operator
@@ -13,7 +14,7 @@ import time
 import traceback
 import weakref
 from functools import partial, wraps
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -515,6 +516,27 @@ def test_escaped_tracers_say_where_they_were_made():
         assert "leaky at test_jit.py:" in str(error.value) and "escaped" in str(error.value)
 
 
+class Incomparable:
+    """Equal hashes, and == raises an error."""
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        raise NotImplementedError("not comparable")
+
+
+@xpr.tree_util.register_dataclass
+@dataclasses.dataclass
+class Fixed:
+    value: Any = dataclasses.field(default_factory=lambda: jnp.arange(4), metadata={"static": True})
+
+
+def twice(fun, make):
+    fun(make())
+    return fun(make())
+
+
 @pytest.mark.parametrize(
     "call, error, part",
     [
@@ -523,6 +545,8 @@ def test_escaped_tracers_say_where_they_were_made():
         (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned a value of type str, at result, which is no array"),
         (lambda: xpr.jit(lambda x: {"k": [x, "a"]})(1), TypeError, "result['k'][1]"),
         (lambda: xpr.jit(lambda x: x, static_argnums=0)([1]), ValueError, "Non-hashable static arguments"),
+        (lambda: twice(xpr.jit(lambda x: 1.0, static_argnums=0), Incomparable), ValueError, "comparable using __eq__"),
+        (lambda: twice(xpr.jit(lambda x: 1.0), Fixed), ValueError, "checking equality of metadata fields of pytree"),
         (lambda: xpr.jit(lambda x: x, static_argnums=3), ValueError, "takes 1 positional arguments"),
         (lambda: xpr.jit(lambda x: x, static_argnames="y"), ValueError, "takes arguments are x"),
     ],

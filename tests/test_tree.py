@@ -324,7 +324,7 @@ def test_map_names_every_path_that_differs():
     assert (
         message
         == """\
-tree.map: the trees must have the same structure:
+tree.map: pytree structure error: the trees must have the same structure:
   tree 3['a']   expected tuple of 2, got list of 2
   tree 3['c']   expected None, got a leaf (int)
   tree 3['d']   expected Point(x, y), got tuple of 2"""
@@ -333,7 +333,7 @@ tree.map: the trees must have the same structure:
     assert (
         message
         == """\
-tree.map_with_path: the trees must have the same structure:
+tree.map_with_path: pytree structure error: the trees must have the same structure:
   tree 2   expected list of 2, got list of 1"""
     )
 
@@ -796,7 +796,7 @@ def test_walk():
 def test_a_tree_that_does_not_begin_with_a_structure(structure, value, phrase):
     message = fails(TreeMismatch, tree.structure(structure).flatten_up_to, value)
     first, *lines, last = message.splitlines()
-    assert first == "flatten_up_to: the trees must have the same structure:"
+    assert first == "flatten_up_to: pytree structure error: the trees must have the same structure:"
     assert all(line.startswith("  tree") for line in lines) and lines
     assert last.strip() == phrase
 

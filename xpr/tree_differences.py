@@ -148,7 +148,9 @@ def flatten_up_to(structure: optree.PyTreeSpec, tree: Any, what: str, name: str)
         lines = difference_lines(structure, tree, name, prefix=True)
         if not lines:  # not about structure: an error of a registered class's own
             raise
-    raise TreeMismatch(mismatch_message(f"{what}: the trees must have the same structure", lines))
+    raise TreeMismatch(
+        mismatch_message(f"{what}: pytree structure error: the trees must have the same structure", lines)
+    )
 
 
 def first_mismatch(structure: optree.PyTreeSpec, tree: Any) -> str:

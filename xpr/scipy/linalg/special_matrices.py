@@ -26,7 +26,7 @@ def _vectors(name: str, x: Any, least: int = 0, argument: str = "a") -> Any:
     if x.shape[-1] < least:
         needed = "nonzero" if least == 1 else f"{least} or more"
         raise ValueError(
-            f"{name}: the length of `{argument}` along the last axis must be {needed}, and it is {x.aval.str_short()}."
+            f"{name}: the length of {argument} along the last axis must be {needed}, and it is {x.aval.str_short()}."
         )
     return x
 
@@ -162,7 +162,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     if n <= 0:
         raise ValueError(f"convolution_matrix: n must be a positive integer, the number of columns, and is {n}.")
     if not jnp.ndim(a) or not a.shape[-1]:
-        raise ValueError(f"convolution_matrix: takes vectors of one element or more, and got {a.aval.str_short()}.")
+        raise ValueError(f"convolution_matrix: len(a) must be at least 1, and a is {a.aval.str_short()}.")
     if mode not in ("full", "same", "valid"):
         raise ValueError(f"convolution_matrix: mode must be one of 'full', 'same' and 'valid', and is {mode!r}.")
     shorter = min(a.shape[-1], n) - 1
