@@ -140,4 +140,4 @@ def _shown(key: Any) -> str:
 
 
 def _type(aval: ShapedArray) -> str:
-    return f"{aval.str_short()}{{weak_type={aval.weak_type}}}"
+    return aval.str_short() + (" (weakly typed)" if aval.weak_type else "")
