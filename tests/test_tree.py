@@ -32,6 +32,14 @@ class Point(NamedTuple):
     y: Any
 
 
+class Size(NamedTuple):
+    width: Any
+    height: Any
+
+
+tree_util.register_pytree_node(Size, lambda size: ((size.width,), size.height), lambda h, w: Size(*w, h))
+
+
 @tree_util.register_dataclass
 @dataclasses.dataclass
 class Layer:
@@ -790,6 +798,11 @@ def test_walk():
         ([1], [1, 2], "List arity mismatch: 2 != 1; list: [1, 2]."),
         ({"a": {"a": 1}}, {"a": {"b": 7}}, "Dict key mismatch; expected keys: ['a']; got keys: ['b']."),
         ([Point(1, 2)], [(1, 2)], "Expected named tuple, got (1, 2)."),
+        (
+            [Point(1, 2)],
+            [Size(1, 2)],
+            "Named tuple type mismatch; expected type: <class 'tests.test_tree.Point'>; got Size(width=1, height=2).",
+        ),
         (Layer(1), (1, 0), "Custom node type mismatch; expected type: <class 'tests.test_tree.Layer'>; got (1, 0)."),
     ],
 )
@@ -805,3 +818,40 @@ def test_numbered_keys_of_two_kinds_differ():
     assert hash(FlattenedIndexKey(1)) != hash(SequenceKey(1)) and hash(FlattenedIndexKey(1)) == hash(
         FlattenedIndexKey(1)
     )
+
+
+@pytest.mark.parametrize("value", [1, None, (), [1], (1, 2), {}, {"b": 4, "a": [1, (2, None)], "zz": {"a": 1}}])
+def test_structures_are_protocol_buffers_as_jax_writes_them(peer, value):
+    treedef = tree.structure(value)
+    data = treedef.serialize_using_proto()
+    assert data == peer.tree_util.tree_structure(value).serialize_using_proto()
+    assert tree_util.PyTreeDef.deserialize_using_proto(tree_util.default_registry, data) == treedef
+
+
+def test_messages_of_protocol_buffers():
+    assert "is a user-defined node or another" in fails(ValueError, tree.structure(Layer(1)).serialize_using_proto)
+    assert "must be strings, and are [1]" in fails(ValueError, tree.structure({1: 2}).serialize_using_proto)
+    read = functools.partial(tree_util.PyTreeDef.deserialize_using_proto, tree_util.default_registry)
+    for data in (b"", b"\x0a\x02\x10", b"\x0a\x02\x10\x09"):
+        assert "the bytes are no structure" in fails(ValueError, read, data)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1, None, (1, 2), [1], {"b": 1, "a": 2}, Point(1, 2), Layer(1), collections.OrderedDict(b=1, a=2),
+     collections.defaultdict(int, b=1), collections.deque([1], maxlen=3)],
+)  # fmt: skip
+def test_structures_are_made_of_node_data_and_children(value):
+    treedef = tree.structure(value)
+    made = treedef.from_node_data_and_children
+    assert made(tree_util.default_registry, treedef.node_data(), treedef.children()) == treedef
+    inner = [tree.structure([1, 2])] * len(treedef.children())
+    assert made(None, treedef.node_data(), inner).num_leaves == max(2 * len(inner), value == 1)
+    with pytest.raises(ValueError, match="is not registered as a pytree node"):
+        made(None, (int, None), [])
+
+
+def test_the_registry_is_of_the_same_functions():
+    registry = tree_util.default_registry
+    assert registry.flatten([1, 2]) == tree.flatten([1, 2]) and registry.is_node(list)
+    assert registry.flatten_one_level([1, [2]]) == tree_util.flatten_one_level([1, [2]])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from xpr import tree_proto
 from xpr.errors import TreeMismatch
 from xpr.optree_kept import PyTreeKind, optree
 from xpr.tree_differences import first_mismatch, flatten_up_to
@@ -114,7 +115,7 @@ class PyTreeDef:
         """
         return [PyTreeDef(child) for child in self.spec.children()]
 
-    def node_data(self) -> tuple[type, Any] | None:
+    def node_data(self) -> tuple[Any, Any] | None:
         """The class of the outermost node and its static data, such as the keys of a dict; None for a leaf.
 
         >>> from xpr import tree
@@ -149,6 +150,60 @@ class PyTreeDef:
         if len(given) != self.num_leaves:
             raise ValueError(f"walk: {self} has {self.num_leaves} leaves, and {len(given)} are given.")
         return _walk(self.spec, f_node, f_leaf, iter(given))
+
+    @staticmethod
+    def from_node_data_and_children(
+        registry: Any, node_data: tuple[type, Any] | None, children: Iterable[PyTreeDef]
+    ) -> PyTreeDef:
+        """The structure with an outermost node and the structures of its children.
+
+        Args:
+          registry: `tree_util.default_registry`, the only one.
+          node_data: what `node_data()` gives; None for a leaf.
+          children: the children's structures, as `children()` gives them.
+
+        Raises:
+          ValueError: the class is not registered.
+
+        >>> from xpr import tree, tree_util
+        >>> pair = tree.structure({"a": 1, "b": 2})
+        >>> pair.from_node_data_and_children(tree_util.default_registry, pair.node_data(), [pair, tree.structure(0)])
+        PyTreeDef({'a': {'a': *, 'b': *}, 'b': *})
+        """
+        if node_data is None:
+            return PyTreeDef(optree.treespec_leaf(namespace=NAMESPACE))
+        kind, data = node_data
+        entry: Any = optree.register_pytree_node.get(kind, namespace=NAMESPACE)  # type: ignore[attr-defined]
+        if entry is None:
+            raise ValueError(f"from_node_data_and_children: {kind} is not registered as a pytree node.")
+        node = entry.unflatten_func(kind if optree.is_namedtuple_class(kind) else data, [x.spec for x in children])
+        return PyTreeDef(optree.treespec_from_collection(node, namespace=NAMESPACE))
+
+    def serialize_using_proto(self) -> bytes:
+        """This structure as a protocol buffer, in JAX's form; of lists, tuples, dicts with names as keys, and None.
+
+        Raises:
+          ValueError: there is another node, or a key that is no string.
+
+        >>> from xpr import tree, tree_util
+        >>> data = tree.structure([1, (2, None)]).serialize_using_proto()
+        >>> tree_util.PyTreeDef.deserialize_using_proto(tree_util.default_registry, data)
+        PyTreeDef([*, (*, None)])
+        """
+        return tree_proto.written(self.spec)
+
+    @staticmethod
+    def deserialize_using_proto(registry: Any, data: bytes) -> PyTreeDef:
+        """The structure that `serialize_using_proto`, or JAX's, has written.
+
+        Args:
+          registry: `tree_util.default_registry`, the only one.
+          data: the bytes.
+
+        Raises:
+          ValueError: they are no structure.
+        """
+        return PyTreeDef(tree_proto.read(data))
 
 
 def _walk(spec: optree.PyTreeSpec, f_node: Callable, f_leaf: Callable | None, leaves: Any) -> Any:

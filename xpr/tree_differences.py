@@ -159,7 +159,7 @@ def first_mismatch(structure: optree.PyTreeSpec, tree: Any) -> str:
     if one is None:
         return ""
     if two is None or not _match(one, two):
-        return _mismatch(one, two, reprlib.repr(tree))
+        return _mismatch(one, two, reprlib.repr(tree), optree.is_namedtuple_instance(tree))
     others = dict(zip(two.keys, two.children, strict=True)) if one.shape.kind in _DICTS else None
     pairs = zip(one.keys, two.children) if others is None else [(key, others[key]) for key in one.keys]
     texts = (first_mismatch(child, other) for child, (_, other) in zip(one.children, pairs, strict=True))
@@ -174,7 +174,7 @@ def _match(one: Level, two: Level) -> bool:
     return one.shape == two.shape
 
 
-def _mismatch(one: Level, two: Level | None, value: str) -> str:
+def _mismatch(one: Level, two: Level | None, value: str, is_namedtuple: bool) -> str:
     kind, name = one.shape.kind, _class_name(one.shape)
     other = None if two is None else two.shape.kind
     if two is not None and kind == other and kind in _SEQUENCES:
@@ -183,7 +183,7 @@ def _mismatch(one: Level, two: Level | None, value: str) -> str:
     if two is not None and kind in _DICTS and other in _DICTS:
         keys = [sorted((key.key for key in each.keys), key=str) for each in (one, two)]
         return f"Dict key mismatch; expected keys: {keys[0]}; got keys: {keys[1]}."
-    if kind == PyTreeKind.NAMEDTUPLE and other != kind:
+    if kind == PyTreeKind.NAMEDTUPLE and not is_namedtuple:
         return f"Expected named tuple, got {value}."
     if kind == PyTreeKind.NAMEDTUPLE:
         return f"Named tuple type mismatch; expected type: {one.shape.type}; got {value}."

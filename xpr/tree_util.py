@@ -48,6 +48,7 @@ __all__ = [
     "PyTreeDef",
     "SequenceKey",
     "all_leaves",
+    "default_registry",
     "flatten_one_level",
     "flatten_one_level_with_keys",
     "is_tree_node",
@@ -156,3 +157,18 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     ends = tree_leaves_with_path(tree, is_leaf=lambda x: x is not tree)
     data = tuple(data) if isinstance(data, list) else data
     return [(path[0], child) for (path, _), child in zip(ends, children, strict=True)], data
+
+
+class _Registry:
+    """The registered classes: flattening by them and registration, under the names that JAX's registry has."""
+
+    flatten = staticmethod(tree_flatten)
+    flatten_with_path = staticmethod(tree_flatten_with_path)
+    flatten_one_level = staticmethod(flatten_one_level)
+    flatten_one_level_with_keys = staticmethod(flatten_one_level_with_keys)
+    is_node = staticmethod(is_tree_node)
+    register_node = staticmethod(register_pytree_node)
+    register_dataclass_node = staticmethod(register_dataclass)
+
+
+default_registry = _Registry()
