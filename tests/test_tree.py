@@ -855,3 +855,11 @@ def test_the_registry_is_of_the_same_functions():
     registry = tree_util.default_registry
     assert registry.flatten([1, 2]) == tree.flatten([1, 2]) and registry.is_node(list)
     assert registry.flatten_one_level([1, [2]]) == tree_util.flatten_one_level([1, [2]])
+
+
+@pytest.mark.parametrize("returned", ["hello", (1, 2, 3, 4), (7, 7)])
+def test_flatten_functions_that_return_no_children(returned):
+    kind = type("Odd", (), {})
+    tree_util.register_pytree_node(kind, lambda node: returned, lambda data, children: kind())
+    for function in (tree.flatten, tree.leaves, tree.structure):
+        assert "must return a (children, aux_data) tuple" in fails(ValueError, function, kind())

@@ -76,16 +76,27 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
 def _flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], optree.PyTreeSpec]:
     try:
         return optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
-    except RecursionError as error:
-        error.add_note(_too_deep(tree))
+    except (RuntimeError, TypeError) as error:
+        _explain(error, tree)
         raise
 
 
-def _too_deep(tree: Any) -> str:
-    return (
-        f"A pytree, {_start_of(tree)}, has more containers inside each other than can be flattened, some 1000. Keep "
-        "what nests in one list, say, with the number of the parent of each."
-    )
+def _explain(error: Exception, tree: Any) -> None:
+    """Adds a note to the error of a tree that is too deep; raises ValueError for what a class's function returns.
+
+    Raises:
+      ValueError: the flatten function of a class doesn't return children and static data.
+    """
+    if isinstance(error, RecursionError):
+        error.add_note(
+            f"A pytree, {_start_of(tree)}, has more containers inside each other than can be flattened, some 1000. "
+            "Keep what nests in one list, say, with the number of the parent of each."
+        )
+    elif any(text in str(error) for text in ("PyTree custom flatten function", "is not an instance of 'iterable'")):
+        raise ValueError(
+            "The flatten function of a class that is registered as a pytree node must return a (children, aux_data) "
+            f"tuple where children can be iterated over. {error}"
+        ) from None
 
 
 def _start_of(tree: Any) -> str:
@@ -171,8 +182,8 @@ def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """
     try:
         return optree.tree_leaves(tree, is_leaf, namespace=NAMESPACE)
-    except RecursionError as error:
-        error.add_note(_too_deep(tree))
+    except (RuntimeError, TypeError) as error:
+        _explain(error, tree)
         raise
 
 
@@ -192,8 +203,8 @@ def structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
     """
     try:
         return PyTreeDef(optree.tree_structure(tree, is_leaf, namespace=NAMESPACE))
-    except RecursionError as error:
-        error.add_note(_too_deep(tree))
+    except (RuntimeError, TypeError) as error:
+        _explain(error, tree)
         raise
 
 
