@@ -516,6 +516,17 @@ def test_escaped_tracers_say_where_they_were_made():
         assert "leaky at test_jit.py:" in str(error.value) and "escaped" in str(error.value)
 
 
+def test_clear_cache_frees_the_program():
+    client = xpr.devices()[0].client
+    tripled = xpr.jit(lambda x: 3 * x - 0.625)
+    before = len(client.live_executables())
+    tripled(jnp.ones(7))
+    assert len(client.live_executables()) > before
+    tripled.clear_cache()
+    gc.collect()
+    assert len(client.live_executables()) <= before
+
+
 class Incomparable:
     """Equal hashes, and == raises an error."""
 

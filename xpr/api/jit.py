@@ -493,8 +493,9 @@ class JitFunction:
         return len(self.caches.compiled)
 
     def clear_cache(self) -> None:
-        """Forgets the traced and compiled programs of this function."""
+        """Forgets the traced and compiled programs of this function, and recent ones that may be of the same text."""
         self.caches.clear()
+        compiler.forget_recent()
 
 
 def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:
