@@ -525,6 +525,17 @@ def test_faults_of_updates(shape, message):
         lax.scatter(x34, jnp.array([[1], [1]]), jnp.ones(shape), lax.ScatterDimensionNumbers(**SCATTER))
 
 
+def test_strict_promotion_refuses_updates_of_other_dtypes():
+    ints = jnp.arange(5)
+    with xpr.numpy_dtype_promotion("strict"):
+        assert ints.at[0].set(1).dtype == ints.at[0].set(ints[1]).dtype == ints.dtype
+        for values in (jnp.int16(0), jnp.float32(0)):
+            with pytest.raises(xpr.errors.TypePromotionError, match="no available implicit dtype promotion path"):
+                ints.at[0].set(values)
+            with pytest.raises(xpr.errors.TypePromotionError, match="no available implicit dtype promotion path"):
+                ints.at[0].add(values)
+
+
 def test_faults_of_scatters_dimension_numbers():
     scatter = lambda **numbers: lax.scatter(
         x34, jnp.array([[1], [1]]), jnp.ones((2, 4)), lax.ScatterDimensionNumbers(**{**SCATTER, **numbers})
