@@ -365,8 +365,20 @@ def test_rows_beyond_the_groups_of_a_ragged_dot_are_zero():
             ((((1,), (1,)), ((), ())), (0, 1), (0,)),
             r"expects exactly one lhs ragged dimension, the axis of f32\[7,3\]",
         ),
-        ((3, 3, 4), [2, 4, 1], ((((1,), (1,)), ((), ())), (0,), (1,)), "neither contracted nor batched"),
-        ((7, 4), [2, 4, 1], ((((0,), (0,)), ((), ())), (0,), (1,)), "no axis of the right operand numbers the groups"),
+        ((3, 3, 4), [2, 4, 1], ((((1,), (1,)), ((), ())), (2,), (0,)), r"nonnegative and less .*lhs: .* f32\[7,3\]"),
+        (
+            (3, 3, 4),
+            [2, 4, 1],
+            ((((1,), (1,)), ((), ())), (0,), (1,)),
+            "distinct from contracting and batch dimensions",
+        ),
+        (
+            (3, 3, 4),
+            [2, 4, 1],
+            ((((1,), (1,)), ((), ())), (0,), ()),
+            "exactly one rhs group dimension .* noncontracting",
+        ),
+        ((7, 4), [2, 4, 1], ((((0,), (0,)), ((), ())), (0,), (1,)), "zero group dimensions in the rhs .* contracting"),
     ],
 )
 def test_messages_of_ragged_dots(rhs, sizes, numbers, message):

@@ -166,7 +166,7 @@ def test_lowering() -> None:
 @pytest.mark.parametrize("call, error, words", [
     ("lax.conv(x, x[:, :2], (1, 1), 'SAME')", TypeError, ["3 features", "takes 2", "dimension_numbers"]),
     ("lax.conv(x, x, (1, 1), 'SOME')", ValueError, ["'SOME'", "SAME_LOWER"]),
-    ("lax.conv(x, x, (1,), 'SAME')", ValueError, ["window_strides must", "2 axes of the window, and is (1,)"]),
+    ("lax.conv(x, x, (1,), 'SAME')", ValueError, ["window and window_strides must have the same number", "is (1,)"]),
     ("lax.conv(x, x, (1, 0), 'SAME')", ValueError, ["window_strides must have every element be positive", "(1, 0)"]),
     ("lax.conv(x, x[0], (1, 1), 'SAME')", ValueError, ["(2, 3, 5, 4)", "(3, 5, 4)"]),
     ("lax.conv(x > 0, x, (1, 1), 'SAME')", TypeError, ["bool[2,3,5,4]", "not convolved"]),
@@ -308,8 +308,9 @@ def test_several_arrays_together() -> None:
 
 
 @pytest.mark.parametrize("call, error, words", [
-    ("lax.reduce_window(x, 0.0, lax.add, (2,))", ValueError, ["2 axes of the window, and is (2,)"]),
+    ("lax.reduce_window(x, 0.0, lax.add, (2,))", ValueError, ["window_dimensions must have 2 elements, and is (2,)"]),
     ("lax.reduce_window(x, np.int32(0), lax.add, (2, 2))", TypeError, ["i32[]", "f32[4,4]"]),
+    ("lax.reduce_window(x, np.zeros(1, 'f4'), lax.add, (2, 2))", TypeError, ["init_values to be scalars", "[(1,)]."]),
     ("lax.reduce_window(x, 0.0, lambda a, b: a > b, (2, 2))", TypeError, ["(f32[])", "(bool[])"]),
     ("lax.reduce_window((x, i), (0.0, 0), lambda a, b: a, (2, 2))", TypeError, ["f32[4,4]", "i32[4]"]),
     ("lax.reduce_window(x, 0.0, lax.add, (2, 2), padding='SOME')", ValueError, ["'SOME'"]),

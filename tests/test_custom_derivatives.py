@@ -677,6 +677,17 @@ def test_collectives_inside_rules():
     np.testing.assert_allclose(xpr.jit(xpr.jacfwd(xpr.vmap(xpr.jit(fun), axis_name="i")))(X), [[5, -5], [-5, 5]])
 
 
+def test_collectives_make_all_rows_of_a_function_with_rules_the_same():
+    jvp = xpr.custom_jvp(lambda x: lax.psum(x, "i"))
+    jvp.defjvp(lambda p, t: (lax.psum(p[0], "i"), t[0]))
+    vjp = xpr.custom_vjp(lambda x: lax.psum(x, "i"))
+    vjp.defvjp(lambda x: (lax.psum(x, "i"), None), lambda res, ct: (ct,))
+    for fun in (jvp, vjp, xpr.jit(jvp), xpr.jit(vjp)):
+        one = lambda x: xpr.vmap(lambda _, x: fun(x), (0, None), None, axis_name="i")(jnp.arange(4.0), x)  # noqa: B023
+        assert float(one(2.0)) == 8 and float(xpr.grad(one)(2.0)) == 1
+        assert float(xpr.vmap(fun, out_axes=None, axis_name="i")(jnp.arange(4.0))) == 6
+
+
 def test_rules_that_give_other_results_than_the_function():
     jvp = xpr.custom_jvp(lambda x: x)
     jvp.defjvp(lambda p, t: (jnp.ones(3), jnp.ones(3)))

@@ -1,5 +1,6 @@
 """jit: how often it traces, what it takes, what it keeps, and what it says when it can't."""
 
+import dataclasses
 import gc
 import inspect
 import operator
@@ -13,7 +14,7 @@ import time
 import traceback
 import weakref
 from functools import partial, wraps
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -515,6 +516,38 @@ def test_escaped_tracers_say_where_they_were_made():
         assert "leaky at test_jit.py:" in str(error.value) and "escaped" in str(error.value)
 
 
+def test_clear_cache_frees_the_program():
+    client = xpr.devices()[0].client
+    tripled = xpr.jit(lambda x: 3 * x - 0.625)
+    before = len(client.live_executables())
+    tripled(jnp.ones(7))
+    assert len(client.live_executables()) > before
+    tripled.clear_cache()
+    gc.collect()
+    assert len(client.live_executables()) <= before
+
+
+class Incomparable:
+    """Equal hashes, and == raises an error."""
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        raise NotImplementedError("not comparable")
+
+
+@xpr.tree_util.register_dataclass
+@dataclasses.dataclass
+class Fixed:
+    value: Any = dataclasses.field(default_factory=lambda: jnp.arange(4), metadata={"static": True})
+
+
+def twice(fun, make):
+    fun(make())
+    return fun(make())
+
+
 @pytest.mark.parametrize(
     "call, error, part",
     [
@@ -523,6 +556,8 @@ def test_escaped_tracers_say_where_they_were_made():
         (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned a value of type str, at result, which is no array"),
         (lambda: xpr.jit(lambda x: {"k": [x, "a"]})(1), TypeError, "result['k'][1]"),
         (lambda: xpr.jit(lambda x: x, static_argnums=0)([1]), ValueError, "Non-hashable static arguments"),
+        (lambda: twice(xpr.jit(lambda x: 1.0, static_argnums=0), Incomparable), ValueError, "comparable using __eq__"),
+        (lambda: twice(xpr.jit(lambda x: 1.0), Fixed), ValueError, "checking equality of metadata fields of pytree"),
         (lambda: xpr.jit(lambda x: x, static_argnums=3), ValueError, "takes 1 positional arguments"),
         (lambda: xpr.jit(lambda x: x, static_argnames="y"), ValueError, "takes arguments are x"),
     ],
@@ -639,7 +674,7 @@ def test_whose_frame_it_is_does_not_depend_on_the_names_of_folders(tmp_path):
 
 
 def test_psum_outside_of_any_mapped_axis():
-    with pytest.raises(NameError, match="no mapped axis named 'i'"):
+    with pytest.raises(NameError, match="unbound axis name: i. The axes"):
         xpr.jit(lambda x: lax.psum(x, "i"))(1.0)
 
 

@@ -632,7 +632,7 @@ def test_refs_are_not_returned():
         return x
 
     f.defvjp(lambda x, ref: (x, xpr.new_ref(0.0)), lambda ref, g: (g, None))
-    refused(returned + r"\[1\]\[0\]", xpr.grad(f), 3.0, ref)
+    refused("The custom_vjp fwd function .* " + returned + r"\[1\]\[0\]", xpr.grad(f), 3.0, ref)
 
 
 def test_loops_carry_no_refs():

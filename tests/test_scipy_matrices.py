@@ -84,14 +84,15 @@ class TestFormsOfVectors:
             ),
             (
                 lambda: linalg.leslie(jnp.ones(3), jnp.ones(3)),
-                "leslie: 3 ages have 2 rates of survival, and 3 are given",
+                "leslie: Incorrect lengths for f and s: 3 ages have 2 rates of survival, and 3 are given",
             ),
             (lambda: linalg.hankel(1.0), r"hankel: takes vectors, and got f32\[\]"),
             (
                 lambda: linalg.convolution_matrix(jnp.ones(3), 0),
                 "n must be a positive integer, the number of columns, and is 0",
             ),
-            (lambda: linalg.convolution_matrix(jnp.ones(0), 1), "takes vectors of one element or more"),
+            (lambda: linalg.convolution_matrix(jnp.ones(()), 1), "a must be at least 1-dimensional"),
+            (lambda: linalg.convolution_matrix(jnp.ones(0), 1), "len\\(a\\) must be at least 1"),
             (
                 lambda: linalg.convolution_matrix(jnp.ones(3), 2, "ful"),
                 "mode must be one of 'full', 'same' and 'valid', and is 'ful'",

@@ -79,6 +79,12 @@ def test_costs_before_and_after_optimization():
     assert lowered.cost_analysis()["flops"] >= lowered.compile().cost_analysis()["flops"]
 
 
+def test_results_of_eval_shape_have_the_device_that_was_asked_for():
+    here = SingleDeviceSharding(xpr.devices()[0])
+    assert xpr.jit(lambda x: 2 * x, out_shardings=here).eval_shape(X).sharding == here
+    assert xpr.jit(lambda x: 2 * x).eval_shape(X).sharding is None
+
+
 def test_formats_are_row_major_and_on_the_device(jitted):
     compiled = jitted.lower(X, k=2.0).compile()
     here = SingleDeviceSharding(xpr.devices()[0])

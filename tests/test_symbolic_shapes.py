@@ -376,7 +376,10 @@ def test_shapes_that_do_not_match_are_refused(again):
     np.testing.assert_array_equal(exported.call(np.ones((3, 3, 4), FLOAT)), np.full((3, 3, 4), 2))
     opening = r"Shapes of arguments do not match the symbolic ones, args\[0\].shape = \(b, b, 2\*d\): "
     for shape, message in [
-        ((3, 2, 4), r"args\[0\].shape\[1\] has to be b; the difference is -1, b = 3"),
+        (
+            (3, 2, 4),
+            r"Found inconsistency between .* args\[0\].shape\[1\] \(= 2\) and the specification 'b' \(= 3\), b = 3",
+        ),
         ((3, 3, 5), "Division had remainder 1 when computing the value of 'd', by 2, b = 3, d = 2"),
         ((3, 3, 0), "'d' has to be at least 1; it is 0"),
     ]:
@@ -403,7 +406,7 @@ def test_the_assertions_in_the_program_hold_too():
     }"""
     outer = text.replace("public @main", "private @inner").rstrip().removesuffix("}") + main
     portable.refined(outer.replace("SHAPE", "3x3x4"))
-    with pytest.raises(Exception, match="has to be b; the difference is -1, b = 3"):
+    with pytest.raises(Exception, match=r"\(= 2\) and the specification 'b' \(= 3\), b = 3"):
         portable.refined(outer.replace("SHAPE", "3x2x4"))
 
 

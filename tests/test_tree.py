@@ -32,6 +32,14 @@ class Point(NamedTuple):
     y: Any
 
 
+class Size(NamedTuple):
+    width: Any
+    height: Any
+
+
+tree_util.register_pytree_node(Size, lambda size: ((size.width,), size.height), lambda h, w: Size(*w, h))
+
+
 @tree_util.register_dataclass
 @dataclasses.dataclass
 class Layer:
@@ -324,7 +332,7 @@ def test_map_names_every_path_that_differs():
     assert (
         message
         == """\
-tree.map: the trees must have the same structure:
+tree.map: pytree structure error: the trees must have the same structure:
   tree 3['a']   expected tuple of 2, got list of 2
   tree 3['c']   expected None, got a leaf (int)
   tree 3['d']   expected Point(x, y), got tuple of 2"""
@@ -333,7 +341,7 @@ tree.map: the trees must have the same structure:
     assert (
         message
         == """\
-tree.map_with_path: the trees must have the same structure:
+tree.map_with_path: pytree structure error: the trees must have the same structure:
   tree 2   expected list of 2, got list of 1"""
     )
 
@@ -433,7 +441,7 @@ def test_transpose_messages():
     assert (
         message
         == """\
-tree.transpose: the tree must have the outer structure, each leaf replaced by the inner one:
+tree.transpose: Mismatch of structures: the tree must have the outer one, each leaf replaced by the inner one:
   [1]   expected dict with keys 'a', got a leaf"""
     )
     message = fails(ValueError, tree.transpose, tree.structure([]), None, [])
@@ -448,7 +456,9 @@ def test_empty_reductions_and_wrong_leaf_counts():
     assert fails(TypeError, tree.reduce_associative, operator.add, []) == (
         "tree.reduce_associative: the tree has no leaves and there is no `identity`"
     )
-    assert "expected: 2, got: 1" in fails(ValueError, tree.unflatten, tree.structure((1, 2)), [1])
+    assert "Too few leaves for PyTreeDef; expected 2, got 1." in fails(
+        ValueError, tree.unflatten, tree.structure((1, 2)), [1]
+    )
     assert "Too many leaves" in fails(ValueError, tree.unflatten, tree.structure((1, 2)), [1, 2, 3])
 
 
@@ -728,3 +738,128 @@ def test_transposing_nodes_whose_static_data_describe_their_children():
 
 def test_static_fields_may_say_that_they_are_not():
     assert tree.static(metadata={"static": False}).metadata == {"static": False}
+
+
+# ---- PyTreeDef -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (1, "*"),
+        (None, "None"),
+        ((1,), "(*,)"),
+        ({"b": [1, None], "a": (2, 3)}, "{'a': (*, *), 'b': [*, None]}"),
+        (Point(1, (2,)), "CustomNode(namedtuple[Point], [*, (*,)])"),
+        (Layer(1), "CustomNode(Layer[('relu',)], [*, *])"),
+        (collections.OrderedDict(b=1, a=2), "CustomNode(OrderedDict[('b', 'a')], [*, *])"),
+        (collections.defaultdict(int, b=1), "CustomNode(defaultdict[(<class 'int'>, ('b',))], [*])"),
+        (collections.deque([1], maxlen=3), "CustomNode(deque[3], [*])"),
+    ],
+)
+def test_treedefs_print_and_pickle(value, text):
+    treedef = tree.structure(value)
+    assert str(treedef) == f"PyTreeDef({text})"
+    assert pickle.loads(pickle.dumps(treedef)) == treedef
+    assert tree_util.treedef_tuple([treedef] * 2) == tree.structure((value, value))
+    assert type(treedef) is tree_util.PyTreeDef and hash(treedef) == hash(tree.structure(value))
+
+
+def test_treedefs_are_public_everywhere():
+    traced = xpr.jit(lambda x: {"y": x}).trace(1.0)
+    assert str(traced.in_tree) == "PyTreeDef(((*,), {}))" and str(traced.out_tree) == "PyTreeDef({'y': *})"
+    treedef = tree.flatten_with_path([1, {"a": 2}])[1]
+    assert [type(each) for each in (treedef, *treedef.children())] == [tree_util.PyTreeDef] * 3
+    assert treedef != treedef.spec and tree.leaves(treedef) == [treedef]
+
+
+def test_static_data_of_nodes():
+    assert tree.structure(3).node_data() is None and tree.structure(None).node_data() == (type(None), None)
+    assert tree.structure({"b": 1, "a": 2}).node_data() == (dict, ["a", "b"])
+    assert tree.structure(Layer(1)).node_data() == (Layer, ("relu",))
+    assert tree.structure(Point(1, 2)).node_data() == (Point, None)
+
+
+def test_walk():
+    nodes = []
+    treedef = tree.structure({"b": 2, "a": 1, "c": {"b": 2, "a": 1}})
+    treedef.walk(lambda children, data: nodes.append((children, data)), None, [1, 2, 3, 4])
+    assert nodes == [((3, 4), ["a", "b"]), ((1, 2, None), ["a", "b", "c"])]
+    assert treedef.walk(lambda children, _: sum(children), lambda x: 2 * x, [1, 2, 3, 4]) == 20
+    assert "has 4 leaves, and 1 are given" in fails(ValueError, treedef.walk, max, None, [1])
+
+
+@pytest.mark.parametrize(
+    "structure, value, phrase",
+    [
+        ([1], (7,), "Expected list, got (7,)."),
+        ({"a": (1,)}, {"a": 7}, "Expected tuple, got 7."),
+        (None, 7, "Expected None, got 7."),
+        ([1], [1, 2], "List arity mismatch: 2 != 1; list: [1, 2]."),
+        ({"a": {"a": 1}}, {"a": {"b": 7}}, "Dict key mismatch; expected keys: ['a']; got keys: ['b']."),
+        ([Point(1, 2)], [(1, 2)], "Expected named tuple, got (1, 2)."),
+        (
+            [Point(1, 2)],
+            [Size(1, 2)],
+            "Named tuple type mismatch; expected type: <class 'tests.test_tree.Point'>; got Size(width=1, height=2).",
+        ),
+        (Layer(1), (1, 0), "Custom node type mismatch; expected type: <class 'tests.test_tree.Layer'>; got (1, 0)."),
+    ],
+)
+def test_a_tree_that_does_not_begin_with_a_structure(structure, value, phrase):
+    message = fails(TreeMismatch, tree.structure(structure).flatten_up_to, value)
+    first, *lines, last = message.splitlines()
+    assert first == "flatten_up_to: pytree structure error: the trees must have the same structure:"
+    assert all(line.startswith("  tree") for line in lines) and lines
+    assert last.strip() == phrase
+
+
+def test_numbered_keys_of_two_kinds_differ():
+    assert hash(FlattenedIndexKey(1)) != hash(SequenceKey(1)) and hash(FlattenedIndexKey(1)) == hash(
+        FlattenedIndexKey(1)
+    )
+
+
+@pytest.mark.parametrize("value", [1, None, (), [1], (1, 2), {}, {"b": 4, "a": [1, (2, None)], "zz": {"a": 1}}])
+def test_structures_are_protocol_buffers_as_jax_writes_them(peer, value):
+    treedef = tree.structure(value)
+    data = treedef.serialize_using_proto()
+    assert data == peer.tree_util.tree_structure(value).serialize_using_proto()
+    assert tree_util.PyTreeDef.deserialize_using_proto(tree_util.default_registry, data) == treedef
+
+
+def test_messages_of_protocol_buffers():
+    assert "is a user-defined node or another" in fails(ValueError, tree.structure(Layer(1)).serialize_using_proto)
+    assert "must be strings, and are [1]" in fails(ValueError, tree.structure({1: 2}).serialize_using_proto)
+    read = functools.partial(tree_util.PyTreeDef.deserialize_using_proto, tree_util.default_registry)
+    for data in (b"", b"\x0a\x02\x10", b"\x0a\x02\x10\x09"):
+        assert "the bytes are no structure" in fails(ValueError, read, data)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1, None, (1, 2), [1], {"b": 1, "a": 2}, Point(1, 2), Layer(1), collections.OrderedDict(b=1, a=2),
+     collections.defaultdict(int, b=1), collections.deque([1], maxlen=3)],
+)  # fmt: skip
+def test_structures_are_made_of_node_data_and_children(value):
+    treedef = tree.structure(value)
+    made = treedef.from_node_data_and_children
+    assert made(tree_util.default_registry, treedef.node_data(), treedef.children()) == treedef
+    inner = [tree.structure([1, 2])] * len(treedef.children())
+    assert made(None, treedef.node_data(), inner).num_leaves == max(2 * len(inner), value == 1)
+    with pytest.raises(ValueError, match="is not registered as a pytree node"):
+        made(None, (int, None), [])
+
+
+def test_the_registry_is_of_the_same_functions():
+    registry = tree_util.default_registry
+    assert registry.flatten([1, 2]) == tree.flatten([1, 2]) and registry.is_node(list)
+    assert registry.flatten_one_level([1, [2]]) == tree_util.flatten_one_level([1, [2]])
+
+
+@pytest.mark.parametrize("returned", ["hello", (1, 2, 3, 4), (7, 7)])
+def test_flatten_functions_that_return_no_children(returned):
+    kind = type("Odd", (), {})
+    tree_util.register_pytree_node(kind, lambda node: returned, lambda data, children: kind())
+    for function in (tree.flatten, tree.leaves, tree.structure):
+        assert "must return a (children, aux_data) tuple" in fails(ValueError, function, kind())

@@ -75,6 +75,7 @@ def test_closed_over_mapped_values():
         (lambda: xpr.vmap(lambda x: x, in_axes=(0, 0))(X), ValueError, "in_axes has 2 entries"),
         (lambda: xpr.vmap(lambda x: x, in_axes=None)(X), ValueError, "axis_size=n"),
         (lambda: xpr.vmap(lambda x: x, out_axes=None)(X), ValueError, "out_axes is None for a result"),
+        (lambda: xpr.vmap(lambda x: (x, {"a": x}), out_axes=(0, None))(X), ValueError, "at vmap out_axes[1]['a']"),
         (lambda: xpr.vmap(lambda x: x, out_axes=5)(X), ValueError, "out_axes=5 is out of range"),
         (lambda: xpr.vmap(lambda x: x, in_axes=({"a": 0},))({"b": X}), ValueError, "vmap in_axes"),
         (lambda: xpr.vmap(lambda x: x, in_axes=1.5), TypeError, "vmap in_axes must be an int, None, or a tuple"),

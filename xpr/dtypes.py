@@ -441,8 +441,8 @@ def refuse_promotion(types: list[tuple[np.dtype, bool]]) -> None:
             raise TypeError(NO_OPERATIONS)
         if not b_weak or bool_ in (a, b) or _rank_of_kind(b) > _rank_of_kind(a):
             raise TypePromotionError(
-                f'{a.name} and {b.name} are not converted implicitly while numpy_dtype_promotion is "strict". Convert '
-                "one of them with .astype()."
+                f"Input dtypes {a.name} and {b.name} have no available implicit dtype promotion path: they are not "
+                'converted implicitly while numpy_dtype_promotion is "strict". Convert one of them with .astype().'
             )
 
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 import builtins
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from xpr import tree_differences
 from xpr.errors import TreeMismatch
 from xpr.optree_kept import PyTreeKind, optree, total_order_sorted
-from xpr.tree_nodes import NAMESPACE, FlattenedIndexKey, KeyPath, Level, PyTreeDef, keystr, open_def, open_tree, static
+from xpr.tree_def import PyTreeDef
+from xpr.tree_differences import compare, difference_lines, mismatch_message
+from xpr.tree_nodes import NAMESPACE, KeyPath, Level, open_def, open_tree, static
+from xpr.tree_nodes import keystr as keystr
 
 __all__ = [
     "PyTreeDef",
@@ -65,18 +69,34 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
     >>> tree.unflatten(treedef, "xyz")
     {'b': ('y', 'z'), 'a': ['x', None]}
     """
+    leaves, spec = _flatten(tree, is_leaf)
+    return leaves, PyTreeDef(spec)
+
+
+def _flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], optree.PyTreeSpec]:
     try:
         return optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
-    except RecursionError as error:
-        error.add_note(_too_deep(tree))
+    except (RuntimeError, TypeError) as error:
+        _explain(error, tree)
         raise
 
 
-def _too_deep(tree: Any) -> str:
-    return (
-        f"A pytree, {_start_of(tree)}, has more containers inside each other than can be flattened, some 1000. Keep "
-        "what nests in one list, say, with the number of the parent of each."
-    )
+def _explain(error: Exception, tree: Any) -> None:
+    """Adds a note to the error of a tree that is too deep; raises ValueError for what a class's function returns.
+
+    Raises:
+      ValueError: the flatten function of a class doesn't return children and static data.
+    """
+    if isinstance(error, RecursionError):
+        error.add_note(
+            f"A pytree, {_start_of(tree)}, has more containers inside each other than can be flattened, some 1000. "
+            "Keep what nests in one list, say, with the number of the parent of each."
+        )
+    elif any(text in str(error) for text in ("PyTree custom flatten function", "is not an instance of 'iterable'")):
+        raise ValueError(
+            "The flatten function of a class that is registered as a pytree node must return a (children, aux_data) "
+            f"tuple where children can be iterated over. {error}"
+        ) from None
 
 
 def _start_of(tree: Any) -> str:
@@ -128,7 +148,7 @@ def unflatten_sorted(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     >>> tree.unflatten_sorted(tree.structure({"b": 0, "a": 0}), [1, 2])
     {'a': 1, 'b': 2}
     """
-    return treedef.traverse(leaves, _with_sorted_keys)
+    return treedef.spec.traverse(leaves, _with_sorted_keys)
 
 
 def _with_sorted_keys(node: Any) -> Any:
@@ -162,8 +182,8 @@ def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """
     try:
         return optree.tree_leaves(tree, is_leaf, namespace=NAMESPACE)
-    except RecursionError as error:
-        error.add_note(_too_deep(tree))
+    except (RuntimeError, TypeError) as error:
+        _explain(error, tree)
         raise
 
 
@@ -182,9 +202,9 @@ def structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
     (True, 2)
     """
     try:
-        return optree.tree_structure(tree, is_leaf, namespace=NAMESPACE)
-    except RecursionError as error:
-        error.add_note(_too_deep(tree))
+        return PyTreeDef(optree.tree_structure(tree, is_leaf, namespace=NAMESPACE))
+    except (RuntimeError, TypeError) as error:
+        _explain(error, tree)
         raise
 
 
@@ -271,13 +291,7 @@ def flatten_up_to(treedef: PyTreeDef, tree: Any, what: str = "flatten_up_to", na
     >>> tree.flatten_up_to(tree.structure([0, 0]), [1, {"a": 2}])
     [1, {'a': 2}]
     """
-    try:
-        return treedef.flatten_up_to(tree)
-    except ValueError:
-        lines = differences(treedef, tree, name=name, prefix=True)
-        if not lines:  # not about structure: an error of a registered class's own
-            raise
-    raise TreeMismatch(_message(f"{what}: the trees must have the same structure", lines))
+    return tree_differences.flatten_up_to(treedef.spec, tree, what, name)
 
 
 # ---- over all leaves -----------------------------------------------------------------------------------------------
@@ -304,10 +318,10 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     >>> tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
     {'a': 11, 'b': (22, 33)}
     """
-    flat, treedef = flatten(tree, is_leaf)
+    flat, spec = _flatten(tree, is_leaf)
     if not rest:
-        return treedef.unflatten([f(leaf) for leaf in flat])
-    return treedef.unflatten([f(*row) for row in zip(flat, *_flatten_rest("tree.map", treedef, rest), strict=True)])
+        return spec.unflatten([f(leaf) for leaf in flat])
+    return spec.unflatten([f(*row) for row in zip(flat, *_flatten_rest("tree.map", spec, rest), strict=True)])
 
 
 def map_with_path(
@@ -337,12 +351,13 @@ def map_with_path(
     {'a': ["['a'][0] = 1"]}
     """
     pairs, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    others = _flatten_rest("tree.map_with_path", treedef, rest)
+    others = _flatten_rest("tree.map_with_path", treedef.spec, rest)
     return treedef.unflatten([f(*pair, *row) for pair, *row in zip(pairs, *others, strict=True)])
 
 
-def _flatten_rest(what: str, treedef: PyTreeDef, rest: tuple[Any, ...]) -> list[list[Any]]:
-    return [flatten_up_to(treedef, tree, what, f"tree {index}") for index, tree in enumerate(rest, start=2)]
+def _flatten_rest(what: str, spec: optree.PyTreeSpec, rest: tuple[Any, ...]) -> list[list[Any]]:
+    numbered = enumerate(rest, start=2)
+    return [tree_differences.flatten_up_to(spec, tree, what, f"tree {index}") for index, tree in numbered]
 
 
 def all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
@@ -446,7 +461,9 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_
     >>> tree.transpose(tree.structure([0, 0]), tree.structure({"a": 0, "b": 0}), [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
     """
-    what = "tree.transpose: the tree must have the outer structure, each leaf replaced by the inner one"
+    what = (
+        "tree.transpose: Mismatch of structures: the tree must have the outer one, each leaf replaced by the inner one"
+    )
     if inner_treedef is None:
         inner_trees = flatten_up_to(outer_treedef, pytree_to_transpose, "tree.transpose")
         if not inner_trees:
@@ -454,14 +471,14 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_
         inner_treedef = structure(inner_trees[0])
     flat, treedef = flatten(pytree_to_transpose)
     size = inner_treedef.num_leaves
-    if treedef.num_leaves != outer_treedef.num_leaves * size or not _has_classes(outer_treedef):
+    if treedef.num_leaves != outer_treedef.num_leaves * size or not _has_classes(outer_treedef.spec):
         check_same_structure(outer_treedef.compose(inner_treedef), treedef, what)
     return inner_treedef.unflatten([outer_treedef.unflatten(flat[column::size]) for column in range(size)])
 
 
-def _has_classes(treedef: PyTreeDef) -> bool:
+def _has_classes(spec: optree.PyTreeSpec) -> bool:
     """Whether there are nodes of registered classes, whose static data may speak of what they hold."""
-    return treedef.kind == PyTreeKind.CUSTOM or any(map(_has_classes, treedef.children()))
+    return spec.kind == PyTreeKind.CUSTOM or any(builtins.map(_has_classes, spec.children()))
 
 
 # ---- prefixes ------------------------------------------------------------------------------------------------------
@@ -486,7 +503,9 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     {'a': (0, 0), 'b': [1]}
     """
     treedef = structure(full_tree)
-    return treedef.unflatten(_flatten_prefix(prefix_tree, treedef, "prefix_tree", is_leaf, none_is_leaf=False))
+    return treedef.unflatten(
+        _flatten_prefix(prefix_tree, treedef, "prefix_tree", is_leaf, False, "tree.broadcast: pytree structure error:")
+    )
 
 
 def flatten_prefix(prefix_tree: Any, full: Any, what: str, is_leaf: IsLeaf = None, verb: str = "") -> list[Any]:
@@ -523,11 +542,11 @@ def _flatten_prefix(
     def open_prefix(node: Any) -> Level | None:
         return None if none_is_leaf and node is None else open_tree(node, is_leaf)
 
-    if _repeat_leaves(prefix, treedef, items, open_prefix, plain=is_leaf is None):
+    if _repeat_leaves(prefix, treedef.spec, items, open_prefix, plain=is_leaf is None):
         return items
     lines = [
         f"  {what}{path}   {_prefix_text(left, right)}"
-        for path, left, right in _compare((), prefix, treedef, open_prefix, open_def, prefix=True)
+        for path, left, right in compare((), prefix, treedef.spec, open_prefix, open_def, prefix=True)
     ]
     head = (
         f"{verb}{' ' if verb else ''}{what} specification must be a tree prefix of the corresponding value; it has the "
@@ -538,21 +557,21 @@ def _flatten_prefix(
 
 
 def _repeat_leaves(
-    prefix: Any, treedef: PyTreeDef, items: list[Any], open_prefix: Callable[[Any], Level | None], plain: bool
+    prefix: Any, spec: optree.PyTreeSpec, items: list[Any], open_prefix: Callable[[Any], Level | None], plain: bool
 ) -> bool:
-    """Append an item for each leaf of `treedef`; False where the two differ. `plain`: there is no `is_leaf` to ask."""
+    """Append an item for each leaf of `spec`; False where the two differ. `plain`: there is no `is_leaf` to ask."""
     kind = type(prefix)
     if plain and (kind is tuple or kind is list):  # nearly every `in_axes`
-        children, same = prefix, treedef.type is kind and treedef.num_children == len(prefix)
+        children, same = prefix, spec.type is kind and spec.num_children == len(prefix)
     else:
         level = None if plain and kind is int else open_prefix(prefix)
         if level is None:
-            items.extend([prefix] * treedef.num_leaves)
+            items.extend([prefix] * spec.num_leaves)
             return True
-        children, same = level.children, level.shape == treedef.one_level()
+        children, same = level.children, level.shape == spec.one_level()
     return same and builtins.all(
         _repeat_leaves(child, below, items, open_prefix, plain)
-        for child, below in zip(children, treedef.children(), strict=True)
+        for child, below in zip(children, spec.children(), strict=True)
     )
 
 
@@ -564,12 +583,6 @@ def _prefix_text(left: str, right: str) -> str:
 
 
 # ---- comparison ----------------------------------------------------------------------------------------------------
-
-
-class _Difference(NamedTuple):
-    path: str
-    left: str  # the node in each tree; empty where the key is missing
-    right: str
 
 
 def differences(expected: Any, got: Any, *, name: str = "", prefix: bool = False, is_leaf: IsLeaf = None) -> list[str]:
@@ -591,15 +604,11 @@ def differences(expected: Any, got: Any, *, name: str = "", prefix: bool = False
       ['c']   not expected
       ['w']   expected tuple of 2, got list of 3
     """
-    open_left, open_right = _opener(expected, is_leaf), _opener(got, is_leaf)
-    mismatches = list(_compare((), expected, got, open_left, open_right, prefix))
-    where = [name + path or "the tree itself" for path, _, _ in mismatches]
-    width = max(builtins.map(len, where), default=0)
-    return [f"  {path:{width}}   {_text(*difference[1:])}" for path, difference in zip(where, mismatches, strict=True)]
+    return difference_lines(_spec_of(expected), _spec_of(got), name, prefix, is_leaf)
 
 
-def _opener(tree: Any, is_leaf: IsLeaf) -> Callable[[Any], Level | None]:
-    return open_def if isinstance(tree, PyTreeDef) else functools.partial(open_tree, is_leaf=is_leaf)
+def _spec_of(tree: Any) -> Any:
+    return tree.spec if isinstance(tree, PyTreeDef) else tree
 
 
 def check_same_structure(
@@ -629,94 +638,4 @@ def check_same_structure(
     """
     left, right = (tree if isinstance(tree, PyTreeDef) else structure(tree, is_leaf) for tree in (expected, got))
     if left != right:
-        raise TreeMismatch(_message(what, differences(expected, got, name=name, is_leaf=is_leaf), advice))
-
-
-def _message(what: str, lines: list[str], advice: str = "") -> str:
-    return "\n".join([f"{what}:", *lines, *([f"  {advice}"] if advice else [])])
-
-
-def _text(expected: str, got: str) -> str:
-    if not expected:
-        return "not expected"
-    return f"expected {expected}, " + (f"got {got}" if got else "missing")
-
-
-def _compare(
-    path: KeyPath,
-    left: Any,
-    right: Any,
-    open_left: Callable[[Any], Level | None],
-    open_right: Callable[[Any], Level | None],
-    prefix: bool,
-) -> Iterator[_Difference]:
-    """Walk two trees together. With `prefix`, a leaf on the left stands for any tree on the right."""
-    one, two = open_left(left), open_right(right)
-    if one is None and (prefix or two is None):
-        return
-    if one is not None and two is not None and one.shape == two.shape:
-        # A PyTreeDef may have numbered children, where the other tree has named ones.
-        keys = two.keys if isinstance(next(iter(one.keys), None), FlattenedIndexKey) else one.keys
-        pairs = list(zip(keys, one.children, two.children, strict=True))
-    elif one is not None and two is not None and _are_alike_dicts(one, two):
-        yield from _compare_keys(path, one, two, open_left, open_right)
-        by_key = dict(zip(two.keys, two.children, strict=True))
-        pairs = [(key, child, by_key[key]) for key, child in zip(one.keys, one.children, strict=True) if key in by_key]
-    else:
-        yield _Difference(keystr(path), *_describe_both(left, one, right, two))
-        return
-    for key, child, other in pairs:
-        yield from _compare((*path, key), child, other, open_left, open_right, prefix)
-
-
-def _are_alike_dicts(one: Level, two: Level) -> bool:
-    """Whether two nodes are dicts of one class with different keys."""
-    dicts = (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT)
-    return one.shape.kind in dicts and one.shape.type is two.shape.type and set(one.keys) != set(two.keys)
-
-
-def _compare_keys(
-    path: KeyPath, one: Level, two: Level, open_left: Callable, open_right: Callable
-) -> Iterator[_Difference]:
-    for key, child in zip(one.keys, one.children, strict=True):
-        if key not in two.keys:
-            yield _Difference(keystr((*path, key)), _describe(child, open_left(child)), "")
-    for key, child in zip(two.keys, two.children, strict=True):
-        if key not in one.keys:
-            yield _Difference(keystr((*path, key)), "", _describe(child, open_right(child)))
-
-
-def _describe_both(left: Any, one: Level | None, right: Any, two: Level | None) -> tuple[str, str]:
-    texts = _describe(left, one), _describe(right, two)
-    if texts[0] == texts[1] and one is not None and two is not None:  # so they differ in static data
-        return _static_text(one.shape), _static_text(two.shape)
-    return texts
-
-
-def _describe(node: Any, level: Level | None) -> str:
-    """`tuple of 2`, `dict with keys 'a', 'b'`, `Point(x, y)`, `a leaf (int)`."""
-    if level is None:
-        return "a leaf" if isinstance(node, PyTreeDef) else f"a leaf ({type(node).__name__})"
-    kind, name, count = level.shape.kind, _class_name(level.shape), level.shape.num_children
-    if kind == PyTreeKind.NONE:
-        return "None"
-    if kind in (PyTreeKind.TUPLE, PyTreeKind.LIST, PyTreeKind.DEQUE):
-        return f"{name} of {count}"
-    if kind in (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT):
-        keys = ", ".join(repr(key.key) for key in level.keys)
-        return f"{name} with keys {keys}" if keys else f"empty {name}"
-    if kind in (PyTreeKind.NAMEDTUPLE, PyTreeKind.STRUCTSEQUENCE):
-        return f"{name}({', '.join(key.name for key in level.keys)})"
-    return f"{name} with {count} {'child' if count == 1 else 'children'}"
-
-
-def _class_name(shape: PyTreeDef) -> str:
-    return getattr(shape.type, "__qualname__", str(shape.type))
-
-
-def _static_text(shape: PyTreeDef) -> str:
-    """The text of a node with its static data, from optree's: `Layer[('relu',)]`, `deque([*], maxlen=3)`."""
-    text = str(shape).removeprefix("PyTreeSpec(").removesuffix(")").removesuffix(f", namespace={NAMESPACE!r}")
-    if text.startswith("CustomTreeNode("):
-        text = text.removeprefix("CustomTreeNode(")[: text.rindex(", [") - len("CustomTreeNode(")]
-    return text
+        raise TreeMismatch(mismatch_message(what, differences(expected, got, name=name, is_leaf=is_leaf), advice))

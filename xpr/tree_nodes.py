@@ -3,8 +3,7 @@
 Nodes are tuples, lists, dicts (children sorted by key), OrderedDicts, defaultdicts, deques, namedtuples, `None` (no
 children), and the classes registered here. Everything else is a leaf, instances of unregistered subclasses included.
 The work is optree's; registrations live in one namespace of ours, so nobody else who uses optree in the process sees
-them. `PyTreeDef` is optree's own `PyTreeSpec` and prints as that does: a wrapper would be one more object, hash and
-comparison on every call of a jitted function.
+them.
 
 Wider than JAX: deques and struct sequences are nodes, and a dict may have keys that do not compare.
 """
@@ -28,7 +27,6 @@ __all__ = [
     "KeyPath",
     "Level",
     "Partial",
-    "PyTreeDef",
     "SequenceKey",
     "keystr",
     "open_def",
@@ -43,7 +41,6 @@ __all__ = [
 ]
 
 NAMESPACE = "xpr"
-PyTreeDef = optree.PyTreeSpec
 
 T = TypeVar("T")
 Class = TypeVar("Class", bound=type)
@@ -97,6 +94,9 @@ class FlattenedIndexKey:
 
     key: int
 
+    def __hash__(self) -> int:
+        return hash((FlattenedIndexKey, self.key))
+
     def __str__(self) -> str:
         return f"[<flat index {self.key}>]"
 
@@ -132,7 +132,7 @@ def _bare(key: Any) -> Any:
 
 
 class _Registration(NamedTuple):
-    names_keys: bool  # its flatten function hands its keys to optree, so that they are known from a PyTreeDef alone
+    names_keys: bool  # its flatten function hands its keys to optree, so that they are known from a structure alone
     flatten_with_keys: FlattenWithKeys | None  # where they are not: keys are made only when a path is asked for
 
 
@@ -451,7 +451,7 @@ register_pytree_node(
 class Level(NamedTuple):
     """A node flattened by one level."""
 
-    shape: PyTreeDef  # its structure with a leaf for every child
+    shape: optree.PyTreeSpec  # its structure with a leaf for every child
     keys: tuple[Any, ...]
     children: Sequence[Any]
 
@@ -473,16 +473,16 @@ def open_tree(node: Any, is_leaf: Callable[[Any], bool] | None = None) -> Level 
     return Level(shape, _keys(shape), children)
 
 
-def open_def(treedef: PyTreeDef) -> Level | None:
-    """The first level of a PyTreeDef, whose children are PyTreeDefs; None for a leaf."""
-    shape = treedef.one_level()
-    return None if shape is None else Level(shape, _keys(treedef), treedef.children())
+def open_def(structure: optree.PyTreeSpec) -> Level | None:
+    """The first level of a structure, whose children are structures; None for a leaf."""
+    shape = structure.one_level()
+    return None if shape is None else Level(shape, _keys(structure), structure.children())
 
 
-def _keys(treedef: PyTreeDef) -> tuple[Any, ...]:
+def _keys(structure: optree.PyTreeSpec) -> tuple[Any, ...]:
     """The keys of a structure's children."""
-    kind, entries = treedef.kind, treedef.entries()
-    node_type: Any = treedef.type
+    kind, entries = structure.kind, structure.entries()
+    node_type: Any = structure.type
     if kind in (optree.PyTreeKind.DICT, optree.PyTreeKind.ORDEREDDICT, optree.PyTreeKind.DEFAULTDICT):
         return tuple(DictKey(key) for key in entries)
     if kind == optree.PyTreeKind.NAMEDTUPLE:
@@ -494,4 +494,4 @@ def _keys(treedef: PyTreeDef) -> tuple[Any, ...]:
     registration = registered.get(node_type)
     if registration is not None and registration.names_keys:
         return tuple(entries)
-    return tuple(FlattenedIndexKey(index) for index in range(treedef.num_children))
+    return tuple(FlattenedIndexKey(index) for index in range(structure.num_children))

@@ -19,6 +19,7 @@ from xpr.tree import reduce_associative as tree_reduce_associative
 from xpr.tree import structure as tree_structure
 from xpr.tree import transpose as tree_transpose
 from xpr.tree import unflatten as tree_unflatten
+from xpr.tree_def import PyTreeDef, treedef_tuple
 from xpr.tree_nodes import (
     NAMESPACE,
     DictKey,
@@ -27,7 +28,6 @@ from xpr.tree_nodes import (
     KeyEntry,
     KeyPath,
     Partial,
-    PyTreeDef,
     SequenceKey,
     keystr,
     register_dataclass,
@@ -48,6 +48,7 @@ __all__ = [
     "PyTreeDef",
     "SequenceKey",
     "all_leaves",
+    "default_registry",
     "flatten_one_level",
     "flatten_one_level_with_keys",
     "is_tree_node",
@@ -158,11 +159,16 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     return [(path[0], child) for (path, _), child in zip(ends, children, strict=True)], data
 
 
-def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """The structure of a tuple from the structures of its items.
+class _Registry:
+    """The registered classes: flattening by them and registration, under the names that JAX's registry has."""
 
-    >>> from xpr import tree, tree_util
-    >>> tree_util.treedef_tuple([tree.structure(1), tree.structure([2])]) == tree.structure((1, [2]))
-    True
-    """
-    return optree.treespec_tuple(list(treedefs), namespace=NAMESPACE)
+    flatten = staticmethod(tree_flatten)
+    flatten_with_path = staticmethod(tree_flatten_with_path)
+    flatten_one_level = staticmethod(flatten_one_level)
+    flatten_one_level_with_keys = staticmethod(flatten_one_level_with_keys)
+    is_node = staticmethod(is_tree_node)
+    register_node = staticmethod(register_pytree_node)
+    register_dataclass_node = staticmethod(register_dataclass)
+
+
+default_registry = _Registry()

@@ -113,8 +113,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.stages.Compiled",
         "jax.stages.Traced.lojax",
         "jax.stages.Traced",
-        "jax.tree_util.PyTreeDef",
-        "jax.tree_util.default_registry",
+        "jax.tree_util.PyTreeDef.from_iterable_tree",
     ),
     "Sparse arrays are made of other operations: xpr has neither primitives for them nor lists of their buffers.": (
         "jax.experimental.sparse.*_p",

@@ -77,8 +77,9 @@ class VJP:
     def __call__(self, ct: Any, *more: Any) -> Any:
         if more:
             raise TypeError(
-                f"vjp: the function of cotangents was called with {1 + len(more)} arguments, and takes one: the "
-                "cotangent of the result, of its structure. Cotangents of several results are a tuple."
+                f"vjp: the function of cotangents that vjp gives when applied to {self._fun.__name__} was called with "
+                f"{1 + len(more)} arguments, and takes one: the cotangent of the result, of its structure. Cotangents "
+                "of several results are a tuple."
             )
         return tree.unflatten(self._in_tree, self._fun(self._residuals(), ct))
 

@@ -19,7 +19,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of, types_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.refs import Ref
-from xpr.core.source import check_function, describe_function
+from xpr.core.source import check_function, describe_function, function_name
 from xpr.errors import ArgumentError, RefError
 from xpr.primitives.shapes import instantiate, reshape
 from xpr.primitives.sharding_constraint import constrain_to
@@ -62,7 +62,7 @@ def jvp(
     tangent_leaves, tangent_tree = flatten_arguments(tangents)
     if in_tree is not tangent_tree and in_tree != tangent_tree:
         tree.check_same_structure(tuple(primals), tuple(tangents), "jvp: the tangents must have the primals' structure")
-    _check_tangents(leaves, tangent_leaves, "jvp", "tangent")
+    _check_tangents(leaves, tangent_leaves, "jvp")
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
     directions = [_symbolic(t) for t in tangent_leaves]
     if isinstance(flat, FunctionWithAux):
@@ -111,7 +111,7 @@ _NO_TANGENT = (
 )
 
 
-def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: str, what: str) -> None:
+def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: str) -> None:
     for p, t in zip(primals, tangents):
         if type(p) is Array and type(t) is Array and p.aval is t.aval and t.aval.dtype in dtypes.INEXACT:
             continue  # the usual case
@@ -119,9 +119,13 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
             raise RefError(_NO_TANGENT.format(function, p.aval.str_short()))
         expected, actual = aval_of(p).to_tangent_aval(), aval_of(t)
         if expected.shape != actual.shape or expected.dtype != actual.dtype:
+            fault = "jvp: tangent values inconsistent with the primal values"
+            if function == "linearize":
+                called = "linearized function called on tangent values"
+                fault = f"linearize: {called} inconsistent with the original primal values"
             hint = " Tangents of integers have dtype float0." if expected.dtype == dtypes.float0 else ""
             raise ArgumentError(
-                f"{function}: {what} values inconsistent with the primal values: the {what} of a value of type "
+                f"{fault}: the tangent of a value of type "
                 f"{aval_of(p).str_short()} has type {expected.str_short()}, and {actual.str_short()} was given.{hint}"
             )
 
@@ -157,7 +161,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         tangent_leaves, tangent_tree = tree.flatten((tangents, {}))
         if tangent_tree != in_tree:
             tree.check_same_structure(primals, tangents, "linearize: the tangents must have the primals' structure")
-        _check_tangents(leaves, tangent_leaves, "linearize", "tangent")
+        _check_tangents(leaves, tangent_leaves, "linearize")
         out_tangents = eval_jaxpr(program, residuals, *mask(tangent_leaves, is_active))
         return tree.unflatten(out_tree, map(_tangent_out, with_zeros(out_tangents, active_outs, out_avals)))
 
@@ -220,6 +224,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
         results = with_zeros(sums(cts, leaf_copies), is_active, in_avals)
         return [_tangent_out(r) if wanted is None or wanted[i] else r for i, r in enumerate(results)]
 
+    f_vjp.__name__ = function_name(fun)
     closed_over = [*linear.consts, *active_results, *active_leaves] if count_copies() else linear.consts
     return (
         tree.unflatten(out_tree, map(as_array, values)),
@@ -237,7 +242,7 @@ def _check_cotangents(expected_avals: Sequence[ShapedArray], cts: Sequence[Any],
         if expected.shape != actual.shape or (expected.dtype != actual.dtype and not is_known_zero):
             raise ArgumentError(
                 f"{what}: cotangent type does not match. The cotangent of a result of type {expected.str_short()} must "
-                f"have that type, and {actual.str_short()} was given."
+                f"have that type, and an unexpected JAX type, {actual.str_short()}, was given."
             )
 
 
@@ -376,11 +381,10 @@ def _check_input(x: Any, holomorphic: bool, allow_int: bool, who: str) -> None:
     if holomorphic and dtype not in dtypes.COMPLEX:
         raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype.name, aval_of(x).str_short()))
     if dtype in dtypes.INEXACT or (allow_int and (dtype in dtypes.INTEGERS or dtype == dtypes.bool_)):
-        if dtype in dtypes.COMPLEX and not holomorphic:
-            return
         return
     raise TypeError(
-        f"grad: differentiates by floating-point or complex arguments, and got one of type {aval_of(x).str_short()}. "
+        "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got "
+        f"{dtype.name}: an argument of type {aval_of(x).str_short()}. "
         "Pass floats (2.0, not 2), choose other arguments with argnums, or say allow_int=True for gradients of dtype "
         "float0."
     )
@@ -409,9 +413,10 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
             f"grad: holomorphic=True needs a complex result, and {describe_function(fun)} gave {aval.str_short()}."
         )
     if not holomorphic and aval.dtype not in dtypes.FLOATS:
-        hint = "For a complex-differentiable function say holomorphic=True." if aval.dtype in dtypes.COMPLEX else ""
+        hint = " For a complex-differentiable function say holomorphic=True." if aval.dtype in dtypes.COMPLEX else ""
         raise TypeError(
-            f"grad: {describe_function(fun)} must return a real number, and returned {aval.str_short()}. {hint}"
+            "grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
+            f"{aval.dtype.name}: {describe_function(fun)} returned {aval.str_short()}.{hint}"
         )
     return out
 
@@ -614,7 +619,10 @@ def _check_jacobian_input(x: Any, holomorphic: bool, who: str) -> None:
     if dtype not in allowed and holomorphic:
         raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype.name, aval_of(x).str_short()))
     if dtype not in allowed:
-        raise TypeError(f"{who}: needs real floating-point arguments here, and got {aval_of(x).str_short()}.")
+        raise TypeError(
+            f"{who} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got "
+            f"{dtype.name}: an argument of type {aval_of(x).str_short()}."
+        )
 
 
 def _check_jacobian_output(fun: Callable[..., Any], x: Any, holomorphic: bool, who: str) -> None:

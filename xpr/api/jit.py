@@ -284,7 +284,10 @@ class JitFunction:
     def traced(self, call: Call) -> Traced:
         """The function's jaxpr for one abstract signature, traced the first time."""
         key = call.key
-        cached = self.caches.traces.get(key)
+        try:
+            cached = self.caches.traces.get(key)
+        except Exception as error:  # a user's, by ==
+            call.refuse_comparison("jit", self.fun, error)
         outer: Any = context.trace
         while cached is None and outer is not None:
             if isinstance(outer, StageTrace):
@@ -378,7 +381,10 @@ class JitFunction:
         leaves = [x.held() if type(x) is Ref else x for x in call.leaves]
         device = self.device or (devices.devices(self.backend)[0] if self.backend else device_of(leaves))
         key = (call.key, shardings_of(leaves) if type(device) is NamedSharding else device)
-        compiled = self.caches.compiled.get(key)
+        try:
+            compiled = self.caches.compiled.get(key)
+        except Exception as error:  # a user's, by ==
+            call.refuse_comparison("jit", self.fun, error)
         if compiled is None:
             compiled = self.caches.compiled[key] = self.loaded_or_compiled(call, device, leaves)
         return compiled
@@ -488,8 +494,9 @@ class JitFunction:
         return len(self.caches.compiled)
 
     def clear_cache(self) -> None:
-        """Forgets the traced and compiled programs of this function."""
+        """Forgets the traced and compiled programs of this function, and recent ones that may be of the same text."""
         self.caches.clear()
+        compiler.forget_recent()
 
 
 def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:

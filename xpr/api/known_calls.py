@@ -160,8 +160,8 @@ class KnownCalls:
             result_devices = None if program.device is default else (program.device,) * len(program.out_avals)
             how = *program.hot_path(), constants, program.out_avals, result_devices
         if not kwargs and all(map(operator.is_, args, leaves)) and len(args) == len(leaves):
-            self.direct[settings.trace_key, *key] = *how, None if out_tree == _LEAF else out_tree.unflatten
+            self.direct[settings.trace_key, *key] = *how, None if out_tree == _LEAF else out_tree.spec.unflatten
             return
         plain = flatten_plain((args, kwargs))
         if plain is not None and len(plain[0]) == len(leaves) and all(map(operator.is_, plain[0], leaves)):
-            self.in_trees[settings.trace_key, plain[1], *key] = *how, out_tree.unflatten
+            self.in_trees[settings.trace_key, plain[1], *key] = *how, out_tree.spec.unflatten

@@ -14,7 +14,7 @@ from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices, portable
-from xpr.backend.sharding import Mesh, NamedSharding
+from xpr.backend.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from xpr.backend.stablehlo import Module
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.partition import compile_module, mesh_of
@@ -104,6 +104,8 @@ class Traced(Stage):
 
     def out_shardings(self) -> Sequence[Any]:
         layout = self.devices_layout()
+        if layout is None and self._device is not None:
+            return [SingleDeviceSharding(self._device)] * len(self.interface.out_avals)
         return super().out_shardings() if layout is None else layout.outputs
 
     @boundary

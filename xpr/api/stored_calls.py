@@ -30,7 +30,7 @@ from xpr.fingerprint.surroundings import look_ahead, releases, setting_in_the_wa
 from xpr.fingerprint.walk import Refused, Walk, nodes_of
 from xpr.notices import notices
 from xpr.transforms.calls import Call
-from xpr.tree_nodes import PyTreeDef
+from xpr.tree_def import PyTreeDef
 
 TOO_DEEP = "it reaches objects that are nested too deeply"
 LARGEST_CONSTANTS = 1 << 22  # bytes of the constants of a program that are kept with a call
@@ -198,7 +198,7 @@ def check_library() -> None:
 
 def visit_function(walk: Walk, jitted: Any) -> None:
     """Adds the function and the options of `jit`."""
-    walk.token("xpr call 1", jitted.name)
+    walk.token("xpr call 2", jitted.name)
     walk.visit(jitted, f"jit of {jitted.name}")
 
 

@@ -14,7 +14,7 @@ from xpr.control.refs import RefRows, check_aliases
 from xpr.core.avals import aval_of
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope
-from xpr.core.jaxpr import effects
+from xpr.core.jaxpr import constvars_to_invars, effects
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function
 from xpr.core.specs import axes_of
@@ -23,7 +23,7 @@ from xpr.passes.inline import inline_jaxpr
 from xpr.primitives.shapes import mapped_to, with_rows_along
 from xpr.primitives.sharding_rules import parts_of
 from xpr.primitives.slicing_in_dim import index_in_dim
-from xpr.transforms.batch import batch_flat, names_in, row_aval
+from xpr.transforms.batch import batch_flat, batch_jaxpr, names_in, row_aval
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, as_array, named_like, signature_of
 from xpr.transforms.stage import stage
@@ -258,9 +258,11 @@ def _move_mapped_axes(
         if target is None:
             if dim is not None:
                 if not size or i not in same():
+                    path = tree.keystr(tree.leaves_with_path(tree.unflatten(out_tree, range(len(outs))))[i][0])
                     raise ValueError(
                         f"vmap: out_axes is None for a result of {describe_function(fun)} that differs from row to "
-                        "row. Give the axis where the rows should go."
+                        f"row: at vmap out_axes{path}, for a result of type "
+                        f"{aval_of(x).str_short()} with rows along axis {dim}. Give the axis where the rows should go."
                     )
                 x = index_in_dim(x, 0, dim, keepdims=False)
             moved.append(as_array(x))
@@ -301,7 +303,11 @@ def _same_in_all_rows(
     except ConcretizationTypeError:  # it depends on values
         return set()
     jaxpr = inline_jaxpr(closed.jaxpr)
-    if effects(jaxpr) or (axis_name is not None and axis_name in names_in(jaxpr)):
+    if effects(jaxpr):
         return set()
+    if axis_name is not None and axis_name in names_in(jaxpr):
+        row_dims = (None,) * len(jaxpr.constvars) + (0,) * len(avals)
+        _, out_dims = batch_jaxpr(constvars_to_invars(closed.replace(jaxpr=jaxpr)), size, row_dims, axis_name)
+        return {i for i, d in enumerate(out_dims) if d is None}
     dependent = affected_outputs(jaxpr, [True] * len(avals), differentiable=False)
     return {i for i, is_dependent in enumerate(dependent) if not is_dependent}

@@ -11,7 +11,8 @@ from xpr import tree
 from xpr.artifacts.schema import NodeKind
 from xpr.core.avals import ShapedArray, describe
 from xpr.optree_kept import optree
-from xpr.tree_nodes import NAMESPACE, PyTreeDef
+from xpr.tree_def import PyTreeDef
+from xpr.tree_nodes import NAMESPACE
 
 T = TypeVar("T")
 

@@ -107,6 +107,11 @@ def start_of(name: str, start: Any, aval: ShapedArray) -> Any:
                 return aval.dtype.type(int(number))
         elif dtypes.promote_pair(aval.dtype, False, initial.dtype, initial.weak_type)[0] == aval.dtype:
             return aval.dtype.type(number)
+    if initial.ndim:
+        raise TypeError(
+            f"{name} expected init_values to be scalars but init_values have shapes [{initial.shape}]. The initial "
+            f"value for {aval.str_short()} is {initial.str_short()}."
+        )
     what = f"{start!r}, " if number is not None else ""
     raise TypeError(
         f"{name}: the initial value for {aval.str_short()} must be a scalar of its dtype, and is {what}"

@@ -296,7 +296,7 @@ def aval_of(x: Any) -> ShapedArray:
             narrow = dtypes.narrows_arrays(x.dtype) if isinstance(x, np.generic) else dtypes.is_narrowed(x.dtype)
             return ShapedArray(x.shape, dtypes.canonical(x.dtype) if narrow else x.dtype)
         raise TypeError(
-            f"A NumPy array of dtype {x.dtype} is not a numeric array. Convert it to numbers or booleans first."
+            f"A NumPy array of dtype {x.dtype} is not a valid JAX type. Convert it to numbers or booleans first."
         )
     for kind in (bool, int, float, complex):
         if isinstance(x, kind):
@@ -307,7 +307,7 @@ def aval_of(x: Any) -> ShapedArray:
         if hasattr(type(x), method):
             return aval_of(getattr(x, method)())
     raise TypeError(
-        f"Expected an array or a number, and got {describe(x)}. "
+        f"Expected an array or a number: {_shortened(x)} of type {type(x)} is not a valid JAX type. "
         "Lists and tuples are converted with jnp.array; other objects have to be turned into arrays first."
     )
 
@@ -328,9 +328,12 @@ def check_index(aval: ShapedArray) -> None:
 
 
 def check_number(aval: ShapedArray) -> None:
-    """Raises TypeError where an array has not one element, which could be a Python number."""
-    if not aval.is_symbolic and aval.size != 1:
-        raise TypeError(f"Only scalar arrays can be converted to Python scalars; this one is {aval.str_short()}.")
+    """Raises TypeError where an array has axes, and so is no Python number."""
+    if aval.ndim:
+        raise TypeError(
+            f"Only scalar arrays can be converted to Python scalars; this one is {aval.str_short()}. Take an element, "
+            "as by x[0], or x.item() of an array that has one."
+        )
 
 
 def types_of(values: Iterable[Any]) -> str:
@@ -380,8 +383,12 @@ def typeof(x: Any) -> ShapedArray:
 
 
 def describe(x: Any) -> str:
+    return f"{_shortened(x)} of type {type(x).__module__}.{type(x).__qualname__}"
+
+
+def _shortened(x: Any) -> str:
     text = repr(x)
-    return f"{text if len(text) <= 60 else text[:57] + '...'} of type {type(x).__module__}.{type(x).__qualname__}"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def integer(x: int, dtype: np.dtype) -> Any:

@@ -180,7 +180,7 @@ def axis_size(name: Any) -> int:
             return axis.size
     known = ", ".join(repr(axis.name) for axis in context.axes) or "none"
     raise AxisNameError(
-        f"Found no mapped axis named {name!r}; the axes in scope here are: {known}. "
+        f"Found an unbound axis name: {name}. The axes in scope here are: {known}. "
         f"Map the function that uses it with vmap(..., axis_name={name!r})."
     )
 

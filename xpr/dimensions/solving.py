@@ -116,7 +116,12 @@ class _Solver:
             else:
                 return False
         if not unknown:
-            self.check("==", rest, f"{equation.name} has to be {equation.expression}; the difference is {{0}}", rest)
+            size = variable(equation.name, scope)
+            what = (
+                f"Found inconsistency between dimension size {equation.name} (= {{0}}) and the specification "
+                f"'{equation.expression}' (= {{1}})"
+            )
+            self.check("==", rest, what, size, size - rest)
             return True
         value, remainder = divmod(rest, count)
         self.values[unknown] = value
@@ -126,12 +131,12 @@ class _Solver:
         self.check(">=", value - 1, f"'{unknown}' has to be at least 1; it is {{0}}", value)
         return True
 
-    def check(self, kind: str, value: Any, what: str, number: Any) -> None:
+    def check(self, kind: str, value: Any, what: str, *numbers: Any) -> None:
         if not is_symbolic_dim(value) and (value == 0 if kind == "==" else value >= 0):
             return
-        known = "".join(f", {name} = {{{i}}}" for i, (name, _) in enumerate(self.known, 1))
+        known = "".join(f", {name} = {{{i}}}" for i, (name, _) in enumerate(self.known, len(numbers)))
         message = f"Shapes of arguments do not match the symbolic ones, {self.shapes}: {what}{known}."
-        self.checks.append(Check(kind, value, message, (number, *[value for _, value in self.known])))
+        self.checks.append(Check(kind, value, message, (*numbers, *[value for _, value in self.known])))
 
     def add_constraints(self, scope: Any) -> None:
         """The checks of the user's constraints."""

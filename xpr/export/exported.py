@@ -12,7 +12,7 @@ from xpr.core.avals import ShapedArray
 from xpr.export.calling import call_exported
 from xpr.export.checks import DisabledSafetyCheck
 from xpr.export.serialization import read_exported, write_exported
-from xpr.tree_nodes import PyTreeDef
+from xpr.tree_def import PyTreeDef
 
 minimum_supported_calling_convention_version = 9
 maximum_supported_calling_convention_version = 10

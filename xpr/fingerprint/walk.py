@@ -39,7 +39,8 @@ from xpr.fingerprint.pure import (
     library_name,
 )
 from xpr.optree_kept import optree
-from xpr.tree_nodes import NAMESPACE, PyTreeDef, registered
+from xpr.tree_def import PyTreeDef
+from xpr.tree_nodes import NAMESPACE, registered
 
 LARGEST = 1 << 22  # bytes of arrays that are hashed
 MOST = 20_000  # objects that are looked at
@@ -423,7 +424,7 @@ def nodes_of(treedef: PyTreeDef) -> Any:
 
     Each is a tuple (kind, number of children, static data, entries, class of a registered node ...).
     """
-    state: Any = treedef.__getstate__()
+    state: Any = treedef.spec.__getstate__()
     return state[0]
 
 

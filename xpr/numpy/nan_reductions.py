@@ -118,7 +118,7 @@ def nanmax(
     >>> jnp.nanmax(jnp.array([1.0, jnp.nan, 2.0]))
     Array(2., dtype=float32)
     """
-    return _nan_max_or_min(reductions.max, least, a, axis, out, keepdims, initial, where)
+    return _nan_max_or_min(reductions.max, "jnp.nanmax", least, a, axis, out, keepdims, initial, where)
 
 
 def nanmin(
@@ -144,13 +144,14 @@ def nanmin(
     >>> jnp.nanmin(jnp.array([1.0, jnp.nan, 2.0]))
     Array(1., dtype=float32)
     """
-    return _nan_max_or_min(reductions.min, greatest, a, axis, out, keepdims, initial, where)
+    return _nan_max_or_min(reductions.min, "jnp.nanmin", greatest, a, axis, out, keepdims, initial, where)
 
 
 def _nan_max_or_min(
-    reduction: Any, fill: Any, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any
+    reduction: Any, name: str, fill: Any, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     filled, may_be_nan = _without_nan(a, fill)
+    where = None if where is None else reductions.boolean_mask(name, where)
     result = reduction(filled, axis, out, keepdims, initial, where)
     if not may_be_nan or initial is not None:
         return result

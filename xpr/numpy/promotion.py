@@ -86,9 +86,14 @@ def common_dtype(types: list[tuple[np.dtype, bool]]) -> tuple[np.dtype, bool]:
     Raises:
       TypePromotionError: they differ, numpy_dtype_promotion is "strict", and the user called the operation.
     """
+    refuse_in_strict_mode(types)
+    return dtypes.promote_all(types)
+
+
+def refuse_in_strict_mode(types: list[tuple[np.dtype, bool]]) -> None:
+    """Raises TypePromotionError where `common_dtype` does, for dtypes that are converted without a common one."""
     if settings.numpy_dtype_promotion == "strict" and _called_by_user():
         dtypes.refuse_promotion(types)
-    return dtypes.promote_all(types)
 
 
 def promote_inexact(*xs: Any) -> list[Any]:
@@ -153,7 +158,7 @@ def _called_by_user() -> bool:
     return frame is None or not is_internal(frame.f_code.co_filename)
 
 
-_WRAPPERS = ("numpy/methods.py", "numpy/ufunc_builders.py")
+_WRAPPERS = ("numpy/methods.py", "numpy/ufunc_builders.py", "numpy/indexing/at.py")
 
 
 def convert(x: Any, dtype: np.dtype, weak: bool = False) -> Any:

@@ -95,6 +95,7 @@ class ufunc(functools.partial):  # type: ignore[type-arg]  # a partial, since ca
         made._identity = identity
         return made
 
+    _func = property(lambda self: self._of)  # where libraries look for the function, as in JAX
     nin = property(lambda self: self._counts[0], doc="The number of arguments.")
     nout = property(lambda self: self._counts[1], doc="The number of results.")
     nargs = property(lambda self: self._counts[2], doc="The number of arguments.")

@@ -169,7 +169,12 @@ def _after(axes: Sequence[int]) -> Axes:
 
 def _ragged_axis(numbers: RaggedDotDimensionNumbers, lhs: ShapedArray) -> int:
     axes = tuple(numbers.lhs_ragged_dimensions)
-    if len(axes) != 1 or not 0 <= axes[0] < lhs.ndim:
+    if len(axes) == 1 and not 0 <= axes[0] < lhs.ndim:
+        raise TypeError(
+            "ragged_dot_general requires lhs ragged dimension numbers to be nonnegative and less than the number of "
+            f"axes of the lhs: lhs_ragged_dimensions is {axes}, and the left operand {lhs.str_short()}."
+        )
+    if len(axes) != 1:
         raise TypeError(
             f"ragged_dot_general expects exactly one lhs ragged dimension, the axis of {lhs.str_short()} that is cut "
             f"into groups, and lhs_ragged_dimensions is {axes}."
@@ -182,15 +187,20 @@ def _check_groups(groups: Axes, free: bool, rhs: ShapedArray, sizes: ShapedArray
         raise ArgumentError(f"ragged_dot_general: group sizes are integers [g] or [..., g], not {sizes.str_short()}.")
     if not free and groups:
         raise TypeError(
-            f"ragged_dot_general: rhs_group_dimensions={groups}: the ragged axis is contracted or batched, so no axis "
-            "of the right operand numbers the groups."
+            "ragged_dot_general requires zero group dimensions in the rhs when lhs ragged dimension is contracting or "
+            f"batch, since the ragged axis itself tells the groups apart: rhs_group_dimensions={groups}."
         )
     if not free:
         return
-    if len(groups) != 1 or not 0 <= groups[0] < rhs.ndim or groups[0] in used:
+    if len(groups) != 1 or not 0 <= groups[0] < rhs.ndim:
         raise TypeError(
-            f"ragged_dot_general: rhs_group_dimensions={groups}: one axis of {rhs.str_short()} numbers the groups, "
-            "which is neither contracted nor batched."
+            "ragged_dot_general requires exactly one rhs group dimension when lhs ragged dimension is noncontracting, "
+            f"the axis of {rhs.str_short()} that numbers the groups: rhs_group_dimensions={groups}."
+        )
+    if groups[0] in used:
+        raise TypeError(
+            "ragged_dot_general requires rhs group dimension numbers to be distinct from contracting and batch "
+            f"dimensions: rhs_group_dimensions={groups}, and {used} of {rhs.str_short()} are contracted or batched."
         )
     if rhs.shape[groups[0]] != sizes.shape[-1]:
         raise TypeError(

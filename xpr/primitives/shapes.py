@@ -159,7 +159,10 @@ def _broadcast_fault(ndim: int, target: int, dimensions: tuple[int, ...]) -> str
         return "broadcast_dimensions must not contain duplicates"
     if list(dimensions) != sorted(dimensions):
         return "broadcast_dimensions must be strictly increasing"
-    return "operand dimension sizes must be 1, or those of the target"
+    return (
+        "operand dimension sizes must either be 1, or be equal to their corresponding dimensions in the target "
+        "broadcast shape"
+    )
 
 
 def _broadcast_reference(x: np.ndarray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from xpr import tree
 from xpr.config import settings
@@ -58,6 +58,24 @@ class Call:
                     f"Argument {which} of {describe_function(fun)} is {describe(value)}. Pass something hashable (a "
                     f"tuple for a list), or {otherwise}."
                 ) from None
+
+    def refuse_comparison(self, what: str, fun: Callable[..., Any], error: Exception) -> NoReturn:
+        """Raises ValueError for an exception that comparing this call with earlier ones has raised."""
+        raised = f"{type(error).__name__}: {error}"
+        for position, value in self.static.items():
+            try:
+                bool(value == value)
+            except Exception:
+                which = f"number {position}" if isinstance(position, int) else repr(position)
+                raise ValueError(
+                    f"{what}: static arguments should be comparable using __eq__, as they are parts of cache keys. "
+                    f"Comparing argument {which} of {describe_function(fun)}, {describe(value)}, raised {raised}"
+                ) from error
+        raise ValueError(
+            f"{what}: Exception raised while checking equality of metadata fields of pytree arguments of "
+            f"{describe_function(fun)}: {raised} The static data of nodes are compared by ==, which has to give True "
+            "or False. Make a field that holds an array a data field."
+        ) from error
 
     def of_dynamic(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """`fun` as a function of the dynamic arguments alone."""

@@ -122,8 +122,8 @@ class FunctionWithAux(FlatFunction):
         return out_leaves
 
 
-def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any) -> None:
-    """Raises an error where a result is no array, naming its path.
+def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any, role: str = "") -> None:
+    """Raises an error where a result is no array, naming its path, and the role of the function.
 
     Raises:
       TypeError: it is something else.
@@ -134,9 +134,9 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any)
             path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
             _, space, verb = context.trace.verb.rpartition(" ")  # "compiled with jit", or "differentiated"
             raise RefError(
-                f"{describe_function(fun)}{f', traced for {verb}' * bool(space)} returned a mutable array reference of "
-                f"type {leaf.aval.str_short()}, at result{tree.keystr(path)}, and refs can't be returned from traced "
-                "functions. Return what it holds: ref[...]; or make the ref outside, and close over it."
+                f"{role}{describe_function(fun)}{f', traced for {verb}' * bool(space)} returned a mutable array "
+                f"reference of type {leaf.aval.str_short()}, at result{tree.keystr(path)}, and refs can't be returned "
+                "from traced functions. Return what it holds: ref[...]; or make the ref outside, and close over it."
             )
         if getattr(leaf, "aval", None) is None:
             try:

@@ -250,7 +250,8 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
         residuals, residual_tree = tree.flatten(pair[1])
         arguments = {id(x) for x in leaves}
         checked = [None if type(x) is Ref and id(x) in arguments else x for x in residuals]
-        check_results(user_fwd, [*outs, *(x for x in checked if x is not None)], tree.structure((pair[0], checked)))
+        arrays, structure = [x for x in checked if x is not None], tree.structure((pair[0], checked))
+        check_results(user_fwd, [*outs, *arrays], structure, "The custom_vjp fwd function ")
         if call.out_tree is None:
             call.out_tree = out_tree
         elif out_tree != call.out_tree:

@@ -234,7 +234,7 @@ def check_no_refs(what: str, carry: Sequence[Any]) -> None:
 def check_pair(body: Body) -> None:
     """Raises TypeError if the body does not return a pair."""
     structure = body.out_tree
-    if structure.type not in (tuple, list) or structure.num_children != 2:
+    if structure.spec.type not in (tuple, list) or structure.spec.num_children != 2:
         raise TypeError(
             f"scan: the body must give a pair, the next carry and a row of the result (None for no result); "
             f"{describe_function(body.fun)} gives {tree.unflatten(structure, body.out_avals)!r}."

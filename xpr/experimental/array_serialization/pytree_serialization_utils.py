@@ -80,7 +80,7 @@ def deserialize_pytreedef(pytreedef_repr: dict[str, Any]) -> Any:
     >>> import xpr
     >>> from xpr.experimental.array_serialization import pytree_serialization_utils as utils
     >>> utils.deserialize_pytreedef(utils.serialize_pytreedef(xpr.tree.structure([1, None])))
-    PyTreeSpec([*, None])
+    PyTreeDef([*, None])
     """
     table = flatbuffers.read(schema.PyTreeDef, base64.b64decode(pytreedef_repr["__treedef_repr"]))
     return tree_of_table(table, [_LEAF] * len(pytreedef_repr["__leaf_ids"]))

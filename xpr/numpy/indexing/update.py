@@ -44,7 +44,7 @@ from xpr.numpy.indexing.update_operations import (
     whole_and_fraction,
     with_fraction,
 )
-from xpr.numpy.promotion import SCALARS, as_operand, convert, converter
+from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, refuse_in_strict_mode
 from xpr.primitives.dynamic_slices import dynamic_update_slice_p
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.scatter import scatter_mul_p, scatter_p
@@ -281,6 +281,8 @@ def update(
     wrap_negative_indices: bool = True,
 ) -> Any:
     """`x` with the elements at `index` combined with values."""
+    if values is not None and settings.numpy_dtype_promotion == "strict":
+        refuse_in_strict_mode([(a.dtype, a.weak_type) for a in map(aval_of, map(as_operand, (x, values)))])
     if type(x) is Array and operation.ufunc is not None and mode is None and wrap_negative_indices:
         done = _updated_on_host(x, index, values, operation)
         if done is not None:

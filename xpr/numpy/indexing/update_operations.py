@@ -137,7 +137,8 @@ def _is_unsafe(aval: ShapedArray, values_aval: ShapedArray) -> bool:
 
 def warn_unsafe(x: Any, values: Any) -> None:
     warn(
-        f"x.at[...] with x {aval_of(x).str_short()} was given values {aval_of(values).str_short()}, which that dtype "
+        f"scatter inputs have incompatible types: x.at[...] with x {aval_of(x).str_short()} was given values "
+        f"{aval_of(values).str_short()}, which that dtype "
         "can't hold in general: the result is converted back to it. Convert the values, or x, with .astype() first; "
         "this will be an error.",
         FutureWarning,

@@ -19,23 +19,28 @@ def check_gather(
     numbers: GatherDimensionNumbers, operand: ShapedArray, indices: ShapedArray, sizes: Sequence[int]
 ) -> None:
     """Raises TypeError where dimension numbers and window sizes don't fit an operand and indices."""
-    check_numbers("gather", numbers, operand, indices, len(numbers.offset_dims) + indices.ndim - 1)
-    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     if len(sizes) != operand.ndim:
         raise TypeError(
-            f"gather: slice_sizes is {tuple(sizes)}, and needs a size for each axis of {operand.str_short()}."
+            f"gather: Gather op must have one slice size for every input dimension: slice_sizes is {tuple(sizes)}, and "
+            f"the operand {operand.str_short()}."
         )
+    check_numbers("gather", numbers, operand, indices, len(numbers.offset_dims) + indices.ndim - 1)
     for axis, size in enumerate(sizes):
         if not 0 <= size <= operand.shape[axis]:
             raise TypeError(
                 f"gather: Slice size at index {axis} in gather op is out of range: {size}, for an operand "
                 f"{operand.str_short()}."
             )
-    if any(sizes[d] != 1 for d in dropped):
-        raise TypeError(
-            f"gather: axes {dropped} are collapsed or batching axes, so windows must have size 1 there, not "
-            f"{tuple(sizes)}."
-        )
+    for what, axes, allowed in (
+        ("can only collapse slice dims with bound 1", numbers.collapsed_slice_dims, (1,)),
+        ("can only have operand batching dims with bound 0/1", numbers.operand_batching_dims, (0, 1)),
+    ):
+        for position, axis in enumerate(axes):
+            if sizes[axis] not in allowed:
+                raise TypeError(
+                    f"gather: Gather op {what}, but bound is {sizes[axis]} for index {axis} at position {position}. "
+                    f"slice_sizes is {tuple(sizes)}, for an operand {operand.str_short()}."
+                )
 
 
 def check_scatter(
@@ -46,8 +51,9 @@ def check_scatter(
     rank = indices.ndim - 1 + len(numbers.update_window_dims)
     if updates.ndim != rank:
         raise TypeError(
-            f"{name}: the updates must have {rank} axes, one for each axis of the indices but the last and for each of "
-            f"update_window_dims, and are {updates.str_short()}. {_types(numbers, operand, indices)}"
+            f"{name}: Updates tensor must be of rank {rank}; got {updates.ndim}. It has an axis for each axis of the "
+            "indices but the last and for each of update_window_dims, and the updates are "
+            f"{updates.str_short()}. {_types(numbers, operand, indices)}"
         )
     as_gather, sizes = windows.gather_of(numbers, operand.shape, updates.shape)
     if 0 not in updates.shape and not all(size <= n for size, n in zip(sizes, operand.shape)):
@@ -97,8 +103,14 @@ def _fault_of_fields(op: str, numbers: DimensionNumbers, operand: int, indices: 
             return f"{name} in {op.lower()} must not repeat an axis, and is {axes}"
         if name == names[4] and bound in axes:
             return f"{op} cannot have the index vector dimension as a batching dimension: {name} is {axes}"
-        if not all(0 <= d < bound for d in axes):
-            return f"Invalid {name} set in {op.lower()}; valid range is [0, {bound}), and it is {axes}"
+        if outside := [i for i, d in enumerate(axes) if not 0 <= d < bound]:
+            if name == "offset_dims":
+                return (
+                    f"Offset dimension {outside[0]} in gather op is out of bounds; valid range is [0, {bound}), and "
+                    f"offset_dims is {axes}"
+                )
+            kind = "mapping" if name == "scatter_dims_to_operand_dims" else "set"
+            return f"Invalid {name} {kind} in {op.lower()}; valid range is [0, {bound}), and it is {axes}"
     for i in (1, 2):
         if shared := sorted({*numbers[i]} & {*numbers[3]}):
             return f"{names[i]} and {names[3]} in {op.lower()} must be disjoint, and both name {shared}"
@@ -111,18 +123,24 @@ def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, in
     names, size = numbers._fields, indices.shape[-1]
     if len(mapped) != size:
         return (
-            f"{names[2]} must name an axis for each element of the index vectors, which have {size} along the last "
-            f"axis of the indices, and is {mapped}"
+            f"{op} has {len(mapped)} elements in {names[2]} and the bound of dimension index_vector_dim="
+            f"{indices.ndim - 1} of indices is {size}. These two numbers must be equal: {names[2]} is {mapped}"
         )
     if len(batching) != len(indices_batching):
         return f"{op} requires equal numbers of {names[3]} and {names[4]}, which are {batching} and {indices_batching}"
-    along = operand.ndim - len(collapsed) - len(batching)
-    if len(offset) != along:
-        return (
-            f"{names[0]} must name an axis for each of the {along} axes of the operand that are in neither {names[1]} "
-            f"nor {names[3]}, and is {offset}"
-        )
     sizes, others = [operand.shape[d] for d in batching], [indices.shape[d] for d in indices_batching]
     if sizes != others:
-        return f"the axes {names[3]} and {names[4]} must have the same sizes, and have {sizes} and {others}"
-    return ""
+        return (
+            f"{op} requires operand batching dimensions and indices batching dimensions to have the same shape: "
+            f"{names[3]} have {sizes}, and {names[4]} {others}"
+        )
+    window = len(offset) + len(collapsed) + len(batching)
+    if window == operand.ndim:
+        return ""
+    whole = f"{names[0]}, {names[1]} and {names[3]} name {window} axes in all, and the operand has {operand.ndim}"
+    if op == "Gather op":
+        return (
+            "All components of the offset index in a gather op must either be a offset dimension or explicitly "
+            f"collapsed/batching: {whole}"
+        )
+    return f"Scatter op has window of size {window}; doesn't match operand of rank {operand.ndim}. {whole}"

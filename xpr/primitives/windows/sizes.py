@@ -109,7 +109,12 @@ def canonical_steps(function: str, what: str, steps: Sequence[int] | None, count
     if steps is None:
         return (1,) * count
     counts = tuple(map(int, steps))
-    if len(counts) != count or min(counts, default=1) < 1:
+    if len(counts) != count:
+        raise ArgumentError(
+            f"{function} window and {what} must have the same number of dimensions: {what} must have {count} elements, "
+            f"and is {steps}."
+        )
+    if min(counts, default=1) < 1:
         raise ArgumentError(
             f"{function}: {what} must have every element be positive, one for each of the {count} axes of the window, "
             f"and is {steps}."

@@ -20,13 +20,13 @@ def _promoted(xs: Sequence[Any]) -> list[Any]:
     return promote_dtypes(*map(asarray_like, xs))
 
 
-def _vectors(name: str, x: Any, least: int = 0, argument: str = "a") -> Any:
+def _vectors(name: str, x: Any, least: int = 0, argument: str = "`a`") -> Any:
     """An array whose last axis holds vectors of at least so many elements; a number is a vector of one."""
     x = jnp.atleast_1d(x)
     if x.shape[-1] < least:
         needed = "nonzero" if least == 1 else f"{least} or more"
         raise ValueError(
-            f"{name}: the length of `{argument}` along the last axis must be {needed}, and it is {x.aval.str_short()}."
+            f"{name}: the length of {argument} along the last axis must be {needed}, and it is {x.aval.str_short()}."
         )
     return x
 
@@ -161,8 +161,10 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     n, a = operator.index(n), asarray_like(a)
     if n <= 0:
         raise ValueError(f"convolution_matrix: n must be a positive integer, the number of columns, and is {n}.")
-    if not jnp.ndim(a) or not a.shape[-1]:
-        raise ValueError(f"convolution_matrix: takes vectors of one element or more, and got {a.aval.str_short()}.")
+    if not jnp.ndim(a):
+        raise ValueError(f"convolution_matrix: a must be at least 1-dimensional, and is {a.aval.str_short()}.")
+    if not a.shape[-1]:
+        raise ValueError(f"convolution_matrix: len(a) must be at least 1, and a is {a.aval.str_short()}.")
     if mode not in ("full", "same", "valid"):
         raise ValueError(f"convolution_matrix: mode must be one of 'full', 'same' and 'valid', and is {mode!r}.")
     shorter = min(a.shape[-1], n) - 1
@@ -279,7 +281,10 @@ def leslie(f: Any, s: Any) -> Any:
     f, s = _promoted([_vectors("leslie", f, least=2, argument="f"), jnp.atleast_1d(s)])
     n = f.shape[-1]
     if s.shape[-1] != n - 1:
-        raise ValueError(f"leslie: {n} ages have {n - 1} rates of survival, and {s.shape[-1]} are given.")
+        raise ValueError(
+            f"leslie: Incorrect lengths for f and s: {n} ages have {n - 1} rates of survival, and {s.shape[-1]} are "
+            "given."
+        )
     stack = jnp.broadcast_shapes(f.shape[:-1], s.shape[:-1])
     births, rates = broadcast_to(f, (*stack, n)), broadcast_to(s, (*stack, n - 1))
     below = jnp.multiply(rates[..., None], np.eye(n - 1, n, dtype=f.dtype))

@@ -9,6 +9,7 @@ import numpy as np
 from xpr import dtypes
 from xpr import numpy as jnp
 from xpr.core.avals import aval_of
+from xpr.errors import ArgumentError
 from xpr.numpy.promotion import convert, promote_inexact, promote_shapes
 
 
@@ -16,12 +17,13 @@ def reals(name: str, *xs: Any) -> tuple[Any, ...]:
     """The arguments in the real dtype to which they promote and the shape to which they broadcast.
 
     Raises:
-      TypeError: one is complex, or not an array.
+      ArgumentError: one is complex.
+      TypeError: one is not an array.
     """
     operands = promote_shapes(*promote_inexact(*xs))
     if dtype_of(operands[0]) in dtypes.COMPLEX:
         types = ", ".join(aval_of(x).str_short() for x in xs)
-        raise TypeError(f"{name}: takes real numbers, and was given {types}.")
+        raise ArgumentError(f"{name}: takes real numbers, and was given {types}.")
     return tuple(operands)
 
 
