@@ -13,6 +13,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding
+from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import float0, short_name
 from xpr.key_types import KeyType
@@ -38,6 +39,7 @@ class ShapedArray:
 
     Of arrays that are partitioned over Explicit axes of a mesh that is a part of the type, too, `explicit`; it is None
     of all others. `sharding` is the same as a `NamedSharding` (backend/sharding.py), which the constructor takes.
+    `memory_space` is the memory that it is in, `f32<host>[8]`, nearly always that of the device.
     Inside a `shard_map`, `varying` has the axes over which a value may differ between devices. As weakness does, it
     goes from operands to results, and types that differ in it alone fit each other; what is checked is inferred from
     the whole program (control/devices/replication.py).
@@ -48,8 +50,8 @@ class ShapedArray:
     """
 
     __slots__ = (
-        "shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "explicit", "varying", "plain", "physical",
-        "__weakref__",
+        "shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "explicit", "varying", "memory_space",
+        "plain", "physical", "__weakref__",
     )  # fmt: skip
     shape: Shape
     dtype: np.dtype
@@ -59,17 +61,24 @@ class ShapedArray:
     is_symbolic: bool  # whether a dimension is a `DimExpr`
     explicit: ExplicitSharding | None
     varying: frozenset[Any]
-    plain: ShapedArray  # the type without both
+    memory_space: MemorySpace
+    plain: ShapedArray  # the type without these three
     physical: ShapedArray  # the type in memory: of keys that of their words, of float0 bool, else itself
 
     _interned: ClassVar[dict[Any, ShapedArray]] = {}
 
-    def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False, *, sharding: Any = None) -> ShapedArray:
+    def __new__(
+        cls, shape: Shape, dtype: Any, weak_type: bool = False, *, sharding: Any = None,
+        memory_space: MemorySpace | None = None,
+    ) -> ShapedArray:  # fmt: skip
         if sharding is not None:
             explicit = explicit_sharding(sharding.mesh, sharding.spec, len(shape))
             if explicit is not None:
                 explicit.check(tuple(shape))
-            return cls._intern(shape, dtype, weak_type, explicit)
+            space = memory_space or space_of_kind(sharding.memory_kind)
+            return cls._intern(shape, dtype, weak_type, explicit, memory_space=space)
+        if memory_space is not None:
+            return cls._intern(shape, dtype, weak_type, memory_space=memory_space)
         try:
             return cls._interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
@@ -78,12 +87,14 @@ class ShapedArray:
     @classmethod
     def _intern(
         cls, shape: Any, dtype: Any, weak_type: bool, explicit: ExplicitSharding | None = None,
-        varying: frozenset[Any] = _NOWHERE,
+        varying: frozenset[Any] = _NOWHERE, memory_space: MemorySpace = MemorySpace.Device,
     ) -> ShapedArray:  # fmt: skip
         shape, weak_type = tuple(map(_dimension, shape)), bool(weak_type)
         dtype = dtype if type(dtype) is KeyType else np.dtype(dtype)
-        is_plain = explicit is None and not varying
-        key = (shape, dtype, weak_type) if is_plain else (shape, dtype, weak_type, explicit, varying)
+        is_plain = explicit is None and not varying and memory_space is MemorySpace.Device
+        key: Any = (shape, dtype, weak_type)
+        if not is_plain:
+            key = (*key, explicit, varying, memory_space)
         if key in cls._interned:
             return cls._interned[key]
         self = object.__new__(cls)
@@ -91,7 +102,7 @@ class ShapedArray:
         for n in shape:
             size *= n
         is_symbolic = any(type(n) is not int for n in shape)
-        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying)
+        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying, memory_space)
         for name, value in zip(cls.__slots__, values):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "plain", self if is_plain else cls(shape, dtype, weak_type))
@@ -105,7 +116,7 @@ class ShapedArray:
             explicit = self.explicit
             if explicit is not None and explicit.parts is not None:
                 explicit = explicit.with_parts([*explicit.parts, *[None] * len(dtype.key_shape)])
-            return words.with_explicit(explicit).with_varying(self.varying)
+            return words.with_explicit(explicit).with_varying(self.varying).in_memory(self.memory_space)
         return ShapedArray(self.shape, dtypes.bool_) if dtype == float0 else self
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -114,7 +125,9 @@ class ShapedArray:
     def __reduce__(self) -> Any:
         if self.plain is self:
             return ShapedArray, (self.shape, self.dtype, self.weak_type)
-        return ShapedArray._intern, (self.shape, self.dtype, self.weak_type, self.explicit, self.varying)
+        return ShapedArray._intern, (
+            self.shape, self.dtype, self.weak_type, self.explicit, self.varying, self.memory_space,
+        )  # fmt: skip
 
     def __copy__(self) -> ShapedArray:
         return self
@@ -123,14 +136,18 @@ class ShapedArray:
         return self
 
     def __repr__(self) -> str:
-        return f"ShapedArray({self.dtype.name}{self._shape_text()}{', weak_type=True' if self.weak_type else ''})"
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.dtype.name}{self._space_text()}{self._shape_text()}{weak})"
 
     def __str__(self) -> str:
         return self.str_short()
 
     def str_short(self) -> str:
         """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`."""
-        return f"{short_name(self.dtype)}{self._shape_text()}"
+        return f"{short_name(self.dtype)}{self._space_text()}{self._shape_text()}"
+
+    def _space_text(self) -> str:
+        return "" if self.memory_space is MemorySpace.Device else f"<{self.memory_space.name.lower()}>"
 
     def _shape_text(self) -> str:
         if self.explicit is None:
@@ -139,7 +156,7 @@ class ShapedArray:
         return f"[{','.join(map(dimension_text, self.shape, parts))}]"
 
     def update(self, **changes: Any) -> ShapedArray:
-        """The same type with some of shape, dtype, weak_type and sharding changed.
+        """The same type with some of shape, dtype, weak_type, sharding and memory_space changed.
 
         With another shape it is not partitioned, unless a sharding is given.
         """
@@ -149,24 +166,37 @@ class ShapedArray:
             changes.get("dtype", self.dtype),
             changes.get("weak_type", self.weak_type),
             sharding=changes.get("sharding"),
+            memory_space=changes.get("memory_space"),
         )
         if self.plain is self:
             return changed
         if self.explicit is not None and "sharding" not in changes and changed.shape == self.shape:
             changed = changed.with_explicit(self.explicit)
+        if "memory_space" not in changes and changes.get("sharding") is None:
+            changed = changed.in_memory(self.memory_space)
         return changed.with_varying(self.varying)
 
     def with_explicit(self, explicit: ExplicitSharding | None) -> ShapedArray:
         """The same type, partitioned so over Explicit axes."""
         if explicit is self.explicit:
             return self
-        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, explicit, self.varying)
+        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, explicit, self.varying, self.memory_space)
 
     def with_varying(self, axes: frozenset[Any]) -> ShapedArray:
         """The same type, of values that may differ between the devices along these axes."""
         if axes == self.varying:
             return self
-        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, self.explicit, axes)
+        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, self.explicit, axes, self.memory_space)
+
+    def in_memory(self, space: MemorySpace) -> ShapedArray:
+        """The same type, of arrays in that memory."""
+        if space is self.memory_space:
+            return self
+        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, self.explicit, self.varying, space)
+
+    def _like(self, aval: ShapedArray, explicit: ExplicitSharding | None) -> ShapedArray:
+        """A type of another shape with what this one says beside shape and dtype."""
+        return aval.with_explicit(explicit).with_varying(self.varying).in_memory(self.memory_space)
 
     @property
     def vma(self) -> frozenset[Any]:
@@ -183,14 +213,14 @@ class ShapedArray:
         aval = ShapedArray((*self.shape[:axis], size, *self.shape[axis:]), self.dtype, self.weak_type)
         if self.plain is self:
             return aval
-        return aval.with_explicit(self.explicit and self.explicit.with_axis(axis, part)).with_varying(self.varying)
+        return self._like(aval, self.explicit and self.explicit.with_axis(axis, part))
 
     def without_axis(self, axis: int) -> ShapedArray:
         """The type without one axis."""
         aval = ShapedArray(self.shape[:axis] + self.shape[axis + 1 :], self.dtype, self.weak_type)
         if self.plain is self:
             return aval
-        return aval.with_explicit(self.explicit and self.explicit.without_axis(axis)).with_varying(self.varying)
+        return self._like(aval, self.explicit and self.explicit.without_axis(axis))
 
     def strip_weak_type(self) -> ShapedArray:
         return ShapedArray(self.shape, self.dtype, False) if self.plain is self else self.update(weak_type=False)
@@ -213,14 +243,17 @@ def is_key(aval: ShapedArray) -> bool:
 
 
 def same_type(expected: ShapedArray, actual: ShapedArray) -> bool:
-    """Whether two types agree in shape, dtype and sharding; weakness and what varies aside."""
+    """Whether two types agree in shape, dtype, sharding and memory; weakness and what varies aside."""
     return expected is actual or (
-        expected.shape == actual.shape and expected.dtype == actual.dtype and expected.explicit is actual.explicit
+        expected.shape == actual.shape
+        and expected.dtype == actual.dtype
+        and expected.explicit is actual.explicit
+        and expected.memory_space is actual.memory_space
     )
 
 
 def same_types(expected: Sequence[ShapedArray], actual: Sequence[ShapedArray]) -> bool:
-    """Whether as many types agree, each in shape, dtype and sharding; weakness aside."""
+    """Whether as many types agree, each in shape, dtype, sharding and memory; weakness aside."""
     return [*expected] == [*actual] or (len(expected) == len(actual) and all(map(same_type, expected, actual)))
 
 

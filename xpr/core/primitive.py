@@ -55,6 +55,7 @@ import numpy as np
 from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, is_key, types_of
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.memory import MemorySpace
 from xpr.core.refs import AbstractRef, not_an_array
 from xpr.core.specs import axes_of
 from xpr.errors import ShardingTypeError, UnsupportedRule
@@ -166,7 +167,7 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "regions", "fusion", "physical", "sharding", "varying", "decides_sharding",
+        "mesh", "regions", "fusion", "physical", "sharding", "varying", "decides_sharding", "decides_memory",
         "params", "optional", "takes_refs", "typed", "plans", "_original",
         "__weakref__",
     )  # fmt: skip
@@ -205,6 +206,7 @@ class Primitive:
         sharding: Rule | None = None,
         varying: Callable[..., frozenset[Any]] | None = None,
         decides_sharding: bool = False,
+        decides_memory: bool = False,
         params: Iterable[str] | None = None,
         optional: Iterable[str] = (),
         takes_refs: bool = False,
@@ -222,6 +224,7 @@ class Primitive:
         self.regions, self.fusion, self.physical, self.sharding = regions, fusion, physical, sharding
         self.varying = varying  # None where it is that of the operands together
         self.decides_sharding = decides_sharding  # whether the typing rule says how results are partitioned
+        self.decides_memory = decides_memory  # whether it says in which memory they are
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         names = params_of(abstract) if params is None else params
@@ -332,7 +335,7 @@ class Primitive:
             )
         if any(a.plain is not a for a in avals) and not self.takes_refs:
             outs, is_ambiguous = explicit_types(self, avals, params)
-            outs = varying_types(self, avals, outs, params)
+            outs = memory_types(self, avals, varying_types(self, avals, outs, params))
             if is_ambiguous:
                 return outs
         else:
@@ -384,6 +387,25 @@ def varying_types(
     if len(outs) != len(every):
         every = [union] * len(outs)
     return [out.with_varying(primitive.varying(axes, **params)) for out, axes in zip(outs, every)]
+
+
+def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray]) -> list[ShapedArray]:
+    """The types of results with the memory that they are in: that of the operands, scalars aside.
+
+    Raises:
+      ValueError: operands are in different memories.
+    """
+    arrays = [a for a in avals if a.ndim]
+    spaces = {a.memory_space for a in arrays}
+    if primitive.decides_memory or not spaces - {MemorySpace.Device}:
+        return outs
+    if len(spaces) > 1:
+        raise ValueError(
+            f"{primitive.name} of {types_of(avals)}: memory_space of all inputs passed to `{primitive.name}` must be "
+            "the same, and the operands are in different memories. Move one first: xpr.device_put(x, "
+            "xpr.memory.Space.Device)."
+        )
+    return [out.in_memory(arrays[0].memory_space) for out in outs]
 
 
 def _partitioned(out: ShapedArray, mesh: Any, parts: Sequence[Any]) -> ShapedArray:

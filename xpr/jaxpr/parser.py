@@ -17,6 +17,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from xpr.core.avals import ShapedArray, aval_of, describe, same_type
 from xpr.core.interpreter import shardings_decided_later
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
+from xpr.core.memory import MemorySpace
 from xpr.core.meshes import AbstractMesh
 from xpr.core.primitive import Primitive, registered
 from xpr.core.refs import AbstractRef
@@ -25,7 +26,7 @@ from xpr.errors import AxisNameError, HoleError, UnsupportedRule
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import Fault, did_you_mean, expected, syntax_error, word_at
 from xpr.key_types import key_type_of_text, of_tag
-from xpr.text.explicit import mesh_of_text, partitioned, split_dimensions
+from xpr.text.explicit import HOST, mesh_of_text, partitioned, split_dimensions
 from xpr.text.literals import DTYPES, expected_dtype, kind_of_text, literal, number
 from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
@@ -165,6 +166,9 @@ def _type_in(text: str, scope: SymbolicScope, mesh: AbstractMesh | None) -> Any:
     Raises:
       ValueError: there is something wrong with them.
     """
+    if HOST in text:
+        aval = _type_in(text.replace(HOST, ""), scope, mesh)
+        return None if aval is None else aval.in_memory(MemorySpace.Host)
     if "@" in text:
         plain, parts = split_dimensions(text.partition("[")[2].rstrip("]}"))
         if mesh is None:

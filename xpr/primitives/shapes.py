@@ -301,7 +301,7 @@ def zeros_like_aval(aval: ShapedArray) -> Any:
     """Zeros of a type, weak where it is weak."""
     scalar = np.zeros((), aval.dtype)[()]
     zeros = broadcast_in_dim(scalar.item() if aval.weak_type else scalar, aval.shape, ())
-    return zeros if aval.explicit is None else constrain_to(zeros, aval)
+    return zeros if aval.plain is aval else constrain_to(zeros, aval)
 
 
 def instantiate(tangent: Any) -> Any:

@@ -13,9 +13,11 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context, shardings_decided_later
+from xpr.core.memory import space_of_kind
 from xpr.core.primitive import Primitive, register
 from xpr.core.specs import axes_of
 from xpr.errors import ArgumentError
+from xpr.primitives.device_put import in_memory
 
 __all__ = ["reshard_p", "sharding_constraint_p"]
 
@@ -45,7 +47,7 @@ def _constraint(name: str, lower: Callable[..., Any]) -> Primitive:
     primitive = register(
         Primitive(
             name,
-            abstract=lambda avals, *, sharding: [typed(avals[0], sharding)],
+            abstract=lambda avals, *, sharding: [typed(avals[0], sharding).in_memory(avals[0].memory_space)],
             decides_sharding=True,
             reference=lambda values, **params: list(values),
             lower=lower,
@@ -93,8 +95,13 @@ reshard_p = _constraint("reshard", _reshard_lower)
 
 
 def constrain(x: Any, sharding: NamedSharding) -> Any:
-    """One array with that sharding; as it is where that is what a type says of an array that is not partitioned."""
+    """One array with that sharding; as it is where that is what a type says of an array that is not partitioned.
+
+    It stays in its memory, unless the sharding names that of the host.
+    """
     mesh = sharding.mesh
+    if sharding.memory_kind != "device":
+        x, sharding = in_memory(x, space_of_kind(sharding.memory_kind)), sharding.with_memory_kind("device")
     if not isinstance(mesh, Mesh) and not mesh.has_explicit and not any(map(axes_of, sharding.spec)):
         return x  # as in the type of an array, which says nothing of Auto axes
     _refuse_manual(sharding)
@@ -116,7 +123,8 @@ def _refuse_manual(sharding: NamedSharding) -> None:
 
 
 def constrain_to(x: Any, aval: ShapedArray) -> Any:
-    """An array partitioned over Explicit axes of a mesh as a type says."""
+    """An array partitioned over Explicit axes of a mesh, and in the memory, as a type says."""
+    x = in_memory(x, aval.memory_space)
     explicit, current = aval.explicit, aval_of(x).explicit
     if explicit is current:
         return x

@@ -12,6 +12,8 @@ from xpr.core.explicit import ExplicitSharding
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.meshes import AbstractMesh, AxisType
 
+HOST = "<host>"  # in a type, of arrays in the memory of the host: f32<host>[8]
+
 
 def mesh_text(mesh: AbstractMesh) -> str:
     """The axes of a mesh, with the types of those that are not Explicit.

@@ -133,7 +133,7 @@ def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
     if type(ct) is Zero:
         return
     aval = getattr(ct, "aval", None)
-    if aval is not None and aval.explicit is not var.aval.explicit:
+    if aval is not None and (aval.explicit is not var.aval.explicit or aval.memory_space is not var.aval.memory_space):
         ct = constrain_to(ct, var.aval)
     sofar = totals.get(var)
     totals[var] = ct if sofar is None else add_any(sofar, ct)
