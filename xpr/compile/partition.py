@@ -22,6 +22,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
+from xpr.core.memory import kind_of_space
 from xpr.core.source import summarize, text_of
 from xpr.core.specs import normalized
 from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
@@ -86,10 +87,14 @@ def shardings_of_types(
     if not mesh.are_all_axes_explicit:
         return list(requested)
     return [
-        asked
-        or (NamedSharding(mesh, PartitionSpec(*parts_of(aval))) if aval.size else None)  # nothing cuts no elements
+        asked or (sharding_of_type(aval, mesh) if aval.size else None)  # nothing cuts no elements
         for aval, asked in zip(avals, requested)
     ]
+
+
+def sharding_of_type(aval: ShapedArray, mesh: Mesh) -> NamedSharding:
+    """The sharding that a type says over a mesh."""
+    return NamedSharding(mesh, PartitionSpec(*parts_of(aval)), memory_kind=kind_of_space(aval.memory_space))
 
 
 def mesh_with_devices(mesh: Any, device: Any) -> Any:

@@ -28,8 +28,8 @@ def space_of(device: Any) -> MemorySpace:
     return space_of_kind(device.memory_kind) if type(device) is SingleDeviceSharding else MemorySpace.Device
 
 
-# -- device_put: `device` is a memory space; or a device or the sharding on one, where a function is evaluated at once, and
-# then `source` is the device that the operand was on before, if that is known.
+# -- device_put: `device` is a memory space; or a device or the sharding on one, where a function is evaluated at once,
+# and then `source` is the device that the operand was on before, if that is known.
 
 
 def _bind(x: Any, device: Any, source: Any) -> Any:

@@ -132,8 +132,8 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
 def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
     if type(ct) is Zero:
         return
-    aval = getattr(ct, "aval", None)
-    if aval is not None and (aval.explicit is not var.aval.explicit or aval.memory_space is not var.aval.memory_space):
+    aval = aval_of(ct)
+    if aval.explicit is not var.aval.explicit or aval.memory_space is not var.aval.memory_space:
         ct = constrain_to(ct, var.aval)
     sofar = totals.get(var)
     totals[var] = ct if sofar is None else add_any(sofar, ct)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from xpr import tree
 from xpr.core.avals import ShapedArray
@@ -287,8 +287,7 @@ def save_and_offload_only_these_names(
 
 
 @register_parameter
-@dataclass(frozen=True)
-class Offloadable:
+class Offloadable(NamedTuple):
     """A policy's result: values are saved in memory of the kind `dst`, and come back to `src` when they are read."""
 
     src: str
