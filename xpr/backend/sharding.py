@@ -225,7 +225,7 @@ class NamedSharding(Sharding):
 
     @property
     def is_fully_replicated(self) -> bool:
-        return self.mesh.size == 1 or math.prod(self.cuts(len(self.spec))) == 1
+        return self.mesh.size == 1 or (not self.spec.unreduced and math.prod(self.cuts(len(self.spec))) == 1)
 
     def cuts(self, ndim: int) -> tuple[int, ...]:
         """Into how many parts each axis of an array is cut."""
@@ -298,7 +298,15 @@ class NamedSharding(Sharding):
     def with_rows(self, axis: int, ndim: int, part: Any = None) -> NamedSharding:
         """The sharding of an array with one more axis, at `axis`, partitioned as `part` says; of `ndim` axes before."""
         parts = [*self.spec, *[None] * (ndim - len(self.spec))]
-        return self.with_spec(PartitionSpec(*parts[:axis], part, *parts[axis:]))
+        return self.with_spec(self.spec.update((*parts[:axis], part, *parts[axis:])))
+
+    def addend_numbers(self) -> list[int]:
+        """For each device, in order, the number of its addend among those along the axes that are unreduced."""
+        mesh, numbers = self.mesh, np.zeros(self.mesh.size, int)
+        for name, of_devices in zip(mesh.axis_names, np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)):
+            if name in self.spec.unreduced:
+                numbers = numbers * mesh.shape[name] + of_devices
+        return numbers.tolist()
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -324,9 +332,17 @@ def _named(mesh: Any, spec: PartitionSpec, memory_kind: str) -> NamedSharding:
 
 register_parameter(
     NamedSharding,  # that of an operation names no memory, see `constrain`
-    lambda sharding: {"mesh": sharding.mesh, "spec": tuple(sharding.spec)},
-    lambda mesh, spec: NamedSharding(mesh, PartitionSpec(*spec)),
+    lambda sharding: {"mesh": sharding.mesh, "spec": tuple(sharding.spec), **_sums_of(sharding.spec)},
+    lambda mesh, spec, unreduced=(), reduced=(): NamedSharding(
+        mesh, PartitionSpec(*spec, unreduced=frozenset(unreduced), reduced=frozenset(reduced))
+    ),
 )
+
+
+def _sums_of(spec: PartitionSpec) -> dict[str, Any]:
+    """The sets of a spec that are not empty, in an order."""
+    sums = {"unreduced": spec.unreduced, "reduced": spec.reduced}
+    return {name: tuple(sorted(axes, key=str)) for name, axes in sums.items() if axes}
 
 
 class Shard:
@@ -364,14 +380,18 @@ def hlo_sharding(sharding: NamedSharding, ndim: int) -> Any:
     """The parts of an array with `ndim` axes by the numbers of devices."""
     hlo = runtime.xc.HloSharding
     cuts, mesh = sharding.cuts(ndim), sharding.mesh
-    if math.prod(cuts) == 1:
+    unreduced = [i for i, name in enumerate(mesh.axis_names) if name in sharding.spec.unreduced]
+    if math.prod(cuts) == 1 and not unreduced:
         return hlo.replicate()
-    order = [mesh.axis_names.index(name) for part in sharding.spec for name in axes_of(part)]
+    order = [mesh.axis_names.index(name) for part in sharding.spec for name in axes_of(part)] + unreduced
     order += [i for i in range(len(mesh.axis_sizes)) if i not in order]
-    replicas = mesh.size // math.prod(cuts)
-    tiles = [*cuts, replicas] if replicas > 1 else [*cuts]
+    sums = math.prod([mesh.axis_sizes[i] for i in unreduced])
+    replicas = mesh.size // math.prod(cuts) // sums
+    tiles = [*cuts, *[sums] * bool(unreduced), *[replicas] * (replicas > 1)]
     sizes, turned = ",".join(map(str, mesh.axis_sizes)), ",".join(map(str, order))
     last = " last_tile_dim_replicate" if replicas > 1 else ""
+    if unreduced:
+        last = f" last_tile_dims={{unreduced{', replicated' if replicas > 1 else ''}}}"
     text = f"{{devices=[{','.join(map(str, tiles))}]<=[{sizes}]T({turned}){last}}}"
     if order == sorted(order):
         text = text.replace(f"[{sizes}]T({turned})", f"[{mesh.size}]")
@@ -450,7 +470,9 @@ def _of_type(aval: ShapedArray) -> NamedSharding:
     """
     explicit, current, kind = aval.explicit, settings.mesh, kind_of_space(aval.memory_space)
     if explicit is not None:
-        return NamedSharding(explicit.mesh, PartitionSpec(*(explicit.parts or [None] * aval.ndim)), memory_kind=kind)
+        return NamedSharding(
+            explicit.mesh, explicit.spec.update(explicit.parts or [None] * aval.ndim), memory_kind=kind
+        )
     mesh = _NO_MESH if current is None else current.abstract_mesh
     return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim), memory_kind=kind)
 
@@ -478,4 +500,4 @@ def sharding_by(explicit: ExplicitSharding, spec: Sequence[Any] | None = None) -
     mesh = settings.mesh
     if not isinstance(mesh, Mesh) or mesh.abstract_mesh != explicit.mesh:
         mesh = explicit.mesh
-    return NamedSharding(mesh, PartitionSpec(*(explicit.parts or () if spec is None else spec)))
+    return NamedSharding(mesh, explicit.spec if spec is None else PartitionSpec(*spec))

@@ -161,8 +161,8 @@ def partitioned_value(builder: Builder, mesh: Any, aval: ShapedArray, x: Value) 
     explicit = aval.explicit
     if explicit is not None and explicit.is_undecided:
         return x
-    parts = () if explicit is None else explicit.parts or ()
-    text = builder.module.sharding(mesh, parts, aval.physical.ndim, bool(mesh.auto_axes))
+    spec = () if explicit is None else explicit.spec
+    text = builder.module.sharding(mesh, spec, aval.physical.ndim, bool(mesh.auto_axes))
     return builder.op("sdy.sharding_constraint", [x], x.aval, f"sharding = #sdy.sharding{text}")
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from xpr import dtypes
-from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding
+from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding, sums_text
 from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import float0, short_name
@@ -153,7 +153,7 @@ class ShapedArray:
         if self.explicit is None:
             return f"[{','.join(map(str, self.shape))}]"
         parts = self.explicit.parts or ("?",) * self.ndim
-        return f"[{','.join(map(dimension_text, self.shape, parts))}]"
+        return f"[{','.join(map(dimension_text, self.shape, parts))}]{sums_text(self.explicit)}"
 
     def update(self, **changes: Any) -> ShapedArray:
         """The same type with some of shape, dtype, weak_type, sharding and memory_space changed.
@@ -230,6 +230,11 @@ class ShapedArray:
         if self.dtype in dtypes.INEXACT:
             return self
         return ShapedArray(self.shape, float0, False)
+
+    @property
+    def dual(self) -> ShapedArray:
+        """The type of cotangents of tangents of this type: unreduced where it is reduced, and the other way round."""
+        return self if self.explicit is None else self.with_explicit(self.explicit.dual)
 
 
 def _dimension(n: Any) -> int:

@@ -57,7 +57,7 @@ from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.memory import MemorySpace
 from xpr.core.refs import AbstractRef, not_an_array
-from xpr.core.specs import axes_of
+from xpr.core.specs import PartitionSpec, axes_of
 from xpr.errors import ShardingTypeError, UnsupportedRule
 
 
@@ -167,7 +167,7 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "regions", "fusion", "physical", "sharding", "varying", "decides_sharding", "decides_memory",
+        "mesh", "regions", "fusion", "physical", "sharding", "varying", "sums", "decides_sharding", "decides_memory",
         "params", "optional", "takes_refs", "typed", "plans", "_original",
         "__weakref__",
     )  # fmt: skip
@@ -204,6 +204,7 @@ class Primitive:
         fusion: Fusion = None,
         physical: Literal["moved", "all", "any"] | Rule | None = None,
         sharding: Rule | None = None,
+        sums: Callable[[Sequence[frozenset[Any]]], frozenset[Any]] | None = None,
         varying: Callable[..., frozenset[Any]] | None = None,
         decides_sharding: bool = False,
         decides_memory: bool = False,
@@ -223,6 +224,7 @@ class Primitive:
         self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
         self.regions, self.fusion, self.physical, self.sharding = regions, fusion, physical, sharding
         self.varying = varying  # None where it is that of the operands together
+        self.sums = sums  # None where no operand may be unreduced; see primitives/sharding_rules.py
         self.decides_sharding = decides_sharding  # whether the typing rule says how results are partitioned
         self.decides_memory = decides_memory  # whether it says in which memory they are
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
@@ -366,10 +368,13 @@ def explicit_types(
             if primitive.decides_sharding:
                 return outs, False
             raise ShardingTypeError("the sharding of an operand is undecided.")
-        if primitive.decides_sharding or primitive.sharding is None:
+        if primitive.decides_sharding:
+            return outs, False
+        unreduced, reduced = _sums(primitive, avals)
+        if primitive.sharding is None:
             return outs, False
         parts = primitive.sharding(avals, outs, **params)
-        return [_partitioned(out, mesh, each) for out, each in zip(outs, parts)], False
+        return [_partitioned(out, mesh, each, unreduced, reduced) for out, each in zip(outs, parts)], False
     except ShardingTypeError as error:
         if context.decides_later:
             return undecided, True
@@ -408,8 +413,30 @@ def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[
     return [out.in_memory(arrays[0].memory_space) for out in outs]
 
 
-def _partitioned(out: ShapedArray, mesh: Any, parts: Sequence[Any]) -> ShapedArray:
+def _sums(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[frozenset[Any], frozenset[Any]]:
+    """The axes over which results are unreduced, and those over which they are reduced unless they are partitioned."""
+    every = [a.explicit.unreduced if a.explicit is not None else frozenset() for a in avals]
+    reduced: frozenset[Any] = frozenset().union(*[a.explicit.reduced for a in avals if a.explicit is not None])
+    if not any(every):
+        return frozenset(), reduced
+    if primitive.sums is None:
+        raise ShardingTypeError(
+            f"an operand is unreduced, and the unreduced rule for {primitive.name} is not implemented, as it is not "
+            "linear. Have the sum done first: xpr.sharding.reshard(x, P(...))."
+        )
+    unreduced = primitive.sums(every)
+    return unreduced, reduced - unreduced
+
+
+def _partitioned(
+    out: ShapedArray, mesh: Any, parts: Sequence[Any], unreduced: frozenset[Any], reduced: frozenset[Any]
+) -> ShapedArray:
     names = [name for part in parts for name in axes_of(part)]
+    if both := unreduced.intersection(names):
+        raise ShardingTypeError(
+            f"the result would be unreduced and partitioned over {min(map(str, both))!r}. Have the sum done first: "
+            "xpr.sharding.reshard(x, P(...))."
+        )
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         aval = out.with_explicit(ExplicitSharding(mesh, tuple(parts)))
@@ -417,7 +444,8 @@ def _partitioned(out: ShapedArray, mesh: Any, parts: Sequence[Any]) -> ShapedArr
             f"the result {aval.str_short()} is partitioned over {twice!r} along two axes. Reshard an operand first: "
             "xpr.sharding.reshard(x, P(...)); or say out_sharding=P(...), where the function takes it."
         )
-    explicit = explicit_sharding(mesh, parts, out.ndim)
+    spec = PartitionSpec(*parts, unreduced=unreduced, reduced=reduced.difference(names))
+    explicit = explicit_sharding(mesh, spec, out.ndim)
     if explicit is not None:
         explicit.check(out.shape)
     return out.with_explicit(explicit)

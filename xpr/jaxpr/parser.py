@@ -26,7 +26,7 @@ from xpr.errors import AxisNameError, HoleError, UnsupportedRule
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import Fault, did_you_mean, expected, syntax_error, word_at
 from xpr.key_types import key_type_of_text, of_tag
-from xpr.text.explicit import HOST, mesh_of_text, partitioned, split_dimensions
+from xpr.text.explicit import HOST, mesh_of_text, partitioned, split_dimensions, split_sums
 from xpr.text.literals import DTYPES, expected_dtype, kind_of_text, literal, number
 from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
@@ -169,14 +169,15 @@ def _type_in(text: str, scope: SymbolicScope, mesh: AbstractMesh | None) -> Any:
     if HOST in text:
         aval = _type_in(text.replace(HOST, ""), scope, mesh)
         return None if aval is None else aval.in_memory(MemorySpace.Host)
-    if "@" in text:
+    text, sums = split_sums(text)
+    if "@" in text or any(sums):
         plain, parts = split_dimensions(text.partition("[")[2].rstrip("]}"))
         if mesh is None:
             raise ValueError(f"{text} names axes of a mesh, and no {{ lambda[x=4 ...] around it says which.")
         aval = _type_in(f"{text.partition('[')[0]}[{plain}]{'}' * text.startswith('Ref{')}", scope, None)
         if type(aval) is AbstractRef:
-            return AbstractRef(partitioned(aval.inner_aval, parts, mesh), None, aval.kind)
-        return None if aval is None else partitioned(aval, parts, mesh)
+            return AbstractRef(partitioned(aval.inner_aval, parts, mesh, sums), None, aval.kind)
+        return None if aval is None else partitioned(aval, parts, mesh, sums)
     if not _SYMBOLIC.search(text):
         return _type(text)
     if text.startswith("Ref{"):

@@ -13,7 +13,7 @@ from xpr.backend.sharding import SingleDeviceSharding
 from xpr.core.avals import Zero, aval_of
 from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.core.primitive import Primitive, register
-from xpr.primitives.sharding_rules import parts_of
+from xpr.primitives.sharding_rules import parts_of, sums_of_first
 from xpr.text.parameters import register_parameter
 
 __all__ = ["device_put_p"]
@@ -62,6 +62,7 @@ device_put_p = register(
         sharding=lambda avals, outs, *, device, source=None: [
             parts_of(avals[0]) if type(device) is MemorySpace else (None,) * outs[0].ndim
         ],
+        sums=sums_of_first,
         optional=["source"],
         fusion="view",
         physical="moved",

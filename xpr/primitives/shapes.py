@@ -24,7 +24,7 @@ from xpr.errors import ArgumentError
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.sharding_constraint import constrain_to, sharded
-from xpr.primitives.sharding_rules import parts_of, reshaped, without
+from xpr.primitives.sharding_rules import parts_of, reshaped, sums_of_first, without
 
 __all__ = [
     "broadcast_in_dim_p", "reduce_sum", "reduce_sum_p", "reshape_p", "rev", "rev_p", "squeeze", "squeeze_p",
@@ -81,6 +81,7 @@ def structural(
             flops=flops,
             physical=physical,
             sharding=sharding and (lambda avals, outs, **params: [sharding(avals[0], outs[0], **params)]),
+            sums=sums_of_first,
             params=params_of(abstract),
         )
     )

@@ -167,7 +167,7 @@ def sharded(x: Any, out_sharding: Any, function: str) -> Any:
     parts = list(sharding.spec)
     while len(parts) > aval.ndim and parts[-1] is None:
         parts.pop()
-    sharding = sharding.with_spec([*parts, *[None] * (aval.ndim - len(parts))])
+    sharding = sharding.with_spec(sharding.spec.update([*parts, *[None] * (aval.ndim - len(parts))]))
     sharding.check(aval.shape, function, "the result")
     return constrain(x, sharding)
 

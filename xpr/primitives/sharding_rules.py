@@ -120,6 +120,59 @@ def batched_sharding(core_ndim: int) -> Callable[..., list[Parts]]:
     return sharding
 
 
+# -- Unreduced operands: `sums` returns the axes over which results are unreduced, from those of the operands
+
+Axes = frozenset[Any]
+
+
+def sums_alike(every: Sequence[Axes]) -> Axes:
+    """Operations that are linear in all operands together, as `add`: all are unreduced over the same axes.
+
+    Raises:
+      ShardingTypeError: they are not.
+    """
+    if len(set(every)) > 1:
+        each = ", ".join(str(set(axes) or "none") for axes in every)
+        raise ShardingTypeError(
+            f"operands must be unreduced along the same mesh axes, and they are over {each}. Have the sum of one done "
+            "first: xpr.sharding.reshard(x, P(...))."
+        )
+    return every[0]
+
+
+def sums_of_cases(every: Sequence[Axes]) -> Axes:
+    """Operations that are linear in all operands but the first, which chooses among them and is not unreduced."""
+    return sums_alike(every if every[0] else every[1:])
+
+
+def sums_of_first(every: Sequence[Axes]) -> Axes:
+    """Operations that are linear in the first operand, and of which no other one is unreduced.
+
+    Raises:
+      ShardingTypeError: another one is.
+    """
+    if any(every[1:]):
+        raise ShardingTypeError(
+            "an operand other than the first is unreduced. Have its sum done first: xpr.sharding.reshard(x, P(...))."
+        )
+    return every[0]
+
+
+def sums_of_one(every: Sequence[Axes]) -> Axes:
+    """Operations that are linear in each operand, as `mul`, of which one may be unreduced.
+
+    Raises:
+      ShardingTypeError: two are.
+    """
+    unreduced = [axes for axes in every if axes]
+    if len(unreduced) > 1:
+        raise ShardingTypeError(
+            "operands cannot both be unreduced, since the operation is bilinear. Have the sum of one done first: "
+            "xpr.sharding.reshard(x, P(...))."
+        )
+    return unreduced[0]
+
+
 # -- Reshaping
 
 

@@ -29,7 +29,16 @@ from xpr.primitives.shapes import (
     to_front,
 )
 from xpr.primitives.sharding_constraint import sharded
-from xpr.primitives.sharding_rules import elementwise_sharding, joined, mesh_of_types, resized, resizing
+from xpr.primitives.sharding_rules import (
+    elementwise_sharding,
+    joined,
+    mesh_of_types,
+    resized,
+    resizing,
+    sums_alike,
+    sums_of_cases,
+    sums_of_first,
+)
 
 __all__ = [
     "broadcasted_iota", "concatenate", "concatenate_p", "iota_p", "pad", "pad_p", "select", "select_n", "select_n_p",
@@ -130,6 +139,7 @@ select_n_p = register(
         batch=_select_batch,
         exact=True,
         sharding=elementwise_sharding,
+        sums=sums_of_cases,
         flops=per_result,
     )
 )
@@ -375,6 +385,7 @@ pad_p = register(
         batch=_pad_batch,
         exact=True,
         sharding=resizing,
+        sums=sums_of_first,
     )
 )
 
@@ -467,6 +478,7 @@ concatenate_p = register(
         batch=_concatenate_batch,
         exact=True,
         sharding=_concatenate_sharding,
+        sums=sums_alike,
     )
 )
 
