@@ -29,7 +29,14 @@ from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.evaluate import EvalTrace, device_of, reference_eval
-from xpr.compile.partition import forget_moves, mesh_of, mesh_with_devices, shardings_of, shardings_of_types
+from xpr.compile.partition import (
+    arguments_beside_sums,
+    forget_moves,
+    mesh_of,
+    mesh_with_devices,
+    shardings_of,
+    shardings_of_types,
+)
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
 from xpr.control.devices.sharding_constraint import flatten_shardings
@@ -438,7 +445,7 @@ class JitFunction:
             return None
         requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
         arguments = [requested or actual for requested, actual in zip(requested_in, current)]
-        return Layout(mesh, [*constants, *arguments], requested_out)
+        return Layout(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
 
     def requested_shardings(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
         """The sharding of each argument and result by `in_shardings` and `out_shardings`."""

@@ -75,6 +75,7 @@ def program_for(
     program = jaxpr.memo.get(key)
     if program is None:
         results = shardings_of_types(jaxpr.out_avals, mesh, [None] * len(jaxpr.outvars))
+        shardings = arguments_beside_sums(shardings, results)
         module = lower_partitioned(jaxpr, mesh, shardings, results, donated)
         program = jaxpr.memo[key] = compile_module(module, jaxpr, shardings, results, name)
     return program
@@ -90,6 +91,19 @@ def shardings_of_types(
         asked or (sharding_of_type(aval, mesh) if aval.size else None)  # nothing cuts no elements
         for aval, asked in zip(avals, requested)
     ]
+
+
+def arguments_beside_sums(
+    arguments: Sequence[NamedSharding | None], results: Sequence[NamedSharding | None]
+) -> tuple[NamedSharding | None, ...]:
+    """The shardings of arguments; those that are put nowhere are replicated where a result is unreduced.
+
+    The compiler would choose that they are unreduced, too, which can't be read off the program.
+    """
+    unreduced = [each for each in results if each is not None and each.spec.unreduced]
+    if not unreduced:
+        return tuple(arguments)
+    return tuple([each or NamedSharding(unreduced[0].mesh) for each in arguments])
 
 
 def sharding_of_type(aval: ShapedArray, mesh: Mesh) -> NamedSharding:

@@ -370,7 +370,7 @@ def explicit_types(
             raise ShardingTypeError("the sharding of an operand is undecided.")
         if primitive.decides_sharding:
             return outs, False
-        unreduced, reduced = _sums(primitive, avals)
+        unreduced, reduced = _sums(primitive, avals, params)
         if primitive.sharding is None:
             return outs, False
         parts = primitive.sharding(avals, outs, **params)
@@ -413,18 +413,24 @@ def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[
     return [out.in_memory(arrays[0].memory_space) for out in outs]
 
 
-def _sums(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[frozenset[Any], frozenset[Any]]:
-    """The axes over which results are unreduced, and those over which they are reduced unless they are partitioned."""
+def _sums(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> tuple[frozenset[Any], frozenset[Any]]:
+    """The axes over which results are unreduced, and those over which they are reduced unless they are partitioned.
+
+    The first are those of operands, and of a parameter `unreduced` of operations that sum over shards.
+    """
     every = [a.explicit.unreduced if a.explicit is not None else frozenset() for a in avals]
     reduced: frozenset[Any] = frozenset().union(*[a.explicit.reduced for a in avals if a.explicit is not None])
+    asked = frozenset(params.get("unreduced", ()))
     if not any(every):
-        return frozenset(), reduced
+        return asked, reduced - asked
     if primitive.sums is None:
         raise ShardingTypeError(
             f"an operand is unreduced, and the unreduced rule for {primitive.name} is not implemented, as it is not "
             "linear. Have the sum done first: xpr.sharding.reshard(x, P(...))."
         )
-    unreduced = primitive.sums(every)
+    unreduced = primitive.sums(every) | asked
     return unreduced, reduced - unreduced
 
 

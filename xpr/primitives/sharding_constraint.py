@@ -105,6 +105,12 @@ def constrain(x: Any, sharding: NamedSharding) -> Any:
     if not isinstance(mesh, Mesh) and not mesh.has_explicit and not any(map(axes_of, sharding.spec)):
         return x  # as in the type of an array, which says nothing of Auto axes
     _refuse_manual(sharding)
+    if sharding.spec.unreduced:
+        aval = aval_of(x)
+        if aval.explicit is not None and aval.explicit.is_undecided:  # the compiler would not do it right in one step
+            x = reshard_p.bind(x, sharding=sharding.with_spec(PartitionSpec(*sharding.spec)))
+        elif typed(aval, sharding).explicit is aval.explicit:
+            return x
     primitive = reshard_p if sharding.mesh.explicit_axes else sharding_constraint_p
     return primitive.bind(x, sharding=sharding)
 
@@ -176,5 +182,6 @@ def decided(out_sharding: Any, function: str, compute: Any) -> Any:
     """The result of `compute()`, partitioned as `out_sharding` says, and ambiguous before; see `sharded`."""
     if out_sharding is None:
         return compute()
-    with shardings_decided_later():
+    unreduced = getattr(getattr(out_sharding, "spec", out_sharding), "unreduced", frozenset())
+    with shardings_decided_later(unreduced):
         return sharded(compute(), out_sharding, function)

@@ -50,17 +50,27 @@ def backward_pass(
     for atom, ct in zip(jaxpr.outvars, cotangents):
         if type(atom) is not Literal and atom not in known:
             _accumulate(totals, atom, ct)
-    before, decides_later = context.source, context.decides_later
+    before = context.source, context.decides_later, context.unreduced
     context.decides_later = True  # an ambiguous cotangent gets the sharding of what it is the cotangent of
+    context.unreduced = frozenset()
+    is_explicit = any(v.aval.explicit is not None for v in linear_invars)
     try:
         for eqn in reversed(linear_eqns):
             if any(v in totals and (needed is None or v in needed) for v in eqn.outvars):
                 context.source = cotangent_of(eqn.source, eqn.primitive.name)
+                if is_explicit:
+                    context.unreduced = _reduced(eqn)
                 _transpose_eqn(eqn, known, totals)
     finally:
-        context.source, context.decides_later = before, decides_later
+        context.source, context.decides_later, context.unreduced = before
     reached = totals if needed is None else {v: ct for v, ct in totals.items() if v in needed}
     return [_weak_as(v, reached[v]) if v in reached else Zero(v.aval.dual) for v in linear_invars]
+
+
+def _reduced(eqn: JaxprEqn) -> frozenset[Any]:
+    """The axes over which operands are reduced, and their cotangents unreduced."""
+    named = [v.aval.explicit.reduced for v in eqn.invars if v.aval.explicit is not None]
+    return frozenset().union(*named)
 
 
 def _needed(eqns: Sequence[JaxprEqn], wanted: Sequence[Var]) -> set[Any]:
