@@ -21,7 +21,14 @@ def line():
 
 @pytest.mark.parametrize(
     "cases",
-    ["sharding_cases.py", "shard_map_cases.py", "nesting_cases.py", "default_device_cases.py", "explicit_cases.py"],
+    [
+        "sharding_cases.py",
+        "shard_map_cases.py",
+        "nesting_cases.py",
+        "default_device_cases.py",
+        "explicit_cases.py",
+        "sums_cases.py",
+    ],
 )
 def test_on_eight_devices(cases):
     eight_devices.run(cases)

@@ -32,7 +32,7 @@ from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, bui
 
 _CONSTANTS = {"None": None, "True": True, "False": False, "nan": float("nan"), "inf": float("inf")}
 _BINDERS = re.compile(r"(?:[A-Za-z_]\w*:(?:Ref\{)?[a-z]\w*\[[\w ^*+(),-]*\]\}?\s+|\*\s+)*")
-_BINDER = re.compile(r"[^\s\[]+(?:\[[^\]]*\]\}?)?|\*")  # the dimensions of a type may have spaces
+_BINDER = re.compile(r"[^\s\[]+(?:\[[^\]]*\](?:\{[UR]:[^{}=]*\})?\}?)?|\*")  # the dimensions of a type may have spaces
 _ILL_TYPED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)  # of typing rules
 _NUMBER_WORDS = frozenset({"True", "False", "nan", "inf"})
 

@@ -65,6 +65,7 @@ def partitioned(aval: Any, parts: list[str], mesh: AbstractMesh, sums: Sums = ((
     if "?" in parts:
         return aval.with_explicit(ExplicitSharding(mesh, None))
     named: list[Any] = []
+    parts = parts if aval.ndim else []
     for part in [*parts, *map("({})".format, map(",".join, sums))]:
         names = tuple([name for name in part.strip("()").split(",") if name])
         for name in names:
