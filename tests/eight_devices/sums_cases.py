@@ -203,8 +203,10 @@ def test_specs(mesh):
     assert spec.update(reduced={"z"}) == P("x", unreduced={"y"}, reduced={"z"}) and spec.update(("z",)).unreduced == {
         "y"
     }
-    assert P("x") + P("z", reduced={"y"}) == P("x", "z", reduced={"y"}) and ("z", "x") + P() == P("z", "x") and P(None) + spec == P(
-        None, "x", unreduced={"y"}
+    assert (
+        P("x") + P("z", reduced={"y"}) == P("x", "z", reduced={"y"})
+        and ("z", "x") + P() == P("z", "x")
+        and P(None) + spec == P(None, "x", unreduced={"y"})
     )
     aval = unreduced().aval
     assert pickle.loads(pickle.dumps(aval)) is aval and aval.dual.dual is aval and aval.sharding.spec.unreduced == {"x"}

@@ -22,13 +22,26 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.memory import checked_kind, kind_of_space, space_of_kind
-from xpr.core.specs import NOT_CUT, PartitionSpec, Unconstrained, axes_of, check_spec
+from xpr.core.specs import NOT_CUT, PartitionSpec, SpecWithSums, Unconstrained, axes_of, check_spec
 from xpr.text.parameters import register_parameter
 
 Index = tuple[slice, ...]
 
 
 register_parameter(Unconstrained, lambda value: {}, lambda: PartitionSpec.UNCONSTRAINED)
+register_parameter(
+    SpecWithSums,
+    lambda spec: {"parts": tuple(spec), **sums_of(spec)},
+    lambda parts, unreduced=(), reduced=(): PartitionSpec(
+        *parts, unreduced=frozenset(unreduced), reduced=frozenset(reduced)
+    ),
+)
+
+
+def sums_of(spec: PartitionSpec) -> dict[str, Any]:
+    """The sets of a spec that are not empty, in an order."""
+    sums = {"unreduced": spec.unreduced, "reduced": spec.reduced}
+    return {name: tuple(sorted(axes, key=str)) for name, axes in sums.items() if axes}
 
 
 class Sharding:
@@ -332,17 +345,11 @@ def _named(mesh: Any, spec: PartitionSpec, memory_kind: str) -> NamedSharding:
 
 register_parameter(
     NamedSharding,  # that of an operation names no memory, see `constrain`
-    lambda sharding: {"mesh": sharding.mesh, "spec": tuple(sharding.spec), **_sums_of(sharding.spec)},
+    lambda sharding: {"mesh": sharding.mesh, "spec": tuple(sharding.spec), **sums_of(sharding.spec)},
     lambda mesh, spec, unreduced=(), reduced=(): NamedSharding(
         mesh, PartitionSpec(*spec, unreduced=frozenset(unreduced), reduced=frozenset(reduced))
     ),
 )
-
-
-def _sums_of(spec: PartitionSpec) -> dict[str, Any]:
-    """The sets of a spec that are not empty, in an order."""
-    sums = {"unreduced": spec.unreduced, "reduced": spec.reduced}
-    return {name: tuple(sorted(axes, key=str)) for name, axes in sums.items() if axes}
 
 
 class Shard:

@@ -427,8 +427,8 @@ def _sums(
         return asked, reduced - asked
     if primitive.sums is None:
         raise ShardingTypeError(
-            f"an operand is unreduced, and the unreduced rule for {primitive.name} is not implemented. Have the sum done "
-            "first: xpr.sharding.reshard(x, P(...))."
+            f"an operand is unreduced, and the unreduced rule for {primitive.name} is not implemented. Have the sum "
+            "done first: xpr.sharding.reshard(x, P(...))."
         )
     unreduced = primitive.sums(every) | asked
     return unreduced, reduced - unreduced

@@ -76,6 +76,11 @@ class PartitionSpec(tuple):
             reduced=self.reduced if reduced is None else reduced,
         )
 
+    @property
+    def dual(self) -> PartitionSpec:
+        """The spec of cotangents: unreduced where values are reduced, and the other way round."""
+        return self if type(self) is PartitionSpec else self.update(unreduced=self.reduced, reduced=self.unreduced)
+
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, tuple):
             return NotImplemented
@@ -95,15 +100,15 @@ class PartitionSpec(tuple):
 _SETS = (frozenset, set)
 
 
-class _SpecWithSums(PartitionSpec):
-    """A spec with unreduced or reduced axes."""
+class SpecWithSums(PartitionSpec):
+    """A `PartitionSpec` with unreduced or reduced axes, which that class makes."""
 
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
 
     def __eq__(self, other: object) -> bool:
         return (
-            type(other) is _SpecWithSums
+            type(other) is SpecWithSums
             and tuple.__eq__(self, other)
             and self.unreduced == other.unreduced
             and self.reduced == other.reduced
@@ -150,7 +155,7 @@ def _with_sums(parts: tuple[Any, ...], unreduced: Any, reduced: Any) -> Partitio
             "`unreduced` and `reduced` argument to PartitionSpec cannot overlap. "
             f"Got unreduced: {set(unreduced)!r} and reduced: {set(reduced)!r}."
         )
-    spec = tuple.__new__(_SpecWithSums, parts)
+    spec = tuple.__new__(SpecWithSums, parts)
     spec.unreduced, spec.reduced = frozenset(unreduced), frozenset(reduced)
     return spec
 
@@ -182,7 +187,7 @@ def axes_of(part: Any) -> tuple[Any, ...]:
 def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
     """Raises ValueError where a spec names no axis of the mesh, or one twice."""
     names = [name for part in spec for name in axes_of(part)]
-    if type(spec) is _SpecWithSums:
+    if type(spec) is SpecWithSums:
         _check_sums(mesh, spec)
     unknown = [name for name in names if name not in mesh.axis_names]
     if unknown:

@@ -39,7 +39,17 @@ from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.linearize import Linearized
 from xpr.transforms.stage import stage
 
-Spec = Sequence[Any]  # the elements of a PartitionSpec
+Spec = Sequence[Any]  # the elements of a PartitionSpec; that itself where it has unreduced or reduced axes
+
+
+def unreduced_in(spec: Spec) -> frozenset[Any]:
+    """The axes over which the devices have addends of a value."""
+    return getattr(spec, "unreduced", frozenset())
+
+
+def reduced_in(spec: Spec) -> frozenset[Any]:
+    """The axes over which the devices have the same value, and addends of its cotangent."""
+    return getattr(spec, "reduced", frozenset())
 
 
 class ManualMesh:
@@ -65,18 +75,21 @@ class ManualMesh:
         cuts = NamedSharding(self.mesh, PartitionSpec(*spec)).cuts(aval.ndim)
         whole = aval.plain.update(shape=tuple(n * count for n, count in zip(aval.shape, cuts)))
         entries = [*spec, *[None] * (aval.ndim - len(spec))]
-        parts = [(*axes_of(entry), *axes_of(part)) for entry, part in zip(entries, parts_of(aval))]
+        parts: Spec = [(*axes_of(entry), *axes_of(part)) for entry, part in zip(entries, parts_of(aval))]
+        if unreduced_in(spec) or reduced_in(spec):
+            parts = PartitionSpec(*parts, unreduced=unreduced_in(spec), reduced=reduced_in(spec))
         whole = whole.with_explicit(explicit_sharding(self.mesh.abstract_mesh, parts, aval.ndim))
         return whole.with_varying(aval.varying - set(self.axes))
 
     def replicated_axes(self, spec: Spec) -> tuple[Any, ...]:
-        """The manual axes over which a value is replicated."""
-        named = [name for entry in spec for name in axes_of(entry)]
+        """The manual axes over which a value is replicated, and so are its cotangents."""
+        named = {*self.varying_axes(spec), *reduced_in(spec)}
         return tuple(name for name in self.axes if name not in named)
 
     def varying_axes(self, spec: Spec) -> frozenset[Any]:
-        """The manual axes over which a value is sharded."""
-        return frozenset(self.axes) - set(self.replicated_axes(spec))
+        """The manual axes over which the devices have different values: shards, or addends."""
+        named = [name for entry in spec for name in axes_of(entry)]
+        return unreduced_in(spec) | frozenset(self.axes).intersection(named)
 
     @property
     def sizes(self) -> dict[Any, int]:
@@ -103,9 +116,13 @@ class ManualMesh:
     def params(self, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs) -> dict[str, Any]:
         """The parameters of the operation, specs as plain tuples."""
         return {
-            "jaxpr": jaxpr, "mesh": self.mesh, "manual_axes": self.axes, "in_specs": tuple(map(tuple, in_specs)),
-            "out_specs": tuple(map(tuple, out_specs)), "check_vma": self.check,
+            "jaxpr": jaxpr, "mesh": self.mesh, "manual_axes": self.axes, "in_specs": tuple(map(_plain, in_specs)),
+            "out_specs": tuple(map(_plain, out_specs)), "check_vma": self.check,
         }  # fmt: skip
+
+
+def _plain(spec: Spec) -> Spec:
+    return spec if unreduced_in(spec) or reduced_in(spec) else tuple(spec)
 
 
 class ShardedCall(MultiDeviceCall):
@@ -157,6 +174,9 @@ class ShardedCall(MultiDeviceCall):
     def residual_spec(self, varying: frozenset[Any]) -> PartitionSpec:
         """The spec that stacks a residual along a new leading axis; of those that are the same on all devices, one."""
         return PartitionSpec(tuple([name for name in self.manual.axes if name in varying]))
+
+    def dual(self, spec: Spec) -> Spec:
+        return spec.dual if isinstance(spec, PartitionSpec) else spec
 
     def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
         replicas = map(self.manual.replicas, specs)
@@ -232,11 +252,13 @@ def _reference(
 ) -> list[np.ndarray]:
     """Maps over one axis of the mesh after another, with the shards stacked."""
     manual = ManualMesh(**params)
+    if any(map(unreduced_in, (*in_specs, *out_specs))):
+        raise NotImplementedError("shard_map: NumPy knows nothing of devices, so that it can't have addends on each.")
     sizes = manual.mesh.shape
     closed = ClosedJaxpr(jaxpr)
     for name in reversed(manual.axes):
         specs = [*[PartitionSpec()] * len(closed.consts), *in_specs]
-        dims = tuple(None if name in manual.replicated_axes(spec) else 0 for spec in specs)
+        dims = tuple(0 if name in manual.varying_axes(spec) else None for spec in specs)
         with manual.in_scope():
             closed, _ = batch_jaxpr(constvars_to_invars(closed), sizes[name], dims, name, (True,) * len(jaxpr.outvars))
         in_specs = specs
@@ -260,7 +282,7 @@ def _split_parts(x: np.ndarray, spec: Spec, manual: ManualMesh) -> np.ndarray:
 
 def _join_parts(x: np.ndarray, spec: Spec, manual: ManualMesh) -> np.ndarray:
     """A result from shards that have a leading axis for each mesh axis; the first of replicated ones."""
-    sharded_axes = [name for name in manual.axes if name not in manual.replicated_axes(spec)]
+    sharded_axes = [name for name in manual.axes if name in manual.varying_axes(spec)]
     x = x[tuple(slice(None) if name in sharded_axes else 0 for name in manual.axes)]
     rows, order, shape = len(sharded_axes), [], []
     for axis, entry in enumerate([*spec, *[None] * (x.ndim - rows - len(spec))]):
@@ -326,7 +348,8 @@ def _with_rows(spec: Spec, dim: int | None, along: tuple[Any, ...]) -> Spec:
     if dim is None:
         return spec
     entries = [*spec, *[None] * (dim - len(spec))]
-    return PartitionSpec(*entries[:dim], along or None, *entries[dim:])
+    sums = {"unreduced": unreduced_in(spec), "reduced": reduced_in(spec)}
+    return PartitionSpec(*entries[:dim], along or None, *entries[dim:], **sums)
 
 
 shard_map_p = call_family(
