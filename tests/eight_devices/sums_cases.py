@@ -205,7 +205,7 @@ def test_specs(mesh):
     }
     assert (
         P("x") + P("z", reduced={"y"}) == P("x", "z", reduced={"y"})
-        and ("z", "x") + P() == P("z", "x")
+        and P(None).__radd__(("z", "x")) == P("z", "x", None)
         and P(None) + spec == P(None, "x", unreduced={"y"})
     )
     aval = unreduced().aval
@@ -224,3 +224,61 @@ def test_specs(mesh):
     ):
         with pytest.raises(error, match=message):
             wrong()
+
+
+# -- Inside of shard_map
+
+
+def test_addends_of_a_shard_map(mesh):
+    x, w = put(X, None, "x"), put(W, "x")
+    dot = xpr.shard_map(jnp.dot, in_specs=(P(None, "x"), P("x")), out_specs=P(unreduced={"x"}))
+    for fun in (dot, xpr.jit(dot), xpr.shard_map(jnp.dot, out_specs=P(unreduced={"x"}))):
+        u = fun(x, w)
+        assert type_of(u) == "f32[4,6]{U:x}"
+        close([u, u.addressable_shards[2].data], [X @ W, X[:, 2:4] @ W[2:4]])
+    added = xpr.shard_map(lambda u: lax.psum(u, "x"), out_specs=P())
+    scattered = xpr.shard_map(lambda u: lax.psum_scatter(u, "x", tiled=True), out_specs=P("x"))
+    assert [type_of(fun(u)) for fun in (added, xpr.jit(scattered))] == ["f32[4,6]", "f32[4@x,6]"]
+    close([added(u), scattered(u)], [X @ W] * 2)
+    whole = xpr.shard_map(lambda u: lax.psum(u, "x"), in_specs=P(unreduced={"x"}), out_specs=P())(put(X))
+    close(whole, X)  # resharded as the spec says
+    weights = np.arange(24.0, dtype=np.float32).reshape(4, 6)
+    gradients = xpr.jit(xpr.grad(lambda x, w: (added(dot(x, w)) * weights).sum(), (0, 1)))(x, w)
+    assert list(map(type_of, gradients)) == ["f32[4,8@x]", "f32[8@x,6]"]
+    close(list(gradients), [weights @ W.T, X.T @ weights])
+    of_u = xpr.grad(lambda u: (scattered(u) * weights).sum())(u)
+    assert type_of(of_u) == "f32[4,6]{R:x}"
+    close(of_u, weights)
+
+
+def test_reduced_values_of_a_shard_map():
+    w, x = put(W, reduced={"x"}), put(np.concatenate([X, X]), "x")
+    fun = xpr.shard_map(lambda x, w: jnp.tanh(x @ w), out_specs=P("x"))
+    gradient = xpr.jit(xpr.grad(lambda w: fun(x, w).sum()))(w)
+    assert type_of(gradient) == "f32[8,6]{U:x}"
+    close(gradient, xpr.grad(lambda w: jnp.tanh(np.concatenate([X, X]) @ w).sum())(jnp.asarray(W)))
+    cast = xpr.shard_map(lambda w: lax.pcast(w, "x", to="reduced"), in_specs=P(), out_specs=P(reduced={"x"}))
+    gathered = xpr.shard_map(
+        lambda x: lax.all_gather(x, "x", tiled=True, to="reduced"), in_specs=P("x"), out_specs=P(reduced={"x"})
+    )
+    assert type_of(cast(put(W))) == "f32[8,6]{R:x}" and type_of(gathered(x)) == "f32[8,8]{R:x}"
+    total = xpr.jit(xpr.grad(lambda w: fun(x, cast(w)).sum()))(put(W))
+    assert type_of(total) == "f32[8,6]"
+    close(total, gradient)
+    assert type_of(xpr.jit(xpr.grad(lambda x: jnp.sin(gathered(x)).sum()))(x)) == "f32[8@x,8]"
+    close(xpr.jit(xpr.grad(lambda x: jnp.sin(gathered(x)).sum()))(x), np.cos(x))
+
+
+def test_errors_of_shard_map(mesh):
+    for fun, message in (
+        (lambda: xpr.shard_map(lambda x: x, out_specs=P(reduced={"x"}))(put(X, "x")), "may differ between the devices"),
+        (lambda: xpr.shard_map(lambda x: lax.pcast(x, "x", to="reduced"), out_specs=P())(put(X, "x")), "may vary"),
+        (lambda: xpr.shard_map(lambda x: lax.pcast(x, "x", to="odd"), out_specs=P())(put(X, "x")), "is 'odd'"),
+        (lambda: xpr.shard_map(lambda x: lax.all_gather(x, "x", to="odd"), out_specs=P())(put(X, "x")), "is 'odd'"),
+        (lambda: xpr.shard_map(lambda x: x, in_specs=P(), out_specs=P(unreduced={"z"}))(put(X)), "refers to 'z'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fun()
+    auto = xpr.make_mesh((8,), ("x",))
+    with pytest.raises(ValueError, match="Unreduced axes can only refer to mesh axes that are of type `Explicit`"):
+        xpr.shard_map(lambda x: x, mesh=auto, in_specs=P("x"), out_specs=P(unreduced={"x"}))(W)

@@ -27,15 +27,16 @@ from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope, context
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, effects, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, effects, eval_jaxpr, subjaxprs
 from xpr.core.meshes import AxisType
 from xpr.core.primitive import Primitive
 from xpr.core.regions import whole_call
-from xpr.primitives.collectives.reduce import psum_p
+from xpr.core.source import summarize, text_of
+from xpr.primitives.collectives.reduce import axis_index_p, psum_p, pvary_p
 from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reshape
 from xpr.primitives.sharding_rules import parts_of
-from xpr.transforms.batch import batch_jaxpr
+from xpr.transforms.batch import BatchTrace, batch_jaxpr, named_axes
 from xpr.transforms.linearize import Linearized
 from xpr.transforms.stage import stage
 
@@ -95,10 +96,6 @@ class ManualMesh:
     def sizes(self) -> dict[Any, int]:
         """The sizes of the manual axes."""
         return {name: self.mesh.shape[name] for name in self.axes}
-
-    def replicas(self, spec: Spec) -> int:
-        """The number of devices with the same shard of a value."""
-        return math.prod([self.mesh.shape[name] for name in self.replicated_axes(spec)])
 
     def in_scope(self, checked: bool = False) -> axes_in_scope:
         """Lets collectives name the axes; `checked` is for the user's function, see `NamedAxis`."""
@@ -178,13 +175,18 @@ class ShardedCall(MultiDeviceCall):
     def dual(self, spec: Spec) -> Spec:
         return spec.dual if isinstance(spec, PartitionSpec) else spec
 
+    def summed_axes(self, spec: Spec) -> tuple[Any, ...]:
+        """The axes along which cotangents are shared and summed; not those along which a vmap around cuts the rows."""
+        rows = _axes_of_rows()
+        return tuple([name for name in self.manual.replicated_axes(spec) if name not in rows])
+
     def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
-        replicas = map(self.manual.replicas, specs)
+        replicas = [math.prod([self.manual.sizes[name] for name in self.summed_axes(spec)]) for spec in specs]
         return [ct if n == 1 else div(ct, scalar(n, ct)) for ct, n in zip(cts, replicas)]
 
     def summed(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs, out_specs: Specs) -> list[Any]:
         with self.in_scope():
-            closed = _with_sums(closed, [self.manual.replicated_axes(spec) for spec in out_specs])
+            closed = _with_sums(closed, list(map(self.summed_axes, out_specs)))
         return self.bind(closed, operands, in_specs, out_specs)
 
     def batched(self, axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
@@ -192,6 +194,7 @@ class ShardedCall(MultiDeviceCall):
         manual = self.manual
         along = tuple([axis for axis in axes_of(context.rows_along) if axis in manual.axes])
         self.check_rows(along)
+        self.check_collectives(along)
         rows = size // math.prod([manual.sizes[axis] for axis in along])
         name = None if axis_name in manual.axes else axis_name
         explicit_rows, context.explicit_rows = context.explicit_rows, self.rows_inside()
@@ -213,6 +216,17 @@ class ShardedCall(MultiDeviceCall):
                     f"{twice[0]!r} is in {PartitionSpec(*spec)!r}. Map over another axis of {self.manual.mesh!r}."
                 )
 
+    def check_collectives(self, along: Sequence[Any]) -> None:
+        """Raises ValueError where the function communicates along an axis that cuts the rows of a vmap."""
+        found = _collective(self.jaxpr, along)
+        if found is not None:
+            raise ValueError(
+                f"shard_map: vmap spmd_axis_name cuts its rows over {named_axes(found.params)}, and "
+                f"`{found.primitive}` in the function communicates along it, which would mix rows. Take a derivative "
+                "inside of the vmap, in no jit of its own; or map over another axis.\n"
+                f"  {found.primitive} at {summarize(found.source)}: {text_of(found.source)}"
+            )
+
     def rows_inside(self) -> ExplicitSharding | None:
         """How the rows of one device are partitioned further, over Explicit axes that are not manual."""
         rows = context.explicit_rows
@@ -230,6 +244,30 @@ class ShardedCall(MultiDeviceCall):
         outs = self.bind(closed, [*state, *values], in_specs, out_specs)
         results, states = split_list(outs, count)
         return first_failed(states), results
+
+
+def _collective(jaxpr: Jaxpr, axes: Sequence[Any]) -> JaxprEqn | None:
+    """The first equation that communicates along one of these axes."""
+    for eqn in jaxpr.eqns if axes else ():
+        inner_jaxprs = list(subjaxprs(eqn))
+        communicates = eqn.primitive.batch_named is not None and eqn.primitive not in (pvary_p, axis_index_p)
+        if communicates and set(axes).intersection(named_axes(eqn.params)):
+            return eqn
+        for inner in inner_jaxprs:
+            if (found := _collective(inner, axes)) is not None:
+                return found
+    return None
+
+
+def _axes_of_rows() -> set[Any]:
+    """The axes of a mesh along which the vmaps around cut the rows that they map."""
+    names: set[Any] = set()
+    trace: Any = context.trace
+    while trace is not None:
+        if isinstance(trace, BatchTrace):
+            names.update(axes_of(trace.rows_along))
+        trace = trace.parent
+    return names
 
 
 def _mesh(*, mesh: Mesh, **_: Any) -> Mesh:
