@@ -33,6 +33,10 @@ class ManualAxes(NamedTuple):
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
 
+    def invarying(self, mesh: Any) -> frozenset[Any]:
+        """The other manual axes of a mesh."""
+        return frozenset(mesh.manual_axes).difference(*self)
+
 
 class ShapedArray:
     """The type of an array: its shape and dtype, and whether the dtype is weak (came from a Python scalar).

@@ -38,7 +38,7 @@ from xpr.primitives.shapes import reshape
 from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.batch import BatchTrace, batch_jaxpr, named_axes
 from xpr.transforms.linearize import Linearized
-from xpr.transforms.stage import stage
+from xpr.transforms.stage import StageTrace, stage
 
 Spec = Sequence[Any]  # the elements of a PartitionSpec; that itself where it has unreduced or reduced axes
 
@@ -260,10 +260,13 @@ def _collective(jaxpr: Jaxpr, axes: Sequence[Any]) -> JaxprEqn | None:
 
 
 def _axes_of_rows() -> set[Any]:
-    """The axes of a mesh along which the vmaps around cut the rows that they map."""
+    """The axes of a mesh along which the vmaps around cut the rows that they map.
+
+    A program that is staged may be run outside of them, too.
+    """
     names: set[Any] = set()
     trace: Any = context.trace
-    while trace is not None:
+    while trace is not None and not isinstance(trace, StageTrace):
         if isinstance(trace, BatchTrace):
             names.update(axes_of(trace.rows_along))
         trace = trace.parent
