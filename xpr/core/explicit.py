@@ -91,7 +91,8 @@ class ExplicitSharding:
             if type(n) is int and n % count:
                 raise ShardingTypeError(
                     f"An array of shape {tuple(shape)} can't be partitioned over {part!r} along axis {axis}: {count} "
-                    f"does not evenly divide {n}, its size. Pad it, or leave it whole: xpr.sharding.reshard(x, P(...))."
+                    f"does not evenly divide the dimension size {n}. Pad it, or leave it whole: "
+                    "xpr.sharding.reshard(x, P(...))."
                 )
 
     def __repr__(self) -> str:

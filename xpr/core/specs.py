@@ -59,7 +59,7 @@ class PartitionSpec(tuple):
 
     def __init_subclass__(cls) -> None:
         if cls.__module__ != __name__:
-            raise TypeError("PartitionSpec has no subclasses: shardings are compared by what their specs name.")
+            raise TypeError("Subclassing `jax.P` is prohibited: shardings are compared by what their specs name.")
 
     @property
     def partitions(self) -> tuple[Any, ...]:

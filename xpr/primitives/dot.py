@@ -29,7 +29,7 @@ from xpr.primitives.elementwise import add_any, convert_element_type
 from xpr.primitives.precision import PrecisionLike, common_dtype, result_dtype, wider
 from xpr.primitives.shapes import transpose
 from xpr.primitives.sharding_constraint import decided
-from xpr.primitives.sharding_rules import OUT_SHARDING, common, parts_of, sum_over_shards, without
+from xpr.primitives.sharding_rules import OUT_SHARDING, RESHARD, common, parts_of, sum_over_shards, without
 
 __all__ = ["batch_matmul", "dot", "dot_general", "dot_general_p", "DotDimensionNumbers"]
 
@@ -230,6 +230,12 @@ def _dot_general_flops(
     return 2 * results[0].size * math.prod(operands[0].shape[axis] for axis in contracted)
 
 
+_CONTRACTED = f"dot_general requires contracting dimensions to have consistent sharding. {RESHARD}"
+_BATCHED = (
+    "dot_general requires lhs batch dimensions and rhs batch dimensions to have the consistent sharding. " + RESHARD
+)
+
+
 def _dot_general_sharding(
     avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: Numbers,
     unreduced: Sequence[Any] = (), **_: Any,
@@ -238,13 +244,18 @@ def _dot_general_sharding(
     lhs, rhs = map(parts_of, avals)
     (lhs_contracted, rhs_contracted), (lhs_batched, rhs_batched) = dimension_numbers
     for i, j in zip(lhs_contracted, rhs_contracted):
-        part = common([lhs[i], rhs[j]], f"what is contracted, axis {i} of one operand and axis {j} of the other,")
+        part = common(
+            [lhs[i], rhs[j]], f"what is contracted, axis {i} of one operand and axis {j} of the other,", _CONTRACTED
+        )
         if part is not None and lhs[i] == rhs[j] and not set(axes_of(part)) <= set(unreduced):
             raise ShardingTypeError(
-                f"both operands are partitioned over {part!r} along the axes that are contracted, {i} and {j}, so that "
-                f"the result may be replicated over {part!r} or partitioned. {OUT_SHARDING}"
+                f"Contracting dimensions are sharded: both operands are partitioned over {part!r} along the axes that "
+                f"are contracted, {i} and {j}, so that the result may be replicated over {part!r} or partitioned. "
+                f"{OUT_SHARDING}"
             )
-    batch = [common([lhs[i], rhs[j]], f"the batch, axes {i} and {j},") for i, j in zip(lhs_batched, rhs_batched)]
+    batch = [
+        common([lhs[i], rhs[j]], f"the batch, axes {i} and {j},", _BATCHED) for i, j in zip(lhs_batched, rhs_batched)
+    ]
     return [(*batch, *without(lhs, [*lhs_contracted, *lhs_batched]), *without(rhs, [*rhs_contracted, *rhs_batched]))]
 
 

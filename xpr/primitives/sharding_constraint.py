@@ -155,7 +155,8 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
     if settings.mesh is None:
         raise ArgumentError(
             f"{function}: {sharding!r} is no NamedSharding, and no mesh is current; write NamedSharding(mesh, spec), "
-            "or call it in `with xpr.set_mesh(mesh)`."
+            "or call it in `with xpr.set_mesh(mesh)`. Using PartitionSpec when you are not under a mesh context is not "
+            f"allowed. Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to {function}."
         )
     return NamedSharding(settings.mesh, sharding)
 

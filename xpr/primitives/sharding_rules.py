@@ -77,18 +77,23 @@ def without(parts: Sequence[Any], axes: Sequence[int]) -> Parts:
     return tuple([part for i, part in enumerate(parts) if i not in axes])
 
 
-def along_unsharded(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], axis: int) -> list[Parts]:
-    """Operands of one shape that are read whole along one axis, which must not be partitioned."""
+def along_unsharded(
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], axis: int, rule: str = ""
+) -> list[Parts]:
+    """Operands of one shape that are read whole along one axis, which must not be partitioned; `rule` says it, too."""
     parts = joined(avals, outs[0].ndim)
     if parts[axis] is not None:
         raise ShardingTypeError(
-            f"axis {axis}, along which it goes, is partitioned over {parts[axis]!r}, and must not be. {RESHARD}"
+            f"axis {axis}, along which it goes, is partitioned over {parts[axis]!r}, and must not be. "
+            f"{rule and f'{rule}. '}{RESHARD}"
         )
     return [parts] * len(outs)
 
 
-def resized(mesh: AbstractMesh, aval: ShapedArray, out: ShapedArray, parts: Parts | None = None) -> Parts:
-    """The parts of an operand for a result of which axes have other sizes.
+def resized(
+    mesh: AbstractMesh, aval: ShapedArray, out: ShapedArray, parts: Parts | None = None, rule: str = ""
+) -> Parts:
+    """The parts of an operand for a result of which axes have other sizes; `rule` says what can't be cut, too.
 
     Raises:
       ShardingTypeError: one of these is partitioned, and can't be cut into equal shards any more.
@@ -98,7 +103,7 @@ def resized(mesh: AbstractMesh, aval: ShapedArray, out: ShapedArray, parts: Part
         if part is not None and n != m and m % count(mesh, part):
             raise ShardingTypeError(
                 f"axis {axis} is partitioned over {part!r}, {count(mesh, part)} shards, and has {m} elements in the "
-                f"result {out.str_short()}. {RESHARD}"
+                f"result {out.str_short()}. {rule and f'{rule}. '}{RESHARD}"
             )
     return parts
 
@@ -248,5 +253,6 @@ def _distributed(
 
 def _no_reshape(aval: ShapedArray, new_sizes: Sequence[int]) -> ShardingTypeError:
     return ShardingTypeError(
+        "This reshape is not supported: "
         f"the shards of {aval.str_short()} are not those of an array of shape {tuple(new_sizes)}. {OUT_SHARDING}"
     )

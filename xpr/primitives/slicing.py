@@ -34,7 +34,6 @@ from xpr.primitives.sharding_rules import (
     joined,
     mesh_of_types,
     resized,
-    resizing,
     sums_alike,
     sums_of_cases,
     sums_of_first,
@@ -229,7 +228,9 @@ def _slice_batch(size: int, x: Any, dim: int, *, start_indices: Any, limit_indic
 
 slice_p = structural(
     "slice",
-    sharding=lambda aval, out, **params: resized(aval.explicit.mesh, aval, out),
+    sharding=lambda aval, out, **params: resized(
+        aval.explicit.mesh, aval, out, rule="slicing on sharded dims leaves equal shards"
+    ),
     physical="moved",
     fusion="cheap",
     abstract=_slice_abstract,
@@ -384,7 +385,9 @@ pad_p = register(
         transpose=_pad_transpose,
         batch=_pad_batch,
         exact=True,
-        sharding=resizing,
+        sharding=lambda avals, outs, **params: [
+            resized(mesh_of_types(avals), avals[0], outs[0], rule="padding on sharded dims leaves equal shards")
+        ],
         sums=sums_of_first,
     )
 )
