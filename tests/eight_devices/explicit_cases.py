@@ -198,7 +198,7 @@ ERRORS = {
         lambda x: jnp.zeros((8, 4)).at[:, np.array([0, 1])].set(put(np.ones((8, 2)), None, "y")),
         "axis 0 of the indices is partitioned over 'y'",
     ),
-    "sort": (lambda x: jnp.sort(x, 0), "axis 0, along which it goes, is partitioned over 'x', and must not be. Arguments to sort"),
+    "sort": (lambda x: jnp.sort(x, 0), "axis 0, along which it goes, is partitioned over 'x', and must not be."),
     "cumsum": (lambda x: jnp.cumsum(x, 0), "axis 0, along which it goes, is partitioned over 'x'"),
     "convolution": (
         lambda x: lax.conv(x[None, :, :, None], np.ones((2, 8, 1, 1), np.float32), (1, 1), "SAME"),

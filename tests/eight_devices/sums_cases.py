@@ -8,7 +8,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.eight_devices import close
-from xpr import lax
+from xpr import export, lax
 from xpr.config import override
 from xpr.errors import ShardingTypeError
 from xpr.jaxpr import dumps, equal, loads, parse
@@ -282,3 +282,14 @@ def test_errors_of_shard_map(mesh):
     auto = xpr.make_mesh((8,), ("x",))
     with pytest.raises(ValueError, match="Unreduced axes can only refer to mesh axes that are of type `Explicit`"):
         xpr.shard_map(lambda x: x, mesh=auto, in_specs=P("x"), out_specs=P(unreduced={"x"}))(W)
+
+
+def test_exported_functions():
+    f = xpr.jit(product)
+    exported = export.deserialize(export.export(f)(put(X, None, "x"), put(W, "x")).serialize())
+    assert [aval.str_short() for aval in exported.out_avals] == ["f32[4,6]{U:x}"]
+    u = xpr.jit(exported.call)(put(X, None, "x"), put(W, "x"))
+    assert u.sharding == unreduced().sharding
+    close(u, X @ W)
+    whole = export.deserialize(export.export(xpr.jit(lambda u: reshard(u + u, P())))(u).serialize())
+    close(xpr.jit(whole.call)(u), 2 * X @ W)
