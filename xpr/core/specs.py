@@ -84,7 +84,7 @@ class PartitionSpec(tuple):
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, tuple):
             return NotImplemented
-        sums = [getattr(other, name, frozenset()) for name in ("unreduced", "reduced")]
+        sums: list[frozenset[Any]] = [getattr(other, name, frozenset()) for name in ("unreduced", "reduced")]
         return PartitionSpec(*self, *other, unreduced=self.unreduced | sums[0], reduced=self.reduced | sums[1])
 
     def __radd__(self, other: Any) -> Any:

@@ -58,7 +58,7 @@ device_put_p = register(
         lower=lambda builder, operands, avals, **params: list(operands),
         jvp=_device_put_jvp,
         transpose=_device_put_transpose,
-        batch=lambda size, values, dims, *, device, source=None: ([_bind(*values, device, source)], list(dims)),
+        batch=lambda size, values, dims, *, device, source=None: ([_bind(values[0], device, source)], list(dims)),
         sharding=lambda avals, outs, *, device, source=None: [
             parts_of(avals[0]) if type(device) is MemorySpace else (None,) * outs[0].ndim
         ],

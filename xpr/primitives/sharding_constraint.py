@@ -183,6 +183,6 @@ def decided(out_sharding: Any, function: str, compute: Any) -> Any:
     """The result of `compute()`, partitioned as `out_sharding` says, and ambiguous before; see `sharded`."""
     if out_sharding is None:
         return compute()
-    unreduced = getattr(getattr(out_sharding, "spec", out_sharding), "unreduced", frozenset())
+    unreduced: frozenset[Any] = getattr(getattr(out_sharding, "spec", out_sharding), "unreduced", frozenset())
     with shardings_decided_later(unreduced):
         return sharded(compute(), out_sharding, function)
