@@ -293,5 +293,10 @@ def test_gradients_of_rows_along_an_axis_of_the_mesh():
     x = np.arange(16, dtype=np.float32).reshape(4, 4)
     rows = xpr.vmap(xpr.grad(f), spmd_axis_name="x")(x)
     np.testing.assert_array_equal(rows, xpr.vmap(xpr.grad(f))(x))
-    with pytest.raises(ValueError, match="`psum` in the function communicates along it, which would mix rows"):
-        xpr.vmap(xpr.jit(xpr.grad(f)), spmd_axis_name="x")(x)
+    np.testing.assert_array_equal(xpr.vmap(xpr.jit(xpr.grad(f)), spmd_axis_name="x")(x), rows)
+    np.testing.assert_array_equal(xpr.vmap(xpr.grad(xpr.checkpoint(f)), spmd_axis_name="x")(x), rows)
+    sums = xpr.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh, in_specs=P(), out_specs=P())
+    np.testing.assert_array_equal(xpr.vmap(sums, spmd_axis_name="x")(x), 4 * x)
+    gathered = xpr.shard_map(lambda x: lax.all_gather(x, "x"), mesh=mesh, in_specs=P(), out_specs=P())
+    with pytest.raises(ValueError, match="`all_gather` in the function communicates along .*which would mix rows"):
+        xpr.vmap(gathered, spmd_axis_name="x")(x)

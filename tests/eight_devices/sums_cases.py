@@ -293,3 +293,25 @@ def test_exported_functions():
     close(u, X @ W)
     whole = export.deserialize(export.export(xpr.jit(lambda u: reshard(u + u, P())))(u).serialize())
     close(xpr.jit(whole.call)(u), 2 * X @ W)
+
+
+def test_types_inside_of_a_shard_map(mesh):
+    def mat(x):
+        state = xpr.typeof(x).mat
+        return set(state.varying), set(state.unreduced), set(state.reduced), set(state.invarying(mesh.abstract_mesh))
+
+    def fun(u, w):
+        assert mat(u) == ({"y"}, {"x"}, set(), set()) and mat(w) == (set(), set(), {"x"}, set())
+        assert mat(u * 2) == mat(u + u) == mat(u) and mat(jnp.sin(w)) == mat(w)
+        assert mat(lax.psum(u, "x"))[:3] == ({"y"}, set(), set())
+        assert mat(lax.psum_scatter(u.T[:4], "x", tiled=True))[1] == mat(lax.pcast(w, "x", to="varying"))[2] == set()
+        assert mat(lax.pcast(lax.axis_index("y"), "x", to="reduced"))[:3] == ({"y"}, set(), {"x"})
+        assert mat(lax.pcast(lax.axis_index("x"), "x", to="unreduced"))[:3] == (set(), {"x"}, set())
+        with pytest.raises(NotImplementedError, match="sin of .*: an operand is unreduced over 'x', and the unreduced"):
+            jnp.sin(u)
+        with pytest.raises(ShardingTypeError, match="must be unreduced along the same mesh axes"):
+            u + lax.psum(u, "x")
+        return u
+
+    u = put(np.ones((4, 6), np.float32), "y", unreduced={"x"})
+    xpr.shard_map(fun, out_specs=P("y", unreduced={"x"}))(u, put(W, reduced={"x"}))

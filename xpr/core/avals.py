@@ -27,7 +27,7 @@ _NOWHERE: frozenset[Any] = frozenset()
 
 
 class ManualAxes(NamedTuple):
-    """The manual axes over which a value varies; and those over which it is unreduced or reduced, of which none are."""
+    """The manual axes over which a value varies, those over which it is unreduced, and those where it is reduced."""
 
     varying: frozenset[Any]
     unreduced: frozenset[Any]
@@ -44,9 +44,10 @@ class ShapedArray:
     Of arrays that are partitioned over Explicit axes of a mesh that is a part of the type, too, `explicit`; it is None
     of all others. `sharding` is the same as a `NamedSharding` (backend/sharding.py), which the constructor takes.
     `memory_space` is the memory that it is in, `f32<host>[8]`, nearly always that of the device.
-    Inside a `shard_map`, `varying` has the axes over which a value may differ between devices. As weakness does, it
-    goes from operands to results, and types that differ in it alone fit each other; what is checked is inferred from
-    the whole program (control/devices/replication.py).
+    Inside a `shard_map`, `varying` has the axes over which a value may differ between devices, and `sums` those over
+    which it is unreduced, which are among them, and those over which it is reduced. As weakness does, both go from
+    operands to results, and types that differ in them alone fit each other; what is checked is inferred from the whole
+    program (control/devices/replication.py).
 
     >>> from xpr import core
     >>> core.ShapedArray((2, 3), "float32")
@@ -54,7 +55,7 @@ class ShapedArray:
     """
 
     __slots__ = (
-        "shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "explicit", "varying", "memory_space",
+        "shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "explicit", "varying", "memory_space", "sums",
         "plain", "physical", "__weakref__",
     )  # fmt: skip
     shape: Shape
@@ -66,7 +67,8 @@ class ShapedArray:
     explicit: ExplicitSharding | None
     varying: frozenset[Any]
     memory_space: MemorySpace
-    plain: ShapedArray  # the type without these three
+    sums: tuple[frozenset[Any], frozenset[Any]] | None
+    plain: ShapedArray  # the type without these four
     physical: ShapedArray  # the type in memory: of keys that of their words, of float0 bool, else itself
 
     _interned: ClassVar[dict[Any, ShapedArray]] = {}
@@ -92,13 +94,14 @@ class ShapedArray:
     def _intern(
         cls, shape: Any, dtype: Any, weak_type: bool, explicit: ExplicitSharding | None = None,
         varying: frozenset[Any] = _NOWHERE, memory_space: MemorySpace = MemorySpace.Device,
+        sums: tuple[frozenset[Any], frozenset[Any]] | None = None,
     ) -> ShapedArray:  # fmt: skip
         shape, weak_type = tuple(map(_dimension, shape)), bool(weak_type)
         dtype = dtype if type(dtype) is KeyType else np.dtype(dtype)
-        is_plain = explicit is None and not varying and memory_space is MemorySpace.Device
+        is_plain = explicit is None and not varying and memory_space is MemorySpace.Device and sums is None
         key: Any = (shape, dtype, weak_type)
         if not is_plain:
-            key = (*key, explicit, varying, memory_space)
+            key = (*key, explicit, varying, memory_space, sums)
         if key in cls._interned:
             return cls._interned[key]
         self = object.__new__(cls)
@@ -106,7 +109,7 @@ class ShapedArray:
         for n in shape:
             size *= n
         is_symbolic = any(type(n) is not int for n in shape)
-        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying, memory_space)
+        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying, memory_space, sums)
         for name, value in zip(cls.__slots__, values):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "plain", self if is_plain else cls(shape, dtype, weak_type))
@@ -120,7 +123,7 @@ class ShapedArray:
             explicit = self.explicit
             if explicit is not None and explicit.parts is not None:
                 explicit = explicit.with_parts([*explicit.parts, *[None] * len(dtype.key_shape)])
-            return words.with_explicit(explicit).with_varying(self.varying).in_memory(self.memory_space)
+            return self._like(words, explicit)
         return ShapedArray(self.shape, dtypes.bool_) if dtype == float0 else self
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -130,7 +133,7 @@ class ShapedArray:
         if self.plain is self:
             return ShapedArray, (self.shape, self.dtype, self.weak_type)
         return ShapedArray._intern, (
-            self.shape, self.dtype, self.weak_type, self.explicit, self.varying, self.memory_space,
+            self.shape, self.dtype, self.weak_type, self.explicit, self.varying, self.memory_space, self.sums,
         )  # fmt: skip
 
     def __copy__(self) -> ShapedArray:
@@ -178,29 +181,33 @@ class ShapedArray:
             changed = changed.with_explicit(self.explicit)
         if "memory_space" not in changes and changes.get("sharding") is None:
             changed = changed.in_memory(self.memory_space)
-        return changed.with_varying(self.varying)
+        return changed._changed(varying=self.varying, sums=self.sums)
+
+    def _changed(self, **parts: Any) -> ShapedArray:
+        """The same type with some of what is said beside shape and dtype changed."""
+        same = {name: getattr(self, name) for name in ("explicit", "varying", "memory_space", "sums")}
+        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, **{**same, **parts})
 
     def with_explicit(self, explicit: ExplicitSharding | None) -> ShapedArray:
         """The same type, partitioned so over Explicit axes."""
-        if explicit is self.explicit:
-            return self
-        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, explicit, self.varying, self.memory_space)
+        return self if explicit is self.explicit else self._changed(explicit=explicit)
 
     def with_varying(self, axes: frozenset[Any]) -> ShapedArray:
         """The same type, of values that may differ between the devices along these axes."""
-        if axes == self.varying:
-            return self
-        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, self.explicit, axes, self.memory_space)
+        return self if axes == self.varying else self._changed(varying=axes)
+
+    def with_sums(self, unreduced: frozenset[Any], reduced: frozenset[Any]) -> ShapedArray:
+        """The same type, of values that are unreduced and reduced over these manual axes."""
+        sums = (unreduced, reduced) if unreduced or reduced else None
+        return self if sums == self.sums else self._changed(sums=sums)
 
     def in_memory(self, space: MemorySpace) -> ShapedArray:
         """The same type, of arrays in that memory."""
-        if space is self.memory_space:
-            return self
-        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, self.explicit, self.varying, space)
+        return self if space is self.memory_space else self._changed(memory_space=space)
 
     def _like(self, aval: ShapedArray, explicit: ExplicitSharding | None) -> ShapedArray:
         """A type of another shape with what this one says beside shape and dtype."""
-        return aval.with_explicit(explicit).with_varying(self.varying).in_memory(self.memory_space)
+        return aval._changed(explicit=explicit, varying=self.varying, memory_space=self.memory_space, sums=self.sums)
 
     @property
     def vma(self) -> frozenset[Any]:
@@ -210,7 +217,8 @@ class ShapedArray:
     @property
     def mat(self) -> ManualAxes:
         """What the type says of the manual axes of the `shard_map`s around."""
-        return ManualAxes(self.varying, _NOWHERE, _NOWHERE)
+        unreduced, reduced = self.sums or (_NOWHERE, _NOWHERE)
+        return ManualAxes(self.varying - unreduced, unreduced, reduced)
 
     def with_axis(self, axis: int, size: Any, part: Any = None) -> ShapedArray:
         """The type with one more axis, at `axis`, which `part` partitions where there is a mesh."""
@@ -238,7 +246,8 @@ class ShapedArray:
     @property
     def dual(self) -> ShapedArray:
         """The type of cotangents of tangents of this type: unreduced where it is reduced, and the other way round."""
-        return self if self.explicit is None else self.with_explicit(self.explicit.dual)
+        dual = self if self.explicit is None else self.with_explicit(self.explicit.dual)
+        return dual if self.sums is None else dual.with_sums(self.sums[1], self.sums[0])
 
 
 def _dimension(n: Any) -> int:

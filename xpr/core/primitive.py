@@ -388,10 +388,44 @@ def varying_types(
     every = [a.varying for a in avals]
     union: frozenset[Any] = frozenset().union(*every)
     if primitive.varying is None:
-        return [out.with_varying(union) for out in outs] if union else outs
-    if len(outs) != len(every):
-        every = [union] * len(outs)
-    return [out.with_varying(primitive.varying(axes, **params)) for out, axes in zip(outs, every)]
+        outs = [out.with_varying(union) for out in outs] if union else outs
+    else:
+        if len(outs) != len(every):
+            every = [union] * len(outs)
+        outs = [out.with_varying(primitive.varying(axes, **params)) for out, axes in zip(outs, every)]
+    return _with_manual_sums(primitive, avals, outs, params) if any(a.sums is not None for a in avals) else outs
+
+
+def _with_manual_sums(
+    primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray], params: dict[str, Any]
+) -> list[ShapedArray]:
+    """The types of results with the manual axes over which they are unreduced and reduced, as operands are.
+
+    Raises:
+      NotImplementedError: an operand is unreduced, and the operation is not linear.
+    """
+    sums = [a.sums or (frozenset(), frozenset()) for a in avals]
+    every = [unreduced for unreduced, _ in sums]
+    unreduced: frozenset[Any] = frozenset().union(*every)
+    reduced: frozenset[Any] = frozenset().union(*[axes for _, axes in sums])
+    if primitive.batch_named is not None:  # a collective does the sum over the axes that it names
+        names = params.get("axes", params.get("axis_name", ()))
+        unreduced -= frozenset(names if isinstance(names, tuple) else (names,))
+    elif unreduced and primitive.varying is None:
+        if primitive.sums is not None:
+            unreduced = primitive.sums(every)
+        elif context.decides_later:
+            unreduced = frozenset()
+        else:
+            raise NotImplementedError(
+                f"{primitive.name} of {types_of(avals)}: an operand is unreduced over {min(map(str, unreduced))!r}, "
+                f"and the unreduced rule for {primitive.name} is not implemented. Have the sum done first: lax.psum."
+            )
+    typed = []
+    for out in outs:
+        own = out.sums or (frozenset(), frozenset())  # of `pcast`
+        typed.append(out.with_sums(unreduced & out.varying | own[0], reduced - out.varying | own[1]))
+    return typed
 
 
 def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray]) -> list[ShapedArray]:

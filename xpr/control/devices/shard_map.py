@@ -21,24 +21,23 @@ from xpr.compile.lower import lower_eqns
 from xpr.control.call_family import InOutSpecs, Specs, call_family
 from xpr.control.checkify.errors import first_failed
 from xpr.control.devices.multi_device_call import MultiDeviceCall
-from xpr.control.devices.replication import varying_axes
+from xpr.control.devices.replication import of_each_row, varying_axes
 from xpr.control.groups import split_list
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope, context
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars, effects, eval_jaxpr, subjaxprs
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.meshes import AxisType
 from xpr.core.primitive import Primitive
 from xpr.core.regions import whole_call
-from xpr.core.source import summarize, text_of
-from xpr.primitives.collectives.reduce import axis_index_p, psum_p, pvary_p
+from xpr.primitives.collectives.reduce import psum_p
 from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reshape
 from xpr.primitives.sharding_rules import parts_of
-from xpr.transforms.batch import BatchTrace, batch_jaxpr, named_axes
+from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.linearize import Linearized
-from xpr.transforms.stage import StageTrace, stage
+from xpr.transforms.stage import stage
 
 Spec = Sequence[Any]  # the elements of a PartitionSpec; that itself where it has unreduced or reduced axes
 
@@ -69,7 +68,11 @@ class ManualMesh:
         """The type of one device's shard of an operand, which other axes of the mesh may partition further."""
         shard = aval.plain.update(shape=NamedSharding(self.mesh, PartitionSpec(*spec)).shard_shape(aval.shape))
         shard = shard.with_explicit(explicit_sharding(self.inner, parts_of(aval), aval.ndim))
-        return shard.with_varying(aval.varying | self.varying_axes(spec)) if self.check else shard
+        if not self.check:
+            return shard
+        outer = aval.sums or (frozenset(), frozenset())
+        shard = shard.with_varying(aval.varying | self.varying_axes(spec))
+        return shard.with_sums(outer[0] | unreduced_in(spec), outer[1] | reduced_in(spec))
 
     def global_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of a whole result, from that of its shards."""
@@ -96,6 +99,10 @@ class ManualMesh:
     def sizes(self) -> dict[Any, int]:
         """The sizes of the manual axes."""
         return {name: self.mesh.shape[name] for name in self.axes}
+
+    def replicas(self, spec: Spec) -> int:
+        """The number of devices with the same shard of a value."""
+        return math.prod([self.mesh.shape[name] for name in self.replicated_axes(spec)])
 
     def in_scope(self, checked: bool = False) -> axes_in_scope:
         """Lets collectives name the axes; `checked` is for the user's function, see `NamedAxis`."""
@@ -175,18 +182,13 @@ class ShardedCall(MultiDeviceCall):
     def dual(self, spec: Spec) -> Spec:
         return spec.dual if isinstance(spec, PartitionSpec) else spec
 
-    def summed_axes(self, spec: Spec) -> tuple[Any, ...]:
-        """The axes along which cotangents are shared and summed; not those along which a vmap around cuts the rows."""
-        rows = _axes_of_rows()
-        return tuple([name for name in self.manual.replicated_axes(spec) if name not in rows])
-
     def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
-        replicas = [math.prod([self.manual.sizes[name] for name in self.summed_axes(spec)]) for spec in specs]
+        replicas = map(self.manual.replicas, specs)
         return [ct if n == 1 else div(ct, scalar(n, ct)) for ct, n in zip(cts, replicas)]
 
     def summed(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs, out_specs: Specs) -> list[Any]:
         with self.in_scope():
-            closed = _with_sums(closed, list(map(self.summed_axes, out_specs)))
+            closed = _with_sums(closed, list(map(self.manual.replicated_axes, out_specs)))
         return self.bind(closed, operands, in_specs, out_specs)
 
     def batched(self, axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
@@ -194,12 +196,13 @@ class ShardedCall(MultiDeviceCall):
         manual = self.manual
         along = tuple([axis for axis in axes_of(context.rows_along) if axis in manual.axes])
         self.check_rows(along)
-        self.check_collectives(along)
         rows = size // math.prod([manual.sizes[axis] for axis in along])
         name = None if axis_name in manual.axes else axis_name
         explicit_rows, context.explicit_rows = context.explicit_rows, self.rows_inside()
         try:
-            closed, actual = self.derived(batch_jaxpr, rows, tuple(dims), name)
+            with self.in_scope():
+                jaxpr = of_each_row(self.jaxpr, along, manual.sizes) if along else self.jaxpr
+                closed, actual = batch_jaxpr(jaxpr, rows, tuple(dims), name)
         finally:
             context.explicit_rows = explicit_rows
         in_specs = [_with_rows(spec, d, along) for spec, d in zip(self.in_specs, dims)]
@@ -215,17 +218,6 @@ class ShardedCall(MultiDeviceCall):
                     f"shard_map: vmap spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and "
                     f"{twice[0]!r} is in {PartitionSpec(*spec)!r}. Map over another axis of {self.manual.mesh!r}."
                 )
-
-    def check_collectives(self, along: Sequence[Any]) -> None:
-        """Raises ValueError where the function communicates along an axis that cuts the rows of a vmap."""
-        found = _collective(self.jaxpr, along)
-        if found is not None:
-            raise ValueError(
-                f"shard_map: vmap spmd_axis_name cuts its rows over {named_axes(found.params)}, and "
-                f"`{found.primitive}` in the function communicates along it, which would mix rows. Take a derivative "
-                "inside of the vmap, in no jit of its own; or map over another axis.\n"
-                f"  {found.primitive} at {summarize(found.source)}: {text_of(found.source)}"
-            )
 
     def rows_inside(self) -> ExplicitSharding | None:
         """How the rows of one device are partitioned further, over Explicit axes that are not manual."""
@@ -244,33 +236,6 @@ class ShardedCall(MultiDeviceCall):
         outs = self.bind(closed, [*state, *values], in_specs, out_specs)
         results, states = split_list(outs, count)
         return first_failed(states), results
-
-
-def _collective(jaxpr: Jaxpr, axes: Sequence[Any]) -> JaxprEqn | None:
-    """The first equation that communicates along one of these axes."""
-    for eqn in jaxpr.eqns if axes else ():
-        inner_jaxprs = list(subjaxprs(eqn))
-        communicates = eqn.primitive.batch_named is not None and eqn.primitive not in (pvary_p, axis_index_p)
-        if communicates and set(axes).intersection(named_axes(eqn.params)):
-            return eqn
-        for inner in inner_jaxprs:
-            if (found := _collective(inner, axes)) is not None:
-                return found
-    return None
-
-
-def _axes_of_rows() -> set[Any]:
-    """The axes of a mesh along which the vmaps around cut the rows that they map.
-
-    A program that is staged may be run outside of them, too.
-    """
-    names: set[Any] = set()
-    trace: Any = context.trace
-    while trace is not None and not isinstance(trace, StageTrace):
-        if isinstance(trace, BatchTrace):
-            names.update(axes_of(trace.rows_along))
-        trace = trace.parent
-    return names
 
 
 def _mesh(*, mesh: Mesh, **_: Any) -> Mesh:

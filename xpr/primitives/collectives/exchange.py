@@ -28,6 +28,7 @@ from xpr.primitives.collectives.reduce import (
     inverse,
     names_of,
     one_name,
+    pcast_p,
     psum,
     refuse_part_of,
     rows_at,
@@ -269,7 +270,7 @@ def all_gather(
                 axis_size=_same_size(groups, math.prod(map(size_of_axis, step))),
                 tiled=bool(tiled) or number > 0,
             )
-        return leaf
+        return pcast_p.bind(leaf, axes=names, to=to) if to == "reduced" else leaf
 
     return tree.map(gathered, x)
 

@@ -435,6 +435,30 @@ pvary_p = register(
 )
 
 
+# -- pcast: the value, unreduced over axes over which it varies, or reduced over axes over which it is the same
+
+pcast_p = register(
+    Primitive(
+        "pcast",
+        abstract=lambda avals, *, axes, to: [
+            aval.with_sums(frozenset(axes if to == "unreduced" else ()), frozenset(axes if to == "reduced" else ()))
+            for aval in avals
+        ],
+        reference=lambda values, **params: list(values),
+        lower=lambda b, operands, avals, **params: list(operands),
+        jvp=lambda primals, tangents, **params: (
+            [pcast_p.bind(*primals, **params)],
+            [t if type(t) is Zero else pcast_p.bind(t, **params) for t in tangents],
+        ),
+        transpose=lambda cts, operands, **params: list(cts),
+        batch=lambda size, values, dims, **params: ([pcast_p.bind(*values, **params)], list(dims)),
+        physical="moved",
+        sharding=unchanged,
+        varying=lambda varying, *, axes, to: varying | set(axes) if to == "unreduced" else varying - set(axes),
+    )
+)
+
+
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     """The value itself, marked as varying, unreduced or reduced over axes of a `shard_map`.
 
@@ -473,8 +497,9 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         raise TypeError(f"pcast: axis_name must be a tuple or a str, since the order counts, and is {axis_name!r}.")
     names = names_of(axis_name)
     if to == "reduced":
-        return tree.map(lambda leaf: _refuse_varying(leaf, names), x)
-    return tree.map(lambda leaf: pvary_p.bind(leaf, axes=names), x)
+        return tree.map(lambda leaf: pcast_p.bind(_refuse_varying(leaf, names), axes=names, to=to), x)
+    varying = tree.map(lambda leaf: pvary_p.bind(leaf, axes=names), x)
+    return varying if to == "varying" else tree.map(lambda leaf: pcast_p.bind(leaf, axes=names, to=to), varying)
 
 
 def _refuse_varying(x: Any, names: Sequence[Any]) -> Any:
