@@ -359,16 +359,6 @@ def test_wrong_calls():
         xpr.make_jaxpr(lambda x: lax.checkpoint_p.bind(x, **call.params))(X)
 
 
-def test_offloading_is_refused():
-    with pytest.raises(NotImplementedError, match="residuals stay in the memory of the device(.|\n)*'pinned_host'"):
-        policies.offload_dot_with_no_batch_dims("device", "pinned_host")
-    offload = partial(policies.save_and_offload_only_these_names, offload_src="device", offload_dst="pinned_host")
-    with pytest.raises(NotImplementedError, match="Save them with save_only_these_names"):
-        offload(names_which_can_be_saved=[], names_which_can_be_offloaded=["a"])
-    policy = offload(names_which_can_be_saved=["a"], names_which_can_be_offloaded=[])
-    assert policy(policies.name_p, name="a") and not policy(policies.name_p, name="b")
-
-
 def test_names_are_the_identity():
     value = {"a": X, "b": 2}
     named = ad_checkpoint.checkpoint_name(value, "both")

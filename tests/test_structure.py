@@ -31,8 +31,8 @@ FLOORS = [
     ("series", "inversion", "sparsity"), ("lax",), ("extend",),
     ("inspect",), ("jaxpr",), ("storage",),
     ("ad", "ad_checkpoint", "dlpack", "ffi", "flatten_util", "image", "ops", "ref", "custom_derivatives",
-     "custom_batching", "debug", "checkify", "doctor", "monitoring", "profiler", "sharding", "stages", "typing",
-     "api_util", "interpreters"),
+     "custom_batching", "debug", "checkify", "doctor", "memory", "monitoring", "profiler", "sharding", "stages",
+     "typing", "api_util", "interpreters"),
     ("distributed", "multihost_utils", "launch"), ("experimental", "example_libraries"),
     ("testing",), ("",), ("alias",), ("as_jax",), ("demo",),
 ]  # fmt: skip

@@ -36,8 +36,8 @@ __version__ = "0.1.0"
 _LOADED_WHEN_ASKED_FOR = (
     "ad", "ad_checkpoint", "api_util", "checkify", "custom_batching", "custom_derivatives", "debug", "distributed",
     "dlpack", "doctor", "experimental", "export", "ffi", "flatten_util", "image", "interpreters", "jaxpr", "lax",
-    "monitoring", "multihost_utils", "nn", "ops", "profiler", "random", "ref", "scipy", "sharding", "stages", "storage",
-    "testing", "typing",
+    "memory", "monitoring", "multihost_utils", "nn", "ops", "profiler", "random", "ref", "scipy", "sharding", "stages",
+    "storage", "testing", "typing",
 )  # fmt: skip
 
 _FUNCTIONS = {

@@ -19,13 +19,13 @@ def make_single_device_sharding(device: Device, *, memory_kind: str | None = Non
 
     Args:
       device: the device.
-      memory_kind: "device", or None.
+      memory_kind: "device", which None is, too, "pinned_host" or "unpinned_host".
 
     Returns:
       A `SingleDeviceSharding`.
 
     Raises:
-      ValueError: another kind of memory is asked for.
+      ValueError: there is no such kind of memory.
 
     >>> import xpr
     >>> xpr.sharding.make_single_device_sharding(xpr.devices("cpu")[0])

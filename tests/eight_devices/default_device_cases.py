@@ -6,7 +6,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import lax
-from xpr.sharding import NamedSharding
+from xpr.sharding import AxisType, NamedSharding
 from xpr.sharding import PartitionSpec as P
 
 DOUBLE = xpr.jit(lambda x: x * 2)
@@ -93,3 +93,52 @@ def test_arrays_that_are_made_like_another_are_where_that_is():
 def test_debug_nans_keeps_what_is_donated():
     with xpr.debug_nans(True), pytest.raises(FloatingPointError, match="encountered in div"):
         xpr.pmap(lambda x: 0.0 / x, donate_argnums=0)(jnp.zeros((8,)))
+
+
+def test_traced_values_that_are_put_on_a_device():
+    first, second = xpr.devices()[:2]
+    x, seen = jnp.arange(4.0), []
+
+    def there_and_back(x):
+        y = xpr.device_put(jnp.sin(x), second)
+        seen.append(y)
+        return (xpr.device_put(y * y, first) * x).sum()
+
+    expected = SLOPE(x) * 0 + xpr.grad(lambda x: (jnp.sin(x) ** 2 * x).sum())(x)
+    for operand in (x, xpr.device_put(x, first)):
+        gradient = xpr.grad(there_and_back)(operand)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-6)
+        assert gradient.devices() == {first} and seen[-1].primal.devices() == {second}
+    assert xpr.grad(lambda x: (xpr.device_put(x, second) ** 2).sum())(x).devices() == {first}
+    assert xpr.vmap(lambda x: xpr.device_put(x, second) + 1)(x).devices() == {second}
+    np.testing.assert_allclose(xpr.jit(xpr.grad(there_and_back))(x), expected, rtol=1e-6)
+    assert xpr.jit(lambda x: xpr.device_put(x, second))(x).devices() == {
+        first
+    }  # a program runs where its arguments are
+    np.testing.assert_allclose(xpr.hessian(there_and_back)(x).shape, (4, 4))
+
+
+def test_memories_of_several_devices():
+    mesh = xpr.make_mesh((4, 2), ("x", "y"))
+    host = NamedSharding(mesh, P("x", "y"), memory_kind="pinned_host")
+    x = xpr.device_put(np.ones((8, 4), np.float32), host)
+    assert x.sharding == host and x.addressable_shards[3].data.sharding.memory_kind == "pinned_host"
+    y = xpr.jit(lambda x: x + 1)(x)
+    assert y.sharding == host and y.aval is x.aval
+    for target in (host.with_memory_kind("device"), xpr.memory.Space.Device):
+        moved = xpr.device_put(x, target)
+        assert moved.sharding == host.with_memory_kind("device") and str(moved.aval) == "f32[8,4]"
+        inside = xpr.jit(lambda x, target=target: xpr.device_put(x, target) * 2)(x)
+        assert inside.sharding == moved.sharding and inside[0, 0] == 2
+    assert xpr.device_put(moved, xpr.memory.Space.Host).sharding == host
+    out = xpr.jit(lambda x: (x, x * 2), out_shardings=(host, host.with_memory_kind("device")))(moved)
+    assert [each.sharding.memory_kind for each in out] == ["pinned_host", "device"]
+    assert xpr.jit(lambda x: x, out_shardings=host.with_memory_kind("device"))(x).sharding == moved.sharding
+    gradient = xpr.grad(lambda x: jnp.sin(xpr.device_put(x, xpr.memory.Space.Device)).sum())(x)
+    assert str(gradient.aval) == "f32<host>[8,4]"
+    explicit = NamedSharding(mesh.update(axis_types=(AxisType.Explicit,) * 2), P("x"), memory_kind="pinned_host")
+    z = xpr.device_put(np.ones((8, 4), np.float32), explicit)
+    assert str(z.aval) == "f32<host>[8@x,4]" and str((z + 1).aval) == "f32<host>[8@x,4]" and z.sharding == explicit
+    assert xpr.typeof(z).sharding.memory_kind == "pinned_host"
+    text = str(xpr.make_jaxpr(lambda z: xpr.device_put(z, xpr.memory.Space.Device))(z))
+    assert str(xpr.jaxpr.parse(text)) == text and "b:f32[8@x,4] = device_put" in text

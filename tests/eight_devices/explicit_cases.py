@@ -198,7 +198,7 @@ ERRORS = {
         lambda x: jnp.zeros((8, 4)).at[:, np.array([0, 1])].set(put(np.ones((8, 2)), None, "y")),
         "axis 0 of the indices is partitioned over 'y'",
     ),
-    "sort": (lambda x: jnp.sort(x, 0), "axis 0, along which it goes, is partitioned over 'x', and must not be. Resh"),
+    "sort": (lambda x: jnp.sort(x, 0), "axis 0, along which it goes, is partitioned over 'x', and must not be."),
     "cumsum": (lambda x: jnp.cumsum(x, 0), "axis 0, along which it goes, is partitioned over 'x'"),
     "convolution": (
         lambda x: lax.conv(x[None, :, :, None], np.ones((2, 8, 1, 1), np.float32), (1, 1), "SAME"),
@@ -206,14 +206,15 @@ ERRORS = {
     ),
     "sizes": (
         lambda x: xpr.ShapeDtypeStruct((6, 2), float, sharding=NamedSharding(xpr.sharding.get_mesh(), P("x"))),
-        "4 does not evenly divide 6",
+        "4 does not evenly divide the dimension size 6",
     ),
     "scan": (
         lambda x: lax.scan(lambda c, row: (c, row), 0, {"a": x}),
-        "scan: the first axis of the xs must not be partitioned over a mesh, since each step takes a row:\n"
+        "scan: the first axis of the xs must not be partitioned over a mesh, since each step takes a row: the "
+        "0th dimension of all xs should be replicated:\n"
         "  xs['a']   f32[8@x,4]",
     ),
-    "vmap": (lambda x: xpr.vmap(lambda a, b: a)(x, put(X, "y")), "are partitioned over different axes of the mesh:"),
+    "vmap": (lambda x: xpr.vmap(lambda a, b: a)(x, put(X, "y")), "over different axes of the mesh. Mapped away"),
     "vmap along another axis": (
         lambda x: xpr.vmap(f, spmd_axis_name="y")(x), "vmap: Only one of spmd_axis_name or arrays sharded on the mapped"
     ),
@@ -241,7 +242,7 @@ ERRORS = {
         "closes over f32[8@x,4], of which it would see whole arrays and not parts. Pass them as arguments.",
     ),
     "set_mesh": (
-        lambda x: xpr.set_mesh(xpr.make_mesh((8,), ("x",), (AxisType.Manual,))), "has axes that are Manual"
+        lambda x: xpr.set_mesh(xpr.make_mesh((8,), ("x",), (AxisType.Manual,))), "contains manual axes"
     ),
     "auto_axes": (lambda x: auto_axes(lambda x: x)(x), "needs out_sharding, the sharding of its results"),
     "explicit_axes": (lambda x: explicit_axes(lambda x: x)(x), "needs in_sharding, the sharding of its arguments"),
@@ -258,6 +259,14 @@ def test_errors(name):
     for call in (fun, xpr.jit(fun)):
         with pytest.raises((TypeError, ValueError, NotImplementedError), match=re.escape(message)):
             call(rows())
+
+
+def test_structs_of_traced_arrays_have_their_sharding():
+    def ones_like(x):
+        struct = xpr.ShapeDtypeStruct.like(x)
+        return jnp.ones(struct.shape, struct.dtype, out_sharding=struct.sharding)
+
+    assert type_of(xpr.jit(ones_like)(rows())) == "f32[8@x,4]"
 
 
 def test_no_mesh_is_current():

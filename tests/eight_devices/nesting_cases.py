@@ -9,6 +9,7 @@ from tests.eight_devices import close
 from tests.ops.table import floats
 from xpr import lax
 from xpr.config import enable_x64
+from xpr.sharding import PartitionSpec as P
 from xpr.testing import check_grads
 
 X, W, TWO = floats(8, 8), np.arange(8, dtype=np.float32) / 8, np.float32(2)
@@ -284,3 +285,18 @@ def test_loops_that_end_early():
 def test_rules(name, checked):
     """Unchecked results that devices differ in are of the first device, in jax too."""
     as_jax(RULES, name, checked)
+
+
+def test_gradients_of_rows_along_an_axis_of_the_mesh():
+    mesh = xpr.make_mesh((4, 2), ("x", "y"))
+    f = xpr.shard_map(lambda x: jnp.sin(x.sum()), mesh=mesh, in_specs=P("y"), out_specs=P(), check_vma=False)
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    rows = xpr.vmap(xpr.grad(f), spmd_axis_name="x")(x)
+    np.testing.assert_array_equal(rows, xpr.vmap(xpr.grad(f))(x))
+    np.testing.assert_array_equal(xpr.vmap(xpr.jit(xpr.grad(f)), spmd_axis_name="x")(x), rows)
+    np.testing.assert_array_equal(xpr.vmap(xpr.grad(xpr.checkpoint(f)), spmd_axis_name="x")(x), rows)
+    sums = xpr.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh, in_specs=P(), out_specs=P())
+    np.testing.assert_array_equal(xpr.vmap(sums, spmd_axis_name="x")(x), 4 * x)
+    gathered = xpr.shard_map(lambda x: lax.all_gather(x, "x"), mesh=mesh, in_specs=P(), out_specs=P())
+    with pytest.raises(ValueError, match="`all_gather` in the function communicates along .*which would mix rows"):
+        xpr.vmap(gathered, spmd_axis_name="x")(x)

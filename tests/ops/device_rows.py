@@ -10,7 +10,9 @@ from xpr.control.devices.inspect_sharding import inspect_sharding_p
 from xpr.control.devices.shard_map import ManualMesh, shard_map_p
 from xpr.control.devices.xla_pmap import pmap_params, xla_pmap_p
 from xpr.core.avals import aval_of
-from xpr.primitives.collectives.reduce import psum_p
+from xpr.core.memory import MemorySpace
+from xpr.primitives.collectives.reduce import pcast_p, psum_p
+from xpr.primitives.device_put import device_put_p
 from xpr.primitives.elementwise import div, mul, neg, sin
 from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
 from xpr.transforms.batch import row_aval
@@ -76,6 +78,9 @@ ROWS = [
                       shared(lambda x: [neg(x)], complexes(2, 1), in_specs=(C,), out_specs=(R,)),
                       shared(lambda x: [neg(x)], integers(1, 2), in_specs=(R,), out_specs=(N,))],
         skip={"transpose": "sometimes it is of a function that is not linear"}),
+    Row(device_put_p, [Sample(floats(3, 2), device=MemorySpace.Host), Sample(integers(3), device=MemorySpace.Device),
+                       Sample(floats(2, 2), device=MemorySpace.Device)]),
+    Row(pcast_p, [Sample(floats(3, 2), axes=(), to="reduced"), Sample(integers(2), axes=(), to="unreduced")]),
     Row(reshard_p, [cut(floats(3, 2)), cut(integers(3))]),
     Row(sharding_constraint_p, [cut(floats(3, 2)), cut(complexes(2)), cut(integers(3))]),
     Row(of_copies_p, [Sample(floats(3), floats(2), what=what, over=()) for what in ("share", "sum")]),

@@ -36,7 +36,7 @@ class set_mesh:
             raise ArgumentError(f"set_mesh: {mesh!r} is no Mesh.")
         if mesh is not None and mesh.manual_axes:
             raise ValueError(
-                f"set_mesh: {mesh!r} has axes that are Manual, as only those of a shard_map are, inside of it. Make it "
+                f"set_mesh: {mesh!r} contains manual axes, as only those of a shard_map are, inside of it. Make it "
                 "with Auto or Explicit axes."
             )
         self.mesh, self.before = mesh, settings.mesh

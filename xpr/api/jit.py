@@ -26,10 +26,17 @@ from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
-from xpr.backend.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding, typed
+from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.evaluate import EvalTrace, device_of, reference_eval
-from xpr.compile.partition import forget_moves, mesh_of, mesh_with_devices, shardings_of, shardings_of_types
+from xpr.compile.partition import (
+    arguments_beside_sums,
+    forget_moves,
+    mesh_of,
+    mesh_with_devices,
+    shardings_of,
+    shardings_of_types,
+)
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
 from xpr.control.devices.sharding_constraint import flatten_shardings
@@ -39,10 +46,12 @@ from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, describe
 from xpr.core.interpreter import Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.memory import space_of_kind
 from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import CACHES, check_function, depth_of_user, describe_function, function_name
 from xpr.notices import warn
+from xpr.primitives.device_put import in_memory
 from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary, drop_frame
 from xpr.transforms.calls import Call
@@ -128,7 +137,7 @@ class JitFunction:
     __closes_over__ = ("fun",)
     __fingerprint__ = (
         "fun", "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "device", "backend",
-        "own_options", "options", "in_shardings", "out_shardings",
+        "own_options", "options", "in_shardings", "out_shardings", "out_memory",
     )  # fmt: skip
 
     def __init__(
@@ -143,9 +152,11 @@ class JitFunction:
         options: dict[str, Any] | None,
         in_shardings: Any = None,
         out_shardings: Any = None,
+        out_memory: Any = None,
     ):
         self.fun = fun
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
+        self.out_memory = out_memory  # the shardings of results where one names the memory of the host
         self.name = function_name(fun)
         self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
         self.has_static = bool(static_argnums or static_argnames)
@@ -155,6 +166,7 @@ class JitFunction:
         frozen = (
             static_argnums, static_argnames, donate_argnums, donate_argnames, device, backend,
             tuple(sorted(options.items())) if options else None, _frozen(in_shardings), _frozen(out_shardings),
+            _frozen(out_memory),
         )  # fmt: skip
         self.caches = _caches_of(fun, frozen)
         self.known = self.caches.known
@@ -188,7 +200,7 @@ class JitFunction:
         static, donated = tuple(self.static_argnames), tuple(self.donate_argnames)
         return JitFunction, (
             self.fun, self.static_argnums, static, self.donate_argnums, donated, self.device, self.backend, options,
-            self.in_shardings, self.out_shardings,
+            self.in_shardings, self.out_shardings, self.out_memory,
         )  # fmt: skip
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -305,11 +317,12 @@ class JitFunction:
                 f"jit: {describe_function(self.fun)} would be traced for a new signature, and no_tracing is set."
             )
         explain_miss(self.fun, key, list(self.caches.traces), lambda: call.names(self.fun))
+        run = flat if self.out_memory is None else _moving_results(flat, self.out_memory)
         with timed("tracing", self.name):
             if self.in_shardings is None:
-                closed = stage(flat, call.avals, signature, shardings)
+                closed = stage(run, call.avals, signature, shardings)
             else:
-                closed = stage(flat, self.typed_avals(call), signature)
+                closed = stage(run, self.typed_avals(call), signature)
         if self.own_options.get("reroll"):
             from xpr.control.reroll.reroll import reroll  # 30 ms of imports that most programs never need
 
@@ -439,7 +452,7 @@ class JitFunction:
             return None
         requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
         arguments = [requested or actual for requested, actual in zip(requested_in, current)]
-        return Layout(mesh, [*constants, *arguments], requested_out)
+        return Layout(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
 
     def requested_shardings(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
         """The sharding of each argument and result by `in_shardings` and `out_shardings`."""
@@ -590,6 +603,7 @@ def jit(
         return lambda fun: jit(fun, **options)  # type: ignore[arg-type]  # the options are those of this very function
     check_function(fun, "jit")
     check_options("jit", compiler_options)
+    out_memory = out_shardings if _names_memory(out_shardings) else None
     named = _single_device(in_shardings, out_shardings)
     if named is not None:
         device, in_shardings, out_shardings = named, None, None
@@ -613,7 +627,27 @@ def jit(
         compiler_options,
         in_shardings,
         out_shardings,
+        out_memory,
     )
+
+
+def _names_memory(shardings: Any) -> bool:
+    """Whether a sharding of a pytree names another memory than the device's."""
+    return any(isinstance(each, Sharding) and each.memory_kind != "device" for each in tree.leaves(shardings))
+
+
+def _moving_results(flat: FlatFunction, shardings: Any) -> Callable[..., list[Any]]:
+    """The function with its results in the memories that a pytree prefix of shardings names."""
+
+    def run(*leaves: Any) -> list[Any]:
+        results = flat(*leaves)
+        targets = tree.flatten_prefix(shardings, flat.out_tree, "out_shardings", lambda x: x is None, "jit")
+        return [
+            in_memory(x, space_of_kind(target.memory_kind)) if isinstance(target, Sharding) else x
+            for x, target in zip(results, targets)
+        ]
+
+    return run
 
 
 def _single_device(*shardings: Any) -> Any:
@@ -625,7 +659,7 @@ def _single_device(*shardings: Any) -> Any:
     unique = dict.fromkeys(tree.leaves(shardings, is_leaf=lambda x: isinstance(x, PartitionSpec)))
     if not any(isinstance(each, SingleDeviceSharding) for each in unique):
         return None
-    if len(unique) > 1:
+    if not all(isinstance(each, SingleDeviceSharding) for each in unique) or len({s.device for s in unique}) > 1:
         raise ValueError(
             f"jit: in_shardings and out_shardings hold {', '.join(map(repr, unique))}. A program runs on one device, "
             "or on those of one mesh: give shardings that name the same device, or NamedShardings over one mesh, of "

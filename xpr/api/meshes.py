@@ -118,7 +118,8 @@ def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dt
     if isinstance(value, Tracer):
         raise UnexpectedTracerError(
             f"make_array_from_callback: the part at {index} is a traced array of type {value.aval.str_short()}, which "
-            "is on no device. Call it outside of transformed functions, or cut a traced array by device_put or "
+            "is on no device: jax.make_array_from_callback cannot be called within a traced context. Call it outside "
+            "of transformed functions, or cut a traced array by device_put or "
             "lax.with_sharding_constraint."
         )
     part = array(value, None if dtype is None else requested_dtype(dtype))
@@ -161,15 +162,22 @@ def make_array_from_single_device_arrays(
     """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(
-            "make_array_from_single_device_arrays: `arrays` is a list of the part for each device, and "
+            "jax.make_array_from_single_device_arrays `arrays` argument is a list of the part for each device, and "
             f"{describe(arrays)} was given."
         )
     traced = next((x for x in arrays if isinstance(x, Tracer)), None)
     if traced is not None:
         raise ArgumentError(
             f"make_array_from_single_device_arrays: a part is a traced array of type {traced.aval.str_short()}, which "
-            "is on no device. Call it outside of transformed functions."
+            "is on no device: jax.make_array_from_single_device_arrays requires a list of concrete arrays. Call it "
+            "outside of transformed functions."
         )
+    for number, x in enumerate(arrays):
+        if type(x) is Array and (count := x.sharding.num_devices) > 1:
+            raise ValueError(
+                "When making an array from single-device arrays the input arrays must have one shard each. An argument "
+                f"array had {count} shard(s): that at {number}, with {x.sharding}. Pass its x.addressable_shards."
+            )
     whole, shard_shape = tuple(shape), sharding.shard_shape(tuple(shape))
     shapes = [aval_of(x).shape for x in arrays]
     if shapes != [shard_shape] * len(sharding.local):

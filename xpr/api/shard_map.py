@@ -18,13 +18,15 @@ from xpr.control.devices.replication import find_divergence, resolve_of_copies, 
 from xpr.control.devices.shard_map import ManualMesh
 from xpr.control.groups import mask, split_list
 from xpr.control.refs import check_aliases, on_values
-from xpr.core.avals import aval_of
+from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import cache_key
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function, summarize, text_of
+from xpr.core.specs import check_spec
 from xpr.passes.discharge import uses_of_refs
+from xpr.primitives.sharding_constraint import constrain
 from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
@@ -140,6 +142,8 @@ def shard_map(
             specs = _current_specs(fun, args, leaves, manual)
         else:
             specs = _flat_specs(fun, "in_specs", in_specs, structure, manual)
+        if Ref not in map(type, leaves) and set(manual.axes) & set(manual.mesh.explicit_axes):
+            leaves = [_with_sums(x, spec, manual) for x, spec in zip(leaves, specs)]
         avals = list(map(aval_of, leaves))
         for i, (aval, spec) in enumerate(zip(avals, specs)):
             if len(spec) > aval.ndim or any(n % count for n, count in zip(aval.shape, _cuts(manual, spec, aval.ndim))):
@@ -293,9 +297,7 @@ def _current_specs(
     specs = []
     for i, x in enumerate(leaves):
         if set(manual.axes) <= set(manual.mesh.explicit_axes):  # types say it
-            parts = parts_of(aval_of(x))
-            named = [tuple([name for name in axes_of(part) if name in manual.axes]) or None for part in parts]
-            specs.append(PartitionSpec(*named))
+            specs.append(_manual_spec(aval_of(x), manual))
             continue
         is_known, sharding = known_sharding(x)
         if sharding is None or sharding.is_fully_replicated:
@@ -310,6 +312,24 @@ def _current_specs(
         entries = [tuple([name for name in axes_of(entry) if name in manual.axes]) or None for entry in sharding.spec]
         specs.append(PartitionSpec(*entries))
     return specs
+
+
+def _manual_spec(aval: ShapedArray, manual: ManualMesh) -> PartitionSpec:
+    """What a type says over the manual axes."""
+    named = [tuple([name for name in axes_of(part) if name in manual.axes]) or None for part in parts_of(aval)]
+    explicit = aval.explicit
+    if explicit is None:
+        return PartitionSpec(*named)
+    unreduced, reduced = (axes.intersection(manual.axes) for axes in (explicit.unreduced, explicit.reduced))
+    return PartitionSpec(*named, unreduced=unreduced, reduced=reduced)
+
+
+def _with_sums(x: Any, spec: PartitionSpec, manual: ManualMesh) -> Any:
+    """An operand that is unreduced and reduced over the axes that its spec says."""
+    current = _manual_spec(aval_of(x), manual)
+    if current.unreduced == spec.unreduced and current.reduced == spec.reduced:
+        return x
+    return constrain(x, NamedSharding(manual.mesh, spec))
 
 
 def _inside_of_others(mesh: Any) -> Any:
@@ -358,12 +378,14 @@ def _flat_specs(
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"{what} holds {spec!r}, which is no PartitionSpec; P() cuts nothing.")
         names = [axis for entry in spec for axis in axes_of(entry)]
-        for axis in names:
+        for axis in (*names, *spec.unreduced, *spec.reduced):
             if axis not in manual.axes:
                 raise ValueError(
                     f"{what} has {spec!r}: {name} refers to {axis!r}, which is none of the axes {manual.axes} along "
                     f"which the function tells devices apart, of {manual.mesh!r}."
                 )
+        if spec.unreduced or spec.reduced:
+            check_spec(manual.mesh, spec)
         if len(set(names)) != len(names):
             raise ValueError(f"{what} has {spec!r}, which names an axis twice: one can cut one axis of an array only.")
     return list(flat)
@@ -419,7 +441,8 @@ def _check_results(
         return
     results_vary = varying_axes(closed.jaxpr, list(map(manual.varying_axes, in_specs)))
     for name, varying, spec in zip(names, results_vary, out_specs):
-        wrong = [axis for axis in manual.replicated_axes(spec) if axis in varying]
+        same = manual.varying_axes(spec)
+        wrong = [axis for axis in manual.axes if axis in varying and axis not in same]
         if wrong:
             raise ValueError(
                 f"shard_map: {name} may differ between the devices along {wrong[0]!r}, and by {spec!r} of out_specs it "

@@ -61,7 +61,8 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(2, 3), dtype=float32)
         """
         aval = aval_of(x)
-        sharding = getattr(x, "sharding", None) if getattr(x, "committed", False) else None
+        is_said = getattr(x, "committed", False) or getattr(aval, "explicit", None) is not None
+        sharding = x.sharding if is_said else None
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     @classmethod

@@ -16,23 +16,29 @@ from xpr.backend.layout import Format
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
 from xpr.backend.shards import check_has_local_devices
 from xpr.compile import transfer_guard
+from xpr.compile.argument_shardings import known_device
+from xpr.compile.placement import to_device
 from xpr.core.avals import ShapedArray, is_key
-from xpr.core.interpreter import Tracer
+from xpr.core.interpreter import Tracer, context
+from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.errors import ArgumentError
-from xpr.numpy.creation import asarray, copied, to_device
+from xpr.numpy.creation import asarray, copied
+from xpr.primitives.device_put import device_put_p, in_memory, space_of
 from xpr.primitives.sharding_constraint import constrain, sharding_of
+from xpr.transforms.stage import StageTrace
 
 __all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "live_arrays"]
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
-    """The leaves of a pytree as arrays on a device, or with a sharding.
+    """The leaves of a pytree as arrays on a device, with a sharding, or in a memory space.
 
     Args:
-      x: a pytree of arrays, NumPy arrays and numbers; tracers are left as they are.
-      device: a device or a sharding, or a pytree prefix of `x` of those and None; None for the default device, to which
-        they are then not committed. A `NamedSharding` is a sharding constraint on tracers. For devices of several
-        processes, each process passes the same values.
+      x: a pytree of arrays, NumPy arrays and numbers. A program that is compiled runs on the devices of its arguments,
+        and tracers of one are left there.
+      device: a device, a sharding or a memory space (`xpr.memory.Space.Host`), or a pytree prefix of `x` of those and
+        None; None for the default device, to which they are then not committed. A `NamedSharding` is a sharding
+        constraint on tracers. For devices of several processes, each process passes the same values.
       src: has no effect.
       donate: whether the arrays that were passed may be deleted, a bool or a pytree prefix of `x` of those. They are
         where the result is another array.
@@ -108,7 +114,8 @@ def devices_or_shardings(
 
 
 def _is_device_or_sharding(x: Any) -> bool:
-    return isinstance(x, (Sharding, PartitionSpec, Format)) or (hasattr(x, "platform") and hasattr(x, "client"))
+    known = (Sharding, PartitionSpec, Format, MemorySpace)
+    return isinstance(x, known) or (hasattr(x, "platform") and hasattr(x, "client"))
 
 
 def _check_cuts(x: Any, targets: Sequence[Any]) -> None:
@@ -122,7 +129,12 @@ def _check_same(group: processes.ProcessGroup, x: Any, targets: Sequence[Any]) -
     """Raises ValueError if processes pass different values for an array on devices of all of them."""
     checksums: dict[tuple[int, ...], dict[str, int]] = {}
     for (path, leaf), target in zip(tree.leaves_with_path(x), targets):
-        if target is None or isinstance(leaf, Tracer) or (type(leaf) is Array and not leaf.is_fully_addressable):
+        if (
+            target is None
+            or type(target) is MemorySpace
+            or isinstance(leaf, Tracer)
+            or (type(leaf) is Array and not leaf.is_fully_addressable)
+        ):
             continue
         target_devices = target.devices if isinstance(target, Sharding) else (target,)
         ranks = tuple(sorted({device.process_index for device in target_devices}))
@@ -152,7 +164,24 @@ def _put(leaf: Any, device: Device | Sharding | None) -> Any:
     if not isinstance(value, Tracer):
         value._check_if_deleted()
         return to_device(value, device)
-    return constrain(value, device) if isinstance(device, NamedSharding) else value
+    return value if device is None else _put_traced(value, device)
+
+
+def _put_traced(x: Any, device: Any) -> Any:
+    if isinstance(device, NamedSharding):
+        return in_memory(constrain(x, device), space_of_kind(device.memory_kind))
+    if type(device) is not MemorySpace and not _is_staged():
+        source = known_device(x)
+        return device_put_p.bind(x, device=device, **({} if source is None else {"source": source}))
+    return in_memory(x, space_of(device))
+
+
+def _is_staged() -> bool:
+    """Whether a program is traced, which runs on the devices of its arguments."""
+    trace: Any = context.trace
+    while trace is not None and not isinstance(trace, StageTrace):
+        trace = trace.parent
+    return trace is not None
 
 
 def device_get(x: Any) -> Any:

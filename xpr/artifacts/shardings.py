@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.backend.mesh import AbstractMesh, AxisType
-from xpr.backend.sharding import NamedSharding, PartitionSpec, axes_of
+from xpr.backend.sharding import NamedSharding, PartitionSpec, axes_of, sums_of
 
 _AXIS_TYPES = {AxisType.Auto: 1, AxisType.Explicit: 2, AxisType.Manual: 3}
 _OF_NUMBER = {number: kind for kind, number in _AXIS_TYPES.items()}
@@ -44,8 +44,9 @@ class ShardingTables:
     def _sharding(self, sharding: NamedSharding) -> dict[str, Any]:
         mesh = sharding.mesh
         parts = [{"axes": list(axes_of(part))} for part in sharding.spec]
-        spec = {"partitions": parts, "reduced": [], "unreduced": []}
-        return {"mesh": _mesh(mesh), "spec": spec, "abstract_mesh_idx": self._meshes[mesh]}
+        spec = {"partitions": parts, "reduced": [], "unreduced": [], **sums_of(sharding.spec)}
+        table = {"mesh": _mesh(mesh), "spec": spec, "abstract_mesh_idx": self._meshes[mesh]}
+        return table if sharding.memory_kind == "device" else {**table, "memory_kind": sharding.memory_kind}
 
 
 def _mesh(mesh: AbstractMesh) -> dict[str, Any]:
@@ -71,6 +72,6 @@ def _sharding_of_table(table: dict[str, Any], function: dict[str, Any]) -> Named
     types = [_OF_NUMBER.get(number, AxisType.Auto) for number in mesh.get("axis_types", [])]
     abstract = AbstractMesh(mesh.get("axis_sizes", []), mesh.get("axis_names", []), types or None)
     spec = table.get("spec", {})
-    if spec.get("reduced") or spec.get("unreduced"):
-        raise NotImplementedError("The exported function has arguments or results that are sharded as unreduced sums.")
-    return NamedSharding(abstract, PartitionSpec(*[tuple(p.get("axes", [])) for p in spec.get("partitions", [])]))
+    parts = [tuple(p.get("axes", [])) for p in spec.get("partitions", [])]
+    sums = {name: frozenset(spec.get(name) or ()) for name in ("unreduced", "reduced")}
+    return NamedSharding(abstract, PartitionSpec(*parts, **sums), memory_kind=table.get("memory_kind"))

@@ -31,6 +31,7 @@ from xpr.core.avals import (
     refuse_without_value,
 )
 from xpr.core.interpreter import Tracer
+from xpr.core.memory import kind_of_space
 from xpr.core.refs import Ref
 from xpr.errors import DeletedArrayError
 from xpr.key_types import KeyType
@@ -133,7 +134,9 @@ class Array(metaclass=_OfArrays):
     def sharding(self) -> Sharding:
         """How the array is distributed over devices."""
         device = self.device
-        return device if isinstance(device, NamedSharding) else SingleDeviceSharding(device)
+        if isinstance(device, NamedSharding):
+            return device
+        return SingleDeviceSharding(device, memory_kind=kind_of_space(self.aval.memory_space))
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -157,6 +160,7 @@ class Array(metaclass=_OfArrays):
         if not isinstance(self._device, NamedSharding):
             return [Shard(self.device, indices[0], 0, self)]
         aval = self.aval.plain.update(shape=self._device.shard_shape(self.aval.shape))
+        aval = aval.in_memory(self.aval.memory_space)
         local, copies, every = self._device.local, list(replica_ids(indices)), self._device.devices
         parts = [Array(aval, None, part, every[i]) for part, i in zip(shards_of(self.buffer), local)]
         return [Shard(every[i], indices[i], copies[i], part) for part, i in zip(parts, local)]

@@ -43,6 +43,7 @@ from xpr.backend.waiting import watched
 from xpr.config import settings
 from xpr.core import events
 from xpr.core.avals import ShapedArray
+from xpr.core.memory import kind_of_space
 
 __all__ = [
     "Buffer", "CallingExecutable", "Device", "Executable", "StoredProgram", "block", "compile", "delete", "device_of",
@@ -242,6 +243,10 @@ def compile_partitioned(
     raw = copies.current().raw if copies else compile_for(mesh)
     chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
     chosen_out = _chosen(out_shardings, [aval.ndim for aval in out_avals], mesh, raw.get_output_shardings)
+    chosen_out = [
+        sharding.with_memory_kind(kind_of_space(aval.memory_space)) if asked is None else sharding
+        for sharding, asked, aval in zip(chosen_out, out_shardings, out_avals)
+    ]
     about = out_avals, mesh.flat, name, chosen_in, chosen_out
     return CallingPartitionedExecutable(copies, *about) if copies else PartitionedExecutable(raw, *about)
 

@@ -21,13 +21,27 @@ from xpr.backend.mesh import AbstractMesh, Mesh, devices_of_names, names_of_devi
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
-from xpr.core.specs import NOT_CUT, PartitionSpec, Unconstrained, axes_of, check_spec
+from xpr.core.memory import checked_kind, kind_of_space, space_of_kind
+from xpr.core.specs import NOT_CUT, PartitionSpec, SpecWithSums, Unconstrained, axes_of, check_spec
 from xpr.text.parameters import register_parameter
 
 Index = tuple[slice, ...]
 
 
 register_parameter(Unconstrained, lambda value: {}, lambda: PartitionSpec.UNCONSTRAINED)
+register_parameter(
+    SpecWithSums,
+    lambda spec: {"parts": tuple(spec), **sums_of(spec)},
+    lambda parts, unreduced=(), reduced=(): PartitionSpec(
+        *parts, unreduced=frozenset(unreduced), reduced=frozenset(reduced)
+    ),
+)
+
+
+def sums_of(spec: PartitionSpec) -> dict[str, Any]:
+    """The sets of a spec that are not empty, in an order."""
+    sums = {"unreduced": spec.unreduced, "reduced": spec.reduced}
+    return {name: tuple(sorted(axes, key=str)) for name, axes in sums.items() if axes}
 
 
 class Sharding:
@@ -35,7 +49,7 @@ class Sharding:
 
     __slots__ = ()
     devices: tuple[Device, ...]
-    memory_kind = "device"
+    memory_kind: str
 
     @property
     def local(self) -> Sequence[int]:
@@ -72,14 +86,12 @@ class Sharding:
         return bool(self.local)
 
     def with_memory_kind(self, kind: str) -> Sharding:
-        """The sharding in another kind of memory, of which there is one.
+        """The sharding in another kind of memory: "device", "pinned_host" or "unpinned_host".
 
         Raises:
-          ValueError: it is asked for another.
+          ValueError: there is no such kind.
         """
-        if kind != self.memory_kind:
-            raise ValueError(f"Arrays are in memory of the kind {self.memory_kind!r}, and {kind!r} is asked for.")
-        return self
+        raise NotImplementedError(type(self))
 
     @property
     def _device_assignment(self) -> tuple[Device, ...]:  # JAX's name of `devices`, and XLA's form, which libraries read
@@ -113,7 +125,10 @@ class Sharding:
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether both put the same parts of arrays with `ndim` axes on the same devices."""
         shape = (max(len(self.devices), 1) * 720720,) * ndim
-        return self.devices_indices_map_of(shape) == other.devices_indices_map_of(shape)
+        return (
+            self.devices_indices_map_of(shape) == other.devices_indices_map_of(shape)
+            and self.memory_kind == other.memory_kind
+        )
 
     def devices_indices_map_of(self, shape: tuple[int, ...]) -> dict[Device, Any]:
         return {
@@ -127,25 +142,28 @@ class SingleDeviceSharding(Sharding):
 
     Args:
       device: the device.
-      memory_kind: "device", or None.
+      memory_kind: "device", which None is, too, "pinned_host" or "unpinned_host".
     Raises:
-      ValueError: another kind of memory is asked for.
+      ValueError: there is no such kind of memory.
 
     >>> import xpr
     >>> xpr.numpy.ones(2).sharding == xpr.sharding.SingleDeviceSharding(xpr.devices()[0])
     True
     """
 
-    __slots__ = ("device", "devices")
+    __slots__ = ("device", "devices", "memory_kind")
 
     def __init__(self, device: Device, *, memory_kind: str | None = None):
-        self.with_memory_kind(memory_kind or self.memory_kind)
+        self.memory_kind = "device" if memory_kind is None else checked_kind(memory_kind, str(device))
         self.device = device
         self.devices = (device,)
 
     @property
     def local(self) -> Sequence[int]:
         return (0,) if self.device.process_index == self.device.client.process_index() else ()
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        return self if kind == self.memory_kind else SingleDeviceSharding(self.device, memory_kind=kind)
 
     def indices(self, shape: tuple[int, ...]) -> list[Index]:
         return [(slice(None),) * len(shape)]
@@ -155,20 +173,28 @@ class SingleDeviceSharding(Sharding):
         return True
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding) and self.device is other.device
+        return (
+            isinstance(other, SingleDeviceSharding)
+            and self.device is other.device
+            and self.memory_kind == other.memory_kind
+        )
 
     def __hash__(self) -> int:
         return hash(self.device)
 
     def __reduce__(self) -> Any:
-        return _single_device, (names_of_devices(self.devices),)
+        return _single_device, (names_of_devices(self.devices), self.memory_kind)
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self.device!r})"
+        return f"SingleDeviceSharding(device={self.device!r}{_memory_text(self)})"
 
 
-def _single_device(name: str) -> SingleDeviceSharding:
-    return SingleDeviceSharding(devices_of_names(name)[0])
+def _single_device(name: str, memory_kind: str) -> SingleDeviceSharding:
+    return SingleDeviceSharding(devices_of_names(name)[0], memory_kind=memory_kind)
+
+
+def _memory_text(sharding: Sharding) -> str:
+    return "" if sharding.memory_kind == "device" else f", memory_kind={sharding.memory_kind}"
 
 
 class NamedSharding(Sharding):
@@ -177,9 +203,9 @@ class NamedSharding(Sharding):
     Args:
       mesh: a `Mesh`; or an `AbstractMesh`, in a program that is not to run.
       spec: a `PartitionSpec`.
-      memory_kind: "device", or None.
+      memory_kind: "device", which None is, too, "pinned_host" or "unpinned_host".
     Raises:
-      ValueError: the spec names what is no axis of the mesh, or an axis twice.
+      ValueError: the spec names what is no axis of the mesh, or an axis twice; or there is no such kind of memory.
 
     >>> import xpr
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -187,7 +213,7 @@ class NamedSharding(Sharding):
     NamedSharding(mesh=Mesh('x': 1), spec=P('x',))
     """
 
-    __slots__ = ("mesh", "spec", "devices", "_hash", "__weakref__")
+    __slots__ = ("mesh", "spec", "memory_kind", "devices", "_hash", "__weakref__")
 
     def __init__(self, mesh: Any, spec: Any = NOT_CUT, *, memory_kind: str | None = None):
         if not isinstance(mesh, AbstractMesh):
@@ -195,11 +221,13 @@ class NamedSharding(Sharding):
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding: {spec!r} is no PartitionSpec; write PartitionSpec('x', None).")
         check_spec(mesh, spec)
-        self.with_memory_kind(memory_kind or self.memory_kind)
         self.mesh: Any = mesh  # nearly always a Mesh
         self.spec = spec
         self.devices = mesh.flat if isinstance(mesh, Mesh) else ()
-        self._hash = hash((mesh, spec))
+        self.memory_kind = "device"
+        if memory_kind is not None:
+            self.memory_kind = checked_kind(memory_kind, str(self.devices[0]) if self.devices else "")
+        self._hash = hash((mesh, spec, self.memory_kind))
 
     @property
     def local(self) -> Sequence[int]:
@@ -210,7 +238,7 @@ class NamedSharding(Sharding):
 
     @property
     def is_fully_replicated(self) -> bool:
-        return self.mesh.size == 1 or math.prod(self.cuts(len(self.spec))) == 1
+        return self.mesh.size == 1 or (not self.spec.unreduced and math.prod(self.cuts(len(self.spec))) == 1)
 
     def cuts(self, ndim: int) -> tuple[int, ...]:
         """Into how many parts each axis of an array is cut."""
@@ -240,9 +268,16 @@ class NamedSharding(Sharding):
         """The axes of the mesh along which nothing is cut."""
         return frozenset(self.mesh.axis_names) - {name for part in self.spec for name in axes_of(part)}
 
-    def update(self, mesh: Any = None, spec: Any = None) -> NamedSharding:
-        """The sharding with another mesh or spec."""
-        return NamedSharding(self.mesh if mesh is None else mesh, self.spec if spec is None else spec)
+    def update(self, mesh: Any = None, spec: Any = None, memory_kind: str | None = None) -> NamedSharding:
+        """The sharding with another mesh, spec or kind of memory."""
+        return NamedSharding(
+            self.mesh if mesh is None else mesh,
+            self.spec if spec is None else spec,
+            memory_kind=memory_kind or self.memory_kind,
+        )
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        return self if kind == self.memory_kind else self.update(memory_kind=kind)
 
     def with_spec(self, spec: Any) -> NamedSharding:
         """The sharding by another spec over the same mesh."""
@@ -276,27 +311,44 @@ class NamedSharding(Sharding):
     def with_rows(self, axis: int, ndim: int, part: Any = None) -> NamedSharding:
         """The sharding of an array with one more axis, at `axis`, partitioned as `part` says; of `ndim` axes before."""
         parts = [*self.spec, *[None] * (ndim - len(self.spec))]
-        return NamedSharding(self.mesh, PartitionSpec(*parts[:axis], part, *parts[axis:]))
+        return self.with_spec(self.spec.update((*parts[:axis], part, *parts[axis:])))
+
+    def addend_numbers(self) -> list[int]:
+        """For each device, in order, the number of its addend among those along the axes that are unreduced."""
+        mesh, numbers = self.mesh, np.zeros(self.mesh.size, int)
+        for name, of_devices in zip(mesh.axis_names, np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)):
+            if name in self.spec.unreduced:
+                numbers = numbers * mesh.shape[name] + of_devices
+        return numbers.tolist()
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, NamedSharding) and self.spec == other.spec and self.mesh == other.mesh
+            isinstance(other, NamedSharding)
+            and self.spec == other.spec
+            and self.mesh == other.mesh
+            and self.memory_kind == other.memory_kind
         )
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> Any:
-        return NamedSharding, (self.mesh, self.spec)
+        return _named, (self.mesh, self.spec, self.memory_kind)
 
     def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r})"
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{_memory_text(self)})"
+
+
+def _named(mesh: Any, spec: PartitionSpec, memory_kind: str) -> NamedSharding:
+    return NamedSharding(mesh, spec, memory_kind=memory_kind)
 
 
 register_parameter(
-    NamedSharding,
-    lambda sharding: {"mesh": sharding.mesh, "spec": tuple(sharding.spec)},
-    lambda mesh, spec: NamedSharding(mesh, PartitionSpec(*spec)),
+    NamedSharding,  # that of an operation names no memory, see `constrain`
+    lambda sharding: {"mesh": sharding.mesh, "spec": tuple(sharding.spec), **sums_of(sharding.spec)},
+    lambda mesh, spec, unreduced=(), reduced=(): NamedSharding(
+        mesh, PartitionSpec(*spec, unreduced=frozenset(unreduced), reduced=frozenset(reduced))
+    ),
 )
 
 
@@ -335,14 +387,18 @@ def hlo_sharding(sharding: NamedSharding, ndim: int) -> Any:
     """The parts of an array with `ndim` axes by the numbers of devices."""
     hlo = runtime.xc.HloSharding
     cuts, mesh = sharding.cuts(ndim), sharding.mesh
-    if math.prod(cuts) == 1:
+    unreduced = [i for i, name in enumerate(mesh.axis_names) if name in sharding.spec.unreduced]
+    if math.prod(cuts) == 1 and not unreduced:
         return hlo.replicate()
-    order = [mesh.axis_names.index(name) for part in sharding.spec for name in axes_of(part)]
+    order = [mesh.axis_names.index(name) for part in sharding.spec for name in axes_of(part)] + unreduced
     order += [i for i in range(len(mesh.axis_sizes)) if i not in order]
-    replicas = mesh.size // math.prod(cuts)
-    tiles = [*cuts, replicas] if replicas > 1 else [*cuts]
+    sums = math.prod([mesh.axis_sizes[i] for i in unreduced])
+    replicas = mesh.size // math.prod(cuts) // sums
+    tiles = [*cuts, *[sums] * bool(unreduced), *[replicas] * (replicas > 1)]
     sizes, turned = ",".join(map(str, mesh.axis_sizes)), ",".join(map(str, order))
     last = " last_tile_dim_replicate" if replicas > 1 else ""
+    if unreduced:
+        last = f" last_tile_dims={{unreduced{', replicated' if replicas > 1 else ''}}}"
     text = f"{{devices=[{','.join(map(str, tiles))}]<=[{sizes}]T({turned}){last}}}"
     if order == sorted(order):
         text = text.replace(f"[{sizes}]T({turned})", f"[{mesh.size}]")
@@ -419,11 +475,13 @@ def _of_type(aval: ShapedArray) -> NamedSharding:
     Where nothing is partitioned it is over the current mesh. A type says nothing of Auto axes: what a program reads
     here and passes on constrains nothing along them.
     """
-    explicit, current = aval.explicit, settings.mesh
+    explicit, current, kind = aval.explicit, settings.mesh, kind_of_space(aval.memory_space)
     if explicit is not None:
-        return NamedSharding(explicit.mesh, PartitionSpec(*(explicit.parts or [None] * aval.ndim)))
+        return NamedSharding(
+            explicit.mesh, explicit.spec.update(explicit.parts or [None] * aval.ndim), memory_kind=kind
+        )
     mesh = _NO_MESH if current is None else current.abstract_mesh
-    return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))
+    return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim), memory_kind=kind)
 
 
 _NO_MESH = AbstractMesh((), ())
@@ -431,10 +489,17 @@ ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
 
 
 def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:
-    """The type of arrays of that shape and dtype with a sharding: over Explicit axes of a mesh it is a part of it."""
-    if type(sharding) is not NamedSharding or not sharding.mesh.has_explicit:
+    """The type of arrays of that shape and dtype with a sharding, or on a device.
+
+    Over Explicit axes of a mesh the sharding is a part of it, and so is the memory space.
+    """
+    if not isinstance(sharding, Sharding):
         return aval.plain
-    return aval.with_explicit(explicit_sharding(sharding.mesh, sharding.spec, aval.ndim))
+    if type(sharding) is NamedSharding and sharding.mesh.has_explicit:
+        aval = aval.with_explicit(explicit_sharding(sharding.mesh, sharding.spec, aval.ndim))
+    else:
+        aval = aval.plain
+    return aval.in_memory(space_of_kind(sharding.memory_kind))
 
 
 def sharding_by(explicit: ExplicitSharding, spec: Sequence[Any] | None = None) -> NamedSharding:
@@ -442,4 +507,4 @@ def sharding_by(explicit: ExplicitSharding, spec: Sequence[Any] | None = None) -
     mesh = settings.mesh
     if not isinstance(mesh, Mesh) or mesh.abstract_mesh != explicit.mesh:
         mesh = explicit.mesh
-    return NamedSharding(mesh, PartitionSpec(*(explicit.parts or () if spec is None else spec)))
+    return NamedSharding(mesh, explicit.spec if spec is None else PartitionSpec(*spec))

@@ -33,7 +33,11 @@ def put_shards(host: np.ndarray, aval: ShapedArray, sharding: NamedSharding) -> 
         host = np.zeros(aval.shape, bool)
     aval = aval.physical
     indices = sharding.indices(aval.shape)
-    return assemble([host[indices[i]] for i in sharding.local], aval, sharding)
+    parts = [host[indices[i]] for i in sharding.local]
+    if sharding.spec.unreduced:
+        numbers = sharding.addend_numbers()  # the first is the value, and the others are zeros
+        parts = [np.zeros_like(part) if numbers[i] else part for part, i in zip(parts, sharding.local)]
+    return assemble(parts, aval, sharding)
 
 
 def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedSharding) -> Buffer:
@@ -88,13 +92,16 @@ def get_shards(buffer: Buffer, aval: ShapedArray, sharding: NamedSharding) -> np
     shard = ShapedArray(sharding.shard_shape(aval.shape), aval.dtype)
     if sharding.is_fully_replicated:
         return get(parts[0], shard)
-    host = np.empty(aval.shape, aval.dtype)
-    done = set()
-    indices = sharding.indices(aval.shape)
+    is_sum = bool(sharding.spec.unreduced)
+    host = (np.zeros if is_sum else np.empty)(aval.shape, aval.dtype)
+    done: set[Any] = set()
+    indices, addends = sharding.indices(aval.shape), sharding.addend_numbers()
     for part, part_number, number in zip(parts, part_numbers, sharding.local):
-        if part_number not in done:
-            done.add(part_number)
-            host[indices[number]] = get(part, shard)
+        key = (part_number, addends[number])
+        if key not in done:
+            done.add(key)
+            here, value = indices[number], get(part, shard)
+            host[here] = host[here] + value if is_sum else value
     host.flags.writeable = False
     return host
 

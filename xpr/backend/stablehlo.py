@@ -366,7 +366,9 @@ class Module:
         for part in (*spec, *[None] * (ndim - len(spec))):
             names = [*map(axis_text, axes_of(part)), *["?"] * (is_open or part is PartitionSpec.UNCONSTRAINED)]
             axes.append(f"{{{', '.join(names)}}}")
-        return f"<@{self._meshes[mesh]}, [{', '.join(axes)}]>"
+        sums = [axis_text(name) for name in mesh.axis_names if name in getattr(spec, "unreduced", ())]
+        unreduced = f", unreduced={{{', '.join(sums)}}}" if sums else ""
+        return f"<@{self._meshes[mesh]}, [{', '.join(axes)}]{unreduced}>"
 
     def sharding_group(self) -> int:
         """The number of a new group of values that are sharded in the same way."""

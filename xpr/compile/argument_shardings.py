@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
 from xpr.core.interpreter import Tracer
+from xpr.transforms.batch import BatchTracer
 from xpr.transforms.jvp import JVPTracer
 from xpr.transforms.linearize import LinearizeTracer
 from xpr.transforms.stage import StageTracer
@@ -26,6 +28,13 @@ class ArgumentShardings:
     def all(self) -> tuple[Any, ...]:
         """The known sharding of each, which can be compared."""
         return tuple(map(known_sharding, self.values))
+
+
+def known_device(x: Any) -> Any:
+    """The sharding of the array that a tracer stands for, on one device; None for other tracers."""
+    while isinstance(x, (JVPTracer, LinearizeTracer, BatchTracer)):
+        x = x.value if isinstance(x, BatchTracer) else x.primal
+    return x.sharding if type(x) is Array and not isinstance(x.sharding, NamedSharding) else None
 
 
 def known_sharding(x: Any) -> tuple[bool, NamedSharding | None]:

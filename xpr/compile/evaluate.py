@@ -220,6 +220,8 @@ def run_on_several(
 ) -> list[Any]:
     """Runs one operation on operands of which some are on several devices."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
+    if context.unreduced and primitive.prepare is not None:
+        args, params = primitive.prepare(args, params)
     key = ("several", context.decides_later, *avals, *(key_of(params) if primitive.any_params else params.items()))
     jaxpr = primitive.plans.get(key)
     if jaxpr is None:

@@ -93,7 +93,10 @@ def _sharding_texts(module: Module, sharding: NamedSharding | None, aval: Shaped
 
 def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> list[Value]:
     """Appends a jaxpr's equations to the builder; returns the results."""
-    env: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments))
+    variables = [*jaxpr.constvars, *jaxpr.invars]
+    if builder.module.mesh is not None:
+        arguments = [_unreduced_value(builder, v.aval, x) for v, x in zip(variables, arguments)]
+    env: dict[Any, Value] = dict(zip(variables, arguments))
     barriers = fusion_barriers(jaxpr) if builder.platform == "cpu" else ()
     draws, builder.draws = builder.draws, builder.draws or draws_numbers(jaxpr)
     barrier_of: dict[str, Value] = {}  # by name: values that the jaxpr computes twice have one barrier
@@ -104,7 +107,7 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
         if builder.module.located:
             builder.lines[start:] = [line + location(eqn) for line in builder.lines[start:]]
         for v, x in zip(eqn.outvars, results):
-            if v in barriers:
+            if v in barriers and not _is_unreduced(v):
                 x = barrier_of.get(x.name) or barrier_of.setdefault(x.name, builder.fusion_barrier(x))
             env[v] = x
     builder.draws = draws
@@ -134,11 +137,33 @@ def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Va
             return lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
         if eqn.primitive.sharding is None:  # it is done on replicated operands
             operands = [partitioned_value(builder, mesh, x.aval.plain, x) for x in operands]
-        results = lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
+        plain = [aval.plain for aval in avals]
+        if any(map(_is_unreduced, (*eqn.outvars, *eqn.invars))):
+            results = _lower_unreduced(builder, eqn, operands, plain)
+        else:
+            results = lower_operation(builder, eqn.primitive, operands, plain, eqn.params)
         return [partitioned_value(builder, mesh, aval, x) for aval, x in zip(avals, results)]
     except UnsupportedRule as error:
         error.add_note(f"  at {summarize(eqn.source)}")
         raise
+
+
+def _is_unreduced(v: Any) -> bool:
+    explicit = v.aval.explicit
+    return explicit is not None and bool(explicit.unreduced)
+
+
+def _lower_unreduced(builder: Builder, eqn: JaxprEqn, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    """Writes an operation on unreduced values as one of StableHLO's, as on no platform in particular.
+
+    Of the slices and functions by which others are written for CPU sdy does not know that their values are unreduced.
+    """
+    module = builder.module
+    platform, module.platform = module.platform, "any"
+    try:
+        return lower_operation(builder, eqn.primitive, operands, avals, eqn.params)
+    finally:
+        module.platform = platform
 
 
 def _explicit_mesh(eqn: JaxprEqn) -> Any:
@@ -155,6 +180,12 @@ def _explicit_mesh(eqn: JaxprEqn) -> Any:
     return None
 
 
+def _unreduced_value(builder: Builder, aval: Any, x: Value) -> Value:
+    """An argument of an inner jaxpr, which is unreduced where its type says so: sdy would not know it."""
+    explicit = aval.explicit
+    return x if explicit is None or not explicit.unreduced else partitioned_value(builder, explicit.mesh, aval, x)
+
+
 def partitioned_value(builder: Builder, mesh: Any, aval: ShapedArray, x: Value) -> Value:
     """A value, partitioned over the Explicit axes of the mesh as its type says, and freely along Auto axes.
 
@@ -163,8 +194,8 @@ def partitioned_value(builder: Builder, mesh: Any, aval: ShapedArray, x: Value) 
     explicit = aval.explicit
     if explicit is not None and explicit.is_undecided:
         return x
-    parts = () if explicit is None else explicit.parts or ()
-    text = builder.module.sharding(mesh, parts, aval.physical.ndim, bool(mesh.auto_axes))
+    spec = () if explicit is None else explicit.spec
+    text = builder.module.sharding(mesh, spec, aval.physical.ndim, bool(mesh.auto_axes))
     return builder.op("sdy.sharding_constraint", [x], x.aval, f"sharding = #sdy.sharding{text}")
 
 
@@ -198,6 +229,8 @@ def lower_call(
     builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: str, inline: bool = True
 ) -> list[Value]:
     """A call of a function for the jaxpr, one for each jaxpr in a module; `inline` as in `Builder.call`."""
+    if builder.module.mesh is not None and any(map(_is_unreduced, (*jaxpr.invars, *jaxpr.outvars))):
+        return lower_eqns(builder, jaxpr, operands)  # sdy knows nothing of unreduced arguments of functions
     function = lower_function(builder, jaxpr, name)
     if "ordered" not in effects(jaxpr):
         return builder.call(function, operands, jaxpr.out_avals, inline)

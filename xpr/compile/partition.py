@@ -22,6 +22,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
+from xpr.core.memory import kind_of_space
 from xpr.core.source import summarize, text_of
 from xpr.core.specs import normalized
 from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
@@ -74,6 +75,7 @@ def program_for(
     program = jaxpr.memo.get(key)
     if program is None:
         results = shardings_of_types(jaxpr.out_avals, mesh, [None] * len(jaxpr.outvars))
+        shardings = arguments_beside_sums(shardings, results)
         module = lower_partitioned(jaxpr, mesh, shardings, results, donated)
         program = jaxpr.memo[key] = compile_module(module, jaxpr, shardings, results, name)
     return program
@@ -84,12 +86,37 @@ def shardings_of_types(
 ) -> list[NamedSharding | None]:
     """The requested shardings of results; where all axes of the mesh are Explicit those that types say, else None."""
     if not mesh.are_all_axes_explicit:
-        return list(requested)
+        return [asked or _sharding_with_sums(aval, mesh) for aval, asked in zip(avals, requested)]
     return [
-        asked
-        or (NamedSharding(mesh, PartitionSpec(*parts_of(aval))) if aval.size else None)  # nothing cuts no elements
+        asked or (sharding_of_type(aval, mesh) if aval.size else None)  # nothing cuts no elements
         for aval, asked in zip(avals, requested)
     ]
+
+
+def arguments_beside_sums(
+    arguments: Sequence[NamedSharding | None], results: Sequence[NamedSharding | None]
+) -> tuple[NamedSharding | None, ...]:
+    """The shardings of arguments; those that are put nowhere are replicated where a result is unreduced.
+
+    The compiler would choose that they are unreduced, too, which can't be read off the program.
+    """
+    unreduced = [each for each in results if each is not None and each.spec.unreduced]
+    if not unreduced:
+        return tuple(arguments)
+    return tuple([each or NamedSharding(unreduced[0].mesh) for each in arguments])
+
+
+def sharding_of_type(aval: ShapedArray, mesh: Mesh) -> NamedSharding:
+    """The sharding that a type says over a mesh."""
+    spec = PartitionSpec() if aval.explicit is None else aval.explicit.spec
+    return NamedSharding(mesh, spec.update(parts_of(aval)), memory_kind=kind_of_space(aval.memory_space))
+
+
+def _sharding_with_sums(aval: ShapedArray, mesh: Mesh) -> NamedSharding | None:
+    """The sharding of an unreduced or reduced type, which is not read off a program; None of others."""
+    explicit = aval.explicit
+    is_summed = explicit is not None and (explicit.unreduced or explicit.reduced)
+    return sharding_of_type(aval, mesh) if is_summed else None
 
 
 def mesh_with_devices(mesh: Any, device: Any) -> Any:
@@ -181,6 +208,7 @@ def has_sharding(x: Array, sharding: NamedSharding) -> bool:
         return current is sharding
     return current == sharding or (
         current.devices == sharding.devices
+        and current.spec.unreduced == sharding.spec.unreduced
         and current.cuts(ndim) == sharding.cuts(ndim)
         and (current.part_numbers(ndim) == sharding.part_numbers(ndim)).all()
     )
@@ -209,7 +237,7 @@ def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -
     """Moves the array; unspecified axes are not sharded."""
     x, sharding = as_array(args[0]), params["sharding"]
     entries = [None if entry is PartitionSpec.UNCONSTRAINED else entry for entry in sharding.spec]
-    return [moved(x, NamedSharding(sharding.mesh, PartitionSpec(*entries)))]
+    return [moved(x, NamedSharding(sharding.mesh, sharding.spec.update(entries)))]
 
 
 sharding_constraint_p.evaluate = _evaluate_sharding_constraint
@@ -227,7 +255,7 @@ def _evaluate_reshard(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
             normalized((*axes_of(entry), *[name for name in axes_of(part) if name in free]))
             for entry, part in zip(entries, current)
         ]
-    return [moved(x, NamedSharding(mesh, PartitionSpec(*entries)))]
+    return [moved(x, NamedSharding(mesh, sharding.spec.update(entries)))]
 
 
 reshard_p.evaluate = _evaluate_reshard

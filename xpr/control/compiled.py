@@ -46,7 +46,7 @@ class Compiled:
         if settings.disable_jit:
             return self.fun(*operands, **static)
         avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in operands])
-        key = (avals, settings.trace_key, context.decides_later, *map(cache_key, static.values()))
+        key = (avals, settings.trace_key, context.decides_later, context.unreduced, *map(cache_key, static.values()))
         program = self.programs.get(key)
         if program is None:
             program = self.programs[key] = self.trace(avals, static)

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from xpr import dtypes
-from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding
+from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding, sums_text
+from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import float0, short_name
 from xpr.key_types import KeyType
@@ -26,11 +27,15 @@ _NOWHERE: frozenset[Any] = frozenset()
 
 
 class ManualAxes(NamedTuple):
-    """The manual axes over which a value varies; and those over which it is unreduced or reduced, of which none are."""
+    """The manual axes over which a value varies, those over which it is unreduced, and those where it is reduced."""
 
     varying: frozenset[Any]
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
+
+    def invarying(self, mesh: Any) -> frozenset[Any]:
+        """The other manual axes of a mesh."""
+        return frozenset(mesh.manual_axes).difference(*self)
 
 
 class ShapedArray:
@@ -38,9 +43,11 @@ class ShapedArray:
 
     Of arrays that are partitioned over Explicit axes of a mesh that is a part of the type, too, `explicit`; it is None
     of all others. `sharding` is the same as a `NamedSharding` (backend/sharding.py), which the constructor takes.
-    Inside a `shard_map`, `varying` has the axes over which a value may differ between devices. As weakness does, it
-    goes from operands to results, and types that differ in it alone fit each other; what is checked is inferred from
-    the whole program (control/devices/replication.py).
+    `memory_space` is the memory that it is in, `f32<host>[8]`, nearly always that of the device.
+    Inside a `shard_map`, `varying` has the axes over which a value may differ between devices, and `sums` those over
+    which it is unreduced, which are among them, and those over which it is reduced. As weakness does, both go from
+    operands to results, and types that differ in them alone fit each other; what is checked is inferred from the whole
+    program (control/devices/replication.py).
 
     >>> from xpr import core
     >>> core.ShapedArray((2, 3), "float32")
@@ -48,8 +55,8 @@ class ShapedArray:
     """
 
     __slots__ = (
-        "shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "explicit", "varying", "plain", "physical",
-        "__weakref__",
+        "shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "explicit", "varying", "memory_space", "sums",
+        "plain", "physical", "__weakref__",
     )  # fmt: skip
     shape: Shape
     dtype: np.dtype
@@ -59,17 +66,25 @@ class ShapedArray:
     is_symbolic: bool  # whether a dimension is a `DimExpr`
     explicit: ExplicitSharding | None
     varying: frozenset[Any]
-    plain: ShapedArray  # the type without both
+    memory_space: MemorySpace
+    sums: tuple[frozenset[Any], frozenset[Any]] | None
+    plain: ShapedArray  # the type without these four
     physical: ShapedArray  # the type in memory: of keys that of their words, of float0 bool, else itself
 
     _interned: ClassVar[dict[Any, ShapedArray]] = {}
 
-    def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False, *, sharding: Any = None) -> ShapedArray:
+    def __new__(
+        cls, shape: Shape, dtype: Any, weak_type: bool = False, *, sharding: Any = None,
+        memory_space: MemorySpace | None = None,
+    ) -> ShapedArray:  # fmt: skip
         if sharding is not None:
             explicit = explicit_sharding(sharding.mesh, sharding.spec, len(shape))
             if explicit is not None:
                 explicit.check(tuple(shape))
-            return cls._intern(shape, dtype, weak_type, explicit)
+            space = memory_space or space_of_kind(sharding.memory_kind)
+            return cls._intern(shape, dtype, weak_type, explicit, memory_space=space)
+        if memory_space is not None:
+            return cls._intern(shape, dtype, weak_type, memory_space=memory_space)
         try:
             return cls._interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
@@ -78,12 +93,15 @@ class ShapedArray:
     @classmethod
     def _intern(
         cls, shape: Any, dtype: Any, weak_type: bool, explicit: ExplicitSharding | None = None,
-        varying: frozenset[Any] = _NOWHERE,
+        varying: frozenset[Any] = _NOWHERE, memory_space: MemorySpace = MemorySpace.Device,
+        sums: tuple[frozenset[Any], frozenset[Any]] | None = None,
     ) -> ShapedArray:  # fmt: skip
         shape, weak_type = tuple(map(_dimension, shape)), bool(weak_type)
         dtype = dtype if type(dtype) is KeyType else np.dtype(dtype)
-        is_plain = explicit is None and not varying
-        key = (shape, dtype, weak_type) if is_plain else (shape, dtype, weak_type, explicit, varying)
+        is_plain = explicit is None and not varying and memory_space is MemorySpace.Device and sums is None
+        key: Any = (shape, dtype, weak_type)
+        if not is_plain:
+            key = (*key, explicit, varying, memory_space, sums)
         if key in cls._interned:
             return cls._interned[key]
         self = object.__new__(cls)
@@ -91,7 +109,7 @@ class ShapedArray:
         for n in shape:
             size *= n
         is_symbolic = any(type(n) is not int for n in shape)
-        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying)
+        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying, memory_space, sums)
         for name, value in zip(cls.__slots__, values):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "plain", self if is_plain else cls(shape, dtype, weak_type))
@@ -105,7 +123,7 @@ class ShapedArray:
             explicit = self.explicit
             if explicit is not None and explicit.parts is not None:
                 explicit = explicit.with_parts([*explicit.parts, *[None] * len(dtype.key_shape)])
-            return words.with_explicit(explicit).with_varying(self.varying)
+            return self._like(words, explicit)
         return ShapedArray(self.shape, dtypes.bool_) if dtype == float0 else self
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -114,7 +132,9 @@ class ShapedArray:
     def __reduce__(self) -> Any:
         if self.plain is self:
             return ShapedArray, (self.shape, self.dtype, self.weak_type)
-        return ShapedArray._intern, (self.shape, self.dtype, self.weak_type, self.explicit, self.varying)
+        return ShapedArray._intern, (
+            self.shape, self.dtype, self.weak_type, self.explicit, self.varying, self.memory_space, self.sums,
+        )  # fmt: skip
 
     def __copy__(self) -> ShapedArray:
         return self
@@ -123,23 +143,27 @@ class ShapedArray:
         return self
 
     def __repr__(self) -> str:
-        return f"ShapedArray({self.dtype.name}{self._shape_text()}{', weak_type=True' if self.weak_type else ''})"
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.dtype.name}{self._space_text()}{self._shape_text()}{weak})"
 
     def __str__(self) -> str:
         return self.str_short()
 
     def str_short(self) -> str:
         """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`."""
-        return f"{short_name(self.dtype)}{self._shape_text()}"
+        return f"{short_name(self.dtype)}{self._space_text()}{self._shape_text()}"
+
+    def _space_text(self) -> str:
+        return "" if self.memory_space is MemorySpace.Device else f"<{self.memory_space.name.lower()}>"
 
     def _shape_text(self) -> str:
         if self.explicit is None:
             return f"[{','.join(map(str, self.shape))}]"
         parts = self.explicit.parts or ("?",) * self.ndim
-        return f"[{','.join(map(dimension_text, self.shape, parts))}]"
+        return f"[{','.join(map(dimension_text, self.shape, parts))}]{sums_text(self.explicit)}"
 
     def update(self, **changes: Any) -> ShapedArray:
-        """The same type with some of shape, dtype, weak_type and sharding changed.
+        """The same type with some of shape, dtype, weak_type, sharding and memory_space changed.
 
         With another shape it is not partitioned, unless a sharding is given.
         """
@@ -149,24 +173,41 @@ class ShapedArray:
             changes.get("dtype", self.dtype),
             changes.get("weak_type", self.weak_type),
             sharding=changes.get("sharding"),
+            memory_space=changes.get("memory_space"),
         )
         if self.plain is self:
             return changed
         if self.explicit is not None and "sharding" not in changes and changed.shape == self.shape:
             changed = changed.with_explicit(self.explicit)
-        return changed.with_varying(self.varying)
+        if "memory_space" not in changes and changes.get("sharding") is None:
+            changed = changed.in_memory(self.memory_space)
+        return changed._changed(varying=self.varying, sums=self.sums)
+
+    def _changed(self, **parts: Any) -> ShapedArray:
+        """The same type with some of what is said beside shape and dtype changed."""
+        same = {name: getattr(self, name) for name in ("explicit", "varying", "memory_space", "sums")}
+        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, **{**same, **parts})
 
     def with_explicit(self, explicit: ExplicitSharding | None) -> ShapedArray:
         """The same type, partitioned so over Explicit axes."""
-        if explicit is self.explicit:
-            return self
-        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, explicit, self.varying)
+        return self if explicit is self.explicit else self._changed(explicit=explicit)
 
     def with_varying(self, axes: frozenset[Any]) -> ShapedArray:
         """The same type, of values that may differ between the devices along these axes."""
-        if axes == self.varying:
-            return self
-        return ShapedArray._intern(self.shape, self.dtype, self.weak_type, self.explicit, axes)
+        return self if axes == self.varying else self._changed(varying=axes)
+
+    def with_sums(self, unreduced: frozenset[Any], reduced: frozenset[Any]) -> ShapedArray:
+        """The same type, of values that are unreduced and reduced over these manual axes."""
+        sums = (unreduced, reduced) if unreduced or reduced else None
+        return self if sums == self.sums else self._changed(sums=sums)
+
+    def in_memory(self, space: MemorySpace) -> ShapedArray:
+        """The same type, of arrays in that memory."""
+        return self if space is self.memory_space else self._changed(memory_space=space)
+
+    def _like(self, aval: ShapedArray, explicit: ExplicitSharding | None) -> ShapedArray:
+        """A type of another shape with what this one says beside shape and dtype."""
+        return aval._changed(explicit=explicit, varying=self.varying, memory_space=self.memory_space, sums=self.sums)
 
     @property
     def vma(self) -> frozenset[Any]:
@@ -176,21 +217,22 @@ class ShapedArray:
     @property
     def mat(self) -> ManualAxes:
         """What the type says of the manual axes of the `shard_map`s around."""
-        return ManualAxes(self.varying, _NOWHERE, _NOWHERE)
+        unreduced, reduced = self.sums or (_NOWHERE, _NOWHERE)
+        return ManualAxes(self.varying - unreduced, unreduced, reduced)
 
     def with_axis(self, axis: int, size: Any, part: Any = None) -> ShapedArray:
         """The type with one more axis, at `axis`, which `part` partitions where there is a mesh."""
         aval = ShapedArray((*self.shape[:axis], size, *self.shape[axis:]), self.dtype, self.weak_type)
         if self.plain is self:
             return aval
-        return aval.with_explicit(self.explicit and self.explicit.with_axis(axis, part)).with_varying(self.varying)
+        return self._like(aval, self.explicit and self.explicit.with_axis(axis, part))
 
     def without_axis(self, axis: int) -> ShapedArray:
         """The type without one axis."""
         aval = ShapedArray(self.shape[:axis] + self.shape[axis + 1 :], self.dtype, self.weak_type)
         if self.plain is self:
             return aval
-        return aval.with_explicit(self.explicit and self.explicit.without_axis(axis)).with_varying(self.varying)
+        return self._like(aval, self.explicit and self.explicit.without_axis(axis))
 
     def strip_weak_type(self) -> ShapedArray:
         return ShapedArray(self.shape, self.dtype, False) if self.plain is self else self.update(weak_type=False)
@@ -200,6 +242,12 @@ class ShapedArray:
         if self.dtype in dtypes.INEXACT:
             return self
         return ShapedArray(self.shape, float0, False)
+
+    @property
+    def dual(self) -> ShapedArray:
+        """The type of cotangents of tangents of this type: unreduced where it is reduced, and the other way round."""
+        dual = self if self.explicit is None else self.with_explicit(self.explicit.dual)
+        return dual if self.sums is None else dual.with_sums(self.sums[1], self.sums[0])
 
 
 def _dimension(n: Any) -> int:
@@ -213,14 +261,17 @@ def is_key(aval: ShapedArray) -> bool:
 
 
 def same_type(expected: ShapedArray, actual: ShapedArray) -> bool:
-    """Whether two types agree in shape, dtype and sharding; weakness and what varies aside."""
+    """Whether two types agree in shape, dtype, sharding and memory; weakness and what varies aside."""
     return expected is actual or (
-        expected.shape == actual.shape and expected.dtype == actual.dtype and expected.explicit is actual.explicit
+        expected.shape == actual.shape
+        and expected.dtype == actual.dtype
+        and expected.explicit is actual.explicit
+        and expected.memory_space is actual.memory_space
     )
 
 
 def same_types(expected: Sequence[ShapedArray], actual: Sequence[ShapedArray]) -> bool:
-    """Whether as many types agree, each in shape, dtype and sharding; weakness aside."""
+    """Whether as many types agree, each in shape, dtype, sharding and memory; weakness aside."""
     return [*expected] == [*actual] or (len(expected) == len(actual) and all(map(same_type, expected, actual)))
 
 

@@ -68,6 +68,7 @@ class _Context(threading.local):
     rows_along: Any = None  # the axes of a mesh along which the rows that a batch rule maps are to be cut
     explicit_rows: Any = None  # the same where types say so: an ExplicitSharding of the mapped axis alone
     decides_later: bool = False  # whether results may have an ambiguous sharding, as another operation decides it
+    unreduced: frozenset[Any] = frozenset()  # the axes of a mesh over which sums of shards are to remain unreduced
     source: source.Source | None = None  # the line that new equations come from, where an old equation is worked on
 
 
@@ -107,17 +108,21 @@ class current:
 class shardings_decided_later:
     """`with shardings_decided_later(): ...` lets results have an ambiguous sharding, until they are resharded.
 
-    So transposition rules may compute with any operations: what they return gets the sharding of the operand.
+    So transposition rules may compute with any operations: what they return gets the sharding of the operand. Sums over
+    shards along the axes `unreduced` are not done, in programs that are staged.
     """
 
-    __slots__ = ("before",)
+    __slots__ = ("before", "unreduced")
+
+    def __init__(self, unreduced: frozenset[Any] = frozenset()):
+        self.unreduced = unreduced
 
     def __enter__(self) -> None:
-        self.before = context.decides_later
-        context.decides_later = True
+        self.before = context.decides_later, context.unreduced
+        context.decides_later, context.unreduced = True, self.unreduced
 
     def __exit__(self, *error: object) -> None:
-        context.decides_later = self.before
+        context.decides_later, context.unreduced = self.before
 
 
 class at_the_bottom:

@@ -55,8 +55,9 @@ import numpy as np
 from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, is_key, types_of
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.memory import MemorySpace
 from xpr.core.refs import AbstractRef, not_an_array
-from xpr.core.specs import axes_of
+from xpr.core.specs import PartitionSpec, axes_of
 from xpr.errors import ShardingTypeError, UnsupportedRule
 
 
@@ -166,7 +167,7 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "regions", "fusion", "physical", "sharding", "varying", "decides_sharding",
+        "mesh", "regions", "fusion", "physical", "sharding", "varying", "sums", "decides_sharding", "decides_memory",
         "params", "optional", "takes_refs", "typed", "plans", "_original",
         "__weakref__",
     )  # fmt: skip
@@ -203,8 +204,10 @@ class Primitive:
         fusion: Fusion = None,
         physical: Literal["moved", "all", "any"] | Rule | None = None,
         sharding: Rule | None = None,
+        sums: Callable[[Sequence[frozenset[Any]]], frozenset[Any]] | None = None,
         varying: Callable[..., frozenset[Any]] | None = None,
         decides_sharding: bool = False,
+        decides_memory: bool = False,
         params: Iterable[str] | None = None,
         optional: Iterable[str] = (),
         takes_refs: bool = False,
@@ -221,7 +224,9 @@ class Primitive:
         self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
         self.regions, self.fusion, self.physical, self.sharding = regions, fusion, physical, sharding
         self.varying = varying  # None where it is that of the operands together
+        self.sums = sums  # None where no operand may be unreduced; see primitives/sharding_rules.py
         self.decides_sharding = decides_sharding  # whether the typing rule says how results are partitioned
+        self.decides_memory = decides_memory  # whether it says in which memory they are
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         names = params_of(abstract) if params is None else params
@@ -332,7 +337,7 @@ class Primitive:
             )
         if any(a.plain is not a for a in avals) and not self.takes_refs:
             outs, is_ambiguous = explicit_types(self, avals, params)
-            outs = varying_types(self, avals, outs, params)
+            outs = memory_types(self, avals, varying_types(self, avals, outs, params))
             if is_ambiguous:
                 return outs
         else:
@@ -363,10 +368,13 @@ def explicit_types(
             if primitive.decides_sharding:
                 return outs, False
             raise ShardingTypeError("the sharding of an operand is undecided.")
-        if primitive.decides_sharding or primitive.sharding is None:
+        if primitive.decides_sharding:
+            return outs, False
+        unreduced, reduced = _sums(primitive, avals, params)
+        if primitive.sharding is None:
             return outs, False
         parts = primitive.sharding(avals, outs, **params)
-        return [_partitioned(out, mesh, each) for out, each in zip(outs, parts)], False
+        return [_partitioned(out, mesh, each, unreduced, reduced) for out, each in zip(outs, parts)], False
     except ShardingTypeError as error:
         if context.decides_later:
             return undecided, True
@@ -380,14 +388,95 @@ def varying_types(
     every = [a.varying for a in avals]
     union: frozenset[Any] = frozenset().union(*every)
     if primitive.varying is None:
-        return [out.with_varying(union) for out in outs] if union else outs
-    if len(outs) != len(every):
-        every = [union] * len(outs)
-    return [out.with_varying(primitive.varying(axes, **params)) for out, axes in zip(outs, every)]
+        outs = [out.with_varying(union) for out in outs] if union else outs
+    else:
+        if len(outs) != len(every):
+            every = [union] * len(outs)
+        outs = [out.with_varying(primitive.varying(axes, **params)) for out, axes in zip(outs, every)]
+    return _with_manual_sums(primitive, avals, outs, params) if any(a.sums is not None for a in avals) else outs
 
 
-def _partitioned(out: ShapedArray, mesh: Any, parts: Sequence[Any]) -> ShapedArray:
+def _with_manual_sums(
+    primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray], params: dict[str, Any]
+) -> list[ShapedArray]:
+    """The types of results with the manual axes over which they are unreduced and reduced, as operands are.
+
+    Raises:
+      NotImplementedError: an operand is unreduced, and the operation is not linear.
+    """
+    sums = [a.sums or (frozenset(), frozenset()) for a in avals]
+    every = [unreduced for unreduced, _ in sums]
+    unreduced: frozenset[Any] = frozenset().union(*every)
+    reduced: frozenset[Any] = frozenset().union(*[axes for _, axes in sums])
+    if primitive.batch_named is not None:  # a collective does the sum over the axes that it names
+        names = params.get("axes", params.get("axis_name", ()))
+        unreduced -= frozenset(names if isinstance(names, tuple) else (names,))
+    elif unreduced and primitive.varying is None:
+        if primitive.sums is not None:
+            unreduced = primitive.sums(every)
+        elif context.decides_later:
+            unreduced = frozenset()
+        else:
+            raise NotImplementedError(
+                f"{primitive.name} of {types_of(avals)}: an operand is unreduced over {min(map(str, unreduced))!r}, "
+                f"and the unreduced rule for {primitive.name} is not implemented. Have the sum done first: lax.psum."
+            )
+    typed = []
+    for out in outs:
+        own = out.sums or (frozenset(), frozenset())  # of `pcast`
+        typed.append(out.with_sums(unreduced & out.varying | own[0], reduced - out.varying | own[1]))
+    return typed
+
+
+def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray]) -> list[ShapedArray]:
+    """The types of results with the memory that they are in: that of the operands, scalars aside.
+
+    Raises:
+      ValueError: operands are in different memories.
+    """
+    arrays = [a for a in avals if a.ndim]
+    spaces = {a.memory_space for a in arrays}
+    if primitive.decides_memory or not spaces - {MemorySpace.Device}:
+        return outs
+    if len(spaces) > 1:
+        raise ValueError(
+            f"{primitive.name} of {types_of(avals)}: memory_space of all inputs passed to `{primitive.name}` must be "
+            "the same, and the operands are in different memories. Move one first: xpr.device_put(x, "
+            "xpr.memory.Space.Device)."
+        )
+    return [out.in_memory(arrays[0].memory_space) for out in outs]
+
+
+def _sums(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> tuple[frozenset[Any], frozenset[Any]]:
+    """The axes over which results are unreduced, and those over which they are reduced unless they are partitioned.
+
+    The first are those of operands, and of a parameter `unreduced` of operations that sum over shards.
+    """
+    every = [a.explicit.unreduced if a.explicit is not None else frozenset() for a in avals]
+    reduced: frozenset[Any] = frozenset().union(*[a.explicit.reduced for a in avals if a.explicit is not None])
+    asked = frozenset(params.get("unreduced", ()))
+    if not any(every):
+        return asked, reduced - asked
+    if primitive.sums is None:
+        raise ShardingTypeError(
+            f"an operand is unreduced, and the unreduced rule for {primitive.name} is not implemented. Have the sum "
+            "done first: xpr.sharding.reshard(x, P(...))."
+        )
+    unreduced = primitive.sums(every) | asked
+    return unreduced, reduced - unreduced
+
+
+def _partitioned(
+    out: ShapedArray, mesh: Any, parts: Sequence[Any], unreduced: frozenset[Any], reduced: frozenset[Any]
+) -> ShapedArray:
     names = [name for part in parts for name in axes_of(part)]
+    if both := unreduced.intersection(names):
+        raise ShardingTypeError(
+            f"the result would be unreduced and partitioned over {min(map(str, both))!r}. Have the sum done first: "
+            "xpr.sharding.reshard(x, P(...))."
+        )
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         aval = out.with_explicit(ExplicitSharding(mesh, tuple(parts)))
@@ -395,7 +484,8 @@ def _partitioned(out: ShapedArray, mesh: Any, parts: Sequence[Any]) -> ShapedArr
             f"the result {aval.str_short()} is partitioned over {twice!r} along two axes. Reshard an operand first: "
             "xpr.sharding.reshard(x, P(...)); or say out_sharding=P(...), where the function takes it."
         )
-    explicit = explicit_sharding(mesh, parts, out.ndim)
+    spec = PartitionSpec(*parts, unreduced=unreduced, reduced=reduced.difference(names))
+    explicit = explicit_sharding(mesh, spec, out.ndim)
     if explicit is not None:
         explicit.check(out.shape)
     return out.with_explicit(explicit)

@@ -82,6 +82,14 @@ class AbstractRef:
         """The type of a ref of arrays that may differ between the devices along these axes."""
         return AbstractRef(self.inner_aval.with_varying(axes), None, self.kind)
 
+    def with_sums(self, unreduced: frozenset[Any], reduced: frozenset[Any]) -> AbstractRef:
+        """The type of a ref of arrays that are unreduced and reduced over these manual axes."""
+        return AbstractRef(self.inner_aval.with_sums(unreduced, reduced), None, self.kind)
+
+    def in_memory(self, space: Any) -> AbstractRef:
+        """The type of a ref of arrays in that memory."""
+        return AbstractRef(self.inner_aval.in_memory(space), None, self.kind)
+
     def with_axis(self, axis: int, size: Any, part: Any = None) -> AbstractRef:
         """The type of a ref of arrays with one more axis."""
         return AbstractRef(self.inner_aval.with_axis(axis, size, part), None, self.kind)

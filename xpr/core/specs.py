@@ -1,11 +1,15 @@
-"""Partition specs: for each axis of an array the axes of a mesh that partition it."""
+"""Partition specs: for each axis of an array the axes of a mesh that partition it.
+
+P("x", unreduced={"y"})   the value is the sum of what the devices along y hold
+P("x", reduced={"y"})     the devices along y hold the same, and their cotangents are to be summed: unreduced
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from xpr.core.meshes import AbstractMesh
+from xpr.core.meshes import AbstractMesh, AxisType
 
 
 class Unconstrained:
@@ -27,39 +31,133 @@ class PartitionSpec(tuple):
 
     Further axes are not partitioned. A tuple of one name is that name, an empty one None.
 
+    Args:
+      *partitions: the elements.
+      unreduced: a set of axes of the mesh; the value is the sum of what the devices along them hold.
+      reduced: a set of axes of the mesh along which devices hold the same, and over which cotangents are unreduced.
+    Raises:
+      TypeError: `unreduced` or `reduced` is no set.
+      ValueError: an axis is named twice among the sets and the elements; or there are tuples in tuples.
+
     >>> from xpr.sharding import PartitionSpec as P
     >>> P("x", None, ("y", "z"))
     P('x', None, ('y', 'z'))
+    >>> P("x", unreduced={"y"})
+    P('x', unreduced={'y'})
     """
 
     __slots__ = ()
     UNCONSTRAINED: ClassVar[Any] = Unconstrained()
+    unreduced: frozenset[Any] = frozenset()
+    reduced: frozenset[Any] = frozenset()
 
     def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
-        if unreduced or reduced:
-            raise NotImplementedError(
-                "PartitionSpec: unreduced and reduced axes are not distinguished; sums over devices are done where "
-                "they are asked for (lax.psum in a shard_map), or where the compiler sees fit."
-            )
-        return super().__new__(cls, map(normalized, partitions))
+        parts = map(normalized, partitions)
+        if not unreduced and not reduced and type(unreduced) in _SETS and type(reduced) in _SETS:
+            return super().__new__(cls, parts)
+        return _with_sums(tuple(parts), unreduced, reduced)
 
     def __init_subclass__(cls) -> None:
-        raise TypeError("PartitionSpec has no subclasses: shardings are compared by what their specs name.")
+        if cls.__module__ != __name__:
+            raise TypeError("Subclassing `jax.P` is prohibited: shardings are compared by what their specs name.")
 
     @property
     def partitions(self) -> tuple[Any, ...]:
         """The elements."""
         return tuple(self)
 
-    def update(self, partitions: Sequence[Any]) -> PartitionSpec:
-        """A spec with other elements."""
-        return PartitionSpec(*partitions)
+    def update(
+        self, partitions: Iterable[Any] | None = None, unreduced: Any = None, reduced: Any = None
+    ) -> PartitionSpec:
+        """A spec with other elements, or other sets of unreduced and reduced axes."""
+        return PartitionSpec(
+            *(self if partitions is None else partitions),
+            unreduced=self.unreduced if unreduced is None else unreduced,
+            reduced=self.reduced if reduced is None else reduced,
+        )
+
+    @property
+    def dual(self) -> PartitionSpec:
+        """The spec of cotangents: unreduced where values are reduced, and the other way round."""
+        return self if type(self) is PartitionSpec else self.update(unreduced=self.reduced, reduced=self.unreduced)
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, tuple):
+            return NotImplemented
+        sums: list[frozenset[Any]] = [getattr(other, name, frozenset()) for name in ("unreduced", "reduced")]
+        return PartitionSpec(*self, *other, unreduced=self.unreduced | sums[0], reduced=self.reduced | sums[1])
+
+    def __radd__(self, other: Any) -> Any:
+        return self.update((*other, *self)) if isinstance(other, tuple) else NotImplemented
 
     def __repr__(self) -> str:
         return f"P({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})"
 
     def __reduce__(self) -> Any:
         return PartitionSpec, tuple(self)
+
+
+_SETS = (frozenset, set)
+
+
+class SpecWithSums(PartitionSpec):
+    """A `PartitionSpec` with unreduced or reduced axes, which that class makes."""
+
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(other) is SpecWithSums
+            and tuple.__eq__(self, other)
+            and self.unreduced == other.unreduced
+            and self.reduced == other.reduced
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((tuple(self), self.unreduced, self.reduced))
+
+    def __repr__(self) -> str:
+        sums = [
+            f"{name}={set(axes)!r}" for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced)) if axes
+        ]
+        return f"P({', '.join([*map(repr, self), *sums])})"
+
+    def __reduce__(self) -> Any:
+        return _with_sums, (tuple(self), self.unreduced, self.reduced)
+
+
+def _with_sums(parts: tuple[Any, ...], unreduced: Any, reduced: Any) -> PartitionSpec:
+    """A spec by its elements and sets.
+
+    Raises:
+      TypeError: one of these is no set.
+      ValueError: they, or they and the elements, have an axis in common.
+    """
+    for name, axes in (("unreduced", unreduced), ("reduced", reduced)):
+        if type(axes) not in _SETS:
+            raise TypeError(
+                f"{name} argument of PartitionSpec should be of type `frozenset` or `set`. Got type {axes!r}."
+            )
+        if None in axes:
+            raise ValueError(f"{name} cannot contain None: its elements are axes of the mesh. Got {set(axes)!r}.")
+        for part in parts:
+            if both := [axis for axis in axes_of(part) if axis in axes]:
+                raise ValueError(
+                    f"partitions cannot overlap with {name} axes passed to PartitionSpec, and {both[0]!r} is in both. "
+                    f"Got partitions: {parts} and {name} axes: {set(axes)!r}."
+                )
+    if unreduced & reduced:
+        raise ValueError(
+            "`unreduced` and `reduced` argument to PartitionSpec cannot overlap. "
+            f"Got unreduced: {set(unreduced)!r} and reduced: {set(reduced)!r}."
+        )
+    spec = tuple.__new__(SpecWithSums, parts)
+    spec.unreduced, spec.reduced = frozenset(unreduced), frozenset(reduced)
+    return spec
 
 
 def normalized(part: Any) -> Any:
@@ -89,8 +187,22 @@ def axes_of(part: Any) -> tuple[Any, ...]:
 def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
     """Raises ValueError where a spec names no axis of the mesh, or one twice."""
     names = [name for part in spec for name in axes_of(part)]
+    if type(spec) is SpecWithSums:
+        _check_sums(mesh, spec)
     unknown = [name for name in names if name not in mesh.axis_names]
     if unknown:
         raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh!r}.")
     if len(set(names)) != len(names):
         raise ValueError(f"{spec!r} names an axis of the mesh twice: an axis can cut one axis of an array only.")
+
+
+def _check_sums(mesh: AbstractMesh, spec: PartitionSpec) -> None:
+    for name, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
+        for axis in axes:
+            if axis not in mesh.axis_names:
+                raise ValueError(f"{name} axes {axis!r} is not found in the mesh, of {spec!r} over {mesh!r}.")
+            if mesh.axis_types[mesh.axis_names.index(axis)] is not AxisType.Explicit:
+                raise ValueError(
+                    f"{name} axes can only refer to mesh axes that are of type `Explicit`, and {axis!r} of {spec!r} is "
+                    f"not in {mesh}. The compiler decides where sums over Auto axes are done."
+                )

@@ -13,6 +13,7 @@ import numpy as np
 from xpr.backend.array import from_host, from_words
 from xpr.core.avals import ShapedArray, describe, is_key
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
+from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive, registered
 from xpr.core.source import SavedLine, Source
 from xpr.dtypes import INEXACT, bool_, float0, is_narrowed
@@ -21,7 +22,7 @@ from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import did_you_mean
 from xpr.jaxpr.saving import FORMAT, VERSION, number_in_json
 from xpr.key_types import implementations, key_type_of_text
-from xpr.text.explicit import partitioned, without_parts
+from xpr.text.explicit import HOST, partitioned, split_sums, without_parts
 from xpr.text.literals import DTYPES
 from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
@@ -191,11 +192,13 @@ def _at(items: Any, index: Any) -> Any:
 
 
 def _type(text: str) -> ShapedArray:
-    plain, parts, mesh = without_parts(text.lstrip("~"))
+    whole, sums = split_sums(text.lstrip("~").replace(HOST, ""))
+    plain, parts, mesh = without_parts(whole)
     dtype, _, shape = plain.rstrip("]").partition("[")
     known = key_type_of_text(dtype) or _known("dtype", DTYPES, dtype)
     aval = ShapedArray([int(n) for n in shape.split(",") if n], known, text[0] == "~")  # type: ignore[arg-type]
-    return aval if mesh is None else partitioned(aval, parts, mesh)
+    aval = aval.in_memory(MemorySpace.Host if HOST in text else MemorySpace.Device)
+    return aval if mesh is None else partitioned(aval, parts, mesh, sums)
 
 
 def _primitive(name: str) -> Primitive:

@@ -17,6 +17,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from xpr.core.avals import ShapedArray, aval_of, describe, same_type
 from xpr.core.interpreter import shardings_decided_later
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, Var, unitvar
+from xpr.core.memory import MemorySpace
 from xpr.core.meshes import AbstractMesh
 from xpr.core.primitive import Primitive, registered
 from xpr.core.refs import AbstractRef
@@ -25,13 +26,13 @@ from xpr.errors import AxisNameError, HoleError, UnsupportedRule
 from xpr.jaxpr.functions import Filling
 from xpr.jaxpr.messages import Fault, did_you_mean, expected, syntax_error, word_at
 from xpr.key_types import key_type_of_text, of_tag
-from xpr.text.explicit import mesh_of_text, partitioned, split_dimensions
+from xpr.text.explicit import HOST, mesh_of_text, partitioned, split_dimensions, split_sums
 from xpr.text.literals import DTYPES, expected_dtype, kind_of_text, literal, number
 from xpr.text.parameters import DTYPE_NAMES, STRUCTURES, ConstantHole, Hole, build_structure, member
 
 _CONSTANTS = {"None": None, "True": True, "False": False, "nan": float("nan"), "inf": float("inf")}
 _BINDERS = re.compile(r"(?:[A-Za-z_]\w*:(?:Ref\{)?[a-z]\w*\[[\w ^*+(),-]*\]\}?\s+|\*\s+)*")
-_BINDER = re.compile(r"[^\s\[]+(?:\[[^\]]*\]\}?)?|\*")  # the dimensions of a type may have spaces
+_BINDER = re.compile(r"[^\s\[]+(?:\[[^\]]*\](?:\{[UR]:[^{}=]*\})?\}?)?|\*")  # the dimensions of a type may have spaces
 _ILL_TYPED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)  # of typing rules
 _NUMBER_WORDS = frozenset({"True", "False", "nan", "inf"})
 
@@ -165,14 +166,18 @@ def _type_in(text: str, scope: SymbolicScope, mesh: AbstractMesh | None) -> Any:
     Raises:
       ValueError: there is something wrong with them.
     """
-    if "@" in text:
+    if HOST in text:
+        aval = _type_in(text.replace(HOST, ""), scope, mesh)
+        return None if aval is None else aval.in_memory(MemorySpace.Host)
+    text, sums = split_sums(text)
+    if "@" in text or any(sums):
         plain, parts = split_dimensions(text.partition("[")[2].rstrip("]}"))
         if mesh is None:
             raise ValueError(f"{text} names axes of a mesh, and no {{ lambda[x=4 ...] around it says which.")
         aval = _type_in(f"{text.partition('[')[0]}[{plain}]{'}' * text.startswith('Ref{')}", scope, None)
         if type(aval) is AbstractRef:
-            return AbstractRef(partitioned(aval.inner_aval, parts, mesh), None, aval.kind)
-        return None if aval is None else partitioned(aval, parts, mesh)
+            return AbstractRef(partitioned(aval.inner_aval, parts, mesh, sums), None, aval.kind)
+        return None if aval is None else partitioned(aval, parts, mesh, sums)
     if not _SYMBOLIC.search(text):
         return _type(text)
     if text.startswith("Ref{"):

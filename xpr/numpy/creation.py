@@ -18,7 +18,7 @@ from xpr.backend.array import Array, from_host, from_words, placement_like
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding, typed
 from xpr.compile import transfer_guard
 from xpr.compile.evaluate import EvalTrace
-from xpr.compile.partition import moved
+from xpr.compile.placement import to_device
 from xpr.core.avals import ShapedArray, aval_of, describe, integer, is_key, overflow, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
 from xpr.numpy.promotion import SCALARS, as_operand, common_dtype, convert, narrowed, requested_dtype
@@ -46,19 +46,6 @@ def is_eager() -> bool:
 def chosen_dtype(dtype: Any, default: type = float) -> np.dtype:
     """The dtype asked for, or that of Python's `default`."""
     return dtypes.of_python(default) if dtype is None else requested_dtype(dtype)
-
-
-def to_device(x: Any, device: Any) -> Any:
-    """The array moved to a device or sharding; a tracer is returned itself."""
-    if isinstance(device, SingleDeviceSharding):
-        device = device.device
-    if device is None or type(x) is not Array or x._device == device:
-        return x
-    if isinstance(device, NamedSharding):
-        return moved(x, device)
-    if x._buffer is None or type(x._device) is NamedSharding:
-        return Array(x.aval.plain, x.host, None, device)
-    return Array(x.aval, None, compiler.to_device(x.buffer, x.aval, device), device)
 
 
 def _filled(shape: tuple[int, ...], value: Any, aval: ShapedArray, device: Any = None) -> Any:

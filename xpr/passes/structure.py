@@ -136,7 +136,9 @@ def _closed(inner: Any, consts: Sequence[Any]) -> Structure:
 def _type(var: Var, weak: bool) -> Hashable:
     if isinstance(var, UnitVar):
         return _UNIT
-    aval = var.aval.with_varying(frozenset())  # which text doesn't hold, and is that of the operands together
+    aval = var.aval.with_varying(frozenset()).with_sums(
+        frozenset(), frozenset()
+    )  # which text doesn't hold, and is that of the operands together
     return aval if weak else aval.strip_weak_type()
 
 

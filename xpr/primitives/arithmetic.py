@@ -28,6 +28,7 @@ from xpr.primitives.elementwise_rules import (
 from xpr.primitives.elementwise_rules import mul as product
 from xpr.primitives.rounding import ceil, floor
 from xpr.primitives.shapes import broadcast_to, full, mapped_to
+from xpr.primitives.sharding_rules import sums_alike
 from xpr.primitives.slicing import select
 
 __all__ = [
@@ -78,6 +79,7 @@ neg = function_of(
 add_p = elementwise(
     "add", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True, commutative=True,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=sum_transpose,
+    sums=sums_alike,
 )  # fmt: skip
 add = function_of(
     add_p,
@@ -106,6 +108,7 @@ def _sub_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
 sub_p = elementwise(
     "sub", lowers_to="stablehlo.subtract", reference=np.subtract, exact=True,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: neg(t)], transpose=_sub_transpose,
+    sums=sums_alike,
 )  # fmt: skip
 sub = function_of(
     sub_p,

@@ -16,7 +16,7 @@ from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
 from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import to_front
-from xpr.primitives.sharding_rules import elementwise_sharding, parts_of
+from xpr.primitives.sharding_rules import elementwise_sharding, parts_of, sums_of_first
 
 __all__ = [
     "bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy_p",
@@ -96,6 +96,7 @@ convert_element_type_p = register(
         exact=True,
         flops=per_result,
         sharding=elementwise_sharding,
+        sums=sums_of_first,
     )
 )
 

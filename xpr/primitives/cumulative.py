@@ -109,7 +109,9 @@ def cumulative(
             batch=batch,
             exact=exact,
             flops=per_operand,
-            sharding=lambda avals, outs, *, axis, reverse: along_unsharded(avals, outs, axis),
+            sharding=lambda avals, outs, *, axis, reverse: along_unsharded(
+                avals, outs, axis, "Input should be unsharded over the axis being reduced"
+            ),
         )
     )
     if jvp is None:

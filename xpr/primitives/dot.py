@@ -19,7 +19,9 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.core.specs import axes_of
 from xpr.errors import ArgumentError, ShardingTypeError
 from xpr.primitives.dot_algorithms import canonical_dot_precision, computed_in, swapped
 from xpr.primitives.dot_lowering import Axes, Numbers, free_axes, lower_dot_general
@@ -27,7 +29,7 @@ from xpr.primitives.elementwise import add_any, convert_element_type
 from xpr.primitives.precision import PrecisionLike, common_dtype, result_dtype, wider
 from xpr.primitives.shapes import transpose
 from xpr.primitives.sharding_constraint import decided
-from xpr.primitives.sharding_rules import OUT_SHARDING, common, parts_of, without
+from xpr.primitives.sharding_rules import OUT_SHARDING, RESHARD, common, parts_of, sum_over_shards, without
 
 __all__ = ["batch_matmul", "dot", "dot_general", "dot_general_p", "DotDimensionNumbers"]
 
@@ -37,8 +39,9 @@ DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[
 
 
 def _dot_general_abstract(
-    avals: Sequence[ShapedArray], *, dimension_numbers: Numbers, precision: Any, preferred_element_type: Any
-) -> list[ShapedArray]:
+    avals: Sequence[ShapedArray], *, dimension_numbers: Numbers, precision: Any, preferred_element_type: Any,
+    unreduced: Sequence[Any] = (),
+) -> list[ShapedArray]:  # fmt: skip
     lhs, rhs = avals
     (lc, rc), (lb, rb) = dimension_numbers
     _check_axes("left", lhs, lc, lb, dimension_numbers)
@@ -78,8 +81,9 @@ def _check_axes(side: str, aval: ShapedArray, contracted: Axes, batched: Axes, n
 
 
 def _dot_general_reference(
-    values: Sequence[Any], *, dimension_numbers: Numbers, precision: Any, preferred_element_type: Any
-) -> list[Any]:
+    values: Sequence[Any], *, dimension_numbers: Numbers, precision: Any, preferred_element_type: Any,
+    unreduced: Sequence[Any] = (),
+) -> list[Any]:  # fmt: skip
     """Both operands as stacks of matrices, multiplied; short floats are summed in float32."""
     lhs, rhs = map(np.asarray, values)
     (lc, rc), (lb, rb) = dimension_numbers
@@ -177,8 +181,10 @@ def bilinear_jvp(primitive: Primitive) -> Callable[..., Any]:
 
 
 def _dot_general_transpose(
-    cts: Sequence[Any], operands: Sequence[Any], *, dimension_numbers: Numbers, precision: Any, **params: Any
-) -> list[Any]:
+    cts: Sequence[Any], operands: Sequence[Any], *, dimension_numbers: Numbers, precision: Any,
+    unreduced: Sequence[Any] = (), **params: Any,
+) -> list[Any]:  # fmt: skip
+    """Products of the cotangent, which is reduced where the result is unreduced, with the other operand."""
     (ct,), (x, y) = cts, operands
     lhs, rhs, out = _labels(dimension_numbers, aval_of(x).ndim, aval_of(y).ndim)
     if is_linear(x):
@@ -224,21 +230,44 @@ def _dot_general_flops(
     return 2 * results[0].size * math.prod(operands[0].shape[axis] for axis in contracted)
 
 
+_CONTRACTED = f"dot_general requires contracting dimensions to have consistent sharding. {RESHARD}"
+_BATCHED = (
+    "dot_general requires lhs batch dimensions and rhs batch dimensions to have the consistent sharding. " + RESHARD
+)
+
+
 def _dot_general_sharding(
-    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: Numbers, **_: Any
-) -> list[Any]:
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: Numbers,
+    unreduced: Sequence[Any] = (), **_: Any,
+) -> list[Any]:  # fmt: skip
     """Axes keep their parts; where both operands are partitioned along what is contracted, so may be the result."""
     lhs, rhs = map(parts_of, avals)
     (lhs_contracted, rhs_contracted), (lhs_batched, rhs_batched) = dimension_numbers
     for i, j in zip(lhs_contracted, rhs_contracted):
-        part = common([lhs[i], rhs[j]], f"what is contracted, axis {i} of one operand and axis {j} of the other,")
-        if part is not None and lhs[i] == rhs[j]:
+        part = common(
+            [lhs[i], rhs[j]], f"what is contracted, axis {i} of one operand and axis {j} of the other,", _CONTRACTED
+        )
+        if part is not None and lhs[i] == rhs[j] and not set(axes_of(part)) <= set(unreduced):
             raise ShardingTypeError(
-                f"both operands are partitioned over {part!r} along the axes that are contracted, {i} and {j}, so that "
-                f"the result may be replicated over {part!r} or partitioned. {OUT_SHARDING}"
+                f"Contracting dimensions are sharded: both operands are partitioned over {part!r} along the axes that "
+                f"are contracted, {i} and {j}, so that the result may be replicated over {part!r} or partitioned. "
+                f"{OUT_SHARDING}"
             )
-    batch = [common([lhs[i], rhs[j]], f"the batch, axes {i} and {j},") for i, j in zip(lhs_batched, rhs_batched)]
+    batch = [
+        common([lhs[i], rhs[j]], f"the batch, axes {i} and {j},", _BATCHED) for i, j in zip(lhs_batched, rhs_batched)
+    ]
     return [(*batch, *without(lhs, [*lhs_contracted, *lhs_batched]), *without(rhs, [*rhs_contracted, *rhs_batched]))]
+
+
+def _dot_general_prepare(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """A sum over shards that is to remain unreduced says so."""
+    if not context.unreduced or "unreduced" in params:
+        return args, params
+    avals = list(map(aval_of, args))
+    lhs, rhs = map(parts_of, avals)
+    ((lhs_contracted, rhs_contracted), _) = params["dimension_numbers"]
+    shared = [lhs[i] for i, j in zip(lhs_contracted, rhs_contracted) if lhs[i] == rhs[j]]
+    return args, {**params, **sum_over_shards(shared)}
 
 
 dot_general_p = register(
@@ -246,7 +275,11 @@ dot_general_p = register(
         "dot_general",
         abstract=_dot_general_abstract,
         reference=_dot_general_reference,
-        lower=lower_dot_general,
+        lower=lambda builder, operands, avals, *, unreduced=(), **params: lower_dot_general(
+            builder, operands, avals, **params
+        ),
+        prepare=_dot_general_prepare,
+        optional=["unreduced"],
         jvp=Unsupported("it is set below"),
         transpose=_dot_general_transpose,
         batch=_dot_general_batch,

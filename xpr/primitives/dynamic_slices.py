@@ -35,7 +35,7 @@ from xpr.primitives.shapes import (
     to_front,
     zeros_like_aval,
 )
-from xpr.primitives.sharding_rules import joined, resizing
+from xpr.primitives.sharding_rules import joined, resizing, sums_of_first
 from xpr.primitives.slicing import concatenate, select, slice_
 
 __all__ = ["dynamic_slice", "dynamic_slice_p", "dynamic_update_slice", "dynamic_update_slice_p"]
@@ -153,6 +153,7 @@ dynamic_slice_p = register(
         batch=_slice_batch,
         exact=True,
         sharding=resizing,
+        sums=sums_of_first,
         hazard=(INDEX, lambda values, *, slice_sizes: _hazard(values[0], slice_sizes, values[1:])),
     )
 )

@@ -33,7 +33,7 @@ from xpr.dtypes import (
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
 from xpr.primitives.sharding_constraint import constrain_to
-from xpr.primitives.sharding_rules import elementwise_sharding
+from xpr.primitives.sharding_rules import elementwise_sharding, sums_alike, sums_of_first, sums_of_one
 
 __all__ = ["add_any_p", "mul_p"]
 
@@ -201,6 +201,7 @@ def elementwise(
     commutative: bool = False,
     fusion: Fusion = "cheap",
     physical: Literal["moved", "all", "any"] | None = None,
+    sums: Callable[..., Any] | None = None,
 ) -> Primitive:
     """An elementwise primitive of any number of operands.
 
@@ -215,6 +216,7 @@ def elementwise(
       commutative: its two operands may be swapped.
       fusion: how XLA fuses it; "cheap", unless it is a function that takes many instructions.
       physical: what it is on the words of random keys; None where it refuses keys.
+      sums: over which axes of a mesh results are unreduced; None where no operand may be.
     """
 
     def abstract(avals: Sequence[ShapedArray], **_: Any) -> list[ShapedArray]:
@@ -243,6 +245,7 @@ def elementwise(
             flops=per_result,
             physical=physical,
             sharding=elementwise_sharding,
+            sums=sums,
         )
     )
     primitive.jvp = chain_rule(primitive, partials)
@@ -266,6 +269,7 @@ def linear_unary(
         over=over,
         partials=[lambda t, x, y, **params: primitive.bind(t, **params)],
         transpose=lambda cts, operands, **params: [back(cts[0], operands[0].aval, **params)],
+        sums=sums_of_first,
         **rules,
     )
     return primitive
@@ -351,7 +355,7 @@ def sum_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
 
 add_any_p = elementwise(
     "add_any", over=ANY, lowers_to="stablehlo.add", reference=np.add, exact=True, commutative=True,
-    partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=sum_transpose,
+    partials=[lambda t, x, y, out: t, lambda t, x, y, out: t], transpose=sum_transpose, sums=sums_alike,
 )  # fmt: skip
 add_any = function_of(
     add_any_p, "The sum of two tangents or cotangents; distinct from `add` for jaxprs and lowering.", 2
@@ -368,6 +372,7 @@ def _mul_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
 mul_p = elementwise(
     "mul", over=ANY, lowers_to="stablehlo.multiply", reference=np.multiply, exact=True, commutative=True,
     partials=[lambda t, x, y, out: mul(t, y), lambda t, x, y, out: mul(x, t)], transpose=_mul_transpose,
+    sums=sums_of_one,
 )  # fmt: skip
 mul = function_of(
     mul_p,

@@ -23,8 +23,8 @@ from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
-from xpr.primitives.sharding_constraint import constrain_to, sharded
-from xpr.primitives.sharding_rules import parts_of, reshaped, without
+from xpr.primitives.sharding_constraint import constrain_to, decided
+from xpr.primitives.sharding_rules import parts_of, reshaped, sum_over_shards, sums_of_first, without
 
 __all__ = [
     "broadcast_in_dim_p", "reduce_sum", "reduce_sum_p", "reshape_p", "rev", "rev_p", "squeeze", "squeeze_p",
@@ -60,6 +60,8 @@ def structural(
     flops: Callable[..., int] | None = None,
     physical: Literal["moved"] | None = None,
     sharding: Callable[..., Any] | None = None,
+    prepare: Callable[..., Any] | None = None,
+    optional: Sequence[str] = (),
 ) -> Primitive:
     """A primitive linear in its one operand.
 
@@ -81,7 +83,10 @@ def structural(
             flops=flops,
             physical=physical,
             sharding=sharding and (lambda avals, outs, **params: [sharding(avals[0], outs[0], **params)]),
+            sums=sums_of_first,
             params=params_of(abstract),
+            prepare=prepare,
+            optional=optional,
         )
     )
     primitive.jvp = linear_jvp(primitive)
@@ -304,7 +309,7 @@ def zeros_like_aval(aval: ShapedArray) -> Any:
     """Zeros of a type, weak where it is weak."""
     scalar = np.zeros((), aval.dtype)[()]
     zeros = broadcast_in_dim(scalar.item() if aval.weak_type else scalar, aval.shape, ())
-    return zeros if aval.explicit is None else constrain_to(zeros, aval)
+    return zeros if aval.plain is aval else constrain_to(zeros, aval)
 
 
 def instantiate(tangent: Any) -> Any:
@@ -517,13 +522,25 @@ def reduced(aval: ShapedArray, axes: Sequence[int]) -> ShapedArray:
     return aval.update(shape=tuple(n for i, n in enumerate(aval.shape) if i not in axes))
 
 
-def _sum_abstract(aval: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
+def _sum_abstract(aval: ShapedArray, *, axes: tuple[int, ...], unreduced: Sequence[Any] = ()) -> ShapedArray:
     if aval.dtype not in dtypes.NUMBERS:
         raise TypeError(f"reduce_sum: sums numbers, and got {aval.str_short()}. Convert it first.")
     return reduced(aval, axes)
 
 
-def _sum_transpose(ct: Any, aval: ShapedArray, *, axes: tuple[int, ...]) -> Any:
+def _sum_prepare(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """A sum over shards that is to remain unreduced says so."""
+    if not context.unreduced or "unreduced" in params:
+        return args, params
+    parts = parts_of(aval_of(args[0]))
+    return args, {**params, **sum_over_shards([parts[axis] for axis in params["axes"]])}
+
+
+def _sum_batch(size: int, x: Any, dim: int, *, axes: tuple[int, ...], **params: Any) -> Any:
+    return reduce_sum_p.bind(x, axes=shifted_axes(axes, dim), **params), kept_dim(axes, dim)
+
+
+def _sum_transpose(ct: Any, aval: ShapedArray, *, axes: tuple[int, ...], unreduced: Sequence[Any] = ()) -> Any:
     return broadcast_in_dim(ct, aval.shape, [i for i in range(aval.ndim) if i not in axes])
 
 
@@ -539,13 +556,17 @@ def kept_dim(axes: Sequence[int], dim: int) -> int:
 
 reduce_sum_p = structural(
     "reduce_sum",
-    sharding=lambda aval, out, *, axes: without(parts_of(aval), axes),
+    sharding=lambda aval, out, *, axes, **params: without(parts_of(aval), axes),
     fusion="reduction",
     abstract=_sum_abstract,
-    reference=lambda x, *, axes: np.sum(x, axes, dtype=np.asarray(x).dtype),
-    lower=lambda b, x, aval, *, axes: lower_reduction(b, x, aval, axes, "stablehlo.add", np.zeros((), aval.dtype)[()]),
+    reference=lambda x, *, axes, **params: np.sum(x, axes, dtype=np.asarray(x).dtype),
+    lower=lambda b, x, aval, *, axes, **params: lower_reduction(
+        b, x, aval, axes, "stablehlo.add", np.zeros((), aval.dtype)[()]
+    ),
     transpose=_sum_transpose,
-    batch=lambda size, x, dim, *, axes: (reduce_sum(x, shifted_axes(axes, dim)), kept_dim(axes, dim)),
+    batch=_sum_batch,
+    prepare=_sum_prepare,
+    optional=["unreduced"],
     exact=False,
     flops=per_operand,
 )
@@ -566,5 +587,6 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     >>> lax.reduce_sum(jnp.ones((2, 3)), (1,))
     Array([3., 3.], dtype=float32)
     """
-    total = reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else operand
-    return total if out_sharding is None else sharded(total, out_sharding, "reduce_sum")
+    if out_sharding is not None:
+        return decided(out_sharding, "reduce_sum", lambda: reduce_sum(operand, axes))
+    return reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else operand

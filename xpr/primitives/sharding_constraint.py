@@ -13,9 +13,11 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context, shardings_decided_later
+from xpr.core.memory import space_of_kind
 from xpr.core.primitive import Primitive, register
 from xpr.core.specs import axes_of
 from xpr.errors import ArgumentError
+from xpr.primitives.device_put import in_memory
 
 __all__ = ["reshard_p", "sharding_constraint_p"]
 
@@ -45,7 +47,7 @@ def _constraint(name: str, lower: Callable[..., Any]) -> Primitive:
     primitive = register(
         Primitive(
             name,
-            abstract=lambda avals, *, sharding: [typed(avals[0], sharding)],
+            abstract=lambda avals, *, sharding: [typed(avals[0], sharding).in_memory(avals[0].memory_space)],
             decides_sharding=True,
             reference=lambda values, **params: list(values),
             lower=lower,
@@ -93,11 +95,22 @@ reshard_p = _constraint("reshard", _reshard_lower)
 
 
 def constrain(x: Any, sharding: NamedSharding) -> Any:
-    """One array with that sharding; as it is where that is what a type says of an array that is not partitioned."""
+    """One array with that sharding; as it is where that is what a type says of an array that is not partitioned.
+
+    It stays in its memory, unless the sharding names that of the host.
+    """
     mesh = sharding.mesh
+    if sharding.memory_kind != "device":
+        x, sharding = in_memory(x, space_of_kind(sharding.memory_kind)), sharding.with_memory_kind("device")
     if not isinstance(mesh, Mesh) and not mesh.has_explicit and not any(map(axes_of, sharding.spec)):
         return x  # as in the type of an array, which says nothing of Auto axes
     _refuse_manual(sharding)
+    if sharding.spec.unreduced:
+        aval = aval_of(x)
+        if aval.explicit is not None and aval.explicit.is_undecided:  # the compiler would not do it right in one step
+            x = reshard_p.bind(x, sharding=sharding.with_spec(PartitionSpec(*sharding.spec)))
+        elif typed(aval, sharding).explicit is aval.explicit:
+            return x
     primitive = reshard_p if sharding.mesh.explicit_axes else sharding_constraint_p
     return primitive.bind(x, sharding=sharding)
 
@@ -116,7 +129,8 @@ def _refuse_manual(sharding: NamedSharding) -> None:
 
 
 def constrain_to(x: Any, aval: ShapedArray) -> Any:
-    """An array partitioned over Explicit axes of a mesh as a type says."""
+    """An array partitioned over Explicit axes of a mesh, and in the memory, as a type says."""
+    x = in_memory(x, aval.memory_space)
     explicit, current = aval.explicit, aval_of(x).explicit
     if explicit is current:
         return x
@@ -141,7 +155,8 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
     if settings.mesh is None:
         raise ArgumentError(
             f"{function}: {sharding!r} is no NamedSharding, and no mesh is current; write NamedSharding(mesh, spec), "
-            "or call it in `with xpr.set_mesh(mesh)`."
+            "or call it in `with xpr.set_mesh(mesh)`. Using PartitionSpec when you are not under a mesh context is not "
+            f"allowed. Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to {function}."
         )
     return NamedSharding(settings.mesh, sharding)
 
@@ -159,7 +174,7 @@ def sharded(x: Any, out_sharding: Any, function: str) -> Any:
     parts = list(sharding.spec)
     while len(parts) > aval.ndim and parts[-1] is None:
         parts.pop()
-    sharding = sharding.with_spec([*parts, *[None] * (aval.ndim - len(parts))])
+    sharding = sharding.with_spec(sharding.spec.update([*parts, *[None] * (aval.ndim - len(parts))]))
     sharding.check(aval.shape, function, "the result")
     return constrain(x, sharding)
 
@@ -168,5 +183,6 @@ def decided(out_sharding: Any, function: str, compute: Any) -> Any:
     """The result of `compute()`, partitioned as `out_sharding` says, and ambiguous before; see `sharded`."""
     if out_sharding is None:
         return compute()
-    with shardings_decided_later():
+    unreduced: frozenset[Any] = getattr(getattr(out_sharding, "spec", out_sharding), "unreduced", frozenset())
+    with shardings_decided_later(unreduced):
         return sharded(compute(), out_sharding, function)

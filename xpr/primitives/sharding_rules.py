@@ -14,6 +14,7 @@ from typing import Any
 
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import Parts
+from xpr.core.interpreter import context
 from xpr.core.meshes import AbstractMesh
 from xpr.core.specs import axes_of, normalized
 from xpr.errors import ShardingTypeError
@@ -76,18 +77,23 @@ def without(parts: Sequence[Any], axes: Sequence[int]) -> Parts:
     return tuple([part for i, part in enumerate(parts) if i not in axes])
 
 
-def along_unsharded(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], axis: int) -> list[Parts]:
-    """Operands of one shape that are read whole along one axis, which must not be partitioned."""
+def along_unsharded(
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], axis: int, rule: str = ""
+) -> list[Parts]:
+    """Operands of one shape that are read whole along one axis, which must not be partitioned; `rule` says it, too."""
     parts = joined(avals, outs[0].ndim)
     if parts[axis] is not None:
         raise ShardingTypeError(
-            f"axis {axis}, along which it goes, is partitioned over {parts[axis]!r}, and must not be. {RESHARD}"
+            f"axis {axis}, along which it goes, is partitioned over {parts[axis]!r}, and must not be. "
+            f"{rule and f'{rule}. '}{RESHARD}"
         )
     return [parts] * len(outs)
 
 
-def resized(mesh: AbstractMesh, aval: ShapedArray, out: ShapedArray, parts: Parts | None = None) -> Parts:
-    """The parts of an operand for a result of which axes have other sizes.
+def resized(
+    mesh: AbstractMesh, aval: ShapedArray, out: ShapedArray, parts: Parts | None = None, rule: str = ""
+) -> Parts:
+    """The parts of an operand for a result of which axes have other sizes; `rule` says what can't be cut, too.
 
     Raises:
       ShardingTypeError: one of these is partitioned, and can't be cut into equal shards any more.
@@ -97,7 +103,7 @@ def resized(mesh: AbstractMesh, aval: ShapedArray, out: ShapedArray, parts: Part
         if part is not None and n != m and m % count(mesh, part):
             raise ShardingTypeError(
                 f"axis {axis} is partitioned over {part!r}, {count(mesh, part)} shards, and has {m} elements in the "
-                f"result {out.str_short()}. {RESHARD}"
+                f"result {out.str_short()}. {rule and f'{rule}. '}{RESHARD}"
             )
     return parts
 
@@ -118,6 +124,65 @@ def batched_sharding(core_ndim: int) -> Callable[..., list[Parts]]:
         return [(*batch, *[None] * (out.ndim - rank)) for out in outs]
 
     return sharding
+
+
+def sum_over_shards(parts: Sequence[Any]) -> dict[str, Any]:
+    """The parameter of an operation that sums over axes with these parts, of sums that are to remain unreduced."""
+    names = [name for part in parts for name in axes_of(part) if name in context.unreduced]
+    return {"unreduced": tuple(names)} if names else {}
+
+
+# -- Unreduced operands: `sums` returns the axes over which results are unreduced, from those of the operands
+
+Axes = frozenset[Any]
+
+
+def sums_alike(every: Sequence[Axes]) -> Axes:
+    """Operations that are linear in all operands together, as `add`: all are unreduced over the same axes.
+
+    Raises:
+      ShardingTypeError: they are not.
+    """
+    if len(set(every)) > 1:
+        each = ", ".join(str(set(axes) or "none") for axes in every)
+        raise ShardingTypeError(
+            f"operands must be unreduced along the same mesh axes, and they are over {each}. Have the sum of one done "
+            "first: xpr.sharding.reshard(x, P(...))."
+        )
+    return every[0]
+
+
+def sums_of_cases(every: Sequence[Axes]) -> Axes:
+    """Operations that are linear in all operands but the first, which chooses among them and is not unreduced."""
+    return sums_alike(every if every[0] else every[1:])
+
+
+def sums_of_first(every: Sequence[Axes]) -> Axes:
+    """Operations that are linear in the first operand, and of which no other one is unreduced.
+
+    Raises:
+      ShardingTypeError: another one is.
+    """
+    if any(every[1:]):
+        raise ShardingTypeError(
+            "an operand other than the first is unreduced. Have its sum done first: xpr.sharding.reshard(x, P(...))."
+        )
+    return every[0]
+
+
+def sums_of_one(every: Sequence[Axes]) -> Axes:
+    """Operations that are linear in each operand, as `mul`, of which one may be unreduced.
+
+    Raises:
+      ShardingTypeError: two are.
+    """
+    unreduced = [axes for axes in every if axes]
+    if len(unreduced) > 1:
+        raise ShardingTypeError(
+            "operands cannot both be unreduced, since the operation is bilinear. Have the sum of one done first: "
+            "xpr.sharding.reshard(x, P(...))."
+        )
+    return unreduced[0]
 
 
 # -- Reshaping
@@ -188,5 +253,6 @@ def _distributed(
 
 def _no_reshape(aval: ShapedArray, new_sizes: Sequence[int]) -> ShardingTypeError:
     return ShardingTypeError(
+        "This reshape is not supported: "
         f"the shards of {aval.str_short()} are not those of an array of shape {tuple(new_sizes)}. {OUT_SHARDING}"
     )

@@ -29,7 +29,15 @@ from xpr.primitives.shapes import (
     to_front,
 )
 from xpr.primitives.sharding_constraint import sharded
-from xpr.primitives.sharding_rules import elementwise_sharding, joined, mesh_of_types, resized, resizing
+from xpr.primitives.sharding_rules import (
+    elementwise_sharding,
+    joined,
+    mesh_of_types,
+    resized,
+    sums_alike,
+    sums_of_cases,
+    sums_of_first,
+)
 
 __all__ = [
     "broadcasted_iota", "concatenate", "concatenate_p", "iota_p", "pad", "pad_p", "select", "select_n", "select_n_p",
@@ -130,6 +138,7 @@ select_n_p = register(
         batch=_select_batch,
         exact=True,
         sharding=elementwise_sharding,
+        sums=sums_of_cases,
         flops=per_result,
     )
 )
@@ -219,7 +228,9 @@ def _slice_batch(size: int, x: Any, dim: int, *, start_indices: Any, limit_indic
 
 slice_p = structural(
     "slice",
-    sharding=lambda aval, out, **params: resized(aval.explicit.mesh, aval, out),
+    sharding=lambda aval, out, **params: resized(
+        aval.explicit.mesh, aval, out, rule="slicing on sharded dims leaves equal shards"
+    ),
     physical="moved",
     fusion="cheap",
     abstract=_slice_abstract,
@@ -374,7 +385,10 @@ pad_p = register(
         transpose=_pad_transpose,
         batch=_pad_batch,
         exact=True,
-        sharding=resizing,
+        sharding=lambda avals, outs, **params: [
+            resized(mesh_of_types(avals), avals[0], outs[0], rule="padding on sharded dims leaves equal shards")
+        ],
+        sums=sums_of_first,
     )
 )
 
@@ -467,6 +481,7 @@ concatenate_p = register(
         batch=_concatenate_batch,
         exact=True,
         sharding=_concatenate_sharding,
+        sums=sums_alike,
     )
 )
 

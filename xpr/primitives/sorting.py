@@ -137,7 +137,9 @@ sort_p = register(
         exact=True,
         faster_in_numpy=lambda avals, **params: avals[0].size < _MANY or not native.available(),
         flops=sorting,
-        sharding=lambda avals, outs, *, dimension, **params: along_unsharded(avals, outs, dimension),
+        sharding=lambda avals, outs, *, dimension, **params: along_unsharded(
+            avals, outs, dimension, "Arguments to sort must be unsharded"
+        ),
     )
 )
 

@@ -5,12 +5,16 @@ A jaxpr inside of another one names it again only where it is a different one.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.meshes import AbstractMesh, AxisType
+
+Sums = tuple[tuple[str, ...], tuple[str, ...]]  # unreduced and reduced axes
+HOST = "<host>"  # in a type, of arrays in the memory of the host: f32<host>[8]
 
 
 def mesh_text(mesh: AbstractMesh) -> str:
@@ -50,8 +54,10 @@ def mesh_of_jaxpr(jaxpr: Jaxpr) -> AbstractMesh | None:
     return None
 
 
-def partitioned(aval: Any, parts: list[str], mesh: AbstractMesh) -> Any:
+def partitioned(aval: Any, parts: list[str], mesh: AbstractMesh, sums: Sums = ((), ())) -> Any:
     """The type `aval`, partitioned as the texts of its axes say: "", "x", "(x,y)", or "?" while it is undecided.
+
+    `sums` are the axes over which it is unreduced, and those over which it is reduced.
 
     Raises:
       ValueError: the mesh has no such axis.
@@ -59,13 +65,27 @@ def partitioned(aval: Any, parts: list[str], mesh: AbstractMesh) -> Any:
     if "?" in parts:
         return aval.with_explicit(ExplicitSharding(mesh, None))
     named: list[Any] = []
-    for part in parts:
+    parts = parts if aval.ndim else []
+    for part in [*parts, *map("({})".format, map(",".join, sums))]:
         names = tuple([name for name in part.strip("()").split(",") if name])
         for name in names:
             if name not in mesh.axis_names:
                 raise ValueError(f"a type names the axis {name!r}, and the mesh is [{mesh_text(mesh)}].")
         named.append(None if not names else names if part.startswith("(") else names[0])
-    return aval.with_explicit(ExplicitSharding(mesh, tuple(named)))
+    return aval.with_explicit(ExplicitSharding(mesh, tuple(named[: len(parts)]), *map(frozenset, sums)))
+
+
+_SUMS = re.compile(r"\]\{((?:[UR]:[^{}=]*)+)\}")
+
+
+def split_sums(text: str) -> tuple[str, Sums]:
+    """A printed type without and with its sums alone: `f32[8]{U:x, R:(y,z)}` is `f32[8]` and (("x",), ("y", "z"))."""
+    found = _SUMS.search(text)
+    if not found:
+        return text, ((), ())
+    named = dict(re.findall(r"([UR]):\(?([^()]*?)\)?(?:, |$)", found[1]))
+    unreduced, reduced = (tuple(named[letter].split(",")) if letter in named else () for letter in "UR")
+    return text.replace(found[0], "]"), (unreduced, reduced)
 
 
 def split_dimensions(shape: str) -> tuple[str, list[str]]:

@@ -17,10 +17,11 @@ import numpy as np
 from xpr.backend.array import Array, from_host
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, array_in, aval_of
-from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.interpreter import Trace, Tracer, context, current
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import broadcast_in_dim_p
+from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import StageTrace, StageTracer, stage
 
@@ -42,7 +43,11 @@ class TangentTrace(StageTrace):
         if not aval.shape:
             return zero
         shape = {"shape": aval.shape, "broadcast_dimensions": ()}
-        return StageTrace.process(self, broadcast_in_dim_p, [zero], shape)[0]
+        zeros = StageTrace.process(self, broadcast_in_dim_p, [zero], shape)[0]
+        if aval.plain is aval:
+            return zeros
+        with current(self):
+            return constrain_to(zeros, aval)
 
     def scalar(self, x: Any, aval: Any) -> Atom:
         """A scalar residual stays a constant: reading its value would wait for the device."""

@@ -50,17 +50,27 @@ def backward_pass(
     for atom, ct in zip(jaxpr.outvars, cotangents):
         if type(atom) is not Literal and atom not in known:
             _accumulate(totals, atom, ct)
-    before, decides_later = context.source, context.decides_later
+    before = context.source, context.decides_later, context.unreduced
     context.decides_later = True  # an ambiguous cotangent gets the sharding of what it is the cotangent of
+    context.unreduced = frozenset()
+    is_explicit = any(v.aval.explicit is not None for v in linear_invars)
     try:
         for eqn in reversed(linear_eqns):
             if any(v in totals and (needed is None or v in needed) for v in eqn.outvars):
                 context.source = cotangent_of(eqn.source, eqn.primitive.name)
+                if is_explicit:
+                    context.unreduced = _reduced(eqn)
                 _transpose_eqn(eqn, known, totals)
     finally:
-        context.source, context.decides_later = before, decides_later
+        context.source, context.decides_later, context.unreduced = before
     reached = totals if needed is None else {v: ct for v, ct in totals.items() if v in needed}
-    return [_weak_as(v, reached[v]) if v in reached else Zero(v.aval) for v in linear_invars]
+    return [_weak_as(v, reached[v]) if v in reached else Zero(v.aval.dual) for v in linear_invars]
+
+
+def _reduced(eqn: JaxprEqn) -> frozenset[Any]:
+    """The axes over which operands are reduced, and their cotangents unreduced."""
+    named = [v.aval.explicit.reduced for v in eqn.invars if v.aval.explicit is not None]
+    return frozenset().union(*named)
 
 
 def _needed(eqns: Sequence[JaxprEqn], wanted: Sequence[Var]) -> set[Any]:
@@ -110,7 +120,7 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
     operands = [v.val if type(v) is Literal else known[v] if v in known else Linear(v.aval) for v in eqn.invars]
     if Linear not in map(type, operands):  # all operands are zeros of tangents
         return
-    cts = [totals.pop(v) if v in totals else Zero(v.aval) for v in eqn.outvars]
+    cts = [totals.pop(v) if v in totals else Zero(v.aval.dual) for v in eqn.outvars]
     try:
         in_cts = eqn.primitive.transpose(cts, operands, **eqn.params)
     except NeedsLinear:
@@ -132,9 +142,11 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
 def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
     if type(ct) is Zero:
         return
-    aval = getattr(ct, "aval", None)
-    if aval is not None and aval.explicit is not var.aval.explicit:
-        ct = constrain_to(ct, var.aval)
+    aval, target = aval_of(ct), var.aval
+    if target.explicit is not None:
+        target = target.dual
+    if aval.explicit is not target.explicit or aval.memory_space is not target.memory_space:
+        ct = constrain_to(ct, target)
     sofar = totals.get(var)
     totals[var] = ct if sofar is None else add_any(sofar, ct)
 
@@ -156,12 +168,12 @@ def _transpose_jaxpr(
     jaxpr: Jaxpr, is_linear: tuple[bool, ...], has_ct: tuple[bool, ...], forced: tuple[bool, ...]
 ) -> tuple[ClosedJaxpr, list[bool]]:
     residual_avals = [v.aval for v, linear in zip(jaxpr.invars, is_linear) if not linear]
-    ct_avals = [v.aval for v, has in zip(jaxpr.outvars, has_ct) if has]
+    ct_avals = [v.aval.dual for v, has in zip(jaxpr.outvars, has_ct) if has]
     has_result_ct: list[bool] = []
 
     def run(*args: Any) -> list[Any]:
         residuals, out_cts = args[: len(residual_avals)], iter(args[len(residual_avals) :])
-        cts = [next(out_cts) if has else Zero(v.aval) for v, has in zip(jaxpr.outvars, has_ct)]
+        cts = [next(out_cts) if has else Zero(v.aval.dual) for v, has in zip(jaxpr.outvars, has_ct)]
         results = backward_pass(jaxpr, residuals, cts, is_linear)
         if any(forced):
             results = [instantiate(ct) if must else ct for ct, must in zip(results, forced)]

@@ -14,7 +14,8 @@ import numpy as np
 from xpr.control.groups import split_list
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import FillerVar, Jaxpr, JaxprEqn, Literal, Var
-from xpr.primitives.shapes import broadcast_in_dim_p
+from xpr.primitives.shapes import broadcast_in_dim_p, zeros_like_aval
+from xpr.transforms.stage import stage
 
 T = TypeVar("T")
 Source = tuple[str, int]  # of a residual: ("operand", i), ("result", i) of the cond, or ("slot", i)
@@ -116,6 +117,10 @@ def zeros_in(eqns: list[JaxprEqn], aval: ShapedArray) -> Any:
     zero = Literal(np.zeros((), aval.dtype)[()])
     if not aval.shape:
         return zero
+    if aval.plain is not aval:
+        made = stage(lambda: [zeros_like_aval(aval)], []).jaxpr
+        eqns.extend(made.eqns)
+        return made.outvars[0]
     out = Var(aval)
     eqns.append(JaxprEqn([zero], [out], broadcast_in_dim_p, {"shape": aval.shape, "broadcast_dimensions": ()}))
     return out

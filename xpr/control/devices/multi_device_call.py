@@ -42,6 +42,10 @@ class MultiDeviceCall(JaxprCall):
         """The parameters of a call of another jaxpr."""
         raise NotImplementedError
 
+    def dual(self, spec: Any) -> Any:
+        """The spec of cotangents of values that have one."""
+        return spec
+
     def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
         """Each device's share of the cotangents of results."""
         raise NotImplementedError
@@ -85,9 +89,9 @@ class MultiDeviceCall(JaxprCall):
         self, closed: ClosedJaxpr, known: Sequence[Any], cts: Sequence[Any], is_linear: Sequence[bool],
         has_ct: Sequence[bool], affected: Sequence[bool],
     ) -> Sequence[Any]:  # fmt: skip
-        ct_specs = mask(self.out_specs, has_ct)
+        ct_specs = list(map(self.dual, mask(self.out_specs, has_ct)))
         in_specs = [*mask(self.in_specs, map(not_, is_linear)), *ct_specs]
-        out_specs = mask(mask(self.in_specs, is_linear), affected)
+        out_specs = list(map(self.dual, mask(mask(self.in_specs, is_linear), affected)))
         return self.summed(closed, [*known, *self.shares(cts, ct_specs)], in_specs, out_specs)
 
     def smaller(self, jaxpr: Jaxpr, inputs: Sequence[bool], used: Sequence[bool]) -> dict[str, Any]:

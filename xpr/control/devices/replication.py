@@ -6,6 +6,7 @@ operation with the same result on all devices, is replicated over it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +16,9 @@ from xpr.control.custom.replicated_vjp import CountedRule
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
 from xpr.core.regions import propagate, regions_of
+from xpr.core.source import summarize, text_of
 from xpr.primitives.collectives.exchange import all_gather_p, all_to_all_p, ppermute_p, reduce_scatter_p
-from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p
+from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p, pvary_p
 from xpr.primitives.elementwise import div_p, mul_p
 from xpr.transforms.batch import named_axes
 
@@ -199,3 +201,41 @@ def _replaced(atoms: Sequence[Any], aliases: Mapping[Any, Any]) -> list[Any]:
 def _number(n: int, aval: ShapedArray) -> Literal:
     scalar = aval.update(shape=())
     return make_literal(scalar.dtype.type(n), scalar)
+
+
+def of_each_row(jaxpr: Jaxpr, along: tuple[Any, ...], sizes: dict[Any, int]) -> Jaxpr:
+    """The program of a shard_map for rows that a vmap cuts along axes; remembered with the jaxpr.
+
+    No spec names these axes, so that every value is the same along them for each row: a sum over them is a multiple.
+
+    Raises:
+      ValueError: there is another communication along them.
+    """
+    key = ("of each row", along)
+    if key not in jaxpr.memo:
+        eqns = [each for eqn in jaxpr.eqns for each in _of_each_row(eqn, along, sizes)]
+        jaxpr.memo[key] = jaxpr.replace(eqns=eqns)
+    return jaxpr.memo[key]
+
+
+def _of_each_row(eqn: JaxprEqn, along: tuple[Any, ...], sizes: dict[Any, int]) -> list[JaxprEqn]:
+    if eqn.primitive.call:
+        return [with_subjaxprs(eqn, lambda inner: of_each_row(inner, along, sizes))]
+    named = named_axes(eqn.params) if eqn.primitive.batch_named is not None else ()
+    if eqn.primitive is pvary_p or not set(along).intersection(named):
+        return [eqn]
+    if eqn.primitive is not psum_p or eqn.params["axis_index_groups"] is not None:
+        raise ValueError(
+            f"shard_map: vmap spmd_axis_name cuts its rows over {along}, and `{eqn.primitive}` in the function "
+            f"communicates along {named}, which would mix rows. Map over another axis.\n"
+            f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}"
+        )
+    others = tuple([name for name in named if name not in along])
+    count = math.prod([sizes[name] for name in named if name in along])
+    eqns, sums = [], list(eqn.invars)
+    if others:
+        sums = [Var(v.aval) for v in eqn.outvars]
+        eqns.append(eqn.replace(outvars=sums, params={**eqn.params, "axes": others}))
+    for x, out in zip(sums, eqn.outvars):
+        eqns.append(JaxprEqn([x, _number(count, x.aval)], [out], mul_p, {}, eqn.source))
+    return eqns

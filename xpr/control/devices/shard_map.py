@@ -21,7 +21,7 @@ from xpr.compile.lower import lower_eqns
 from xpr.control.call_family import InOutSpecs, Specs, call_family
 from xpr.control.checkify.errors import first_failed
 from xpr.control.devices.multi_device_call import MultiDeviceCall
-from xpr.control.devices.replication import varying_axes
+from xpr.control.devices.replication import of_each_row, varying_axes
 from xpr.control.groups import split_list
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, aval_of
@@ -39,7 +39,17 @@ from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.linearize import Linearized
 from xpr.transforms.stage import stage
 
-Spec = Sequence[Any]  # the elements of a PartitionSpec
+Spec = Sequence[Any]  # the elements of a PartitionSpec; that itself where it has unreduced or reduced axes
+
+
+def unreduced_in(spec: Spec) -> frozenset[Any]:
+    """The axes over which the devices have addends of a value."""
+    return getattr(spec, "unreduced", frozenset())
+
+
+def reduced_in(spec: Spec) -> frozenset[Any]:
+    """The axes over which the devices have the same value, and addends of its cotangent."""
+    return getattr(spec, "reduced", frozenset())
 
 
 class ManualMesh:
@@ -58,25 +68,32 @@ class ManualMesh:
         """The type of one device's shard of an operand, which other axes of the mesh may partition further."""
         shard = aval.plain.update(shape=NamedSharding(self.mesh, PartitionSpec(*spec)).shard_shape(aval.shape))
         shard = shard.with_explicit(explicit_sharding(self.inner, parts_of(aval), aval.ndim))
-        return shard.with_varying(aval.varying | self.varying_axes(spec)) if self.check else shard
+        if not self.check:
+            return shard
+        outer = aval.sums or (frozenset(), frozenset())
+        shard = shard.with_varying(aval.varying | self.varying_axes(spec))
+        return shard.with_sums(outer[0] | unreduced_in(spec), outer[1] | reduced_in(spec))
 
     def global_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of a whole result, from that of its shards."""
         cuts = NamedSharding(self.mesh, PartitionSpec(*spec)).cuts(aval.ndim)
         whole = aval.plain.update(shape=tuple(n * count for n, count in zip(aval.shape, cuts)))
         entries = [*spec, *[None] * (aval.ndim - len(spec))]
-        parts = [(*axes_of(entry), *axes_of(part)) for entry, part in zip(entries, parts_of(aval))]
+        parts: Spec = [(*axes_of(entry), *axes_of(part)) for entry, part in zip(entries, parts_of(aval))]
+        if unreduced_in(spec) or reduced_in(spec):
+            parts = PartitionSpec(*parts, unreduced=unreduced_in(spec), reduced=reduced_in(spec))
         whole = whole.with_explicit(explicit_sharding(self.mesh.abstract_mesh, parts, aval.ndim))
         return whole.with_varying(aval.varying - set(self.axes))
 
     def replicated_axes(self, spec: Spec) -> tuple[Any, ...]:
-        """The manual axes over which a value is replicated."""
-        named = [name for entry in spec for name in axes_of(entry)]
+        """The manual axes over which a value is replicated, and so are its cotangents."""
+        named = {*self.varying_axes(spec), *reduced_in(spec)}
         return tuple(name for name in self.axes if name not in named)
 
     def varying_axes(self, spec: Spec) -> frozenset[Any]:
-        """The manual axes over which a value is sharded."""
-        return frozenset(self.axes) - set(self.replicated_axes(spec))
+        """The manual axes over which the devices have different values: shards, or addends."""
+        named = [name for entry in spec for name in axes_of(entry)]
+        return unreduced_in(spec) | frozenset(self.axes).intersection(named)
 
     @property
     def sizes(self) -> dict[Any, int]:
@@ -103,9 +120,13 @@ class ManualMesh:
     def params(self, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs) -> dict[str, Any]:
         """The parameters of the operation, specs as plain tuples."""
         return {
-            "jaxpr": jaxpr, "mesh": self.mesh, "manual_axes": self.axes, "in_specs": tuple(map(tuple, in_specs)),
-            "out_specs": tuple(map(tuple, out_specs)), "check_vma": self.check,
+            "jaxpr": jaxpr, "mesh": self.mesh, "manual_axes": self.axes, "in_specs": tuple(map(_plain, in_specs)),
+            "out_specs": tuple(map(_plain, out_specs)), "check_vma": self.check,
         }  # fmt: skip
+
+
+def _plain(spec: Spec) -> Spec:
+    return spec if unreduced_in(spec) or reduced_in(spec) else tuple(spec)
 
 
 class ShardedCall(MultiDeviceCall):
@@ -158,13 +179,16 @@ class ShardedCall(MultiDeviceCall):
         """The spec that stacks a residual along a new leading axis; of those that are the same on all devices, one."""
         return PartitionSpec(tuple([name for name in self.manual.axes if name in varying]))
 
+    def dual(self, spec: Spec) -> Spec:
+        return spec.dual if isinstance(spec, PartitionSpec) else spec
+
     def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
         replicas = map(self.manual.replicas, specs)
         return [ct if n == 1 else div(ct, scalar(n, ct)) for ct, n in zip(cts, replicas)]
 
     def summed(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs, out_specs: Specs) -> list[Any]:
         with self.in_scope():
-            closed = _with_sums(closed, [self.manual.replicated_axes(spec) for spec in out_specs])
+            closed = _with_sums(closed, list(map(self.manual.replicated_axes, out_specs)))
         return self.bind(closed, operands, in_specs, out_specs)
 
     def batched(self, axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
@@ -176,7 +200,9 @@ class ShardedCall(MultiDeviceCall):
         name = None if axis_name in manual.axes else axis_name
         explicit_rows, context.explicit_rows = context.explicit_rows, self.rows_inside()
         try:
-            closed, actual = self.derived(batch_jaxpr, rows, tuple(dims), name)
+            with self.in_scope():
+                jaxpr = of_each_row(self.jaxpr, along, manual.sizes) if along else self.jaxpr
+                closed, actual = batch_jaxpr(jaxpr, rows, tuple(dims), name)
         finally:
             context.explicit_rows = explicit_rows
         in_specs = [_with_rows(spec, d, along) for spec, d in zip(self.in_specs, dims)]
@@ -232,11 +258,13 @@ def _reference(
 ) -> list[np.ndarray]:
     """Maps over one axis of the mesh after another, with the shards stacked."""
     manual = ManualMesh(**params)
+    if any(map(unreduced_in, (*in_specs, *out_specs))):
+        raise NotImplementedError("shard_map: NumPy knows nothing of devices, so that it can't have addends on each.")
     sizes = manual.mesh.shape
     closed = ClosedJaxpr(jaxpr)
     for name in reversed(manual.axes):
         specs = [*[PartitionSpec()] * len(closed.consts), *in_specs]
-        dims = tuple(None if name in manual.replicated_axes(spec) else 0 for spec in specs)
+        dims = tuple(0 if name in manual.varying_axes(spec) else None for spec in specs)
         with manual.in_scope():
             closed, _ = batch_jaxpr(constvars_to_invars(closed), sizes[name], dims, name, (True,) * len(jaxpr.outvars))
         in_specs = specs
@@ -260,7 +288,7 @@ def _split_parts(x: np.ndarray, spec: Spec, manual: ManualMesh) -> np.ndarray:
 
 def _join_parts(x: np.ndarray, spec: Spec, manual: ManualMesh) -> np.ndarray:
     """A result from shards that have a leading axis for each mesh axis; the first of replicated ones."""
-    sharded_axes = [name for name in manual.axes if name not in manual.replicated_axes(spec)]
+    sharded_axes = [name for name in manual.axes if name in manual.varying_axes(spec)]
     x = x[tuple(slice(None) if name in sharded_axes else 0 for name in manual.axes)]
     rows, order, shape = len(sharded_axes), [], []
     for axis, entry in enumerate([*spec, *[None] * (x.ndim - rows - len(spec))]):
@@ -326,7 +354,8 @@ def _with_rows(spec: Spec, dim: int | None, along: tuple[Any, ...]) -> Spec:
     if dim is None:
         return spec
     entries = [*spec, *[None] * (dim - len(spec))]
-    return PartitionSpec(*entries[:dim], along or None, *entries[dim:])
+    sums = {"unreduced": unreduced_in(spec), "reduced": reduced_in(spec)}
+    return PartitionSpec(*entries[:dim], along or None, *entries[dim:], **sums)
 
 
 shard_map_p = call_family(

@@ -13,11 +13,13 @@ from xpr.control.cond.cond import cond_dce, cond_p
 from xpr.control.cond.partial_eval import cond_of
 from xpr.control.cond.residuals import SplitBranches
 from xpr.control.groups import mask, split_list
-from xpr.control.remat.policies import Policy, nothing_saveable
+from xpr.control.remat.policies import Offloadable, Policy, nothing_saveable
 from xpr.control.scan.scan import loop_dce, scan_p
 from xpr.core.jaxpr import Atom, DropVar, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
+from xpr.core.memory import space_of_kind
 from xpr.passes.dce import dce_jaxpr, has_effect
 from xpr.passes.inline import inline_jaxpr
+from xpr.primitives.device_put import device_put_p
 from xpr.transforms.linearize import Linearized, linearize_jaxpr
 from xpr.transforms.stage import stage
 
@@ -91,7 +93,14 @@ def _frontier(eqns: Sequence[JaxprEqn], residuals: Sequence[Atom], policy: Polic
     recomputed: list[JaxprEqn] = []
     for eqn in reversed(eqns):
         read = [v for v in eqn.outvars if v in live]
-        if read and (has_effect(eqn) or policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params)):
+        verdict = bool(read) and (has_effect(eqn) or policy(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params))
+        if type(verdict) is Offloadable:
+            for v in reversed(read):
+                kept = Var(v.aval.in_memory(space_of_kind(verdict.dst)))
+                saved.append(kept)
+                forward.append(_moving(eqn, v, kept))
+                recomputed.append(_moving(eqn, kept, v))
+        elif verdict:
             saved.extend(reversed(read))
         elif read:
             split = _SPLIT.get(eqn.primitive) if policy is not nothing_saveable else None
@@ -104,6 +113,12 @@ def _frontier(eqns: Sequence[JaxprEqn], residuals: Sequence[Atom], policy: Polic
                 live.update(v for v in repeated.invars if type(v) is not Literal)
         forward.append(eqn)
     return _Frontier(forward[::-1], saved[::-1], recomputed[::-1])
+
+
+def _moving(eqn: JaxprEqn, source: Var, target: Var) -> JaxprEqn:
+    """The equation that moves a value of another one to or from the memory that it is offloaded to."""
+    params = {"device": target.aval.memory_space}
+    return eqn.replace(primitive=device_put_p, invars=[source], outvars=[target], params=params)
 
 
 class _Repeated(NamedTuple):

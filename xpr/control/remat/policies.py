@@ -5,6 +5,8 @@ parameters. True means that the results may be saved from the forward pass; they
 False means that they are recomputed. The arguments of the checkpointed function are always saved.
 
     checkpoint(layer, policy=checkpoint_policies.dots_saveable)
+
+The result `Offloadable("device", "pinned_host")` means that they are saved in another memory.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from xpr import tree
 from xpr.core.avals import ShapedArray
+from xpr.core.memory import checked_kind
 from xpr.core.primitive import Primitive
 from xpr.dtypes import ANY
 from xpr.primitives.dot import dot_general_p
@@ -228,22 +231,24 @@ def _checked(names: tuple[str, ...], what: str) -> tuple[str, ...]:
 
 
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
-    """Moving residuals to another memory is not done here; see Raises.
+    """A policy: the results of matrix products without batch dimensions are saved in another memory.
+
+    Args:
+      offload_src: the kind of memory that they are computed in, "device".
+      offload_dst: the kind that they are kept in until the cotangents come back, such as "pinned_host".
+
+    Returns:
+      The policy.
 
     Raises:
-      NotImplementedError: always.
+      ValueError: there is no such kind of memory.
 
-    >>> import xpr
-    >>> xpr.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
-    Traceback (most recent call last):
-    ...
-    NotImplementedError: offload_dot_with_no_batch_dims: residuals stay in the memory of the device that computed them;
-    they can't be moved from 'device' to 'pinned_host'. Save them with dots_with_no_batch_dims_saveable, or compute them
-    again with nothing_saveable.
+    >>> from xpr import checkpoint_policies, lax
+    >>> policy = checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+    >>> policy(lax.dot_general_p, dimension_numbers=(((1,), (0,)), ((), ())))
+    Offloadable(src='device', dst='pinned_host')
     """
-    raise NotImplementedError(
-        _no_offload("offload_dot_with_no_batch_dims", offload_src, offload_dst, "dots_with_no_batch_dims_saveable")
-    )
+    return OffloadedDots(_offloadable(offload_src, offload_dst))
 
 
 def save_and_offload_only_these_names(
@@ -253,26 +258,68 @@ def save_and_offload_only_these_names(
     offload_src: str,
     offload_dst: str,
 ) -> Policy:
-    """`save_only_these_names` where no name is to be offloaded; moving residuals to another memory is not done here.
+    """A policy: values that `checkpoint_name` gave some names are saved, and others are saved in another memory.
+
+    Args:
+      names_which_can_be_saved: the names of values that are saved where they are computed.
+      names_which_can_be_offloaded: the names of values that are saved in another memory.
+      offload_src: the kind of memory that they are computed in, "device".
+      offload_dst: the kind that they are kept in until the cotangents come back, such as "pinned_host".
+
+    Returns:
+      The policy.
 
     Raises:
-      NotImplementedError: `names_which_can_be_offloaded` isn't empty.
+      TypeError: a name is not a string.
+      ValueError: a name is in both lists, or there is no such kind of memory.
 
     >>> import xpr
     >>> policy = xpr.checkpoint_policies.save_and_offload_only_these_names(
-    ...     names_which_can_be_saved=["a"], names_which_can_be_offloaded=[],
+    ...     names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"],
     ...     offload_src="device", offload_dst="pinned_host")
     """
-    if not names_which_can_be_offloaded:
-        return save_only_these_names(*names_which_can_be_saved)
-    raise NotImplementedError(
-        _no_offload("save_and_offload_only_these_names", offload_src, offload_dst, "save_only_these_names")
-    )
+    what = "save_and_offload_only_these_names"
+    saved = _checked(tuple(names_which_can_be_saved), what)
+    offloaded = _checked(tuple(names_which_can_be_offloaded), what)
+    if both := sorted({*saved} & {*offloaded}):
+        raise ValueError(f"{what}: {both[0]!r} is a name to be saved and one to be offloaded: the names intersect.")
+    return OffloadByName(saved, offloaded, _offloadable(offload_src, offload_dst))
 
 
-def _no_offload(what: str, source: str, target: str, instead: str) -> str:
-    return (
-        f"{what}: residuals stay in the memory of the device that computed them;\n"
-        f"they can't be moved from {source!r} to {target!r}. Save them with {instead}, or compute them\n"
-        "again with nothing_saveable."
-    )
+@register_parameter
+class Offloadable(NamedTuple):
+    """A policy's result: values are saved in memory of the kind `dst`, and come back to `src` when they are read."""
+
+    src: str
+    dst: str
+
+
+@register_parameter
+@dataclass(frozen=True)
+class OffloadedDots:
+    """A policy: the results of matrix products without batch dimensions are offloaded."""
+
+    to: Offloadable
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> Any:
+        return self.to if dots_with_no_batch_dims_saveable(primitive, *avals, **params) else Recompute
+
+
+@register_parameter
+@dataclass(frozen=True)
+class OffloadByName:
+    """A policy by the names of `checkpoint_name`: values with some names are saved, and those with others offloaded."""
+
+    saved: tuple[str, ...]
+    offloaded: tuple[str, ...]
+    to: Offloadable
+
+    def __call__(self, primitive: Primitive, *avals: ShapedArray, **params: Any) -> Any:
+        name = params["name"] if primitive is name_p else None
+        if name in self.offloaded:
+            return self.to
+        return Saveable if name in self.saved else Recompute
+
+
+def _offloadable(src: str, dst: str) -> Offloadable:
+    return Offloadable(checked_kind(src, "of any kind"), checked_kind(dst, "of any kind"))

@@ -193,7 +193,8 @@ def _refuse_cut_rows(rows: Sequence[Any], xs: Any) -> None:
             if any(x is each for each in cut)
         ]
         raise ValueError(
-            "scan: the first axis of the xs must not be partitioned over a mesh, since each step takes a row:\n"
+            "scan: the first axis of the xs must not be partitioned over a mesh, since each step takes a row: the 0th "
+            "dimension of all xs should be replicated:\n"
             + "\n".join(lines)
             + "\nReshard them: xpr.sharding.reshard(xs, P(None, ...)); or use vmap."
         )

@@ -55,7 +55,7 @@ def is_plain(index: Any) -> bool:
 def host_of(x: Array) -> Any:
     """The host value of an array, if nothing is traced and it is computed, whole and in host memory; else None."""
     trace = context.trace
-    if type(trace) is not EvalTrace or x.aval.explicit is not None:
+    if type(trace) is not EvalTrace or x.aval.plain is not x.aval:
         return None
     if x._host is not None:
         return x._host

@@ -28,6 +28,7 @@ from xpr.primitives.collectives.reduce import (
     inverse,
     names_of,
     one_name,
+    pcast_p,
     psum,
     refuse_part_of,
     rows_at,
@@ -227,7 +228,9 @@ reduce_scatter_p = _linear(
 )  # fmt: skip
 
 
-def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False) -> Any:
+def all_gather(
+    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, to: str = "varying"
+) -> Any:
     """The rows of all indices along a mapped axis, in every row, along an axis of their own.
 
     Args:
@@ -236,12 +239,14 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
       axis_index_groups: lists of indices of one size that hold every index once: each group gathers its own.
       axis: the position of the new axis.
       tiled: whether the rows are joined along their axis `axis`, instead of a new one.
+      to: "varying", "reduced" or "invariant", as JAX's types have it; the result is the same for all.
 
     Returns:
       A pytree of arrays.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
+      ValueError: `to` is none of these.
 
     >>> import xpr
     >>> from xpr import lax, numpy as jnp
@@ -249,6 +254,8 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     Array([[1., 3.],
            [1., 3.]], dtype=float32)
     """
+    if to not in ("varying", "reduced", "invariant"):
+        raise ValueError(f"all_gather: to must be 'varying', 'reduced' or 'invariant', and is {to!r}.")
     names = names_of(axis_name)
     groups = groups_of(axis_index_groups, names)
 
@@ -263,7 +270,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
                 axis_size=_same_size(groups, math.prod(map(size_of_axis, step))),
                 tiled=bool(tiled) or number > 0,
             )
-        return leaf
+        return pcast_p.bind(leaf, axes=names, to=to) if to == "reduced" else leaf
 
     return tree.map(gathered, x)
 

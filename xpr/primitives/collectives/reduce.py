@@ -435,22 +435,47 @@ pvary_p = register(
 )
 
 
-def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """The value itself, marked as varying over axes of a `shard_map`.
+# -- pcast: the value, unreduced over axes over which it varies, or reduced over axes over which it is the same
 
-    Its derivative is then one for each device, instead of their sum.
+pcast_p = register(
+    Primitive(
+        "pcast",
+        abstract=lambda avals, *, axes, to: [
+            aval.with_sums(frozenset(axes if to == "unreduced" else ()), frozenset(axes if to == "reduced" else ()))
+            for aval in avals
+        ],
+        reference=lambda values, **params: list(values),
+        lower=lambda b, operands, avals, **params: list(operands),
+        jvp=lambda primals, tangents, **params: (
+            [pcast_p.bind(*primals, **params)],
+            [t if type(t) is Zero else pcast_p.bind(t, **params) for t in tangents],
+        ),
+        transpose=lambda cts, operands, **params: list(cts),
+        batch=lambda size, values, dims, **params: ([pcast_p.bind(*values, **params)], list(dims)),
+        physical="moved",
+        sharding=unchanged,
+        varying=lambda varying, *, axes, to: varying | set(axes) if to == "unreduced" else varying - set(axes),
+    )
+)
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """The value itself, marked as varying, unreduced or reduced over axes of a `shard_map`.
+
+    The derivative of what varies is one for each device, instead of their sum. A result that is unreduced over axes by
+    its spec is the sum of what the devices return.
 
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis, or several.
-      to: must be "varying".
+      to: "varying"; "unreduced", of what varies; or "reduced", of what is the same on all devices.
 
     Returns:
       An array.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
-      ValueError: `to` is something else.
+      ValueError: `to` is something else, or a value that varies is to be reduced.
       TypeError: the names are in no order.
 
     >>> import xpr
@@ -463,12 +488,28 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     >>> mapped(2.0, xpr.numpy.arange(3.0))
     Array([3.], dtype=float32, weak_type=True)
     """
-    if to != "varying":
-        raise ValueError(f"pcast: to must be 'varying', and is {to!r}; what is the same on all devices comes of psum.")
+    if to not in ("varying", "unreduced", "reduced"):
+        raise ValueError(
+            f"pcast: to must be 'varying', 'unreduced' or 'reduced', and is {to!r}; what is the same on all devices "
+            "comes of psum."
+        )
     if isinstance(axis_name, (set, frozenset, list)):
         raise TypeError(f"pcast: axis_name must be a tuple or a str, since the order counts, and is {axis_name!r}.")
     names = names_of(axis_name)
-    return tree.map(lambda leaf: pvary_p.bind(leaf, axes=names), x)
+    if to == "reduced":
+        return tree.map(lambda leaf: pcast_p.bind(_refuse_varying(leaf, names), axes=names, to=to), x)
+    varying = tree.map(lambda leaf: pvary_p.bind(leaf, axes=names), x)
+    return varying if to == "varying" else tree.map(lambda leaf: pcast_p.bind(leaf, axes=names, to=to), varying)
+
+
+def _refuse_varying(x: Any, names: Sequence[Any]) -> Any:
+    varying = [name for name in names if name in aval_of(x).varying]
+    if varying:
+        raise ValueError(
+            f"jax.lax.pcast can only accept axis_name which corresponds to one state of the input: {varying[0]!r} is "
+            "an axis over which the value may vary, and what is reduced is the same on all devices: lax.psum makes it."
+        )
+    return x
 
 
 # -- axis_index

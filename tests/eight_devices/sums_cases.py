@@ -1,0 +1,317 @@
+"""Unreduced and reduced values over axes of a mesh: sums over devices that are done where `reshard` asks for it."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.eight_devices import close
+from xpr import export, lax
+from xpr.config import override
+from xpr.errors import ShardingTypeError
+from xpr.jaxpr import dumps, equal, loads, parse
+from xpr.sharding import AxisType, NamedSharding, reshard
+from xpr.sharding import PartitionSpec as P
+
+X = np.arange(32.0, dtype=np.float32).reshape(4, 8) / 10
+W = np.arange(48.0, dtype=np.float32).reshape(8, 6) / 10 - 1
+
+
+@pytest.fixture(autouse=True)
+def mesh():
+    mesh = xpr.make_mesh((4, 2), ("x", "y"), (AxisType.Explicit,) * 2)
+    with xpr.set_mesh(mesh), override("enable_checks", True):
+        yield mesh
+
+
+def put(x, *spec, **sums):
+    return xpr.device_put(np.asarray(x), P(*spec, **sums))
+
+
+def product(x, w, **sums):
+    return jnp.dot(x, w, out_sharding=P(unreduced={"x"}))
+
+
+def type_of(x):
+    return xpr.typeof(x).str_short()
+
+
+# -- Types
+
+
+def unreduced():
+    return product(put(X, None, "x"), put(W, "x"))
+
+
+TYPES = {
+    "sum of two": (lambda u: u + u, "f32[4,6]{U:x}"),
+    "difference": (lambda u: u - u, "f32[4,6]{U:x}"),
+    "negative": (lambda u: -u, "f32[4,6]{U:x}"),
+    "product with a number": (lambda u: u * 2, "f32[4,6]{U:x}"),
+    "product with a reduced array": (lambda u: u * put(X[:, :6], reduced={"x"}), "f32[4,6]{U:x}"),
+    "conversion": (lambda u: u.astype(jnp.bfloat16).astype(jnp.float32), "f32[4,6]{U:x}"),
+    "transpose": (jnp.transpose, "f32[6,4]{U:x}"),
+    "reshape": (lambda u: u.reshape(2, 12), "f32[2,12]{U:x}"),
+    "slice": (lambda u: u[1:, ::2], "f32[3,3]{U:x}"),
+    "sum of all": (jnp.sum, "f32[]{U:x}"),
+    "concatenation": (lambda u: jnp.concatenate([u, u]), "f32[8,6]{U:x}"),
+    "row": (lambda u: u[1], "f32[6]{U:x}"),
+    "dynamic slice": (lambda u: lax.dynamic_slice(u, (jnp.argmax(W[:, 0]) - 6, 0), (2, 6)), "f32[2,6]{U:x}"),
+    "select": (lambda u: lax.select(np.ones((4, 6), bool), u, u), "f32[4,6]{U:x}"),
+    "broadcast": (lambda u: jnp.broadcast_to(u, (2, 4, 6)), "f32[2,4,6]{U:x}"),
+    "pad": (lambda u: jnp.pad(u, 1), "f32[6,8]{U:x}"),
+    "a jitted function": (xpr.jit(lambda u: u + u), "f32[4,6]{U:x}"),
+    "scan": (lambda u: lax.scan(lambda c, _: (c + u, None), u, None, length=2)[0], "f32[4,6]{U:x}"),
+    "checkpoint": (xpr.checkpoint(lambda u: u + u), "f32[4,6]{U:x}"),
+    "rows": (xpr.vmap(lambda u: u + u), "f32[4,6]{U:x}"),
+    "resharded to rows": (lambda u: reshard(u, P("x")), "f32[4@x,6]"),
+    "resharded further": (lambda u: reshard(u, P(None, "y", unreduced={"x"})), "f32[4,6@y]{U:x}"),
+    "resharded": (lambda u: reshard(u, P()), "f32[4,6]"),
+    "resharded to reduced": (lambda u: reshard(u, P(reduced={"x"})), "f32[4,6]{R:x}"),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_and_values(name):
+    fun, expected = TYPES[name]
+    u = unreduced()
+    eager, jitted = fun(u), xpr.jit(fun)(u)
+    assert type_of(u) == "f32[4,6]{U:x}" and type_of(eager) == type_of(jitted) == expected
+    close([eager, jitted], [fun(jnp.asarray(X @ W))] * 2, 1e-2 if "bfloat16" in name or name == "conversion" else 1e-4)
+    close(reshard(jitted, P()), eager)
+    closed = xpr.make_jaxpr(fun)(u)
+    xpr.core.check_jaxpr(closed)
+    assert str(parse(str(closed))) == str(closed) and equal(loads(dumps(closed)), closed)
+
+
+def test_shards_are_addends(mesh):
+    u = unreduced()
+    assert u.sharding == NamedSharding(mesh, P(None, None, unreduced={"x"})) and not u.is_fully_replicated
+    parts = [X[:, i : i + 2] @ W[i : i + 2] for i in (0, 0, 2, 2, 4, 4, 6, 6)]  # of pairs along y the same
+    close([shard.data for shard in u.addressable_shards], parts)
+    assert "all-reduce" not in xpr.jit(product).lower(put(X, None, "x"), put(W, "x")).compile().as_text()
+    rows = reshard(put(X, "x"), P(unreduced={"x"}))
+    close([shard.data for shard in rows.addressable_shards][2], np.where(np.arange(4)[:, None] == 1, X, 0))
+    for whole in (xpr.device_put(X, P(unreduced={"x"})), xpr.jit(lambda x: x, out_shardings=P(unreduced={"x"}))(X)):
+        assert [float(shard.data[0, 1]) > 0 for shard in whole.addressable_shards] == [True] * 2 + [False] * 6
+        close(whole, X)
+    several = jnp.einsum(
+        "ab,bc->ac", put(X, None, ("x", "y")), put(W, ("x", "y")), out_sharding=P(unreduced={"x", "y"})
+    )
+    assert type_of(several) == "f32[4,6]{U:(x,y)}"
+    close(reshard(several, P("x")), X @ W)
+    turned = jnp.einsum("ab,bc->ca", put(X, None, "x"), put(W, "x"), out_sharding=P(unreduced={"x"}))
+    close(turned, (X @ W).T)
+    added = xpr.jit(lambda x: lax.reduce_sum(x, (1,), out_sharding=P(unreduced={"x"})))(put(X, None, "x"))
+    assert type_of(added) == "f32[4]{U:x}"
+    close([added, added.addressable_shards[0].data], [X.sum(1), X[:, :2].sum(1)])
+
+
+# -- Derivatives
+
+
+def loss(w, x):
+    return jnp.sum(jnp.tanh(jnp.dot(x, jnp.sin(w), out_sharding=P("x"))) ** 2)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, xpr.jit, xpr.checkpoint])
+def test_gradients_of_reduced_weights_are_unreduced(transform):
+    w, x = put(X, reduced={"x"}), put(W.T[:4], "x")
+    x = put(np.concatenate([W, W]).reshape(24, 4), "x")
+    gradient = xpr.jit(xpr.grad(transform(loss)))(w, x)
+    assert type_of(w) == "f32[4,8]{R:x}" and type_of(gradient) == "f32[4,8]{U:x}"
+    expected = xpr.grad(loss)(put(X), x)
+    assert type_of(expected) == "f32[4,8]"
+    close([gradient, reshard(gradient, P())], [expected] * 2)
+    close(xpr.grad(loss)(w, x), expected)  # operation by operation
+    assert xpr.jit(xpr.grad(loss)).lower(w, x).compile().as_text().count("all-reduce(") == 0
+
+
+def test_gradients_are_added_before_the_sum_over_devices():
+    w, batches = put(X, reduced={"x"}), put(np.ones((3, 8, 4), np.float32), None, "x")
+
+    @xpr.jit
+    def step(w, batches):
+        start = reshard(jnp.zeros_like(w), P(unreduced={"x"}))
+        total, _ = lax.scan(lambda total, x: (total + xpr.grad(loss)(w, x), None), start, batches)
+        return reshard(w, P()) - reshard(total, P())
+
+    expected = X - 3 * np.asarray(xpr.grad(loss)(put(X), put(np.ones((8, 4), np.float32), "x")))
+    close(step(w, batches), expected)
+    assert step.lower(w, batches).compile().as_text().count("all-reduce(") == 1
+
+
+def test_cotangents_of_unreduced_values_are_reduced():
+    x, w = put(X, None, "x"), put(W, "x")
+    y, back = xpr.vjp(product, x, w)
+    ct = reshard(jnp.ones((4, 6)), P(reduced={"x"}))
+    for got, expected in zip(back(ct), (np.ones((4, 6)) @ W.T, X.T @ np.ones((4, 6)))):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+    assert [type_of(each) for each in back(jnp.ones((4, 6)))] == ["f32[4,8@x]", "f32[8@x,6]"]
+    total = xpr.grad(lambda u: reshard(u, P()).sum())(y)
+    assert type_of(total) == "f32[4,6]{R:x}"
+    unused = xpr.vjp(lambda a, b: b, put(X, reduced={"x"}), x)[1](x)[0]
+    assert type_of(unused) == "f32[4,8]{U:x}"
+    bias = xpr.grad(lambda b, x: jnp.tanh(x + b).sum())(put(W[0], reduced={"x"}), put(W, "x"))
+    assert type_of(bias) == "f32[6]{U:x}" and float(bias.addressable_shards[0].data[0]) != float(bias[0])
+
+
+def test_a_carry_whose_tangent_starts_as_zero_has_its_sharding():
+    def model(w, x):
+        return jnp.sum(lax.scan(lambda c, w: (jnp.tanh(jnp.dot(c, w)), None), x, w)[0])
+
+    w, x = np.stack([X[:, :4], X[:, 4:]]), np.ones((8, 4), np.float32)
+    for sums in ({}, {"reduced": {"x"}}):
+        close(xpr.jit(xpr.grad(model))(put(w, **sums), put(x, "x")), xpr.grad(model)(w, x))
+    branch = xpr.grad(lambda x: lax.cond(x.sum() > 0, lambda x: x * x, lambda x: x, x).sum())
+    close(xpr.jit(branch)(put(x, "x")), 2 * x)
+
+
+# -- Errors and specs
+
+ERRORS = {
+    "not linear": (lambda u: jnp.sin(u), "the unreduced rule for sin is not implemented"),
+    "sum with another": (lambda u: u + put(X[:, :6]), "operands must be unreduced along the same mesh axes"),
+    "product of two": (lambda u: u * u, "operands cannot both be unreduced, since the operation is bilinear"),
+    "product with rows": (lambda u: u * put(X[:, :6], "x"), "the result would be unreduced and partitioned over '?x"),
+    "updated": (
+        lambda u: lax.pad(put(X), jnp.sum(u), ((0, 0, 0),) * 2),
+        "an operand other than the first is unreduced",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    fun, message = ERRORS[name]
+    for each in (fun, xpr.jit(fun)):
+        with pytest.raises(ShardingTypeError, match=message):
+            each(unreduced())
+
+
+def test_specs(mesh):
+    spec = P("x", unreduced={"y"})
+    assert spec != P("x") and P("x") != spec and spec == P("x", unreduced=frozenset({"y"})) and hash(spec) == hash(spec)
+    assert (
+        spec.unreduced == {"y"}
+        and spec.reduced == P().unreduced == frozenset()
+        and pickle.loads(pickle.dumps(spec)) == spec
+    )
+    assert repr(spec) == "P('x', unreduced={'y'})" and repr(P(reduced={"y"})) == "P(reduced={'y'})"
+    assert spec.update(reduced={"z"}) == P("x", unreduced={"y"}, reduced={"z"}) and spec.update(("z",)).unreduced == {
+        "y"
+    }
+    assert (
+        P("x") + P("z", reduced={"y"}) == P("x", "z", reduced={"y"})
+        and P(None).__radd__(("z", "x")) == P("z", "x", None)
+        and P(None) + spec == P(None, "x", unreduced={"y"})
+    )
+    aval = unreduced().aval
+    assert pickle.loads(pickle.dumps(aval)) is aval and aval.dual.dual is aval and aval.sharding.spec.unreduced == {"x"}
+    for wrong, error, message in (
+        (lambda: P(unreduced="x"), TypeError, "should be of type `frozenset` or `set`"),
+        (lambda: P(reduced={None}), ValueError, "reduced cannot contain None"),
+        (lambda: P("x", unreduced={"x"}), ValueError, "partitions cannot overlap with unreduced axes"),
+        (lambda: P(unreduced={"x"}, reduced={"x"}), ValueError, "`unreduced` and `reduced` argument .* cannot overlap"),
+        (lambda: NamedSharding(mesh, P(unreduced={"z"})), ValueError, "Unreduced axes 'z' is not found in the mesh"),
+        (
+            lambda: NamedSharding(xpr.make_mesh((8,), "x"), P(reduced={"x"})),
+            ValueError,
+            "Reduced axes can only refer to",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            wrong()
+
+
+# -- Inside of shard_map
+
+
+def test_addends_of_a_shard_map(mesh):
+    x, w = put(X, None, "x"), put(W, "x")
+    dot = xpr.shard_map(jnp.dot, in_specs=(P(None, "x"), P("x")), out_specs=P(unreduced={"x"}))
+    for fun in (dot, xpr.jit(dot), xpr.shard_map(jnp.dot, out_specs=P(unreduced={"x"}))):
+        u = fun(x, w)
+        assert type_of(u) == "f32[4,6]{U:x}"
+        close([u, u.addressable_shards[2].data], [X @ W, X[:, 2:4] @ W[2:4]])
+    added = xpr.shard_map(lambda u: lax.psum(u, "x"), out_specs=P())
+    scattered = xpr.shard_map(lambda u: lax.psum_scatter(u, "x", tiled=True), out_specs=P("x"))
+    assert [type_of(fun(u)) for fun in (added, xpr.jit(scattered))] == ["f32[4,6]", "f32[4@x,6]"]
+    close([added(u), scattered(u)], [X @ W] * 2)
+    whole = xpr.shard_map(lambda u: lax.psum(u, "x"), in_specs=P(unreduced={"x"}), out_specs=P())(put(X))
+    close(whole, X)  # resharded as the spec says
+    weights = np.arange(24.0, dtype=np.float32).reshape(4, 6)
+    gradients = xpr.jit(xpr.grad(lambda x, w: (added(dot(x, w)) * weights).sum(), (0, 1)))(x, w)
+    assert list(map(type_of, gradients)) == ["f32[4,8@x]", "f32[8@x,6]"]
+    close(list(gradients), [weights @ W.T, X.T @ weights])
+    of_u = xpr.grad(lambda u: (scattered(u) * weights).sum())(u)
+    assert type_of(of_u) == "f32[4,6]{R:x}"
+    close(of_u, weights)
+
+
+def test_reduced_values_of_a_shard_map():
+    w, x = put(W, reduced={"x"}), put(np.concatenate([X, X]), "x")
+    fun = xpr.shard_map(lambda x, w: jnp.tanh(x @ w), out_specs=P("x"))
+    gradient = xpr.jit(xpr.grad(lambda w: fun(x, w).sum()))(w)
+    assert type_of(gradient) == "f32[8,6]{U:x}"
+    close(gradient, xpr.grad(lambda w: jnp.tanh(np.concatenate([X, X]) @ w).sum())(jnp.asarray(W)))
+    cast = xpr.shard_map(lambda w: lax.pcast(w, "x", to="reduced"), in_specs=P(), out_specs=P(reduced={"x"}))
+    gathered = xpr.shard_map(
+        lambda x: lax.all_gather(x, "x", tiled=True, to="reduced"), in_specs=P("x"), out_specs=P(reduced={"x"})
+    )
+    assert type_of(cast(put(W))) == "f32[8,6]{R:x}" and type_of(gathered(x)) == "f32[8,8]{R:x}"
+    total = xpr.jit(xpr.grad(lambda w: fun(x, cast(w)).sum()))(put(W))
+    assert type_of(total) == "f32[8,6]"
+    close(total, gradient)
+    assert type_of(xpr.jit(xpr.grad(lambda x: jnp.sin(gathered(x)).sum()))(x)) == "f32[8@x,8]"
+    close(xpr.jit(xpr.grad(lambda x: jnp.sin(gathered(x)).sum()))(x), np.cos(x))
+
+
+def test_errors_of_shard_map(mesh):
+    for fun, message in (
+        (lambda: xpr.shard_map(lambda x: x, out_specs=P(reduced={"x"}))(put(X, "x")), "may differ between the devices"),
+        (lambda: xpr.shard_map(lambda x: lax.pcast(x, "x", to="reduced"), out_specs=P())(put(X, "x")), "may vary"),
+        (lambda: xpr.shard_map(lambda x: lax.pcast(x, "x", to="odd"), out_specs=P())(put(X, "x")), "is 'odd'"),
+        (lambda: xpr.shard_map(lambda x: lax.all_gather(x, "x", to="odd"), out_specs=P())(put(X, "x")), "is 'odd'"),
+        (lambda: xpr.shard_map(lambda x: x, in_specs=P(), out_specs=P(unreduced={"z"}))(put(X)), "refers to 'z'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fun()
+    auto = xpr.make_mesh((8,), ("x",))
+    with pytest.raises(ValueError, match="Unreduced axes can only refer to mesh axes that are of type `Explicit`"):
+        xpr.shard_map(lambda x: x, mesh=auto, in_specs=P("x"), out_specs=P(unreduced={"x"}))(W)
+
+
+def test_exported_functions():
+    f = xpr.jit(product)
+    exported = export.deserialize(export.export(f)(put(X, None, "x"), put(W, "x")).serialize())
+    assert [aval.str_short() for aval in exported.out_avals] == ["f32[4,6]{U:x}"]
+    u = xpr.jit(exported.call)(put(X, None, "x"), put(W, "x"))
+    assert u.sharding == unreduced().sharding
+    close(u, X @ W)
+    whole = export.deserialize(export.export(xpr.jit(lambda u: reshard(u + u, P())))(u).serialize())
+    close(xpr.jit(whole.call)(u), 2 * X @ W)
+
+
+def test_types_inside_of_a_shard_map(mesh):
+    def mat(x):
+        state = xpr.typeof(x).mat
+        return set(state.varying), set(state.unreduced), set(state.reduced), set(state.invarying(mesh.abstract_mesh))
+
+    def fun(u, w):
+        assert mat(u) == ({"y"}, {"x"}, set(), set()) and mat(w) == (set(), set(), {"x"}, set())
+        assert mat(u * 2) == mat(u + u) == mat(u) and mat(jnp.sin(w)) == mat(w)
+        assert mat(lax.psum(u, "x"))[:3] == ({"y"}, set(), set())
+        assert mat(lax.psum_scatter(u.T[:4], "x", tiled=True))[1] == mat(lax.pcast(w, "x", to="varying"))[2] == set()
+        assert mat(lax.pcast(lax.axis_index("y"), "x", to="reduced"))[:3] == ({"y"}, set(), {"x"})
+        assert mat(lax.pcast(lax.axis_index("x"), "x", to="unreduced"))[:3] == (set(), {"x"}, set())
+        with pytest.raises(NotImplementedError, match="sin of .*: an operand is unreduced over 'x', and the unreduced"):
+            jnp.sin(u)
+        with pytest.raises(ShardingTypeError, match="must be unreduced along the same mesh axes"):
+            u + lax.psum(u, "x")
+        return u
+
+    u = put(np.ones((4, 6), np.float32), "y", unreduced={"x"})
+    xpr.shard_map(fun, out_specs=P("y", unreduced={"x"}))(u, put(W, reduced={"x"}))

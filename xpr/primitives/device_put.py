@@ -1,0 +1,75 @@
+"""device_put: the operand in another memory, or on another device.
+
+A program that is compiled runs on the devices of its arguments, and there a memory space alone is asked for. XLA:CPU
+has one memory, so nothing is moved: the types say where an array is, and values and programs are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.backend.sharding import SingleDeviceSharding
+from xpr.core.avals import Zero, aval_of
+from xpr.core.memory import MemorySpace, space_of_kind
+from xpr.core.primitive import Primitive, register
+from xpr.primitives.sharding_rules import parts_of, sums_of_first
+from xpr.text.parameters import register_parameter
+
+__all__ = ["device_put_p"]
+
+register_parameter(MemorySpace)
+
+
+def space_of(device: Any) -> MemorySpace:
+    """The memory that a device, a sharding or a memory space stands for."""
+    if type(device) is MemorySpace:
+        return device
+    return space_of_kind(device.memory_kind) if type(device) is SingleDeviceSharding else MemorySpace.Device
+
+
+# -- device_put: `device` is a memory space; or a device or the sharding on one, where a function is evaluated at once,
+# and then `source` is the device that the operand was on before, if that is known.
+
+
+def _bind(x: Any, device: Any, source: Any) -> Any:
+    return device_put_p.bind(x, device=device) if source is None else device_put_p.bind(x, device=device, source=source)
+
+
+def _device_put_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, device: Any, source: Any = None) -> Any:
+    """Tangents are where their primals are."""
+    (x,), (t,) = primals, tangents
+    return [_bind(x, device, source)], [t if type(t) is Zero else _bind(t, device, source)]
+
+
+def _device_put_transpose(cts: Sequence[Any], operands: Sequence[Any], *, device: Any, source: Any = None) -> list[Any]:
+    """The cotangent where the operand was."""
+    if source is None:
+        return [in_memory(cts[0], operands[0].aval.memory_space)]
+    return [_bind(cts[0], source, device)]
+
+
+device_put_p = register(
+    Primitive(
+        "device_put",
+        abstract=lambda avals, *, device, source=None: [avals[0].in_memory(space_of(device))],
+        decides_memory=True,
+        reference=lambda values, **params: list(values),
+        lower=lambda builder, operands, avals, **params: list(operands),
+        jvp=_device_put_jvp,
+        transpose=_device_put_transpose,
+        batch=lambda size, values, dims, *, device, source=None: ([_bind(values[0], device, source)], list(dims)),
+        sharding=lambda avals, outs, *, device, source=None: [
+            parts_of(avals[0]) if type(device) is MemorySpace else (None,) * outs[0].ndim
+        ],
+        sums=sums_of_first,
+        optional=["source"],
+        fusion="view",
+        physical="moved",
+    )
+)
+
+
+def in_memory(x: Any, space: MemorySpace) -> Any:
+    """An array in a memory; as it is where that is its own."""
+    return x if aval_of(x).memory_space is space else _bind(x, space, None)
