@@ -274,7 +274,6 @@ NOT_BUILT_YET: tuple[str, ...] = (
     "jax.experimental.custom_partitioning",
     "jax.experimental.mesh_utils",
     "jax.experimental.multihost_utils",
-    "jax.lax.all_gather(to)",
     "jax.reshard",
     "jax.shard_map",
     "jax.sharding",

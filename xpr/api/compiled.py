@@ -117,13 +117,13 @@ class Compiled(Stage):
         if results is not NotImplemented:
             return results
         try:
-            return self.call(args, kwargs)
+            return self._call(args, kwargs)
         except Exception as error:
             drop_frame(error)
             raise
 
     @boundary
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The general path, which looks at the types of arguments."""
         call = Call(args, kwargs, {})
         leaves, in_tree = call.leaves, call.in_tree

@@ -167,8 +167,8 @@ def polynomial_where(conditions: Sequence[Expression], x: Expression, tables: Se
     """The polynomial of the coefficients whose condition holds, of which one does at most; elsewhere the last one."""
     total: Any = None
     for each in reversed(list(zip_longest(*tables, fillvalue=0.0))):
-        *chosen, c = each
-        for condition, number in zip(conditions, chosen):
+        c: Any = each[-1]
+        for condition, number in zip(conditions, each):
             c = c if number == c else select(condition, x.constant(number), c)
         total = c if total is None else total * x + c
     return total
