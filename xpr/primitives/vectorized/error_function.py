@@ -26,7 +26,8 @@ def erf_inv(x: Expression) -> Expression:
     """By one polynomial: float32 numbers other than 1 are so far from it that w is below 16."""
     wide = x.to(float64)
     k, rest = exponent_and_logarithm(1.0 - wide * wide)
-    return _with_ends(x, (wide + wide * polynomial((k * math.log(2) + 7.5) + rest, ERF_INV)).to(float32))
+    factor = polynomial((k * math.log(2) + 7.5) + rest, ERF_INV) + 1.0  # positive, so that -0.0 keeps its sign
+    return _with_ends(x, (wide * factor).to(float32))
 
 
 def long_erf_inv(x: Expression) -> Expression:
