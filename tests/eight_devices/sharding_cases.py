@@ -581,7 +581,7 @@ def test_local_data_of_pytrees():
 def test_arrays_of_parts_say_what_they_can_not_be_made_of():
     sharding = NamedSharding(xpr.make_mesh((2,), "x"), P("x"))
     parts = [jnp.ones(1), jnp.ones(1)]
-    with pytest.raises(TypeError, match="`arrays` argument is a list of the part for each device"):
+    with pytest.raises(TypeError, match="arrays must be a list of the part for each device"):
         xpr.make_array_from_single_device_arrays((2,), sharding, jnp.ones(2))
     with pytest.raises(ValueError, match="a part is a traced array of type f32"):
         xpr.jit(lambda x: xpr.make_array_from_single_device_arrays((2,), sharding, [x, x]))(parts[0])

@@ -118,8 +118,7 @@ def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dt
     if isinstance(value, Tracer):
         raise UnexpectedTracerError(
             f"make_array_from_callback: the part at {index} is a traced array of type {value.aval.str_short()}, which "
-            "is on no device: jax.make_array_from_callback cannot be called within a traced context. Call it outside "
-            "of transformed functions, or cut a traced array by device_put or "
+            "is on no device. Call it outside of transformed functions, or cut a traced array by device_put or "
             "lax.with_sharding_constraint."
         )
     part = array(value, None if dtype is None else requested_dtype(dtype))
@@ -162,15 +161,14 @@ def make_array_from_single_device_arrays(
     """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(
-            "jax.make_array_from_single_device_arrays `arrays` argument is a list of the part for each device, and "
+            "make_array_from_single_device_arrays: arrays must be a list of the part for each device, and "
             f"{describe(arrays)} was given."
         )
     traced = next((x for x in arrays if isinstance(x, Tracer)), None)
     if traced is not None:
         raise ArgumentError(
             f"make_array_from_single_device_arrays: a part is a traced array of type {traced.aval.str_short()}, which "
-            "is on no device: jax.make_array_from_single_device_arrays requires a list of concrete arrays. Call it "
-            "outside of transformed functions."
+            "is on no device: it takes a list of concrete arrays. Call it outside of transformed functions."
         )
     for number, x in enumerate(arrays):
         if type(x) is Array and (count := x.sharding.num_devices) > 1:

@@ -155,8 +155,7 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
     if settings.mesh is None:
         raise ArgumentError(
             f"{function}: {sharding!r} is no NamedSharding, and no mesh is current; write NamedSharding(mesh, spec), "
-            "or call it in `with xpr.set_mesh(mesh)`. Using PartitionSpec when you are not under a mesh context is not "
-            f"allowed. Please set a mesh via `jax.set_mesh` if a PartitionSpec is passed to {function}."
+            "or call it in `with xpr.set_mesh(mesh)`."
         )
     return NamedSharding(settings.mesh, sharding)
 

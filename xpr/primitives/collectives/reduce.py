@@ -506,8 +506,8 @@ def _refuse_varying(x: Any, names: Sequence[Any]) -> Any:
     varying = [name for name in names if name in aval_of(x).varying]
     if varying:
         raise ValueError(
-            f"jax.lax.pcast can only accept axis_name which corresponds to one state of the input: {varying[0]!r} is "
-            "an axis over which the value may vary, and what is reduced is the same on all devices: lax.psum makes it."
+            f"pcast: the value may vary over the axis {varying[0]!r}, and what is reduced is the same on all devices: "
+            "lax.psum makes it."
         )
     return x
 

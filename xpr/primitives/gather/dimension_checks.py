@@ -140,7 +140,7 @@ def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, in
     whole = f"{names[0]}, {names[1]} and {names[3]} name {window} axes in all, and the operand has {operand.ndim}"
     if op == "Gather op":
         return (
-            "All components of the offset index in a gather op must either be a offset dimension or explicitly "
-            f"collapsed/batching: {whole}"
+            "each axis of the operand of a gather op must be one of the offset, collapsed or batching dimensions: "
+            f"{whole}"
         )
     return f"Scatter op has window of size {window}; doesn't match operand of rank {operand.ndim}. {whole}"
