@@ -768,6 +768,27 @@ class TestInBranches:
         for x, expected in ((0.5, 1.5), (2.0, np.sin(2) + 1), (10.0, 10.0), (2.0, np.sin(2) + 1)):
             np.testing.assert_allclose(outer(x), expected, rtol=1e-6)
 
+    def test_many_threads(self):
+        seen = []
+
+        def host(x):
+            seen.append(float(x))
+            return np.asarray(x) * 10
+
+        f = xpr.jit(lambda x: lax.cond(x % 3 == 0, lambda x: xpr.pure_callback(host, x, x), lambda x: x, x))
+
+        def work(start):
+            for x in range(start, start + 20):
+                results.append(float(f(float(x))) == (x * 10 if x % 3 == 0 else x))
+
+        results = []
+        threads = [threading.Thread(target=work, args=(20 * i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [True] * 80 and sorted(seen) == list(range(0, 80, 3))
+
     def test_random_keys(self):
         seen = []
 

@@ -22,14 +22,14 @@ from xpr.backend.callbacks import TARGET
 
 FAILING = "xpr_call_of_python"
 _EFFECT = "has_side_effect = true"
-_DONATED = " {jax.buffer_donor = true}"
+_DONATED = "jax.buffer_donor = true"  # the first attribute of an argument
 STUBS: tuple[Callable[..., Any], ...] = (lambda *values: (),)
 _lock = threading.Lock()  # several threads may compile at once, and the function is registered once
 
 
 def of(text: str) -> str:
     """The text of a program that fails where it would call Python, and then has not taken its arguments' memory."""
-    return text.replace(TARGET, FAILING).replace(_DONATED, "")
+    return text.replace(TARGET, FAILING).replace(f" {{{_DONATED}}}", "").replace(f"{_DONATED}, ", "")
 
 
 def has_other_effects(text: str) -> bool:
