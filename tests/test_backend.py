@@ -933,6 +933,15 @@ class TestShortestPath:
         run, keeps = self.run_of(lambda x: xpr.lax.while_loop(lambda y: y < 100, lambda y: y * 2, x), jnp.ones(()))
         assert type(run.__self__).__module__.startswith("jaxlib") and not keeps
 
+    def test_it_is_chosen_when_a_program_was_done_soon(self, monkeypatch):
+        monkeypatch.setattr(waiting, "SOON", -1)
+        doubled = xpr.jit(lambda x: xpr.lax.while_loop(lambda y: y < 100, lambda y: y * 2, x))
+        doubled(jnp.ones(()))
+        assert not doubled.known.direct
+        monkeypatch.setattr(waiting, "SOON", 1e6)
+        doubled(jnp.ones(()))
+        assert doubled.known.direct and float(doubled(jnp.ones(()))) == 128
+
     def test_of_programs_in_the_background(self):
         run, keeps = self.run_of(lambda x: x @ x, jnp.ones((64, 64)))
         assert type(run.__self__).__module__.startswith("jaxlib") and keeps

@@ -136,6 +136,10 @@ class KnownCalls:
         kinds = call.key, *map(type, leaves)
         if context.axes or kinds in self.offered:
             return
+        is_cut = isinstance(program, PartitionedExecutable)
+        path: Any = (program.run, None, False) if is_cut else program.hot_path()  # type: ignore[union-attr]
+        if path is None:
+            return
         self.offered.add(kinds)
         arrays = [x for x in leaves if type(x) is Array]
         types = [x.aval if type(x) is Array else plain_type(x) for x in leaves]
@@ -152,13 +156,13 @@ class KnownCalls:
             in_shardings = program.in_shardings[len(constants) :]
             if not all(has_sharding(x, sharding) for x, sharding in zip(leaves, in_shardings)):
                 return
-            how: Any = program.run, None, False, constants, program.out_avals, program.out_shardings
+            how: Any = *path, constants, program.out_avals, program.out_shardings
         else:
             default = devices.default_device()
             if not all((x._device or default) is program.device for x in arrays):
                 return
             result_devices = None if program.device is default else (program.device,) * len(program.out_avals)
-            how = *program.hot_path(), constants, program.out_avals, result_devices
+            how = *path, constants, program.out_avals, result_devices
         if not kwargs and all(map(operator.is_, args, leaves)) and len(args) == len(leaves):
             self.direct[settings.trace_key, *key] = *how, None if out_tree == _LEAF else out_tree.spec.unflatten
             return

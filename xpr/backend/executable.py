@@ -67,13 +67,13 @@ class Executable:
                 raise
         return self.run(on_device)
 
-    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool]:
+    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool] | None:
         """How it is run from now on: the function, the handlers of its results, and whether to keep its token.
 
-        See `shortest_path`. Without handlers (None) the function has no second argument, and returns buffers.
+        See `shortest_path`; None where that is. Without handlers the function has one argument, and returns buffers.
         """
-        execute, in_background = shortest_path(self.raw)
-        return execute, self.handlers, in_background
+        path = shortest_path(self.raw)
+        return path and (path[0], self.handlers, path[1])
 
     def as_text(self) -> str:
         """The optimized program, in HLO."""

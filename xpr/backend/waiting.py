@@ -79,12 +79,15 @@ class WatchedProgram:
         return results
 
 
-def shortest_path(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool]:
+def shortest_path(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool] | None:
     """How a program may be run from now on: its `execute_sharded`, and whether the caller is to keep its token.
 
-    In place of a method in Python there is jaxlib's. The second one is to be its argument `with_tokens`, too.
+    In place of a method in Python there is jaxlib's. The second one is to be its argument `with_tokens`, too. None as
+    long as it isn't known whether the program takes long: a first run may, which loads what it needs.
     """
-    if type(program) is WatchedProgram and not program._is_long:
+    if type(program) is WatchedProgram and not program._is_large:
+        if program._is_long:
+            return None
         program = program._program
     if type(program) is BackgroundProgram:
         return program._raw.execute_sharded, True
