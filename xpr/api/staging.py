@@ -63,7 +63,7 @@ class ShapeDtypeStruct:
         aval = aval_of(x)
         sharding = getattr(x, "sharding", None) if getattr(x, "committed", False) else None
         if sharding is None and getattr(aval, "explicit", None) is not None:  # of a traced array its type says it
-            sharding = aval.sharding
+            sharding = getattr(aval, "sharding")  # noqa: B009  # installed by backend/sharding.py
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     @classmethod

@@ -261,7 +261,7 @@ def _dot_general_sharding(
 def _dot_general_summed(avals: Sequence[ShapedArray], *, dimension_numbers: Numbers, **_: Any) -> list[Any]:
     """The parts of axes that are contracted and partitioned alike."""
     lhs, rhs = map(parts_of, avals)
-    (lhs_contracted, rhs_contracted), _ = dimension_numbers
+    lhs_contracted, rhs_contracted = dimension_numbers[0]
     return [lhs[i] for i, j in zip(lhs_contracted, rhs_contracted) if lhs[i] == rhs[j]]
 
 
