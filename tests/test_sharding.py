@@ -110,7 +110,6 @@ def test_texts():
         (lambda: xpr.shard_map(jnp.sin, mesh=line(), in_specs=P(), out_specs=P(), axis_names={"y"}),
          ValueError, "axis_names has 'y'"),
         (lambda: xpr.shard_map(jnp.sin, mesh=3, in_specs=P(), out_specs=P()), TypeError, "mesh is to be a Mesh"),
-        (lambda: P("x", unreduced={"y"}), NotImplementedError, "are not distinguished"),
         (lambda: AbstractMesh((2,), ("x", "y")), ValueError, "AbstractMesh needs as many axis names as the ndim"),
         (lambda: AbstractMesh((2,), "x", (1,)), ValueError, "Number of axis names should match the number of"),
         (lambda: xpr.config.update("num_cpu_devices", 0), ValueError, "num_cpu_devices is a positive integer"),

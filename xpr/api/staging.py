@@ -61,8 +61,9 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(2, 3), dtype=float32)
         """
         aval = aval_of(x)
-        is_said = getattr(x, "committed", False) or getattr(aval, "explicit", None) is not None
-        sharding = x.sharding if is_said else None
+        sharding = getattr(x, "sharding", None) if getattr(x, "committed", False) else None
+        if sharding is None and getattr(aval, "explicit", None) is not None:  # of a traced array its type says it
+            sharding = getattr(aval, "sharding")  # noqa: B009  # installed by backend/sharding.py
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     @classmethod

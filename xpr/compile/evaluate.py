@@ -27,7 +27,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
-from xpr.core.primitive import Primitive, key_of
+from xpr.core.primitive import Primitive, key_of, with_unreduced
 from xpr.core.regions import called_jaxpr
 from xpr.core.source import here
 from xpr.passes.physical import physical
@@ -220,8 +220,8 @@ def run_on_several(
 ) -> list[Any]:
     """Runs one operation on operands of which some are on several devices."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
-    if context.unreduced and primitive.prepare is not None:
-        args, params = primitive.prepare(args, params)
+    if context.unreduced:
+        params = with_unreduced(primitive, avals, params)
     key = ("several", context.decides_later, *avals, *(key_of(params) if primitive.any_params else params.items()))
     jaxpr = primitive.plans.get(key)
     if jaxpr is None:

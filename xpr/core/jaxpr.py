@@ -371,7 +371,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     env[unitvar] = unit
-    before, decides_later, context.decides_later = context.source, context.decides_later, True
+    before = context.source, context.decides_later, context.unreduced
+    context.decides_later, context.unreduced = True, _NO_AXES  # what is asked for is in the parameters
     try:
         for eqn in jaxpr.eqns:
             values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
@@ -380,8 +381,11 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
             outs = context.trace.process(eqn.primitive, values, eqn.params)
             env.update(zip(eqn.outvars, outs))
     finally:
-        context.source, context.decides_later = before, decides_later
+        context.source, context.decides_later, context.unreduced = before
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]  # type: ignore[index]
+
+
+_NO_AXES: frozenset[Any] = frozenset()
 
 
 def make_literal(value: Any, aval: ShapedArray) -> Literal:

@@ -167,8 +167,8 @@ class Primitive:
     __slots__ = (
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
-        "mesh", "regions", "fusion", "physical", "sharding", "varying", "sums", "decides_sharding", "decides_memory",
-        "params", "optional", "takes_refs", "typed", "plans", "_original",
+        "mesh", "regions", "fusion", "physical", "sharding", "varying", "sums", "summed", "decides_sharding",
+        "decides_memory", "params", "optional", "takes_refs", "typed", "plans", "_original",
         "__weakref__",
     )  # fmt: skip
 
@@ -205,6 +205,7 @@ class Primitive:
         physical: Literal["moved", "all", "any"] | Rule | None = None,
         sharding: Rule | None = None,
         sums: Callable[[Sequence[frozenset[Any]]], frozenset[Any]] | None = None,
+        summed: Callable[..., Sequence[Any]] | None = None,
         varying: Callable[..., frozenset[Any]] | None = None,
         decides_sharding: bool = False,
         decides_memory: bool = False,
@@ -225,6 +226,7 @@ class Primitive:
         self.regions, self.fusion, self.physical, self.sharding = regions, fusion, physical, sharding
         self.varying = varying  # None where it is that of the operands together
         self.sums = sums  # None where no operand may be unreduced; see primitives/sharding_rules.py
+        self.summed = summed  # the parts of axes that it sums over; None where it sums over none
         self.decides_sharding = decides_sharding  # whether the typing rule says how results are partitioned
         self.decides_memory = decides_memory  # whether it says in which memory they are
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
@@ -349,9 +351,10 @@ class Primitive:
 def explicit_types(
     primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> tuple[list[ShapedArray], bool]:
-    """The types of results of which operands are partitioned over Explicit axes; and whether they are undecided.
+    """The types of results of which operands are partitioned over Explicit axes; and whether the context decides them.
 
     Raises:
+      SumOverShards: the operation is to have another parameter.
       ShardingTypeError: the result is ambiguous or can't be partitioned so, and no other operation decides it.
     """
     outs = primitive.abstract(tuple([a.plain for a in avals]), **params)
@@ -370,15 +373,38 @@ def explicit_types(
             raise ShardingTypeError("the sharding of an operand is undecided.")
         if primitive.decides_sharding:
             return outs, False
+        over_shards = _summed_axes(primitive, avals, params)
+        if asked := tuple([name for name in over_shards if name in context.unreduced]):
+            raise SumOverShards({**params, "unreduced": asked})
         unreduced, reduced = _sums(primitive, avals, params)
         if primitive.sharding is None:
             return outs, False
         parts = primitive.sharding(avals, outs, **params)
-        return [_partitioned(out, mesh, each, unreduced, reduced) for out, each in zip(outs, parts)], False
+        return [_partitioned(out, mesh, each, unreduced, reduced) for out, each in zip(outs, parts)], bool(over_shards)
     except ShardingTypeError as error:
         if context.decides_later:
             return undecided, True
         raise ShardingTypeError(f"{primitive.name} of {types_of(avals)}: {error}") from None
+
+
+class SumOverShards(Exception):
+    """An operation sums over shards, and the sum is to remain unreduced: it has these parameters then."""
+
+    def __init__(self, params: dict[str, Any]):
+        self.params = params
+
+
+def _summed_axes(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> list[Any]:
+    """The axes of the mesh whose shards an operation sums over, unless it says already which sums it does."""
+    if primitive.summed is None or "unreduced" in params:
+        return []
+    return [name for part in primitive.summed(avals, **params) for name in axes_of(part)]
+
+
+def with_unreduced(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an operation, whose sums over shards remain unreduced where the context asks for it."""
+    asked = tuple([name for name in _summed_axes(primitive, avals, params) if name in context.unreduced])
+    return {**params, "unreduced": asked} if asked else params
 
 
 def varying_types(

@@ -19,7 +19,6 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.core.specs import axes_of
 from xpr.errors import ArgumentError, ShardingTypeError
@@ -29,7 +28,7 @@ from xpr.primitives.elementwise import add_any, convert_element_type
 from xpr.primitives.precision import PrecisionLike, common_dtype, result_dtype, wider
 from xpr.primitives.shapes import transpose
 from xpr.primitives.sharding_constraint import decided
-from xpr.primitives.sharding_rules import OUT_SHARDING, RESHARD, common, parts_of, sum_over_shards, without
+from xpr.primitives.sharding_rules import OUT_SHARDING, RESHARD, common, parts_of, without
 
 __all__ = ["batch_matmul", "dot", "dot_general", "dot_general_p", "DotDimensionNumbers"]
 
@@ -259,15 +258,11 @@ def _dot_general_sharding(
     return [(*batch, *without(lhs, [*lhs_contracted, *lhs_batched]), *without(rhs, [*rhs_contracted, *rhs_batched]))]
 
 
-def _dot_general_prepare(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """A sum over shards that is to remain unreduced says so."""
-    if not context.unreduced or "unreduced" in params:
-        return args, params
-    avals = list(map(aval_of, args))
+def _dot_general_summed(avals: Sequence[ShapedArray], *, dimension_numbers: Numbers, **_: Any) -> list[Any]:
+    """The parts of axes that are contracted and partitioned alike."""
     lhs, rhs = map(parts_of, avals)
-    ((lhs_contracted, rhs_contracted), _) = params["dimension_numbers"]
-    shared = [lhs[i] for i, j in zip(lhs_contracted, rhs_contracted) if lhs[i] == rhs[j]]
-    return args, {**params, **sum_over_shards(shared)}
+    lhs_contracted, rhs_contracted = dimension_numbers[0]
+    return [lhs[i] for i, j in zip(lhs_contracted, rhs_contracted) if lhs[i] == rhs[j]]
 
 
 dot_general_p = register(
@@ -278,7 +273,7 @@ dot_general_p = register(
         lower=lambda builder, operands, avals, *, unreduced=(), **params: lower_dot_general(
             builder, operands, avals, **params
         ),
-        prepare=_dot_general_prepare,
+        summed=_dot_general_summed,
         optional=["unreduced"],
         jvp=Unsupported("it is set below"),
         transpose=_dot_general_transpose,

@@ -24,7 +24,7 @@ from xpr.errors import ArgumentError
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.sharding_constraint import constrain_to, decided
-from xpr.primitives.sharding_rules import parts_of, reshaped, sum_over_shards, sums_of_first, without
+from xpr.primitives.sharding_rules import parts_of, reshaped, sums_of_first, without
 
 __all__ = [
     "broadcast_in_dim_p", "reduce_sum", "reduce_sum_p", "reshape_p", "rev", "rev_p", "squeeze", "squeeze_p",
@@ -60,7 +60,7 @@ def structural(
     flops: Callable[..., int] | None = None,
     physical: Literal["moved"] | None = None,
     sharding: Callable[..., Any] | None = None,
-    prepare: Callable[..., Any] | None = None,
+    summed: Callable[..., Any] | None = None,
     optional: Sequence[str] = (),
 ) -> Primitive:
     """A primitive linear in its one operand.
@@ -85,7 +85,7 @@ def structural(
             sharding=sharding and (lambda avals, outs, **params: [sharding(avals[0], outs[0], **params)]),
             sums=sums_of_first,
             params=params_of(abstract),
-            prepare=prepare,
+            summed=summed,
             optional=optional,
         )
     )
@@ -528,14 +528,6 @@ def _sum_abstract(aval: ShapedArray, *, axes: tuple[int, ...], unreduced: Sequen
     return reduced(aval, axes)
 
 
-def _sum_prepare(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """A sum over shards that is to remain unreduced says so."""
-    if not context.unreduced or "unreduced" in params:
-        return args, params
-    parts = parts_of(aval_of(args[0]))
-    return args, {**params, **sum_over_shards([parts[axis] for axis in params["axes"]])}
-
-
 def _sum_batch(size: int, x: Any, dim: int, *, axes: tuple[int, ...], **params: Any) -> Any:
     return reduce_sum_p.bind(x, axes=shifted_axes(axes, dim), **params), kept_dim(axes, dim)
 
@@ -565,7 +557,7 @@ reduce_sum_p = structural(
     ),
     transpose=_sum_transpose,
     batch=_sum_batch,
-    prepare=_sum_prepare,
+    summed=lambda avals, *, axes: [parts_of(avals[0])[axis] for axis in axes],
     optional=["unreduced"],
     exact=False,
     flops=per_operand,

@@ -14,7 +14,6 @@ from typing import Any
 
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import Parts
-from xpr.core.interpreter import context
 from xpr.core.meshes import AbstractMesh
 from xpr.core.specs import axes_of, normalized
 from xpr.errors import ShardingTypeError
@@ -124,12 +123,6 @@ def batched_sharding(core_ndim: int) -> Callable[..., list[Parts]]:
         return [(*batch, *[None] * (out.ndim - rank)) for out in outs]
 
     return sharding
-
-
-def sum_over_shards(parts: Sequence[Any]) -> dict[str, Any]:
-    """The parameter of an operation that sums over axes with these parts, of sums that are to remain unreduced."""
-    names = [name for part in parts for name in axes_of(part) if name in context.unreduced]
-    return {"unreduced": tuple(names)} if names else {}
 
 
 # -- Unreduced operands: `sums` returns the axes over which results are unreduced, from those of the operands

@@ -19,7 +19,7 @@ from xpr.core.avals import ShapedArray, aval_of, refuse_without_value
 from xpr.core.check import check_jaxpr
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
-from xpr.core.primitive import Primitive
+from xpr.core.primitive import Primitive, SumOverShards
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import describe_function, here, summarize, text_of
 from xpr.errors import RefError
@@ -86,7 +86,11 @@ class StageTrace(Trace):
         operands: list[Atom] = []
         for x in args:
             operands.append(x.variable if type(x) is StageTracer and x._trace is self else self.lift(x))
-        avals = primitive.type_of(tuple([v.aval for v in operands]), params)
+        try:
+            avals = primitive.type_of(tuple([v.aval for v in operands]), params)
+        except SumOverShards as asked:
+            params = asked.params
+            avals = primitive.type_of(tuple([v.aval for v in operands]), params)
         outvars = [Var(aval) for aval in avals]
         self.eqns.append(JaxprEqn(operands, outvars, primitive, params, context.source or here(3)))
         return [StageTracer(self, v.aval, v) for v in outvars]

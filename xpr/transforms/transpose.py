@@ -43,6 +43,8 @@ def backward_pass(
     linear_invars = [v for v, flag in zip(jaxpr.invars, linear_flags) if flag]
     known_vars = [*jaxpr.constvars, *(v for v, flag in zip(jaxpr.invars, linear_flags) if not flag)]
     known: dict[Any, Any] = dict(zip(known_vars, residuals))
+    before = context.source, context.decides_later, context.unreduced
+    context.unreduced = frozenset()
     linear_eqns = _evaluate_known(jaxpr, known) if is_linear is not None else jaxpr.eqns
 
     needed = None if wanted is None else _needed(linear_eqns, [v for v, w in zip(linear_invars, wanted) if w])
@@ -50,9 +52,7 @@ def backward_pass(
     for atom, ct in zip(jaxpr.outvars, cotangents):
         if type(atom) is not Literal and atom not in known:
             _accumulate(totals, atom, ct)
-    before = context.source, context.decides_later, context.unreduced
     context.decides_later = True  # an ambiguous cotangent gets the sharding of what it is the cotangent of
-    context.unreduced = frozenset()
     is_explicit = any(v.aval.explicit is not None for v in linear_invars)
     try:
         for eqn in reversed(linear_eqns):

@@ -239,7 +239,7 @@ def all_gather(
       axis_index_groups: lists of indices of one size that hold every index once: each group gathers its own.
       axis: the position of the new axis.
       tiled: whether the rows are joined along their axis `axis`, instead of a new one.
-      to: "varying", "reduced" or "invariant", as JAX's types have it; the result is the same for all.
+      to: "varying", "reduced" or "invarying", as JAX's types have it; the result is the same for all.
 
     Returns:
       A pytree of arrays.
@@ -254,8 +254,8 @@ def all_gather(
     Array([[1., 3.],
            [1., 3.]], dtype=float32)
     """
-    if to not in ("varying", "reduced", "invariant"):
-        raise ValueError(f"all_gather: to must be 'varying', 'reduced' or 'invariant', and is {to!r}.")
+    if to not in ("varying", "reduced", "invarying"):
+        raise ValueError(f"all_gather: to must be 'varying', 'reduced' or 'invarying', and is {to!r}.")
     names = names_of(axis_name)
     groups = groups_of(axis_index_groups, names)
 
