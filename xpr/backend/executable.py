@@ -94,16 +94,16 @@ class _WithoutMemory:
     Programs run in the background, so the system would end the process while it writes results.
     """
 
-    __slots__ = ("_needed", "_out_avals", "_raw")
+    __slots__ = ("_needed", "_out_avals", "raw")
 
     def __init__(self, raw: Any, needed: int, out_avals: Sequence[ShapedArray]):
-        self._raw, self._needed, self._out_avals = raw, needed, out_avals
+        self.raw, self._needed, self._out_avals = raw, needed, out_avals
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
+        return getattr(self.raw, name)
 
     def execute_sharded(self, *_: Any, **__: Any) -> Any:
-        stats = self._raw.get_compiled_memory_stats()
+        stats = self.raw.get_compiled_memory_stats()
         sizes = {"arguments": stats.argument_size_in_bytes, "results": stats.output_size_in_bytes,
                  "temporaries": stats.temp_size_in_bytes}  # fmt: skip
         largest = sorted(set(self._out_avals), key=lambda aval: -aval.size * aval.dtype.itemsize)[:3]

@@ -37,8 +37,8 @@ def executable_bytes(executable: Any) -> bytes:
             'compiler_options={"steps": False} for one program; export a function for several devices (xpr.export).'
         )
     raw = executable.raw
-    while hasattr(raw, "_raw"):
-        raw = raw._raw
+    while hasattr(raw, "raw"):
+        raw = raw.raw
     return executable.device.client.serialize_executable(raw)
 
 

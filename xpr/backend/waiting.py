@@ -43,16 +43,16 @@ _started = _Started()
 class BackgroundProgram:
     """A program that XLA runs in the background, with the interface of jaxlib's; see NOTE [end of the process]."""
 
-    __slots__ = ("_raw",)
+    __slots__ = ("raw",)
 
     def __init__(self, raw: Any):
-        self._raw = raw
+        self.raw = raw
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
+        return getattr(self.raw, name)
 
     def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
-        results = self._raw.execute_sharded(buffers, with_tokens=True)
+        results = self.raw.execute_sharded(buffers, with_tokens=True)
         if not with_tokens:
             keep_until_done(results.consume_token())
         return results
@@ -61,20 +61,20 @@ class BackgroundProgram:
 class WatchedProgram:
     """A program that may take long, with the interface of jaxlib's."""
 
-    __slots__ = ("_is_large", "_is_long", "_program")
+    __slots__ = ("_is_large", "_is_long", "raw")
 
     def __init__(self, program: Any, is_large: bool):
-        self._program, self._is_large, self._is_long = program, is_large, True
+        self.raw, self._is_large, self._is_long = program, is_large, True
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._program, name)
+        return getattr(self.raw, name)
 
     def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
         if not self._is_long:
-            return self._program.execute_sharded(buffers, with_tokens)
+            return self.raw.execute_sharded(buffers, with_tokens)
         _started.long = True
         start = perf_counter()
-        results = _interruptible(lambda: self._program.execute_sharded(buffers, with_tokens))
+        results = _interruptible(lambda: self.raw.execute_sharded(buffers, with_tokens))
         self._is_long = self._is_large or perf_counter() - start > SOON
         return results
 
@@ -88,9 +88,9 @@ def shortest_path(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool]
     if type(program) is WatchedProgram and not program._is_large:
         if program._is_long:
             return None
-        program = program._program
+        program = program.raw
     if type(program) is BackgroundProgram:
-        return program._raw.execute_sharded, True
+        return program.raw.execute_sharded, True
     return program.execute_sharded, False
 
 
