@@ -86,7 +86,8 @@ class CallingExecutable(Executable):
                 self._failed += 1
             else:
                 if self._failed:
-                    self._failed, self._execute = 0, shortest_path(self._without_calls)[0]
+                    path = shortest_path(self._without_calls)
+                    self._failed, self._execute = (0, path[0]) if path else (1, self._execute)
                 return results
         return self._run_with_callbacks(buffers)
 
