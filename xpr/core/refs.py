@@ -57,6 +57,7 @@ class AbstractRef:
     sharding = property(lambda self: self.inner_aval.sharding)
     explicit = property(lambda self: self.inner_aval.explicit)
     varying = property(lambda self: self.inner_aval.varying)
+    sums = property(lambda self: self.inner_aval.sums)
     plain = property(lambda self: AbstractRef(self.inner_aval.plain, None, self.kind))
 
     def __reduce__(self) -> Any:
