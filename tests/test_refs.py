@@ -635,6 +635,16 @@ def test_refs_are_not_returned():
     refused("The custom_vjp fwd function .* " + returned + r"\[1\]\[0\]", xpr.grad(f), 3.0, ref)
 
 
+def test_shard_map_takes_refs():
+    ref, mesh = xpr.new_ref(jnp.arange(4.0)), xpr.make_mesh((1,), ("x",))
+
+    def doubled(ref):
+        ref[...] *= 2
+
+    xpr.shard_map(doubled, mesh=mesh, in_specs=xpr.P("x"), out_specs=None)(ref)
+    assert ref[...].tolist() == [0, 2, 4, 6]
+
+
 def test_loops_carry_no_refs():
     ref = xpr.new_ref(0.0)
     refused("scan: the carry holds a Ref", lax.scan, lambda c, _: (None, None), ref, None, 1)
