@@ -86,7 +86,9 @@ class CallingExecutable(Executable):
                 self._failed += 1
             else:
                 if self._failed:
-                    self._failed, self._execute = 0, shortest_path(self._without_calls)[0]
+                    self._failed = 0
+                    path = shortest_path(self._without_calls)
+                    self._execute = self._execute if path is None else path[0]
                 return results
         return self._run_with_callbacks(buffers)
 
