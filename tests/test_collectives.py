@@ -251,6 +251,14 @@ def test_a_jitted_function_is_traced_for_each_size_of_the_axis():
         close(mapped(mean, np.arange(n, dtype=np.float32)), np.full(n, (n - 1) / 2, np.float32))
 
 
+def test_all_gather_takes_the_names_of_types_that_jax_has():
+    gathered = lambda to: xpr.vmap(lambda x: lax.all_gather(x, "i", to=to), axis_name="i")(jnp.arange(2.0))
+    for to in ("varying", "reduced", "invarying"):
+        assert gathered(to).tolist() == [[0, 1], [0, 1]]
+    with pytest.raises(ValueError, match="to must be 'varying', 'reduced' or 'invarying', and is 'all'"):
+        gathered("all")
+
+
 def test_names_must_be_mapped():
     with pytest.raises(xpr.errors.AxisNameError, match="unbound axis name: j. The axes in scope here are: 'i'"):
         mapped(lambda v: lax.psum(v, "j"))
