@@ -478,7 +478,7 @@ SCATTER = dict(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_
         ),
         (
             dict(offset_dims=()),
-            r"either be a offset dimension or explicitly collapsed/batching: .* name 1 axes .* has 2",
+            r"one of the offset, collapsed or batching dimensions: .* name 1 axes .* has 2",
         ),
         (
             dict(operand_batching_dims=(0,)),
