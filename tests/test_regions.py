@@ -161,7 +161,6 @@ def _guesses(tree):
 
 ARGUMENTS = {
     "sparsity/propagation.py": "a rule asks for an optional parameter of its own primitive",
-    "compile/partition.py": "a message finds the line of the user that calls Python",
 }
 
 

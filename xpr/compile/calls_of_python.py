@@ -19,7 +19,7 @@ def expects_calls(jaxpr: Jaxpr, in_loop: bool = False) -> bool:
 
 
 def _expects_calls(eqn: JaxprEqn, in_loop: bool) -> bool:
-    if "callback" in eqn.params:
+    if eqn.primitive.calls_python:
         return True
     branches = [region.jaxpr for region in regions_of(eqn) if region.kind == "branch"]
     if branches:

@@ -168,7 +168,7 @@ def compile_module(
 def _where_python_is_called(jaxpr: Jaxpr) -> str:
     """The line of a message for the first equation that calls a Python function."""
     for eqn in jaxpr.eqns:
-        if "callback" in eqn.params:
+        if eqn.primitive.calls_python:
             return f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}"
         for inner in subjaxprs(eqn):
             if line := _where_python_is_called(inner):

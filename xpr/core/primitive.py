@@ -24,7 +24,8 @@ written. `lower_as(*args, **params)` is a traceable function that is lowered ins
 `split(eqn, is_known) -> (known, unknown)` halves an equation of which some operands are known, see
 passes/partial_eval.py. `commutative` says that two operands may be swapped.
 `flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/flops.py.
-`effect(**params)` is the side effect of an operation, "ordered" or "unordered", or None.
+`effect(**params)` is the side effect of an operation, "ordered" or "unordered", or None. `calls_python` says that it
+calls a Python function when a program runs.
 `mesh(**params)` is the mesh of devices that an operation shards its operands over.
 `fusion` is how XLA:CPU fuses an operation into those that read it: a "view" is its operand, in another shape; a "cheap"
 one is computed again in each reader, also a "vectorized" one where several read it that are no slower for it, and an
@@ -168,7 +169,7 @@ class Primitive:
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
         "mesh", "regions", "fusion", "physical", "sharding", "varying", "sums", "summed", "decides_sharding",
-        "decides_memory", "params", "optional", "takes_refs", "typed", "plans", "_original",
+        "decides_memory", "calls_python", "params", "optional", "takes_refs", "typed", "plans", "_original",
         "__weakref__",
     )  # fmt: skip
 
@@ -209,6 +210,7 @@ class Primitive:
         varying: Callable[..., frozenset[Any]] | None = None,
         decides_sharding: bool = False,
         decides_memory: bool = False,
+        calls_python: bool = False,
         params: Iterable[str] | None = None,
         optional: Iterable[str] = (),
         takes_refs: bool = False,
@@ -229,6 +231,7 @@ class Primitive:
         self.summed = summed  # the parts of axes that it sums over; None where it sums over none
         self.decides_sharding = decides_sharding  # whether the typing rule says how results are partitioned
         self.decides_memory = decides_memory  # whether it says in which memory they are
+        self.calls_python = calls_python
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         names = params_of(abstract) if params is None else params

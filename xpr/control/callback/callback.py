@@ -159,6 +159,7 @@ pure_callback_p = register(
         evaluate=_evaluate,
         multiple_results=True,
         call=True,
+        calls_python=True,
     )
 )
 
@@ -268,6 +269,7 @@ io_callback_p = register(
         effect=_effect,
         multiple_results=True,
         call=True,
+        calls_python=True,
     )
 )
 
@@ -344,6 +346,7 @@ debug_callback_p = register(
         effect=_effect,
         multiple_results=True,
         call=True,
+        calls_python=True,
     )
 )
 
