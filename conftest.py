@@ -19,8 +19,8 @@ from tests.same_text import OutputChecker
 # Examples are compared as those of the documentation are; pytest's own checker, made later, is derived from this one.
 doctest.OutputChecker = OutputChecker  # type: ignore[misc]
 
-# Importing the first one makes `import jax` give xpr, also to the tests that compare both; the other needs mpmath.
-collect_ignore = ["xpr/as_jax.py", "tests/minimax.py"]
+# Importing the first one makes `import jax` give xpr, also to the tests that compare both; the others need mpmath.
+collect_ignore = ["xpr/as_jax.py", "tests/minimax.py", "tests/exact_values.py"]
 
 os.environ.setdefault("XPR_COMPILATION_CACHE_DIR", "")  # tests, and processes that they start, compile their programs
 

@@ -430,8 +430,8 @@ def numpy_dtype_promotion(new_val: str) -> Any:
     ...     jnp.ones(3) + jnp.arange(3)
     Traceback (most recent call last):
         ...
-    xpr.errors.TypePromotionError: float32 and int32 are not converted implicitly while numpy_dtype_promotion is \
-"strict". Convert one of them with .astype().
+    xpr.errors.TypePromotionError: Input dtypes float32 and int32 have no available implicit dtype promotion path: \
+they are not converted implicitly while numpy_dtype_promotion is "strict". Convert one of them with .astype().
     """
     return override("numpy_dtype_promotion", new_val)
 

@@ -19,8 +19,11 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
       trace: the trace.
       known: objects of the caller that refer to tracers, and are about to be dropped.
     """
-    gc.collect()
-    leaked = [x for x in gc.get_referrers(trace) if issubclass(type(x), Tracer)]
+    leaked = _tracers(trace)
+    if leaked:  # some of them may be garbage
+        del leaked
+        gc.collect()
+        leaked = _tracers(trace)
     passing = set(map(id, [leaked, *known]))
     for tracer in leaked:
         holders = [x for x in gc.get_referrers(tracer) if id(x) not in passing and not isframe(x) and not _is_consts(x)]
@@ -32,6 +35,10 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
                 f"{trace.explain(tracer)}"
                 "Return it from the function, or keep a value instead, which xpr.debug.callback gives."
             )
+
+
+def _tracers(trace: Trace) -> list[Tracer]:
+    return [x for x in gc.get_referrers(trace) if issubclass(type(x), Tracer)]
 
 
 def _is_consts(holder: Any) -> bool:
