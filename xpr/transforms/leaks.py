@@ -24,11 +24,11 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
         del leaked
         gc.collect()
         leaked = _tracers(trace)
-    passing = set(map(id, [leaked, *known]))
-    for tracer in leaked:
-        holders = [x for x in gc.get_referrers(tracer) if id(x) not in passing and not isframe(x) and not _is_consts(x)]
-        if holders:
-            *others, last = sorted({type(x).__name__ for x in holders})
+    holders = _holders(leaked, known)
+    for tracer in leaked if holders else ():
+        kinds = {type(x).__name__ for x in holders if any(each is tracer for each in gc.get_referents(x))}
+        if kinds:
+            *others, last = sorted(kinds)
             raise LeakedTracerError(
                 f"Leaked tracer of type {tracer.aval.str_short()}: it is still referred to after the function it was "
                 f"made for has returned, by a {', a '.join(others)}{' and a ' if others else ''}{last}.\n"
@@ -41,6 +41,10 @@ def _tracers(trace: Trace) -> list[Tracer]:
     return [x for x in gc.get_referrers(trace) if issubclass(type(x), Tracer)]
 
 
-def _is_consts(holder: Any) -> bool:
-    """Whether it is the list of constants of a jaxpr that is passed on to the enclosing trace."""
-    return type(holder) is list and any(type(x) is ClosedJaxpr for x in gc.get_referrers(holder))
+def _holders(leaked: list[Tracer], known: Sequence[Any]) -> list[Any]:
+    """What refers to tracers, but frames and the constants of jaxprs that are passed on to the enclosing trace."""
+    passing = set(map(id, [leaked, *known]))
+    holders = [x for x in gc.get_referrers(*leaked) if id(x) not in passing and not isframe(x)]
+    lists = [x for x in holders if type(x) is list]
+    consts = {id(x.consts) for x in gc.get_referrers(*lists) if type(x) is ClosedJaxpr} if lists else set()
+    return [x for x in holders if id(x) not in consts]
