@@ -19,12 +19,11 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
       trace: the trace.
       known: objects of the caller that refer to tracers, and are about to be dropped.
     """
-    leaked = _tracers(trace)
-    if leaked:  # some of them may be garbage
-        del leaked
+    leaked, holders = _look(trace, known)
+    if holders:  # some of them may be garbage
+        del leaked, holders
         gc.collect()
-        leaked = _tracers(trace)
-    holders = _holders(leaked, known)
+        leaked, holders = _look(trace, known)
     for tracer in leaked if holders else ():
         kinds = {type(x).__name__ for x in holders if any(each is tracer for each in gc.get_referents(x))}
         if kinds:
@@ -37,14 +36,11 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
             )
 
 
-def _tracers(trace: Trace) -> list[Tracer]:
-    return [x for x in gc.get_referrers(trace) if issubclass(type(x), Tracer)]
-
-
-def _holders(leaked: list[Tracer], known: Sequence[Any]) -> list[Any]:
-    """What refers to tracers, but frames and the constants of jaxprs that are passed on to the enclosing trace."""
+def _look(trace: Trace, known: Sequence[Any]) -> tuple[list[Tracer], list[Any]]:
+    """The tracers of a trace, and what refers to them: no frames, nor jaxprs' constants that the outer trace gets."""
+    leaked = [x for x in gc.get_referrers(trace) if issubclass(type(x), Tracer)]
     passing = set(map(id, [leaked, *known]))
-    holders = [x for x in gc.get_referrers(*leaked) if id(x) not in passing and not isframe(x)]
+    holders = [x for x in gc.get_referrers(*leaked) if id(x) not in passing and not isframe(x)] if leaked else []
     lists = [x for x in holders if type(x) is list]
     consts = {id(x.consts) for x in gc.get_referrers(*lists) if type(x) is ClosedJaxpr} if lists else set()
-    return [x for x in holders if id(x) not in consts]
+    return leaked, [x for x in holders if id(x) not in consts]
