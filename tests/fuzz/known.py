@@ -145,7 +145,8 @@ KNOWN: Sequence[Known] = (
     ),
     Known(
         "I1 of 0, the derivative of I0, is 0, and what rounding leaves of its series by the reference.",
-        ("gradients", "mapped", "rows", "jit", "eager", "peer"), r"\bi0\b|i1", r"^-?0\.0 instead of -?\d(\.\d+)?e-1[5-9]",
+        ("gradients", "mapped", "rows", "jit", "eager", "peer"), r"\bi0\b|i1",
+        r"^-?0\.0 instead of -?\d(\.\d+)?e-1[5-9]",
     ),
     Known(
         "A sum of 16-bit floats whose terms cancel may be 0 or not, by the order in which they are added.",
