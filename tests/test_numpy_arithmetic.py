@@ -84,6 +84,17 @@ def test_a_power_with_a_strong_exponent_is_strong():
     assert xpr.eval_shape(lambda n: 0.5**n, 2).weak_type
 
 
+@pytest.mark.parametrize("dtype", ["int4", "int8", "int32", "uint4", "uint32"])
+def test_integers_that_the_compiler_knows_are_divided_as_arguments_are(dtype):
+    """XLA ends the process where it divides such integers by zero, and the smallest one by -1."""
+    low = int(jnp.iinfo(dtype).min)
+    pairs = [(0, 0), (5, 0), (low, 0), (low, -1 if low else 1), (7, 2)]
+    arguments = [jnp.array(each, dtype) for each in zip(*pairs)]
+    for divide in (lax.div, lax.rem, jnp.floor_divide, jnp.remainder):
+        known = xpr.jit(lambda: [divide(jnp.full(3, x, dtype), jnp.full(3, y, dtype)) for x, y in pairs])()  # noqa: B023
+        assert [int(each[0]) for each in known] == [int(each) for each in xpr.jit(divide)(*arguments)]
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.uint8])
 def test_bits_of_constants_are_counted_as_those_of_arguments(dtype):
     """XLA counts -32 leading zeros in a negative constant of int32."""

@@ -10,7 +10,7 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import is_linear
-from xpr.dtypes import ANY, COMPLEX, INEXACT, INTEGERS, NUMBERS, REAL
+from xpr.dtypes import ANY, COMPLEX, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, iinfo
 from xpr.primitives.bitwise import bitwise_and, bitwise_or
 from xpr.primitives.comparisons import compared, eq, gt, lt
 from xpr.primitives.conversions import convert_element_type
@@ -167,8 +167,33 @@ def _rem_reference(x: Any, y: Any) -> Any:
     return np.fmod(x, y)
 
 
+def _division_lower(operation: str) -> Callable[..., list[Value]]:
+    """The divisor is 1 where it is zero, and where the quotient overflows: XLA ends the process where it divides so
+    itself, when it compiles.
+    """
+
+    def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+        (aval,), (x, y) = avals, repeated(b, operands, avals[0].shape)
+        if aval.dtype not in INTEGERS:
+            return [b.op(operation, [x, y], aval)]
+        by_zero = compared(b, [y, b.constant(0, aval)], "EQ")
+        undefined = by_zero
+        if aval.dtype not in UNSIGNED:
+            smallest = compared(b, [x, b.constant(iinfo(aval.dtype).min, aval)], "EQ")
+            by_minus_one = compared(b, [y, b.constant(-1, aval)], "EQ")
+            overflow = b.op("stablehlo.and", [smallest, by_minus_one], by_zero.aval)
+            undefined = b.op("stablehlo.or", [by_zero, overflow], by_zero.aval)
+        divisor = b.op("stablehlo.select", [undefined, b.constant(1, aval), y], aval)
+        out = b.op(operation, [x, divisor], aval)
+        if operation == "stablehlo.remainder":
+            return [b.op("stablehlo.select", [by_zero, x, out], aval)]
+        return [b.op("stablehlo.select", [by_zero, b.constant(np.array(-1).astype(aval.dtype), aval), out], aval)]
+
+    return lower
+
+
 div_p = elementwise(
-    "div", lowers_to="stablehlo.divide", reference=_div_reference,
+    "div", lowers_to=_division_lower("stablehlo.divide"), reference=_div_reference,
     partials=[lambda t, x, y, out: div(t, y), lambda t, x, y, out: div(neg(mul(t, out)), y)], transpose=_div_transpose,
 )  # fmt: skip
 div_p.jvp = _div_jvp
@@ -191,7 +216,7 @@ div = function_of(
 )
 
 rem_p = elementwise(
-    "rem", fusion="expensive", over=REAL, lowers_to="stablehlo.remainder", reference=_rem_reference,
+    "rem", fusion="expensive", over=REAL, lowers_to=_division_lower("stablehlo.remainder"), reference=_rem_reference,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: mul(neg(t), _toward_zero(div(x, y)))],
 )  # fmt: skip
 rem = function_of(
