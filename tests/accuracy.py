@@ -65,10 +65,11 @@ def digamma(x: np.ndarray) -> np.ndarray:
 
 
 def erf_inv(x: np.ndarray) -> np.ndarray:
-    """SciPy's takes a microsecond; of small numbers Taylor's series is faster."""
-    square = x * x
-    result = x * (math.sqrt(math.pi) / 2) * (1 + square * (math.pi / 12 + square * (7 * math.pi**2 / 480)))
-    is_other = ~(abs(x) < 2.0**-10)
+    """SciPy's takes a microsecond, also where there is no result; of small numbers Taylor's series is faster."""
+    square, size = x * x, np.abs(x)
+    series = x * (math.sqrt(math.pi) / 2) * (1 + square * (math.pi / 12 + square * (7 * math.pi**2 / 480)))
+    result = np.where(size <= 1, series, np.nan)
+    is_other = (size >= 2.0**-10) & (size <= 1)
     result[is_other] = scipy.special.erfinv(x[is_other])
     return result
 
