@@ -165,6 +165,10 @@ KNOWN: Sequence[Known] = (
         "A function of steps that are finer than those of the difference: its derivative is 0 between them.",
         ("derivatives",), r"//|floor|ceil|round|rint|trunc|fix|divmod|modf", r"^jvp gives -?0\.0, and a difference",
     ),
+    Known(
+        "Bounds of fori_loop that are known are Python's integers, as in the peer; traced ones have their dtype.",
+        ("eager", "jit", "mapped", "rows", "reference"), r"fori_loop\(.*int\d", "^CarryMismatch: fori_loop",
+    ),
 )  # fmt: skip
 
 
