@@ -44,7 +44,7 @@ def test_errors_in_float64(name, contracted, monkeypatch):
     monkeypatch.setattr(accuracy, "POINTS", 1 << 14)
     with enable_x64(True):
         worst = worst_error(ROW[name], function(name), np.float64)
-    assert worst.error < (3 if name in ("lgamma", "digamma") else 2), worst
+    assert worst.error < 2, worst
 
 
 @pytest.mark.parametrize("name", ["lgamma", "digamma"])

@@ -1,12 +1,14 @@
 """The logarithm of the gamma function and its derivative, in float64; for float32 as well, for sums cancel in places.
 
 Of negative numbers an error is one of the largest summand, however small the result is: near the zeros there float64
-has fewer digits. It has enough of them for every float32, none of which is that near to a zero.
+has fewer digits. It has enough of them for every float32, none of which is that near to a zero. Results in float64 keep
+what the rounding of sums and products leaves out, for float32 that is not needed.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from xpr.dtypes import float32, int32
 from xpr.primitives.vectorized.coefficients import (
@@ -29,7 +31,7 @@ from xpr.primitives.vectorized.expressions import (
     times_sign,
     widened_size,
 )
-from xpr.primitives.vectorized.long_exponentials import logarithm_in_parts
+from xpr.primitives.vectorized.long_exponentials import logarithm_in_parts, product_in_parts, sum_in_parts
 
 
 def _widened(x: Expression) -> Expression:
@@ -39,11 +41,30 @@ def _widened(x: Expression) -> Expression:
 
 
 def lgamma(x: Expression) -> Expression:
-    return long_lgamma(_widened(x)).to(float32)
+    return _lgamma(_widened(x), _rounded_sum, _rounded_product).to(float32)
 
 
 def digamma(x: Expression) -> Expression:
-    return long_digamma(_widened(x)).to(float32)
+    return _digamma(_widened(x), _rounded_sum, _rounded_product).to(float32)
+
+
+def long_lgamma(x: Expression) -> Expression:
+    return _lgamma(x, sum_in_parts, product_in_parts)
+
+
+def long_digamma(x: Expression) -> Expression:
+    return _digamma(x, sum_in_parts, product_in_parts)
+
+
+InParts = Callable[[Expression, Expression], tuple[Expression, Expression]]
+
+
+def _rounded_sum(x: Expression, y: Expression) -> tuple[Expression, Expression]:
+    return x + y, x.constant(0)
+
+
+def _rounded_product(x: Expression, y: Expression) -> tuple[Expression, Expression]:
+    return x * y, x.constant(0)
 
 
 # -- The logarithm of gamma
@@ -51,6 +72,8 @@ def digamma(x: Expression) -> Expression:
 _FIRST, _LAST = 0.23, 0.73  # lgamma(1 + x) is a polynomial about its zero at 1 below, about that at 2 above
 _LEAST = sum(DIGAMMA_ZERO_PARTS)  # lgamma(1 + x) is least here
 _FAR_CONSTANT = (math.log(2 * math.pi) - 1) / 2
+_PI_SQUARED_PARTS = math.pi**2, 6.265295508739711e-16
+_HUGE = 2.0**1000  # products overflow beyond, and have no other part
 
 
 def _lgamma_of_one_plus(x: Expression) -> tuple[Expression, Expression]:
@@ -64,7 +87,7 @@ def _lgamma_of_one_plus(x: Expression) -> tuple[Expression, Expression]:
     return least, least_rest + rest
 
 
-def long_lgamma(x: Expression) -> Expression:
+def _lgamma(x: Expression, add: InParts, multiply: InParts) -> Expression:
     """By Stirling's series from 3.5 on, as lgamma(x - 1) + log(x - 1) from 2.5 on, as lgamma(1 + x) - log|x| where
     x is from -1/2 to 1/2; and of smaller numbers log(pi / |x sin(pi x)|) - lgamma(-x).
     """
@@ -75,16 +98,20 @@ def long_lgamma(x: Expression) -> Expression:
     high, low = logarithm_in_parts(argument)
     first, rest = _lgamma_of_one_plus(select(is_small, x, select(is_shifted, size - 2.0, above_one)))
     sign = select(is_small, x.constant(-1), 1.0)
-    near = (sign * high + first) + (sign * low + rest)
     inverse, shifted = 1.0 / size, size - 0.5
     series = inverse * polynomial(inverse * inverse, LGAMMA_FAR)
-    far = shifted * (high - 1.0) + (shifted * low + (series + _FAR_CONSTANT))
-    value = select(is_far, far, near)
+    product, product_rest = multiply(shifted, high)
+    value, lost = add(select(is_far, product, sign * high), select(is_far, -shifted, first))
+    small = select(is_far, product_rest + (shifted * low + (series + _FAR_CONSTANT)), sign * low + rest) + lost
+    small = select(size >= _HUGE, 0.0, small)
     turns = size - size.round()
     square = turns * turns
-    sine = abs(size * (turns + turns * square * polynomial(square, LONG_SINE_OF_HALF_TURNS)))  # of pi x, times x / pi
-    sine_high, sine_low = logarithm_in_parts(sine)
-    result = select(x < -0.5, -(sine_high + (sine_low + value)), value)
+    sine, sine_rest = add(turns, turns * square * polynomial(square, LONG_SINE_OF_HALF_TURNS))  # over pi
+    sine, lost = multiply(size, sine)  # of pi x, times x / pi
+    sine_high, sine_low = logarithm_in_parts(abs(sine))
+    sine_low = sine_low + (lost + size * sine_rest) / sine
+    reflected, lost = add(sine_high, value)
+    result = select(x < -0.5, -(reflected + (lost + (sine_low + small))), value + small)
     is_pole = size.equals(0) | size.equals(math.inf) | ((x < -0.5) & sine.equals(0))
     return select(is_pole, math.inf, result)
 
@@ -95,7 +122,7 @@ def long_lgamma(x: Expression) -> Expression:
 _MISSING = DIGAMMA_ZERO_PARTS[1] * sum(c * (_LEAST - 0.75) ** k for k, c in enumerate(DIGAMMA_FROM_ZERO))
 
 
-def long_digamma(x: Expression) -> Expression:
+def _digamma(x: Expression, add: InParts, multiply: InParts) -> Expression:
     """By an asymptotic series from 2.75 on, by a polynomial from 1 on, as digamma(1 + x) - 1 / x from 0 on; and of
     negative numbers as digamma(1 - x) + pi / tan(-pi x).
     """
@@ -103,18 +130,25 @@ def long_digamma(x: Expression) -> Expression:
     is_negative, is_small, is_far = x < 0.0, size < 1.0, size >= 2.75
     inverse = 1.0 / size
     above_one = select(is_small, size, size - 1.0)
-    near = (above_one - DIGAMMA_ZERO_PARTS[0]) * polynomial(above_one - 0.75, DIGAMMA_FROM_ZERO) - _MISSING
+    near = (above_one - DIGAMMA_ZERO_PARTS[0]) * polynomial(above_one - 0.75, DIGAMMA_FROM_ZERO)
     high, low = logarithm_in_parts(size)
     square = inverse * inverse
-    far_rest = low - square * polynomial(square, DIGAMMA_FAR)
     times = select(is_far, x.constant(-0.5), select(is_small, x.constant(-1), 0.0))
     part = select(is_negative, times + 1.0, times) * inverse
-    value = select(is_far, high + (far_rest + part), near + part)
+    value, value_rest = add(select(is_far, high, near), part)
+    value_rest = value_rest + select(is_far, low - square * polynomial(square, DIGAMMA_FAR), -_MISSING)
     turns = size - size.round()
     is_quarter = abs(turns) > 0.25
     f = select(is_quarter, times_sign(turns.constant(0.5), turns) - turns, turns)
     square_of_f = f * f
-    tangent = f + f * square_of_f * polynomial(square_of_f, LONG_TANGENT_OF_HALF_TURNS)  # over pi
-    cotangent = select(is_quarter, math.pi**2 * tangent, 1.0 / tangent)  # times pi
-    result = select(is_negative, value + cotangent, select(size.equals(math.inf), size, value))
+    series = f * square_of_f * polynomial(square_of_f, LONG_TANGENT_OF_HALF_TURNS)
+    tangent, tangent_rest = add(f, series)  # over pi
+    reciprocal = 1.0 / tangent
+    product, lost = multiply(select(is_quarter, tangent.constant(_PI_SQUARED_PARTS[0]), reciprocal), tangent)
+    of_quarter = lost + (tangent * _PI_SQUARED_PARTS[1] + tangent_rest * _PI_SQUARED_PARTS[0])
+    of_rest = reciprocal * (((1.0 - product) - lost) - reciprocal * tangent_rest)
+    cotangent, lost = add(select(is_quarter, product, reciprocal), value)  # times pi
+    cotangent_rest = select(is_quarter, of_quarter, of_rest)
+    reflected = cotangent + (lost + (cotangent_rest + value_rest))
+    result = select(is_negative, reflected, select(size.equals(math.inf), size, value + value_rest))
     return select(turns.equals(0) & (x <= 0.0), math.nan, result)

@@ -39,6 +39,20 @@ def _upper(x: Expression) -> Expression:
     return (x.bits_as(int64) & -(1 << 32)).bits_as(float64)
 
 
+def sum_in_parts(x: Expression, y: Expression) -> tuple[Expression, Expression]:
+    """x + y, rounded, and what rounding left out (D. E. Knuth, "The Art of Computer Programming", 4.2.2)."""
+    total = x + y
+    of_y = total - x
+    return total, (x - (total - of_y)) + (y - of_y)
+
+
+def product_in_parts(x: Expression, y: Expression) -> tuple[Expression, Expression]:
+    """x y, rounded, and what rounding left out, but for 2^-90 of the product (T. J. Dekker, 1971)."""
+    product, x_high, y_high = x * y, _upper(x), _upper(y)
+    x_low, y_low = x - x_high, y - y_high
+    return product, ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+
+
 # -- Exponentials
 
 
