@@ -64,7 +64,8 @@ KNOWN: Sequence[Known] = (
     ),
     Known(
         "A while loop that is transposed as it stands, not linearized, has no transpose rule, nor has it in the peer.",
-        ("derivatives", "gradients", "peer_gradients"), r"(?s)^(?=.*linear_transpose).*(while_loop|fori_loop)",
+        ("derivatives", "gradients", "peer_gradients", "refused"),
+        r"(?s)^(?=.*linear_transpose).*(while_loop|fori_loop)",
         "^UnsupportedRule: while: no transpose rule",
     ),
     Known(
