@@ -1,4 +1,4 @@
-"""Compiles the functions in C of xpr/backend/c/ when the package is built, where there is a C compiler."""
+"""What the package is built with: the functions in C of xpr/backend/c/, where there is a C compiler, and its URLs."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ import sysconfig
 from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 FOLDER = Path("xpr", "backend", "c")
 LIBRARY = FOLDER / "native.so"
@@ -38,3 +39,20 @@ class CustomBuildHook(BuildHookInterface):
             build_data["artifacts"].append(str(LIBRARY))
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+
+class UrlsOfHost(MetadataHookInterface):
+    """Fills [project.urls] where a workflow builds the package, which knows the host of the repository."""
+
+    def update(self, metadata: dict) -> None:
+        server, repository = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+        if not (server and repository):
+            metadata["urls"] = {}
+            return
+        home = f"{server}/{repository}"
+        metadata["urls"] = {
+            "Homepage": home,
+            "Documentation": f"{home}/tree/main/docs",
+            "Changelog": f"{home}/blob/main/CHANGELOG.md",
+            "Issues": f"{home}/issues",
+        }
