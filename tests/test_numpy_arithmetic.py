@@ -43,6 +43,16 @@ def test_the_angle_of_zeros_that_the_compiler_knows_is_0(zero):
     assert not np.any(xpr.jit(lambda p: jnp.angle(zero(p).astype("complex64")))(p))
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_the_angle_of_subnormal_numbers_that_the_compiler_knows(dtype):
+    """They are zeros to the compiled code, as arguments and not as constants."""
+    tiny = jnp.finfo(dtype).smallest_subnormal
+    angles = xpr.jit(
+        lambda: [lax.atan2(jnp.full((), y), jnp.full((), x)) for y in (tiny, -tiny) for x in (tiny, -tiny)]
+    )
+    np.testing.assert_allclose(np.asarray(angles(), "float32"), [0, np.pi, 0, -np.pi], atol=1e-4, rtol=1e-2)
+
+
 def test_arctan2_at_zeros_and_infinities():
     corners = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan], np.float32)
     y, x = (each.reshape(-1) for each in np.meshgrid(corners, corners))

@@ -156,7 +156,7 @@ KNOWN: Sequence[Known] = (
     Known(
         "Subnormal numbers are zeros in compiled programs on CPU (docs/differences.md).",
         ("eager", "jit", "mapped", "gradients", "peer", "passes"), r"nextafter|spacing",
-        r"^(nan instead of -?inf|inf instead of \d+\.\d+|-?0(\.0)? instead of -?1(\.0)?) ",
+        r"^(nan instead of -?inf|inf instead of \d+\.\d+|-?0(\.0)? instead of -?1(\.0)?|\d\S*e-4[0-5] instead of \S+) ",
     ),
     Known(
         "The peer's top_k takes a nan with a sign bit for the least of all numbers.",

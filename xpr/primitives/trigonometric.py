@@ -8,7 +8,7 @@ import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
-from xpr.dtypes import COMPLEX, INEXACT, bool_
+from xpr.dtypes import COMPLEX, INEXACT, finfo
 from xpr.primitives.arithmetic import add, div, neg, sub
 from xpr.primitives.comparisons import compared
 from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
@@ -239,16 +239,17 @@ def _atan2_reference(x: Any, y: Any) -> Any:
 
 def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
     """XLA:CPU's angle of (0, 0) is nan where the code generator finds out that the operands are 0: there (0, +-1) is
-    put for (0, +-0), which has the same angle.
+    put for (0, +-0), which has the same angle. Subnormal numbers are zeros to it.
     """
     (aval,) = avals
     x, y = repeated(b, operands, aval.shape)
     if b.platform == "cpu" and aval.dtype not in COMPLEX:
         one = b.constant(1, aval)
         side = b.op("stablehlo.clamp", [b.constant(-1, aval), b.op("stablehlo.divide", [one, y], aval), one], aval)
-        zero = b.constant(0, aval)
-        flags = aval.update(dtype=bool_, weak_type=False)
-        at_origin = b.op("stablehlo.and", [compared(b, [x, zero], "EQ"), compared(b, [y, zero], "EQ")], flags)
+        least = b.constant(finfo(aval.dtype).tiny, aval)
+        sizes = [b.op("stablehlo.abs", [v], aval) for v in (x, y)]
+        are_zero = [compared(b, [size, least], "LT") for size in sizes]
+        at_origin = b.op("stablehlo.and", are_zero, are_zero[0].aval)
         y = b.op("stablehlo.select", [at_origin, side, y], aval)
     return [b.op("stablehlo.atan2", [x, y], aval)]
 
