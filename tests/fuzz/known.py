@@ -138,6 +138,11 @@ KNOWN: Sequence[Known] = (
         ("gradients", "jit", "mapped", "peer"), r"(?s)^(?=.*1e-?30).*(sum|grad|/|divide)", r"^nan instead of -?0\.0",
     ),
     Known(
+        "XLA takes (a / b) / (c / d) for (a d) / (b c), whose products overflow sooner (also in the peer).",
+        ("gradients", "jit", "mapped", "passes", "peer"), r"(?s)^(?=.*float16).*(/|div|reciprocal|soft_sign|\*\* -1)",
+        r"^(nan|-?inf|-?0\.0) instead of -?\d",
+    ),
+    Known(
         "XLA takes the square root of a square for the absolute value, which neither overflows nor underflows.",
         ("mapped", "jit", "peer"), r"norm", r"^[\d.e+-]+ instead of (inf|0\.0)",
     ),
