@@ -28,11 +28,19 @@ gc.disable()  # while tests are collected, which leaves little garbage
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Examples in docstrings belong to the quick tests, and are compiled as users compile them."""
+    """Examples in docstrings belong to the quick tests, and are compiled as users compile them.
+
+    All such tests come first: what the library itself compiled is forgotten where the way of compiling changes.
+    """
     for item in items:
         if isinstance(item, pytest.DoctestItem):
             item.add_marker("quick")
             item.add_marker("optimized")
+    items.sort(key=_is_quickly_compiled)
+
+
+def _is_quickly_compiled(item) -> bool:
+    return not (item.get_closest_marker("optimized") or "eight_devices" in item.path.parts)
 
 
 def pytest_collection_finish() -> None:
@@ -46,10 +54,9 @@ def pytest_runtest_setup(item) -> None:
     import xpr
     from xpr.backend import compiler
 
-    as_users = item.get_closest_marker("optimized") or "eight_devices" in item.path.parts
-    wanted = {} if as_users else QUICK
+    wanted = QUICK if _is_quickly_compiled(item) else {}
     if compiler.process_options != wanted:
         compiler.process_options = wanted
         xpr.clear_caches()  # programs that were compiled in the other way
         if jax := sys.modules.get("jax"):
-            jax.config.update("jax_disable_most_optimizations", not as_users)
+            jax.config.update("jax_disable_most_optimizations", wanted is QUICK)
