@@ -16,6 +16,7 @@ import xpr.numpy as jnp
 from tests.peer import JAX, check, needs_jax
 from tests.test_numpy_creation import calls
 from xpr.api.transfer import block_until_ready, copy_to_host_async, device_get, device_put
+from xpr.backend import native
 from xpr.core.interpreter import Tracer
 from xpr.errors import ConcretizationTypeError, TracerArrayConversionError
 
@@ -384,3 +385,20 @@ def test_live_arrays():
     x.delete()
     with pytest.raises(xpr.errors.DeviceNotFound):
         xpr.live_arrays("tpu")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12) and not native.available(), reason="classes have no buffers before 3.12")
+def test_buffers_of_arrays_are_their_values():
+    x = jnp.arange(6.0).reshape(2, 3)
+    view = memoryview(x)
+    assert view.readonly and view.shape == (2, 3) and view.tobytes() == np.asarray(x).tobytes()
+    x.delete()
+    assert view.tolist() == [[0, 1, 2], [3, 4, 5]]  # it holds the values
+    with pytest.raises(BufferError, match="Buffers of type BF16 are not supported"):
+        memoryview(jnp.ones(2, jnp.bfloat16))
+    assert np.asarray(jnp.ones(2, jnp.bfloat16)).dtype == jnp.bfloat16
+
+
+def test_an_array_in_place_of_a_dtype_warns():
+    with pytest.warns(DeprecationWarning, match="Implicit conversion of an array to a dtype is deprecated"):
+        assert jnp.arange(2).__numpy_dtype__ == np.int32

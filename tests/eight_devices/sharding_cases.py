@@ -581,13 +581,15 @@ def test_local_data_of_pytrees():
 def test_arrays_of_parts_say_what_they_can_not_be_made_of():
     sharding = NamedSharding(xpr.make_mesh((2,), "x"), P("x"))
     parts = [jnp.ones(1), jnp.ones(1)]
-    with pytest.raises(TypeError, match="arrays must be a list of the part for each device"):
+    with pytest.raises(TypeError, match="`arrays` argument must be a list of the part for each device"):
         xpr.make_array_from_single_device_arrays((2,), sharding, jnp.ones(2))
-    with pytest.raises(ValueError, match="a part is a traced array of type f32"):
+    with pytest.raises(
+        ValueError, match="requires a list of concrete arrays, and a part is a traced array of type f32"
+    ):
         xpr.jit(lambda x: xpr.make_array_from_single_device_arrays((2,), sharding, [x, x]))(parts[0])
     with pytest.raises(ValueError, match="the parts have dtype float32, and dtype=int32 is asked for"):
         xpr.make_array_from_single_device_arrays((2,), sharding, parts, dtype="int32")
-    with pytest.raises(xpr.errors.UnexpectedTracerError, match="is a traced array of type f32"):
+    with pytest.raises(xpr.errors.UnexpectedTracerError, match=r"cannot be called within a traced context.*f32"):
         xpr.jit(lambda x: xpr.make_array_from_callback((2,), sharding, lambda i: x))(parts[0])
 
 
@@ -595,3 +597,34 @@ def test_constraints_to_one_device():
     sharding = SingleDeviceSharding(xpr.devices()[2])
     y = xpr.jit(lambda x: xpr.lax.with_sharding_constraint(x + 1, sharding))(jnp.ones(2))
     assert y.devices() == {xpr.devices()[2]} and y.tolist() == [2, 2]
+
+
+def test_equal_meshes_and_specs_are_the_same_object(mesh):
+    assert xpr.make_mesh((4, 2), ("x", "y")) is mesh and Mesh(mesh.devices, ("x", "y")) is mesh
+    assert copy.deepcopy(mesh) is mesh and pickle.loads(pickle.dumps(mesh)) is mesh
+    assert Mesh(mesh.devices, ("x", "z")) is not mesh and Mesh(mesh.devices[::-1], ("x", "y")) != mesh
+    assert P((), "x") is P(None, "x") and copy.deepcopy(P("x")) is P("x") and P("x") + P("y") is P("x", "y")
+
+
+def test_a_sharding_without_devices_has_no_kind_of_memory(mesh):
+    without = NamedSharding(mesh.abstract_mesh, P("x"))
+    assert without.memory_kind is None and NamedSharding(mesh, P("x")).memory_kind == "device"
+    assert NamedSharding(mesh.abstract_mesh, P("x"), memory_kind="device") == without
+    assert NamedSharding(mesh.abstract_mesh, P(), memory_kind="pinned_host").memory_kind == "pinned_host"
+    with pytest.raises(ValueError, match="Got invalid memory kind: fast"):
+        NamedSharding(mesh.abstract_mesh, P(), memory_kind="fast")
+
+
+def test_the_parts_of_an_array_by_jax_s_private_name(mesh):
+    x = xpr.device_put(X, NamedSharding(mesh, P("x")))
+    assert [part.shape for part in x._arrays] == [(2, 8)] * 8
+    x.delete()
+    assert x._arrays is None
+
+
+def test_types_of_axes_are_axis_types():
+    for types in ("explicit", ("explicit",)):
+        with pytest.raises(TypeError, match=r"axis_types must be of type AxisType.*'x'.*explicit"):
+            AbstractMesh((2,), ("x",), axis_types=types)
+    with pytest.raises(ValueError, match="Number of axis names should match the number of axis_types"):
+        AbstractMesh((2, 1), ("x", "y"), axis_types=AxisType.Auto)

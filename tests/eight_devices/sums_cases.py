@@ -215,7 +215,7 @@ def test_specs(mesh):
         (lambda: P(reduced={None}), ValueError, "reduced cannot contain None"),
         (lambda: P("x", unreduced={"x"}), ValueError, "partitions cannot overlap with unreduced axes"),
         (lambda: P(unreduced={"x"}, reduced={"x"}), ValueError, "`unreduced` and `reduced` argument .* cannot overlap"),
-        (lambda: NamedSharding(mesh, P(unreduced={"z"})), ValueError, "Unreduced axes 'z' is not found in the mesh"),
+        (lambda: NamedSharding(mesh, P(unreduced={"z"})), ValueError, "Unreduced axes of .* not found in mesh: 'z'"),
         (
             lambda: NamedSharding(xpr.make_mesh((8,), "x"), P(reduced={"x"})),
             ValueError,
@@ -315,3 +315,19 @@ def test_types_inside_of_a_shard_map(mesh):
 
     u = put(np.ones((4, 6), np.float32), "y", unreduced={"x"})
     xpr.shard_map(fun, out_specs=P("y", unreduced={"x"}))(u, put(W, reduced={"x"}))
+
+
+def test_specs_are_not_joined_with_tuples():
+    with pytest.raises(TypeError, match="unreduced in `__add__` of PartitionSpec.*is a tuple"):
+        P("x", unreduced={"y"}) + (None,)
+    with pytest.raises(TypeError, match="reduced in `__radd__` of PartitionSpec.*is a tuple"):
+        (None,) + P("x", reduced={"y"})
+    assert P("x") + (None,) == P("x", None) and P("x", unreduced={"y"}) + P() == P("x", unreduced={"y"})
+
+
+def test_an_array_of_addends_prints_as_such():
+    total = lax.reduce_sum(put(X, "x"), (0, 1), out_sharding=P(unreduced={"x"}))
+    assert str(total) == repr(total) and repr(total).startswith(
+        "Array(shape=(), dtype=float32, sharding=NamedSharding("
+    )
+    assert str(reshard(total, P())) == str(X.sum())

@@ -633,7 +633,9 @@ def jit(
 
 def _names_memory(shardings: Any) -> bool:
     """Whether a sharding of a pytree names another memory than the device's."""
-    return any(isinstance(each, Sharding) and each.memory_kind != "device" for each in tree.leaves(shardings))
+    return any(
+        isinstance(each, Sharding) and each.memory_kind not in (None, "device") for each in tree.leaves(shardings)
+    )
 
 
 def _moving_results(flat: FlatFunction, shardings: Any) -> Callable[..., list[Any]]:

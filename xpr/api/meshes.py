@@ -117,8 +117,8 @@ def _of_parts(shape: tuple[int, ...], arrays: Sequence[Array], sharding: NamedSh
 def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dtype: Any) -> Array:
     if isinstance(value, Tracer):
         raise UnexpectedTracerError(
-            f"make_array_from_callback: the part at {index} is a traced array of type {value.aval.str_short()}, which "
-            "is on no device. Call it outside of transformed functions, or cut a traced array by device_put or "
+            "jax.make_array_from_callback cannot be called within a traced context, with traced parts: that at "
+            f"{index} is of type {value.aval.str_short()}, and on no device. Call it outside of transformed functions, or cut a traced array by device_put or "
             "lax.with_sharding_constraint."
         )
     part = array(value, None if dtype is None else requested_dtype(dtype))
@@ -161,14 +161,14 @@ def make_array_from_single_device_arrays(
     """
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(
-            "make_array_from_single_device_arrays: arrays must be a list of the part for each device, and "
-            f"{describe(arrays)} was given."
+            "jax.make_array_from_single_device_arrays `arrays` argument must be a list of the part for each device, "
+            f"and {describe(arrays)} was given."
         )
     traced = next((x for x in arrays if isinstance(x, Tracer)), None)
     if traced is not None:
         raise ArgumentError(
-            f"make_array_from_single_device_arrays: a part is a traced array of type {traced.aval.str_short()}, which "
-            "is on no device: it takes a list of concrete arrays. Call it outside of transformed functions."
+            "jax.make_array_from_single_device_arrays requires a list of concrete arrays, and a part is a traced array "
+            f"of type {traced.aval.str_short()}, which is on no device. Call it outside of transformed functions."
         )
     for number, x in enumerate(arrays):
         if type(x) is Array and (count := x.sharding.num_devices) > 1:

@@ -46,7 +46,7 @@ class ShardingTables:
         parts = [{"axes": list(axes_of(part))} for part in sharding.spec]
         spec = {"partitions": parts, "reduced": [], "unreduced": [], **sums_of(sharding.spec)}
         table = {"mesh": _mesh(mesh), "spec": spec, "abstract_mesh_idx": self._meshes[mesh]}
-        return table if sharding.memory_kind == "device" else {**table, "memory_kind": sharding.memory_kind}
+        return table if sharding.memory_kind in (None, "device") else {**table, "memory_kind": sharding.memory_kind}
 
 
 def _mesh(mesh: AbstractMesh) -> dict[str, Any]:

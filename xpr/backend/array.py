@@ -8,13 +8,14 @@ first needed, and both are immutable. Operators and methods are installed by num
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend import compiler, devices
+from xpr.backend import compiler, devices, native
 from xpr.backend.buffers import putter
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
@@ -255,8 +256,25 @@ class Array(metaclass=_OfArrays):
             value.flags.writeable = False
         return value
 
-    def __buffer__(self, flags: int) -> memoryview:  # asked for by Python 3.12 and later
-        return memoryview(self.__array__())  # type: ignore[arg-type]
+    def __buffer__(
+        self, flags: int = 0
+    ) -> memoryview:  # asked for by Python 3.12 and later, see native.give_buffers_of
+        value = self.__array__()
+        try:
+            return memoryview(value)  # type: ignore[arg-type]
+        except ValueError:  # a dtype that is not NumPy's own
+            kind = dtypes.short_name(value.dtype).upper()
+            raise BufferError(
+                f"Buffers of type {kind} are not supported by the Python buffer protocol, which has no format for it. "
+                "Take np.asarray(x), or a view of it with another dtype."
+            ) from None
+
+    @property
+    def __numpy_dtype__(self) -> np.dtype:  # NumPy asks for it where an array is given for a dtype
+        warnings.warn(
+            "Implicit conversion of an array to a dtype is deprecated: give x.dtype.", DeprecationWarning, stacklevel=2
+        )
+        return self.aval.dtype
 
     # The names of JAX's own arrays that libraries read.
 
@@ -267,6 +285,10 @@ class Array(metaclass=_OfArrays):
     @property
     def _npy_value(self) -> np.ndarray | None:
         return None if self._host is None else self.__array__()
+
+    @property
+    def _arrays(self) -> list[Array] | None:
+        return None if self.is_deleted() else [shard.data for shard in self.addressable_shards]
 
     @property
     def _committed(self) -> bool:
@@ -303,6 +325,9 @@ class Array(metaclass=_OfArrays):
     def __index__(self) -> int:
         check_index(self.aval)
         return int(self.host)
+
+
+native.give_buffers_of(Array)
 
 
 def from_host(value: np.ndarray, weak_type: bool = False) -> Array:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -31,8 +32,13 @@ class _Entered(threading.local):
 _entered = _Entered()
 
 
+_meshes: WeakValueDictionary[Any, Mesh] = WeakValueDictionary()
+
+
 class Mesh(AbstractMesh):
     """A grid of devices with a name for each axis. `with mesh:` makes it the current one, see `set_mesh`.
+
+    Meshes of the same devices and axes are the same object.
 
     Args:
       devices: an array of devices.
@@ -46,9 +52,17 @@ class Mesh(AbstractMesh):
     Mesh('x': 1)
     """
 
-    __slots__ = ("devices", "_flat", "_hash", "_local")
+    __slots__ = ("devices", "_flat", "_hash", "_local", "__weakref__")
+
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
+        mesh = object.__new__(cls)
+        mesh._set(devices, axis_names, axis_types)
+        return _meshes.setdefault((cls, mesh._flat, mesh.shape_tuple, mesh.axis_types), mesh)
 
     def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None):
+        pass  # it may be one that is there already
+
+    def _set(self, devices: Any, axis_names: Any, axis_types: Any) -> None:
         grid = np.empty(np.shape(devices), object)
         grid[...] = devices
         super().__init__(grid.shape, axis_names, axis_types)

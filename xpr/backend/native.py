@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from functools import cache
 from pathlib import Path
@@ -54,6 +55,17 @@ def register() -> None:
 def load() -> ctypes.CDLL:
     """The library that they are in."""
     return ctypes.CDLL(str(LIBRARY))
+
+
+_AS_BUFFER = 160  # where a class of Python 3.11 has the address of its functions for buffers, on 64-bit machines
+
+
+def give_buffers_of(cls: type) -> None:
+    """Lets `memoryview(x)` ask `x.__buffer__` of a class, as Python does by itself from 3.12 on; without C it can't."""
+    if sys.version_info >= (3, 12) or not available() or not hasattr(load(), "xpr_get_buffer"):
+        return
+    functions = ctypes.c_void_p.from_address(id(cls) + _AS_BUFFER).value
+    ctypes.c_void_p.from_address(functions or 0).value = ctypes.cast(load().xpr_get_buffer, ctypes.c_void_p).value
 
 
 @cache

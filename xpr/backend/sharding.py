@@ -194,7 +194,7 @@ def _single_device(name: str, memory_kind: str) -> SingleDeviceSharding:
 
 
 def _memory_text(sharding: Sharding) -> str:
-    return "" if sharding.memory_kind == "device" else f", memory_kind={sharding.memory_kind}"
+    return "" if sharding.memory_kind in (None, "device") else f", memory_kind={sharding.memory_kind}"
 
 
 class NamedSharding(Sharding):
@@ -203,7 +203,7 @@ class NamedSharding(Sharding):
     Args:
       mesh: a `Mesh`; or an `AbstractMesh`, in a program that is not to run.
       spec: a `PartitionSpec`.
-      memory_kind: "device", which None is, too, "pinned_host" or "unpinned_host".
+      memory_kind: "device", which None is, too, "pinned_host" or "unpinned_host". Without devices "device" is None.
     Raises:
       ValueError: the spec names what is no axis of the mesh, or an axis twice; or there is no such kind of memory.
 
@@ -224,8 +224,8 @@ class NamedSharding(Sharding):
         self.mesh: Any = mesh  # nearly always a Mesh
         self.spec = spec
         self.devices = mesh.flat if isinstance(mesh, Mesh) else ()
-        self.memory_kind = "device"
-        if memory_kind is not None:
+        self.memory_kind: Any = "device" if self.devices else None
+        if memory_kind is not None and memory_kind != "device":
             self.memory_kind = checked_kind(memory_kind, str(self.devices[0]) if self.devices else "")
         self._hash = hash((mesh, spec, self.memory_kind))
 

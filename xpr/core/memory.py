@@ -27,8 +27,8 @@ class MemorySpace(enum.Enum):
         return f"MemorySpace.{self.name}"
 
 
-def space_of_kind(kind: str) -> MemorySpace:
-    """What the type says of an array in memory of a kind."""
+def space_of_kind(kind: str | None) -> MemorySpace:
+    """What the type says of an array in memory of a kind; None is "device"."""
     return MemorySpace.Host if kind == "pinned_host" else MemorySpace.Device
 
 
@@ -38,7 +38,7 @@ def kind_of_space(space: MemorySpace) -> str:
 
 
 def checked_kind(kind: str | None, device: str) -> str:
-    """A kind of memory; None is "device".
+    """A kind of memory; None is "device". `device` is for the message, and empty where there are no devices.
 
     Raises:
       ValueError: there is no such kind.
@@ -46,6 +46,8 @@ def checked_kind(kind: str | None, device: str) -> str:
     if kind is None:
         return "device"
     if kind not in MEMORY_KINDS:
+        if not device:
+            raise ValueError(f"Got invalid memory kind: {kind}. The kinds are: {', '.join(MEMORY_KINDS)}.")
         raise ValueError(
             f"Could not find memory addressable by device {device}. Device {device} can address the following memory "
             f"kinds: {', '.join(MEMORY_KINDS)}. Got memory kind: {kind}."

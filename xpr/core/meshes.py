@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xpr.errors import ArgumentError, DeviceNotFound
+from xpr.errors import DeviceNotFound
 
 
 class AxisType(enum.Enum):
@@ -66,8 +66,12 @@ class AbstractMesh:
             raise ValueError(f"{kind}: an axis name occurs twice in {names}.")
         types = (axis_types,) if isinstance(axis_types, AxisType) else axis_types
         self.axis_types: tuple[AxisType, ...] = tuple(types or (AxisType.Auto,) * len(names))
-        if len(self.axis_types) != len(names) or not all(isinstance(t, AxisType) for t in self.axis_types):
-            raise ArgumentError(
+        if not all(isinstance(t, AxisType) for t in self.axis_types):
+            raise TypeError(
+                f"{kind}: axis_types must be of type AxisType, one for each of {names}; not {axis_types!r}."
+            )
+        if len(self.axis_types) != len(names):
+            raise ValueError(
                 f"{kind}: Number of axis names should match the number of axis_types: an AxisType for each of {names}, "
                 f"not {axis_types!r}."
             )

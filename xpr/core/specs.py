@@ -29,7 +29,8 @@ def _unconstrained() -> Unconstrained:
 class PartitionSpec(tuple):
     """For each axis of an array the axes of a mesh that partition it: a name, a tuple of names, or None.
 
-    Further axes are not partitioned. A tuple of one name is that name, an empty one None.
+    Further axes are not partitioned. A tuple of one name is that name, an empty one None. Specs of the same names are
+    the same object.
 
     Args:
       *partitions: the elements.
@@ -52,10 +53,10 @@ class PartitionSpec(tuple):
     reduced: frozenset[Any] = frozenset()
 
     def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
-        parts = map(normalized, partitions)
+        parts = tuple(map(normalized, partitions))
         if not unreduced and not reduced and type(unreduced) in _SETS and type(reduced) in _SETS:
-            return super().__new__(cls, parts)
-        return _with_sums(tuple(parts), unreduced, reduced)
+            return _interned(super().__new__(cls, parts))
+        return _with_sums(parts, unreduced, reduced)
 
     def __init_subclass__(cls) -> None:
         if cls.__module__ != __name__:
@@ -84,11 +85,25 @@ class PartitionSpec(tuple):
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, tuple):
             return NotImplemented
+        self._refuse_tuple("__add__", other)
         sums: list[frozenset[Any]] = [getattr(other, name, frozenset()) for name in ("unreduced", "reduced")]
         return PartitionSpec(*self, *other, unreduced=self.unreduced | sums[0], reduced=self.reduced | sums[1])
 
     def __radd__(self, other: Any) -> Any:
-        return self.update((*other, *self)) if isinstance(other, tuple) else NotImplemented
+        if not isinstance(other, tuple):
+            return NotImplemented
+        self._refuse_tuple("__radd__", other)
+        return self.update((*other, *self))
+
+    def _refuse_tuple(self, method: str, other: tuple[Any, ...]) -> None:
+        """Raises TypeError where a spec with unreduced or reduced axes is joined with a tuple, which has no such sets."""
+        if isinstance(other, PartitionSpec) or not (self.unreduced or self.reduced):
+            return
+        name = "unreduced" if self.unreduced else "reduced"
+        raise TypeError(
+            f"{name} in `{method}` of PartitionSpec: {self!r} is joined with {other!r}, which is a tuple and says "
+            f"nothing of {name} axes. Make it a PartitionSpec."
+        )
 
     def __repr__(self) -> str:
         return f"P({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})"
@@ -98,6 +113,15 @@ class PartitionSpec(tuple):
 
 
 _SETS = (frozenset, set)
+_specs: dict[PartitionSpec, PartitionSpec] = {}
+
+
+def _interned(spec: PartitionSpec) -> PartitionSpec:
+    """The spec that is kept of those that are equal; one with names of other classes than strings is itself."""
+    for part in spec:
+        if part is not None and type(part) is not str and not (type(part) is tuple and set(map(type, part)) == {str}):
+            return spec
+    return _specs.setdefault(spec, spec)
 
 
 class SpecWithSums(PartitionSpec):
@@ -200,7 +224,7 @@ def _check_sums(mesh: AbstractMesh, spec: PartitionSpec) -> None:
     for name, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
         for axis in axes:
             if axis not in mesh.axis_names:
-                raise ValueError(f"{name} axes {axis!r} is not found in the mesh, of {spec!r} over {mesh!r}.")
+                raise ValueError(f"{name} axes of {spec!r} not found in mesh: {axis!r} is no axis of {mesh!r}.")
             if mesh.axis_types[mesh.axis_names.index(axis)] is not AxisType.Explicit:
                 raise ValueError(
                     f"{name} axes can only refer to mesh axes that are of type `Explicit`, and {axis!r} of {spec!r} is "

@@ -16,6 +16,8 @@ def array_repr(x: Array) -> str:
     if x.is_deleted():
         return f"Array(shape={x.aval.shape}, dtype={x.aval.dtype.name}, deleted)"
     suffix = f", dtype={x.aval.dtype.name}" + (", weak_type=True" if x.aval.weak_type else "") + ")"
+    if _has_addends(x):
+        return f"Array(shape={x.aval.shape}{suffix[:-1]}, sharding={x.sharding})"
     try:
         value = np.asarray(x.host)
     except NotAddressableError:
@@ -32,9 +34,14 @@ def array_repr(x: Array) -> str:
     return f"Array({text}{suffix}"
 
 
+def _has_addends(x: Array) -> bool:
+    """Whether the devices hold addends of the values, which are not yet summed."""
+    return x.aval.explicit is not None and bool(x.aval.explicit.unreduced)
+
+
 def array_str(x: Array) -> str:
     try:
-        return array_repr(x) if is_key(x.aval) else str(np.asarray(x.host))
+        return array_repr(x) if is_key(x.aval) or _has_addends(x) else str(np.asarray(x.host))
     except NotAddressableError:
         return array_repr(x)
 

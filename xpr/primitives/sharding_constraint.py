@@ -100,7 +100,7 @@ def constrain(x: Any, sharding: NamedSharding) -> Any:
     It stays in its memory, unless the sharding names that of the host.
     """
     mesh = sharding.mesh
-    if sharding.memory_kind != "device":
+    if sharding.memory_kind not in (None, "device"):
         x, sharding = in_memory(x, space_of_kind(sharding.memory_kind)), sharding.with_memory_kind("device")
     if not isinstance(mesh, Mesh) and not mesh.has_explicit and not any(map(axes_of, sharding.spec)):
         return x  # as in the type of an array, which says nothing of Auto axes
