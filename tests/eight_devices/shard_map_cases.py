@@ -8,7 +8,7 @@ import xpr.numpy as jnp
 from tests.eight_devices import close, random_programs
 from tests.ops.table import floats
 from xpr import checkify, lax
-from xpr.sharding import NamedSharding
+from xpr.sharding import AxisType, NamedSharding
 from xpr.sharding import PartitionSpec as P
 
 X, W = floats(8, 8), floats(8, 6, salt=1)
@@ -429,3 +429,116 @@ def test_arguments_by_name(mesh):
         TypeError, match="shard_map: <lambda> at .* was given 'y' by name, and arguments have their specs"
     ):
         xpr.shard_map(lambda x, y: x + y, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(X, y=X)
+
+
+# -- Values inside of an eager shard_map
+
+
+def test_functions_see_values_where_nothing_is_staged(capsys):
+    mesh = xpr.make_mesh((2, 2), ("x", "y"))
+
+    def f(x):
+        total = lax.psum(x, ("x", "y"))
+        print(x)
+        return x * int(total[0, 0]) if total > 3 else -x
+
+    mapped = xpr.shard_map(f, mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", "y"))
+    for x in (jnp.arange(4.0).reshape(2, 2), jnp.zeros((2, 2)), jnp.ones((2, 2))):  # the branch is taken anew
+        total = float(x.sum())
+        np.testing.assert_array_equal(mapped(x), x * total if total > 3 else -x)
+        text = capsys.readouterr().out
+        assert text.startswith("f32[1,1] at mesh coordinates (x, y) of Mesh('x': 2, 'y': 2):\n  (0, 0): [[")
+        assert f"  (1, 0): [[{float(x[1, 0]):.0f}.]]" in text
+    close(xpr.grad(lambda x: mapped(x).sum())(jnp.ones((2, 2))), np.full((2, 2), 4.0))
+    with pytest.raises(xpr.errors.TracerBoolConversionError):
+        xpr.jit(mapped)(jnp.ones((2, 2)))
+
+
+def test_values_that_differ_between_devices_decide_nothing():
+    mesh = xpr.make_mesh((2,), "x")
+    for check in (True, False):
+        mapped = xpr.shard_map(
+            lambda x: x if x[0] > 0 else -x, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=check
+        )
+        with pytest.raises(xpr.errors.TracerBoolConversionError, match="may differ between the devices of Mesh"):
+            mapped(jnp.array([1.0, -1.0]))
+    np.testing.assert_array_equal(mapped(jnp.array([1.0, 1.0])), [1.0, 1.0])  # unchecked, and all devices agree
+
+
+def test_values_of_what_is_closed_over_and_of_indices():
+    mesh, w = xpr.make_mesh((4,), "x"), jnp.arange(3.0)
+
+    def f():
+        print(lax.axis_index("x"))
+        return 1.0 if lax.psum(lax.axis_index("x"), "x") > w.sum() else -1.0
+
+    assert xpr.shard_map(f, mesh=mesh, in_specs=(), out_specs=P())() == 1.0
+
+
+# -- Shardings of results, and types of collectives
+
+
+def test_results_have_the_specs_that_were_asked_for():
+    mesh, spec = xpr.make_mesh((1, 4, 1), ("a", "b", "c")), P("a", "b", "c")
+    x = xpr.device_put(jnp.ones((2, 16, 4)), NamedSharding(mesh, spec))
+    mapped = xpr.shard_map(lambda x: x * x + 2, mesh=mesh, in_specs=spec, out_specs=spec)
+    assert mapped(x).sharding.spec is spec and xpr.grad(lambda x: mapped(x).sum())(x).shape == x.shape
+
+
+def test_types_of_what_is_gathered():
+    mesh = xpr.make_mesh((4,), "x")
+
+    def f(x, y):
+        assert x.vma == {"x"} and lax.all_gather(y, "x").shape == (4, *y.shape)
+        assert lax.all_gather(x, "x", tiled=True, to="varying").mat.varying == {"x"}
+        out = lax.all_gather(x, "x", tiled=True, to="invarying")
+        assert out.vma == frozenset()
+        return out
+
+    mapped = xpr.shard_map(f, mesh=mesh, in_specs=(P("x"), P()), out_specs=P())
+    x = jnp.arange(8.0)
+    for g in (mapped, xpr.jit(mapped)):
+        np.testing.assert_array_equal(g(x, x), x)
+        np.testing.assert_array_equal(xpr.grad(lambda x, g=g: (g(x, x) * x).sum())(x), 2 * x)
+
+
+# -- Messages
+
+
+def test_specs_with_more_elements_than_arguments_have_axes():
+    mesh = xpr.make_mesh((2,), "x")
+    with pytest.raises(ValueError, match=r"'f': .* x of f.* has rank 0.* using an in_specs entry of `P\(\)`"):
+
+        def f(x):
+            return x
+
+        xpr.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P())(1.0)
+
+
+def test_an_argument_that_can_not_be_hashed_needs_no_spec():
+    class Unhashable:
+        def __hash__(self):
+            raise RuntimeError
+
+    mesh = xpr.make_mesh((2,), "x")
+    assert xpr.shard_map(lambda a: (), mesh=mesh, in_specs=(None,), out_specs=())(Unhashable()) == ()
+
+
+def test_pcast_is_for_functions_that_are_mapped():
+    with pytest.raises(ValueError, match="pvary should be called under jax.shard_map, where 'x' is an axis"):
+        lax.pcast(1.0, "x", to="varying")
+
+
+def test_sums_are_over_explicit_axes_and_of_what_varies():
+    mesh = xpr.make_mesh((2, 2), ("x", "y"))
+    mapped = {"in_specs": P(unreduced={"x"}), "out_specs": P()}
+    with pytest.raises(ValueError, match="unreduced axes can only be used when the mesh .* all of type `Explicit`"):
+        xpr.shard_map(lambda x: x, mesh=mesh, **mapped)(jnp.ones(8))
+    with pytest.raises(NotImplementedError, match="unreduced axes can only be passed to in_specs when .* full manual"):
+        xpr.shard_map(lambda x: x, mesh=mesh, axis_names={"x"}, **mapped)(jnp.ones(8))
+    with xpr.set_mesh(xpr.make_mesh((2, 2), ("x", "y"), (AxisType.Explicit,) * 2)):
+        x = xpr.device_put(jnp.ones((2, 2)), P("x"))
+        with pytest.raises(ValueError, match="vary_unreduced_cast is a Varying->Unreduced collective"):
+            xpr.shard_map(lambda x: x, out_specs=P("x", unreduced={"y"}))(x)
+        with pytest.raises(ValueError, match="jax.lax.pcast can only accept axis_name which holds axes"):
+            xpr.shard_map(lambda x: lax.pcast(x, "x", to="reduced"), out_specs=P(reduced={"x"}))(x)

@@ -280,7 +280,7 @@ def test_errors_of_shard_map(mesh):
         with pytest.raises(ValueError, match=message):
             fun()
     auto = xpr.make_mesh((8,), ("x",))
-    with pytest.raises(ValueError, match="Unreduced axes can only refer to mesh axes that are of type `Explicit`"):
+    with pytest.raises(ValueError, match="unreduced axes can only be used when the mesh .* of type `Explicit`"):
         xpr.shard_map(lambda x: x, mesh=auto, in_specs=P("x"), out_specs=P(unreduced={"x"}))(W)
 
 
@@ -319,15 +319,14 @@ def test_types_inside_of_a_shard_map(mesh):
 
 def test_specs_are_not_joined_with_tuples():
     with pytest.raises(TypeError, match="unreduced in `__add__` of PartitionSpec.*is a tuple"):
-        P("x", unreduced={"y"}) + (None,)
+        P("x", unreduced={"y"}) + (None,)  # noqa: RUF005  # what is tested
     with pytest.raises(TypeError, match="reduced in `__radd__` of PartitionSpec.*is a tuple"):
-        (None,) + P("x", reduced={"y"})
-    assert P("x") + (None,) == P("x", None) and P("x", unreduced={"y"}) + P() == P("x", unreduced={"y"})
+        (None,) + P("x", reduced={"y"})  # noqa: RUF005
+    assert P("x") + P(None) == P("x", None) and P("x", unreduced={"y"}) + P() == P("x", unreduced={"y"})
 
 
 def test_an_array_of_addends_prints_as_such():
     total = lax.reduce_sum(put(X, "x"), (0, 1), out_sharding=P(unreduced={"x"}))
-    assert str(total) == repr(total) and repr(total).startswith(
-        "Array(shape=(), dtype=float32, sharding=NamedSharding("
-    )
-    assert str(reshard(total, P())) == str(X.sum())
+    assert str(total) == repr(total)
+    assert repr(total).startswith("Array(shape=(), dtype=float32, sharding=NamedSharding(")
+    close(reshard(total, P()), X.sum())

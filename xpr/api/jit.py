@@ -633,9 +633,8 @@ def jit(
 
 def _names_memory(shardings: Any) -> bool:
     """Whether a sharding of a pytree names another memory than the device's."""
-    return any(
-        isinstance(each, Sharding) and each.memory_kind not in (None, "device") for each in tree.leaves(shardings)
-    )
+    kinds = {each.memory_kind for each in tree.leaves(shardings) if isinstance(each, Sharding)}
+    return not kinds <= {None, "device"}
 
 
 def _moving_results(flat: FlatFunction, shardings: Any) -> Callable[..., list[Any]]:

@@ -118,8 +118,8 @@ def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dt
     if isinstance(value, Tracer):
         raise UnexpectedTracerError(
             "jax.make_array_from_callback cannot be called within a traced context, with traced parts: that at "
-            f"{index} is of type {value.aval.str_short()}, and on no device. Call it outside of transformed functions, or cut a traced array by device_put or "
-            "lax.with_sharding_constraint."
+            f"{index} is of type {value.aval.str_short()}, and on no device. Call it outside of transformed functions, "
+            "or cut a traced array by device_put or lax.with_sharding_constraint."
         )
     part = array(value, None if dtype is None else requested_dtype(dtype))
     if part.aval.shape != shard_shape:

@@ -14,6 +14,7 @@ from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.compile.argument_shardings import known_sharding
 from xpr.config import settings
+from xpr.control.devices.device_values import DeviceTrace, is_staged, value_outside
 from xpr.control.devices.replication import find_divergence, resolve_of_copies, varying_axes
 from xpr.control.devices.shard_map import ManualMesh
 from xpr.control.groups import mask, split_list
@@ -31,7 +32,19 @@ from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.refs import read, write
-from xpr.transforms.stage import stage
+from xpr.transforms.stage import Signature, StageTrace, staged_by
+
+
+def _trace_of(
+    leaves: Sequence[Any], specs: Sequence[PartitionSpec], manual: ManualMesh, signature: Signature
+) -> StageTrace:
+    """What stages the function: where nothing around is staged, it may ask for values."""
+    if is_staged() or Ref in map(type, leaves):
+        return StageTrace(context.trace, signature)
+    values = list(map(value_outside, leaves))
+    if any(x is None for x in values):
+        return StageTrace(context.trace, signature)
+    return DeviceTrace(context.trace, signature, manual, values, specs)
 
 
 class _FromArguments:
@@ -124,7 +137,7 @@ def shard_map(
         key: Any = tuple([(i, cache_key(args[i])) for i in static])
         try:
             mapped_arrays = mapped_for.get(key)
-        except TypeError:  # an argument can't be hashed
+        except Exception:  # an argument can't be hashed, whatever its __hash__ raises
             mapped_arrays = key = None
         if mapped_arrays is None:
             specs = in_specs if in_specs is None else tuple([in_specs[i] for i in chosen])
@@ -148,14 +161,22 @@ def shard_map(
         for i, (aval, spec) in enumerate(zip(avals, specs)):
             if len(spec) > aval.ndim or any(n % count for n, count in zip(aval.shape, _cuts(manual, spec, aval.ndim))):
                 name = f"argument {argument_names(fun, args, {})[i]} of {describe_function(fun)}"
+                if len(spec) > aval.ndim:
+                    raise ValueError(
+                        f"shard_map applied to the function {getattr(fun, '__name__', 'f')!r}: {name} has type "
+                        f"{aval.str_short()}, which has rank {aval.ndim}, and its spec is {spec!r}, which has length "
+                        f"{len(spec)}. A spec has an element for each axis at most; "
+                        "consider using an in_specs entry of `P()`, which cuts nothing."
+                    )
                 NamedSharding(mesh, spec).check(aval.shape, "shard_map", name)
         parts = list(map(manual.local_aval, avals, specs))
         key = (settings.trace_key, context.axes, structure, *parts, *specs)
         staged = known.get(key)
         if staged is None:
             flat = FlatFunction(fun, tree.structure((args, {})))
+            trace = _trace_of(leaves, specs, manual, signature_of("mapped with shard_map", fun, args, {}))
             with manual.in_scope(checked=manual.check), use_abstract_mesh(manual.inner):
-                closed = stage(flat, parts, signature_of("mapped with shard_map", fun, args, {}))
+                closed = staged_by(trace, flat, parts)
             _refuse_cut_constants(fun, closed)
             written: Sequence[bool] = ()
             if uses_of_refs(closed.jaxpr).any:
@@ -169,7 +190,8 @@ def shard_map(
             staged = closed, flat.out_tree, outs, written
             refs = mask(argument_names(fun, args, {}), written) if any(written) else []
             _check_results(fun, staged, specs, manual, refs)
-            if not any(isinstance(c, Tracer) for c in closed.consts):
+            depends_on_values = isinstance(trace, DeviceTrace) and trace.was_asked
+            if not depends_on_values and not any(isinstance(c, Tracer) for c in closed.consts):
                 known[key] = staged
         closed, out_tree, outs, written = staged
         if Ref not in map(type, leaves):
@@ -385,10 +407,26 @@ def _flat_specs(
                     f"which the function tells devices apart, of {manual.mesh!r}."
                 )
         if spec.unreduced or spec.reduced:
+            _check_sums(what, name, spec, manual)
             check_spec(manual.mesh, spec)
         if len(set(names)) != len(names):
             raise ValueError(f"{what} has {spec!r}, which names an axis twice: one can cut one axis of an array only.")
     return list(flat)
+
+
+def _check_sums(what: str, name: str, spec: PartitionSpec, manual: ManualMesh) -> None:
+    """Raises an error where a spec has unreduced or reduced axes, and the mesh axes of which types don't speak."""
+    mesh, kind = manual.mesh, "unreduced" if spec.unreduced else "reduced"
+    if len(manual.axes) != len(mesh.axis_names) and not mesh.explicit_axes:
+        raise NotImplementedError(
+            f"{what} has {spec!r}, and {kind} axes can only be passed to {name} when shard_map is in full manual mode: "
+            f"without axis_names, over {mesh}."
+        )
+    if not spec.unreduced | spec.reduced <= set(mesh.explicit_axes):
+        raise ValueError(
+            f"{what} has {spec!r}, and {kind} axes can only be used when the mesh passed to shard_map contains axis "
+            f"names all of type `Explicit`. It is {mesh}: make it with AxisType.Explicit."
+        )
 
 
 def _is_spec(x: Any) -> bool:
@@ -442,6 +480,14 @@ def _check_results(
     results_vary = varying_axes(closed.jaxpr, list(map(manual.varying_axes, in_specs)))
     for name, varying, spec in zip(names, results_vary, out_specs):
         same = manual.varying_axes(spec)
+        never = [axis for axis in manual.axes if axis in spec.unreduced and axis not in varying]
+        if never:
+            raise ValueError(
+                f"shard_map: {name} is the same on all devices along {never[0]!r}, and by {spec!r} of out_specs it is "
+                "to be the sum of what they have. vary_unreduced_cast is a Varying->Unreduced collective, which makes "
+                f"addends of a value that varies: give it lax.pcast(x, {never[0]!r}, to='unreduced') of a part of the "
+                "sum, or leave the axis out of unreduced."
+            )
         wrong = [axis for axis in manual.axes if axis in varying and axis not in same]
         if wrong:
             raise ValueError(

@@ -114,6 +114,10 @@ class Array(metaclass=_OfArrays):
         """
         return self.buffer.unsafe_buffer_pointer()
 
+    def named_by(self, sharding: NamedSharding) -> None:
+        """Says how the array is distributed by another sharding, which puts the same shards on the same devices."""
+        self._device = sharding
+
     def forget(self) -> None:
         """Drops both copies: the buffer now belongs to the program it was donated to."""
         self._host = self._buffer = None
@@ -256,9 +260,7 @@ class Array(metaclass=_OfArrays):
             value.flags.writeable = False
         return value
 
-    def __buffer__(
-        self, flags: int = 0
-    ) -> memoryview:  # asked for by Python 3.12 and later, see native.give_buffers_of
+    def __buffer__(self, flags: int = 0) -> memoryview:  # called by Python from 3.12 on; see `native`
         value = self.__array__()
         try:
             return memoryview(value)  # type: ignore[arg-type]

@@ -101,6 +101,8 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
     draws, builder.draws = builder.draws, builder.draws or draws_numbers(jaxpr)
     barrier_of: dict[str, Value] = {}  # by name: values that the jaxpr computes twice have one barrier
     for eqn in jaxpr.eqns:
+        if not eqn.outvars and not effects(Jaxpr([], [], [], [eqn])):
+            continue  # it does nothing
         start = len(builder.lines)
         operands = [env[v] if type(v) is not Literal else literal(builder, v) for v in eqn.invars]
         results = lower_eqn(builder, eqn, operands)

@@ -51,6 +51,14 @@ class Trace:
         """The results of applying a primitive, as values of this trace."""
         raise NotImplementedError(type(self))
 
+    def value_of(self, tracer: Tracer) -> Any:
+        """The value of a tracer of this trace that has none itself, or None."""
+        return None
+
+    def shown(self, tracer: Tracer) -> str:
+        """The text of a tracer of this trace; empty for the one that all have."""
+        return ""
+
     def explain(self, tracer: Tracer) -> str:
         """Where the value of `tracer` comes from, for messages."""
         return ""
@@ -213,7 +221,19 @@ class Tracer:
         """The concrete value of this tracer, or None where only its type is known."""
         return None
 
+    @property
+    def vma(self) -> frozenset[Any]:
+        """The manual axes over which the value varies, inside a `shard_map`."""
+        return self.aval.vma
+
+    @property
+    def mat(self) -> Any:
+        """What the type says of the manual axes of the `shard_map`s around."""
+        return self.aval.mat
+
     def __repr__(self) -> str:
+        if shown := self._trace.shown(self):
+            return shown
         weak = ", weak_type=True" if self.aval.weak_type else ""
         text = f"Traced<ShapedArray({self.aval.dtype.name}[{','.join(map(str, self.aval.shape))}]{weak})>"
         return f"{text}with<{type(self._trace).__name__}>"
@@ -234,6 +254,8 @@ class Tracer:
 
     def _value_for(self, error: type[ConcretizationTypeError], operation: str, way_out: str) -> Any:
         value = self.concrete()
+        if value is None:
+            value = self._trace.value_of(self)
         if value is not None:
             return value if hasattr(value, "aval") else np.asarray(value)[()]
         if not self._trace.alive:

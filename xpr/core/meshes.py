@@ -67,9 +67,7 @@ class AbstractMesh:
         types = (axis_types,) if isinstance(axis_types, AxisType) else axis_types
         self.axis_types: tuple[AxisType, ...] = tuple(types or (AxisType.Auto,) * len(names))
         if not all(isinstance(t, AxisType) for t in self.axis_types):
-            raise TypeError(
-                f"{kind}: axis_types must be of type AxisType, one for each of {names}; not {axis_types!r}."
-            )
+            raise TypeError(f"{kind}: axis_types must be of type AxisType, one for each of {names}: {axis_types!r}.")
         if len(self.axis_types) != len(names):
             raise ValueError(
                 f"{kind}: Number of axis names should match the number of axis_types: an AxisType for each of {names}, "

@@ -96,7 +96,7 @@ class PartitionSpec(tuple):
         return self.update((*other, *self))
 
     def _refuse_tuple(self, method: str, other: tuple[Any, ...]) -> None:
-        """Raises TypeError where a spec with unreduced or reduced axes is joined with a tuple, which has no such sets."""
+        """Raises TypeError where a spec with unreduced or reduced axes is joined with a tuple, which has none."""
         if isinstance(other, PartitionSpec) or not (self.unreduced or self.reduced):
             return
         name = "unreduced" if self.unreduced else "reduced"

@@ -33,7 +33,7 @@ def read(ref: Ref) -> Any:
     """
     trace = context.trace
     while trace is not ref.owner and trace.parent is not None:
-        if type(trace) is StageTrace:
+        if isinstance(trace, StageTrace):
             return trace.process(get_p, (ref,), {})[0]
         trace = trace.parent
     _check_reached(ref, trace)
@@ -51,7 +51,7 @@ def write(ref: Ref, value: Any) -> None:
     """
     trace = context.trace
     while trace is not ref.owner and trace.parent is not None:
-        if type(trace) is StageTrace:
+        if isinstance(trace, StageTrace):
             trace.process(swap_p, (ref, value), {})
             return
         if isinstance(value, Tracer) and value._trace is trace:

@@ -171,7 +171,11 @@ def stage(
 
     Tracers of outer traces that the function closes over are among the constants of the result.
     """
-    trace = StageTrace(context.trace, signature, shardings)
+    return staged_by(StageTrace(context.trace, signature, shardings), fun, in_avals)
+
+
+def staged_by(trace: StageTrace, fun: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+    """The jaxpr of a function that a trace records."""
     arguments = [trace.argument(aval) for aval in in_avals]
     before = context.trace
     context.trace = with_metadata(trace)

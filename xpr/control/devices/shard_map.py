@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend.array import Array
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval, run_operation
@@ -166,7 +167,7 @@ class ShardedCall(MultiDeviceCall):
         ]
         primal_specs, linear_specs = (ins, [*split_list(outs, count)[0], *kept]), (linear_ins, linear_outs)
         with self.in_scope():
-            primal = _with_leading_axes(split.primal.jaxpr, outs_from=len(self.jaxpr.outvars))
+            primal = with_leading_axes(split.primal.jaxpr, outs_from=len(self.jaxpr.outvars))
             linear = _without_leading_axes(split.linear, [source is None for source in split.residual_sources])
         return ClosedJaxpr(primal, split.primal.consts), primal_specs, linear, linear_specs
 
@@ -231,11 +232,22 @@ class ShardedCall(MultiDeviceCall):
             jaxpr = thread(self.jaxpr)
             states, results = split_list(jaxpr.outvars, n)
             turned = jaxpr.replace(outvars=[*results, *states])
-            closed = ClosedJaxpr(_with_leading_axes(turned, outs_from=count))
+            closed = ClosedJaxpr(with_leading_axes(turned, outs_from=count))
         in_specs, out_specs = [*[self.replicated] * n, *self.in_specs], [*self.out_specs, *[self.stacked] * n]
         outs = self.bind(closed, [*state, *values], in_specs, out_specs)
         results, states = split_list(outs, count)
         return first_failed(states), results
+
+
+def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The results of an eager call, which have the shardings that `out_specs` say, axes of size 1 included."""
+    outs = run_operation(shard_map_p, args, params)
+    mesh = params["mesh"]
+    if isinstance(mesh, Mesh) and set(params["manual_axes"]) == set(mesh.axis_names):
+        for x, spec in zip(outs, params["out_specs"]):
+            if type(x) is Array and type(x.device) is NamedSharding:
+                x.named_by(NamedSharding(mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)))
+    return outs
 
 
 def _mesh(*, mesh: Mesh, **_: Any) -> Mesh:
@@ -298,7 +310,7 @@ def _join_parts(x: np.ndarray, spec: Spec, manual: ManualMesh) -> np.ndarray:
     return x.transpose(order).reshape(shape)
 
 
-def _with_leading_axes(jaxpr: Jaxpr, outs_from: int) -> Jaxpr:
+def with_leading_axes(jaxpr: Jaxpr, outs_from: int) -> Jaxpr:
     """The jaxpr with an axis of size 1 before the others of its later results; cached with it."""
     key = ("leading axes", outs_from)
     if key not in jaxpr.memo:
@@ -364,7 +376,7 @@ shard_map_p = call_family(
     params=("jaxpr", "mesh", "in_specs", "out_specs", "manual_axes", "check_vma"),
     reference=_reference,
     lower=_lower,
-    evaluate=lambda args, params: run_operation(shard_map_p, args, params),
+    evaluate=_evaluate,
     split=split_results,
     mesh=_mesh,
     regions=lambda jaxpr, **params: whole_call(jaxpr),

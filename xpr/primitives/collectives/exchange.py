@@ -91,6 +91,7 @@ def _linear(
             batch_named=of_named_rows,
             physical=physical,
             sharding=_exchanged_sharding,
+            varying=lambda axes, *, axis_name, **_: axes | set(axis_name if type(axis_name) is tuple else (axis_name,)),
         )
     )
     return primitive
@@ -270,7 +271,8 @@ def all_gather(
                 axis_size=_same_size(groups, math.prod(map(size_of_axis, step))),
                 tiled=bool(tiled) or number > 0,
             )
-        return pcast_p.bind(leaf, axes=names, to=to) if to == "reduced" else leaf
+        varies = not aval_of(leaf).varying.isdisjoint(names)
+        return pcast_p.bind(leaf, axes=names, to=to) if to == "reduced" or (to == "invarying" and varies) else leaf
 
     return tree.map(gathered, x)
 

@@ -16,6 +16,7 @@ import numpy as np
 from xpr import dtypes, tree
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import axis_size as size_of_axis
+from xpr.core.interpreter import context
 from xpr.core.jaxpr import split_each
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import BOOL, NUMBERS, REAL, short_name
@@ -475,7 +476,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
-      ValueError: `to` is something else, or a value that varies is to be reduced.
+      ValueError: nothing is mapped here, `to` is something else, or a value that varies is to be reduced.
       TypeError: the names are in no order.
 
     >>> import xpr
@@ -495,6 +496,11 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         )
     if isinstance(axis_name, (set, frozenset, list)):
         raise TypeError(f"pcast: axis_name must be a tuple or a str, since the order counts, and is {axis_name!r}.")
+    if not context.axes:
+        raise ValueError(
+            f"pcast: pvary should be called under jax.shard_map, where {axis_name!r} is an axis of the mesh, and "
+            "nothing is mapped here."
+        )
     names = names_of(axis_name)
     if to == "reduced":
         return tree.map(lambda leaf: pcast_p.bind(_refuse_varying(leaf, names), axes=names, to=to), x)
@@ -506,8 +512,8 @@ def _refuse_varying(x: Any, names: Sequence[Any]) -> Any:
     varying = [name for name in names if name in aval_of(x).varying]
     if varying:
         raise ValueError(
-            f"pcast: the value may vary over the axis {varying[0]!r}, and what is reduced is the same on all devices: "
-            "lax.psum makes it."
+            f"pcast: the value may vary over the axis {varying[0]!r}. To 'reduced' jax.lax.pcast can only accept "
+            "axis_name which holds axes along which all devices have the same: lax.psum makes it."
         )
     return x
 
