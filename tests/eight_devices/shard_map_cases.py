@@ -449,7 +449,7 @@ def test_functions_see_values_where_nothing_is_staged(capsys):
         text = capsys.readouterr().out
         assert text.startswith("f32[1,1] at mesh coordinates (x, y) of Mesh('x': 2, 'y': 2):\n  (0, 0): [[")
         assert f"  (1, 0): [[{float(x[1, 0]):.0f}.]]" in text
-    close(xpr.grad(lambda x: mapped(x).sum())(jnp.ones((2, 2))), np.full((2, 2), 4.0))
+    close(xpr.grad(lambda x: mapped(x).sum())(jnp.ones((2, 2))), np.full((2, 2), 4.0, np.float32))
     with pytest.raises(xpr.errors.TracerBoolConversionError):
         xpr.jit(mapped)(jnp.ones((2, 2)))
 
@@ -542,3 +542,38 @@ def test_sums_are_over_explicit_axes_and_of_what_varies():
             xpr.shard_map(lambda x: x, out_specs=P("x", unreduced={"y"}))(x)
         with pytest.raises(ValueError, match="jax.lax.pcast can only accept axis_name which holds axes"):
             xpr.shard_map(lambda x: lax.pcast(x, "x", to="reduced"), out_specs=P(reduced={"x"}))(x)
+
+
+def test_carries_and_branches_vary_alike():
+    mesh, x = xpr.make_mesh((2, 2), ("x", "y")), jnp.arange(4.0)
+
+    def mapped(f):
+        return xpr.shard_map(f, mesh=mesh, in_specs=(P("x"), P("y")), out_specs=P(("x", "y")))
+
+    def loop(x, y):
+        return lax.scan(lambda carry, _: (carry * x, None), jnp.ones(2), None, 2)[0]
+
+    with pytest.raises(
+        xpr.errors.CarryMismatch, match=r"applying `jax.lax.pcast\(..., \('x',\), .* to the initial carry"
+    ):
+        mapped(loop)(x, x)
+
+    def swapped(x, y):
+        return lax.while_loop(lambda c: c[0].sum() < 0, lambda c: (c[1], c[0]), (x, y))[0]
+
+    message = r"might be fixed by:\n  \* applying `jax.lax.pcast\(..., \('y',\).*carry\[0\]\n.*\('x',\).*carry\[1\]"
+    with pytest.raises(xpr.errors.CarryMismatch, match=message):
+        mapped(swapped)(x, x)
+
+    def branches(x, y):
+        return lax.cond(True, lambda: x, lambda: y)
+
+    message = r"applying `jax.lax.pcast\(..., \('y',\), to='varying'\)` to the output of true_fun: result\n"
+    with pytest.raises(xpr.errors.BranchMismatch, match=message):
+        mapped(branches)(x, x)
+
+    def alike(x, y):
+        start = jnp.zeros_like(x) + lax.full_like(y, 1)
+        return lax.scan(lambda carry, _: (carry * x, None), start, None, 2)[0]
+
+    np.testing.assert_array_equal(mapped(alike)(x, x), (x**2)[np.array([0, 1, 0, 1, 2, 3, 2, 3])])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -239,6 +240,42 @@ def type_differences(
     ]
     wide = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
     return [f"  {path.ljust(wide[0])}   {one.ljust(wide[1])}   {two}" for path, one, two in rows]
+
+
+def missing_casts(
+    name: str, in_tree: Any, expected: Sequence[ShapedArray], actual: Sequence[ShapedArray], where: str
+) -> list[str]:
+    """What makes leaves vary over the axes of a `shard_map` over which they are expected to, for messages.
+
+    >>> from xpr import tree
+    >>> from xpr.core import ShapedArray
+    >>> x = ShapedArray((8,), "float32")
+    >>> missing_casts("carry", tree.structure([0]), [x.with_varying(frozenset("i"))], [x], "the initial ")
+    ["applying `jax.lax.pcast(..., ('i',), to='varying')` to the initial carry[0]"]
+    """
+    casts = []
+    if any(a is not b and a.varying - b.varying for a, b in zip(expected, actual)):
+        blank = tree.unflatten(in_tree, [0] * in_tree.num_leaves)
+        for (path, _), a, b in zip(tree.leaves_with_path(blank), expected, actual):
+            if names := tuple(sorted(a.varying - b.varying, key=str)):
+                cast = f"applying `jax.lax.pcast(..., {names}, to='varying')` to {where}{name}{tree.keystr(path)}"
+                casts.append(cast)
+    return casts
+
+
+def advice_on_casts(casts: Sequence[str]) -> str:
+    """The lines of a message that say which casts are missing."""
+    if len(casts) == 1:
+        return f"  This might be fixed by {casts[0]}."
+    return "\n".join(["  This might be fixed by:", *[f"  * {cast}" for cast in casts]])
+
+
+def is_users(fun: Any) -> bool:
+    """Whether a function is one that a user has written, and none of the library's."""
+    while isinstance(fun, partial):
+        fun = fun.func
+    module = getattr(fun, "__module__", None)
+    return not (isinstance(module, str) and module.partition(".")[0] == "xpr")
 
 
 def where_defined(what: str, fun: Callable[..., Any]) -> str:

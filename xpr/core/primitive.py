@@ -38,7 +38,7 @@ elements and reads none; "all" or "any" where it is true of two keys if it is of
 `sharding(avals, outs, **params) -> [parts]` says over which Explicit axes of a mesh results are partitioned, from the
 operands' types, of which one is; see primitives/sharding_rules.py. Without it results are replicated.
 
-`varying(axes, **params)` are the manual axes over which a result of a collective varies, from those of its operand.
+`varying(every, **params)` are the manual axes over which each result varies, from those of each operand.
 
 `params` are the names of the parameters: those that the typing rule takes, unless they are listed. A typing rule that
 takes any, as those of users may, leaves them open.
@@ -207,7 +207,7 @@ class Primitive:
         sharding: Rule | None = None,
         sums: Callable[[Sequence[frozenset[Any]]], frozenset[Any]] | None = None,
         summed: Callable[..., Sequence[Any]] | None = None,
-        varying: Callable[..., frozenset[Any]] | None = None,
+        varying: Callable[..., Sequence[frozenset[Any]]] | None = None,
         decides_sharding: bool = False,
         decides_memory: bool = False,
         calls_python: bool = False,
@@ -419,9 +419,7 @@ def varying_types(
     if primitive.varying is None:
         outs = [out.with_varying(union) for out in outs] if union else outs
     else:
-        if len(outs) != len(every):
-            every = [union] * len(outs)
-        outs = [out.with_varying(primitive.varying(axes, **params)) for out, axes in zip(outs, every)]
+        outs = [out.with_varying(axes) for out, axes in zip(outs, primitive.varying(every, **params))]
     return _with_manual_sums(primitive, avals, outs, params) if any(a.sums is not None for a in avals) else outs
 
 

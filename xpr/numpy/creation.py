@@ -22,6 +22,7 @@ from xpr.compile.placement import to_device
 from xpr.core.avals import ShapedArray, aval_of, describe, integer, is_key, overflow, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
 from xpr.numpy.promotion import SCALARS, as_operand, common_dtype, convert, narrowed, requested_dtype
+from xpr.primitives.collectives.reduce import varying_as
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.random_keys import random_wrap
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape, shape_of
@@ -570,6 +571,8 @@ def full_like(
         device = placement_like(a, shape is None)
     target, weak = (aval.dtype, aval.weak_type) if dtype is None else (requested_dtype(dtype), False)
     result = _full(aval.shape if shape is None else shape_of(shape), as_operand(fill_value), target, weak, device)
+    if aval.varying:  # inside a shard_map
+        result = varying_as(result, aval)
     if out_sharding is None and device is None and shape is None and aval.explicit is not None:
         return constrain_to(result, aval)
     return sharded(result, out_sharding, "full_like")

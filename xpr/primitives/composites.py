@@ -16,6 +16,7 @@ from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dimensions.slices import broadcast_sizes
 from xpr.errors import ArgumentError
 from xpr.primitives import shapes
+from xpr.primitives.collectives.reduce import varying_as
 from xpr.primitives.elementwise import (
     add,
     bitwise_and,
@@ -143,6 +144,8 @@ def full_like(
     if isinstance(placement, Sharding):
         sharding, placement = placement, None
     made = full(aval.shape if shape is None else shape, fill_value, dtype, sharding=sharding)
+    if aval.varying:
+        return varying_as(made, aval)
     return Array(made.aval, made.host, None, placement) if placement is not None and type(made) is Array else made
 
 

@@ -13,7 +13,16 @@ from xpr.config import settings
 from xpr.control.cond.batching import WAYS
 from xpr.control.cond.cond import bind_cond
 from xpr.control.refs import check_aliases
-from xpr.control.tracing import Body, join_consts, trace_body, type_differences, where_defined
+from xpr.control.tracing import (
+    Body,
+    advice_on_casts,
+    is_users,
+    join_consts,
+    missing_casts,
+    trace_body,
+    type_differences,
+    where_defined,
+)
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.core.refs import AbstractRef
@@ -237,3 +246,18 @@ def _check_results(what: str, bodies: Sequence[tuple[str, Body]]) -> None:
         header = f"{what}: the branches must give results of the same {aspect}."
         advice = "  Reshape, convert or regroup inside the branches until they agree."
         raise BranchMismatch("\n".join([header, *lines, *definitions, advice]))
+    casts = [
+        cast
+        for one_name, one in bodies
+        for _, other in bodies
+        for cast in missing_casts(
+            "result", first.out_tree, other.out_avals, one.out_avals, f"the output of {one_name}: "
+        )
+    ]
+    if casts and all(is_users(body.fun) for _, body in bodies):
+        raise BranchMismatch(
+            f"{what}: the branches must give results of the same types, and one varies over axes of the shard_map "
+            "around, over which another does not.\n"
+            + "\n".join([where_defined(each, body.fun) for each, body in bodies])
+            + f"\n{advice_on_casts(list(dict.fromkeys(casts)))}"
+        )

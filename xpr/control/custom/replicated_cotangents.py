@@ -57,6 +57,13 @@ def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **param
     return [of_copies_p.bind(*values, **params)], [dims[0]]
 
 
+def _varying(every: Sequence[frozenset[Any]], *, what: str, over: Sequence[Any]) -> list[frozenset[Any]]:
+    """A sum over devices that have the same `like` is the same on all of these."""
+    varying, *likes = every
+    kept = frozenset().union(*likes, varying.difference([name for name, _ in over]))
+    return [varying if what == "share" else varying & kept]
+
+
 of_copies_p = register(
     Primitive(
         "of_copies",
@@ -67,6 +74,7 @@ of_copies_p = register(
         jvp=_jvp,
         transpose=_transpose,
         batch=_batch,
+        varying=_varying,
     )
 )
 

@@ -11,7 +11,17 @@ from xpr.control.groups import split_list
 from xpr.control.refs import check_aliases, refuse_refs
 from xpr.control.scan.bounded import scan_until_p
 from xpr.control.scan.scan import bind_scan
-from xpr.control.tracing import Body, Step, Watched, trace_body, type_differences, where_defined
+from xpr.control.tracing import (
+    Body,
+    Step,
+    Watched,
+    advice_on_casts,
+    is_users,
+    missing_casts,
+    trace_body,
+    type_differences,
+    where_defined,
+)
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import constvars_to_invars
@@ -261,7 +271,7 @@ def check_carry_structure(what: str, in_tree: Any, body: Body, out_tree: Any) ->
 def check_carry_types(
     what: str, in_tree: Any, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], fun: Callable[..., Any]
 ) -> None:
-    """Raises CarryMismatch if the types of the carries differ, with all the differences."""
+    """Raises CarryMismatch if the types of the carries differ, with all the differences; also in what varies."""
     lines = type_differences("carry", in_tree, avals, outs, ("in", "out"))
     if lines:
         raise CarryMismatch(
@@ -273,6 +283,13 @@ def check_carry_types(
                     "  Reshape or convert inside the body, or change the initial carry.",
                 ]
             )
+        )
+    casts = missing_casts("carry", in_tree, outs, avals, "the initial ")
+    if casts and is_users(fun):
+        raise CarryMismatch(
+            f"{what}: the body must give the carry with the types it takes, and what it gives varies over axes of the "
+            f"shard_map around, over which the initial carry does not.\n{where_defined('the body', fun)}\n"
+            f"{advice_on_casts(casts)}"
         )
 
 

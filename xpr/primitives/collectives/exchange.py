@@ -91,7 +91,9 @@ def _linear(
             batch_named=of_named_rows,
             physical=physical,
             sharding=_exchanged_sharding,
-            varying=lambda axes, *, axis_name, **_: axes | set(axis_name if type(axis_name) is tuple else (axis_name,)),
+            varying=lambda every, *, axis_name, **_: [
+                each | set(axis_name if type(axis_name) is tuple else (axis_name,)) for each in every
+            ],
         )
     )
     return primitive

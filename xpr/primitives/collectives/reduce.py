@@ -202,8 +202,8 @@ def _reduction(
             split=split_each,
             multiple_results=True,
             sharding=unchanged,
-            varying=lambda varying, *, axes, axis_index_groups: (
-                varying - set(axes) if axis_index_groups is None else varying
+            varying=lambda every, *, axes, axis_index_groups: (
+                [each - set(axes) for each in every] if axis_index_groups is None else every
             ),
         )
     )
@@ -431,9 +431,14 @@ pvary_p = register(
         batch_named=_mark_batch_named,
         physical="moved",
         sharding=unchanged,
-        varying=lambda varying, *, axes: varying | set(axes),
+        varying=lambda every, *, axes: [each | set(axes) for each in every],
     )
 )
+
+
+def varying_as(x: Any, aval: ShapedArray) -> Any:
+    """A value that is marked as varying over the axes of a `shard_map` over which values of a type do."""
+    return pvary_p.bind(x, axes=tuple(sorted(aval.varying, key=str)))
 
 
 # -- pcast: the value, unreduced over axes over which it varies, or reduced over axes over which it is the same
@@ -455,7 +460,9 @@ pcast_p = register(
         batch=lambda size, values, dims, **params: ([pcast_p.bind(*values, **params)], list(dims)),
         physical="moved",
         sharding=unchanged,
-        varying=lambda varying, *, axes, to: varying | set(axes) if to == "unreduced" else varying - set(axes),
+        varying=lambda every, *, axes, to: [
+            each | set(axes) if to == "unreduced" else each - set(axes) for each in every
+        ],
     )
 )
 
