@@ -61,6 +61,8 @@ class Settings(threading.local):
     numpy_rank_promotion: str = os.environ.get("XPR_NUMPY_RANK_PROMOTION", "allow")
     numpy_dtype_promotion: str = os.environ.get("XPR_NUMPY_DTYPE_PROMOTION", "standard")
     explicit_x64_dtypes: str = os.environ.get("XPR_EXPLICIT_X64_DTYPES", "warn")
+    auto_pcast: bool = _flag("XPR_AUTO_PCAST", True)
+    remove_size_one_mesh_axis_from_type: bool = _flag("XPR_REMOVE_SIZE_ONE_MESH_AXIS_FROM_TYPE")
     check_static_indices: bool = _flag("XPR_CHECK_STATIC_INDICES", True)
     legacy_prng_key: str = os.environ.get("XPR_LEGACY_PRNG_KEY", "allow")
     enable_custom_prng: bool = _flag("XPR_ENABLE_CUSTOM_PRNG")
@@ -119,7 +121,7 @@ _FOR_TRACING = (
     "enable_x64", "default_device", "disable_jit", "mesh", "while_checkpoints", "default_matmul_precision",
     "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl", "threefry_partitionable",
     "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices", "random_seed_offset",
-    "xla_metadata",
+    "xla_metadata", "auto_pcast", "remove_size_one_mesh_axis_from_type",
 )  # fmt: skip
 _values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)
 

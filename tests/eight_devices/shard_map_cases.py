@@ -8,6 +8,7 @@ import xpr.numpy as jnp
 from tests.eight_devices import close, random_programs
 from tests.ops.table import floats
 from xpr import checkify, lax
+from xpr.config import override
 from xpr.sharding import AxisType, NamedSharding
 from xpr.sharding import PartitionSpec as P
 
@@ -577,3 +578,48 @@ def test_carries_and_branches_vary_alike():
         return lax.scan(lambda carry, _: (carry * x, None), start, None, 2)[0]
 
     np.testing.assert_array_equal(mapped(alike)(x, x), (x**2)[np.array([0, 1, 0, 1, 2, 3, 2, 3])])
+
+
+def test_operands_are_cast_by_the_user_with_auto_pcast_off():
+    mesh, x = xpr.make_mesh((2,), "x"), jnp.arange(4.0)
+
+    def run(f):
+        return xpr.shard_map(f, mesh=mesh, in_specs=(P("x"), P()), out_specs=P("x"))(x, x[:2])
+
+    np.testing.assert_array_equal(run(lambda x, y: x * y), [0, 1, 0, 3])
+    with override("auto_pcast", False):
+        with pytest.raises(ValueError, match=r"mul requires varying manual axes to match.*f32\[2\] over \['x'\]"):
+            run(lambda x, y: x * y)
+        np.testing.assert_array_equal(run(lambda x, y: 2 * x * lax.pcast(y, "x", to="varying")), [0, 2, 0, 6])
+
+
+def test_axes_of_size_one_may_be_left_out_of_types():
+    mesh = xpr.make_mesh((2, 1), ("x", "y"), (AxisType.Explicit,) * 2)
+
+    def f(x):
+        assert x.vma == {"x"}
+        return lax.psum(lax.pcast(x, "y", to="varying"), "x")
+
+    with override("remove_size_one_mesh_axis_from_type", True), xpr.set_mesh(mesh):
+        x = xpr.device_put(jnp.arange(8.0).reshape(4, 2), P("x", "y"))
+        assert xpr.typeof(x).str_short() == "f32[4@x,2]"
+        np.testing.assert_array_equal(xpr.shard_map(f, in_specs=P("x", "y"), out_specs=P())(x), [[4, 6], [8, 10]])
+
+
+def test_constraints_inside_and_beside():
+    mesh, x = xpr.make_mesh((4, 2), ("x", "y")), jnp.arange(8.0)
+    mapped = {"mesh": mesh, "in_specs": P("x"), "out_specs": P("x")}
+    uneven = NamedSharding(mesh, P(("x", "y")))
+
+    @xpr.jit
+    def f(x):
+        rows = xpr.shard_map(lambda x: x.sum(keepdims=True), axis_names={"x"}, **mapped)(x)
+        return lax.with_sharding_constraint(rows, uneven)  # of four elements for eight devices
+
+    np.testing.assert_array_equal(f(x), [1, 5, 9, 13])
+    assert f(x).sharding.spec == P("x")
+    with pytest.raises(ValueError, match="4, the size of its axis 0, is not divisible by 8"):
+        lax.with_sharding_constraint(x[:4], uneven)
+    constrained = xpr.shard_map(lambda x: lax.with_sharding_constraint(x, uneven), **mapped)
+    with pytest.raises(ValueError, match="contains a manual axes 'x' of mesh"):
+        constrained(x)

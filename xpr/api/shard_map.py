@@ -14,13 +14,13 @@ from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.compile.argument_shardings import known_sharding
 from xpr.config import settings
-from xpr.control.devices.device_values import DeviceTrace, is_staged, value_outside
+from xpr.control.devices.device_values import CastsTrace, DeviceTrace, is_staged, value_outside
 from xpr.control.devices.replication import find_divergence, resolve_of_copies, varying_axes
 from xpr.control.devices.shard_map import ManualMesh
 from xpr.control.groups import mask, split_list
 from xpr.control.refs import check_aliases, on_values
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Tracer, context
+from xpr.core.interpreter import Tracer, context, current
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import cache_key
 from xpr.core.refs import Ref
@@ -45,6 +45,16 @@ def _trace_of(
     if any(x is None for x in values):
         return StageTrace(context.trace, signature)
     return DeviceTrace(context.trace, signature, manual, values, specs)
+
+
+def _cast_by_the_user(flat: FlatFunction) -> Callable[..., list[Any]]:
+    """The function, whose operands must vary alike unless they are cast where they don't."""
+
+    def run(*leaves: Any) -> list[Any]:
+        with current(CastsTrace(context.trace)):
+            return flat(*leaves)
+
+    return flat if settings.auto_pcast else run
 
 
 class _FromArguments:
@@ -176,7 +186,7 @@ def shard_map(
             flat = FlatFunction(fun, tree.structure((args, {})))
             trace = _trace_of(leaves, specs, manual, signature_of("mapped with shard_map", fun, args, {}))
             with manual.in_scope(checked=manual.check), use_abstract_mesh(manual.inner):
-                closed = staged_by(trace, flat, parts)
+                closed = staged_by(trace, _cast_by_the_user(flat) if manual.check else flat, parts)
             _refuse_cut_constants(fun, closed)
             written: Sequence[bool] = ()
             if uses_of_refs(closed.jaxpr).any:

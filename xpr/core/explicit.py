@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from xpr.config import settings
 from xpr.core.meshes import AbstractMesh
 from xpr.core.specs import PartitionSpec, axes_of, normalized
 from xpr.errors import ShardingTypeError
@@ -103,7 +104,9 @@ def explicit_sharding(mesh: AbstractMesh, spec: Sequence[Any], ndim: int) -> Exp
     """What a spec over a mesh says in the type of arrays with `ndim` axes; None where no Explicit axis is named."""
     if not mesh.has_explicit:
         return None
-    explicit = mesh.explicit_axes
+    explicit: Sequence[Any] = mesh.explicit_axes
+    if settings.remove_size_one_mesh_axis_from_type:
+        explicit = [name for name in explicit if mesh.shape[name] > 1]
     parts = [normalized(tuple([name for name in axes_of(part) if name in explicit])) for part in spec]
     unreduced, reduced = (getattr(spec, name, _NO_AXES).intersection(explicit) for name in ("unreduced", "reduced"))
     if parts.count(None) == len(parts) and not unreduced and not reduced:

@@ -116,15 +116,15 @@ def constrain(x: Any, sharding: NamedSharding) -> Any:
 
 
 def _refuse_manual(sharding: NamedSharding) -> None:
-    """Raises ValueError where a sharding is over an axis of a `shard_map` around, which has other axes beside it."""
+    """Raises ValueError where a sharding is over an axis of a `shard_map` around."""
     current = settings.mesh
-    if current is None or not current.manual_axes or current.are_all_axes_manual:
+    if current is None or not current.manual_axes:
         return
     manual = [name for part in sharding.spec for name in axes_of(part) if name in current.manual_axes]
     if manual and sharding.mesh.shape_tuple == current.shape_tuple:
         raise ValueError(
-            f"with_sharding_constraint: {sharding.spec!r} names {manual[0]!r}, a manual axis of the shard_map around, "
-            f"along which each device has its shard already. Name other axes of {current!r}."
+            f"with_sharding_constraint: {sharding.spec!r} contains a manual axes {manual[0]!r} of mesh {current}: "
+            "along it, by the shard_map around, each device has its shard already. Name other axes."
         )
 
 

@@ -7,7 +7,7 @@ what they give is kept; a program that was staged so holds for these values alon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from xpr.control.devices.replication import resolve_of_copies
 from xpr.control.devices.shard_map import ManualMesh, with_leading_axes
 from xpr.core.interpreter import Trace, Tracer, at_the_bottom, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, effects
+from xpr.core.primitive import Primitive
 from xpr.core.specs import PartitionSpec
 from xpr.transforms.stage import Signature, StageTrace, StageTracer
 
@@ -31,6 +32,28 @@ def is_staged() -> bool:
     while trace is not None and not isinstance(trace, StageTrace):
         trace = trace.parent
     return trace is not None
+
+
+class CastsTrace(Trace):
+    """Passes operations on, and refuses those whose operands don't vary alike, with the setting `auto_pcast` off."""
+
+    __slots__ = ()
+    parent: Trace
+    of_transformation: ClassVar[bool] = False
+
+    @property
+    def verb(self) -> str:  # type: ignore[override]  # it has no tracers
+        return self.parent.verb
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        traced = [x.aval for x in args if isinstance(x, Tracer)]
+        if not primitive.call and len({aval.varying for aval in traced}) > 1:
+            over = ", ".join([f"{aval.str_short()} over {sorted(aval.varying, key=str)}" for aval in traced])
+            raise ValueError(
+                f"{primitive} requires varying manual axes to match, as the setting auto_pcast is off, and its "
+                f"operands vary otherwise: {over}. Cast them: lax.pcast(x, axes, to='varying')."
+            )
+        return self.parent.process(primitive, args, params)
 
 
 class DeviceTrace(StageTrace):

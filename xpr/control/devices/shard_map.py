@@ -19,6 +19,7 @@ from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval, run_operation
 from xpr.compile.lower import lower_eqns
+from xpr.config import settings
 from xpr.control.call_family import InOutSpecs, Specs, call_family
 from xpr.control.checkify.errors import first_failed
 from xpr.control.devices.multi_device_call import MultiDeviceCall
@@ -94,7 +95,10 @@ class ManualMesh:
     def varying_axes(self, spec: Spec) -> frozenset[Any]:
         """The manual axes over which the devices have different values: shards, or addends."""
         named = [name for entry in spec for name in axes_of(entry)]
-        return unreduced_in(spec) | frozenset(self.axes).intersection(named)
+        axes = unreduced_in(spec) | frozenset(self.axes).intersection(named)
+        if settings.remove_size_one_mesh_axis_from_type:
+            return frozenset([name for name in axes if self.mesh.shape[name] > 1])
+        return axes
 
     @property
     def sizes(self) -> dict[Any, int]:

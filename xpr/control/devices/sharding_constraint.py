@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ import numpy as np
 from xpr import tree
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
+from xpr.core.interpreter import Tracer
+from xpr.core.specs import axes_of
 from xpr.primitives.sharding_constraint import constrain, sharding_of
 
 __all__ = ["with_sharding_constraint"]
@@ -27,7 +31,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Raises:
       TypeError: `shardings` has something else, or a spec while no mesh is current.
-      ValueError: an axis of an array can't be cut into equal parts; the message names the array and the spec.
+      ValueError: an axis of an array can't be cut into equal parts; the message names the array and the spec. Inside of
+        jitted functions the compiler cuts such an axis along the first of the axes of an Auto mesh that do.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -40,10 +45,25 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     outs = []
     for (path, leaf), sharding in zip(paths, requested):
         if sharding is not None:
+            if isinstance(leaf, Tracer) and sharding.mesh.are_all_axes_auto:
+                sharding = _even(sharding, leaf.aval.shape)
             sharding.check(np.shape(leaf), "with_sharding_constraint", f"x{tree.keystr(path)}")
             leaf = constrain(leaf, sharding)
         outs.append(leaf)
     return tree.unflatten(structure, outs)
+
+
+def _even(sharding: NamedSharding, shape: Sequence[Any]) -> NamedSharding:
+    """The sharding with those axes of the mesh, from the first, that cut each axis of an array into equal parts."""
+    if all(n % count == 0 for n, count in zip(shape, sharding.cuts(len(shape)))) or len(sharding.spec) > len(shape):
+        return sharding
+    parts: list[Any] = []
+    for n, part in zip(shape, sharding.spec):
+        names = axes_of(part)
+        while n % math.prod([sharding.mesh.shape[name] for name in names]):
+            names = names[:-1]
+        parts.append(part if names == axes_of(part) else names)
+    return sharding.with_spec(PartitionSpec(*parts))
 
 
 def flatten_shardings(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import axis_size as size_of_axis
 from xpr.core.interpreter import context
@@ -503,6 +504,11 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         )
     if isinstance(axis_name, (set, frozenset, list)):
         raise TypeError(f"pcast: axis_name must be a tuple or a str, since the order counts, and is {axis_name!r}.")
+    if settings.remove_size_one_mesh_axis_from_type and settings.mesh is not None:
+        names = axis_name if type(axis_name) is tuple else (axis_name,)
+        axis_name = tuple([name for name in names if settings.mesh.shape.get(name) != 1])
+        if not axis_name:
+            return x
     if not context.axes:
         raise ValueError(
             f"pcast: pvary should be called under jax.shard_map, where {axis_name!r} is an axis of the mesh, and "
