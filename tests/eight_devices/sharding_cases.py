@@ -618,11 +618,3 @@ def test_the_parts_of_an_array_by_jax_s_private_name(mesh):
     assert [part.shape for part in x._arrays] == [(2, 8)] * 8
     x.delete()
     assert x._arrays is None
-
-
-def test_types_of_axes_are_axis_types():
-    for types in ("explicit", ("explicit",)):
-        with pytest.raises(TypeError, match=r"axis_types must be of type AxisType.*'x'.*explicit"):
-            AbstractMesh((2,), ("x",), axis_types=types)
-    with pytest.raises(ValueError, match="Number of axis names should match the number of axis_types"):
-        AbstractMesh((2, 1), ("x", "y"), axis_types=AxisType.Auto)
