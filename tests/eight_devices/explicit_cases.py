@@ -222,7 +222,7 @@ ERRORS = {
         lambda x: xpr.shard_map(
             lambda x: reshard(x, P(None, "x")), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
         )(x),
-        "P(None, 'x') names 'x', a manual axis of the shard_map around",
+        "P(None, 'x') contains a manual axes 'x' of mesh",
     ),
     "pcast": (
         lambda x: xpr.shard_map(lambda x: lax.pcast(x, {"x"}, to="varying"), in_specs=P("x"), out_specs=P("x"))(x),

@@ -172,6 +172,9 @@ class SingleDeviceSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         return True
 
+    def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
+        """Nothing: one device holds arrays of any shape."""
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, SingleDeviceSharding)

@@ -82,6 +82,19 @@ class PartitionSpec(tuple):
         """The spec of cotangents: unreduced where values are reduced, and the other way round."""
         return self if type(self) is PartitionSpec else self.update(unreduced=self.reduced, reduced=self.unreduced)
 
+    def to_tangent_spec(self) -> PartitionSpec:
+        """The spec of tangents: the same."""
+        return self
+
+    def to_ct_spec(self) -> PartitionSpec:
+        """The spec of cotangents, `dual` by the name that it has in JAX.
+
+        >>> from xpr.sharding import PartitionSpec as P
+        >>> P("x", reduced={"y"}).to_ct_spec()
+        P('x', unreduced={'y'})
+        """
+        return self.dual
+
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, tuple):
             return NotImplemented

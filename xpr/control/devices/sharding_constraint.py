@@ -82,7 +82,27 @@ def flatten_shardings(
     return [each if each is None else sharding_of(function, each) for each in flat]
 
 
-reshard = with_sharding_constraint
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The arrays of a pytree with other shardings, also in their types where those are over Explicit axes.
+
+    Args:
+      xs: a pytree of arrays.
+      out_shardings: what `with_sharding_constraint` takes.
+
+    Returns:
+      A pytree like `xs`.
+
+    Raises:
+      TypeError: `out_shardings` has something else than shardings, or a spec while no mesh is current.
+      ValueError: an axis of an array can't be cut into equal parts; the message names the array and the spec.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.sharding import PartitionSpec as P
+    >>> with xpr.set_mesh(xpr.make_mesh((1,), ("x",), (xpr.sharding.AxisType.Explicit,))):
+    ...     xpr.typeof(xpr.reshard(jnp.arange(4), P("x")))
+    ShapedArray(int32[4@x])
+    """
+    return with_sharding_constraint(xs, out_shardings)
 
 
 def _is_leaf(x: Any) -> bool:
