@@ -464,3 +464,11 @@ def test_plain_values_where_specs_are_none(mesh):
     )  # fmt: skip
     close(mapped({"name": "text"}, rows()), np.sin(X))
     assert seen == ["text"]
+
+
+def test_spmd_axis_name_may_name_axes_of_size_one():
+    mesh = xpr.make_mesh((2, 1), ("x", "one"), (AxisType.Explicit,) * 2)
+    with override("remove_size_one_mesh_axis_from_type", True), xpr.set_mesh(mesh):
+        x = xpr.device_put(np.arange(8.0, dtype=np.float32).reshape(4, 2), P(("x", "one")))
+        y = xpr.vmap(lambda row: row * 2, spmd_axis_name=("x", "one"))(x)
+        assert xpr.typeof(y).str_short() == "f32[4@x,2]" and xpr.typeof(xpr.reshard(y, P(None, "x"))).shape == (4, 2)

@@ -83,7 +83,7 @@ def vmap(
         along = spmd_axis_name
         if rows_of_types is not None:
             along = rows_of_types.parts[0]
-            if spmd_axis_name is not None and axes_of(spmd_axis_name) != axes_of(along):
+            if spmd_axis_name is not None and rows_of_types.named(axes_of(spmd_axis_name)) != axes_of(along):
                 raise ValueError(
                     "vmap: Only one of spmd_axis_name or arrays sharded on the mapped axis can be used: "
                     f"spmd_axis_name is {spmd_axis_name!r}, and arguments of {describe_function(fun)} are partitioned "

@@ -73,6 +73,11 @@ class ExplicitSharding:
             return self
         return ExplicitSharding(self.mesh, self.parts, self.reduced, self.unreduced)
 
+    def named(self, axes: Sequence[Any]) -> tuple[Any, ...]:
+        """Those axes of the mesh that types name."""
+        small = settings.remove_size_one_mesh_axis_from_type
+        return tuple([name for name in axes if not small or self.mesh.shape.get(name) != 1])
+
     def with_parts(self, parts: Sequence[Any]) -> ExplicitSharding | None:
         """The sharding over the same mesh by other parts."""
         return explicit_sharding(self.mesh, self.spec.update(parts), len(parts))
