@@ -623,3 +623,17 @@ def test_constraints_inside_and_beside():
     constrained = xpr.shard_map(lambda x: lax.with_sharding_constraint(x, uneven), **mapped)
     with pytest.raises(ValueError, match="contains a manual axes 'x' of mesh"):
         constrained(x)
+
+
+def test_gradients_inside_vary_as_their_arguments_do():
+    mesh = xpr.make_mesh((2, 2), ("x", "y"))
+
+    def f(w, x, y):
+        of_w, of_x = xpr.grad(lambda w, x: (w * x).sum(), (0, 1))(w, x)
+        assert (of_w.vma, of_x.vma) == (frozenset(), {"x"})
+        assert xpr.jacrev(lambda y: (y * w).sum()[None])(y).vma == {"y"}
+        return of_w, of_x
+
+    specs = {"in_specs": (P(), P("x"), P("y")), "out_specs": (P(), P("x"))}
+    of_w, of_x = xpr.shard_map(f, mesh=mesh, **specs)(jnp.float32(3), jnp.arange(4.0), jnp.arange(4.0))
+    assert of_w == 6 and of_x.tolist() == [3] * 4

@@ -104,7 +104,7 @@ def constrain(x: Any, sharding: NamedSharding) -> Any:
         x, sharding = in_memory(x, space_of_kind(sharding.memory_kind)), sharding.with_memory_kind("device")
     if not isinstance(mesh, Mesh) and not mesh.has_explicit and not any(map(axes_of, sharding.spec)):
         return x  # as in the type of an array, which says nothing of Auto axes
-    _refuse_manual(sharding)
+    refuse_manual(sharding)
     if sharding.spec.unreduced:
         aval = aval_of(x)
         if aval.explicit is not None and aval.explicit.is_undecided:  # the compiler would not do it right in one step
@@ -115,7 +115,7 @@ def constrain(x: Any, sharding: NamedSharding) -> Any:
     return primitive.bind(x, sharding=sharding)
 
 
-def _refuse_manual(sharding: NamedSharding) -> None:
+def refuse_manual(sharding: NamedSharding) -> None:
     """Raises ValueError where a sharding is over an axis of a `shard_map` around."""
     current = settings.mesh
     if current is None or not current.manual_axes:

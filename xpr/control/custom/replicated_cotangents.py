@@ -58,10 +58,11 @@ def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **param
 
 
 def _varying(every: Sequence[frozenset[Any]], *, what: str, over: Sequence[Any]) -> list[frozenset[Any]]:
-    """A sum over devices that have the same `like` is the same on all of these."""
+    """A sum over devices that have the same `like` varies as that does, as the cotangent of an argument."""
     varying, *likes = every
-    kept = frozenset().union(*likes, varying.difference([name for name, _ in over]))
-    return [varying if what == "share" else varying & kept]
+    if what == "sum":
+        varying = varying.difference([name for name, _ in over]).union(*likes)
+    return [varying]
 
 
 of_copies_p = register(

@@ -13,7 +13,7 @@ from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
 from xpr.core.interpreter import Tracer
 from xpr.core.specs import axes_of
-from xpr.primitives.sharding_constraint import constrain, sharding_of
+from xpr.primitives.sharding_constraint import constrain, refuse_manual, sharding_of
 
 __all__ = ["with_sharding_constraint"]
 
@@ -46,6 +46,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     for (path, leaf), sharding in zip(paths, requested):
         if sharding is not None:
             if isinstance(leaf, Tracer) and sharding.mesh.are_all_axes_auto:
+                refuse_manual(sharding)
                 sharding = _even(sharding, leaf.aval.shape)
             sharding.check(np.shape(leaf), "with_sharding_constraint", f"x{tree.keystr(path)}")
             leaf = constrain(leaf, sharding)
