@@ -62,6 +62,7 @@ class Settings(threading.local):
     numpy_dtype_promotion: str = os.environ.get("XPR_NUMPY_DTYPE_PROMOTION", "standard")
     explicit_x64_dtypes: str = os.environ.get("XPR_EXPLICIT_X64_DTYPES", "warn")
     check_static_indices: bool = _flag("XPR_CHECK_STATIC_INDICES", True)
+    disable_bwd_checks: bool = _flag("XPR_DISABLE_BWD_CHECKS")
     legacy_prng_key: str = os.environ.get("XPR_LEGACY_PRNG_KEY", "allow")
     enable_custom_prng: bool = _flag("XPR_ENABLE_CUSTOM_PRNG")
     default_prng_impl: str = os.environ.get("XPR_DEFAULT_PRNG_IMPL", "threefry2x32")
@@ -119,7 +120,7 @@ _FOR_TRACING = (
     "enable_x64", "default_device", "disable_jit", "mesh", "while_checkpoints", "default_matmul_precision",
     "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl", "threefry_partitionable",
     "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices", "random_seed_offset",
-    "xla_metadata",
+    "xla_metadata", "disable_bwd_checks",
 )  # fmt: skip
 _values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)
 

@@ -104,7 +104,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.debug.*DebugEffect",
         "jax.experimental.topologies.Device",
         "jax.extend.sharding.GSPMDSharding",
-        "jax.extend.core.*Token",
         "jax.extend.core.CallPrimitive",
         "jax.extend.core.DebugInfo",
         "jax.extend.core.call_impl",

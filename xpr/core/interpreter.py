@@ -214,6 +214,8 @@ class Tracer:
         return None
 
     def __repr__(self) -> str:
+        if self.aval is None:  # while it is being made, or made by hand for a message
+            return f"Traced<no type>with<{type(self._trace).__name__}>"
         weak = ", weak_type=True" if self.aval.weak_type else ""
         text = f"Traced<ShapedArray({self.aval.dtype.name}[{','.join(map(str, self.aval.shape))}]{weak})>"
         return f"{text}with<{type(self._trace).__name__}>"

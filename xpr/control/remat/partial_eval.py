@@ -33,7 +33,7 @@ class Split:
 
     __slots__ = ("active_outs", "constants", "forward", "linear", "needed")
 
-    def __init__(self, split: Linearized, policy: Policy):
+    def __init__(self, jaxpr: Jaxpr, split: Linearized, policy: Policy):
         self.constants, self.active_outs = split.primal.consts, split.active_outs
         primal = constvars_to_invars(split.primal)
         if policy is not nothing_saveable:
@@ -46,6 +46,9 @@ class Split:
         recomputed = dce_jaxpr(computing, [True] * len(residuals), keep_inputs=True)[0].eqns
         outvars = [*outs, *frontier.saved]
         forward = primal.replace(outvars=outvars, eqns=frontier.forward)
+        if not frontier.saved and not any(map(has_effect, (*jaxpr.eqns, *forward.eqns))):
+            constants = [Var(v.aval) for v in primal.invars[: len(self.constants)]]  # no rule's forward half is run:
+            forward = jaxpr.replace(invars=[*constants, *jaxpr.invars])  # the functions themselves give the results
         self.forward, _ = dce_jaxpr(forward, [True] * len(outvars), keep_inputs=True)
 
         read = {v for v in residuals if type(v) is not Literal}.union(*(eqn.invars for eqn in recomputed))
@@ -58,7 +61,7 @@ def split_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], policy: Policy | None
     """A jaxpr without constants, split for a policy; cached with it."""
     key = ("checkpoint", is_active, policy)
     if key not in jaxpr.memo:
-        jaxpr.memo[key] = Split(linearize_jaxpr(jaxpr, is_active), policy or nothing_saveable)
+        jaxpr.memo[key] = Split(jaxpr, linearize_jaxpr(jaxpr, is_active), policy or nothing_saveable)
     return jaxpr.memo[key]
 
 
