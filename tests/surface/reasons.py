@@ -104,6 +104,8 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.debug.*DebugEffect",
         "jax.experimental.topologies.Device",
         "jax.extend.sharding.GSPMDSharding",
+        "jax.extend.core.AbstractToken",
+        "jax.extend.core.Token.block_until_ready",
         "jax.extend.core.CallPrimitive",
         "jax.extend.core.DebugInfo",
         "jax.extend.core.call_impl",

@@ -205,8 +205,8 @@ class custom_vjp(CustomFunction):
         Args:
           symbolic_zeros: `fwd` gets each leaf of the arguments as a `custom_derivatives.CustomVJPPrimal`, and `bwd` a
             `custom_derivatives.SymbolicZero` for each result that has no cotangent, instead of an array of zeros.
-          optimize_remat: has no effect: a pass that needs no residuals, such as the first one under `checkpoint`,
-            always runs the function itself instead of `fwd`.
+          optimize_remat: has no effect: a pass that needs no residuals, such as the first one under `checkpoint`
+            without a policy, always runs the function itself instead of `fwd`.
         """
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 

@@ -38,7 +38,7 @@ class Split:
         primal = constvars_to_invars(split.primal)
         if policy is not nothing_saveable:
             primal = inline_jaxpr(primal)
-        _, arguments = split_list(primal.invars, len(self.constants))
+        leading, arguments = split_list(primal.invars, len(self.constants))
         outs, computed = split_list(primal.outvars, len(split.active_outs))
         residuals = split.residuals(arguments, computed)
         frontier = _frontier(primal.eqns, residuals, policy)
@@ -47,7 +47,7 @@ class Split:
         outvars = [*outs, *frontier.saved]
         forward = primal.replace(outvars=outvars, eqns=frontier.forward)
         if not frontier.saved and not any(map(has_effect, (*jaxpr.eqns, *forward.eqns))):
-            constants = [Var(v.aval) for v in primal.invars[: len(self.constants)]]  # no rule's forward half is run:
+            constants = [Var(v.aval) for v in leading]  # no rule's forward half is run:
             forward = jaxpr.replace(invars=[*constants, *jaxpr.invars])  # the functions themselves give the results
         self.forward, _ = dce_jaxpr(forward, [True] * len(outvars), keep_inputs=True)
 
