@@ -47,8 +47,9 @@ class Split:
         outvars = [*outs, *frontier.saved]
         forward = primal.replace(outvars=outvars, eqns=frontier.forward)
         if not frontier.saved and not any(map(has_effect, (*jaxpr.eqns, *forward.eqns))):
-            constants = [Var(v.aval) for v in leading]  # no rule's forward half is run:
-            forward = jaxpr.replace(invars=[*constants, *jaxpr.invars])  # the functions themselves give the results
+            # Nothing of a rule's forward half is wanted, so that functions with rules run themselves.
+            constants = [Var(v.aval) for v in leading]
+            forward = jaxpr.replace(invars=[*constants, *jaxpr.invars])
         self.forward, _ = dce_jaxpr(forward, [True] * len(outvars), keep_inputs=True)
 
         read = {v for v in residuals if type(v) is not Literal}.union(*(eqn.invars for eqn in recomputed))
