@@ -169,7 +169,7 @@ def test_lowering() -> None:
     ("lax.conv(x, x, (1,), 'SAME')", ValueError, ["window and window_strides must have the same number", "is (1,)"]),
     ("lax.conv(x, x, (1, 0), 'SAME')", ValueError, ["window_strides must have every element be positive", "(1, 0)"]),
     ("lax.conv(x, x[0], (1, 1), 'SAME')", ValueError, ["(2, 3, 5, 4)", "(3, 5, 4)"]),
-    ("lax.conv(x > 0, x, (1, 1), 'SAME')", TypeError, ["bool[2,3,5,4]", "not convolved"]),
+    ("lax.conv(x > 0, x, (1, 1), 'SAME')", TypeError, ["bool[2,3,5,4]", "with booleans alone"]),
     ("lax.conv_general_dilated(x, x, (1, 1), [(0, 0)])", ValueError, ["padding argument must be", "got [(0, 0)]"]),
     ("lax.conv_general_dilated(x, x, (1, 1), 'SAME', (2, 2))", ValueError, ["'SAME'", "conv_transpose"]),
     ("lax.conv_general_dilated(x, x, (1, 1), 'SAME', feature_group_count=2)", TypeError, ["=2 groups: 6"]),
@@ -346,3 +346,20 @@ def test_shapes_that_do_not_fit():
         lax.conv_shape_tuple((4, 3, 10), (8, 3, 4), (2,), [(-9, -9)])
     with pytest.raises(ValueError, match="they are three strings"):
         lax.conv_general_permutations(("NHWC", "HWIO", "NHC"))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_booleans_are_convolved_by_or_and_counted_by_integers(wide: bool) -> None:
+    rng = np.random.default_rng(0)
+    x, k = rng.random((2, 3, 9, 8)) > 0.5, rng.random((4, 3, 3, 2)) > 0.8
+    preferred = np.int32 if wide else None
+
+    def convolved(x: Any, k: Any) -> Any:
+        return lax.conv_general_dilated(x, k, (1, 1), "SAME", preferred_element_type=preferred)
+
+    counts = lax.conv_general_dilated(x.astype(np.float32), k.astype(np.float32), (1, 1), "SAME")
+    expected = np.asarray(counts).astype(np.int32 if wide else bool)
+    for got in (convolved(x, k), xpr.jit(convolved)(x, k), xpr.vmap(convolved, (0, None))(x[None], k)[0]):
+        assert got.dtype == expected.dtype and np.array_equal(got, expected)
+    params = xpr.make_jaxpr(convolved)(x, k).eqns[0].params
+    assert np.array_equal(conv_general_dilated_p.reference([x, k], **params)[0], expected)

@@ -11,6 +11,7 @@ import xpr.custom_batching
 import xpr.numpy as jnp
 from tests.peer import agree
 from xpr import lax
+from xpr.config import override
 from xpr.custom_derivatives import CustomVJPPrimal, SymbolicZero, linear_call, zero_from_primal
 from xpr.errors import UnsupportedRule
 
@@ -970,3 +971,19 @@ def test_jacobians_by_integers_with_symbolic_zeros():
     f.defvjp(lambda x, y: ((x.value, x.value), None), lambda _, g: (g[0], g[1]), symbolic_zeros=True)
     rows = xpr.jacrev(xpr.jit(f), argnums=(0, 1), allow_int=True)(4.0, np.ones(3, np.int32))
     assert rows[0][1].shape == (3,) and rows[0][1].dtype == xpr.dtypes.float0 and rows[1][0] == 0.0
+
+
+def test_disable_bwd_checks_takes_cotangents_of_any_shape():
+    @xpr.custom_vjp
+    def first(x, y):
+        return x
+
+    first.defvjp(lambda x, y: (x, None), lambda _, ct: (jnp.zeros(3), jnp.zeros(3)))
+
+    def gradient():
+        return xpr.grad(lambda x, y: first(x, y).sum(), 1)(jnp.ones(3), jnp.ones(4))
+
+    with pytest.raises(ValueError, match=r"produced an output of type f32\[3\], for an argument of type f32\[4\]"):
+        gradient()
+    with override("disable_bwd_checks", True):
+        assert gradient().shape == (3,)

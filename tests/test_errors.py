@@ -359,3 +359,14 @@ def test_an_index_out_of_range_is_told_alike_in_eager_and_traced_calls(use):
         with pytest.raises(IndexError) as caught:
             use(lambda x, index=index: x[index])(jnp.asarray(X))
         assert str(caught.value) == message
+
+
+def test_a_tracer_without_a_type_has_a_repr() -> None:
+    """Messages that name it are made also before it has one."""
+
+    class Bare(xpr.core.Tracer):
+        def __init__(self) -> None:
+            super().__init__(None, None)
+
+    assert repr(Bare()) == "Traced<no type>with<NoneType>"
+    assert "Traced<no type>" in str(errors.TracerArrayConversionError(Bare()))

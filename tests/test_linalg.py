@@ -462,6 +462,24 @@ def test_polar_decompositions(a: np.ndarray) -> None:
         lax.linalg.qdwh(a[:2])
 
 
+@pytest.mark.parametrize("name", ["t", "w", "c"])
+@pytest.mark.parametrize("full", [True, False])
+def test_svd_by_the_qr_algorithm(name: str, full: bool) -> None:
+    a = ARRAYS[name]
+
+    def svd(x: Any, algorithm: Any = lax.linalg.SvdAlgorithm.QR) -> Any:
+        return lax.linalg.svd(x, full_matrices=full, algorithm=algorithm)
+
+    assert "gesvd" in xpr.jit(svd).lower(a).as_text() and "gesvd" not in xpr.jit(svd).lower(a, None).as_text()
+    u, s, vh = svd(a)
+    k = s.shape[-1]
+    np.testing.assert_allclose((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], a, atol=1e-5)
+    np.testing.assert_allclose(s, svd(a, None)[1], rtol=1e-5)
+    closed = xpr.make_jaxpr(svd)(a)
+    assert str(xpr.jaxpr.parse(str(closed))) == str(closed) and "algorithm=QR" in str(closed)
+    assert svd(a[None])[1].shape == (1, *s.shape)
+
+
 def test_other_algorithms_are_refused() -> None:
     a = jnp.eye(2)
     assert lax.linalg.svd(a, algorithm=lax.linalg.SvdAlgorithm.DEFAULT, compute_uv=False).tolist() == [1, 1]

@@ -564,3 +564,12 @@ def test_operations_that_can_only_be_evaluated():
     f = xpr.checkpoint(add_one_p.bind)
     y, pull = xpr.vjp(lambda x: add_one_p.bind(f(x)), np.zeros(1, np.float32))
     assert y == 2 and len(evaluations) == 2 and pull(np.ones(1, np.float32))[0] == 4
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_the_first_pass_runs_functions_and_no_forward_halves_of_their_rules(optimize: bool) -> None:
+    """`fwd` computes another value here, so that the result tells which of the two has run."""
+    fun = xpr.custom_vjp(jnp.tan)
+    fun.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (jnp.cos(x) * ct,), optimize_remat=optimize)
+    value, slope = xpr.value_and_grad(lambda x: xpr.checkpoint(fun)(x) ** 2)(3.2)
+    np.testing.assert_allclose([value, slope], [np.tan(3.2) ** 2, 2 * np.tan(3.2) * np.cos(3.2)], rtol=1e-4)

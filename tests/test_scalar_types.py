@@ -6,12 +6,15 @@ here they are never weak.
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
+import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peer import JAX, needs_jax
+from tests.peer import JAX, agree, needs_jax
 from xpr import lax
 
 ARRAYS = {
@@ -123,3 +126,21 @@ def test_dtypes_of_types_and_names():
     kinds = (np.float32, ml_dtypes.bfloat16, jnp.bfloat16, np.dtype("int8"), "int8", float, 1.0, np.ones(2, np.float16))
     names = "float32", "bfloat16", "bfloat16", "int8", "int8", "float32", "float32", "float16"
     assert [lax.dtype(kind).name for kind in kinds] == list(names)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("name", ["shift_left", "shift_right_logical", "shift_right_arithmetic"])
+def test_shifts_of_four_bits(name: str, dtype: str) -> None:
+    """As the peer's, eagerly, compiled and in NumPy; what is shifted by the width or more is gone."""
+    low = -8 if dtype == "int4" else 0
+    x = np.arange(low, low + 16).astype(dtype)
+    shifts = [np.full(16, n).astype(dtype) for n in (0, 1, 3, 5, 7, -1)]
+
+    def shifted(library: Any) -> list[Any]:
+        shift = getattr(library.lax, name)
+        arrays = [(library.numpy.asarray(x), library.numpy.asarray(y)) for y in shifts]
+        return [g(*each).astype(np.int32) for each in arrays for g in (shift, library.jit(shift))]
+
+    results = agree(shifted)
+    for y, result in zip(shifts, results[::2]):
+        assert np.array_equal(getattr(lax, f"{name}_p").reference([x, y])[0].astype(np.int32), result)

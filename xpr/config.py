@@ -64,6 +64,7 @@ class Settings(threading.local):
     auto_pcast: bool = _flag("XPR_AUTO_PCAST", True)
     remove_size_one_mesh_axis_from_type: bool = _flag("XPR_REMOVE_SIZE_ONE_MESH_AXIS_FROM_TYPE")
     check_static_indices: bool = _flag("XPR_CHECK_STATIC_INDICES", True)
+    disable_bwd_checks: bool = _flag("XPR_DISABLE_BWD_CHECKS")
     legacy_prng_key: str = os.environ.get("XPR_LEGACY_PRNG_KEY", "allow")
     enable_custom_prng: bool = _flag("XPR_ENABLE_CUSTOM_PRNG")
     default_prng_impl: str = os.environ.get("XPR_DEFAULT_PRNG_IMPL", "threefry2x32")
@@ -121,7 +122,7 @@ _FOR_TRACING = (
     "enable_x64", "default_device", "disable_jit", "mesh", "while_checkpoints", "default_matmul_precision",
     "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl", "threefry_partitionable",
     "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices", "random_seed_offset",
-    "xla_metadata", "auto_pcast", "remove_size_one_mesh_axis_from_type",
+    "xla_metadata", "auto_pcast", "remove_size_one_mesh_axis_from_type", "disable_bwd_checks",
 )  # fmt: skip
 _values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)
 

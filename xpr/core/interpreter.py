@@ -232,6 +232,8 @@ class Tracer:
         return self.aval.mat
 
     def __repr__(self) -> str:
+        if self.aval is None:  # while it is being made, or made by hand for a message
+            return f"Traced<no type>with<{type(self._trace).__name__}>"
         if shown := self._trace.shown(self):
             return shown
         weak = ", weak_type=True" if self.aval.weak_type else ""

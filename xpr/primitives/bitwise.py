@@ -11,7 +11,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.core.primitive import Primitive
-from xpr.dtypes import BOOL, INTEGERS
+from xpr.dtypes import BOOL, INTEGERS, NARROW_INTEGERS
 from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
 
 _BITS = INTEGERS | BOOL
 _WORDS = frozenset(dtype for dtype in INTEGERS if dtypes.iinfo(dtype).bits >= 8)
+_MOVED = frozenset(dtype for dtype in INTEGERS if dtypes.iinfo(dtype).bits >= 4)
 
 
 def _bits(
@@ -49,11 +50,23 @@ def _shift_reference(shift: Callable[[Any, Any], Any], overflow: Callable[[Any],
 
     def reference(x: Any, y: Any) -> Any:
         x, y = np.asarray(x), np.asarray(y)
+        if x.dtype in NARROW_INTEGERS:
+            return _shifted_as_bytes(reference, x, y, zeros_in=overflow is np.zeros_like)
         width = 8 * x.dtype.itemsize
         within = (y >= 0) & (y < width)
         return np.where(within, shift(x, np.where(within, y, 0).astype(x.dtype)), overflow(x)).astype(x.dtype)
 
     return reference
+
+
+def _shifted_as_bytes(shift: Callable[[Any, Any], Any], x: np.ndarray, y: np.ndarray, zeros_in: bool) -> np.ndarray:
+    """Shifts of integers of 2 or 4 bits, as the low bits of bytes: with zeros above them, or with their sign."""
+    bits = dtypes.iinfo(x.dtype).bits
+    count = np.where(y.astype(np.int8) < 0, 8, y.astype(np.int8)).astype(np.int8)
+    low = x.astype(np.int8) & np.int8(2**bits - 1)
+    if not zeros_in:
+        low = (low << np.int8(8 - bits)) >> np.int8(8 - bits)
+    return shift(low, count).astype(x.dtype)
 
 
 def _arithmetic_right(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -135,7 +148,7 @@ bitwise_not = function_of(
     Array(-7, dtype=int32, weak_type=True)
     """,
 )
-shift_left_p = _bits("shift_left", "stablehlo.shift_left", _shift_reference(np.left_shift, np.zeros_like), over=_WORDS)
+shift_left_p = _bits("shift_left", "stablehlo.shift_left", _shift_reference(np.left_shift, np.zeros_like), over=_MOVED)
 shift_left = function_of(
     shift_left_p,
     """The bits of `x` shifted left by `y` positions.
@@ -154,7 +167,10 @@ shift_left = function_of(
     2,
 )
 shift_right_logical_p = _bits(
-    "shift_right_logical", "stablehlo.shift_right_logical", _shift_reference(_logical_right, np.zeros_like), over=_WORDS
+    "shift_right_logical",
+    "stablehlo.shift_right_logical",
+    _shift_reference(_logical_right, np.zeros_like),
+    over=_MOVED,
 )
 shift_right_logical = function_of(
     shift_right_logical_p,
@@ -175,7 +191,7 @@ shift_right_logical = function_of(
 )
 shift_right_arithmetic_p = _bits(
     "shift_right_arithmetic", "stablehlo.shift_right_arithmetic",
-    _shift_reference(_arithmetic_right, _sign_bits), over=_WORDS,
+    _shift_reference(_arithmetic_right, _sign_bits), over=_MOVED,
 )  # fmt: skip
 shift_right_arithmetic = function_of(
     shift_right_arithmetic_p,

@@ -11,7 +11,7 @@ from xpr.primitives.shapes import full
 
 __all__ = ["after_all", "create_token"]
 
-_TOKEN = ShapedArray((0,), dtypes.bool_)
+TOKEN = ShapedArray((0,), dtypes.bool_)
 
 
 def create_token(_: Any = None) -> Any:
@@ -24,7 +24,7 @@ def create_token(_: Any = None) -> Any:
     >>> lax.create_token().shape
     (0,)
     """
-    return full(_TOKEN.shape, False, _TOKEN.dtype)
+    return full(TOKEN.shape, False, TOKEN.dtype)
 
 
 def after_all(*operands: Any) -> Any:
@@ -43,7 +43,7 @@ def after_all(*operands: Any) -> Any:
     >>> lax.after_all(lax.create_token(), lax.create_token()).shape
     (0,)
     """
-    others = [aval_of(x).str_short() for x in operands if aval_of(x) is not _TOKEN]
+    others = [aval_of(x).str_short() for x in operands if aval_of(x) is not TOKEN]
     if others:
         raise TypeError(f"after_all: takes tokens, which lax.create_token makes, and got {', '.join(others)}.")
     return optimization_barrier(operands)[0] if operands else create_token()

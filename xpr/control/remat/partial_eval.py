@@ -33,12 +33,12 @@ class Split:
 
     __slots__ = ("active_outs", "constants", "forward", "linear", "needed")
 
-    def __init__(self, split: Linearized, policy: Policy):
+    def __init__(self, jaxpr: Jaxpr, split: Linearized, policy: Policy):
         self.constants, self.active_outs = split.primal.consts, split.active_outs
         primal = constvars_to_invars(split.primal)
         if policy is not nothing_saveable:
             primal = inline_jaxpr(primal)
-        _, arguments = split_list(primal.invars, len(self.constants))
+        leading, arguments = split_list(primal.invars, len(self.constants))
         outs, computed = split_list(primal.outvars, len(split.active_outs))
         residuals = split.residuals(arguments, computed)
         frontier = _frontier(primal.eqns, residuals, policy)
@@ -46,6 +46,10 @@ class Split:
         recomputed = dce_jaxpr(computing, [True] * len(residuals), keep_inputs=True)[0].eqns
         outvars = [*outs, *frontier.saved]
         forward = primal.replace(outvars=outvars, eqns=frontier.forward)
+        if not frontier.saved and not any(map(has_effect, (*jaxpr.eqns, *forward.eqns))):
+            # Nothing of a rule's forward half is wanted, so that functions with rules run themselves.
+            constants = [Var(v.aval) for v in leading]
+            forward = jaxpr.replace(invars=[*constants, *jaxpr.invars])
         self.forward, _ = dce_jaxpr(forward, [True] * len(outvars), keep_inputs=True)
 
         read = {v for v in residuals if type(v) is not Literal}.union(*(eqn.invars for eqn in recomputed))
@@ -58,7 +62,7 @@ def split_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], policy: Policy | None
     """A jaxpr without constants, split for a policy; cached with it."""
     key = ("checkpoint", is_active, policy)
     if key not in jaxpr.memo:
-        jaxpr.memo[key] = Split(linearize_jaxpr(jaxpr, is_active), policy or nothing_saveable)
+        jaxpr.memo[key] = Split(jaxpr, linearize_jaxpr(jaxpr, is_active), policy or nothing_saveable)
     return jaxpr.memo[key]
 
 

@@ -29,10 +29,25 @@ from xpr.extend.core.primitives import CallPrimitive as CallPrimitive
 from xpr.extend.core.traces import TraceTag as TraceTag
 from xpr.extend.core.traces import bottom_current
 from xpr.extend.core.traces import full_lower as full_lower
+from xpr.primitives.tokens import TOKEN
 
 
 class Effect:
     """The class of effects that JAX's primitives declare. Primitives here have a slot `effect`."""
+
+
+class _Tokens(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Array) and x.aval == TOKEN
+
+
+class Token(metaclass=_Tokens):
+    """The class of the tokens that `lax.create_token` makes: arrays without elements.
+
+    >>> import xpr
+    >>> isinstance(xpr.lax.create_token(), xpr.extend.core.Token)
+    True
+    """
 
 
 no_effects: frozenset[Any] = frozenset()

@@ -351,7 +351,9 @@ def eig(
 # -- svd: A = U diag(s) V^H, s in descending order. The results are s, then U and V^H if `compute_uv`.
 
 
-def _svd_abstract(avals: Sequence[ShapedArray], *, full_matrices: bool, compute_uv: bool) -> list[ShapedArray]:
+def _svd_abstract(
+    avals: Sequence[ShapedArray], *, full_matrices: bool, compute_uv: bool, algorithm: str | None = None
+) -> list[ShapedArray]:
     (a,) = avals
     check_matrices("svd", a)
     *stack, m, n = a.shape
@@ -363,7 +365,9 @@ def _svd_abstract(avals: Sequence[ShapedArray], *, full_matrices: bool, compute_
     return [s, ShapedArray((*stack, *left), a.dtype), ShapedArray((*stack, *right), a.dtype)]
 
 
-def _svd_reference(values: Sequence[Any], *, full_matrices: bool, compute_uv: bool) -> list[Any]:
+def _svd_reference(
+    values: Sequence[Any], *, full_matrices: bool, compute_uv: bool, algorithm: str | None = None
+) -> list[Any]:
     (a,) = map(np.asarray, values)
 
     def compute(x: Any) -> Any:
@@ -376,7 +380,13 @@ def _svd_reference(values: Sequence[Any], *, full_matrices: bool, compute_uv: bo
 
 
 def _svd_lower(
-    b: Builder, operands: list[Value], avals: list[ShapedArray], *, full_matrices: bool, compute_uv: bool
+    b: Builder,
+    operands: list[Value],
+    avals: list[ShapedArray],
+    *,
+    full_matrices: bool,
+    compute_uv: bool,
+    algorithm: str | None = None,
 ) -> list[Value]:
     (a,) = operands
     stack = a.aval.shape[:-2]
@@ -385,7 +395,8 @@ def _svd_lower(
     if b.platform == "cuda":
         return _svd_by_cusolver(b, a, avals, full_matrices)
     mode = ("A" if full_matrices else "S") if compute_uv else "N"
-    target, attributes = library_calls.routine(b, "svd", a.aval, ("gesdd", {"mode": mode}), None)
+    name = "gesdd" if algorithm is None else "gesvd"
+    target, attributes = library_calls.routine(b, "svd", a.aval, (name, {"mode": mode}), None)
     vectors = avals[1:] or _svd_abstract([a.aval], full_matrices=True, compute_uv=True)[1:]
     results = [a.aval, avals[0], *vectors, _info(a.aval)]
     _, *outs, info = library_calls.call(b, target, operands, results, len(stack), attributes, {0: 0})
@@ -411,10 +422,12 @@ def _svd_by_cusolver(b: Builder, a: Value, avals: list[ShapedArray], full_matric
     return library_calls.where_solved(b, info, [values, left, right][: len(avals)])
 
 
-def _svd_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool, compute_uv: bool) -> Any:
+def _svd_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool, compute_uv: bool, **algorithm: Any
+) -> Any:
     """With M = U^H dA V, ds is the diagonal of M, and U and V turn by what is left of it."""
     (a,), (da,) = primals, tangents
-    flags = {"full_matrices": full_matrices, "compute_uv": compute_uv}
+    flags = {"full_matrices": full_matrices, "compute_uv": compute_uv, **algorithm}
     if type(da) is Zero:
         outs = svd_p.bind(a, **flags)
         return outs, no_tangents(outs)
@@ -424,7 +437,7 @@ def _svd_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: 
             f"svd: full_matrices=True completes the singular vectors of {aval_of(a).str_short()} in an arbitrary way, "
             "which has no derivative. Pass full_matrices=False."
         )
-    s, u, vh = svd_p.bind(a, full_matrices=False, compute_uv=True)
+    s, u, vh = svd_p.bind(a, full_matrices=False, compute_uv=True, **algorithm)
     change = product(adjoint(u), product(da, adjoint(vh)))
     ds = _real(diagonal_of(change))
     if not compute_uv:
@@ -451,6 +464,7 @@ svd_p = register(
     Primitive(
         "svd",
         abstract=_svd_abstract,
+        optional=("algorithm",),
         sharding=batched_sharding(2),
         reference=_svd_reference,
         lower=_svd_lower,
@@ -480,7 +494,7 @@ def svd(
       full_matrices: square U and V^H; otherwise only the first min(m, n) vectors of each.
       compute_uv: whether to compute the vectors.
       subset_by_index: the first and the last but one of the singular values to compute; not with full matrices.
-      algorithm: None, DEFAULT or DIVIDE_AND_CONQUER.
+      algorithm: None, DEFAULT, DIVIDE_AND_CONQUER or QR, which is slower.
     Returns:
       U [..., m, m or k], s [..., k] and V^H [..., n or k, n], k the lesser of m and n; or s alone.
     Raises:
@@ -493,10 +507,12 @@ def svd(
     >>> lax.linalg.svd(jnp.array([[0., 2.], [1., 0.]]), compute_uv=False)
     Array([2., 1.], dtype=float32)
     """
-    check_choice("svd", "algorithm", algorithm, SvdAlgorithm.DEFAULT, SvdAlgorithm.DIVIDE_AND_CONQUER)
+    possible = SvdAlgorithm.DEFAULT, SvdAlgorithm.DIVIDE_AND_CONQUER, SvdAlgorithm.QR
+    check_choice("svd", "algorithm", algorithm, *possible)
+    chosen = {"algorithm": algorithm.value} if algorithm is SvdAlgorithm.QR else {}
     if subset_by_index is not None and compute_uv and full_matrices:
         raise ValueError("svd: subset_by_index picks of the first min(m, n) vectors: pass full_matrices=False.")
-    outs = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv))
+    outs = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), **chosen)
     s = _cut_axis(outs[0], subset_by_index, -1)
     if not compute_uv:
         return s

@@ -96,8 +96,10 @@ def _check_sizes(
         raise TypeError(
             f"conv_general_dilated: {types} must have the same number of axes, and each spec of {numbers} name all."
         )
-    if dtypes.bool_ in (lhs.dtype, rhs.dtype):
-        raise TypeError(f"conv_general_dilated: {types}: booleans are not convolved. Convert them to numbers.")
+    if (lhs.dtype == dtypes.bool_) != (rhs.dtype == dtypes.bool_):
+        raise TypeError(
+            f"conv_general_dilated: {types}: booleans are convolved with booleans alone. Convert them to numbers."
+        )
     if features < 1 or batches < 1 or (features > 1 and batches > 1):
         raise ValueError(
             f"conv_general_dilated: feature_group_count={features} and batch_group_count={batches} must be "
@@ -126,7 +128,7 @@ def _conv_reference(values: Sequence[Any], *, window_strides: Axes, padding: Pad
     params |= {"window_strides": window_strides, "padding": padding}
     (out,) = _conv_abstract([aval_of(lhs), aval_of(rhs)], **params)
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
-    working = np.promote_types(out.dtype, np.float32) if out.dtype in dtypes.FLOATS else out.dtype
+    working = np.promote_types(out.dtype, np.float32) if out.dtype in dtypes.FLOATS | dtypes.BOOL else out.dtype
     images = _dilated(lhs.astype(working).transpose(lhs_spec), padding, params["lhs_dilation"])
     kernel = _dilated(rhs.astype(working).transpose(rhs_spec), [(0, 0)] * len(padding), params["rhs_dilation"])
     stacked = np.zeros([out.shape[a] for a in out_spec], working)

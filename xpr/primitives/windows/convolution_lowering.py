@@ -34,6 +34,8 @@ def lower_convolution(b: Builder, operands: list[Value], avals: list[ShapedArray
     """The lowering rule of conv_general_dilated."""
     lhs, rhs = (b.whole(x, spec[2:]) for x, spec in zip(operands, params["dimension_numbers"]))
     lhs, rhs = in_one_dtype(b, [lhs, rhs], avals[0].dtype)
+    if lhs.aval.dtype == dtypes.bool_:  # whether any product is True: a sum that isn't 0
+        lhs, rhs = (b.convert(x, dtypes.float32) for x in (lhs, rhs))
     summed = summed_in(lhs.aval.dtype, avals[0])
     lower = _lower_complex if summed.dtype in dtypes.COMPLEX else _lower_real
     out = b.whole(lower(b, lhs, rhs, summed, params), params["dimension_numbers"].out_spec[2:])
