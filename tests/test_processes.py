@@ -24,6 +24,10 @@ def test_arrays():
     all_well(run("arrays", 2, devices=2))
 
 
+def test_callbacks():
+    all_well(run("callbacks", 2, devices=2))
+
+
 def test_pmap():
     all_well(run("pmaps", 2, devices=2))
 

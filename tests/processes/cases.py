@@ -74,8 +74,6 @@ def arrays():
     for shard in x.addressable_shards:
         np.testing.assert_array_equal(shard.data, whole[shard.index])
     doubled = x * 2
-    with raises(NotImplementedError, "devices of several processes can't call Python", "debug_callback at cases.py:"):
-        xpr.jit(lambda x: (xpr.debug.print("{}", x), x)[1])(x)
     seen, own = [], NamedSharding(Mesh(xpr.local_devices(), "x"), P("x"))
     xpr.jit(lambda x: (xpr.debug.callback(lambda y: seen.append(float(y)), x.sum()), x)[1])(xpr.device_put(whole, own))
     assert seen == [120.0]
@@ -149,6 +147,98 @@ def arrays():
     own = jnp.arange(3.0) + i  # nothing to do with the others
     np.testing.assert_array_equal(xpr.jit(lambda x: x * 2)(own), 2 * np.arange(3) + 2 * i)
     assert own.is_fully_addressable and own.device == xpr.local_devices()[0]
+
+
+def callbacks():
+    """Two processes with two devices each."""
+    i, _ = joined()
+    mesh, whole = line().mesh, np.arange(8, dtype=np.float32)
+    x = xpr.device_put(whole, line())
+    seen = []
+
+    def see(y):
+        seen.append(np.asarray(y).tolist())
+
+    # In a shard_map each device calls with its part; in order on each device.
+    def body(x):
+        xpr.debug.callback(see, x, ordered=True)
+        total = lax.psum(x.sum(), "x")
+        xpr.debug.callback(see, total + lax.axis_index("x"), ordered=True)
+        doubled = xpr.pure_callback(lambda y: y * 2, x, x)
+        return doubled, total
+
+    mapped = xpr.jit(xpr.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=(P("x"), P())))
+    for _ in range(3):
+        seen.clear()
+        doubled, total = mapped(x)
+        same(doubled, 2 * whole)
+        assert float(total) == 28
+        for k in (2 * i, 2 * i + 1):
+            assert seen.index(whole[2 * k : 2 * k + 2].tolist()) < seen.index(28 + k)
+        assert len(seen) == 4
+        assert float(jnp.sum(x)) == 28  # by the client without callbacks, in between
+
+    # Elsewhere the first device calls, with the whole, and all have the result.
+    @xpr.jit
+    def scaled(x):
+        xpr.io_callback(see, None, x, ordered=True)
+        factor = xpr.pure_callback(lambda y: np.float32(y + i), np.float32(0), x.sum())
+        xpr.debug.callback(see, factor, ordered=True)
+        xpr.debug.print("the sum is {}", x.sum())
+        return x * factor
+
+    seen.clear()
+    same(scaled(x), 28 * whole)
+    assert seen == ([] if i else [whole.tolist(), 28])
+
+    def steps(x, counter):
+        def step(carry, n):
+            xpr.debug.callback(see, n + 10 * lax.axis_index("x"), ordered=True)
+            return lax.psum(carry, "x") / 4, None
+
+        return lax.scan(step, x, counter)[0]
+
+    seen.clear()
+    xpr.jit(xpr.shard_map(steps, mesh=mesh, in_specs=(P("x"), P()), out_specs=P("x")))(x, np.arange(3))
+    assert sorted(seen) == [10 * k + n for k in (2 * i, 2 * i + 1) for n in range(3)] and len(seen) == 6
+    assert [n for n in seen if n // 10 == 2 * i] == [20 * i + n for n in range(3)]
+
+    # A callback may run programs, of this process alone and of all.
+    def within(y):
+        see(xpr.jit(lambda y: y + 1)(np.asarray(y)))
+        return np.float32(xpr.jit(lambda y: y.sum() * 2)(y))
+
+    seen.clear()
+    nested = xpr.jit(
+        xpr.shard_map(
+            lambda x: lax.psum(xpr.pure_callback(within, np.float32(0), x), "x"),
+            mesh=mesh,
+            in_specs=P("x"),
+            out_specs=P(),
+        )
+    )
+    assert float(nested(x)) == 56 and sorted(seen) == (whole.reshape(4, 2) + 1).tolist()[2 * i : 2 * i + 2]
+
+    # What one raises is raised in all, and these can go on.
+    def fails(y):
+        if float(y[0]) == 4:
+            raise ValueError("four")
+        return y
+
+    failing = xpr.jit(
+        xpr.shard_map(lambda x: xpr.pure_callback(fails, x, x), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    )
+    for _ in range(2):
+        try:
+            failing(x)
+        except xpr.errors.CallbackError as error:
+            message = str(error)
+        assert "ValueError: four" in message
+        if i == 0:
+            assert "A callback of <lambda>, called at cases.py:" in message
+            assert "raised in process 1, so that the program has no results in any process.\n  process 1  V" in message
+    same(failing(x + 8), whole + 8)
+    same(mapped(x)[0], 2 * whole)
 
 
 def together():

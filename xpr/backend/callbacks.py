@@ -17,7 +17,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from xpr.config import same_settings, settings_of_thread
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import at_the_bottom
 from xpr.errors import CallbackError
+
+if TYPE_CHECKING:
+    from xpr.backend.process_group import ProcessGroup
 
 TARGET = "xla_ffi_python_cpu_callback"  # jaxlib's FFI target, by which XLA:CPU calls Python
 
@@ -77,6 +80,13 @@ def callback_depth() -> int:
 def client_of_depth(depth: int, num_devices: int) -> Any:
     """The client that runs programs with callbacks, see NOTE [programs with callbacks]."""
     return runtime.xc.make_cpu_client(asynchronous=False, num_devices=num_devices)
+
+
+@functools.cache
+def client_with_others(depth: int, group: ProcessGroup, num_devices: int) -> Any:
+    """The same for programs on devices of several processes, `num_devices` of which are this one's."""
+    make = functools.partial(runtime.xc.make_cpu_client, asynchronous=False, num_devices=num_devices)
+    return group.make_another_cpu_client(make)
 
 
 # -- Exceptions

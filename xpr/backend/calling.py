@@ -4,7 +4,8 @@ NOTE [callbacks on several devices]: as in NOTE [programs with callbacks], such 
 which has as many devices as the platform, and is waited for. One runs at a time on each client, see NOTE [one program
 at a time]. A callback that fails must not end its device's part of the program, since the parts of the others may wait
 for it, and XLA would end the process: it returns zeros, nothing is called any more, and when the program has ended its
-results are dropped and the exception is raised.
+results are dropped and the exception is raised. Where it runs on devices of several processes, each of them calls the
+functions for its own devices, and they tell each other at the end whether one has failed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend import processes
 from xpr.backend.buffers import Buffer, block, get, raise_if_deleted
-from xpr.backend.callbacks import Callback, callback_depth, client_of_depth
+from xpr.backend.callbacks import Callback, callback_depth, client_of_depth, client_with_others
 from xpr.backend.mesh import Mesh
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.shards import PartitionedExecutable, assemble, sharded_handler, shards_of
 from xpr.core.avals import ShapedArray
+from xpr.errors import CallbackError
 
 CompileFor = Callable[[Mesh, Sequence[Any]], Any]  # for the devices of a mesh, with the callbacks
 
@@ -84,9 +87,13 @@ class Copies:
 @functools.lru_cache(256)
 def _on_client(mesh: Mesh, depth: int) -> Mesh:
     """The same mesh of the devices of the client for callbacks."""
-    local = mesh.flat[0].client.local_devices()
-    devices = client_of_depth(depth, len(local)).local_devices()
-    grid = np.array([devices[local.index(device)] for device in mesh.flat], object)
+    client = mesh.flat[0].client
+    if mesh.is_multi_process:
+        group = processes.group_of("A program that calls Python functions", mesh.process_indices)
+        known, devices = client.devices(), client_with_others(depth, group, client.local_device_count()).devices()
+    else:
+        known, devices = client.local_devices(), client_of_depth(depth, client.local_device_count()).local_devices()
+    grid = np.array([devices[known.index(device)] for device in mesh.flat], object)
     return Mesh(grid.reshape(mesh.axis_sizes), mesh.axis_names)
 
 
@@ -105,15 +112,21 @@ class CallingPartitionedExecutable(PartitionedExecutable):
         """Runs the program on buffers with the shardings `in_shardings`, and waits for it.
 
         Raises:
-          CallbackError: a callback raised.
+          CallbackError: a callback raised, maybe in another process.
           DeletedArrayError: one of the buffers was deleted or donated.
+          ProcessLost: it runs on devices of another process, too, which is gone.
+          ProgramMismatch: another process runs another program instead.
           RuntimeError: what XLA has to say.
         """
         copy = self.copies.current()
         ins, outs = (list(map(copy.on_client, each)) for each in (self.in_shardings, self.out_shardings))
         sent = list(map(_on_other_client, buffers, [b.aval for b in buffers], self.in_shardings, ins))
         with _one_at_a_time[copy.depth]:
-            results, failures = self._run_on(copy, sent, outs)
+            if self.shared is None:
+                results, failures = self._run_on(copy, sent, outs)
+            else:
+                results, failures = processes.run(self.shared, lambda: self._run_on(copy, sent, outs))
+                failures += _failures_of_others(self.shared, failures)
         if failures:
             raise failures[0]
         return list(map(_on_other_client, results, self.out_avals, outs, self.out_shardings))
@@ -131,6 +144,23 @@ class CallingPartitionedExecutable(PartitionedExecutable):
             error.add_note(f"In the program {self.name}.")
             raise
         return outs, list(copy.failures)
+
+
+def _failures_of_others(program: processes.Program, failures: Sequence[BaseException]) -> list[BaseException]:
+    """An exception where callbacks of a program failed in other processes, which is told by each to all."""
+    group = processes.group_of(str(program), program.ranks)
+    own = [
+        str(error) if isinstance(error, CallbackError) else f"{type(error).__name__}: {error}" for error in failures[:1]
+    ]
+    replies = group.exchange(program.ranks, f"the end of the callbacks of {program.name}", own)
+    failed = {rank: reply[0] for rank, reply in replies.items() if reply and rank != group.index}
+    if not failed:
+        return []
+    lines = "".join(f"\n  process {rank}  {text}" for rank, text in failed.items())
+    return [CallbackError(
+        f"A callback of {program} raised in {processes.names(list(failed))}, so that the program has no results in "
+        f"any process.{lines}"
+    )]  # fmt: skip
 
 
 _one_at_a_time: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)  # by the depth that a client is for

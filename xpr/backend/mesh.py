@@ -94,6 +94,11 @@ class Mesh(AbstractMesh):
         return len(self.local) != self.size
 
     @property
+    def process_indices(self) -> list[int]:
+        """The processes that have some of the devices."""
+        return sorted({device.process_index for device in self._flat})
+
+    @property
     def local(self) -> tuple[int, ...]:
         """The numbers, among `flat`, of the devices that belong to this process."""
         if self._local is None:

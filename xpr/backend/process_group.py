@@ -78,6 +78,7 @@ class ProcessGroup:
         self._leaving = False
         self._gloo: set[Address] = set()
         self._service: Any = None
+        self._cpu_arguments: dict[str, Any] = {}  # those with which a CPU client is made
         self.links = Links(index, count, coordinator, bind, timeout, heartbeat, lambda: self._serve(bind))
         self.links.watch(self)
         self._connect(coordinator)
@@ -110,9 +111,21 @@ class ProcessGroup:
         listening = next((s.address for s in set(open_sockets()) - before if s.listens), None)
         addresses = self.exchange(self.everyone, "use of the CPU", listening, self._timeout)
         self._gloo = {(host, port) for host, port in filter(None, addresses.values())}
-        return self.may_never_end(lambda: make(
-            distributed_client=self.client, node_id=self.index, num_nodes=self.count, collectives=collectives
-        ))  # fmt: skip
+        self._cpu_arguments = {
+            "distributed_client": self.client, "node_id": self.index, "num_nodes": self.count,
+            "collectives": collectives,
+        }  # fmt: skip
+        return self.may_never_end(lambda: make(**self._cpu_arguments))
+
+    def make_another_cpu_client(self, make: Callable[..., R]) -> R:
+        """One more CPU client of the same devices, which shares the connections of the first.
+
+        A process makes it by itself. XLA takes the processes' own topologies, which are as they were, and has
+        process 0 write the one of them all, once only: so that one is removed first.
+        """
+        if self.index == 0:
+            self.client.key_value_delete("cpu:global_topology/cpu")
+        return self.may_never_end(lambda: make(**self._cpu_arguments))
 
     def make_gpu_client(self, make: Callable[[dict[str, Any], Any], R]) -> R:
         """The same for a GPU client, which takes options and XLA's distributed client."""

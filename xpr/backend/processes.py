@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from xpr.backend.program_log import Program, names
@@ -24,12 +24,21 @@ def group() -> ProcessGroup | None:
 
 def run(program: Program, execute: Callable[[], R]) -> R:
     """The result of `execute`, which runs a program that other processes run too; see `ProcessGroup.run`."""
+    return group_of(str(program), program.ranks).run(program, execute)
+
+
+def group_of(what: str, ranks: Sequence[int]) -> ProcessGroup:
+    """The group, which something needs that runs on devices of these processes.
+
+    Raises:
+      ProcessLost: this process has left it.
+    """
     if _group is None:
         raise ProcessLost(
-            f"{program} runs on devices of {names(list(program.ranks))}, and distributed.shutdown() was called, after "
+            f"{what} runs on devices of {names(list(ranks))}, and distributed.shutdown() was called, after "
             "which this process is alone."
         )
-    return _group.run(program, execute)
+    return _group
 
 
 def join(*args: Any) -> None:

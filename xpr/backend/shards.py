@@ -61,7 +61,7 @@ def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedShar
 def check_has_local_devices(sharding: NamedSharding) -> None:
     """Raises ValueError where none of the devices belongs to this process."""
     if not sharding.local:
-        ranks = processes.names(sorted({device.process_index for device in sharding.devices}))
+        ranks = processes.names(sharding.mesh.process_indices)
         raise ValueError(
             f"No device of {sharding.mesh!r} belongs to this process: they are those of {ranks}, which alone make "
             "arrays and run programs on them."
@@ -115,10 +115,10 @@ def _local_part_numbers(aval: ShapedArray, sharding: NamedSharding) -> list[tupl
 
 
 def _not_addressable_message(aval: ShapedArray, sharding: NamedSharding) -> str:
-    ranks = sorted({device.process_index for device in sharding.devices})
+    ranks = processes.names(sharding.mesh.process_indices)
     return (
         f"The value of this array of type {aval.str_short()} is not all here: it is cut by {sharding.spec!r} over "
-        f"{sharding.mesh!r}, on devices of {processes.names(ranks)}. addressable_shards has what is on devices of this "
+        f"{sharding.mesh!r}, on devices of {ranks}. addressable_shards has what is on devices of this "
         "process; multihost_utils.process_allgather(x, tiled=True) gives every process the whole, where all call it; "
         "and so does a jitted function with out_shardings=NamedSharding(mesh, P())."
     )

@@ -23,7 +23,6 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
 from xpr.core.memory import kind_of_space
-from xpr.core.source import summarize, text_of
 from xpr.core.specs import normalized
 from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
 from xpr.primitives.sharding_rules import parts_of
@@ -141,16 +140,7 @@ def compile_module(
     module: Module, jaxpr: Jaxpr, in_shardings: Sequence[NamedSharding | None],
     out_shardings: Sequence[NamedSharding | None], name: str, options: dict[str, Any] | None = None,
 ) -> PartitionedExecutable:  # fmt: skip
-    """The program of a module that `lower_partitioned` made.
-
-    Raises:
-      NotImplementedError: it calls Python functions, on devices of several processes.
-    """
-    if module.callbacks and isinstance(module.mesh, Mesh) and module.mesh.is_multi_process:
-        raise NotImplementedError(
-            f"{name}: a program on devices of several processes can't call Python functions (callbacks, prints, "
-            f"breakpoints). Leave them out, or run it on devices of one process.\n{_where_python_is_called(jaxpr)}"
-        )
+    """The program of a module that `lower_partitioned` made."""
     variables = [*jaxpr.constvars, *jaxpr.invars]
     text = module.text(name)
     program = compiler.compile_partitioned(
@@ -163,17 +153,6 @@ def compile_module(
         text = text.replace(inspection.key, "")
     program.register(text)
     return program
-
-
-def _where_python_is_called(jaxpr: Jaxpr) -> str:
-    """The line of a message for the first equation that calls a Python function."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.calls_python:
-            return f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}"
-        for inner in subjaxprs(eqn):
-            if line := _where_python_is_called(inner):
-                return line
-    return ""
 
 
 def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Sequence[int] = ()) -> list[Array]:
