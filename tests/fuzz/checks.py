@@ -327,7 +327,7 @@ def gradients(case: Case) -> Iterator[Hit]:
         return
 
     def total(*args: Any) -> Any:
-        outs = core.jaxpr_as_fun(case.closed)(*args)
+        outs = map(xpr.numpy.asarray, core.jaxpr_as_fun(case.closed)(*args))  # literals, too
         return sum((xpr.numpy.sum(y.real).astype("float32") for y in outs if is_inexact(y.dtype)), xpr.numpy.float32(0))
 
     yield from compiled_as_referenced("gradients", case, xpr.grad(total, active), case.args)

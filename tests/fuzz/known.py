@@ -147,7 +147,8 @@ KNOWN: Sequence[Known] = (
         ("mapped", "jit", "peer"), r"norm", r"^[\d.e+-]+ instead of (inf|0\.0)",
     ),
     Known(
-        "The peer's I0 of inf is inf * 0 (docs/differences.md).", PEER, r"\bi0\b|i1", r"^nan instead of inf",
+        "The peer's I0 of inf is inf * 0 (docs/differences.md), and so is the derivative of I0 here.",
+        (*PEER, "mapped", "jit", "gradients"), r"\bi0\b|i1", r"^nan instead of inf",
     ),
     Known(
         "I1 of 0, the derivative of I0, is 0, and what rounding leaves of its series by the reference.",
@@ -174,6 +175,36 @@ KNOWN: Sequence[Known] = (
     Known(
         "Bounds of fori_loop that are known are Python's integers, as in the peer; traced ones have their dtype.",
         ("eager", "jit", "mapped", "rows", "reference"), r"fori_loop\(.*int\d", "^CarryMismatch: fori_loop",
+    ),
+    Known(
+        "XLA takes a product of powers for the power of a product, which loses a nan (also in the peer).",
+        ("peer", "jit", "mapped"), r"(?s)^(?=.*(\*\*|power)).*prod", r"^-?0\.0 instead of nan",
+    ),
+    Known(
+        "The indices that top_k gives are strong, whatever its operand is.",
+        ("peer_types",), "top_k", "weak by the peer",
+    ),
+    Known(
+        "Parts of quotients of complex numbers that are infinite may be zeros or nan.",
+        ("jit", "mapped", "peer", "rows"), r"(?s)^(?=.*complex)(?=.*inf).*(reciprocal|/|div)", "nan",
+    ),
+    Known(
+        "No number is the quotient of an integer by zero: -1 here, and rounded down to -2 by the peer.",
+        ("peer",), "//|floor_divide|divmod", "^-2 instead of -1",
+    ),
+    Known(
+        "A compiled program keeps more digits of 16-bit floats on the way to a function of steps.",
+        ("jit", "mapped", "passes", "peer"), r"(?s)^(?=.*float16).*(floor|ceil|round|rint|trunc|fix|//)",
+        r"^-?\d+\.0 instead of -?\d+\.0 at .* of b?float16",
+    ),
+    Known(
+        "The sign of a root of a negative number is that of a zero, which the peer loses in a constant.",
+        ("peer",), r"(?s)^(?=.*complex).*sqrt", r"^-?\d\S*j instead of -?\d\S*j",
+    ),
+    Known("The spacing of an infinite number is nan.", ("peer",), "spacing", "^inf instead of nan"),
+    Known(
+        "A sum of integers that overflows wraps; the peer adds floats, and limits what it converts back.",
+        ("peer",), r"\.at\[", r"^-?\d+ instead of -?\d+ at .* of u?int",
     ),
 )  # fmt: skip
 
