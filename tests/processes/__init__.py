@@ -42,7 +42,7 @@ def start(
     )  # fmt: skip
 
 
-def wait(started: Sequence[subprocess.Popen[str]], timeout: float = 60) -> list[Ended]:
+def wait(started: Sequence[subprocess.Popen[str]], timeout: float = 120) -> list[Ended]:
     """Waits for all, and kills those that take too long."""
     try:
         texts = [each.communicate(timeout=timeout)[0] for each in started]
