@@ -32,7 +32,7 @@ from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
 from xpr.transforms.refs import read, write
-from xpr.transforms.stage import Signature, StageTrace, staged_by
+from xpr.transforms.stage import Signature, StageTrace, stage
 
 
 def _trace_of(
@@ -186,7 +186,7 @@ def shard_map(
             flat = FlatFunction(fun, tree.structure((args, {})))
             trace = _trace_of(leaves, specs, manual, signature_of("mapped with shard_map", fun, args, {}))
             with manual.in_scope(checked=manual.check), use_abstract_mesh(manual.inner):
-                closed = staged_by(trace, _cast_by_the_user(flat) if manual.check else flat, parts)
+                closed = stage(_cast_by_the_user(flat) if manual.check else flat, parts, trace=trace)
             _refuse_cut_constants(fun, closed)
             written: Sequence[bool] = ()
             if uses_of_refs(closed.jaxpr).any:

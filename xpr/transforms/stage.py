@@ -166,16 +166,14 @@ def stage(
     in_avals: Sequence[ShapedArray],
     signature: Signature | None = None,
     shardings: Any = None,
+    trace: StageTrace | None = None,
 ) -> ClosedJaxpr:
-    """The jaxpr of a function of flat arguments that gives a list.
+    """The jaxpr of a function of flat arguments that gives a list, which `trace` records, or a new one.
 
     Tracers of outer traces that the function closes over are among the constants of the result.
     """
-    return staged_by(StageTrace(context.trace, signature, shardings), fun, in_avals)
-
-
-def staged_by(trace: StageTrace, fun: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray]) -> ClosedJaxpr:
-    """The jaxpr of a function that a trace records."""
+    if trace is None:
+        trace = StageTrace(context.trace, signature, shardings)
     arguments = [trace.argument(aval) for aval in in_avals]
     before = context.trace
     context.trace = with_metadata(trace)
