@@ -429,13 +429,13 @@ def _check_sums(what: str, name: str, spec: PartitionSpec, manual: ManualMesh) -
     mesh, kind = manual.mesh, "unreduced" if spec.unreduced else "reduced"
     if len(manual.axes) != len(mesh.axis_names) and not mesh.explicit_axes:
         raise NotImplementedError(
-            f"{what} has {spec!r}, and {kind} axes can only be passed to {name} when shard_map is in full manual mode: "
-            f"without axis_names, over {mesh}."
+            f"{what} has {spec!r}, and {name} may have {kind} axes only where shard_map is manual over the whole mesh. "
+            f"Leave axis_names out, or those axes. The mesh is {mesh}."
         )
     if not spec.unreduced | spec.reduced <= set(mesh.explicit_axes):
         raise ValueError(
-            f"{what} has {spec!r}, and {kind} axes can only be used when the mesh passed to shard_map contains axis "
-            f"names all of type `Explicit`. It is {mesh}: make it with AxisType.Explicit."
+            f"{what} has {spec!r}, and {kind} axes are axes of type Explicit. The mesh is {mesh}: make it with "
+            "AxisType.Explicit."
         )
 
 
