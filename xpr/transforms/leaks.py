@@ -20,7 +20,7 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
       known: objects of the caller that refer to tracers, and are about to be dropped.
     """
     leaked, holders = _look(trace, known)
-    if holders:  # some of them may be garbage
+    if holders:  # some of them may be unreachable, and not collected yet
         del leaked, holders
         gc.collect()
         leaked, holders = _look(trace, known)
