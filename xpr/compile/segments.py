@@ -37,11 +37,11 @@ from xpr.primitives.elementwise import copy_p
 from xpr.primitives.flops import operations
 from xpr.primitives.windows.convolution import conv_general_dilated_p
 
-_PER_NANOSECOND = 4  # operations
-_PRODUCTS_PER_NANOSECOND = 200  # those of matrix products and convolutions
+_FLOPS_PER_NANOSECOND = 4  # of elementwise operations and reductions
+_PRODUCT_FLOPS_PER_NANOSECOND = 200  # of matrix products and convolutions
 _PRODUCTS = (dot_general_p, conv_general_dilated_p)
 _MOST_RECOMPUTED = 16  # equations, for one value
-_QUICK = ("view", "cheap", "vectorized")  # fusion classes that are no slower recomputed than read from memory
+_RECOMPUTABLE = ("view", "cheap", "vectorized")  # fusion classes that are no slower recomputed than read from memory
 
 
 class Thresholds(NamedTuple):
@@ -159,15 +159,15 @@ def _count(eqn: JaxprEqn) -> int:
 
 def _nanoseconds(eqn: JaxprEqn) -> int:
     """An estimate of the time an equation takes."""
-    speed = _PRODUCTS_PER_NANOSECOND if eqn.primitive in _PRODUCTS else _PER_NANOSECOND
+    speed = _PRODUCT_FLOPS_PER_NANOSECOND if eqn.primitive in _PRODUCTS else _FLOPS_PER_NANOSECOND
     total = operations(eqn) // speed
     for region in regions_of(eqn):
-        total += _times(region) * sum(map(_nanoseconds, region.jaxpr.eqns))
+        total += _least_runs(region) * sum(map(_nanoseconds, region.jaxpr.eqns))
     return total
 
 
-def _times(region: Region) -> int:
-    """How often a region runs, at least."""
+def _least_runs(region: Region) -> int:
+    """How often a region runs; 1 if that is not known before it has run."""
     return 1 if region.times is None else region.times
 
 
@@ -303,7 +303,7 @@ class _Segmentation:
                 recomputed = [v for v in eqn.invars if v in lengths]
                 length = 1 + sum(lengths[v] for v in recomputed)
                 is_chain = any(segments[0].start <= self.producers[v] < segment.start for v in recomputed)
-                if is_chain or length > _MOST_RECOMPUTED or eqn.primitive.fusion not in _QUICK:
+                if is_chain or length > _MOST_RECOMPUTED or eqn.primitive.fusion not in _RECOMPUTABLE:
                     continue
                 (v,) = eqn.outvars
                 if v not in in_memory and first.get(v, segment.stop) < segment.stop:
