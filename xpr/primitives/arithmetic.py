@@ -168,8 +168,10 @@ def _rem_reference(x: Any, y: Any) -> Any:
 
 
 def _division_lower(operation: str) -> Callable[..., list[Value]]:
-    """The divisor is 1 where it is zero, and where the quotient overflows: XLA ends the process where it divides so
-    itself, when it compiles.
+    """The lowering rule of integer division, or remainder, that is defined for all operands.
+
+    The divisor is replaced by 1 where it is zero or the quotient overflows: XLA's constant folding divides such
+    integers as C does, and crashes the process.
     """
 
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
@@ -267,7 +269,10 @@ _less = _half_where_equal(lambda x, y: lt(x, y))
 
 
 def _extreme_lower(operation: str, direction: str) -> Callable[..., list[Value]]:
-    """XLA ends the process for maxima of complex numbers, so one of the two is chosen; nan where either is."""
+    """The lowering rule of max or min; complex operands are compared and selected, as XLA crashes for their maximum.
+
+    The result is nan where either operand is.
+    """
 
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
         (aval,), (x, y) = avals, repeated(b, operands, avals[0].shape)

@@ -1,7 +1,7 @@
-"""How loops that draw by rejection draw: each element, or block of elements, from the words of its own key.
+"""Rejection sampling: how its loops draw numbers, for each element or block of elements from a key of its own.
 
-The words of threefry2x32 are two arrays, whose elements are the elements' keys, so a loop goes on for all elements at
-once. Of any other generator the words of one key are one array, and elements are drawn one after another.
+Keys of threefry2x32 are two arrays of words with an element for each key, so one loop draws for all elements at once. A
+key of any other generator is one array of words, and elements are drawn one after another.
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ def _wrap_abstract(avals: Sequence[ShapedArray], *, impl: PRNGImpl) -> list[Shap
 
 
 def _wrap_evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The same memory by another type."""
+    """The keys share the buffer of the words."""
     (words,) = args
     (aval,) = random_wrap_p.type_of((aval_of(words),), params)
     return [_same_memory(aval, words) if type(words) is Array else Array(aval, np.array(words))]
@@ -286,7 +286,7 @@ def random_wrap(words: Any, impl: PRNGImpl) -> Any:
 
 
 def zeros_or_keys(aval: ShapedArray) -> Any:
-    """A value of any type, for where none is looked at: zeros, or keys of words that are zero."""
+    """An array of any type whose values are not used: zeros, or keys whose words are zero."""
     return random_wrap(zeros_like_aval(aval.physical), impl_of(aval)) if is_key(aval) else zeros_like_aval(aval)
 
 

@@ -1,4 +1,4 @@
-"""shard_alike: two operands of one shape, which the compiler is to cut over devices in the same way."""
+"""shard_alike: two operands of one shape, for which the compiler is to choose the same sharding."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ reshard_p = _constraint("reshard", _reshard_lower)
 
 
 def constrain(x: Any, sharding: NamedSharding) -> Any:
-    """One array with that sharding; as it is where that is what a type says of an array that is not partitioned.
+    """One array with that sharding; unchanged where the sharding says nothing, over a mesh without devices.
 
     It stays in its memory, unless the sharding names that of the host.
     """

@@ -3,7 +3,7 @@
 Those of float32 count half turns: x / pi = n + f, with a whole number n and |f| <= 1/2, so sin(x) = +- sin(pi f). That
 takes many bits of 1 / pi where x is large (M. Payne, R. Hanek, "Radian reduction for trigonometric functions", 1983). A
 float32 has 24 bits, and a product with 27 bits of 1 / pi is exact in float64. The bits of 1 / pi by which x gives even
-whole numbers are left out; which they are depends on the exponent of x, of which four ranges are told apart.
+whole numbers are left out; which bits these are depends on the exponent of x, of which there are four ranges.
 """
 
 from __future__ import annotations
