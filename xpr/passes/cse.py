@@ -57,7 +57,7 @@ def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
         if eqn.primitive.call:
             eqn = with_subjaxprs(eqn, without_repetitions)
-        known = _known(eqn, first)
+        known = _earlier_results(eqn, first)
         if known is None:
             eqns.append(eqn)
         else:
@@ -66,7 +66,7 @@ def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr.replace(outvars=outvars, eqns=eqns)
 
 
-def _known(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | None:
+def _earlier_results(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | None:
     """The results of an earlier equation that does the same; remembers those of this one where there is none."""
     primitive = eqn.primitive
     if (primitive.effect is not None or primitive.call) and has_effect(eqn):

@@ -17,7 +17,7 @@ from xpr.primitives.refs import get_p, swap_p
 
 
 class RefUses:
-    """What a program does to each of its constants and arguments, as far as these are refs.
+    """Which of a program's constants and arguments are refs that it reads, writes or passes on.
 
     Attributes:
       any: whether one of them is a ref.
