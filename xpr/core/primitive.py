@@ -531,9 +531,7 @@ def register(primitive: Primitive) -> Primitive:
     return primitive
 
 
-vocabulary: list[
-    Callable[[], Any]
-] = []  # called to import further primitives when one is looked up that is not registered yet
+vocabulary: list[Callable[[], Any]] = []  # functions that import more primitives, called when a name is not registered
 
 
 def _by_name(name: str) -> Primitive:

@@ -57,7 +57,7 @@ def package_folder() -> str:
     return _PACKAGE
 
 
-excluded: list[str] = []  # what file names begin with that tracebacks leave out, besides xpr's own
+excluded: list[str] = []  # prefixes of the names of further files whose frames are left out of tracebacks
 
 
 def is_internal(filename: str) -> bool:

@@ -130,7 +130,7 @@ sub = function_of(
 
 
 def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Of y = a / b, (a_dot - y b_dot) / b: one division, which the cotangents of both operands share."""
+    """The tangent of y = a / b is (a_dot - y b_dot) / b: one division, which the cotangents of both operands share."""
     (a, b), (a_dot, b_dot) = primals, tangents
     out = div(a, b)
     aval = aval_of(out)

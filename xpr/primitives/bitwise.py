@@ -1,4 +1,4 @@
-"""The bits of integers, and logic, which is that of the one bit of a boolean."""
+"""Bitwise operations on integers; on booleans, which are one bit, they are the logical ones."""
 
 from __future__ import annotations
 

@@ -43,11 +43,11 @@ class ByElement:
         return unit_floats(joined(*threefry2x32(k0, k1, high, broadcast_to(low, shape)), BITS_FOR[dtype]), dtype)
 
     def repeat(self, condition: Condition, step: Step, *state: Any) -> list[Any]:
-        """The state after a loop that ends for each element by itself."""
+        """The state after a loop in which each element has its own number of steps."""
         return iterate(condition, step, *state)
 
     def repeat_blocks(self, condition: Condition, step: Step, words: Words, *state: Any) -> list[Any]:
-        """The state, of which the words are the first, after a loop that ends for each key's block by itself."""
+        """The state, which begins with the words, after a loop with a number of steps for each key's block."""
         return iterate_blocks(condition, step, aval_of(words[0]).ndim, *words, *state)
 
 

@@ -129,7 +129,7 @@ random_seed_p = of_keys(
 
 
 def random_seed(seeds: Any, impl: PRNGImpl) -> Any:
-    """Keys made from integers, of which there may be any number of axes."""
+    """A key for each element of an array of integers."""
     return random_seed_p.bind(seeds, impl=impl)
 
 
@@ -281,7 +281,7 @@ random_wrap_p = of_keys(
 
 
 def random_wrap(words: Any, impl: PRNGImpl) -> Any:
-    """Keys of the words that they are to consist of."""
+    """Keys from their words."""
     return random_wrap_p.bind(words, impl=impl)
 
 

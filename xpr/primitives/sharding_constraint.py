@@ -66,7 +66,7 @@ def _is_explicit(aval: ShapedArray, sharding: NamedSharding) -> bool:
 
 
 def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, sharding: NamedSharding) -> list[Value]:
-    """Nothing inside a manual region over the whole mesh, where each device has its shard already."""
+    """Writes no constraint inside a manual region over the whole mesh, where each device has its shard already."""
     if all(name in b.module.manual for name in sharding.mesh.axis_names):
         return operands
     (x,) = operands
