@@ -59,7 +59,7 @@ def uses_of(eqn: JaxprEqn) -> Uses:
     Raises:
       KeyReuseError: a program in it uses a key twice.
     """
-    if eqn.params.get("differentiated"):  # what a checkpoint computes a second time
+    if eqn.params.get("differentiated"):  # a rematerialized call: its keys were used by the forward pass already
         return Uses({}, {}, {})
     if eqn.primitive.regions is not None:
         return _of_regions(eqn)
@@ -195,7 +195,7 @@ def _same(region: Region, uses: Uses) -> dict[int, int]:
 
 
 def _in_loop(eqn: JaxprEqn, region: Region, uses: Uses, argument: int, source: Source | None) -> Mask:
-    """Which keys of a loop's operand are consumed in all; each step has to have new ones.
+    """The keys of a loop's operand that all steps together consume: all, as each step has to have new ones.
 
     Raises:
       KeyReuseError: two steps use one key.

@@ -257,7 +257,7 @@ class _RewriteWalk:
         fresh = []
         binds_old = type(out) is Var and out not in names and out.aval is old.aval and len(eqn.outvars) == 1
         for each in closed.jaxpr.eqns:
-            invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # a literal is looked up in vain
+            invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # `names` has no literals
             outvars = []
             for v in each.outvars:
                 names[v] = outvar = old if binds_old and v is out else Var(v.aval)

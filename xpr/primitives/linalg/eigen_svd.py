@@ -404,7 +404,7 @@ def _svd_lower(
 
 
 def _svd_by_cusolver(b: Builder, a: Value, avals: list[ShapedArray], full_matrices: bool) -> list[Value]:
-    """The SVD by gesvd, which needs at least as many rows as columns; else the adjoint is decomposed, U and V swapped."""
+    """The SVD by gesvd, which needs at least as many rows as columns; else of the adjoint, with U and V swapped."""
     *stack, m, n = a.aval.shape
     wide = n > m
     (operand,) = written(b, lambda x: [adjoint(x) if wide else x], [a])
