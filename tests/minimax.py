@@ -110,7 +110,7 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
     half_ln2 = ln2 / 2 * mp.mpf("1.0001")
 
     sine, cosine = of_square(mp.sin, 1), of_square(mp.cos, 1, power=0)
-    arc, arcsine, tangent = of_square(mp.atan, 1), of_square(mp.asin, 1), of_square(mp.tan, 1)
+    arc, arcsine = of_square(mp.atan, 1), of_square(mp.asin, 1)
     return {
         "SINE_OF_HALF_TURNS": (
             "sin(pi x) / x in x^2, |x| <= 1/2", of_square(lambda x: mp.sin(pi * x), pi), 0, mp.mpf("0.2502"), 6, None),
@@ -137,9 +137,6 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
             "(cos(x) - 1 + x^2 / 2) / x^4 in x^2, |x| <= pi / 4",
             of_square(mp.cos, [1, mp.mpf(-1) / 2, mp.mpf(1) / 24], 2, power=0), 0,
             (pi / 4 * mp.mpf("1.0001")) ** 2, 6, weighted(cosine, 2)),
-        "LONG_TANGENT": (
-            "(tan(x) / x - 1) / x^2 in x^2, |x| <= pi / 4", of_square(mp.tan, [1, mp.mpf(1) / 3], 1), 0,
-            (pi / 4 * mp.mpf("1.0001")) ** 2, 15, weighted(tangent, 1)),
         "LONG_ARCTANGENT": (
             "(arctan(x) / x - 1) / x^2 in x^2, |x| <= tan(pi / 8)", of_square(mp.atan, [1, mp.mpf(-1) / 3], 1), 0,
             eighth**2, 12, weighted(arc, 1)),

@@ -1,1 +1,1 @@
-"""From jaxprs to running programs: lowering to StableHLO, what is fused and in which order, evaluation."""
+"""From jaxprs to running programs: the order of equations, fusion barriers, lowering to StableHLO, evaluation."""

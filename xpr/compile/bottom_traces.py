@@ -196,7 +196,7 @@ def transfer_guard_device_to_host(new_val: str) -> Any:
 
 
 def _install() -> None:
-    """For the whole process: for this thread at once, for others that start afterwards."""
+    """Makes the interpreter for the current settings the bottom one, of this thread and of those that start later."""
     bottom = _bottom()
     install_base(bottom)
     if isinstance(context.trace, EvalTrace):

@@ -1,8 +1,8 @@
 """evaluate : arrays -> arrays. Runs each operation eagerly; the bottom of the stack of interpreters.
 
-A small operation whose NumPy meaning gives the very bits that XLA gives runs in NumPy, in about a microsecond and
+A small operation whose `reference` rule gives exactly the bits that XLA gives runs in NumPy, in about a microsecond and
 with nothing to compile. Everything else becomes a program of one operation, compiled once for its operand types and
-parameters. Programs that hold jaxprs (`call=True`) are compiled whole.
+parameters. Operations that hold jaxprs (`call=True`) are compiled as a whole.
 """
 
 from __future__ import annotations

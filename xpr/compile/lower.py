@@ -117,7 +117,7 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
 
 
 def draws_numbers(jaxpr: Jaxpr) -> bool:
-    """Whether some equation makes random bits: of samplers, whose numbers are to be those of JAX to the last bit."""
+    """Whether some equation makes random bits: elementwise functions are then lowered as in JAX, bit for bit."""
     return any(eqn.primitive in (threefry2x32_p, rng_bit_generator_p) for eqn in jaxpr.eqns)
 
 
@@ -156,9 +156,10 @@ def _is_unreduced(v: Any) -> bool:
 
 
 def _lower_unreduced(builder: Builder, eqn: JaxprEqn, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """Writes an operation on unreduced values as one of StableHLO's, as on no platform in particular.
+    """Lowers an operation on unreduced values by the rule for no particular platform, which writes one operation.
 
-    Of the slices and functions by which others are written for CPU sdy does not know that their values are unreduced.
+    The rules for CPU may write several operations and function calls, through which Shardy loses that values are
+    unreduced.
     """
     module = builder.module
     platform, module.platform = module.platform, "any"
@@ -171,8 +172,8 @@ def _lower_unreduced(builder: Builder, eqn: JaxprEqn, operands: list[Value], ava
 def _explicit_mesh(eqn: JaxprEqn) -> Any:
     """The mesh over whose Explicit axes operands or results are partitioned; None where none are.
 
-    None also of an operation that holds jaxprs, whose equations are lowered by themselves, and of what decides how its
-    result is partitioned, which writes it itself.
+    None also for an operation that holds jaxprs, whose equations are lowered one by one, and for one that decides the
+    sharding of its result (`decides_sharding`), whose lowering rule writes it.
     """
     if eqn.primitive.call or eqn.primitive.decides_sharding:
         return None
@@ -183,15 +184,15 @@ def _explicit_mesh(eqn: JaxprEqn) -> Any:
 
 
 def _unreduced_value(builder: Builder, aval: Any, x: Value) -> Value:
-    """An argument of an inner jaxpr, which is unreduced where its type says so: sdy would not know it."""
+    """An argument of an inner jaxpr, marked as unreduced if its type is: Shardy does not propagate that inwards."""
     explicit = aval.explicit
     return x if explicit is None or not explicit.unreduced else partitioned_value(builder, explicit.mesh, aval, x)
 
 
 def partitioned_value(builder: Builder, mesh: Any, aval: ShapedArray, x: Value) -> Value:
-    """A value, partitioned over the Explicit axes of the mesh as its type says, and freely along Auto axes.
+    """A value constrained to the sharding of its type over the Explicit axes of the mesh, and free along Auto axes.
 
-    Where the type says nothing it is replicated.
+    Over Explicit axes that the type does not name, it is replicated.
     """
     explicit = aval.explicit
     if explicit is not None and explicit.is_undecided:
@@ -232,7 +233,7 @@ def lower_call(
 ) -> list[Value]:
     """A call of a function for the jaxpr, one for each jaxpr in a module; `inline` as in `Builder.call`."""
     if builder.module.mesh is not None and any(map(_is_unreduced, (*jaxpr.invars, *jaxpr.outvars))):
-        return lower_eqns(builder, jaxpr, operands)  # sdy knows nothing of unreduced arguments of functions
+        return lower_eqns(builder, jaxpr, operands)  # Shardy does not propagate unreduced arguments into functions
     function = lower_function(builder, jaxpr, name)
     if "ordered" not in effects(jaxpr):
         return builder.call(function, operands, jaxpr.out_avals, inline)

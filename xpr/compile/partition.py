@@ -83,11 +83,14 @@ def program_for(
 def shardings_of_types(
     avals: Sequence[ShapedArray], mesh: Mesh, requested: Sequence[NamedSharding | None]
 ) -> list[NamedSharding | None]:
-    """The requested shardings of results; where all axes of the mesh are Explicit those that types say, else None."""
+    """The shardings of results: those requested; else, if all axes of the mesh are Explicit, those of the types.
+
+    On other meshes they are None, except of types that are unreduced or reduced.
+    """
     if not mesh.are_all_axes_explicit:
         return [asked or _sharding_with_sums(aval, mesh) for aval, asked in zip(avals, requested)]
     return [
-        asked or (sharding_of_type(aval, mesh) if aval.size else None)  # nothing cuts no elements
+        asked or (sharding_of_type(aval, mesh) if aval.size else None)  # an array without elements isn't partitioned
         for aval, asked in zip(avals, requested)
     ]
 
@@ -95,9 +98,9 @@ def shardings_of_types(
 def arguments_beside_sums(
     arguments: Sequence[NamedSharding | None], results: Sequence[NamedSharding | None]
 ) -> tuple[NamedSharding | None, ...]:
-    """The shardings of arguments; those that are put nowhere are replicated where a result is unreduced.
+    """The shardings of arguments; uncommitted arguments are replicated if a result is unreduced.
 
-    The compiler would choose that they are unreduced, too, which can't be read off the program.
+    The compiler might choose that they are unreduced too, which a compiled program does not report.
     """
     unreduced = [each for each in results if each is not None and each.spec.unreduced]
     if not unreduced:
@@ -106,13 +109,13 @@ def arguments_beside_sums(
 
 
 def sharding_of_type(aval: ShapedArray, mesh: Mesh) -> NamedSharding:
-    """The sharding that a type says over a mesh."""
+    """The sharding over a mesh of the arrays of a type."""
     spec = PartitionSpec() if aval.explicit is None else aval.explicit.spec
     return NamedSharding(mesh, spec.update(parts_of(aval)), memory_kind=kind_of_space(aval.memory_space))
 
 
 def _sharding_with_sums(aval: ShapedArray, mesh: Mesh) -> NamedSharding | None:
-    """The sharding of an unreduced or reduced type, which is not read off a program; None of others."""
+    """The sharding of an unreduced or reduced type, which a compiled program does not report; None for other types."""
     explicit = aval.explicit
     is_summed = explicit is not None and (explicit.unreduced or explicit.reduced)
     return sharding_of_type(aval, mesh) if is_summed else None
@@ -156,7 +159,7 @@ def compile_module(
 
 
 def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Sequence[int] = ()) -> list[Array]:
-    """The results of a program, for arguments, which are moved first where their shardings differ."""
+    """The results of a program; arguments with other shardings than it takes are moved first."""
     buffers = [buffer_at(x, sharding) for x, sharding in zip(args, program.in_shardings)]
     results = list(map(array_at, program.out_avals, program.run(buffers), program.out_shardings))
     for i in donated:
@@ -181,7 +184,7 @@ def buffer_at(x: Any, sharding: NamedSharding) -> Any:
 
 
 def has_sharding(x: Array, sharding: NamedSharding) -> bool:
-    """Whether an array is on devices already, with an equivalent sharding."""
+    """Whether an array has this sharding, or an equivalent one, already."""
     current, ndim = x._device, x.aval.ndim
     if current is sharding or type(current) is not NamedSharding:
         return current is sharding
@@ -239,7 +242,7 @@ def _evaluate_reshard(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
 
 reshard_p.evaluate = _evaluate_reshard
 
-_moves: dict[Any, PartitionedExecutable] = {}  # by the type of the array, where it is and where it goes
+_moves: dict[Any, PartitionedExecutable] = {}  # by the type of the array, its sharding and the one that it gets
 
 
 def forget_moves() -> None:

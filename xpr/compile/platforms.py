@@ -31,13 +31,14 @@ def lower_for_platforms(
     names: Sequence[str] = (),
     result_names: Sequence[str] = (),
 ) -> Module:
-    """As `lower_jaxpr`, for one or several platforms, and for symbolic dimensions.
+    """`lower_jaxpr` for one or several platforms, and for symbolic dimensions.
 
-    With several platforms `main` takes the index of one among them first, and calls a function for each, or one where
-    they are all the same. Dimension variables are computed in `main`, and other functions take them first.
+    With several platforms, the first argument of `main` is the index of the platform, which selects the function to
+    call; there is only one function if the program is the same on all. Dimension variables are computed in `main`, and
+    are leading arguments of the other functions.
 
     Args:
-      jaxpr, donated, mesh, in_shardings, out_shardings: as there.
+      jaxpr, donated, mesh, in_shardings, out_shardings: as for `lower_jaxpr`.
       platforms: what it is lowered for.
       consts: the values of the jaxpr's constants, to be written into the text; None for arguments.
       names: of the arguments, for the messages of assertions about shapes.
@@ -46,13 +47,12 @@ def lower_for_platforms(
     Raises:
       ValueError: dimension variables can't be computed from the shapes of the arguments.
     """
-    about = donated, mesh, in_shardings, out_shardings
     jaxpr = physical(jaxpr)
     variables = jaxpr.invars if consts is not None else [*jaxpr.constvars, *jaxpr.invars]
     in_avals = [v.aval for v in variables]
     solution = solve(in_avals, names or [f"args[{i}]" for i in range(len(in_avals))])
     if len(platforms) == 1 and consts is None and not solution.sizes:
-        return lower_jaxpr(jaxpr, platforms[0], *about)
+        return lower_jaxpr(jaxpr, platforms[0], donated, mesh, in_shardings, out_shardings)
     module = Module(platforms[0])
     module.mesh, module.exported, module.located = mesh, consts is not None, bool(result_names)
     inputs, outputs = argument_attributes(
@@ -73,32 +73,32 @@ def lower_for_platforms(
     module.is_polymorphic = True
     module.dimension_variables = tuple(sorted(solution.values))
     functions = []
-    for platform in _that_differ(jaxpr, platforms, bool(solution.sizes)):
+    for platform in _distinct_platforms(jaxpr, platforms, bool(solution.sizes)):
         module.platform, module.shared = platform, {}
         functions.append(module.function(f"main_{platform}", in_avals, body))
 
     def main(builder: Builder, operands: list[Value]) -> list[Value]:
-        rest = operands[len(several) :]
-        write_dimensions(builder, rest, solution)
+        arguments = operands[len(platform_index) :]
+        write_dimensions(builder, arguments, solution)
 
         def call(function: str) -> Callable[[Builder], list[Value]]:
-            return lambda inner: inner.call(function, rest, jaxpr.out_avals)
+            return lambda inner: inner.call(function, arguments, jaxpr.out_avals)
 
         if len(functions) == 1:
             return call(functions[0])(builder)
         return builder.case(operands[0], [call(function) for function in functions], jaxpr.out_avals)
 
-    several = [INDEX] if len(platforms) > 1 else []
-    index = [' {jax.global_constant = "_platform_index"}'] if several else []
+    platform_index = [INDEX] if len(platforms) > 1 else []
+    index_attributes = [' {jax.global_constant = "_platform_index"}' for _ in platform_index]
     module.function(
-        "main", [*several, *in_avals], main, public=True, argument_attributes=[*index, *inputs],
+        "main", [*platform_index, *in_avals], main, public=True, argument_attributes=[*index_attributes, *inputs],
         result_attributes=outputs,
     )  # fmt: skip
     return module
 
 
-def _that_differ(jaxpr: Jaxpr, platforms: Sequence[str], is_symbolic: bool) -> Sequence[str]:
-    """The platforms, or the first of them if the program is the same for all."""
+def _distinct_platforms(jaxpr: Jaxpr, platforms: Sequence[str], is_symbolic: bool) -> Sequence[str]:
+    """The platforms, or the first of them if its program is that of all."""
     if len(platforms) == 1 or is_symbolic:
         return platforms
     texts = {lower_jaxpr(jaxpr, platform).text() for platform in platforms}

@@ -37,11 +37,11 @@ from xpr.primitives.elementwise import copy_p
 from xpr.primitives.flops import operations
 from xpr.primitives.windows.convolution import conv_general_dilated_p
 
-_PER_NANOSECOND = 4  # operations
-_PRODUCTS_PER_NANOSECOND = 200  # those of matrix products and convolutions
+_FLOPS_PER_NANOSECOND = 4  # of elementwise operations and reductions
+_PRODUCT_FLOPS_PER_NANOSECOND = 200  # of matrix products and convolutions
 _PRODUCTS = (dot_general_p, conv_general_dilated_p)
 _MOST_RECOMPUTED = 16  # equations, for one value
-_QUICK = ("view", "cheap", "vectorized")  # fusion classes that are no slower recomputed than read from memory
+_RECOMPUTABLE = ("view", "cheap", "vectorized")  # fusion classes that are no slower recomputed than read from memory
 
 
 class Thresholds(NamedTuple):
@@ -159,15 +159,15 @@ def _count(eqn: JaxprEqn) -> int:
 
 def _nanoseconds(eqn: JaxprEqn) -> int:
     """An estimate of the time an equation takes."""
-    speed = _PRODUCTS_PER_NANOSECOND if eqn.primitive in _PRODUCTS else _PER_NANOSECOND
+    speed = _PRODUCT_FLOPS_PER_NANOSECOND if eqn.primitive in _PRODUCTS else _FLOPS_PER_NANOSECOND
     total = operations(eqn) // speed
     for region in regions_of(eqn):
-        total += _times(region) * sum(map(_nanoseconds, region.jaxpr.eqns))
+        total += _least_runs(region) * sum(map(_nanoseconds, region.jaxpr.eqns))
     return total
 
 
-def _times(region: Region) -> int:
-    """How often a region runs, at least."""
+def _least_runs(region: Region) -> int:
+    """How often a region runs; 1 if that is not known before it has run."""
     return 1 if region.times is None else region.times
 
 
@@ -285,31 +285,32 @@ class _Segmentation:
         self.recomputed, self.varying = self.recomputed_values(), self.varying_literals()
 
     def recomputed_values(self) -> set[Var]:
-        """Values that take few cheap equations, and that no reader where they are computed needs in memory.
+        """Values that few cheap equations compute, and that no equation needs in memory.
 
-        The same in repeated segments; chains through several of them are not recomputed from the start.
+        They are values that their own segment reads as well. Repeated segments have the same ones, at the same offsets;
+        values that are computed from those of the segment before, and so on from the first, are not recomputed.
         """
         in_memory = {v for eqn in self.eqns if not is_fused(eqn) for v in _read_in_memory(eqn)}
         in_memory.update(self.jaxpr.outvars, fusion_barriers(self.jaxpr))
-        first: dict[Any, int] = {}
+        first_reader: dict[Any, int] = {}
         for index, eqn in enumerate(self.eqns):
             for v in eqn.invars:
-                first.setdefault(v, index)
-        lengths: dict[Any, int] = {}
+                first_reader.setdefault(v, index)
+        lengths: dict[Any, int] = {}  # of such values: how many equations recompute them
         for segments in self.groups:
-            times: Counter[int] = Counter()  # in how many segments an offset has such an equation
+            counts: Counter[int] = Counter()  # by offset, the number of segments whose equation there is recomputed
             for segment, index in [(each, index) for each in segments for index in each]:
                 eqn = self.eqns[index]
                 recomputed = [v for v in eqn.invars if v in lengths]
                 length = 1 + sum(lengths[v] for v in recomputed)
                 is_chain = any(segments[0].start <= self.producers[v] < segment.start for v in recomputed)
-                if is_chain or length > _MOST_RECOMPUTED or eqn.primitive.fusion not in _QUICK:
+                if is_chain or length > _MOST_RECOMPUTED or eqn.primitive.fusion not in _RECOMPUTABLE:
                     continue
                 (v,) = eqn.outvars
-                if v not in in_memory and first.get(v, segment.stop) < segment.stop:
+                if v not in in_memory and first_reader.get(v, segment.stop) < segment.stop:
                     lengths[v] = length
-                    times[index - segment.start] += 1
-            for offset, count in times.items():
+                    counts[index - segment.start] += 1
+            for offset, count in counts.items():
                 same = [segment[offset] for segment in segments if offset < len(segment)]
                 if count < len(same):
                     for index in same:
@@ -346,7 +347,7 @@ class _Segmentation:
         return segments
 
     def begins(self, body: _Body, before: _Body, order: Sequence[tuple[int, int]]) -> bool:
-        """Whether a segment, of which `order` has the results, equals the beginning of the one before."""
+        """Whether a segment with the results `order` equals the beginning of the segment before it."""
         whole, beginning = (
             Jaxpr([], list(each.operands)[: len(body.operands)], self.results(each, order), each.eqns[: len(body.eqns)])
             for each in (body, before)

@@ -81,7 +81,7 @@ def reduce(
         return operands
     of_scalars = _on_leaves(computation, structure)
     if len(leaves) == 1:
-        known = _known(of_scalars, aval_of(leaves[0]))
+        known = _known_reduction(of_scalars, aval_of(leaves[0]))
         if known is not None:
             return tree.unflatten(
                 structure, [sharded(_reduce_by(known, leaves[0], starts[0], axes), out_sharding, "reduce")]
@@ -151,7 +151,7 @@ _KNOWN: dict[Primitive, tuple[Callable[..., Any], Callable[..., Any], Callable[[
 }
 
 
-def _known(of_scalars: Callable[..., list[Any]], aval: ShapedArray) -> Any:
+def _known_reduction(of_scalars: Callable[..., list[Any]], aval: ShapedArray) -> Any:
     """The element of `_KNOWN` for a function that is one operation on two scalars, or None."""
     scalar = ShapedArray((), aval.dtype)
     closed = stage(of_scalars, [scalar, scalar])

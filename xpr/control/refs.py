@@ -49,7 +49,7 @@ class RefOperands:
 
 
 def call_on_values(primitive: Primitive, operands: Sequence[Any], params: dict[str, Any], parameter: str) -> list[Any]:
-    """Applies an operation that calls the jaxpr that is one of its parameters, and that uses refs."""
+    """Applies an operation that calls a jaxpr on refs, its parameter of that name, with the values of the refs."""
     jaxpr = params[parameter]
     refs = RefOperands([jaxpr], operands)
     outs = primitive.bind(*refs.operands, *refs.passed, **{**params, parameter: refs.jaxprs[0]})
@@ -59,7 +59,7 @@ def call_on_values(primitive: Primitive, operands: Sequence[Any], params: dict[s
 
 
 class RefRows:
-    """A function of mapped refs as one of mapped arrays: it gets a ref to each row, and gives the last rows, too."""
+    """A function of mapped refs as one of mapped arrays: it gets refs to rows, and also returns their last values."""
 
     def __init__(self, fun: Callable[..., list[Any]], leaves: Sequence[Any], dims: Sequence[int | None], size: int):
         self.fun, self.dims, self.size = fun, dims, size
@@ -86,7 +86,7 @@ class RefRows:
 
 
 def on_values(what: str, fun: Callable[..., Any], closed: ClosedJaxpr) -> tuple[ClosedJaxpr, Sequence[bool]]:
-    """A program with refs as arguments as one on their values, and which arguments it writes.
+    """A program whose arguments are refs as a program on their values, and which of its arguments it writes.
 
     Raises:
       RefError: it closes over a ref.
@@ -105,7 +105,7 @@ def on_values(what: str, fun: Callable[..., Any], closed: ClosedJaxpr) -> tuple[
 
 
 def with_values_read(what: str, fun: Callable[..., Any], closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A program that reads refs which it closes over, as one on the values that they hold now.
+    """A program that closes over refs as a program that closes over the values that they hold now.
 
     Raises:
       RefError: it writes one.

@@ -1,4 +1,4 @@
-"""Abstract values (avals): the types of arrays, which is what is known of a value while it is traced.
+"""Abstract values (avals): the types of arrays, which are all that is known of a value while it is traced.
 
 A `ShapedArray` is interned: two with the same shape, dtype and weak type are one object, so comparing and hashing
 are pointer operations, and caches keyed by avals cost one dictionary look-up.
@@ -27,27 +27,31 @@ _NOWHERE: frozenset[Any] = frozenset()
 
 
 class ManualAxes(NamedTuple):
-    """The manual axes over which a value varies, those over which it is unreduced, and those where it is reduced."""
+    """The manual mesh axes in a type: those over which the value varies, is unreduced, or is reduced."""
 
     varying: frozenset[Any]
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
 
     def invarying(self, mesh: Any) -> frozenset[Any]:
-        """The other manual axes of a mesh."""
+        """The manual axes of a mesh over which the value is replicated: none of those three."""
         return frozenset(mesh.manual_axes).difference(*self)
 
 
 class ShapedArray:
     """The type of an array: its shape and dtype, and whether the dtype is weak (came from a Python scalar).
 
-    Of arrays that are partitioned over Explicit axes of a mesh that is a part of the type, too, `explicit`; it is None
-    of all others. `sharding` is the same as a `NamedSharding` (backend/sharding.py), which the constructor takes.
-    `memory_space` is the memory that it is in, `f32<host>[8]`, nearly always that of the device.
-    Inside a `shard_map`, `varying` has the axes over which a value may differ between devices, and `sums` those over
-    which it is unreduced, which are among them, and those over which it is reduced. As weakness does, both go from
-    operands to results, and types that differ in them alone fit each other; what is checked is inferred from the whole
-    program (control/devices/replication.py).
+    Four more attributes have their defaults in nearly all types:
+
+    * `explicit`: how the array is partitioned over the Explicit axes of a mesh, or None. `sharding`, which the
+      constructor takes, is the same as a `NamedSharding` (backend/sharding.py).
+    * `memory_space`: the memory that the array is in. `f32<host>[8]` is in the host's, other types in the device's.
+    * `varying`: inside a `shard_map`, the mesh axes over which the value may differ between devices.
+    * `sums`: inside a `shard_map`, the axes over which the value is unreduced (a subset of `varying`), and those over
+      which it is reduced; or None.
+
+    Like weakness, `varying` and `sums` propagate from operands to results, and types that differ in them alone are
+    compatible. Whether a program is right in them is inferred from the whole of it (control/devices/replication.py).
 
     >>> from xpr import core
     >>> core.ShapedArray((2, 3), "float32")
@@ -68,8 +72,8 @@ class ShapedArray:
     varying: frozenset[Any]
     memory_space: MemorySpace
     sums: tuple[frozenset[Any], frozenset[Any]] | None
-    plain: ShapedArray  # the type without these four
-    physical: ShapedArray  # the type in memory: of keys that of their words, of float0 bool, else itself
+    plain: ShapedArray  # the type with the defaults of explicit, varying, memory_space and sums
+    physical: ShapedArray  # the type of the buffer: for keys that of their words, for float0 bool, else itself
 
     _interned: ClassVar[dict[Any, ShapedArray]] = {}
 
@@ -184,12 +188,12 @@ class ShapedArray:
         return changed._changed(varying=self.varying, sums=self.sums)
 
     def _changed(self, **parts: Any) -> ShapedArray:
-        """The same type with some of what is said beside shape and dtype changed."""
+        """The same type with some of explicit, varying, memory_space and sums changed."""
         same = {name: getattr(self, name) for name in ("explicit", "varying", "memory_space", "sums")}
         return ShapedArray._intern(self.shape, self.dtype, self.weak_type, **{**same, **parts})
 
     def with_explicit(self, explicit: ExplicitSharding | None) -> ShapedArray:
-        """The same type, partitioned so over Explicit axes."""
+        """The same type with this sharding over Explicit axes."""
         return self if explicit is self.explicit else self._changed(explicit=explicit)
 
     def with_varying(self, axes: frozenset[Any]) -> ShapedArray:
@@ -206,22 +210,22 @@ class ShapedArray:
         return self if space is self.memory_space else self._changed(memory_space=space)
 
     def _like(self, aval: ShapedArray, explicit: ExplicitSharding | None) -> ShapedArray:
-        """A type of another shape with what this one says beside shape and dtype."""
+        """The type `aval` with a sharding, and with the varying axes, memory space and sums of this type."""
         return aval._changed(explicit=explicit, varying=self.varying, memory_space=self.memory_space, sums=self.sums)
 
     @property
     def vma(self) -> frozenset[Any]:
-        """`varying`, as JAX calls it, too."""
+        """JAX's name of `varying`."""
         return self.varying
 
     @property
     def mat(self) -> ManualAxes:
-        """What the type says of the manual axes of the `shard_map`s around."""
+        """`varying` and `sums` as JAX has them: the manual axes, those of the enclosing `shard_map`s."""
         unreduced, reduced = self.sums or (_NOWHERE, _NOWHERE)
         return ManualAxes(self.varying - unreduced, unreduced, reduced)
 
     def with_axis(self, axis: int, size: Any, part: Any = None) -> ShapedArray:
-        """The type with one more axis, at `axis`, which `part` partitions where there is a mesh."""
+        """The type with one more axis, at `axis`, which the mesh axes `part` partition if the type has a sharding."""
         aval = ShapedArray((*self.shape[:axis], size, *self.shape[axis:]), self.dtype, self.weak_type)
         if self.plain is self:
             return aval
@@ -261,7 +265,7 @@ def is_key(aval: ShapedArray) -> bool:
 
 
 def same_type(expected: ShapedArray, actual: ShapedArray) -> bool:
-    """Whether two types agree in shape, dtype, sharding and memory; weakness and what varies aside."""
+    """Whether two types agree in shape, dtype, sharding and memory; weakness and varying axes may differ."""
     return expected is actual or (
         expected.shape == actual.shape
         and expected.dtype == actual.dtype
@@ -271,14 +275,14 @@ def same_type(expected: ShapedArray, actual: ShapedArray) -> bool:
 
 
 def same_types(expected: Sequence[ShapedArray], actual: Sequence[ShapedArray]) -> bool:
-    """Whether as many types agree, each in shape, dtype, sharding and memory; weakness aside."""
+    """Whether two lists of types are equally long and agree pairwise, as `same_type` compares them."""
     return [*expected] == [*actual] or (len(expected) == len(actual) and all(map(same_type, expected, actual)))
 
 
 class Zero:
     """A tangent or cotangent known to be zero, of type `aval`, that is never materialized as an array.
 
-    Rules of custom_jvp and custom_vjp functions meet it as `custom_derivatives.SymbolicZero`.
+    The rules of custom_jvp and custom_vjp functions see it as `custom_derivatives.SymbolicZero`.
     """
 
     __slots__ = ("aval",)
@@ -339,7 +343,7 @@ def aval_of(x: Any) -> ShapedArray:
     if type(x) in _PYTHON_SCALARS:
         return python_scalar_aval(type(x))
     if isinstance(x, (np.ndarray, np.generic)):
-        if hasattr(x, "filled"):  # a subclass of NumPy's
+        if hasattr(x, "filled"):  # np.ma.MaskedArray
             raise ValueError("numpy masked arrays are not supported: the mask would be lost. Take x.filled(0).")
         if x.dtype == float0:
             return ShapedArray(x.shape, float0)
@@ -364,14 +368,14 @@ def aval_of(x: Any) -> ShapedArray:
 
 
 def check_truth(aval: ShapedArray) -> None:
-    """Raises ValueError where an array has not one element, whose truth could be asked for."""
+    """Raises ValueError unless an array has exactly one element, so that it has a truth value."""
     if not aval.is_symbolic and aval.size != 1:
         which = "an array with more than one element" if aval.size else "an empty array"
         raise ValueError(f"The truth value of {which} is ambiguous. It is {aval.str_short()}; use .any() or .all().")
 
 
 def check_index(aval: ShapedArray) -> None:
-    """Raises TypeError where an array is not an integer scalar, which could be a Python integer."""
+    """Raises TypeError unless an array is an integer scalar, which Python can use as an index."""
     if aval.ndim or aval.dtype.kind not in "iub":
         raise TypeError(
             f"Only integer scalar arrays can be converted to a scalar index; this one is {aval.str_short()}."
@@ -379,7 +383,7 @@ def check_index(aval: ShapedArray) -> None:
 
 
 def check_number(aval: ShapedArray) -> None:
-    """Raises TypeError where an array has axes, and so is no Python number."""
+    """Raises TypeError unless an array is a scalar, which converts to a Python number."""
     if aval.ndim:
         raise TypeError(
             f"Only scalar arrays can be converted to Python scalars; this one is {aval.str_short()}. Take an element, "
@@ -393,7 +397,7 @@ def types_of(values: Iterable[Any]) -> str:
 
 
 class ConvertibleArrayError(TypeError):
-    """An operand is an object that `__jax_array__` converts to an array: `bind` then takes that array instead."""
+    """An operand has a method `__jax_array__`, which makes an array of it: `bind` tries again with that array."""
 
 
 def array_in(x: Any) -> Any:
@@ -402,7 +406,7 @@ def array_in(x: Any) -> Any:
 
 
 def refuse_without_value(x: Any) -> None:
-    """Raises an error where an operand has the type of an array, and no value.
+    """Raises an error where an operand is no array, although `aval_of` knows its type.
 
     Raises:
       ConvertibleArrayError: it is an object with a method `__jax_array__`.
@@ -446,7 +450,7 @@ def integer(x: int, dtype: np.dtype) -> Any:
     """A Python integer in an integer dtype; itself for another dtype.
 
     Raises:
-      OverflowError: the dtype has no such number.
+      OverflowError: the dtype can't represent it.
     """
     if dtype not in dtypes.INTEGERS:
         return x
@@ -457,7 +461,7 @@ def integer(x: int, dtype: np.dtype) -> Any:
 
 
 def overflow(x: Any, dtype: np.dtype) -> OverflowError:
-    """The exception for a Python integer that a dtype doesn't have."""
+    """The exception for a Python integer that a dtype can't represent."""
     way_out = ""
     if dtype == dtypes.int32:
         way_out = ' Switch 64-bit types on with xpr.config.update("enable_x64", True), or give a float.'

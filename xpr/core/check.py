@@ -28,7 +28,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     """Checks that a jaxpr, and those inside it, are well formed and well typed.
 
     Raises:
-      JaxprTypeError: a variable is unbound, bound twice, or its type is not the one its equation gives; an equation
+      JaxprTypeError: a variable is unbound, bound twice, or its type is not the one that its equation has; an equation
         has a parameter that its primitive does not have, or lacks one. The message shows the equation, the user's line
         and the neighbouring equations.
 

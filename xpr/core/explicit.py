@@ -3,7 +3,7 @@
     mesh x=4 Explicit, y=2 Auto;  P("x", "y") of f32[8,6] is the type f32[8@x,6]
     y Explicit, too;  P("x", unreduced={"y"}) is f32[8@x,6]{U:y}, and reduced={"y"} is f32[8@x,6]{R:y}
 
-A type of which nothing is said over an Explicit axis has no such part, whether or not there is a mesh.
+A type that names no Explicit axis has no sharding (`aval.explicit` is None), whether or not a mesh is current.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class ExplicitSharding:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether it is ambiguous so far."""
+        """Whether the sharding is ambiguous, until `reshard` decides it."""
         return self.parts is None
 
     @property
     def spec(self) -> PartitionSpec:
-        """The partition spec, of nothing while it is undecided."""
+        """The partition spec; one without elements while it is undecided."""
         return PartitionSpec(*(self.parts or ()), unreduced=self.unreduced, reduced=self.reduced)
 
     @property
@@ -79,7 +79,7 @@ class ExplicitSharding:
         return tuple([name for name in axes if not small or self.mesh.shape.get(name) != 1])
 
     def with_parts(self, parts: Sequence[Any]) -> ExplicitSharding | None:
-        """The sharding over the same mesh by other parts."""
+        """The sharding over the same mesh with other parts."""
         return explicit_sharding(self.mesh, self.spec.update(parts), len(parts))
 
     def with_axis(self, axis: int, part: Any = None) -> ExplicitSharding | None:
@@ -106,7 +106,7 @@ class ExplicitSharding:
 
 
 def explicit_sharding(mesh: AbstractMesh, spec: Sequence[Any], ndim: int) -> ExplicitSharding | None:
-    """What a spec over a mesh says in the type of arrays with `ndim` axes; None where no Explicit axis is named."""
+    """The sharding in types of arrays with `ndim` axes, from a spec over a mesh; None if it names no Explicit axis."""
     if not mesh.has_explicit:
         return None
     explicit: Sequence[Any] = mesh.explicit_axes
@@ -127,7 +127,7 @@ def dimension_text(size: Any, part: Any) -> str:
 
 
 def sums_text(explicit: ExplicitSharding) -> str:
-    """What a printed type says of sums over devices: `{U:x}`, `{U:(x,y), R:z}`, or nothing."""
+    """The unreduced and reduced axes in a printed type: `{U:x}`, `{U:(x,y), R:z}`, or nothing."""
     named = [("U", explicit.unreduced), ("R", explicit.reduced)]
     texts = [f"{letter}:{_names_text(explicit.mesh, axes)}" for letter, axes in named if axes]
     return f"{{{', '.join(texts)}}}" if texts else ""

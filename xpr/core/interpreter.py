@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """One interpreter at work. Subclasses define `process`, and slots for their state."""
+    """An interpreter during one run of a function. Subclasses define `process`, and slots for their state."""
 
     __slots__ = ("parent", "alive", "__weakref__")
     parent: Trace | None
@@ -73,11 +73,11 @@ class _Context(threading.local):
 
     trace: Trace  # set on the class by the evaluator, which is the bottom of every thread's stack
     axes: tuple[NamedAxis, ...] = ()  # the mapped axes in scope, innermost last
-    rows_along: Any = None  # the axes of a mesh along which the rows that a batch rule maps are to be cut
-    explicit_rows: Any = None  # the same where types say so: an ExplicitSharding of the mapped axis alone
-    decides_later: bool = False  # whether results may have an ambiguous sharding, as another operation decides it
-    unreduced: frozenset[Any] = frozenset()  # the axes of a mesh over which sums of shards are to remain unreduced
-    source: source.Source | None = None  # the line that new equations come from, where an old equation is worked on
+    rows_along: Any = None  # the mesh axes that are to partition the mapped axis of what a batch rule computes
+    explicit_rows: Any = None  # the same for Explicit axes: an ExplicitSharding of the mapped axis alone
+    decides_later: bool = False  # whether results may have an ambiguous sharding, which a later operation decides
+    unreduced: frozenset[Any] = frozenset()  # the mesh axes over which sums of shards are to remain unreduced
+    source: source.Source | None = None  # the line of new equations that are derived from an existing one; else None
 
 
 context = _Context()
@@ -116,8 +116,8 @@ class current:
 class shardings_decided_later:
     """`with shardings_decided_later(): ...` lets results have an ambiguous sharding, until they are resharded.
 
-    So transposition rules may compute with any operations: what they return gets the sharding of the operand. Sums over
-    shards along the axes `unreduced` are not done, in programs that are staged.
+    Transposition rules need it: they may compute with any operations, as the cotangents that they return are resharded
+    like the operands. In programs that are staged, sums over shards along the axes `unreduced` are not done.
     """
 
     __slots__ = ("before", "unreduced")
@@ -215,7 +215,7 @@ class Tracer:
         self._trace = trace
         self.aval = aval
 
-    # What a subclass may know more about.
+    # Subclasses that know more override these.
 
     def concrete(self) -> Any:
         """The concrete value of this tracer, or None where only its type is known."""

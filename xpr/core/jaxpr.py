@@ -2,8 +2,8 @@
 
     { lambda constvars ; invars. let eqns in (outvars) }
 
-Everything here is immutable by convention: `replace` gives a changed copy. A `Jaxpr` carries a `memo`, in which
-transformations store what they derived from it (its jvp, its compiled form), so that this lives as long as it does.
+Everything here is immutable by convention: `replace` gives a changed copy. A `Jaxpr` has a dictionary `memo`, in which
+transformations store what they derive from it (its jvp, its compiled form), so that this lives as long as the jaxpr.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class JaxprEqn:
 
 
 def split_each(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
-    """The `split` rule of an operation that does the same to each of its operands apart."""
+    """The `split` rule of an operation whose results each depend on the operand at the same position alone."""
 
     def half(flag: bool) -> JaxprEqn:
         pairs = [pair for pair, known in zip(zip(eqn.invars, eqn.outvars), is_known) if known is flag]
@@ -153,8 +153,10 @@ def split_each(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn],
 
 
 def _check_pickles(eqn: JaxprEqn, name: str, function: Any) -> None:
-    """Raises:
-    PicklingError: pickle has no name for a function among the parameters.
+    """Checks that pickle can store a function among the parameters.
+
+    Raises:
+      PicklingError: it has no name by which another process finds it.
     """
     try:
         pickle.dumps(function)
@@ -185,12 +187,12 @@ class Jaxpr:
 
     @property
     def jaxpr(self) -> Jaxpr:
-        """Itself, so that one without constvars can stand where a `ClosedJaxpr` is read, and so `consts`."""
+        """Itself: by this attribute and `consts`, a jaxpr without constvars can be used as a `ClosedJaxpr`."""
         return self
 
     @property
     def consts(self) -> list[Any]:
-        """No values. For a jaxpr with constvars, which must be closed first, ValueError."""
+        """An empty list; ValueError for a jaxpr with constvars, which has to be closed first."""
         if self.constvars:
             raise ValueError("This jaxpr has constvars, whose values only its ClosedJaxpr has.")
         return []
@@ -350,7 +352,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
       jaxpr: the program.
       consts: a value for each constvar.
       *args: a value for each invar.
-      propagate_source_info: whether what is traced meanwhile has the lines of the equations; else that of the caller.
+      propagate_source_info: whether equations that are traced meanwhile have the source lines of the jaxpr's; else they
+        have that of the caller.
 
     Returns:
       A list with a value for each outvar.
@@ -372,7 +375,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
     env.update(zip(jaxpr.invars, args))
     env[unitvar] = unit
     before = context.source, context.decides_later, context.unreduced
-    context.decides_later, context.unreduced = True, _NO_AXES  # what is asked for is in the parameters
+    context.decides_later, context.unreduced = True, _NO_AXES  # the equations' parameters have their unreduced axes
     try:
         for eqn in jaxpr.eqns:
             values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
@@ -482,7 +485,7 @@ def subjaxprs(eqn: JaxprEqn | Jaxpr | ClosedJaxpr) -> Iterator[Jaxpr]:
 def with_subjaxprs(eqn: JaxprEqn, change: Callable[[Jaxpr], Jaxpr]) -> JaxprEqn:
     """The equation with each jaxpr among its parameters changed to another one of the same type.
 
-    `change` should memoize its result with the jaxpr: a function that is called twice then stays one.
+    `change` should memoize its result with the jaxpr, so that a function that is called twice remains one jaxpr.
     """
 
     changes = {}

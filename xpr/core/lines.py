@@ -1,4 +1,4 @@
-"""Lines of equations of library functions, which are traced once for all of their calls: those of the calls."""
+"""Source lines of library functions, which are traced once for all calls: their equations get the line of the call."""
 
 from __future__ import annotations
 

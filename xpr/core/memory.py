@@ -1,4 +1,4 @@
-"""Memory spaces: in which memory of a device an array is, as types say it and as shardings name it.
+"""Memory spaces: the memory that an array is in, by its name in types and by its names in shardings.
 
 Device   "device"                        the memory that the device computes in
 Host     "pinned_host", "unpinned_host"  the memory of the host; types say `Host` of pinned memory alone, as JAX's do
@@ -28,7 +28,7 @@ class MemorySpace(enum.Enum):
 
 
 def space_of_kind(kind: str | None) -> MemorySpace:
-    """What the type says of an array in memory of a kind; None is "device"."""
+    """The memory space in the types of arrays whose sharding names this kind of memory; None is "device"."""
     return MemorySpace.Host if kind == "pinned_host" else MemorySpace.Device
 
 

@@ -118,12 +118,12 @@ class AbstractMesh:
 
     @property
     def explicit_axes(self) -> tuple[Any, ...]:
-        """The names of the axes that types of arrays speak of."""
+        """The names of the Explicit axes, over which the types of arrays are partitioned."""
         return self.axes_of_type(AxisType.Explicit)
 
     @property
     def manual_axes(self) -> tuple[Any, ...]:
-        """The names of the axes of the `shard_map`s around."""
+        """The names of the axes of the enclosing `shard_map`s."""
         return self.axes_of_type(AxisType.Manual)
 
     @property
@@ -174,12 +174,12 @@ class AbstractMesh:
 
     @property
     def local(self) -> tuple[int, ...]:
-        """The numbers, among `flat`, of the devices that belong to this process."""
+        """The positions in `flat` of the devices that belong to this process."""
         return tuple(range(len(self.flat)))
 
     @property
     def flat(self) -> tuple[Any, ...]:
-        """The devices in a line.
+        """The devices as one tuple, row by row.
 
         Raises:
           DeviceNotFound: there are none.

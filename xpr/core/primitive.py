@@ -1,7 +1,7 @@
 """Primitives: the operations that jaxprs consist of, each with all its rules.
 
-A primitive is a closed record. Each slot holds a rule, or `Unsupported("why")`; nothing else is looked up anywhere.
-Rules take and give lists; only `bind` looks at `multiple_results`.
+A primitive is a record with a fixed set of slots. Each of the first six holds a rule or `Unsupported("why")`; there are
+no tables of rules elsewhere. Rules take and return lists; only `bind` looks at `multiple_results`.
 
     abstract(avals, **params)                 -> [ShapedArray]      the typing rule; raises TypeError with both types
     reference(values, **params)               -> [np.ndarray]       the meaning, in NumPy
@@ -31,17 +31,20 @@ calls a Python function when a program runs.
 one is computed again in each reader, also a "vectorized" one where several read it that are no slower for it, and an
 "expensive" one once; a "reduction" has its operands computed inside it. Where it is None nothing is fused.
 `regions(**params)` lists the jaxprs that an operation holds and how they run, see core/regions.py.
-`physical` says what an operation on random keys is on their words, see passes/physical.py: "moved" where it moves whole
-elements and reads none; "all" or "any" where it is true of two keys if it is of all or any of their words; or a rule
-`physical(each, words, avals, **params) -> [array]`. An operation without it refuses keys.
+`physical` says how an operation on random keys acts on their words, see passes/physical.py: "moved" if it moves whole
+elements and reads none; "all" or "any" if it is a comparison that holds for two keys when it holds for all or any of
+their words; or a rule `physical(each, words, avals, **params) -> [array]`. An operation without it refuses keys.
 
 `sharding(avals, outs, **params) -> [parts]` says over which Explicit axes of a mesh results are partitioned, from the
-operands' types, of which one is; see primitives/sharding_rules.py. Without it results are replicated.
+operands' types, of which at least one is partitioned; see primitives/sharding_rules.py. Without it results are
+replicated. `summed(avals, **params) -> [part]` are the mesh axes that partition the axes which an operation sums over:
+the sum over them may be left undone, and the result is then unreduced. `sums([axes]) -> axes` are the axes over which
+results are unreduced, from those of each operand; without it no operand may be unreduced.
 
 `varying(every, **params)` are the manual axes over which each result varies, from those of each operand.
 
-`params` are the names of the parameters: those that the typing rule takes, unless they are listed. A typing rule that
-takes any, as those of users may, leaves them open.
+`params` are the names of the parameters, by default those that the typing rule takes. If that rule takes `**params`, as
+those of users may, they are not checked.
 """
 
 from __future__ import annotations
@@ -83,7 +86,7 @@ class NeedsLinear(UnsupportedRule):
 
 
 class Linear(Tracer):
-    """Stands for a linear operand in a transposition rule: its type is known, its value is what is solved for."""
+    """Stands for a linear operand in a transposition rule: it has a type and no value."""
 
     __slots__ = ()
     _trace = Trace(None)
@@ -145,21 +148,22 @@ def params_of(rule: Any) -> tuple[str, ...] | None:
     return tuple(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
 
 
-def _taken_out(args: Sequence[Any]) -> list[Any]:
+def _converted(args: Sequence[Any]) -> list[Any]:
     """The operands, with those that have a method `__jax_array__` converted by it.
 
-    A rule may meet an object with a tracer of the interpreter whose rule it is. To take that out here would make it a
-    constant; it is left to the `bind` that called the interpreter.
+    It is called while a `ConvertibleArrayError` is handled, and raises that again where an operand holds a tracer of an
+    interpreter that is not current: one whose rule is running. Converted here, the tracer would become a constant; the
+    `bind` that called the interpreter converts it.
     """
-    taken = list(map(array_in, args))
+    converted = list(map(array_in, args))
     below: Any = context.trace
     traces = set()
     while below is not None:
         traces.add(id(below))
         below = below.parent
-    if any(isinstance(x, Tracer) and x._trace.alive and id(x._trace) not in traces for x in taken):
+    if any(isinstance(x, Tracer) and x._trace.alive and id(x._trace) not in traces for x in converted):
         raise
-    return taken
+    return converted
 
 
 class Primitive:
@@ -224,11 +228,10 @@ class Primitive:
         self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
-        self.commutative, self.mesh = commutative, mesh  # the first is said of its two operands
+        self.commutative, self.mesh = commutative, mesh
         self.regions, self.fusion, self.physical, self.sharding = regions, fusion, physical, sharding
-        self.varying = varying  # None where it is that of the operands together
-        self.sums = sums  # None where no operand may be unreduced; see primitives/sharding_rules.py
-        self.summed = summed  # the parts of axes that it sums over; None where it sums over none
+        self.varying = varying  # None where results vary over the axes of all operands
+        self.sums, self.summed = sums, summed
         self.decides_sharding = decides_sharding  # whether the typing rule says how results are partitioned
         self.decides_memory = decides_memory  # whether it says in which memory they are
         self.calls_python = calls_python
@@ -238,8 +241,8 @@ class Primitive:
         self.params = None if names is None else frozenset(names)
         self.optional = frozenset(optional)  # of the parameters, those that an equation may do without
         self.takes_refs = takes_refs  # of primitives that hold jaxprs all do
-        self.any_params = any_params  # may be numbers of several types, which are equal and not the same
-        self.typed: dict[Any, list[ShapedArray]] = {}
+        self.any_params = any_params  # parameters may be equal numbers of different types, such as 1, 1.0 and True
+        self.typed: dict[Any, list[ShapedArray]] = {}  # the types of results, by operand types and parameters
         self.plans: dict[Any, Any] = {}  # how to run it eagerly, by operand types and parameters
         self._original: Primitive | None = None  # as it was before `def_impl`
         for slot in SLOTS:
@@ -258,12 +261,12 @@ class Primitive:
         try:
             outs = context.trace.process(self, args, params)
         except ConvertibleArrayError:
-            outs = context.trace.process(self, _taken_out(args), params)
+            outs = context.trace.process(self, _converted(args), params)
         return outs if self.multiple_results else outs[0]
 
     @property
     def impl(self) -> Rule:
-        """The evaluation of eager calls as it is without `def_impl`: a function of arrays and parameters."""
+        """The evaluation of eager calls before any `def_impl`: a function of arrays and parameters."""
         if self._original is None:
             original = self._original = object.__new__(Primitive)
             for name in Primitive.__slots__:
@@ -301,7 +304,7 @@ class Primitive:
         return params
 
     def key_of(self, params: dict[str, Any]) -> Iterable[Any]:
-        """Parameters as a part of keys that this primitive is in."""
+        """The parameters as part of a cache key for this primitive."""
         return key_of(params) if self.any_params else params.items()
 
     def check_params(self, params: dict[str, Any]) -> None:
@@ -354,10 +357,10 @@ class Primitive:
 def explicit_types(
     primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> tuple[list[ShapedArray], bool]:
-    """The types of results of which operands are partitioned over Explicit axes; and whether the context decides them.
+    """The types of results where operands are partitioned over Explicit axes, and whether they depend on the context.
 
     Raises:
-      SumOverShards: the operation is to have another parameter.
+      SumOverShards: the context asks for sums over shards to be left undone, and the parameters don't say so yet.
       ShardingTypeError: the result is ambiguous or can't be partitioned so, and no other operation decides it.
     """
     outs = primitive.abstract(tuple([a.plain for a in avals]), **params)
@@ -391,21 +394,21 @@ def explicit_types(
 
 
 class SumOverShards(Exception):
-    """An operation sums over shards, and the sum is to remain unreduced: it has these parameters then."""
+    """An operation sums over shards, and the sums are to be left undone; with the parameters `params` they are."""
 
     def __init__(self, params: dict[str, Any]):
         self.params = params
 
 
 def _summed_axes(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> list[Any]:
-    """The axes of the mesh whose shards an operation sums over, unless it says already which sums it does."""
+    """The axes of the mesh whose shards an operation sums over; none if its parameters name unreduced axes already."""
     if primitive.summed is None or "unreduced" in params:
         return []
     return [name for part in primitive.summed(avals, **params) for name in axes_of(part)]
 
 
 def with_unreduced(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of an operation, whose sums over shards remain unreduced where the context asks for it."""
+    """The parameters of an operation that leaves those sums over shards undone which the context asks it to."""
     asked = tuple([name for name in _summed_axes(primitive, avals, params) if name in context.unreduced])
     return {**params, "unreduced": asked} if asked else params
 
@@ -413,7 +416,7 @@ def with_unreduced(primitive: Primitive, avals: Sequence[ShapedArray], params: d
 def varying_types(
     primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray], params: dict[str, Any]
 ) -> list[ShapedArray]:
-    """The types of results with the manual axes over which they vary: those over which an operand does."""
+    """The types of results with the manual axes over which they vary: those over which any operand does."""
     every = [a.varying for a in avals]
     union: frozenset[Any] = frozenset().union(*every)
     if primitive.varying is None:
@@ -426,7 +429,7 @@ def varying_types(
 def _with_manual_sums(
     primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray], params: dict[str, Any]
 ) -> list[ShapedArray]:
-    """The types of results with the manual axes over which they are unreduced and reduced, as operands are.
+    """The types of results with the manual axes over which they are unreduced and reduced.
 
     Raises:
       NotImplementedError: an operand is unreduced, and the operation is not linear.
@@ -456,7 +459,7 @@ def _with_manual_sums(
 
 
 def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray]) -> list[ShapedArray]:
-    """The types of results with the memory that they are in: that of the operands, scalars aside.
+    """The types of results with their memory space: that of the operands that have axes.
 
     Raises:
       ValueError: operands are in different memories.
@@ -477,9 +480,9 @@ def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[
 def _sums(
     primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> tuple[frozenset[Any], frozenset[Any]]:
-    """The axes over which results are unreduced, and those over which they are reduced unless they are partitioned.
+    """The Explicit axes over which results are unreduced, and those over which they are reduced unless partitioned.
 
-    The first are those of operands, and of a parameter `unreduced` of operations that sum over shards.
+    The former are those of operands, and of the parameter `unreduced` of operations that sum over shards.
     """
     every = [a.explicit.unreduced if a.explicit is not None else frozenset() for a in avals]
     reduced: frozenset[Any] = frozenset().union(*[a.explicit.reduced for a in avals if a.explicit is not None])
@@ -519,7 +522,7 @@ def _partitioned(
 
 
 registered: dict[str, Primitive] = {}  # by name
-with_impl: weakref.WeakSet[Primitive] = weakref.WeakSet()  # those that have an evaluation by `def_impl`
+with_impl: weakref.WeakSet[Primitive] = weakref.WeakSet()  # those whose evaluation `def_impl` has replaced
 
 
 def register(primitive: Primitive) -> Primitive:
@@ -528,9 +531,7 @@ def register(primitive: Primitive) -> Primitive:
     return primitive
 
 
-vocabulary: list[
-    Callable[[], Any]
-] = []  # called to import further primitives when one is looked up that is not registered yet
+vocabulary: list[Callable[[], Any]] = []  # functions that import more primitives, called when a name is not registered
 
 
 def _by_name(name: str) -> Primitive:

@@ -34,8 +34,8 @@ class Region(NamedTuple):
       chosen_by: the operands of the equation that decide which region runs, or how often.
       inlined: whether its equations may replace the equation: "always"; "lowered" once no transformation
         follows, since the equation has rules of its own; "compiled" only by the compiler; or "never".
-      follows: whether transformations of the equation do to operands and results what they do in the jaxpr. Not where
-        a rule of the user's says something else.
+      follows: whether results of a transformed equation depend on its operands as those of the jaxpr do. They need not
+        where the equation has a rule of the user's.
     """
 
     jaxpr: Jaxpr

@@ -38,10 +38,10 @@ class SavedLine:
 Code = CodeType | SavedLine
 Source = tuple[Code, int] | tuple[Code, int, str]  # see `cotangent_of` for the third
 
-# The line of the equations of a library function, which is traced once for all of its calls: that of the call.
+# Stands for the line of the call, in the equations of a library function that is traced once for all calls.
 OF_CALL: Source = (SavedLine("", 0, "a function of xpr"), 0)
 
-# By the folders of the packages, whatever the folders above them are called.
+# Library files are recognized by the folder of their package, so user files may be in folders of the same names.
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _DEMO = _PACKAGE + "demo" + os.sep  # a part of the package that is a user of it
 _FOLDERS = [os.path.dirname(str(library.__file__)) + os.sep for library in (np, optree)]
@@ -57,7 +57,7 @@ def package_folder() -> str:
     return _PACKAGE
 
 
-excluded: list[str] = []  # what file names begin with that tracebacks leave out, besides xpr's own
+excluded: list[str] = []  # prefixes of the names of further files whose frames are left out of tracebacks
 
 
 def is_internal(filename: str) -> bool:
@@ -85,7 +85,7 @@ def here(depth: int = 1) -> Source | None:
 
 
 def depth_of_user() -> int:
-    """The number of frames from the calling function up to the user's line."""
+    """The number of frames between the calling function and the user's line."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1

@@ -222,7 +222,7 @@ def axes_of(part: Any) -> tuple[Any, ...]:
 
 
 def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
-    """Raises ValueError where a spec names no axis of the mesh, or one twice."""
+    """Raises ValueError where a spec names an axis that the mesh does not have, or names an axis twice."""
     names = [name for part in spec for name in axes_of(part)]
     if type(spec) is SpecWithSums:
         _check_sums(mesh, spec)

@@ -1,7 +1,7 @@
-"""Which functions, classes and attributes are known to do the same in every process, with no effect outside.
+"""Functions, classes and attributes that are known to be pure: they do the same in every process, with no side effect.
 
-Objects of the library count by the name under which it has them, since its files are a part of every cache key. Those
-of Python and NumPy are listed.
+Objects of the library are hashed by the name under which a module has them, since the library's files are part of every
+cache key. Those of Python and NumPy are listed here.
 """
 
 from __future__ import annotations
@@ -150,21 +150,21 @@ def is_builtin(name: str, value: Any) -> bool:
 
 
 class Library:
-    """The functions of loaded modules of xpr, and of their classes.
+    """The functions of xpr's loaded modules and of their classes, checked for any that a user has replaced.
 
     Attributes:
-      replaced: one that is not xpr's own, as a user who replaces it makes it; None where there is none.
+      replaced: the name of a function that is not xpr's own; None if there is none.
     """
 
     def __init__(self) -> None:
         self.replaced: str | None = None
-        self._spaces: list[Any] = []  # of modules and classes: their attributes
-        self._values: list[Any] = []  # of all of them
-        self._rules: list[tuple[Any, ...]] = []  # of each primitive
+        self._spaces: list[Any] = []  # the namespaces of modules and classes
+        self._values: list[Any] = []  # the values in all of them
+        self._rules: list[tuple[Any, ...]] = []  # the rules of each primitive
         self._modules = 0
 
     def check(self) -> str | None:
-        """Looks again at all of them if any has changed; returns `replaced`."""
+        """Reads the namespaces again if any of their values has changed; returns `replaced`."""
         if len(sys.modules) != self._modules or list(map(_RULES, registered.values())) != self._rules:
             self._modules = 0
         if not self._modules or not self._is_same():
@@ -188,9 +188,9 @@ class Library:
         self.replaced = self._name_of(foreign[0]) if foreign else self._replaced_rule()
 
     def _replaced_rule(self) -> str | None:
-        """A rule of a primitive of xpr's that was set by a table of `xpr.interpreters`, or is not xpr's own.
+        """The name of a rule of one of xpr's primitives that is not xpr's own, or was set through `xpr.interpreters`.
 
-        Those of users' primitives are of a subclass; a function that reaches one is refused.
+        Primitives of users are of a subclass, and are not looked at: a function that reaches one has no fingerprint.
         """
         for primitive, rules in zip(registered.values(), self._rules):
             if type(primitive) is Primitive:

@@ -27,12 +27,12 @@ TRACED = (
 
 
 def setting_in_the_way() -> str | None:
-    """The setting because of which calls are traced; None where there is none."""
+    """The name of a setting that is on and requires each call to be traced anew; None if there is none."""
     return next((name for name in TRACED if getattr(settings, name)), None)
 
 
 def surroundings() -> list[Any]:
-    """What all traces depend on, but for `releases` and what `library` is looked through for."""
+    """What all traces depend on besides `releases` and replaced functions of the library (see pure.py): settings."""
     options = sorted(compiler.process_options.items())
     return [sys.version, sys.flags.optimize, package_folder(), compared_settings(), options, native.available()]
 
@@ -51,7 +51,10 @@ def releases() -> str:
 
 
 def look_ahead() -> threading.Thread | None:
-    """A thread that finds `releases` and looks through the library, which takes 6 ms the first time; None later on."""
+    """A thread that computes `releases` and checks the library for replaced functions; None if that has been done.
+
+    It takes 6 ms, in which the caller may lower and compile.
+    """
     if releases.cache_info().currsize:
         return None
     thread = threading.Thread(target=lambda: (releases(), library.check()), name="xpr surroundings", daemon=True)

@@ -141,7 +141,7 @@ class _Lines:
         return line
 
 
-# -- How often what is run
+# -- How often each jaxpr runs
 
 
 def _runs(jaxpr: Jaxpr) -> Iterator[tuple[Jaxpr, int]]:

@@ -1,4 +1,4 @@
-"""Concrete values of arguments on which the shape of a result depends."""
+"""Concrete values of arguments that determine the shape of a result."""
 
 from __future__ import annotations
 

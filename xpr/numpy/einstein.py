@@ -254,7 +254,7 @@ class _Writer:
         return len(self.labels) - 1
 
     def simplify(self, position: int, needed: set[Any]) -> int:
-        """Takes diagonals, drops axes of size 1 that broadcast, and sums over what is not needed."""
+        """Takes diagonals, drops axes of size 1 that broadcast, and sums over axes whose labels are not needed."""
         labels = self.labels[position]
         for label in labels:
             while self.labels[position].count(label) > 1:
@@ -285,7 +285,7 @@ class _Writer:
         )  # fmt: skip
 
     def multiply(self, left: int, right: int, needed: set[Any], out: Labels) -> int:
-        """The product of two operands, summed over what is needed neither elsewhere nor in the result."""
+        """The product of two operands, summed over labels that neither the result nor another operand needs."""
         left = self.simplify(left, needed | {*self.labels[right]})
         right = self.simplify(right, needed | {*self.labels[left]})
         x, y = self.labels[left], self.labels[right]

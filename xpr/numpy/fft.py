@@ -85,7 +85,7 @@ def _axes_and_lengths(name: str, shape: tuple[int, ...], s: Any, axes: Any, kind
         lengths = list(map(operator.index, s))
     if len(lengths) != len(axes):
         raise ValueError(f"{name}: a length for each axis is needed; there are {len(lengths)} and {len(axes)}.")
-    is_empty = s is None and "R" not in kind  # the transform of nothing is nothing
+    is_empty = s is None and "R" not in kind  # complex transforms over no axes return the operand
     if min(lengths, default=1) < (0 if is_empty else 1):
         raise ValueError(f"{name}: lengths must be positive, and those of an array of shape {shape} are {lengths}.")
     return axes, lengths

@@ -299,7 +299,7 @@ def _quantile(
 def _of_selected(
     name: str, a: MaskedTracer, q: Any, axes: tuple[int, ...], method: str, keepdims: bool, ignore_nan: bool
 ) -> Any:
-    """Quantiles of the elements that a mask selects: those of all, of which the others are nan and ignored."""
+    """Quantiles of the elements that a mask selects: the other elements are replaced by nan, and ignored."""
     values = with_others(a, axes, np.nan)
     result = _quantile(name, values, q, axes, None, False, method, keepdims, None, True)
     if ignore_nan:

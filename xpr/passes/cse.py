@@ -39,7 +39,7 @@ def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
-    """The same for a jaxpr; remembered with it."""
+    """A jaxpr with equal operations on equal operands done once; remembered with it."""
     if "cse" not in jaxpr.memo:
         smaller = _without_repetitions(jaxpr)
         jaxpr.memo["cse"] = smaller.memo["cse"] = smaller
@@ -53,11 +53,11 @@ def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
     for eqn in jaxpr.eqns:
         invars = eqn.invars
         if any(map(env.__contains__, invars)):
-            invars = [env.get(v, v) for v in invars]  # type: ignore[arg-type]  # a literal is looked up in vain
+            invars = [env.get(v, v) for v in invars]  # type: ignore[arg-type]  # `env` has no literals
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
         if eqn.primitive.call:
             eqn = with_subjaxprs(eqn, without_repetitions)
-        known = _known(eqn, first)
+        known = _earlier_results(eqn, first)
         if known is None:
             eqns.append(eqn)
         else:
@@ -66,8 +66,8 @@ def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr.replace(outvars=outvars, eqns=eqns)
 
 
-def _known(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | None:
-    """The results of an earlier equation that does the same; remembers those of this one where there is none."""
+def _earlier_results(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | None:
+    """The results of an earlier equation that does the same; None if there is none, and `first` then has this one's."""
     primitive = eqn.primitive
     if (primitive.effect is not None or primitive.call) and has_effect(eqn):
         return None

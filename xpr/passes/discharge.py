@@ -17,12 +17,12 @@ from xpr.primitives.refs import get_p, swap_p
 
 
 class RefUses:
-    """What a program does to each of its constants and arguments, as far as these are refs.
+    """Which of a program's constants and arguments are refs that it reads, writes or passes on.
 
     Attributes:
       any: whether one of them is a ref.
       used: whether the program reads or writes one.
-      valued: those that are read or written.
+      valued: those that are read or written, whose values the discharged program takes.
       written: those that are written.
       passed: those that an equation other than a read or a write takes.
     """
@@ -73,7 +73,7 @@ def _discharged(jaxpr: Jaxpr, valued: Sequence[bool], written: Sequence[bool], a
     invars = [values.get(v, v) for v in jaxpr.invars]
     passed = [v for v, flag in zip(jaxpr.invars, also) if flag]
     invars += passed
-    renamed: dict[Any, Any] = {}  # results of reads
+    renamed: dict[Any, Any] = {}  # the variables that replace the results of reads
 
     def atom(v: Any) -> Any:
         if v in values and v not in passed:

@@ -34,9 +34,9 @@ LARGEST = 1 << 22  # elements of a result that is worth storing instead of compu
 def fold_constants(closed: ClosedJaxpr, largest: int = LARGEST) -> ClosedJaxpr:
     """The same program with what depends on constants and literals alone evaluated.
 
-    What is evaluated in a function that is called leads the call's operands. The jaxprs that loops and branches hold
-    have no constants either, and only scalars are evaluated in them: an array would become an operand that is stored
-    all the while, instead of an operation that XLA hoists out of the loop by itself.
+    In a function that is called, values that are evaluated become leading operands of the call. In loops and branches
+    only scalars are evaluated, since their jaxprs have no constants: an array would become an operand, which is in
+    memory all the time, instead of an operation that XLA hoists out of the loop by itself.
 
     Args:
       closed: the program.
@@ -70,9 +70,9 @@ def _names_an_axis(eqn: JaxprEqn) -> bool:
 
 
 class _Folding:
-    """Goes through a jaxpr once, with the value of each variable that has one.
+    """A pass over the equations of a jaxpr, with the values of the variables that are known.
 
-    `called` has the functions that are called, folded, by identity; it is None where arrays are left alone.
+    `called` has the folded jaxprs of functions that are called, by identity; it is None where only scalars are folded.
     """
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any], largest: int, called: dict[int, ClosedJaxpr] | None):

@@ -31,9 +31,9 @@ class Uses(NamedTuple):
     """What an operation does with keys.
 
     Attributes:
-      consumed: the operands that it consumes, with which of their keys, and the line where it is done.
-      same: for results that are an operand's keys, the operand.
-      used: the results that are consumed already.
+      consumed: by the positions of operands, which of their keys it consumes, and the line where it does.
+      same: by the positions of results that are the same keys as an operand, the position of the operand.
+      used: by the positions of results that are consumed already, which of their keys, and where.
     """
 
     consumed: dict[int, tuple[Mask, Source | None]]
@@ -59,7 +59,7 @@ def uses_of(eqn: JaxprEqn) -> Uses:
     Raises:
       KeyReuseError: a program in it uses a key twice.
     """
-    if eqn.params.get("differentiated"):  # what a checkpoint computes a second time
+    if eqn.params.get("differentiated"):  # a rematerialized call: its keys were used by the forward pass already
         return Uses({}, {}, {})
     if eqn.primitive.regions is not None:
         return _of_regions(eqn)
@@ -93,14 +93,14 @@ def key_uses(jaxpr: Jaxpr) -> Uses:
 
 
 def overlap(one: Mask, other: Mask) -> bool:
-    """Whether keys are among both; arrays of other shapes may be any."""
+    """Whether two masks may have a key in common; those of different shapes may if both have any."""
     if np.shape(one) != np.shape(other):
         return bool(np.any(one) and np.any(other))
     return bool(np.any(np.logical_and(one, other)))
 
 
 def union(one: Mask, other: Mask) -> Mask:
-    """The keys that are among either."""
+    """The keys in either mask."""
     if np.shape(one) != np.shape(other):
         return True if np.ndim(one) and np.ndim(other) else np.logical_or(one, other)
     return np.logical_or(one, other)
@@ -127,7 +127,7 @@ class _Walk:
 
     def __init__(self, jaxpr: Jaxpr):
         self.jaxpr = jaxpr
-        self.of: dict[Any, Any] = {}  # for variables that are other ones' keys
+        self.of: dict[Any, Any] = {}  # for a variable that holds the keys of another one: the other one
         self.consumed: dict[Any, tuple[Mask, Source | None]] = {}
 
     def root(self, v: Any) -> Any:
@@ -195,7 +195,7 @@ def _same(region: Region, uses: Uses) -> dict[int, int]:
 
 
 def _in_loop(eqn: JaxprEqn, region: Region, uses: Uses, argument: int, source: Source | None) -> Mask:
-    """Which keys of a loop's operand are consumed in all; each step has to have new ones.
+    """The keys of a loop's operand that all steps together consume: all, as each step has to have new ones.
 
     Raises:
       KeyReuseError: two steps use one key.

@@ -1,9 +1,9 @@
-"""physical : jaxpr -> jaxpr. Replaces random keys by the words that they consist of, with which programs compute.
+"""physical : jaxpr -> jaxpr. Replaces arrays of random keys by arrays of the words that the keys consist of.
 
-An array of keys `key<fry>[3]` is in memory an array of words `u32[3,2]`: the axes of one key's words are its last. So
-an operation that moves whole elements is, on words, the same operation mapped over these axes, and its batching rule
-says how that is done; equality is equality of all words; and what draws from keys is a function of one key's words,
-mapped over the axes of the keys. Operations that hold jaxprs hold physical ones.
+The buffer of an array of keys `key<fry>[3]` is an array of words `u32[3,2]`, whose last axes are those of one key. So
+an operation that moves whole elements is, on words, the same operation mapped over these axes, by its batching rule;
+two keys are equal if all of their words are; and an operation that draws from keys is a function of one key's words,
+mapped over the axes of the keys. The inner jaxprs of equations are rewritten likewise.
 
     a:key<fry>[3] i:i32[]                          a:u32[3,2] i:i32[]
     b:key<fry>[1] = dynamic_slice[sizes=(1,)] a i  b:u32[1,2] = dynamic_slice[sizes=(1, 2)] a i 0
@@ -44,22 +44,18 @@ def has_keys(jaxpr: Jaxpr) -> bool:
     return jaxpr.memo["has_keys"]
 
 
-def _in_memory(aval: ShapedArray) -> ShapedArray:
-    return aval.physical if is_key(aval) else aval
-
-
 def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
-    avals = [_in_memory(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars)]
-    closed = stage(lambda *values: _run(jaxpr, values), avals)
+    avals = [v.aval.physical if is_key(v.aval) else v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]
+    closed = stage(lambda *values: _run_on_words(jaxpr, values), avals)
     if closed.consts:
         inner, consts = closed.jaxpr, closed.consts
-        closed = stage(lambda *values: eval_jaxpr(inner, list(map(_spelled_out, consts)), *values), avals)
+        closed = stage(lambda *values: eval_jaxpr(inner, list(map(_from_scalars, consts)), *values), avals)
     invars, n = closed.jaxpr.invars, len(jaxpr.constvars)
     return physical(closed.jaxpr.replace(constvars=invars[:n], invars=invars[n:]))
 
 
-def _spelled_out(constant: Any) -> Any:
-    """A constant of a rule, a small table, as operations on scalars."""
+def _from_scalars(constant: Any) -> Any:
+    """A small array that a rule reads, computed from scalars: the rewritten jaxpr has no further constants."""
     table = np.asarray(constant)
     if not table.size:
         return broadcast_in_dim(np.zeros((), table.dtype)[()], table.shape, ())
@@ -67,24 +63,25 @@ def _spelled_out(constant: Any) -> Any:
     return reshape(concatenate(scalars, 0), table.shape)
 
 
-def _run(jaxpr: Jaxpr, arguments: Sequence[Any]) -> list[Any]:
-    """The results of the program while it is staged, its keys being words."""
+def _run_on_words(jaxpr: Jaxpr, arguments: Sequence[Any]) -> list[Any]:
+    """The results of the program, staged with words in place of its keys."""
     env: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments))
     before, decides_later, context.decides_later = context.source, context.decides_later, True
     try:
         for eqn in jaxpr.eqns:
             context.source = eqn.source
             values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
-            env.update(zip(eqn.outvars, _outs(eqn, values)))
+            env.update(zip(eqn.outvars, _physical_results(eqn, values)))
     finally:
         context.source, context.decides_later = before, decides_later
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]  # type: ignore[index]
 
 
-def _outs(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
+def _physical_results(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
+    """The results of an equation, keys among them as words, from such operands."""
     avals = [v.aval for v in eqn.invars]
     if eqn.primitive.physical is None or not any(map(is_key, [*avals, *[v.aval for v in eqn.outvars]])):
-        return _written(with_subjaxprs(eqn, physical) if eqn.primitive.call else eqn, values)
+        return _same_equation(with_subjaxprs(eqn, physical) if eqn.primitive.call else eqn, values)
     rule = eqn.primitive.physical
     if callable(rule):
         return list(rule(each_key, values, avals, **eqn.params))
@@ -93,8 +90,8 @@ def _outs(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
     return _over_words(eqn, values, avals, key_shape, reduce)
 
 
-def _written(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
-    """The results of an equation that is written as it is; its results have the types that they have in memory."""
+def _same_equation(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """Stages the same equation on other operands, without its typing rule; keys among its results become words."""
     trace: Any = context.trace
     operands = [x.variable if type(x) is StageTracer and x._trace is trace else trace.lift(x) for x in values]
     for i, v in enumerate(eqn.invars):
@@ -109,7 +106,7 @@ def _over_words(
     eqn: JaxprEqn, values: Sequence[Any], avals: Sequence[ShapedArray], key_shape: tuple[int, ...],
     reduce: Callable[[Any, Sequence[int]], Any] | None,
 ) -> list[Any]:  # fmt: skip
-    """The operation mapped over the axes of the words, whose sizes are `key_shape`; they are the last of results."""
+    """The operation mapped over the axes of the words, whose sizes are `key_shape` and which are last in results."""
     if not key_shape:
         return context.trace.process(eqn.primitive, values, eqn.params)
     *others, size = key_shape
@@ -121,18 +118,18 @@ def _over_words(
         if is_key(v.aval) or reduce is not None:
             x = mapped_to(x, dim, size, last)
             results.append(x if reduce is None else reduce(x, (last,)))
-        else:  # a value that is no key beside those that are: it is the same for all words
-            results.append(x if dim is None else _row(x, dim))
+        else:  # a result that is no key, of an operation that also moves keys, is the same for all words
+            results.append(x if dim is None else _first_row(x, dim))
     return results
 
 
-def _row(x: Any, dim: int) -> Any:
+def _first_row(x: Any, dim: int) -> Any:
     shape = aval_of(x).shape
     return reshape(slice_in_dim(x, 0, 1, axis=dim), (*shape[:dim], *shape[dim + 1 :]))
 
 
 def each_key(fun: Callable[..., Any], ndim: int, *values: Any) -> Any:
-    """The results of a function of rows, for each row along the first `ndim` axes of the values."""
+    """The result of a function of one key's words, mapped over the first `ndim` axes of the values."""
     if not ndim:
         return fun(*values)
     size = aval_of(values[0]).shape[0]

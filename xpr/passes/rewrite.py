@@ -26,7 +26,7 @@ from xpr.transforms.stage import stage
 
 NEAR = 4  # how many equations apart operands of a pattern may be for all their types to be tried together
 MOST_TYPES = 4000  # combinations of types that are tried of a rule, the closest first
-MOST_STEPS = 100  # rewritings of the result of a rewriting
+MOST_STEPS = 100  # how often the result of a replacement is replaced, before rules are said to undo each other
 
 _aval = attrgetter("aval")
 
@@ -87,10 +87,10 @@ class _Rewriting:
         self.arities = [arity(rule.pattern) for rule in rules]
         self.tried: list[set[Any]] = [set() for _ in rules]
         self.known: dict[Any, list[tuple[int, TypedRule]]] = {}
-        self.chosen: dict[Any, list[TypedRule]] = {}  # by the primitives that compute the operands, too
+        self.chosen: dict[Any, list[TypedRule]] = {}  # those of `known` that may match, by the operands' primitives too
         self.number = 0  # how many typed rules there are
-        self.types: dict[ShapedArray, None] = {}  # that operands have
-        self.near: set[tuple[ShapedArray, ...]] = set()  # for which types the rules are traced
+        self.types: dict[ShapedArray, None] = {}  # the types of operands in the program
+        self.near: set[tuple[ShapedArray, ...]] = set()  # the types for which the rules have been traced
         self.done: dict[int, tuple[Jaxpr, Jaxpr]] = {}  # by identity: a jaxpr, and its rewritten form
 
     def program(self, closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -150,7 +150,7 @@ class _Rewriting:
         try:
             pattern = stage(one_result(rule.pattern), avals)
         except (TypeError, ValueError, IndexError):
-            return  # it says nothing of such types
+            return  # the rule does not apply to such types
         typed = TypedRule(rule, avals, pattern)
         self.chosen.clear()
         for signature in typed.signatures():
@@ -257,7 +257,7 @@ class _RewriteWalk:
         fresh = []
         binds_old = type(out) is Var and out not in names and out.aval is old.aval and len(eqn.outvars) == 1
         for each in closed.jaxpr.eqns:
-            invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # a literal is looked up in vain
+            invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # `names` has no literals
             outvars = []
             for v in each.outvars:
                 names[v] = outvar = old if binds_old and v is out else Var(v.aval)

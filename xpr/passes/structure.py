@@ -38,9 +38,10 @@ def parameters_key(eqn: JaxprEqn) -> Iterable[Any]:
 
 
 class EquationNumbers:
-    """Numbers equations: structurally equal ones, which differ in variables and literals alone, have the same number.
+    """Numbers equations: those that differ in variables and literals alone have the same number.
 
-    One with an effect has its own. A call that is the only one of its types is numbered without its jaxpr.
+    An equation with an effect has a number of its own. The jaxpr of a call is compared only if another call has the
+    same types.
     """
 
     def __init__(self) -> None:
@@ -136,9 +137,8 @@ def _closed(inner: Any, consts: Sequence[Any]) -> Structure:
 def _type(var: Var, weak: bool) -> Hashable:
     if isinstance(var, UnitVar):
         return _UNIT
-    aval = var.aval.with_varying(frozenset()).with_sums(
-        frozenset(), frozenset()
-    )  # which text doesn't hold, and is that of the operands together
+    # Varying, unreduced and reduced axes follow from the operands' types, and are not part of a jaxpr's text.
+    aval = var.aval.with_varying(frozenset()).with_sums(frozenset(), frozenset())
     return aval if weak else aval.strip_weak_type()
 
 

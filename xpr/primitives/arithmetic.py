@@ -130,7 +130,7 @@ sub = function_of(
 
 
 def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Of y = a / b, (a_dot - y b_dot) / b: one division, which the cotangents of both operands share."""
+    """The tangent of y = a / b is (a_dot - y b_dot) / b: one division, which the cotangents of both operands share."""
     (a, b), (a_dot, b_dot) = primals, tangents
     out = div(a, b)
     aval = aval_of(out)
@@ -168,8 +168,10 @@ def _rem_reference(x: Any, y: Any) -> Any:
 
 
 def _division_lower(operation: str) -> Callable[..., list[Value]]:
-    """The divisor is 1 where it is zero, and where the quotient overflows: XLA ends the process where it divides so
-    itself, when it compiles.
+    """The lowering rule of integer division, or remainder, that is defined for all operands.
+
+    The divisor is replaced by 1 where it is zero or the quotient overflows: XLA's constant folding divides such
+    integers as C does, and crashes the process.
     """
 
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
@@ -267,7 +269,10 @@ _less = _half_where_equal(lambda x, y: lt(x, y))
 
 
 def _extreme_lower(operation: str, direction: str) -> Callable[..., list[Value]]:
-    """XLA ends the process for maxima of complex numbers, so one of the two is chosen; nan where either is."""
+    """The lowering rule of max or min; complex operands are compared and selected, as XLA crashes for their maximum.
+
+    The result is nan where either operand is.
+    """
 
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
         (aval,), (x, y) = avals, repeated(b, operands, avals[0].shape)

@@ -1,4 +1,4 @@
-"""The bits of integers, and logic, which is that of the one bit of a boolean."""
+"""Bitwise operations on integers; on booleans, which are one bit, they are the logical ones."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def _clz_reference(x: Any) -> Any:
 
 
 def _clz_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """Of unsigned integers: XLA extends a negative constant to 64 bits by its sign, and counts -32 for an int32."""
+    """Counts in unsigned integers: XLA sign-extends a negative int32 constant to 64 bits, and would fold it to -32."""
     (x,) = operands
     unsigned = x.aval.update(dtype=np.dtype(f"uint{8 * x.aval.dtype.itemsize}"), weak_type=False)
     if x.aval.dtype == unsigned.dtype:

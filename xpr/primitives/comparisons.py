@@ -21,12 +21,12 @@ __all__ = ["eq", "eq_p", "ge", "ge_p", "gt", "gt_p", "le", "le_p", "lt", "lt_p",
 
 
 def compared(b: Builder, operands: Sequence[Value], direction: str) -> Value:
-    """Two values of one type, compared in the text of a program."""
+    """Writes the comparison of two values of one type; complex numbers are compared by their parts."""
     operand = operands[0].aval
     aval = operand.update(dtype=dtypes.bool_)
     if operand.dtype not in COMPLEX or direction in ("EQ", "NE"):
         how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-        if operand.dtype == dtypes.bool_:  # XLA takes them for signed else, and finds no constants among the results
+        if operand.dtype == dtypes.bool_:  # by default XLA compares them as signed integers, and folds no constants
             how += ", compare_type = #stablehlo<comparison_type UNSIGNED>"
         return b.op("stablehlo.compare", operands, aval, how)
     part = operand.update(dtype=dtypes.real_part_of(operand.dtype))

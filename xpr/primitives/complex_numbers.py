@@ -127,7 +127,7 @@ def _sign_reference(x: Any) -> Any:
 
 
 def _sign_partial(t: Any, x: Any, y: Any) -> Any:
-    """Zero for real x. For complex, the part of t / |x| that turns: i y Im(conj(y) t) / |x|, and zero where y is."""
+    """Zero for real x. For complex x and y = x / |x|, the change of phase, i y Im(conj(y) t) / |x|; zero where y is."""
     size = abs(x)
     safe = select(eq(size, scalar(0, size)), full(aval_of(size).shape, 1, aval_of(size).dtype), size)
     turned = div(imag(mul(conj(y), t)), safe)

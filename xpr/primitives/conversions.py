@@ -33,7 +33,7 @@ def _convert_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype, weak
 
 
 def _convert_reference(values: Sequence[Any], *, new_dtype: np.dtype, weak_type: bool) -> list[Any]:
-    """As XLA converts: to booleans by comparing with zero, from floats to integers by saturating, nan to 0."""
+    """Converts as XLA does: to booleans by comparing with zero, from floats to integers by saturating, nan to 0."""
     x = np.asarray(values[0])
     if x.dtype in COMPLEX and new_dtype not in COMPLEX and new_dtype != dtypes.bool_:
         x = x.real

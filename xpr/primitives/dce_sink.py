@@ -1,4 +1,4 @@
-"""dce_sink: an operation without results that counts as an effect, so that what it takes is computed."""
+"""dce_sink: an operation without results that counts as an effect, so that its operands are not dead code."""
 
 from __future__ import annotations
 

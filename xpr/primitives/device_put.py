@@ -71,5 +71,5 @@ device_put_p = register(
 
 
 def in_memory(x: Any, space: MemorySpace) -> Any:
-    """An array in a memory; as it is where that is its own."""
+    """An array moved to a memory space; returned unchanged if it is there already."""
     return x if aval_of(x).memory_space is space else _bind(x, space, None)

@@ -239,7 +239,7 @@ def _dot_general_sharding(
     avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: Numbers,
     unreduced: Sequence[Any] = (), **_: Any,
 ) -> list[Any]:  # fmt: skip
-    """Axes keep their parts; where both operands are partitioned along what is contracted, so may be the result."""
+    """Free and batched axes keep their parts; contracted ones must not both be partitioned, unless unreduced."""
     lhs, rhs = map(parts_of, avals)
     (lhs_contracted, rhs_contracted), (lhs_batched, rhs_batched) = dimension_numbers
     for i, j in zip(lhs_contracted, rhs_contracted):

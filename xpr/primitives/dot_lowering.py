@@ -1,11 +1,12 @@
 """Lowering of contractions (dot_general) to StableHLO.
 
-On CPU two kinds are written otherwise: small matrices as sums of products, and several contracted axes as one.
+On CPU two kinds are lowered to other operations: products of small matrices to sums of elementwise products, and
+products with several contracted axes to products with one.
 
-A product of matrices has a fusion barrier there: XLA:CPU makes one kernel of a large sum and the product it is taken
-of, by a library that reads beyond a right operand which is one number broadcast (`(x @ full((64, 64), c)).sum(-1)`,
-jaxlib 0.10.2). An argument of the program is not; without barriers at its layers a small network takes 0.7 times as
-long.
+The result of a matrix product gets a fusion barrier on CPU. Without it XLA:CPU (jaxlib 0.10.2) fuses a product with a
+large sum of its result into one call of a library, which reads out of bounds if the right operand is a broadcast
+scalar, as in `(x @ full((64, 64), c)).sum(-1)`. An argument of the program is never one, so products with one need no
+barrier; a small network, whose weights are arguments, takes 0.7 times as long without barriers.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> t
 
 
 def _is_small(lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers, runs_once: bool) -> bool:
-    """Whether XLA:CPU had better see a sum of products of slices than a dot.
+    """Whether a contraction is faster on XLA:CPU as a sum of products of slices than as a dot.
 
-    It runs small matrices one by one through a general routine: 62500 products of 4x4 matrices take 30 ms as a dot and
+    A dot runs small matrices one by one through a general routine: 62500 products of 4x4 matrices take 30 ms so and
     0.4 ms as four multiply-adds over whole arrays (2 ms in NumPy); 300000 rotations of 3-vectors 4.7 ms and 0.25 ms;
     10000 of 8x8 0.8 ms and 0.3 ms. From 16x16 on they are level. In loops a sum is better: the loop is one kernel then.
     Elsewhere a dot of a few 8x8 matrices is, which takes 1 us more to run, and 15 ms less to compile.

@@ -1,7 +1,7 @@
-"""How loops that draw by rejection draw: each element, or block of elements, from the words of its own key.
+"""Rejection sampling: how its loops draw numbers, for each element or block of elements from a key of its own.
 
-The words of threefry2x32 are two arrays, whose elements are the elements' keys, so a loop goes on for all elements at
-once. Of any other generator the words of one key are one array, and elements are drawn one after another.
+Keys of threefry2x32 are two arrays of words with an element for each key, so one loop draws for all elements at once. A
+key of any other generator is one array of words, and elements are drawn one after another.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class ByElement:
         return unit_floats(joined(*threefry2x32(k0, k1, high, broadcast_to(low, shape)), BITS_FOR[dtype]), dtype)
 
     def repeat(self, condition: Condition, step: Step, *state: Any) -> list[Any]:
-        """The state after a loop that ends for each element by itself."""
+        """The state after a loop in which each element has its own number of steps."""
         return iterate(condition, step, *state)
 
     def repeat_blocks(self, condition: Condition, step: Step, words: Words, *state: Any) -> list[Any]:
-        """The state, of which the words are the first, after a loop that ends for each key's block by itself."""
+        """The state, which begins with the words, after a loop with a number of steps for each key's block."""
         return iterate_blocks(condition, step, aval_of(words[0]).ndim, *words, *state)
 
 

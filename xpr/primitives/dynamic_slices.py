@@ -57,7 +57,7 @@ def _check(name: str, operand: ShapedArray, sizes: Sequence[int], starts: Sequen
 
 
 def _clamped_slice(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any]) -> tuple[slice, ...]:
-    """The slice, moved inside."""
+    """The slice, with starts clamped so that it is inside the array."""
     inside = [min(max(int(start), 0), n - size) for start, n, size in zip(starts, shape, sizes)]
     return tuple([slice(start, start + size) for start, size in zip(inside, sizes)])
 
@@ -287,26 +287,24 @@ def one_dtype(starts: Sequence[Any]) -> list[Any]:
     return [dtype.type(s) if type(s) is int else convert_element_type(s, dtype) for s in starts]
 
 
-def _ready(
-    name: str, operand: Any, start_indices: Any, sizes: Sequence[int], allow_negative: bool | Sequence[bool]
-) -> list[Any]:
-    """Starts as operands: of one dtype, with negative ones counted from the end."""
+def _start_operands(name: str, operand: Any, start_indices: Any, allow_negative: bool | Sequence[bool]) -> list[Any]:
+    """Start indices as operands: of one dtype, with negative ones counted from the end of their axes."""
     shape = aval_of(operand).shape
     starts = _separate(start_indices, len(shape))
     allowed = [allow_negative] * len(starts) if isinstance(allow_negative, bool) else list(allow_negative)
-    starts_from_zero: list[Any] = []
+    counted: list[Any] = []  # Python integers counted from the start of their axes; traced ones as they are
     for start, n, wraps in zip(starts, shape, allowed):
         if isinstance(start, (int, np.integer)) and not isinstance(start, bool):
             start = int(start)
             if start < 0 and not wraps:
                 raise ValueError(f"{name}: start {start} is out of bounds, and allow_negative_indices is False.")
-            starts_from_zero.append(start + n if start < 0 else start)
+            counted.append(start + n if start < 0 else start)
         else:
-            starts_from_zero.append(start)
-    starts_from_zero = one_dtype(starts_from_zero)
+            counted.append(start)
+    counted = one_dtype(counted)
     return [
         wrapped(start, n) if wraps and not isinstance(start, np.integer) else start
-        for start, n, wraps in zip(starts_from_zero, shape, allowed)
+        for start, n, wraps in zip(counted, shape, allowed)
     ]
 
 
@@ -336,7 +334,7 @@ def dynamic_slice(
     Array([2, 3, 4], dtype=int32)
     """
     sizes = shape_of(slice_sizes)
-    starts = _ready("dynamic_slice", operand, start_indices, sizes, allow_negative_indices)
+    starts = _start_operands("dynamic_slice", operand, start_indices, allow_negative_indices)
     return dynamic_slice_p.bind(operand, *starts, slice_sizes=sizes)
 
 
@@ -361,5 +359,5 @@ def dynamic_update_slice(
     >>> lax.dynamic_update_slice(jnp.zeros(3), jnp.ones(2), (-1,))
     Array([0., 1., 1.], dtype=float32)
     """
-    starts = _ready("dynamic_update_slice", operand, start_indices, (), allow_negative_indices)
+    starts = _start_operands("dynamic_update_slice", operand, start_indices, allow_negative_indices)
     return dynamic_update_slice_p.bind(operand, update, *starts)

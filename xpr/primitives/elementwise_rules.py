@@ -1,8 +1,8 @@
 """Builders of elementwise primitives, each element of whose result depends on the corresponding elements of operands.
 
 Operands have one dtype, and one shape, in which axes of size 1 stretch; or the shape (), which broadcasts. So a mapped
-axis passes straight through, and the tangent of y = f(x) is x_dot * f'(x). The
-primitives are in other files, which elementwise.py gathers.
+axis passes straight through, and the tangent of y = f(x) is x_dot * f'(x). The primitives are in other files, which
+elementwise.py gathers.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def iterate(condition: Condition, step: Step, *state: Any) -> list[Any]:
 
 
 def iterate_blocks(condition: Condition, step: Step, rank: int, *state: Any) -> list[Any]:
-    """The same for blocks of elements, which the first `rank` axes number: a block goes on while any of its elements
-    satisfies it.
+    """`iterate` for blocks of elements, which the first `rank` axes number: a block takes steps while any of its
+    elements satisfies the condition.
     """
     return iterate_p.bind(*state, going=condition, step=step, rank=rank)

@@ -17,7 +17,7 @@ Avals = Sequence[ShapedArray]
 
 
 def operations(eqn: JaxprEqn) -> int:
-    """The operations that an equation takes by itself, apart from what it holds."""
+    """The operations that an equation takes, without those of its inner jaxprs."""
     rule = eqn.primitive.flops
     return 0 if rule is None else rule([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
 
@@ -50,5 +50,5 @@ def sorting(operands: Avals, results: Avals, **params: Any) -> int:
 
 
 def several(number: int) -> Callable[..., int]:
-    """So many for each element of the result."""
+    """A rule for primitives that take this number of operations for each element of the result."""
     return lambda operands, results, **params: number * results[0].size

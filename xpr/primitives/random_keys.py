@@ -129,7 +129,7 @@ random_seed_p = of_keys(
 
 
 def random_seed(seeds: Any, impl: PRNGImpl) -> Any:
-    """Keys made from integers, of which there may be any number of axes."""
+    """A key for each element of an array of integers."""
     return random_seed_p.bind(seeds, impl=impl)
 
 
@@ -262,7 +262,7 @@ def _wrap_abstract(avals: Sequence[ShapedArray], *, impl: PRNGImpl) -> list[Shap
 
 
 def _wrap_evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The same memory by another type."""
+    """The keys share the buffer of the words."""
     (words,) = args
     (aval,) = random_wrap_p.type_of((aval_of(words),), params)
     return [_same_memory(aval, words) if type(words) is Array else Array(aval, np.array(words))]
@@ -281,12 +281,12 @@ random_wrap_p = of_keys(
 
 
 def random_wrap(words: Any, impl: PRNGImpl) -> Any:
-    """Keys of the words that they are to consist of."""
+    """Keys from their words."""
     return random_wrap_p.bind(words, impl=impl)
 
 
 def zeros_or_keys(aval: ShapedArray) -> Any:
-    """A value of any type, for where none is looked at: zeros, or keys of words that are zero."""
+    """An array of any type whose values are not used: zeros, or keys whose words are zero."""
     return random_wrap(zeros_like_aval(aval.physical), impl_of(aval)) if is_key(aval) else zeros_like_aval(aval)
 
 

@@ -1,16 +1,16 @@
-"""Lowering of reductions to StableHLO; XLA:CPU runs those of floats by a library, YNNPACK, whose faults it avoids.
+"""Lowering of reductions to StableHLO, around the faults of YNNPACK, the library that XLA:CPU calls for floats.
 
-It reads long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop takes
-0.3 ms. Its maxima and minima leave out nan. And it ends the process where arrays of seven axes are broadcast and summed
-(jaxlib 0.10.2 and 0.11). XLA recognizes one operation in the body of a reduction, so the same function written
-otherwise does not go to the library. Elsewhere the library is the faster: sums of 1000x1000 numbers take a half to a
-third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
+YNNPACK reads long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop
+takes 0.3 ms. Its maxima and minima skip nan. And it crashes where arrays of seven axes are broadcast and summed (jaxlib
+0.10.2 and 0.11). XLA calls it where the body of a reduction is a single operation, so here the body is an equivalent
+expression wherever the library should not be called. Elsewhere the library is faster: sums of 1000x1000 numbers take a
+half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
 maxima) and dot_lowering.py (products that are summed).
 
-A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). XLA
-writes the others as a loop that has to be unrolled (`has_hot_loops`).
+A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). The
+other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
 
-Reductions over several devices are not written otherwise: XLA can combine the results of devices by one operation only.
+Reductions over several devices have bodies of one operation: XLA can't combine the devices' results by anything else.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 _LONG_ROW, _FEW_ROWS = 8192, 8
 _MOST_AXES = 6
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
-_LONG_FOLD, _FOLDED = 128, 32  # bools: how many are folded, and to how many
-_LONG_EXTREME, _HALVED = 512, 64  # numbers side by side whose maximum is sought, likewise
+_LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
+_LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
 
 
 def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
     """A StableHLO reduction by one operation, `stablehlo.add` say, from the value `start`.
 
-    Maxima and minima may leave out nan: see `lower_extreme`. Of bits XLA can't combine the results of several devices.
+    Maxima and minima may skip nan: see `lower_extreme`. Bitwise reductions are done on unpartitioned axes, as XLA can't
+    combine the results of several devices by them.
     """
     if operation == "stablehlo.xor" or (operation in _OF_BITS and x.aval.dtype != dtypes.bool_):
         x = b.whole(x, axes)
@@ -52,7 +53,7 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
 
 
 def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[Value, Sequence[int]]:
-    """Bools whose last axes, if those are reduced, are one that is folded until it is short; and the axes to reduce.
+    """Bools with the reduced trailing axes merged into one, which is halved until it is short; and the axes to reduce.
 
     XLA's loop takes one bool after the other; halves are combined many at a time, up to five times faster.
     """
@@ -93,7 +94,7 @@ def _row_by_row(b: Builder, x: Value, aval: ShapedArray, axis: int, operation: s
 def _reduction(
     b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any, spelled: Spelling
 ) -> Value:
-    """`spelled` writes the operation; XLA knows only `Builder.op` as one that the library has."""
+    """A reduction whose body `spelled` writes: `Builder.op` one operation, which the library may compute."""
     by_library = spelled is Builder.op and operation in _OPPOSITE and x.aval.dtype in dtypes.FLOATS
     keeps_rows = x.aval.ndim - 1 not in axes
     if not by_library and (keeps_rows or spelled is not Builder.op):
@@ -104,8 +105,9 @@ def _reduction(
 
 
 def _left_to_xla(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: str) -> bool:
-    """Whether there are too many axes, or whole rows are combined element by element: over the leading axes, or a
-    single one, the last being leading.
+    """Whether the library should not be called: there are too many axes for it, or it would read long rows by columns.
+
+    The latter is so where the reduced axes are the leading ones, or a single one, and the rows behind them are long.
     """
     if b.platform != "cpu" or b.may_be_cut or operation not in _OPPOSITE or not axes:
         return False

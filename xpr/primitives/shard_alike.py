@@ -1,4 +1,4 @@
-"""shard_alike: two operands of one shape, which the compiler is to cut over devices in the same way."""
+"""shard_alike: two operands of one shape, for which the compiler is to choose the same sharding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
 
 
 def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """A group of shardings; nothing in a program on one device, and inside of manual regions."""
+    """Puts both operands into one Shardy sharding group; writes nothing on one device and inside manual regions."""
     if b.module.mesh is not None and not b.module.manual:
         number = b.module.sharding_group()
         for x in operands:

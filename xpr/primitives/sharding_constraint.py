@@ -66,7 +66,7 @@ def _is_explicit(aval: ShapedArray, sharding: NamedSharding) -> bool:
 
 
 def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, sharding: NamedSharding) -> list[Value]:
-    """Nothing inside a manual region over the whole mesh, where each device has its shard already."""
+    """Writes no constraint inside a manual region over the whole mesh, where each device has its shard already."""
     if all(name in b.module.manual for name in sharding.mesh.axis_names):
         return operands
     (x,) = operands
@@ -95,7 +95,7 @@ reshard_p = _constraint("reshard", _reshard_lower)
 
 
 def constrain(x: Any, sharding: NamedSharding) -> Any:
-    """One array with that sharding; as it is where that is what a type says of an array that is not partitioned.
+    """One array with that sharding; unchanged where the sharding says nothing, over a mesh without devices.
 
     It stays in its memory, unless the sharding names that of the host.
     """

@@ -251,7 +251,7 @@ def _powered(x: float, y: float) -> float:
 
 
 def _zeta_left(s: float, q: float) -> float:
-    """Where q is not positive: the terms below 0 are those of two sums over positive numbers, for whole s alone."""
+    """zeta(s, q) for q that is not positive, and whole s: the terms below 0 are two sums over positive numbers."""
     sign = 1 if s % 2 == 0 else -1
     if q % 1 == 0 or q == -math.inf:
         return math.inf if sign == 1 else math.nan

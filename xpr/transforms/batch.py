@@ -24,7 +24,10 @@ from xpr.transforms.stage import Signature, stage
 
 
 class BatchTracer(Tracer):
-    """An array with a mapped axis `dim`, seen as one of its rows. `origin` is an argument it comes from, or -1."""
+    """An array with a mapped axis `dim`; its type is that of a row, one slice along that axis.
+
+    `origin` is the position of an argument that the value depends on, or -1.
+    """
 
     __slots__ = ("value", "dim", "origin")
 
@@ -57,7 +60,7 @@ class BatchTrace(Trace):
         explicit_rows: ExplicitSharding | None = None,
     ):
         super().__init__(parent)
-        self.explicit_rows = explicit_rows  # the part of the mapped axis, over Explicit axes of a mesh
+        self.explicit_rows = explicit_rows  # the sharding of the mapped axis over Explicit axes of a mesh
         self.size, self.axis_name, self.signature, self.rows_along = size, axis_name, signature, rows_along
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -75,7 +78,7 @@ class BatchTrace(Trace):
                 dims.append(None)
         rule: Callable[..., Any] = primitive.batch
         if self.axis_name is not None and self.names_axis(primitive, params):
-            rule = partial(primitive.batch_named, self.axis_name)  # type: ignore[arg-type, misc]  # names_axis saw it
+            rule = partial(primitive.batch_named, self.axis_name)  # type: ignore[arg-type, misc]  # not None
         elif origin is None:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
         before, rows_before = context.trace, (context.rows_along, context.explicit_rows)
@@ -93,7 +96,7 @@ class BatchTrace(Trace):
         return [x if d is None else BatchTracer(self, x, d, origin) for x, d in zip(outs, out_dims)]
 
     def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
-        """Whether this is a collective over the axis being mapped, or holds one, or a function, which may."""
+        """Whether an operation is a collective over the mapped axis, or holds a jaxpr with one, or a function."""
         if primitive.batch_named is None:
             return False
         if any(callable(value) for value in params.values()):
@@ -164,7 +167,7 @@ def batch_flat(
 
 
 def _with_rows(aval: ShapedArray, dim: int, size: int, explicit_rows: ExplicitSharding | None) -> ShapedArray:
-    """The type of rows, which are partitioned as `explicit_rows` where they are over Explicit axes."""
+    """A type with a mapped axis at `dim`, which is partitioned as `explicit_rows` says, if that is given."""
     if explicit_rows is None:
         return aval.with_axis(dim, size)
     part = explicit_rows.parts[0]  # type: ignore[index]  # it is decided
@@ -181,8 +184,8 @@ def batch_jaxpr(
 ) -> tuple[ClosedJaxpr, list[int | None]]:
     """A jaxpr without constants, mapped along `dims` of its arguments; remembered with the jaxpr.
 
-    With `rows_first`, the mapped axis of every mapped result is axis 0, and the results it marks are mapped
-    in any case.
+    With `rows_first`, the mapped axis of every mapped result is axis 0, and the results that it marks are mapped even
+    if they depend on no mapped argument.
     """
     rows_along, explicit_rows = context.rows_along, context.explicit_rows
     key = ("batch", size, dims, axis_name, rows_first, context.axes, rows_along, explicit_rows)

@@ -36,7 +36,7 @@ def without_library_frames(traceback: TracebackType | None) -> TracebackType | N
 
 
 def _note_nesting(error: RecursionError) -> None:
-    """Adds a note to the error: which functions of the library were called inside each other, if the stack is deep."""
+    """Adds a note to the error: how deeply transformations were nested, at the first boundary with stack to count."""
     limit, frame, depth, calls = sys.getrecursionlimit(), sys._getframe(1), 0, Counter[str]()
     if hasattr(error, "__notes__"):
         return
@@ -74,7 +74,7 @@ xpr.config.update("traceback_filtering", "off"), they are."""
 
 
 def _filter_by_mode(error: Exception, mode: str) -> None:
-    """Does at the outermost boundary what a mode other than "auto" and "off" asks for."""
+    """Filters the traceback of an error in a mode other than "auto" and "off", at the outermost boundary."""
     whole = error.__traceback__
     if mode == "tracebackhide":
         traceback = whole
@@ -93,7 +93,7 @@ def _filter_by_mode(error: Exception, mode: str) -> None:
 
 
 def _is_outermost(frame: FrameType) -> bool:
-    """Whether no function that is a boundary, too, called that of this frame."""
+    """Whether the frame of a boundary is called by no other boundary."""
     outer = frame.f_back
     while outer is not None and outer.f_code is not _WRAPPER_CODE:
         outer = outer.f_back
@@ -101,7 +101,7 @@ def _is_outermost(frame: FrameType) -> bool:
 
 
 def drop_frame(error: Exception) -> None:
-    """For a function that calls a boundary and raises what that raised: its own frame goes where frames are removed."""
+    """Removes the frame of a function that calls a boundary from the traceback, unless filtering is off."""
     traceback = error.__traceback__
     assert traceback is not None
     if settings.traceback_filtering == "tracebackhide":

@@ -70,7 +70,7 @@ def flatten_arguments(args: Sequence[Any]) -> tuple[list[Any], Any]:
 
 
 def as_array(x: Any) -> Any:
-    """A value that leaves a transformation: an array also where it went in as a number or a NumPy array."""
+    """A result of a transformation as an array; it may be a number or a NumPy array that was passed through."""
     if type(x) is Array or hasattr(x, "aval") or getattr(x, "dtype", None) == float0:
         return x
     aval = aval_of(x)

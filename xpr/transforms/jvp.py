@@ -109,7 +109,7 @@ def jvp_jaxpr(
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr from (primals, active tangents) to (results, their tangents), and which results have one.
 
-    Results that `forced` marks have a tangent in any case. Remembered with the jaxpr, which has no constants.
+    Results that `forced` marks have a tangent even if it is zero. Remembered with the jaxpr, which has no constants.
     """
     key = ("jvp", is_active, forced)
     if key not in jaxpr.memo:

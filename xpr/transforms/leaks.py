@@ -19,11 +19,11 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
       trace: the trace.
       known: objects of the caller that refer to tracers, and are about to be dropped.
     """
-    leaked, holders = _look(trace, known)
-    if holders:  # some of them may be garbage
+    leaked, holders = _tracers_and_holders(trace, known)
+    if holders:  # some of them may be unreachable, and not collected yet
         del leaked, holders
         gc.collect()
-        leaked, holders = _look(trace, known)
+        leaked, holders = _tracers_and_holders(trace, known)
     for tracer in leaked if holders else ():
         kinds = {type(x).__name__ for x in holders if any(each is tracer for each in gc.get_referents(x))}
         if kinds:
@@ -36,8 +36,11 @@ def refuse_leaks(trace: Trace, known: Sequence[Any]) -> None:
             )
 
 
-def _look(trace: Trace, known: Sequence[Any]) -> tuple[list[Tracer], list[Any]]:
-    """The tracers of a trace, and what refers to them: no frames, nor jaxprs' constants that the outer trace gets."""
+def _tracers_and_holders(trace: Trace, known: Sequence[Any]) -> tuple[list[Tracer], list[Any]]:
+    """The tracers of a trace, and the objects that refer to them.
+
+    Frames, and lists of constants of jaxprs, which the outer trace receives, are left out.
+    """
     leaked = [x for x in gc.get_referrers(trace) if issubclass(type(x), Tracer)]
     passing = set(map(id, [leaked, *known]))
     holders = [x for x in gc.get_referrers(*leaked) if id(x) not in passing and not isframe(x)] if leaked else []

@@ -50,7 +50,7 @@ class TangentTrace(StageTrace):
             return constrain_to(zeros, aval)
 
     def scalar(self, x: Any, aval: Any) -> Atom:
-        """A scalar residual stays a constant: reading its value would wait for the device."""
+        """A scalar residual as a constant, not a literal: reading its value would wait for the device."""
         return self.constant(x, x) if type(x) is Array else super().scalar(x, aval)
 
 
@@ -111,7 +111,7 @@ class LinearizeTracer(Tracer):
 
 
 class LinearizeTrace(Trace):
-    """Runs jvp rules, primal work below and tangent work into the linear program."""
+    """Runs jvp rules: operations on primals go to the trace below, those on tangents into the linear program."""
 
     __slots__ = ("rules", "tangents")
     verb: ClassVar[str] = "differentiated"
@@ -152,7 +152,7 @@ class LinearizeTrace(Trace):
         return [x if type(t) is Zero else LinearizeTracer(self, x, self.as_variable(t)) for x, t in zip(outs, tangents)]
 
     def as_variable(self, tangent: Any) -> StageTracer:
-        """A tangent as a variable; a rule may return a constant one as a plain value."""
+        """A tangent as a variable of the linear program; a plain value that a rule returned becomes a constant."""
         if type(tangent) is StageTracer and tangent._trace is self.tangents:
             return tangent
         if getattr(tangent, "aval", None) is None:
@@ -174,7 +174,7 @@ def linearize_flat(
       fun: takes flat arguments and gives a list.
       primals: where to linearize.
       is_active: which arguments have a tangent.
-      forced: which results are to have a tangent in any case.
+      forced: which results are to have a tangent even if it is zero.
     Returns:
       The results; the linear jaxpr from the active tangents to those of the results that have one, its constants the
       residuals; and which results have one.
@@ -232,7 +232,7 @@ class Linearized:
 def linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...] = ()) -> Linearized:
     """Splits a jaxpr without constants into its primal and its tangent program; remembered with the jaxpr.
 
-    Results that `forced` marks have a tangent in any case.
+    Results that `forced` marks have a tangent even if it is zero.
     """
     key = ("linearize", is_active, forced)
     if key not in jaxpr.memo:

@@ -36,6 +36,6 @@ def with_metadata(trace: Trace) -> Trace:
 
 
 def attach_from_here() -> None:
-    """Makes what is traced from now on get metadata; whoever calls restores `context.trace`."""
+    """Attaches metadata to operations that are traced from now on; the caller restores `context.trace`."""
     if context.trace.parent is not None:
         context.trace = MetadataTrace(context.trace)

@@ -1,8 +1,9 @@
 """Reading and writing refs under any interpreter.
 
-A ref holds a value of its owner. In a program that is staged above, the outermost one included, reads and writes become
-equations, which whoever staged the program discharges (passes/discharge.py) and applies to the ref. Other interpreters
-above pass them on: what is read depends on no value of theirs, and what is written must not.
+A ref holds a value of its owner. Where a program is staged above the owner, reads and writes become equations of that
+program; the transformation that staged it discharges them (passes/discharge.py), and reads and writes the ref under the
+interpreter below. Other interpreters above the owner pass reads and writes on: what is read depends on no value of
+theirs, and what is written must not.
 """
 
 from __future__ import annotations

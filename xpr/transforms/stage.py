@@ -111,7 +111,7 @@ class StageTrace(Trace):
         return self.constant(x, x if type(x) is Array else from_host(np.array(x)))
 
     def ref(self, x: Ref) -> Atom:
-        """A ref as an operand. One that was made here has no variable; where it is passed on its value will do."""
+        """A ref as an operand. One that was made by the traced function has no variable, and its value is passed on."""
         if x.owner is not self:
             return self.constant(x, x)
         if x.variable is not None:
@@ -137,7 +137,7 @@ class StageTrace(Trace):
         return ClosedJaxpr(jaxpr, [value for _, value, _ in constants])
 
     def result(self, x: Any) -> Atom:
-        """A result that is no variable of the program. Of refs only arguments, which derived programs pass on."""
+        """A result that is no variable of the program; a ref may be one only if it is an argument."""
         if type(x) is Ref and (x.owner is not self or x.variable is None):
             raise RefError(f"A Ref of type {x.aval.str_short()} is a result. Return what it holds: ref[...].")
         return self.lift(x)

@@ -35,9 +35,9 @@ def backward_pass(
       jaxpr: linear in its invars, or in those marked by `is_linear`.
       residuals: values of the constvars and of the invars that are not linear, in order.
       cotangents: one for each result, `Zero` where there is none.
-      wanted: of the linear invars, whose cotangents are computed; None for all.
+      wanted: for each linear invar whether its cotangent is computed; None for all.
     Returns:
-      For each linear invar its cotangent, a `Zero` where nothing reaches it, or it is not wanted.
+      For each linear invar its cotangent, a `Zero` where no cotangent reaches it, or it is not wanted.
     """
     linear_flags = [True] * len(jaxpr.invars) if is_linear is None else is_linear
     linear_invars = [v for v, flag in zip(jaxpr.invars, linear_flags) if flag]
@@ -52,7 +52,7 @@ def backward_pass(
     for atom, ct in zip(jaxpr.outvars, cotangents):
         if type(atom) is not Literal and atom not in known:
             _accumulate(totals, atom, ct)
-    context.decides_later = True  # an ambiguous cotangent gets the sharding of what it is the cotangent of
+    context.decides_later = True  # `_accumulate` gives a cotangent the sharding of its variable
     is_explicit = any(v.aval.explicit is not None for v in linear_invars)
     try:
         for eqn in reversed(linear_eqns):
@@ -68,13 +68,13 @@ def backward_pass(
 
 
 def _reduced(eqn: JaxprEqn) -> frozenset[Any]:
-    """The axes over which operands are reduced, and their cotangents unreduced."""
+    """The mesh axes over which operands are reduced, so that their cotangents are unreduced."""
     named = [v.aval.explicit.reduced for v in eqn.invars if v.aval.explicit is not None]
     return frozenset().union(*named)
 
 
 def _needed(eqns: Sequence[JaxprEqn], wanted: Sequence[Var]) -> set[Any]:
-    """The variables whose cotangents reach those of `wanted`."""
+    """The variables that depend on those of `wanted`, whose cotangents therefore contribute to theirs."""
     needed: set[Any] = set(wanted)
     for eqn in eqns:
         if not needed.isdisjoint(v for v in eqn.invars if type(v) is not Literal):
@@ -83,7 +83,7 @@ def _needed(eqns: Sequence[JaxprEqn], wanted: Sequence[Var]) -> set[Any]:
 
 
 def _weak_as(var: Var, ct: Any) -> Any:
-    """A cotangent that is weakly typed just where its variable is: products with strong factors are not."""
+    """A cotangent with the weakness of its variable's type, which a product with a strongly typed factor loses."""
     weak = var.aval.weak_type
     if aval_of(ct).weak_type == weak:
         return ct
@@ -100,7 +100,7 @@ def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
         elif eqn.primitive.split is not None and any(flags):
             first, others = eqn.primitive.split(eqn, flags)
             if {v for each in first for v in each.outvars}.isdisjoint(eqn.outvars):
-                linear.append(eqn)  # its known part computes residuals only
+                linear.append(eqn)  # its known part computes residuals alone: nothing is gained by splitting it
                 continue
             for each in first:
                 _run(each, known)
@@ -156,7 +156,8 @@ def transpose_jaxpr(
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The jaxpr from (residuals, cotangents) to cotangents, and which linear arguments have one.
 
-    The linear arguments that `forced` marks have one in any case. Remembered with the jaxpr, which has no constants.
+    The linear arguments that `forced` marks have one even if it is zero. Remembered with the jaxpr, which has no
+    constants.
     """
     key = ("transpose", is_linear, has_ct, forced)
     if key not in jaxpr.memo:

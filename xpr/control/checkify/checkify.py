@@ -416,7 +416,7 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
     kinds = frozenset(errors)
 
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
-        call = Call(args, kwargs, _known(args, kwargs))
+        call = Call(args, kwargs, _static_arguments(args, kwargs))
         leaves, fun = call.leaves, call.of_dynamic(f)
         flat = FlatFunction(fun, call.in_tree)
         blank = [None if i in call.static else x for i, x in enumerate(args)]
@@ -436,8 +436,8 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
     return named_like(boundary(checked), f)
 
 
-def _known(args: Sequence[Any], kwargs: dict[str, Any]) -> dict[int | str, Any]:
-    """The arguments that are passed on as they are, by position or name: booleans of Python, and what is no array."""
+def _static_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> dict[int | str, Any]:
+    """The arguments that are not traced, by position or name: Python booleans, and objects that are no arrays."""
     named: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
     return {name: x for name, x in named if type(x) is bool or not all(map(_is_numeric, tree.leaves(x)))}
 

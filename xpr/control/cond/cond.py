@@ -70,14 +70,17 @@ def bind_cond(
     return cond_p.bind(index, *operands, **{**like, "branches": branches, "linear": flags})
 
 
-def _number(index: Any, branches: Branches) -> Jaxpr:
-    """The branch with that index, clamped to the last one, its results as strongly typed as those of the cond."""
+def _branch_at(index: Any, branches: Branches) -> Jaxpr:
+    """The branch with that index, or the last one if there is none; its results have the types of the cond's.
+
+    Where some branches return a weakly typed result and others a strongly typed one, the cond's is strongly typed.
+    """
     i = int(index)
     branch = branches[i if 0 <= i < len(branches) else -1]
     weak = _weak_results(branches)
     if weak == [v.aval.weak_type for v in branch.outvars]:
         return branch
-    return _remembered(branches, ("cond branch", branch), lambda: _strengthened(branch, weak))
+    return _cached(branches, ("cond branch", branch), lambda: _strengthened(branch, weak))
 
 
 def _weak_results(branches: Branches) -> list[bool]:
@@ -98,10 +101,10 @@ def _strengthened(branch: Jaxpr, weak: Sequence[bool]) -> Jaxpr:
 def _chosen(index: Any, branches: Branches) -> Jaxpr | None:
     """The branch that is taken, if that is known without waiting: the rules are then those of a call."""
     known = index.is_ready() if type(index) is Array else isinstance(index, (int, np.integer))
-    return _number(index, branches) if known else None
+    return _branch_at(index, branches) if known else None
 
 
-def _remembered(branches: Branches, key: Any, make: Callable[[], T]) -> T:
+def _cached(branches: Branches, key: Any, make: Callable[[], T]) -> T:
     """The result of `make`, cached with the first of the branches."""
     memo = branches[0].memo
     whole = (*key, branches, context.axes)
@@ -111,7 +114,10 @@ def _remembered(branches: Branches, key: Any, make: Callable[[], T]) -> T:
 
 
 class _Derived:
-    """Branches derived from others: their common constants (the leading operands), and which results they add."""
+    """Branches derived from others, with the constants that they share as leading operands.
+
+    `flags` says which of the optional results they have.
+    """
 
     __slots__ = ("branches", "consts", "flags")
 
@@ -138,7 +144,7 @@ def _agreeing(
         ]
         return _Derived(agreed, flags)
 
-    return _remembered(branches, key, derive)
+    return _cached(branches, key, derive)
 
 
 # -- Reference semantics and lowering.
@@ -164,7 +170,7 @@ def _abstract(avals: Sequence[ShapedArray], *, branches: Branches, **params: Any
 def _reference(values: Sequence[Any], *, branches: Branches, **params: Any) -> list[np.ndarray]:
     """Runs the selected branch."""
     index, *operands = values
-    return reference_eval(_number(index, branches), (), *operands)
+    return reference_eval(_branch_at(index, branches), (), *operands)
 
 
 def _lower(
@@ -185,7 +191,7 @@ def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     index, *operands = args
     if type(index) is Array and not index.is_ready():
         return run_operation(cond_p, args, params)
-    return run_jaxpr(_number(index, params["branches"]), operands, "cond")
+    return run_jaxpr(_branch_at(index, params["branches"]), operands, "cond")
 
 
 # -- jvp: branches that return values and tangents.
@@ -225,7 +231,7 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
     if chosen is not None:
         return xla_call_p.linearize(trace, operands, moved, {"call_jaxpr": chosen, "name": "cond"})  # type: ignore[misc]  # it has one
     active = is_active(moved)
-    consts, flags, split = _remembered(branches, ("cond linearize", active), lambda: _split(branches, active))
+    consts, flags, split = _cached(branches, ("cond linearize", active), lambda: _split(branches, active))
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
         outs, slots = split_list(bind_cond(split.first, index, [*consts, *operands], params), len(flags))
     if not any(flags):
@@ -300,7 +306,7 @@ def _forwarded(branches: Branches, dims: tuple[int | None, ...]) -> tuple[int | 
         ]
         return tuple([each.pop() if len(each) == 1 else None for each in found])
 
-    return _remembered(branches, ("cond forwarded", dims), find)
+    return _cached(branches, ("cond forwarded", dims), find)
 
 
 def _around_forwarded(
@@ -313,7 +319,7 @@ def _around_forwarded(
     def without() -> Branches:
         return tuple([branch.replace(outvars=mask(branch.outvars, computed)) for branch in params["branches"]])
 
-    branches = _remembered(params["branches"], ("cond without", forwards), without)
+    branches = _cached(params["branches"], ("cond without", forwards), without)
     outs, out_dims = _batch_named(axis_name, size, values, dims, **{**params, "branches": branches})
     forwarded = [values[1 + position] for position in forwards if position is not None]
     return merge(outs, forwarded, computed), merge(out_dims, [None] * len(forwarded), computed)
@@ -338,7 +344,7 @@ def _select(
 
     avals = [aval_of(x) for x in (index, *operands)]
     key = ("cond select", size, dims, axis_name, tuple(avals), context.rows_along, context.explicit_rows)
-    closed = _remembered(branches, key, lambda: stage(run, avals))
+    closed = _cached(branches, key, lambda: stage(run, avals))
     return call(closed, [index, *operands], "cond"), [0] * n
 
 
@@ -368,7 +374,7 @@ def _by_rows(
         eqn = JaxprEqn([row_index, *rows], outs, cond_p, params, context.source)
         return Jaxpr([], [*consts, row_index, *mask(rows, mapped)], outs, [eqn])
 
-    body = _remembered(params["branches"], ("cond rows", mapped, params["linear"], params.get("vmap")), make)
+    body = _cached(params["branches"], ("cond rows", mapped, params["linear"], params.get("vmap")), make)
     consts = [x for x, d in zip(operands, dims) if d is None]
     xs = [index, *(mapped_to(x, d, size) for x, d in zip(operands, dims) if d is not None)]
     outs = bind_scan(body, consts, [], xs, {"length": size, "reverse": False, "unroll": 1})

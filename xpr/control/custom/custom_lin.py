@@ -132,7 +132,7 @@ class _Linear:
         depends = affected_outputs(closed.jaxpr, [True] * len(self.out_avals), differentiable=False)
         if any(d and flat for d, flat in zip(depends, is_flat)):
             raise UnsupportedRule("its derivative depends on the cotangent, so it is not linear.")
-        if any(split_list(_left_of_zeros(closed), len(self.linear.consts))[1]):
+        if any(split_list(_may_be_nonzero(closed), len(self.linear.consts))[1]):
             raise UnsupportedRule("it adds something that does not depend on the cotangent, so it is not linear.")
         wanted = [True] * len(self.linear.consts) + [False] * len(self.affected)
         jaxpr, _ = dce_jaxpr(closed.jaxpr, wanted, keep_inputs=True)
@@ -147,28 +147,28 @@ class _Linear:
         return [instantiate(ct) for ct in _pulled(self.residual_values, cts, **self.params)]
 
 
-# The primitives that add their operands, with those that they add: the others are predicates and indices.
+# Primitives whose result may be nonzero if one of some operands is, and which operands: not predicates and indices.
 _TERMS = {primitive: slice(None) for primitive in (add_p, add_any_p, sub_p, concatenate_p, pad_p)}
 _TERMS |= {select_n_p: slice(1, None), dynamic_update_slice_p: slice(2), scatter_add_p: slice(0, 3, 2)}
 
 
-def _left_of_zeros(closed: ClosedJaxpr) -> list[bool]:
+def _may_be_nonzero(closed: ClosedJaxpr) -> list[bool]:
     """Which results of a program may be nonzero when all of its arguments are zero, judged by its equations.
 
     Known values count as nonzero, except literals and constants that are zero; a product with a zero is zero, a sum
     with a nonzero term is nonzero. The jaxprs of loops and branches are not examined.
     """
     jaxpr = inline_jaxpr(closed.jaxpr)
-    left = {v for v, x in zip(jaxpr.constvars, closed.consts) if isinstance(x, Tracer) or np.any(np.asarray(x))}
+    nonzero = {v for v, x in zip(jaxpr.constvars, closed.consts) if isinstance(x, Tracer) or np.any(np.asarray(x))}
 
-    def remains(atom: Any) -> bool:
-        return bool(np.any(np.asarray(atom.val))) if type(atom) is Literal else atom in left
+    def is_nonzero(atom: Any) -> bool:
+        return bool(np.any(np.asarray(atom.val))) if type(atom) is Literal else atom in nonzero
 
     for eqn in jaxpr.eqns:
         terms = _TERMS.get(eqn.primitive)
-        if all(map(remains, eqn.invars)) if terms is None else any(map(remains, eqn.invars[terms])):
-            left.update(eqn.outvars)
-    return list(map(remains, jaxpr.outvars))
+        if all(map(is_nonzero, eqn.invars)) if terms is None else any(map(is_nonzero, eqn.invars[terms])):
+            nonzero.update(eqn.outvars)
+    return list(map(is_nonzero, jaxpr.outvars))
 
 
 def _reference(values: Sequence[Any], **params: Any) -> list[Any]:

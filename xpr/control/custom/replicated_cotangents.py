@@ -81,17 +81,17 @@ of_copies_p = register(
 
 
 def shares(cts: Sequence[Any], likes: Sequence[Any]) -> list[Any]:
-    """Cotangents of results, one for each replica of a result."""
+    """Cotangents of results, divided among the replicas of each result."""
     return _of_copies("share", cts, likes)
 
 
 def sums(cts: Sequence[Any], likes: Sequence[Any]) -> list[Any]:
-    """Cotangents of arguments, from those of the replicas of an argument."""
+    """Cotangents of arguments, summed over the replicas of each argument."""
     return _of_copies("sum", cts, likes)
 
 
 def count_copies() -> bool:
-    """Whether `shares` and `sums` have an effect: inside a shard_map that checks replication."""
+    """Whether replicated values count once, and `shares` and `sums` have an effect: in a shard_map with check_vma."""
     return any(axis.checked for axis in context.axes)
 
 

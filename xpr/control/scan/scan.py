@@ -57,23 +57,30 @@ def bind_scan(
 def _bind_on_values(
     jaxpr: Jaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], like: dict[str, Any], **changes: Any
 ) -> list[Any]:
-    """Applies a scan of a body on refs: those that it writes are carried, or are rows of the xs and of the results."""
+    """Applies a scan of a body that uses refs: the values of those that it writes are carried, or are rows of the xs.
+
+    The operands of the new body are `constants, refs that are passed on | carry, values of written refs | xs`, its
+    results `carry, values of written refs | ys, rows of written refs among the xs`.
+    """
     operands = Groups(consts=len(consts), carry=len(carry), xs=len(xs))
     refs = RefOperands([jaxpr], [*consts, *carry, *xs])
-    constant, start, rows = operands.split(refs.operands)
+    values, carry, xs = operands.split(refs.operands)
     written = operands.part("consts", refs.written)
-    inner, outer, row, also = split_list(refs.jaxprs[0].invars, *operands.sizes)
-    after, ys, last, last_rows = split_list(
+    is_constant = list(map(not_, written))
+    constants, written_values = partition(values, is_constant)
+    const_vars, carry_vars, row_vars, passed_vars = split_list(refs.jaxprs[0].invars, *operands.sizes)
+    constant_vars, written_vars = partition(const_vars, is_constant)
+    next_carry, ys, next_values, next_rows = split_list(
         refs.jaxprs[0].outvars, len(carry), len(jaxpr.outvars) - len(carry), sum(written)
     )
-    (kept, moved), (kept_inner, moved_inner) = (partition(x, list(map(not_, written))) for x in (constant, inner))
     body = refs.jaxprs[0].replace(
-        invars=[*kept_inner, *also, *outer, *moved_inner, *row], outvars=[*after, *last, *ys, *last_rows]
+        invars=[*constant_vars, *passed_vars, *carry_vars, *written_vars, *row_vars],
+        outvars=[*next_carry, *next_values, *ys, *next_rows],
     )
-    outs = bind_scan(body, [*kept, *refs.passed], [*start, *moved], rows, like, **changes)
-    results, found, ys, found_rows = split_list(outs, len(carry), len(moved), len(ys))
-    refs.store([*found, *found_rows])
-    return [*results, *ys]
+    outs = bind_scan(body, [*constants, *refs.passed], [*carry, *written_values], xs, like, **changes)
+    last_carry, last_values, ys, rows = split_list(outs, len(carry), len(written_values), len(ys))
+    refs.store([*last_values, *rows])
+    return [*last_carry, *ys]
 
 
 def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:

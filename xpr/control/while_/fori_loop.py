@@ -57,7 +57,7 @@ def fori_loop(
     >>> lax.fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int32, weak_type=True)
     """
-    bounds = _known(lower), _known(upper)
+    bounds = _static_bound(lower), _static_bound(upper)
     if settings.disable_jit and None not in bounds:
         init_val = tree.map(as_array, init_val)  # so that no step changes a NumPy array in place
         for i in range(*bounds):  # type: ignore[arg-type]  # neither is None
@@ -115,7 +115,7 @@ def _is_before(carry: Any) -> Any:
     return lt(carry[0], carry[1])
 
 
-def _known(bound: Any) -> int | None:
+def _static_bound(bound: Any) -> int | None:
     """A bound as a Python integer; None if it is traced."""
     if type(bound) is int or is_symbolic_dim(bound):
         return bound if type(bound) is int else None

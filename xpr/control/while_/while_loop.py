@@ -115,32 +115,39 @@ def bind_while(loop: Loop) -> list[Any]:
 
 
 def _bind_on_values(loop: Loop) -> list[Any]:
-    """Applies a loop whose predicate and body use refs: those that the body writes are carried."""
+    """Applies a loop whose predicate and body use refs: the values of those that the body writes are carried.
+
+    The operands of the new body are `constants, refs that are passed on | carry, values of written refs`; those of the
+    predicate likewise, which reads from the carry the refs that the body writes.
+    """
     body = RefOperands([loop.body], [*loop.body_consts, *loop.carry])
     cond = RefOperands([loop.cond], [*loop.cond_consts, *loop.carry])
     if any(cond.written):
         raise RefError("while_loop: the predicate writes to a Ref. Write it in the body.")
-    n = len(loop.carry)
-    written, _ = split_list(body.written, len(loop.body_consts))
-    constant, start = split_list(body.operands, len(loop.body_consts))
-    inner, outer, also = split_list(body.jaxprs[0].invars, len(loop.body_consts), n)
-    kept, moved = partition(constant, list(map(not_, written)))
-    kept_inner, moved_inner = partition(inner, list(map(not_, written)))
-    step = body.jaxprs[0].replace(invars=[*kept_inner, *also, *outer, *moved_inner])
-    carried = {id(ref): i for i, ref in enumerate(mask(loop.body_consts, written))}
-    places = [carried.get(id(x)) for x in loop.cond_consts]
-    tested, arguments, rest = split_list(cond.jaxprs[0].invars, len(loop.cond_consts), n)
-    values, _ = split_list(cond.operands, len(loop.cond_consts))
-    among: list[Any] = [FillerVar(aval_of(x)) for x in moved]
-    for var, place in zip(tested, places):
-        if place is not None:
-            among[place] = var
-    is_kept = [place is None for place in places]
-    going = cond.jaxprs[0].replace(invars=[*mask(tested, is_kept), *rest, *arguments, *among])
-    cond_consts = [*mask(values, is_kept), *cond.passed]
-    outs = bind_while(Loop(going, cond_consts, step, [*kept, *body.passed], [*start, *moved]))
-    results, last = split_list(outs, n)
-    body.store(last)
+    n_consts, n_carry = len(loop.body_consts), len(loop.carry)
+    written, _ = split_list(body.written, n_consts)
+    is_constant = list(map(not_, written))
+    consts, carry = split_list(body.operands, n_consts)
+    body_consts, written_values = partition(consts, is_constant)
+    const_vars, carry_vars, passed_vars = split_list(body.jaxprs[0].invars, n_consts, n_carry)
+    body_const_vars, written_vars = partition(const_vars, is_constant)
+    step = body.jaxprs[0].replace(invars=[*body_const_vars, *passed_vars, *carry_vars, *written_vars])
+
+    positions = {id(ref): i for i, ref in enumerate(mask(loop.body_consts, written))}
+    carried_at = [positions.get(id(x)) for x in loop.cond_consts]
+    is_constant = [position is None for position in carried_at]
+    consts, _ = split_list(cond.operands, len(loop.cond_consts))
+    const_vars, carry_vars, passed_vars = split_list(cond.jaxprs[0].invars, len(loop.cond_consts), n_carry)
+    read_vars: list[Any] = [FillerVar(aval_of(x)) for x in written_values]
+    for var, position in zip(const_vars, carried_at):
+        if position is not None:
+            read_vars[position] = var
+    predicate = cond.jaxprs[0].replace(invars=[*mask(const_vars, is_constant), *passed_vars, *carry_vars, *read_vars])
+
+    cond_operands = [*mask(consts, is_constant), *cond.passed]
+    outs = bind_while(Loop(predicate, cond_operands, step, [*body_consts, *body.passed], [*carry, *written_values]))
+    results, last_values = split_list(outs, n_carry)
+    body.store(last_values)
     return results
 
 

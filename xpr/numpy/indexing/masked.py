@@ -215,12 +215,12 @@ class MaskTrace(Trace):
         return mask.error(f"was given to `{primitive}`")
 
     def result(self, primitive: Primitive, args: Sequence[Any], params: Any, value: Any, safe: bool) -> Any:
-        """A result as a tracer of the type that the operation gives; as it is, where nothing in it is selected."""
+        """A result as a tracer with the type that the operation gives; unchanged if no axis of it is masked."""
         (aval,) = primitive.type_of(tuple([aval_of(x) for x in args]), params)
         return self.selected(value, aval, safe)
 
     def selected(self, value: Any, aval: ShapedArray, safe: bool = True) -> Any:
-        """All elements as the selected ones, of a type with their number; as they are, where it has none."""
+        """A tracer of the type `aval` that holds all elements; the value itself if no axis of the type is masked."""
         return MaskedTracer(self, aval, value, safe) if self.masks_of(aval) else value
 
     def safe_value(self, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Functions with derivative rules of their own, of elements that a mask selects.
+"""Functions with custom derivative rules, called with elements that a mask selects.
 
 The call is made of all elements, with the masks as further constants; the function and its rule run in an interpreter
 of their own, in which they see the selected elements.

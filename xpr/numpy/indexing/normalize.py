@@ -182,7 +182,7 @@ def _indexer(indexer: Any, position: int, inside: bool) -> list[Any]:
         value = as_operand(indexer)
     aval = aval_of(value)
     if aval.dtype == dtypes.bool_:
-        return _mask_indices(value, aval)
+        return _mask_indices(value)
     if aval.dtype not in dtypes.INTEGERS:
         raise TypeError(
             f"Indexer must have integer or boolean type, got indexer with type {aval.str_short()} at position "
@@ -225,7 +225,7 @@ def _on_host_if_known(value: Any, aval: ShapedArray) -> Any:
     return int(value) if not aval.ndim else np.asarray(value)
 
 
-def _mask_indices(mask: Any, aval: ShapedArray) -> list[Any]:
+def _mask_indices(mask: Any) -> list[Any]:
     """A mask as the indices of its true elements, one array for each of its axes."""
     if isinstance(mask, Tracer):
         concrete = mask.concrete()

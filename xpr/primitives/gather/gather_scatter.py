@@ -352,7 +352,7 @@ def scattering(
     over: frozenset[np.dtype] = dtypes.NUMBERS,
     physical: Literal["moved"] | None = None,
 ) -> Primitive:
-    """A scatter primitive: what it combines with, in StableHLO and in NumPy, and its rules of differentiation."""
+    """A scatter primitive that combines elements by `operation` of StableHLO and `ufunc` of NumPy."""
     primitive = register(
         Primitive(
             name,

@@ -28,7 +28,7 @@ Combine = Callable[[Builder, list[Value]], list[Value]]  # from an element of th
 
 
 def _starts(b: Builder, indices: Value) -> Value:
-    """Indices of a type and a layout that XLA can cut for several devices: it ends the process for short integers."""
+    """Indices of a type and sharding for which XLA can partition a gather: it crashes for 8-bit and 16-bit integers."""
     if b.may_be_cut and indices.aval.dtype.itemsize < 4:
         indices = b.convert(indices, dtypes.int32)
     return b.whole(indices, [indices.aval.ndim - 1])
@@ -77,7 +77,7 @@ def _lower_clipped(b: Builder, indices: Value, limits: np.ndarray) -> Value:
 
 
 def _moved_inside(b: Builder, indices: Value, limits: np.ndarray) -> Value:
-    """The starts of windows, which XLA moves inside by itself: but not those of operands cut for several devices."""
+    """The starts of windows, clamped to the operand where XLA doesn't do so itself: if operands may be partitioned."""
     return _lower_clipped(b, indices, limits) if b.may_be_cut else indices
 
 
@@ -88,7 +88,7 @@ def lower_gather(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, dimension_numbers: GatherDimensionNumbers,
     slice_sizes: tuple[int, ...], mode: GatherScatterMode, fill_value: Any, indices_are_sorted: bool, **_: Any,
 ) -> list[Value]:  # fmt: skip
-    """A StableHLO gather, which by itself moves windows inside; and what is filled in for those outside."""
+    """A StableHLO gather, which clamps windows to the operand, and the fill value where a window was outside."""
     operand, indices = operands[0], _starts(b, operands[1])
     offset, collapsed, mapped, batching, indices_batching = dimension_numbers
     numbers = (

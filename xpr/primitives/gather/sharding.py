@@ -1,4 +1,4 @@
-"""Over which Explicit axes of a mesh what gathers and scatters return is partitioned.
+"""Sharding rules of gather and scatter: the Explicit axes of a mesh over which their results are partitioned.
 
 Axes that are read or written whole keep the parts of the operand, and batching axes those of operand and indices.
 Anything else would need communication, so that the program has to say what it wants.

@@ -153,7 +153,7 @@ def fill_of(dtype: np.dtype, fill_value: Any) -> Any:
 
 
 def result_shape(numbers: GatherDimensionNumbers, operand: Shape, indices: Shape, sizes: Shape) -> Shape:
-    """The shape of what a gather reads, which is that of a scatter's updates."""
+    """The shape of a gather's result, or of a scatter's updates."""
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     along = iter([n for d, n in enumerate(sizes) if d not in dropped])
     across = iter(indices[:-1])

@@ -404,7 +404,7 @@ def _svd_lower(
 
 
 def _svd_by_cusolver(b: Builder, a: Value, avals: list[ShapedArray], full_matrices: bool) -> list[Value]:
-    """By gesvd, which takes no matrix that has more columns than rows: its adjoint then, whose factors change sides."""
+    """The SVD by gesvd, which needs at least as many rows as columns; else of the adjoint, with U and V swapped."""
     *stack, m, n = a.aval.shape
     wide = n > m
     (operand,) = written(b, lambda x: [adjoint(x) if wide else x], [a])
@@ -425,7 +425,7 @@ def _svd_by_cusolver(b: Builder, a: Value, avals: list[ShapedArray], full_matric
 def _svd_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool, compute_uv: bool, **algorithm: Any
 ) -> Any:
-    """With M = U^H dA V, ds is the diagonal of M, and U and V turn by what is left of it."""
+    """With M = U^H dA V, ds is the diagonal of M, and the rest of M gives the rotations of U and V."""
     (a,), (da,) = primals, tangents
     flags = {"full_matrices": full_matrices, "compute_uv": compute_uv, **algorithm}
     if type(da) is Zero:

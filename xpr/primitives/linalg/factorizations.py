@@ -110,7 +110,7 @@ def _cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def cubic(share: float) -> Any:
-    """So much of n^3 operations for each n x n matrix; of m x n ones, of m n min(m, n)."""
+    """A `flops` rule: `share` times n^3 operations for each n x n matrix, or times m n min(m, n) for m x n ones."""
 
     def flops(operands: Sequence[ShapedArray], results: Sequence[ShapedArray], **params: Any) -> int:
         return int(share * operands[0].size * min(operands[0].shape[-2:]))

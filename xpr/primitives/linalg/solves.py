@@ -88,7 +88,7 @@ def _triangular_lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, left_side: bool, lower: bool, transpose_a: bool,
     conjugate_a: bool, unit_diagonal: bool,
 ) -> list[Value]:  # fmt: skip
-    """By LAPACK on CPU; many tiny matrices by XLA, which runs through all of them at once and compiles for longer.
+    """LAPACK's trsm on CPU; for many tiny matrices XLA's own, which solves all at once and takes longer to compile.
 
     LAPACK solves the transposed problem, X^T op(A)^T = B^T, whose matrices by columns are these by rows.
     """
@@ -233,7 +233,7 @@ def _tridiagonal_abstract(avals: Sequence[ShapedArray], *, perturb_singular: boo
 
 
 def _tridiagonal_reference(values: Sequence[Any], *, perturb_singular: bool) -> list[Any]:
-    """By the elimination of Gauss, with rows exchanged as LAPACK does; singular matrices are not perturbed."""
+    """Gaussian elimination with LAPACK's row exchanges; singular matrices are not perturbed."""
     dl, d, du, b = map(np.asarray, values)
     n = d.shape[-1]
     dense = np.zeros((*d.shape, n), d.dtype)

@@ -3,7 +3,7 @@
 Those of float32 count half turns: x / pi = n + f, with a whole number n and |f| <= 1/2, so sin(x) = +- sin(pi f). That
 takes many bits of 1 / pi where x is large (M. Payne, R. Hanek, "Radian reduction for trigonometric functions", 1983). A
 float32 has 24 bits, and a product with 27 bits of 1 / pi is exact in float64. The bits of 1 / pi by which x gives even
-whole numbers are left out; which they are depends on the exponent of x, of which four ranges are told apart.
+whole numbers are left out; which bits these are depends on the exponent of x, of which there are four ranges.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def cosine(x: Expression) -> Expression:
 
 
 def tangent(x: Expression) -> Expression:
-    """Of f beyond a quarter it is 1 / tan(pi (1/2 - f)), of f below -1/4 1 / tan(pi (-1/2 - f))."""
+    """tan(pi f); it is 1 / tan(pi (1/2 - f)) for f beyond 1/4, and 1 / tan(pi (-1/2 - f)) for f below -1/4."""
     _, first, second = _half_turns(x.to(float64))
     f = first + second
     is_far = abs(f) > 0.25
@@ -92,7 +92,7 @@ def _quarter_turns(x: Expression) -> tuple[Expression, Expression, Expression]:
 
 
 def _long_sine_and_cosine(high: Expression, low: Expression) -> list[tuple[Expression, Expression]]:
-    """Of r = high + low, at most pi / 4: each with what was lost when it was rounded."""
+    """sin(r) and cos(r), r = high + low, |r| <= pi / 4; each in two parts, the second being the rounding error."""
     square = high * high
     half = 0.5 * square
     rest = high * square * polynomial(square, LONG_SINE) + (low - half * low)
@@ -122,7 +122,7 @@ def long_cosine(x: Expression) -> Expression:
 
 
 def long_tangent(x: Expression) -> Expression:
-    """Of odd n it is -1 / tan(r)."""
+    """tan(x) = tan(r) for even n, and -1 / tan(r) for odd n, where x = n pi/2 + r."""
     n, high, low = _quarter_turns(x)
     (sine, sine_rest), (cosine, cosine_rest) = _long_sine_and_cosine(high, low)
     is_odd = (n & 1).equals(1)

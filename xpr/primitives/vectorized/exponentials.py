@@ -1,4 +1,4 @@
-"""Exponentials and logarithms, of float64 numbers to the accuracy of float32, and what is made of them."""
+"""Exponentials and logarithms in float64, to the accuracy that float32 needs, and functions of float32 made of them."""
 
 from __future__ import annotations
 

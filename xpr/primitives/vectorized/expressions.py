@@ -91,7 +91,7 @@ class Expression:
         return self._op("shift_left", self, count)
 
     def __rshift__(self, count: int) -> Expression:
-        """Of signed integers the arithmetic shift."""
+        """The bits shifted right; for signed integers it is the arithmetic shift."""
         signed = self.dtype in dtypes.SIGNED
         return self._op("shift_right_arithmetic" if signed else "shift_right_logical", self, count)
 

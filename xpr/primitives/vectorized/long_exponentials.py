@@ -227,7 +227,7 @@ def power(x: Expression, y: Expression) -> Expression:
 
 
 def cube_root(x: Expression) -> Expression:
-    """As that of float32, with one more step, which starts from 23 bits, whose square is exact (FreeBSD's s_cbrt.c)."""
+    """As for float32, with one more step, from an estimate of 23 bits, whose square is exact (FreeBSD's s_cbrt.c)."""
     is_subnormal, size = _normal(abs(x))
     m, c, k = eighths(size)
     k = select(is_subnormal, k - 358.0, k)

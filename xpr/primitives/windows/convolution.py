@@ -357,7 +357,7 @@ def _conv_flops(
 def _conv_sharding(
     avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: ConvDimensionNumbers, **_: Any
 ) -> list[Any]:
-    """The parts of the images, of which the features are whole, and so are the kernels."""
+    """Results are partitioned as the images are; the images' features and the kernels must not be partitioned."""
     lhs_spec, _rhs_spec, out_spec = dimension_numbers
     lhs, rhs = avals
     parts: list[Any] = [None] * lhs.ndim

@@ -1,7 +1,7 @@
 """Lowering of convolutions to StableHLO.
 
 On CPU, XLA has a fast kernel for plain convolutions alone; others become nested loops, an element at a time.
-Four kinds are therefore written otherwise there (f32, 2 cores; before -> after):
+Four kinds are therefore lowered to other operations (f32, 2 cores; before -> after):
 
 * depthwise (one feature in each group), small window: a sum over the window's elements of shifted images times a
   kernel element. 32x1000x16, window 5: 42 -> 0.8 ms; 8x28x28x32, window 3x3: 5.1 -> 0.5 ms.
@@ -9,8 +9,8 @@ Four kinds are therefore written otherwise there (f32, 2 cores; before -> after)
 * windows that cover the whole image, or one position: a dot. The gradient to a 1x1 kernel, 25088 positions: 12 -> 4 ms.
 * complex numbers, on any platform: four real convolutions.
 
-Over several devices batches and features are cut, and never space: where the images or the window are cut jaxlib
-0.10's results are multiples of the right ones.
+Over several devices batches and features are partitioned, and spatial axes never: where those of the images or of the
+window are, results of jaxlib 0.10 are wrong by a factor.
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ def _lower_native(
 def _lower_select_and_scatter(
     b: Builder, source: Value, x: Value, out: ShapedArray, direction: str, worst: Any, window: Window
 ) -> Value:
-    """The operand is padded beforehand with what is chosen last, and the result is cut. Nothing may be dilated."""
+    """StableHLO's select_and_scatter, of an operand padded with the value that is never chosen; without dilation."""
     scalar, key = ShapedArray((), out.dtype), ShapedArray((), x.aval.dtype)
     padded_x = padded(b, x, worst, window)
     properties = (
