@@ -226,7 +226,7 @@ def test_put_then_get(dtype, shape, copy, device):
 @pytest.mark.parametrize("dtype", [dtype for dtype in ALL_DTYPES if dtype not in dtypes.BOOL], ids=str)
 def test_results_of_programs_are_read(dtype, device):
     aval = ShapedArray((9,), dtype)
-    program = compiler.compile(one_operation("multiply", aval), [aval], device, quick=True)
+    program = compiler.compile(one_operation("multiply", aval), [aval], device, codegen=Codegen(quick=True))
     host = samples((9,), dtype)
     (result,) = program.run([compiler.put(host, aval, device)])
     same(compiler.get(result, aval), host)
@@ -351,7 +351,7 @@ def test_compile_and_run(device):
 
 def test_a_program_runs_on_the_device_it_was_compiled_for(two_devices):
     for target in two_devices:
-        program = compiler.compile(TWICE, [F32_8], target, quick=True)
+        program = compiler.compile(TWICE, [F32_8], target, codegen=Codegen(quick=True))
         (result,) = program.run([compiler.put(np.ones(8, np.float32), F32_8, target)])
         assert compiler.device_of(result) is target
 
@@ -477,6 +477,16 @@ def test_large_transposes_are_written_in_tiles(device):
     assert option not in flags_of(compiler._compile_options(device, None, codegen=Codegen(tiled=True)))[1]
 
 
+def test_programs_that_run_for_microseconds_are_compiled_quickly():
+    def quick(f, n):
+        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(n, np.float32)).jaxpr).codegen.quick
+
+    assert quick(lambda x: jnp.sum(jnp.exp(x) * x), 1000) and not quick(lambda x: jnp.sum(jnp.exp(x) * x), 100_000)
+    assert not quick(lambda x: xpr.lax.fori_loop(0, 10, lambda i, c: c * x, x), 8)
+    assert not quick(lambda x: x.at[jnp.arange(3)].add(1.0), 8)
+    assert not quick(lambda x: x + xpr.random.normal(xpr.random.key(0), x.shape), 8), "the last bits are those of JAX"
+
+
 def test_only_deep_networks_are_not_unrolled():
     def network(x, depth):
         for _ in range(depth):
@@ -520,8 +530,9 @@ EMITTERS_ARE_A_CHOICE = pytest.mark.skipif(
 def test_quick_options_and_the_users(device):
     emitters = "xla_cpu_use_fusion_emitters"
     assert flags_of(compiler._compile_options(device, None))[0] == {}
-    assert flags_of(compiler._compile_options(device, None, quick=True))[0] == {emitters: False}
-    assert flags_of(compiler._compile_options(device, {emitters: True}, quick=True))[0] == {emitters: True}
+    quick = Codegen(quick=True)
+    assert flags_of(compiler._compile_options(device, None, codegen=quick))[0] == {emitters: False}
+    assert flags_of(compiler._compile_options(device, {emitters: True}, codegen=quick))[0] == {emitters: True}
 
 
 def test_unknown_option(device):
@@ -950,3 +961,15 @@ class TestShortestPath:
         x = jnp.ones((600, 600))
         run, keeps = self.run_of(lambda x: x @ x, x)
         assert type(run.__self__) is waiting.WatchedProgram and not keeps
+
+
+def test_exact_operations_of_few_elements_need_no_program(monkeypatch):
+    texts, compile_text = [], compiler.compile_text
+    monkeypatch.setattr(compiler, "compile_text", lambda text, *rest: texts.append(text) or compile_text(text, *rest))
+    xpr.clear_caches()
+    x = jnp.array([0.3, 0.7, 1.9])
+    for f in (lambda x: xpr.lax.div(x, x + 1), xpr.lax.sqrt, xpr.lax.abs, lambda x: xpr.lax.integer_pow(x, 7)):
+        f(x)
+    assert not texts
+    xpr.lax.div(x, np.float32(0.3)), xpr.lax.sqrt(x + 1j)
+    assert len(texts) == 2, "XLA multiplies by the inverse of a divisor that is broadcast"

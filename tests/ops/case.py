@@ -55,6 +55,11 @@ class Case:
         outs = list(out) if self.primitive.multiple_results else [out]
         return [random_unwrap(x) if is_key(aval_of(x)) else x for x in outs]
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether NumPy is to give the very bits that the compiled program gives."""
+        return self.primitive.is_exact([aval_of(x) for x in self.with_keys(self.operands)])
+
     def with_keys(self, xs: Sequence[Any]) -> list[Any]:
         """The operands of the primitive: of words random keys, where it takes such."""
         return [random_wrap(x, THREEFRY) if i in self.row.keys else x for i, x in enumerate(xs)]

@@ -52,9 +52,9 @@ def compile_together(cases: Iterable[Case]) -> None:
 
 def _compare(case: Case, got: np.ndarray, expected: np.ndarray, what: str) -> None:
     """Bit for bit where the primitive is exact, save for products of complex numbers, which XLA may contract."""
-    if case.primitive.exact and got.dtype not in dtypes.COMPLEX:
+    if case.is_exact and got.dtype not in dtypes.COMPLEX:
         same_bits(got, expected, what, case.row.signed_zeros)
-    elif case.primitive.exact:
+    elif case.is_exact:
         close(got, expected, 2 * allowed(case, expected) / case.row.tolerance, what, scale=not case.sample.edges)
     else:
         close(got, expected, allowed(case, expected), what, scale=not case.sample.edges)
@@ -151,7 +151,7 @@ def _check_typing(case: Case, operands: Sequence[Any]) -> None:
     closed, _ = trace_function(case.__call__, operands, {}, "staged by a law")
     core.check_jaxpr(closed)
     _check_types(case, operands, "staged", closed.out_avals)
-    if case.primitive.exact:  # runs in NumPy; what is compiled is looked at by the law `eager`
+    if case.is_exact:  # runs in NumPy; what is compiled is looked at by the law `eager`
         _check_types(case, operands, "eager", [aval_of(x) for x in case(*operands)])
     if case.has_reference:
         _check_reference_types(case, closed.out_avals)

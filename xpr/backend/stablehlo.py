@@ -214,15 +214,20 @@ class Inspection:
 
 
 _DEEP = 8  # products
+_FEW_ELEMENTS = 1 << 16  # of all results together: what computes fewer runs for microseconds
 _LARGE = 1 << 18  # elements
 
 
 class Codegen(NamedTuple):
-    """What XLA:CPU writes for a program: whether loops are unrolled, transposes go tile by tile, vectors are wide."""
+    """What XLA:CPU writes for a program: whether loops are unrolled, transposes go tile by tile, vectors are wide.
+
+    `quick`: it takes more time to compile than to run.
+    """
 
     unrolled: bool = True
     tiled: bool = False
     wide: bool = False
+    quick: bool = False
 
 
 # XLA:CPU hands sums of 4096 elements and more to a library, YNNPACK, together with the elementwise operations before
@@ -251,6 +256,8 @@ class Module:
     def __init__(self, platform: str = "cpu"):
         self.platform = platform
         self.functions: list[str] = []
+        self.elements = 0.0  # how many its operations compute, loops and scatters infinitely many
+        self.draws = False  # whether it draws random numbers, which are to be those of JAX to the last bit
         self.products = 0  # how many matrix products it has
         self.has_hot_loops = False  # some that are several times slower on CPU if they are not unrolled
         self.has_large_transposes = False
@@ -275,7 +282,10 @@ class Module:
     @property
     def codegen(self) -> Codegen:
         """How XLA:CPU is to compile it: deep networks run as fast without unrolled loops, and compile 10 % sooner."""
-        return Codegen(self.has_hot_loops or self.products < _DEEP, self.has_large_transposes, self.has_formulas)
+        unrolled = self.has_hot_loops or self.products < _DEEP
+        alone = self.mesh is None and not self.is_polymorphic
+        quick = self.elements <= _FEW_ELEMENTS and alone and not self.draws
+        return Codegen(unrolled, self.has_large_transposes, self.has_formulas, quick)
 
     def fresh(self) -> str:
         self._next += 1
@@ -447,6 +457,7 @@ class Builder:
         if value is None:
             value = self._written[text] = Value(self.module.fresh(), result)
             self.lines.append(f"{value.name} = {text}")
+            self.module.elements += math.inf if name == "stablehlo.scatter" or result.is_symbolic else result.size
         return value
 
     def _bounds(self, name: str, operands: Sequence[Value], result: ShapedArray) -> list[Value]:
@@ -467,6 +478,7 @@ class Builder:
         """One operation with any number of results; `attributes` are the discardable ones, `{key = value}`."""
         if name == "stablehlo.while":
             self.module.has_hot_loops = True
+            self.module.elements = math.inf
         out = self.module.fresh()
         types = ", ".join(tensor_type(v.aval) for v in operands)
         names = ", ".join(v.name for v in operands)

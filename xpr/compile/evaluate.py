@@ -78,8 +78,8 @@ class OperationPlan:
         else:
             module = lower_jaxpr(self.on_words, self.device.platform)
         text, name = module.text(primitive.name), primitive.name
-        codegen = Codegen(wide=module.has_formulas)
-        executable = compiler.compile(text, self.out_avals, self.device, name=name, quick=True, codegen=codegen)
+        codegen = Codegen(wide=module.has_formulas, quick=True)
+        executable = compiler.compile(text, self.out_avals, self.device, name=name, codegen=codegen)
         self.execute, self.handlers = executable.raw.execute_sharded, executable.handlers
 
 
@@ -172,9 +172,10 @@ def make_plan(
     if any(map(is_key, (*avals, *out_avals))):
         words = physical(_jaxpr_of(primitive, avals, params))
         small = all(aval.size <= HOST_LIMIT for aval in (*avals, *out_avals))
-        on_host = can_be_on_host and small and all(eqn.primitive.exact for eqn in words.eqns)
+        exact = all(eqn.primitive.is_exact([v.aval for v in eqn.invars]) for eqn in words.eqns)
+        on_host = can_be_on_host and small and exact
         return OperationPlan(partial(_reference_on_words, words), on_host, out_avals, runs_on, committed_to, words)
-    on_host = can_be_on_host and primitive.exact and runs_on_host(primitive, avals, out_avals, params)
+    on_host = can_be_on_host and primitive.is_exact(avals) and runs_on_host(primitive, avals, out_avals, params)
     return OperationPlan(primitive.reference, on_host, out_avals, runs_on, committed_to)
 
 

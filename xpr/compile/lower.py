@@ -99,6 +99,7 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
     env: dict[Any, Value] = dict(zip(variables, arguments))
     barriers = fusion_barriers(jaxpr) if builder.platform == "cpu" else ()
     draws, builder.draws = builder.draws, builder.draws or draws_numbers(jaxpr)
+    builder.module.draws |= builder.draws
     barrier_of: dict[str, Value] = {}  # by name: values that the jaxpr computes twice have one barrier
     for eqn in jaxpr.eqns:
         if not eqn.outvars and not effects(Jaxpr([], [], [], [eqn])):

@@ -193,7 +193,7 @@ class Primitive:
         evaluate: Rule | None = None,
         prepare: Rule | None = None,
         lower_as: Rule | None = None,
-        exact: bool = False,
+        exact: bool | Callable[[Sequence[Any]], bool] = False,
         call: bool = False,
         faster_in_numpy: Callable[..., bool] | None = None,
         effect: Callable[..., str | None] | None = None,
@@ -225,7 +225,7 @@ class Primitive:
         self.jvp, self.transpose, self.batch = jvp, transpose, batch
         self.linearize = linearize
         self.batch_named, self.evaluate, self.prepare, self.lower_as = batch_named, evaluate, prepare, lower_as
-        self.exact = exact  # `reference` gives the bits XLA gives, so small eager calls may use it
+        self.exact = exact  # `reference` gives the bits XLA gives (for which types), so small eager calls may use it
         self.faster_in_numpy = faster_in_numpy  # so large eager calls may use it, too
         self.effect, self.dce, self.split, self.hazard, self.threaded = effect, dce, split, hazard, threaded
         self.commutative, self.mesh = commutative, mesh
@@ -316,6 +316,11 @@ class Primitive:
         faults = [f"has no parameter {unknown}"] * bool(unknown) + [f"needs the parameter {missing}"] * bool(missing)
         known = ", ".join(sorted(names)) or "none"
         raise TypeError(f"`{self.name}` {' and '.join(faults)}. Its parameters are: {known}.")
+
+    def is_exact(self, avals: Sequence[Any]) -> bool:
+        """Whether `reference` gives the bits XLA gives for operands of these types."""
+        exact = self.exact
+        return exact(avals) if callable(exact) else exact
 
     def type_of(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> list[ShapedArray]:
         """The types of the results, remembered by operand types and parameters.

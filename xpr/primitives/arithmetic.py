@@ -16,6 +16,7 @@ from xpr.primitives.comparisons import compared, eq, gt, lt
 from xpr.primitives.conversions import convert_element_type
 from xpr.primitives.elementwise_rules import (
     PYTHON_SCALARS,
+    are_real,
     elementwise,
     function_of,
     gathered,
@@ -194,9 +195,16 @@ def _division_lower(operation: str) -> Callable[..., list[Value]]:
     return lower
 
 
+def _div_is_exact(avals: Sequence[ShapedArray]) -> bool:
+    """XLA may multiply by the inverse of a divisor that it has to broadcast."""
+    dividend, divisor = avals
+    return are_real(avals) and dividend.shape in ((), divisor.shape)
+
+
 div_p = elementwise(
     "div", lowers_to=_division_lower("stablehlo.divide"), reference=_div_reference,
     partials=[lambda t, x, y, out: div(t, y), lambda t, x, y, out: div(neg(mul(t, out)), y)], transpose=_div_transpose,
+    exact=_div_is_exact,
 )  # fmt: skip
 div_p.jvp = _div_jvp
 div = function_of(

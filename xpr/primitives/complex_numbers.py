@@ -16,6 +16,7 @@ from xpr.primitives.arithmetic import div, neg
 from xpr.primitives.comparisons import eq, ge
 from xpr.primitives.elementwise_rules import (
     ZERO,
+    are_real,
     chain_rule,
     elementwise,
     function_of,
@@ -177,7 +178,7 @@ abs_p = elementwise(
     reference=_abs_reference,
     gives=dtypes.real_part_of,
     partials=[_abs_partial],
-    exact=False,
+    exact=are_real,
 )
 abs = function_of(
     abs_p,

@@ -188,6 +188,11 @@ def _keeping_dtype(reference: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
+def are_real(avals: Sequence[Any]) -> bool:
+    """Whether the operands are integers or floats: what is exact for them need not be for complex numbers."""
+    return all(aval.dtype in REAL for aval in avals)
+
+
 def elementwise(
     name: str,
     *,
@@ -197,7 +202,7 @@ def elementwise(
     reference: Callable[..., Any],
     partials: Sequence[Any],
     transpose: Any = None,
-    exact: bool = False,
+    exact: bool | Callable[[Sequence[Any]], bool] = False,
     commutative: bool = False,
     fusion: Fusion = "cheap",
     physical: Literal["moved", "all", "any"] | None = None,
@@ -212,7 +217,7 @@ def elementwise(
       reference: the function in NumPy, which names the parameters.
       partials: for each operand `(tangent, *primals, out, **params) -> tangent`, or `ZERO`.
       transpose: the rule where it is linear in some operand.
-      exact: NumPy gives the same bits as XLA.
+      exact: NumPy gives the same bits as XLA; or a function that says for which types of operands.
       commutative: its two operands may be swapped.
       fusion: how XLA fuses it; "cheap", unless it is a function that takes many instructions.
       physical: what it is on the words of random keys; None where it refuses keys.

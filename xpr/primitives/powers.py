@@ -16,6 +16,7 @@ from xpr.primitives.comparisons import eq
 from xpr.primitives.conversions import convert_element_type
 from xpr.primitives.elementwise_rules import (
     PYTHON_SCALARS,
+    are_real,
     elementwise,
     function_of,
     mul,
@@ -76,10 +77,18 @@ def _integer_pow_lower(b: Builder, operands: list[Value], avals: list[ShapedArra
 
 
 def _integer_pow_reference(x: Any, *, y: int) -> Any:
+    """As it is lowered: the same products in the same order."""
     x = np.asarray(x)
-    if y < 0:
-        return (1 / np.power(x.astype(x.dtype), -y)).astype(x.dtype)
-    return np.power(x, y)
+    if y == 0:
+        return np.ones_like(x)
+    result, power, remaining = None, x, abs(y)
+    while remaining:
+        if remaining & 1:
+            result = power if result is None else result * power
+        remaining >>= 1
+        if remaining:
+            power = power * power
+    return np.divide(1, result).astype(x.dtype) if y < 0 else result
 
 
 def _integer_pow_flops(operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, y: int) -> int:
@@ -88,7 +97,7 @@ def _integer_pow_flops(operands: Sequence[ShapedArray], results: Sequence[Shaped
 
 
 integer_pow_p = elementwise(
-    "integer_pow", lowers_to=_integer_pow_lower, reference=_integer_pow_reference,
+    "integer_pow", lowers_to=_integer_pow_lower, reference=_integer_pow_reference, exact=are_real,
     partials=[lambda t, x, out, *, y: mul(t, mul(scalar(y, x), integer_pow(x, y - 1))) if y else mul(t, scalar(0, t))],
 )  # fmt: skip
 integer_pow_p.flops = _integer_pow_flops
@@ -185,7 +194,7 @@ def pow(x: Any, y: Any) -> Any:
 # -- Roots
 
 sqrt_p = elementwise(
-    "sqrt", fusion="vectorized", over=INEXACT, lowers_to="stablehlo.sqrt", reference=np.sqrt,
+    "sqrt", fusion="vectorized", over=INEXACT, lowers_to="stablehlo.sqrt", reference=np.sqrt, exact=are_real,
     partials=[lambda t, x, y: div(mul(t, scalar(0.5, y)), y)],
 )  # fmt: skip
 sqrt = function_of(
