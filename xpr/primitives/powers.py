@@ -81,7 +81,8 @@ def _integer_pow_reference(x: Any, *, y: int) -> Any:
     x = np.asarray(x)
     if y == 0:
         return np.ones_like(x)
-    result, power, remaining = None, x, abs(y)
+    result: Any = None
+    power, remaining = x, abs(y)
     while remaining:
         if remaining & 1:
             result = power if result is None else result * power
