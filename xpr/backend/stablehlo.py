@@ -43,7 +43,7 @@ class _Token:
     """The type of a token: operations with effects are put in order by taking the last one's and giving the next."""
 
     __slots__ = ()
-    is_symbolic = False
+    is_symbolic, size = False, 0
 
 
 TOKEN: Any = _Token()
