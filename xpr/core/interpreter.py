@@ -41,7 +41,7 @@ class Trace:
     parent: Trace | None
     alive: bool  # False once the transformed function has returned: its tracers can then no longer be used
     verb: ClassVar[str] = "traced"  # how messages say what is being done to the user's function
-    of_transformation: ClassVar[bool] = True  # False where an operation of the traced function made it current
+    of_transformation: ClassVar[bool] = True
 
     def __init__(self, parent: Trace | None):
         self.parent = parent
@@ -66,6 +66,18 @@ class Trace:
     def created(self, tracer: Tracer) -> str:
         """The line on which the value of `tracer` was computed, for messages; empty where it is not known."""
         return ""
+
+
+class DependentTrace(Trace):
+    """A trace that an operation of the traced function made current, not a transformation: it acts for its parent."""
+
+    __slots__ = ()
+    parent: Trace
+    of_transformation: ClassVar[bool] = False
+
+    @property
+    def verb(self) -> str:  # type: ignore[override]
+        return self.parent.verb
 
 
 class _Context(threading.local):

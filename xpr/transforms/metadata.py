@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from xpr.config import settings
-from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.interpreter import DependentTrace, Trace, Tracer, context
 from xpr.core.primitive import Primitive
 from xpr.primitives.xla_metadata import xla_metadata_value_p
 
 
-class MetadataTrace(Trace):
+class MetadataTrace(DependentTrace):
     """Passes operations on, and attaches the metadata of the setting `xla_metadata` to their results."""
 
     __slots__ = ()
-    parent: Trace
-    of_transformation: ClassVar[bool] = False
-
-    @property
-    def verb(self) -> str:  # type: ignore[override]  # it has no tracers
-        return self.parent.verb
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         outs = self.parent.process(primitive, args, params)

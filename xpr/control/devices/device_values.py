@@ -7,14 +7,14 @@ what they give is kept; a program that was staged so holds for these values alon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from xpr.config import override, settings
 from xpr.control.devices.replication import resolve_of_copies
 from xpr.control.devices.shard_map import ManualMesh, with_leading_axes
-from xpr.core.interpreter import Trace, Tracer, at_the_bottom, context
+from xpr.core.interpreter import DependentTrace, Trace, Tracer, at_the_bottom, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, effects
 from xpr.core.primitive import Primitive
 from xpr.core.specs import PartitionSpec
@@ -34,16 +34,10 @@ def is_staged() -> bool:
     return trace is not None
 
 
-class CastsTrace(Trace):
+class CastsTrace(DependentTrace):
     """Passes operations on, and refuses those whose operands don't vary alike, with the setting `auto_pcast` off."""
 
     __slots__ = ()
-    parent: Trace
-    of_transformation: ClassVar[bool] = False
-
-    @property
-    def verb(self) -> str:  # type: ignore[override]  # it has no tracers
-        return self.parent.verb
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         traced = [x.aval for x in args if isinstance(x, Tracer)]

@@ -15,7 +15,7 @@ nor derivatives outside of the function's domain come up: the gradient of `jnp.l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from xpr.control.stop_gradient import stop_gradient, stop_gradient_p
 from xpr.control.xla_call import xla_call_p
 from xpr.core import source
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.interpreter import DependentTrace, Trace, Tracer, context
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.dimensions.expressions import DimExpr, evaluate, is_symbolic_dim, variable
@@ -136,12 +136,10 @@ class MaskedTracer(Tracer):
     __len__ = __iter__ = _unknown
 
 
-class MaskTrace(Trace):
+class MaskTrace(DependentTrace):
     """Runs operations on selected elements as operations on all of them."""
 
     __slots__ = ("masks",)
-    parent: Trace
-    of_transformation: ClassVar[bool] = False
 
     def __init__(self, parent: Trace, masks: Sequence[Mask] = ()):
         self.parent = parent
@@ -151,10 +149,6 @@ class MaskTrace(Trace):
     def alive(self) -> bool:  # type: ignore[override]  # it ends when the function that is being traced returns
         """Whether functions that are traced now may use its tracers: those that close over them."""
         return context.trace is not self and _is_under(self, context.trace)
-
-    @property
-    def verb(self) -> str:  # type: ignore[override]  # it is part of the trace below
-        return self.parent.verb
 
     def explain(self, tracer: Tracer) -> str:
         return self.parent.explain(tracer)
