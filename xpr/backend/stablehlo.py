@@ -20,7 +20,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import runtime
 from xpr.backend.callbacks import TARGET, Callback, HostFunction
-from xpr.backend.nan_guards import guard_exponentials
+from xpr.backend.nan_guards import guard_exponentials, has_exponentials
 from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import DimExpr, Factor, is_symbolic_dim, max_dim, unexpected
@@ -273,7 +273,7 @@ class Module:
         self.located = False  # whether operations are written with the user's lines
         self.exported = False  # whether other installations are to read it
         self.inspections: list[Inspection] = []  # callbacks that receive shardings of values
-        self.nans: set[str] = set()  # the constants for CPU that hold a nan
+        self.constants: dict[str, Any] = {}  # their values, by their names
         self._meshes: dict[Mesh, str] = {}
         self.meshes: list[str] = []  # definitions of the meshes that inlined functions name
         self._channels = 0
@@ -338,7 +338,9 @@ class Module:
         if self.mesh is not None:
             attributes += [f"mhlo.num_partitions = {self.mesh.size} : i32", "mhlo.num_replicas = 1 : i32"]
         header = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
-        functions = guard_exponentials(self.functions, self.nans) if self.nans else self.functions
+        functions = self.functions
+        if (self.platform == "cpu" or self.is_polymorphic) and has_exponentials(functions):
+            functions = guard_exponentials(functions, self.constants)
         return f"module @{clean}{header} {{\n" + "\n".join([*meshes, *self.meshes, *functions]) + "\n}\n"
 
     def _mesh_text(self, mesh: Mesh) -> str:
@@ -516,10 +518,9 @@ class Builder:
         """A constant of the given type; a scalar `value` fills its shape."""
         if aval.is_symbolic:
             return self.broadcast(self.constant(value, aval.update(shape=())), aval.shape)
-        text = dense(value, aval.dtype)
-        written = self.op("stablehlo.constant", (), aval, f"value = {text} : {tensor_type(aval)}")
-        if "0x" in text and self.platform == "cpu" and np.isnan(value).any():
-            self.module.nans.add(written.name)
+        text = f"value = {dense(value, aval.dtype)} : {tensor_type(aval)}"
+        written = self.op("stablehlo.constant", (), aval, text)
+        self.module.constants[written.name] = value
         return written
 
     # -- Symbolic dimensions
