@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend.mlir_text import quoted
 from xpr.backend.sharding import Mesh, NamedSharding
-from xpr.backend.stablehlo import Builder, Module, Value, quoted
+from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray

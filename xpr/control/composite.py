@@ -12,7 +12,8 @@ from typing import Any
 
 from xpr import tree
 from xpr.backend.array import Array
-from xpr.backend.stablehlo import Builder, Value, attribute_text, quoted
+from xpr.backend.mlir_text import attribute_text, quoted
+from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval, run_jaxpr
 from xpr.compile.lower import lower_call, lower_function
 from xpr.control.call_family import JaxprCall

@@ -16,8 +16,9 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.backend.array import Array
+from xpr.backend.mlir_text import tensor_type
 from xpr.backend.portable import Inlined
-from xpr.backend.stablehlo import Builder, Value, tensor_type
+from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import run_jaxpr
 from xpr.control.groups import split_list
 from xpr.control.scan.mapping import map as map_rows

@@ -14,7 +14,8 @@ import numpy as np
 
 from xpr.backend.callbacks import TARGET, Callback
 from xpr.backend.mlir_bindings import bindings, context
-from xpr.backend.stablehlo import Builder, Module, dense, tensor_type
+from xpr.backend.mlir_text import dense, tensor_type
+from xpr.backend.stablehlo import Builder, Module
 from xpr.backend.stablehlo import Value as _Text
 from xpr.compile.lower import constants, lower_eqns
 from xpr.core.avals import ShapedArray, aval_of

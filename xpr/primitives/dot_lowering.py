@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend.stablehlo import Builder, Value, int_list
+from xpr.backend.mlir_text import int_list
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, computed_in, pair_of
 from xpr.primitives.precision import in_one_dtype, precision_text, summed_in

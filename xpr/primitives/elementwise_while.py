@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.backend.mlir_text import int_array
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, current
 from xpr.core.primitive import Primitive, Unsupported, register

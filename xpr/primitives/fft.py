@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.backend.mlir_text import int_array
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, structural, to_front

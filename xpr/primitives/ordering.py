@@ -19,7 +19,8 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import native
-from xpr.backend.stablehlo import Builder, Value, int_array, int_list
+from xpr.backend.mlir_text import int_array, int_list
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import COMPLEX, FLOATS, UNSIGNED, int32, int64

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array
+from xpr.backend.mlir_text import int_array
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least, surely_below
 

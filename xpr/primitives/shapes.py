@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import int_array
+from xpr.backend.mlir_text import int_array
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import Tracer, context

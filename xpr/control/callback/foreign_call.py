@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend.stablehlo import Builder, Value, int_list
+from xpr.backend.mlir_text import int_list
+from xpr.backend.stablehlo import Builder, Value
 from xpr.control.callback.callback import VMAP_METHODS, as_rows, declared_aval, rows_of
 from xpr.control.scan.mapping import map as map_rows
 from xpr.core.avals import ShapedArray, aval_of, describe

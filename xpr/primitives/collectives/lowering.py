@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array, int_matrix
+from xpr.backend.mlir_text import int_array, int_matrix
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.errors import UnsupportedRule
 from xpr.primitives.reduction_lowering import is_nan, nan_where

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.stablehlo import Builder, Value, int_array, int_matrix
+from xpr.backend.mlir_text import int_array, int_matrix
+from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives.windows.sizes import count_windows
 
