@@ -688,7 +688,7 @@ def test_traces_with_closures_are_distinguished_by_the_function_itself():
             inner = xpr.jit(lambda y, shift=shift: y * x + shift)
             outs.append(inner(1.0))
             del inner
-            gc.collect()
+            gc.collect(0)
         return jnp.stack(outs)
 
     np.testing.assert_array_equal(xpr.jit(outer)(1.0), np.arange(20) + 1)
