@@ -32,6 +32,10 @@ def test_pmap():
     all_well(run("pmaps", 2, devices=2))
 
 
+def test_pmap_that_is_traced():
+    all_well(run("traced_pmaps", 2, devices=2))
+
+
 def test_four_processes():
     all_well(run("utilities", 4))
 

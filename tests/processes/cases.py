@@ -13,7 +13,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax, multihost_utils
 from xpr.backend import process_group, shards
-from xpr.errors import MissingProcess, NotAddressableError, ProcessLost, ProgramMismatch
+from xpr.errors import MissingProcess, NotAddressableError, ProcessLost, ProgramMismatch, UnsupportedRule
 from xpr.sharding import Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P
 
@@ -262,15 +262,131 @@ def pmaps():
         assert float(total) == 6 and y.is_fully_addressable and y.shape == (2,)
         np.testing.assert_array_equal(number, x)
     np.testing.assert_array_equal(f(y, 1.0)[1], 18)
+    if i:
+        xpr.pmap(lambda x: x)  # so that the next unnamed axis has another number
     np.testing.assert_array_equal(xpr.pmap(lambda x: x + 1)(x), x + 1)
     np.testing.assert_array_equal(xpr.pmap(lambda x, k: x + k, static_broadcasted_argnums=1)(x, 2), x + 2)
     np.testing.assert_array_equal(
         xpr.pmap(lambda x: lax.psum(x, "r"), "r", devices=xpr.local_devices())(x), [x.sum()] * 2
     )
-    with raises(NotImplementedError, "pmap: <lambda> at cases.py", "can't be traced", "use shard_map"):
-        xpr.jit(f)(x, 3.0)
+    y, total, number = xpr.jit(f)(x, 3.0)
+    np.testing.assert_array_equal(y, 3 * x)
+    np.testing.assert_array_equal(number, x)
+    assert float(total) == 6 and y.is_fully_addressable and y.shape == (2,)
     with raises(ValueError, "is mapped over 4 rows of this process, which has 2 of the 4 devices"):
         f(np.ones(4), 3.0)
+
+
+def traced_pmaps():
+    """Two processes with two devices each: a pmap in jit, grad, vmap, scan, and lowered, as vmap of the rows of all."""
+    i, _ = joined()
+    own = slice(2 * i, 2 * i + 2)
+    rows = np.arange(12.0, dtype=np.float32).reshape(4, 3) / 4
+    w = np.float32([1.0, 2.0, -1.0])
+
+    def fun(x, w):
+        y = jnp.sin(x * w)
+        return y / (3 + lax.psum(y * y, "r")), lax.all_gather(y.sum(), "r"), lax.axis_index("r") + lax.axis_size("r")
+
+    f = xpr.pmap(fun, "r", in_axes=(0, None))
+    of_all = xpr.vmap(fun, (0, None), axis_name="r")
+
+    def check(found, expected):
+        for a, b in zip(xpr.tree.leaves(found), xpr.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6)
+
+    def of_own(tree):
+        return xpr.tree.map(lambda x: np.asarray(x)[own], tree)
+
+    expected = of_own(of_all(rows, w))
+    for call in (f, xpr.jit(f), xpr.jit(lambda *args: xpr.jit(f)(*args))):
+        for args in [(rows[own], w), (f(rows[own], w)[0] * 0 + rows[own], jnp.asarray(w))]:
+            check(call(*args), expected)
+    with xpr.disable_jit():
+        check(f(rows[own], w), expected)
+
+    # What surrounds the pmap is of each process by itself.
+    around = xpr.jit(lambda x, w: (jnp.sum(f(2 * x, w)[0], 0), x.T, jnp.float32(3)))(rows[own], w)
+    check(around, (np.asarray(of_all(2 * rows, w)[0])[own].sum(0), rows[own].T, 3.0))
+    cached = []
+    check(xpr.jit(lambda x: f(x, w)[0] + (cached.append(1) or 0))(rows[own]), expected[0])
+    _, carried = xpr.jit(lambda x: lax.scan(lambda c, _: (f(c, w)[0], f(c, w)[1]), x, None, 3))(rows[own])
+    step = of_all(of_all(rows, w)[0], w)[1]
+    check(carried[1], of_own(step))
+    check(xpr.vmap(lambda x: f(x, w)[0])(np.stack([rows[own], 2 * rows[own]])),
+          np.stack([expected[0], of_own(of_all(2 * rows, w))[0]]))  # fmt: skip
+
+    # Derivatives are those of the sum over the processes of what each differentiates.
+    def loss_of(f):
+        return lambda x, w: jnp.sum(f(x, w)[0] ** 2) + jnp.sum(f(x, w)[1])
+
+    to_rows = xpr.grad(loss_of(of_all))(rows, w)
+    for grad in (xpr.grad(loss_of(f)), xpr.jit(xpr.grad(loss_of(f)))):
+        check(grad(rows[own], w), of_own(to_rows))
+    of_each = xpr.vmap(fun, (0, 0), axis_name="r")
+    to_each_w = xpr.grad(loss_of(of_each), 1)(rows, np.stack([w] * 4))
+    check(xpr.grad(loss_of(f), 1)(rows[own], w), np.asarray(to_each_w)[own].sum(0))
+    tangents = xpr.jvp(f, (rows[own], w), (rows[own], 2 * w))[1]
+    check(tangents[:2], of_own(xpr.jvp(of_all, (rows, w), (rows, 2 * w))[1])[:2])
+    total = xpr.pmap(lambda x: lax.psum(x, "r"), "r", out_axes=None)
+    check(xpr.grad(lambda x: total(x)[0] * (i + 1))(rows[own]), np.float32([[3, 0, 0]] * 2))
+
+    # Lowered, compiled, its types.
+    lowered = f.lower(rows[own], w)
+    assert "all_reduce" in lowered.as_text() and "replica_groups = dense<[[0, 1, 2, 3]]>" in lowered.as_text()
+    compiled = lowered.compile()
+    for _ in range(2):
+        check(compiled(rows[own], w), expected)
+    assert [each.kind for each in compiled.collectives()] == ["all-reduce", "all-gather"]
+    assert xpr.eval_shape(f, rows[own], w)[0].shape == (2, 3)
+    jaxpr = xpr.make_jaxpr(f)(rows[own], w)
+    assert "axis_size=2" in str(jaxpr) and "global_axis_size=4" in str(jaxpr)
+    assert str(xpr.jaxpr.parse(str(jaxpr))) == str(jaxpr)
+
+    # Keys, callbacks, effects, donation, devices in another order.
+    keys = xpr.random.split(xpr.random.key(0), 4)
+    drawn = xpr.jit(xpr.pmap(lambda key: xpr.random.normal(key, (2,))))(keys[own])
+    check(drawn, xpr.vmap(lambda key: xpr.random.normal(key, (2,)))(keys)[own])
+    seen = []
+    shown = xpr.pmap(
+        lambda x: (xpr.debug.callback(lambda n, v: seen.append((int(n), v.tolist())), lax.axis_index("r"), x), x)[1],
+        "r",
+    )
+    xpr.jit(lambda x: (xpr.debug.callback(lambda v: seen.append(v.tolist()), x.sum()), shown(x))[1])(rows[own])
+    xpr.effects_barrier()
+    assert sorted(map(str, seen)) == sorted(
+        map(str, [*[(k, rows[k].tolist()) for k in (2 * i, 2 * i + 1)], float(rows[own].sum())])
+    )
+    given = xpr.pmap(lambda x: x)(rows[own])
+    twice = xpr.pmap(lambda x: 2 * x, donate_argnums=0)
+    check(xpr.jit(lambda x: x)(given), rows[own])
+    check(twice(given), 2 * rows[own])
+    assert given.is_deleted()
+    a, b, c, d = xpr.devices()
+    turned = xpr.pmap(
+        lambda x: (lax.axis_index("r"), lax.ppermute(x, "r", [(0, 1), (1, 2)])), "r", devices=[c, a, d, b]
+    )
+    position = [1, 3] if i == 0 else [0, 2]
+    for call in (turned, xpr.jit(turned)):
+        index, moved = call(np.float32(position))
+        check((index, moved), (np.array(position), np.float32([{0: 0, 1: 0, 2: 1, 3: 0}[k] for k in position])))
+
+    # What can't be.
+    uneven = xpr.pmap(lambda x: x, devices=[a, b, c])
+    with raises(ValueError, "process 0 has 2, process 1 has 1. Name as many of each, or use shard_map"):
+        uneven(np.ones(2 - i))
+    with raises(UnsupportedRule, "pmap: <lambda> runs on devices of several processes", "in another pmap or shard_map"):
+        xpr.pmap(lambda x: xpr.pmap(lambda y: y)(x))(np.ones((2, 2)))
+    with raises(
+        ValueError, "jit: <lambda> at cases.py", "pmap over devices of several processes", "leave in_shardings"
+    ):
+        xpr.jit(lambda x: f(x, w), in_shardings=line(P()))(rows[own])
+    with raises(NotImplementedError, "a pmap over devices of several processes", "can't be exported"):
+        xpr.export.export(xpr.jit(f))(rows[own], w)
+    with raises(NotImplementedError, "pmap: fun has rows in other processes"):
+        xpr.jit(f, backend="reference")(rows[own], w)
+    with raises(NotAddressableError, "f32[4,3] is not all here"):
+        xpr.jit(lambda x: (f(rows[own], w), x))(xpr.device_put(rows, line()) * 2)
 
 
 def utilities():

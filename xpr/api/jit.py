@@ -26,6 +26,7 @@ from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
+from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.evaluate import EvalTrace, device_of, reference_eval
@@ -36,6 +37,7 @@ from xpr.compile.partition import (
     mesh_with_devices,
     shardings_of,
     shardings_of_types,
+    shardings_over,
 )
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
@@ -447,12 +449,27 @@ class JitFunction:
         constants = shardings_of(program.consts)
         shardings = [*requested_in, *requested_out, device, *constants, *current]
         meshes = (each.mesh for each in shardings if type(each) is NamedSharding)
-        mesh = next(meshes, None) or mesh_with_devices(mesh_of(traced.jaxpr.jaxpr), device)
+        mesh = mesh_of(traced.jaxpr.jaxpr)
+        if isinstance(mesh, MeshOfProcesses):
+            self.check_are_of_process([*requested_in, *requested_out], mesh)
+            constants, current = tuple(shardings_over(mesh, constants)), shardings_over(mesh, current)
+        else:
+            mesh = next(meshes, None) or mesh_with_devices(mesh, device)
         if mesh is None:
             return None
         requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
         arguments = [requested or actual for requested, actual in zip(requested_in, current)]
         return Layout(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
+
+    def check_are_of_process(self, requested: Sequence[NamedSharding | None], mesh: MeshOfProcesses) -> None:
+        """Raises ValueError where a requested sharding is over others than this process's devices of a pmap."""
+        others = [each for each in requested if each is not None and each.mesh != mesh.line.local_mesh]
+        if others:
+            raise ValueError(
+                f"jit: {describe_function(self.fun)} calls a pmap over devices of several processes, {mesh.line!r}, so "
+                f"that its arguments and results are those of each process, on its own devices. {others[0]!r} is over "
+                f"others: leave in_shardings and out_shardings out, or use shardings over {mesh.line.local_mesh!r}."
+            )
 
     def requested_shardings(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
         """The sharding of each argument and result by `in_shardings` and `out_shardings`."""

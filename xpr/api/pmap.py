@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 from xpr import tree
 from xpr.api.jit import jit
 from xpr.api.known_calls import KnownCalls
-from xpr.api.meshes import from_local_part, local_part
 from xpr.api.stages import Lowered
 from xpr.api.vmap import input_dims, mapped_size, vmap
 from xpr.backend import devices as platforms
 from xpr.backend import processes
 from xpr.backend.mesh import names_of_devices
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
+from xpr.backend.sharding import Mesh
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.partition import buffer_at
 from xpr.config import settings
@@ -69,7 +68,8 @@ def pmap(
 
     Collectives such as `lax.psum` communicate between the devices. Results stay on their devices. `pmap(f).lower`
     returns the program for arguments, or for their types, as that of a jitted function does. With several processes
-    the rows of all are mapped over all devices, and each process passes and receives its own rows.
+    the rows of all are mapped over all devices, and each process passes and receives its own rows, also in `jit`,
+    `grad` and `vmap`.
 
     Args:
       fun: a function of pytrees of arrays to a pytree of arrays.
@@ -88,8 +88,8 @@ def pmap(
 
     Raises:
       ValueError: sizes differ, an axis is out of range, there are more rows than devices, or a static argument is not
-        hashable.
-      NotImplementedError: it runs on several processes and is traced, in `jit` or `grad`; `shard_map` can be.
+        hashable; or processes have different numbers of devices, or other numbers of rows.
+      UnsupportedRule: over devices of several processes, it is called in another `pmap` or `shard_map`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
@@ -101,22 +101,18 @@ def pmap(
     name = UnnamedAxis(next(_numbers)) if axis_name is None else axis_name
     requested = None if devices is None else tuple(devices)
     mapped_over = partial(
-        _pmap, fun, name, in_axes, out_axes, static_broadcasted_argnums, backend=backend, donate_argnums=donate_argnums
+        _pmap, fun, name, in_axes, out_axes, static_broadcasted_argnums, axis_size, backend, donate_argnums
     )
-    on_this_process = mapped_over(requested, axis_size)
+    on_this_process = mapped_over(requested, None)
     everywhere: list[Callable[..., Any]] = []  # set by the first call, which looks up the devices
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if processes.group() is None:
             return on_this_process(*args, **kwargs)
-        every = platforms.devices(backend) if requested is None else list(requested)
-        mesh = Mesh(every, name)
-        if len(mesh.local) == mesh.size:
-            return on_this_process(*args, **kwargs)
         if not everywhere:
-            everywhere.append(mapped_over(tuple(every), mesh.size if axis_size is not None else None))
-        static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
-        return _with_rows_of_all(everywhere[0], fun, mesh, args, kwargs, static, _without(in_axes, static), axis_size)
+            line = Mesh(platforms.devices(backend) if requested is None else list(requested), name)
+            everywhere.append(mapped_over(line.flat, line) if line.is_multi_process else on_this_process)
+        return everywhere[0](*args, **kwargs)
 
     entry = named_like(boundary(mapped), fun)
     entry.lower = partial(_lower, entry, static_broadcasted_argnums, donate_argnums)
@@ -130,43 +126,15 @@ def _lower(
     return jit(mapped, static_argnums=static, donate_argnums=donated).lower(*args, **kwargs)
 
 
-def _with_rows_of_all(
-    mapped: Callable[..., Any], fun: Callable[..., Any], mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any],
-    static: Sequence[int], in_axes: Any, axis_size: int | None,
-) -> Any:  # fmt: skip
-    """Maps over the rows of all processes; each passes its own rows and receives their results."""
-    dynamic = tuple([x for i, x in enumerate(args) if i not in static])
-    leaves, in_tree = tree.flatten((dynamic, kwargs))
-    if type(context.trace) is not EvalTrace or any(isinstance(x, Tracer) for x in leaves):
-        raise NotImplementedError(
-            f"pmap: {describe_function(fun)} runs on devices of several processes, each of which gives its own rows, "
-            "and can't be traced so (in jit, grad, vmap). Transform the function inside the pmap, or use shard_map."
-        )
-    dims = input_dims("pmap", fun, dynamic, kwargs, leaves, in_axes)
-    size = mapped_size("pmap", fun, dynamic, kwargs, leaves, dims, axis_size)
-    if size != len(mesh.local):
-        raise ValueError(
-            f"pmap: {describe_function(fun)} is mapped over {size} rows of this process, which has {len(mesh.local)} "
-            f"of the {mesh.size} devices. On several processes each gives a row for each of its own devices."
-        )
-    name = mesh.axis_names[0]
-    specs = [PartitionSpec() if d is None else PartitionSpec(*[None] * d, name) for d in dims]
-    whole = [from_local_part(leaf, NamedSharding(mesh, spec)) for leaf, spec in zip(leaves, specs)]
-    dynamic, kwargs = tree.unflatten(in_tree, whole)
-    remaining = iter(dynamic)
-    outs = mapped(*[x if i in static else next(remaining) for i, x in enumerate(args)], **kwargs)
-    return tree.map(local_part, outs)
-
-
 _INSTEAD = "Use shard_map, with a spec for the ref."
 
 
 def _pmap(
     fun: Callable[..., Any], name: Any, in_axes: Any, out_axes: Any, static_broadcasted_argnums: int | Sequence[int],
-    requested: tuple[Any, ...] | None, axis_size: int | None, *, backend: str | None,
-    donate_argnums: int | Sequence[int],
+    axis_size: int | None, backend: str | None, donate_argnums: int | Sequence[int],
+    requested: tuple[Any, ...] | None, line: Mesh | None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """`pmap` for arguments with the rows of all processes."""
+    """`pmap` over devices of this process, or over those of several, `line`."""
     staged_for: dict[Any, _Staged] = {}
     known_calls = KnownCalls()
 
@@ -178,18 +146,19 @@ def _pmap(
         static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
         axes = _without(in_axes, static)
         call = Call(args, kwargs, {i: args[i] for i in static})
-        if settings.disable_jit:
+        if settings.disable_jit and line is None:
             return vmap(call.of_dynamic(fun), axes, out_axes, name, axis_size)(*call.dynamic[0], **kwargs)
         leaves, chosen = call.leaves, call.of_dynamic(fun)
         refuse_refs("pmap", fun, leaves, _INSTEAD)
         dims = input_dims("pmap", chosen, *call.dynamic, leaves, axes)
         size = mapped_size("pmap", chosen, *call.dynamic, leaves, dims, axis_size)
+        _check_rows(fun, size, line)
         call.check_hashable("pmap", fun, "don't name it in static_broadcasted_argnums")
         call.typed([aval_of(x) if d is None else row_aval(aval_of(x), d) for x, d in zip(leaves, dims)], size)
         staged = staged_for.get(call.key)
         if staged is None:
             flat = FlatFunction(chosen, call.in_tree)
-            with axes_in_scope(NamedAxis(name, size)):
+            with axes_in_scope(NamedAxis(name, size if line is None else line.size)):
                 closed = stage(flat, call.avals, signature_of("mapped with pmap", chosen, *call.dynamic))
             refuse_refs("pmap", fun, closed.consts, _INSTEAD)
             staged = _Staged(closed, flat.out_tree, _out_axes(fun, closed, flat.out_tree, out_axes))
@@ -201,8 +170,8 @@ def _pmap(
         operands = [*closed.consts, *leaves]
         params = pmap_params(
             constvars_to_invars(closed), [*[None] * n, *dims], staged.out_axes, donated, n, axis_name=name,
-            axis_size=size, backend=backend, devices=None if requested is None else names_of_devices(requested),
-            name=function_name(fun),
+            axis_size=size, global_axis_size=None if line is None else line.size, backend=backend,
+            devices=None if requested is None else names_of_devices(requested), name=function_name(fun),
         )  # fmt: skip
         outs = xla_pmap_p.bind(*operands, **params)
         if type(context.trace) is EvalTrace and not static and not any(donated):
@@ -212,6 +181,15 @@ def _pmap(
         return tree.unflatten(staged.out_tree, outs)
 
     return mapped
+
+
+def _check_rows(fun: Callable[..., Any], size: int, line: Mesh | None) -> None:
+    """Raises ValueError where a process has not one row for each of its devices."""
+    if line is not None and size != len(line.local):
+        raise ValueError(
+            f"pmap: {describe_function(fun)} is mapped over {size} rows of this process, which has {len(line.local)} "
+            f"of the {line.size} devices. On several processes each gives a row for each of its own devices."
+        )
 
 
 def _without(in_axes: Any, static: Sequence[int]) -> Any:

@@ -152,6 +152,57 @@ class Mesh(AbstractMesh):
         return mesh_of_parts, tuple(_mesh_parts(self).values())
 
 
+class _Processes:
+    """The name of the axis along which the processes are."""
+
+    def __repr__(self) -> str:
+        return "processes"
+
+
+PROCESSES = _Processes()
+
+
+class MeshOfProcesses(Mesh):
+    """A grid of the devices of several processes, with those of each in a row: that of a program that all run together.
+
+    Such a program has in each process arguments and results of that process, on its devices: it is one manual region
+    along the axis `PROCESSES`.
+
+    Args:
+      line: the devices, along one axis.
+
+    Attributes:
+      line: the same, in which they communicate.
+    Raises:
+      ValueError: the processes have different numbers of them.
+    """
+
+    __slots__ = ("line",)
+    line: Mesh
+
+    def __new__(cls, line: Mesh) -> MeshOfProcesses:  # type: ignore[override]  # made from another mesh
+        mesh = object.__new__(cls)
+        counts = {rank: sum(device.process_index == rank for device in line.flat) for rank in line.process_indices}
+        if len(set(counts.values())) > 1:
+            raise ValueError(
+                f"pmap: the processes have different numbers of the devices of {line!r}: "
+                f"{', '.join(f'process {rank} has {count}' for rank, count in counts.items())}. Name as many of each, "
+                "or use shard_map."
+            )
+        by_process = sorted(line.flat, key=lambda device: device.process_index)
+        mesh._set(np.array(by_process, object).reshape(len(counts), -1), (PROCESSES, *line.axis_names), None)
+        mesh.line = line
+        return _meshes.setdefault((cls, line.flat, line.shape_tuple), mesh)  # type: ignore[return-value]
+
+    def __init__(self, line: Mesh):
+        pass  # as for Mesh
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, MeshOfProcesses) and self.line == other.line)
+
+    __hash__ = Mesh.__hash__
+
+
 # -- As text, and in files
 
 

@@ -238,7 +238,7 @@ class PartitionedExecutable:
         if len(ranks) > 1:
             ids = [device.id for device in self.devices]
             layout = f"devices {ids}\narguments {self.in_shardings}\nresults {self.out_shardings}\n"
-            unnamed_axis = "([<_]axis[ _])0x[0-9a-f]+"  # which is called differently in every process
+            unnamed_axis = r"(UnnamedAxis[(_]number[=_])\d+"  # which each process counts by itself
             text = re.sub(unnamed_axis, r"\1", layout + text)
             self.shared = processes.Program(self.name, ranks, text, summarize(here()), self.one_at_a_time)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend.each_process import on_each_process
+from xpr.backend.mesh import PROCESSES, MeshOfProcesses
 from xpr.backend.mlir_text import quoted
 from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.stablehlo import Builder, Module, Value
@@ -39,24 +41,37 @@ def lower_jaxpr(
       platform: what it is lowered for.
       donated: which arguments of `main` may be overwritten.
       mesh: the devices, of a program on several.
-      in_shardings, out_shardings: of arguments and results, None where the compiler is to choose.
+      in_shardings, out_shardings: of arguments and results, None where the compiler is to choose; on a
+        `MeshOfProcesses` those over the devices of this process.
       located: whether operations are written with the user's lines that they come from.
     """
     module = Module(platform)
     module.mesh, module.located = mesh, located
     jaxpr = physical(jaxpr)
     in_avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]
+    if isinstance(mesh, MeshOfProcesses):
+        in_shardings, out_shardings = on_each_process(mesh, in_shardings), on_each_process(mesh, out_shardings)
     inputs, outputs = argument_attributes(module, in_avals, jaxpr.out_avals, donated, in_shardings, out_shardings)
     module.function(
         "main",
         in_avals,
-        lambda builder, arguments: lower_eqns(builder, jaxpr, arguments),
+        lambda builder, arguments: _lower_main(builder, jaxpr, arguments),
         public=True,
         argument_attributes=inputs,
         result_attributes=outputs,
     )
     module.calls_expected |= bool(module.callbacks) and expects_calls(jaxpr)
     return module
+
+
+def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[Value]:
+    mesh = builder.module.mesh
+    if not isinstance(mesh, MeshOfProcesses):
+        return lower_eqns(builder, jaxpr, arguments)
+    return builder.manual_region(
+        mesh, [PROCESSES], arguments, [()] * len(arguments), jaxpr.out_avals, [()] * len(jaxpr.outvars),
+        lambda inner, own: lower_eqns(inner, jaxpr, own), ordered="ordered" in effects(jaxpr),
+    )  # fmt: skip
 
 
 def argument_attributes(

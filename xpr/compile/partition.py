@@ -14,6 +14,8 @@ import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.array import Array, host_value
+from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
+from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
@@ -30,7 +32,10 @@ from xpr.transforms.flat import as_array
 
 
 def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
-    """The first mesh that an operation of a jaxpr names, remembered with it; None where it runs on one device."""
+    """The first mesh that an operation of a jaxpr names, remembered with it; None where it runs on one device.
+
+    One of several processes, which each compute by themselves, comes before others.
+    """
     key = ("mesh", settings.platforms)
     if key not in jaxpr.memo:
         jaxpr.memo[key] = _first_mesh(jaxpr)
@@ -38,7 +43,7 @@ def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
 
 
 def _first_mesh(jaxpr: Jaxpr) -> Mesh | None:
-    abstract = None  # the first without devices, which is taken if there is no other
+    first, abstract = None, None  # one without devices is taken if there is no other
     for eqn in jaxpr.eqns:
         if eqn.primitive.mesh is not None:
             meshes = [eqn.primitive.mesh(**eqn.params)]
@@ -47,10 +52,12 @@ def _first_mesh(jaxpr: Jaxpr) -> Mesh | None:
         else:
             continue
         for mesh in meshes:
-            if isinstance(mesh, Mesh):
+            if isinstance(mesh, MeshOfProcesses):
                 return mesh
+            if isinstance(mesh, Mesh):
+                first = first or mesh
             abstract = abstract or mesh
-    return abstract
+    return first or abstract
 
 
 def shardings_of(args: Sequence[Any]) -> tuple[NamedSharding | None, ...]:
@@ -74,10 +81,20 @@ def program_for(
     program = jaxpr.memo.get(key)
     if program is None:
         results = shardings_of_types(jaxpr.out_avals, mesh, [None] * len(jaxpr.outvars))
-        shardings = arguments_beside_sums(shardings, results)
+        shardings = arguments_beside_sums(shardings_over(mesh, shardings), results)
         module = lower_partitioned(jaxpr, mesh, shardings, results, donated)
         program = jaxpr.memo[key] = compile_module(module, jaxpr, shardings, results, name)
     return program
+
+
+def shardings_over(mesh: Mesh, shardings: Sequence[NamedSharding | None]) -> list[NamedSharding | None]:
+    """The shardings of arguments that a program on a mesh takes as they are; None for those that it moves.
+
+    A program of several processes takes arrays over its devices of this process.
+    """
+    if not isinstance(mesh, MeshOfProcesses):
+        return list(shardings)
+    return [each if each is not None and each.mesh == mesh.line.local_mesh else None for each in shardings]
 
 
 def shardings_of_types(
@@ -144,13 +161,17 @@ def compile_module(
     out_shardings: Sequence[NamedSharding | None], name: str, options: dict[str, Any] | None = None,
 ) -> PartitionedExecutable:  # fmt: skip
     """The program of a module that `lower_partitioned` made."""
-    variables = [*jaxpr.constvars, *jaxpr.invars]
+    mesh: Any = module.mesh
+    in_avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]
     text = module.text(name)
+    if isinstance(mesh, MeshOfProcesses):
+        in_shardings, out_shardings = on_each_process(mesh, in_shardings), on_each_process(mesh, out_shardings)
     program = compiler.compile_partitioned(
-        text, jaxpr.out_avals, module.mesh, in_shardings, out_shardings,  # type: ignore[arg-type]
-        [v.aval.ndim for v in variables], name=name, options=options,
-        codegen=module.codegen, callbacks=module.callbacks,
+        text, jaxpr.out_avals, mesh, in_shardings, out_shardings, [aval.ndim for aval in in_avals], name=name,
+        options=options, codegen=module.codegen, callbacks=module.callbacks,
     )  # fmt: skip
+    if isinstance(mesh, MeshOfProcesses):
+        program = ProgramOfEachProcess(program, in_avals, mesh)
     for inspection in module.inspections:
         inspection.call()
         text = text.replace(inspection.key, "")

@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import host_value
+from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.mlir_text import quoted
 from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.stablehlo import Builder, Module, Value
@@ -46,6 +47,7 @@ def lower_for_platforms(
       result_names: of the results. With names, the text has them, and the user's lines.
 
     Raises:
+      NotImplementedError: it calls a `pmap` over devices of several processes.
       ValueError: dimension variables can't be computed from the shapes of the arguments.
     """
     jaxpr = physical(jaxpr)
@@ -54,6 +56,11 @@ def lower_for_platforms(
     solution = solve(in_avals, names or [f"args[{i}]" for i in range(len(in_avals))])
     if len(platforms) == 1 and consts is None and not solution.sizes:
         return lower_jaxpr(jaxpr, platforms[0], donated, mesh, in_shardings, out_shardings)
+    if isinstance(mesh, MeshOfProcesses):
+        raise NotImplementedError(
+            f"A program with a pmap over devices of several processes, {mesh.line!r}, can't be exported, nor lowered "
+            "for several platforms or symbolic dimensions. Use shard_map, whose arguments are arrays over all devices."
+        )
     module = Module(platforms[0])
     module.mesh, module.exported, module.located = mesh, consts is not None, bool(result_names)
     inputs, outputs = argument_attributes(

@@ -9,14 +9,14 @@ import numpy as np
 
 from xpr.control.activity import affected_outputs
 from xpr.control.cond.cond import bind_cond, cond_p
-from xpr.control.devices.xla_pmap import pmap_params, xla_pmap_p
+from xpr.control.devices.xla_pmap import common_params, named_axis, pmap_params, xla_pmap_p
 from xpr.control.groups import Groups, mask, merge, partition, split_list
 from xpr.control.scan.layout import affected_operands, loop_groups
 from xpr.control.scan.scan import bind_scan, scan_p
 from xpr.control.tracing import join_consts
 from xpr.control.while_.while_loop import Loop, repeat, while_p
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import NamedAxis, axes_in_scope
+from xpr.core.interpreter import axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.inversion.solutions import INVERSES, Solution, Unknown, is_unknown
 from xpr.inversion.solving import solve
@@ -248,7 +248,7 @@ def _pmap(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **para
     if any(axis is None for axis, known in zip(params["in_axes"], known_ins) if not known):
         return "An operand that every device reads is not known."
     jaxpr, name = params["call_jaxpr"], "the function of a pmap"
-    with axes_in_scope(NamedAxis(params["axis_name"], params["axis_size"])):
+    with axes_in_scope(named_axis(params)):
         closed = solved_jaxpr(jaxpr, known_ins, [True] * len(results), log_det, name)
     known_axes, solved_axes = partition(params["in_axes"], known_ins)
     solved = xla_pmap_p.bind(
@@ -257,7 +257,7 @@ def _pmap(results: Sequence[Any], operands: Sequence[Any], log_det: bool, **para
             constvars_to_invars(closed),
             [*[None] * len(closed.consts), *known_axes, *params["out_axes"]],
             [*solved_axes, *params["out_axes"], 0],
-            **{key: params[key] for key in ("axis_name", "axis_size", "name", "backend", "devices")},
+            **common_params(params),
         ),
     )  # fmt: skip
     return Solution(_by_position(known_ins, solved), lambda: solved[-1])

@@ -15,7 +15,7 @@ from xpr.control.cond.cond import bind_cond, cond_p
 from xpr.control.custom import rules
 from xpr.control.custom.custom_lin import custom_lin_p
 from xpr.control.custom.custom_vmap import custom_vmap_call_p
-from xpr.control.devices.xla_pmap import pmap_params, xla_pmap_p
+from xpr.control.devices.xla_pmap import common_params, named_axis, pmap_params, xla_pmap_p
 from xpr.control.groups import Groups, rearranged, split_list, with_unused_arguments
 from xpr.control.remat.checkpoint import checkpoint_p
 from xpr.control.scan.layout import carry_fixed_point, loop_groups
@@ -24,7 +24,7 @@ from xpr.control.tracing import join_consts
 from xpr.control.while_.while_loop import Loop, bind_while, while_p
 from xpr.control.xla_call import call, xla_call_p
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import NamedAxis, axes_in_scope
+from xpr.core.interpreter import axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars
 from xpr.primitives.shapes import move_axis
 from xpr.series.augmented import (
@@ -105,7 +105,7 @@ def _checkpoint(trace: AugmentedTrace, values: Sequence[Any], jets: Jets, params
 def _pmap(trace: AugmentedTrace, values: Sequence[Any], jets: Jets, params: dict[str, Any]) -> Any:
     """The same on every device; jets are partitioned along the axis of their value, after their leading axes."""
     jaxpr, in_axes, out_axes = params["call_jaxpr"], params["in_axes"], params["out_axes"]
-    with axes_in_scope(NamedAxis(params["axis_name"], params["axis_size"])):
+    with axes_in_scope(named_axis(params)):
         augmented = augmented_jaxpr(trace, jaxpr, _active(jets))
     closed, active = augmented.closed, augmented.active_outs
     more = _axes_of(trace, in_axes, [v.aval for v in jaxpr.invars], _active(jets))
@@ -116,7 +116,7 @@ def _pmap(trace: AugmentedTrace, values: Sequence[Any], jets: Jets, params: dict
             constvars_to_invars(closed),
             [*[None] * len(closed.consts), *in_axes, *more],
             [*out_axes, *more_out],
-            **{key: params[key] for key in ("axis_name", "axis_size", "name", "backend", "devices")},
+            **common_params(params),
         ),
     )  # fmt: skip
     return _with_jets(trace, results, active, jaxpr.out_avals)

@@ -3,6 +3,10 @@
 `in_axes` has for each operand the axis whose rows go to the devices, None if it is replicated; `out_axes` has the axis
 along which the rows of each result are stacked, None if it is replicated: then one of the copies is taken, and in the
 derivative each device has an equal share of the result's cotangent.
+
+On devices of several processes `axis_size` is the number of rows of one process, and `global_axis_size` that of all,
+over which collectives communicate. Each process has operands and results of its own, and so do derivatives: the
+transpose is that of the linear map from the operands of all processes to the results of all.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import devices as platforms
-from xpr.backend.mesh import devices_of_names
+from xpr.backend.mesh import PROCESSES, MeshOfProcesses, devices_of_names
 from xpr.backend.sharding import Mesh, PartitionSpec
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Builder, Value
@@ -30,6 +34,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, effects
 from xpr.core.regions import whole_call
+from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reduce_sum
 from xpr.transforms.batch import batch_jaxpr, row_aval
@@ -38,22 +43,29 @@ Axes = Sequence[int | None]
 
 
 def pmap_params(
-    jaxpr: Jaxpr, in_axes: Axes, out_axes: Axes, donated: Sequence[bool] = (), constants: int = 0, **common: Any
-) -> dict[str, Any]:
+    jaxpr: Jaxpr, in_axes: Axes, out_axes: Axes, donated: Sequence[bool] = (), constants: int = 0,
+    global_axis_size: int | None = None, **common: Any,
+) -> dict[str, Any]:  # fmt: skip
     """The parameters of an equation; `common` are axis_name, axis_size, name, backend and devices.
 
     `constants` is the number of invars for values that the function closes over. Parameters that begin with `global`
-    and `donated` are as in JAX's jaxprs.
+    and `donated` are as in JAX's jaxprs; `global_axis_size` is None on devices of one process.
     """
     return {
         **common, "call_jaxpr": jaxpr, "in_axes": tuple(in_axes), "out_axes": tuple(out_axes),
-        "donated_invars": tuple(donated) or (False,) * len(jaxpr.invars), "global_axis_size": None,
+        "donated_invars": tuple(donated) or (False,) * len(jaxpr.invars), "global_axis_size": global_axis_size,
         "global_arg_shapes": (None,) * (len(jaxpr.invars) - constants),
     }  # fmt: skip
 
 
-def _common_params(params: dict[str, Any]) -> dict[str, Any]:
-    return {key: params[key] for key in ("axis_name", "axis_size", "name", "backend", "devices")}
+def common_params(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that a call of another jaxpr on the same devices has, too."""
+    return {key: params[key] for key in ("axis_name", "axis_size", "global_axis_size", "name", "backend", "devices")}
+
+
+def named_axis(params: dict[str, Any]) -> NamedAxis:
+    """The axis over which collectives communicate."""
+    return NamedAxis(params["axis_name"], params["global_axis_size"] or params["axis_size"])
 
 
 class MappedCall(MultiDeviceCall):
@@ -63,7 +75,7 @@ class MappedCall(MultiDeviceCall):
     stacked = 0
 
     def replaced(self, jaxpr: Jaxpr, in_specs: Axes, out_specs: Axes) -> dict[str, Any]:
-        return pmap_params(jaxpr, in_specs, out_specs, **_common_params(self.params))
+        return pmap_params(jaxpr, in_specs, out_specs, **common_params(self.params))
 
     def smaller(self, jaxpr: Jaxpr, inputs: Sequence[bool], used: Sequence[bool]) -> dict[str, Any]:
         return {
@@ -73,7 +85,7 @@ class MappedCall(MultiDeviceCall):
         }
 
     def in_scope(self) -> axes_in_scope:
-        return axes_in_scope(NamedAxis(self.params["axis_name"], self.params["axis_size"]))
+        return axes_in_scope(named_axis(self.params))
 
     def takes(self, avals: Sequence[ShapedArray]) -> bool:
         size = self.params["axis_size"]
@@ -126,14 +138,19 @@ def _with_rows(aval: ShapedArray, axis: int | None, size: int) -> ShapedArray:
     return aval if axis is None else aval.with_axis(axis, size)
 
 
-def pmap_mesh(*, axis_name: Any, axis_size: int, name: str, backend: Any, devices: Any, **_: Any) -> Mesh:
-    """The devices in a line: the first of those asked for, or of the backend.
+def pmap_mesh(
+    *, axis_name: Any, axis_size: int, name: str, backend: Any, devices: Any, global_axis_size: int | None = None,
+    **_: Any,
+) -> Mesh:  # fmt: skip
+    """The devices in a line: the first of those asked for, or of the backend; those of several processes on a grid.
 
     Raises:
       ValueError: there are fewer of them than rows, or no rows.
     """
     if axis_size == 0:
         raise ValueError(f"pmap: {name} is mapped over no rows, and runs on a device for each. vmap maps over none.")
+    if global_axis_size is not None:
+        return MeshOfProcesses(Mesh(devices_of_names(devices), (axis_name,)))
     available = platforms.local_devices(backend=backend) if devices is None else devices_of_names(devices)
     if len(available) < axis_size:
         more = (
@@ -155,14 +172,18 @@ def _lower(
     **params: Any,
 ) -> list[Value]:  # fmt: skip
     """A manual region in which each device has one row; inside another region the rows are computed on one device."""
-    if b.module.manual:
+    name, mesh = params["axis_name"], pmap_mesh(**params)
+    if isinstance(mesh, MeshOfProcesses):
+        _check_outermost(b, mesh, params["name"])
+    elif b.module.manual:
         return _lower_on_one_device(b, operands, avals, call_jaxpr, in_axes, out_axes, params)
-    name = params["axis_name"]
 
     def body(inner: Builder, parts: list[Value]) -> list[Value]:
         rows = [
             x if d is None else inner.reshape(x, v.aval.shape) for x, d, v in zip(parts, in_axes, call_jaxpr.invars)
         ]
+        if isinstance(mesh, MeshOfProcesses):
+            inner.module.manual = {name: mesh.line}  # until the end of the region
         outs = lower_eqns(inner, call_jaxpr, rows)
         return [
             x if axis is None else inner.reshape(x, _with_rows(x.aval, axis, 1).shape)
@@ -170,9 +191,19 @@ def _lower(
         ]
 
     return b.manual_region(
-        pmap_mesh(**params), [name], operands, [_spec(axis, name) for axis in in_axes], avals,
+        mesh, [name], operands, [_spec(axis, name) for axis in in_axes], avals,
         [_spec(axis, name) for axis in out_axes], body, ordered="ordered" in effects(call_jaxpr),
     )  # fmt: skip
+
+
+def _check_outermost(b: Builder, mesh: MeshOfProcesses, name: str) -> None:
+    """Raises UnsupportedRule where something around maps the call over devices."""
+    if b.module.manual != {PROCESSES: mesh}:
+        raise UnsupportedRule(
+            f"pmap: {name} runs on devices of several processes, {mesh.line!r}, and is called in another pmap or "
+            "shard_map, or beside one over other devices of several processes. Call it outside of them; or use one "
+            "shard_map, over a mesh with all the axes."
+        )
 
 
 def _spec(axis: int | None, name: Any) -> PartitionSpec:
@@ -217,6 +248,8 @@ def _lower_on_one_device(
 def _reference(
     values: Sequence[Any], *, call_jaxpr: Jaxpr, in_axes: Axes, out_axes: Axes, **params: Any
 ) -> list[np.ndarray]:
+    if params["global_axis_size"] is not None:
+        raise NotImplementedError(f"pmap: {params['name']} has rows in other processes, which NumPy knows nothing of.")
     closed = _on_one_device(call_jaxpr, in_axes, out_axes, params)
     outs = reference_eval(closed.jaxpr, closed.consts, *values)
     return [x[0] if axis is None else np.moveaxis(x, 0, axis) for x, axis in zip(outs, out_axes)]
