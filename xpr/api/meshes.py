@@ -13,7 +13,7 @@ from xpr.api.transfer import devices_or_shardings
 from xpr.backend import devices as platforms
 from xpr.backend.array import Array
 from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding, typed
-from xpr.backend.shards import assemble, check_has_local_devices, sharded_handler, shards_of
+from xpr.backend.shards import assemble, check_has_local_devices
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError, UnexpectedTracerError
@@ -277,26 +277,4 @@ def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int 
         None,
         assemble([part_at(numbers) for numbers in local_numbers.tolist()], aval, sharding),
         sharding,
-    )
-
-
-def from_local_part(local: Any, sharding: NamedSharding) -> Array:
-    """An array on devices of several processes, from the parts that are on this process's devices."""
-    local_sharding = NamedSharding(sharding.mesh.local_mesh, sharding.spec)
-    if type(local) is not Array or local._device != local_sharding:
-        return make_array_from_process_local_data(sharding, local)
-    aval = local.aval
-    cuts, parts = sharding.cuts(aval.ndim), local_sharding.cuts(aval.ndim)
-    aval = aval.update(shape=tuple([n * count // part for n, count, part in zip(aval.shape, cuts, parts)]))
-    return Array(typed(aval, sharding), None, sharded_handler(aval, sharding)(shards_of(local.buffer)), sharding)
-
-
-def local_part(x: Array) -> Array:
-    """The parts of an array on this process's devices, concatenated, as an array on these alone."""
-    sharding, aval = x._device, x.aval
-    local_sharding = NamedSharding(sharding.mesh.local_mesh, sharding.spec)
-    cuts, parts = sharding.cuts(aval.ndim), local_sharding.cuts(aval.ndim)
-    aval = aval.update(shape=tuple([n * part // count for n, count, part in zip(aval.shape, cuts, parts)]))
-    return Array(
-        typed(aval, local_sharding), None, sharded_handler(aval, local_sharding)(shards_of(x.buffer)), local_sharding
     )
