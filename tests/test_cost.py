@@ -6,6 +6,7 @@ import pytest
 import benchmarks.models
 import xpr
 import xpr.numpy as jnp
+from tests import eight_devices
 from xpr import lax
 from xpr.jaxpr import cost
 
@@ -122,3 +123,7 @@ def test_long_tables_are_cut():
     names = {}
     exec(compile(lines, "made.py", "exec"), names)
     assert str(cost(names["f"])(X)).endswith("and 10 lines more")
+
+
+def test_on_eight_devices():
+    eight_devices.run("cost_cases.py")

@@ -24,6 +24,8 @@ written. `lower_as(*args, **params)` is a traceable function that is lowered ins
 `split(eqn, is_known) -> (known, unknown)` halves an equation of which some operands are known, see
 passes/partial_eval.py. `commutative` says that two operands may be swapped.
 `flops(operands, results, **params)` is the number of operations it takes, from types; see primitives/flops.py.
+`collectives(operands, results, sizes, **params)` are the communications between devices, from types and the sizes of
+the named axes around; see primitives/communication.py.
 `effect(**params)` is the side effect of an operation, "ordered" or "unordered", or None. `calls_python` says that it
 calls a Python function when a program runs.
 `mesh(**params)` is the mesh of devices that an operation shards its operands over.
@@ -173,8 +175,8 @@ class Primitive:
         "name", "multiple_results", *SLOTS, "linearize", "batch_named", "evaluate", "prepare", "lower_as", "exact",
         "call", "faster_in_numpy", "effect", "dce", "split", "hazard", "threaded", "any_params", "commutative", "flops",
         "mesh", "regions", "fusion", "physical", "sharding", "varying", "sums", "summed", "decides_sharding",
-        "decides_memory", "calls_python", "params", "optional", "takes_refs", "typed", "plans", "_original",
-        "__weakref__",
+        "decides_memory", "calls_python", "collectives", "params", "optional", "takes_refs", "typed", "plans",
+        "_original", "__weakref__",
     )  # fmt: skip
 
     def __init__(
@@ -215,6 +217,7 @@ class Primitive:
         decides_sharding: bool = False,
         decides_memory: bool = False,
         calls_python: bool = False,
+        collectives: Rule | None = None,
         params: Iterable[str] | None = None,
         optional: Iterable[str] = (),
         takes_refs: bool = False,
@@ -235,6 +238,7 @@ class Primitive:
         self.decides_sharding = decides_sharding  # whether the typing rule says how results are partitioned
         self.decides_memory = decides_memory  # whether it says in which memory they are
         self.calls_python = calls_python
+        self.collectives = collectives  # None where it is done by each device for itself
         self.flops = flops  # None where it computes nothing, or what the jaxprs that it holds do
         self.call = call  # holds a jaxpr, so nothing about it is cached by its parameters
         names = params_of(abstract) if params is None else params

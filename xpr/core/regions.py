@@ -31,6 +31,7 @@ class Region(NamedTuple):
       results: for each result of the jaxpr the indices of the equation's results that it becomes, or a part of.
       carry: for each result of a loop's jaxpr the argument that it is in the next run, or None.
       times: how often one run of the equation runs it; None where that is known only when it has run.
+      devices: the axes, by name and size, along which devices run it, each once for each of these runs.
       chosen_by: the operands of the equation that decide which region runs, or how often.
       inlined: whether its equations may replace the equation: "always"; "lowered" once no transformation
         follows, since the equation has rules of its own; "compiled" only by the compiler; or "never".
@@ -47,6 +48,7 @@ class Region(NamedTuple):
     chosen_by: tuple[int, ...] = ()
     inlined: Literal["always", "lowered", "compiled", "never"] = "never"
     follows: bool = True
+    devices: tuple[tuple[Any, int], ...] = ()
 
 
 def regions_of(eqn: JaxprEqn) -> Sequence[Region]:

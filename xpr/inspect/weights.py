@@ -5,9 +5,11 @@ The cost of an equation with inner jaxprs is theirs, times how often it runs the
 
 from __future__ import annotations
 
+import math
+
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
-from xpr.core.regions import regions_of
+from xpr.core.regions import Region, regions_of
 from xpr.primitives.flops import operations
 
 
@@ -34,17 +36,24 @@ def only_runs_jaxprs(eqn: JaxprEqn) -> bool:
 
 
 def inner_runs(eqn: JaxprEqn) -> list[tuple[Jaxpr, int]]:
-    """The jaxprs that one run of an equation runs, and how often; of branches the one that takes most operations.
+    """The jaxprs that one run of an equation runs, and how often, on all devices together; see `regions_run`."""
+    return [
+        (region.jaxpr, times * math.prod([size for _, size in region.devices])) for region, times in regions_run(eqn)
+    ]
+
+
+def regions_run(eqn: JaxprEqn) -> list[tuple[Region, int]]:
+    """The regions that one run of an equation runs, and how often; of branches the one that takes most operations.
 
     A loop of unknown length counts as one step.
     """
     regions = regions_of(eqn)
-    branches = [region.jaxpr for region in regions if region.kind == "branch"]
-    runs = [(max(branches, key=_total), 1)] if branches else []
+    branches = [region for region in regions if region.kind == "branch"]
+    runs = [(max(branches, key=lambda region: _total(region.jaxpr)), 1)] if branches else []
     for region in regions:
         times = 1 if region.times is None else region.times
         if region.kind != "branch" and times:
-            runs.append((region.jaxpr, times))
+            runs.append((region, times))
     return runs
 
 

@@ -1,8 +1,10 @@
 """cost : (a -> b) -> a -> Cost. Estimates operations, bytes and memory of a program, by equation and by source line.
 
-The estimate needs only the types of operands and results; nothing is compiled or run. The body of a loop counts as
+The estimate needs only the types of operands and results; nothing is compiled or run. Results that nothing reads are
+not computed. The body of a loop counts as
 often as it runs, and of a cond's branches the one with most operations counts. A `while`, whose length is unknown,
-counts as one step.
+counts as one step. On several devices operations and bytes are those of all together, memory and what is sent those of
+each.
 """
 
 from __future__ import annotations
@@ -11,25 +13,32 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from xpr.api.staging import trace_function
+from xpr.backend.communication import Collective
 from xpr.control.remat.memory import predict_memory
 from xpr.core.avals import describe
 from xpr.core.jaxpr import Jaxpr, JaxprEqn
 from xpr.core.lines import with_lines
 from xpr.core.regions import regions_of
 from xpr.core.source import Source, describe_function, summarize, text_of
+from xpr.inspect.communication import communication
 from xpr.inspect.weights import inner_runs, only_runs_jaxprs, weigh
+from xpr.passes.dce import dce_jaxpr
 
 SHOWN = 20  # lines of a table
 
 
 class EquationCost(NamedTuple):
-    """The cost of all runs of one equation, `times` in number; `line` is its source line."""
+    """The cost of all runs of one equation, `times` in number.
+
+    `line` is its source line, `sent` the bytes that each device sends.
+    """
 
     equation: JaxprEqn
     times: int
     flops: int
     bytes: int
     line: str
+    sent: float = 0.0
 
 
 class LineCost(NamedTuple):
@@ -39,6 +48,7 @@ class LineCost(NamedTuple):
     bytes: int
     equations: int
     text: str
+    sent: float = 0.0
 
 
 class Cost:
@@ -47,7 +57,11 @@ class Cost:
     Attributes:
       flops: operations. A sum, a comparison and an exponential are one each; moving data takes none.
       bytes: what all equations read and write. A compiler fuses equations, so that a program moves less.
-      peak_memory: the most bytes in use at a time, arguments and results included, as XLA is expected to lay it out.
+      peak_memory: the most bytes in use at a time, arguments and results included, as XLA is expected to lay it out; on
+        several devices on each of them.
+      held: the same in parts, `arguments`, `results` and `temporaries`.
+      sent: the bytes that each device sends to others, at least.
+      collectives: the `Collective`s by which it does, in order.
       by_equation: an `EquationCost` for each equation that holds no others, in order.
       by_line: for each line of source, as `file.py:12 (function)`, a `LineCost`.
       endless: how many loops there are whose length is unknown.
@@ -55,33 +69,48 @@ class Cost:
 
     def __init__(self, jaxpr: Jaxpr, name: str):
         self.name = name
-        self.peak_memory = predict_memory(jaxpr).peak
+        self.held = predict_memory(jaxpr)
+        self.peak_memory = self.held.peak
+        sent: dict[int, float] = {}
+        self.collectives: list[Collective] = []
         self.by_equation: list[EquationCost] = []
         self.by_line: dict[str, LineCost] = {}
         self.endless = 0
         lines = _Lines()
-        for inner, times in _runs(with_lines(jaxpr)):
+        jaxpr, _ = dce_jaxpr(with_lines(jaxpr), [True] * len(jaxpr.outvars), keep_inputs=True)
+        for found in communication(jaxpr):
+            self.collectives.append(found.collective)
+            sent[id(found.equation)] = sent.get(id(found.equation), 0.0) + found.bytes
+        self.sent = sum(sent.values())
+        for inner, times in _runs(jaxpr):
             for eqn in inner.eqns:
                 if not only_runs_jaxprs(eqn):
                     flops, moved = weigh(eqn)
-                    self.by_equation.append(EquationCost(eqn, times, times * flops, times * moved, lines(eqn.source)))
+                    about = times * flops, times * moved, lines(eqn.source), sent.get(id(eqn), 0.0)
+                    self.by_equation.append(EquationCost(eqn, times, *about))
                 elif any(region.times is None for region in regions_of(eqn)):
                     self.endless += 1
         self.flops = sum(each.flops for each in self.by_equation)
         self.bytes = sum(each.bytes for each in self.by_equation)
         for each in self.by_equation:
-            flops, moved, count, text = self.by_line.get(each.line) or (0, 0, 0, text_of(each.equation.source))
-            self.by_line[each.line] = LineCost(flops + each.flops, moved + each.bytes, count + 1, text)
+            line = self.by_line.get(each.line) or LineCost(0, 0, 0, text_of(each.equation.source))
+            self.by_line[each.line] = LineCost(
+                line.flops + each.flops, line.bytes + each.bytes, line.equations + 1, line.text, line.sent + each.sent
+            )
 
     def __str__(self) -> str:
         total = f"{_short(self.flops)} operations, {_short(self.bytes)}B read and written"
         rows = [f"{self.name}: {total}, peak memory {_short(self.peak_memory)}B"]
+        if self.sent:
+            parts = ", ".join(f"{name} {_short(n)}B" for name, n in zip(self.held._fields, self.held))
+            rows.append(f"  (each device holds {parts}, and sends {_short(self.sent)}B)")
         if self.endless:
             rows.append(f"  ({self.endless} loop{'s' * (self.endless > 1)} of unknown length: one step counted)")
         ordered = sorted(self.by_line.items(), key=lambda item: -item[1].flops)
-        rows.append("operations   share     bytes  equations  line")
+        rows.append(f"operations   share     bytes {'     sent' * bool(self.sent)} equations  line")
         for line, each in ordered[:SHOWN]:
             figures = f"{_short(each.flops):>10} {each.flops / max(self.flops, 1):7.1%} {_short(each.bytes):>8}B"
+            figures += f" {_short(each.sent):>7}B" if self.sent else ""
             rows.append(f"{figures} {each.equations:10}  {line}  {each.text}")
         if len(ordered) > SHOWN:
             rows.append(f"and {len(ordered) - SHOWN} lines more")
@@ -104,8 +133,8 @@ def cost(fun: Callable[..., Any]) -> Callable[..., Cost]:
 
     >>> import xpr, xpr.numpy as jnp
     >>> total = xpr.jaxpr.cost(lambda a, b: jnp.tanh(a @ b))(jnp.ones((10, 20)), jnp.ones((20, 30)))
-    >>> total.flops, total.bytes, total.peak_memory
-    (12300, 6800, 5600)
+    >>> total.flops, total.bytes, total.peak_memory, total.sent
+    (12300, 6800, 5600, 0)
     """
 
     if not callable(fun):

@@ -22,6 +22,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.core.specs import axes_of
 from xpr.errors import ArgumentError, ShardingTypeError
+from xpr.primitives.communication import of_contraction
 from xpr.primitives.dot_algorithms import canonical_dot_precision, computed_in, swapped
 from xpr.primitives.dot_lowering import Axes, Numbers, free_axes, lower_dot_general
 from xpr.primitives.elementwise import add_any, convert_element_type
@@ -280,6 +281,9 @@ dot_general_p = register(
         batch=_dot_general_batch,
         flops=_dot_general_flops,
         sharding=_dot_general_sharding,
+        collectives=lambda operands, results, sizes, *, dimension_numbers, **params: of_contraction(
+            list(zip(operands, dimension_numbers[0])), results[0]
+        ),
     )
 )
 dot_general_p.jvp = bilinear_jvp(dot_general_p)

@@ -16,6 +16,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, INTEGERS, NUMBERS, REAL, greatest, least, short_name
+from xpr.primitives.communication import of_reduced_axes
 from xpr.primitives.cumulative import cumprod
 from xpr.primitives.elementwise import convert_element_type, div, eq, mul
 from xpr.primitives.elementwise_rules import NOT_LINEAR
@@ -111,6 +112,7 @@ def reduction(
             faster_in_numpy=_reduces_long_stretches,
             sharding=lambda avals, outs, *, axes: [without(parts_of(avals[0]), axes)],
             flops=per_operand,
+            collectives=of_reduced_axes,
         )
     )
     return primitive

@@ -21,6 +21,7 @@ from xpr.core.interpreter import Tracer, context
 from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
+from xpr.primitives.communication import of_reduced_axes
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.sharding_constraint import constrain_to, decided
@@ -61,6 +62,7 @@ def structural(
     physical: Literal["moved"] | None = None,
     sharding: Callable[..., Any] | None = None,
     summed: Callable[..., Any] | None = None,
+    collectives: Callable[..., Any] | None = None,
     optional: Sequence[str] = (),
 ) -> Primitive:
     """A primitive linear in its one operand.
@@ -86,6 +88,7 @@ def structural(
             sums=sums_of_first,
             params=params_of(abstract),
             summed=summed,
+            collectives=collectives,
             optional=optional,
         )
     )
@@ -558,6 +561,7 @@ reduce_sum_p = structural(
     transpose=_sum_transpose,
     batch=_sum_batch,
     summed=lambda avals, *, axes: [parts_of(avals[0])[axis] for axis in axes],
+    collectives=of_reduced_axes,
     optional=["unreduced"],
     exact=False,
     flops=per_operand,

@@ -17,6 +17,7 @@ from xpr.core.memory import space_of_kind
 from xpr.core.primitive import Primitive, register
 from xpr.core.specs import axes_of
 from xpr.errors import ArgumentError
+from xpr.primitives.communication import of_reshard
 from xpr.primitives.device_put import in_memory
 
 __all__ = ["reshard_p", "sharding_constraint_p"]
@@ -55,6 +56,7 @@ def _constraint(name: str, lower: Callable[..., Any]) -> Primitive:
             transpose=transpose,
             batch=batch,
             mesh=lambda *, sharding: sharding.mesh,
+            collectives=of_reshard,
             physical=lambda each, words, avals, *, sharding: [bind(words[0], sharding)],
         )
     )
@@ -132,7 +134,7 @@ def constrain_to(x: Any, aval: ShapedArray) -> Any:
     """An array partitioned over Explicit axes of a mesh, and in the memory, as a type says."""
     x = in_memory(x, aval.memory_space)
     explicit, current = aval.explicit, aval_of(x).explicit
-    if explicit is current:
+    if explicit is current or (explicit is not None and explicit.is_undecided):
         return x
     if explicit is not None:
         return constrain(x, sharding_by(explicit))

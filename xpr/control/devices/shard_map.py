@@ -383,5 +383,7 @@ shard_map_p = call_family(
     evaluate=_evaluate,
     split=split_results,
     mesh=_mesh,
-    regions=lambda jaxpr, **params: whole_call(jaxpr),
+    regions=lambda jaxpr, mesh, manual_axes, **params: whole_call(
+        jaxpr, devices=tuple([(name, mesh.shape[name]) for name in manual_axes])
+    ),
 )

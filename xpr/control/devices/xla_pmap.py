@@ -266,6 +266,11 @@ def pmap_program(args: Sequence[Any], params: dict[str, Any]) -> PartitionedExec
     return program_for(operation_jaxpr(xla_pmap_p, args, params), args, "xla_pmap", pmap_mesh(**params))
 
 
+def _named(params: dict[str, Any]) -> tuple[Any, int]:
+    axis = named_axis(params)
+    return axis.name, axis.size
+
+
 xla_pmap_p = call_family(
     "xla_pmap",
     MappedCall,
@@ -278,5 +283,5 @@ xla_pmap_p = call_family(
     evaluate=_evaluate,
     split=split_results,
     mesh=pmap_mesh,
-    regions=lambda call_jaxpr, axis_size, **params: whole_call(call_jaxpr, times=axis_size),
+    regions=lambda call_jaxpr, **params: whole_call(call_jaxpr, devices=(_named(params),)),
 )  # fmt: skip

@@ -11,24 +11,30 @@ that reads it. Which values get memory at all is XLA's choice, which this file m
 * An elementwise operation may reuse the memory of an operand of its type that it reads last.
 
 Loops and branches need the memory of their bodies, once. Rematerialized calls need theirs while they run.
+
+On several devices it is the memory of each of them, as far as the program says how values are partitioned: by types
+that name Explicit axes of a mesh, and by what `shard_map` and `pmap` take and give. Over Auto axes the compiler
+decides, and values that are no operand or result of these count as a whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from xpr.compile.fusion import fusion_barriers, is_expensive
-from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from xpr.core.primitive import FUSED
 from xpr.core.regions import regions_of
 from xpr.passes.cse import without_repetitions
 from xpr.passes.dce import dce_jaxpr
+from xpr.passes.decided_shardings import decided_shardings, decided_type
 from xpr.passes.inline import inline_jaxpr
+from xpr.primitives.communication import shard_bytes
 
 
 class PredictedMemory(NamedTuple):
-    """The bytes of a program's arguments, results and temporaries."""
+    """The bytes of a program's arguments, results and temporaries, on each device."""
 
     arguments: int
     results: int
@@ -50,12 +56,40 @@ def _megabytes(n: int) -> str:
 
 def predict_memory(jaxpr: Jaxpr) -> PredictedMemory:
     """The memory that the compiled program of a jaxpr will need, in bytes."""
-    arguments = sum(_bytes(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars))
-    return PredictedMemory(arguments, sum(_bytes(v.aval) for v in jaxpr.outvars), _temporaries(jaxpr))
+    size = bytes_held(jaxpr)
+    arguments = sum(map(size, (*jaxpr.constvars, *jaxpr.invars)))
+    return PredictedMemory(arguments, sum(map(size, jaxpr.outvars)), _temporaries(jaxpr))
 
 
-def _bytes(aval: ShapedArray) -> int:
-    return aval.size * aval.dtype.itemsize
+def bytes_held(jaxpr: Jaxpr) -> Callable[[Any], int]:
+    """The function from a value in a jaxpr to the bytes that each device holds of it."""
+    sizes, decided = _of_regions_on_devices(jaxpr), decided_shardings(jaxpr)
+
+    def size(v: Any) -> int:
+        return sizes[v] if type(v) is not Literal and v in sizes else shard_bytes(decided_type(v, decided))
+
+    return size
+
+
+def _of_regions_on_devices(jaxpr: Jaxpr) -> dict[Any, int]:
+    """The bytes that each device holds of those values that functions on several devices take or give."""
+    if "held" in jaxpr.memo:
+        return jaxpr.memo["held"]
+    sizes: dict[Any, int] = {}
+    for eqn in jaxpr.eqns:
+        for region in regions_of(eqn):
+            inner, inner_sizes = bytes_held(region.jaxpr), _of_regions_on_devices(region.jaxpr)
+            pairs: list[tuple[Any, Any]] = [
+                (v, eqn.invars[i]) for v, i in zip(region.jaxpr.invars, region.operands) if i is not None
+            ]
+            pairs += [(v, eqn.outvars[i]) for v, each in zip(region.jaxpr.outvars, region.results) for i in each]
+            for v, outer in pairs:
+                if region.devices:
+                    sizes[outer] = max(inner(v), sizes.get(outer, 0))
+                elif type(v) is not Literal and v in inner_sizes and v.aval.size:  # or its rows, in a loop
+                    sizes[outer] = max(inner(v) * outer.aval.size // v.aval.size, sizes.get(outer, 0))
+    jaxpr.memo["held"] = sizes
+    return sizes
 
 
 # -- The program that XLA will see
@@ -113,11 +147,11 @@ def _temporaries(jaxpr: Jaxpr) -> int:
     if "temporaries" not in jaxpr.memo:
         whole = without_repetitions(inline_jaxpr(jaxpr, _inlined))
         smaller, _ = dce_jaxpr(whole, [True] * len(whole.outvars), keep_inputs=True)
-        jaxpr.memo["temporaries"] = _peak(_Program(smaller))
+        jaxpr.memo["temporaries"] = _peak(_Program(smaller), bytes_held(smaller))
     return jaxpr.memo["temporaries"]
 
 
-def _peak(program: _Program) -> int:
+def _peak(program: _Program, size: Callable[[Any], int]) -> int:
     ends: dict[int, list[int]] = {}  # by position, the sizes of the values that are last read there
     starts: dict[int, int] = {}
     for position, eqn in enumerate(program.eqns):
@@ -128,13 +162,13 @@ def _peak(program: _Program) -> int:
                 continue
             readers = program.readers.get(v) or {position}
             start = min(readers) if eqn.primitive.fusion in FUSED else position
-            starts[start] = starts.get(start, 0) + _bytes(v.aval)
-            ends.setdefault(max(readers), []).append(_bytes(v.aval))
+            starts[start] = starts.get(start, 0) + size(v)
+            ends.setdefault(max(readers), []).append(size(v))
     live = peak = 0
     for position, eqn in enumerate(program.eqns):
         live += starts.get(position, 0)
         ending = ends.get(position, [])
-        reused = _bytes(eqn.outvars[0].aval) if eqn.primitive.fusion in FUSED else -1
+        reused = size(eqn.outvars[0]) if eqn.primitive.fusion in FUSED else -1
         peak = max(peak, live + _inner(eqn) - (reused if reused in ending else 0))
         live -= sum(ending)
     return peak
@@ -144,6 +178,6 @@ def _inner(eqn: JaxprEqn) -> int:
     """The bytes that an equation with inner jaxprs needs while it runs, besides its operands and results."""
     sizes = [0]
     for region in regions_of(eqn):
-        results = 0 if region.kind == "call" else sum(_bytes(v.aval) for v in region.jaxpr.outvars)
+        results = 0 if region.kind == "call" else sum(map(bytes_held(region.jaxpr), region.jaxpr.outvars))
         sizes.append(_temporaries(region.jaxpr) + results)
     return max(sizes)

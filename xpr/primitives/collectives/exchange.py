@@ -33,6 +33,7 @@ from xpr.primitives.collectives.reduce import (
     refuse_part_of,
     rows_at,
 )  # fmt: skip
+from xpr.primitives.communication import of_exchange, of_permutation
 from xpr.primitives.elementwise import convert_element_type, eq
 from xpr.primitives.reductions import reduce_prod
 from xpr.primitives.shapes import full, mapped_to, move_axis, reduce_sum, reshape, to_front
@@ -55,7 +56,7 @@ def _exchanged_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray
 
 def _linear(
     name: str, *, abstract: Any, lower: Any, transpose: Any, batch: Any, batch_named: Any, params: Sequence[str],
-    physical: Literal["moved"] | None = "moved",
+    collectives: Any, physical: Literal["moved"] | None = "moved",
 ) -> Primitive:  # fmt: skip
     """The rules take the operand alone: `abstract(aval)`, `transpose(ct)`, `batch(x, dim) -> (out, dim)`,
     `batch_named(size, x) -> (out, dim)`, whose `x` has its rows along axis 0, and all the parameters."""
@@ -91,6 +92,7 @@ def _linear(
             batch_named=of_named_rows,
             physical=physical,
             sharding=_exchanged_sharding,
+            collectives=collectives,
             varying=lambda every, *, axis_name, **_: [
                 each | set(axis_name if type(axis_name) is tuple else (axis_name,)) for each in every
             ],
@@ -183,7 +185,7 @@ def _gather_transpose(ct: Any, *, all_gather_dimension: int, **params: Any) -> A
 
 all_gather_p = _linear(
     "all_gather", abstract=_gather_abstract, lower=lower_all_gather, transpose=_gather_transpose, batch=_gather_batch,
-    batch_named=_gather_batch_named,
+    batch_named=_gather_batch_named, collectives=of_exchange("all-gather"),
     params=("all_gather_dimension", "axis_index_groups", "axis_name", "axis_size", "tiled"),
 )  # fmt: skip
 
@@ -227,6 +229,7 @@ def _scatter_transpose(ct: Any, *, scatter_dimension: int, **params: Any) -> Any
 reduce_scatter_p = _linear(
     "reduce_scatter", abstract=_scatter_abstract, lower=lower_reduce_scatter, transpose=_scatter_transpose,
     batch=_scatter_batch, batch_named=_scatter_batch_named, physical=None,
+    collectives=of_exchange("reduce-scatter"),
     params=("scatter_dimension", "axis_index_groups", "axis_name", "axis_size", "tiled"),
 )  # fmt: skip
 
@@ -338,6 +341,7 @@ ppermute_p = _linear(
     abstract=lambda aval, **params: aval,
     params=("axis_name", "perm"),
     lower=lower_ppermute,
+    collectives=of_permutation,
     transpose=lambda ct, *, axis_name, perm: ppermute_p.bind(
         ct, axis_name=axis_name, perm=tuple((target, source) for source, target in perm)
     ),
@@ -488,7 +492,7 @@ def _exchange_transpose(ct: Any, *, split_axis: int, concat_axis: int, **params:
 
 all_to_all_p = _linear(
     "all_to_all", abstract=_exchange_abstract, lower=lower_all_to_all, transpose=_exchange_transpose,
-    batch=_exchange_batch, batch_named=_exchange_batch_named,
+    batch=_exchange_batch, batch_named=_exchange_batch_named, collectives=of_exchange("all-to-all"),
     params=("axis_index_groups", "axis_name", "concat_axis", "split_axis"),
 )  # fmt: skip
 

@@ -22,6 +22,7 @@ from xpr.core.jaxpr import split_each
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import BOOL, NUMBERS, REAL, short_name
 from xpr.primitives.collectives.lowering import NEEDS_AN_AXIS, Groups, lower_axis_index, lower_extreme, lower_reduction
+from xpr.primitives.communication import of_reduction
 from xpr.primitives.elementwise import add, convert_element_type, div, eq, mul
 from xpr.primitives.elementwise_rules import NOT_LINEAR, scalar
 from xpr.primitives.gather.gather_scatter import gather_p
@@ -203,6 +204,7 @@ def _reduction(
             split=split_each,
             multiple_results=True,
             sharding=unchanged,
+            collectives=of_reduction,
             varying=lambda every, *, axes, axis_index_groups: (
                 [each - set(axes) for each in every] if axis_index_groups is None else every
             ),
