@@ -22,6 +22,8 @@ from xpr.inspect.graph import graph_of
 from xpr.inspect.graph_layout import GAP, _nonoverlapping, layered
 from xpr.inspect.tables import Tables
 from xpr.jaxpr.__main__ import main
+from xpr.sharding import AbstractMesh
+from xpr.sharding import PartitionSpec as P
 
 
 def layer(w, x):
@@ -331,6 +333,15 @@ def test_the_program_is_there_with_lines_and_costs(opened):
     assert browser.texts(".row .cost.flops")[1] == "3.04 k"  # all five steps of the loop
     assert browser.texts("h1") == ["loss"]
     assert painted(browser) > 20
+
+
+def test_what_devices_send_is_there(opened):
+    mesh = AbstractMesh((4,), ("x",))
+    summed = xpr.shard_map(lambda a: xpr.lax.psum(a * 2, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
+    browser = opened(xpr.jaxpr.show(lambda a: summed(a) + 1)(xpr.ShapeDtypeStruct((1000, 4), "float32")))
+    assert browser.texts(".columns .cost") == ["Operations", "Moved", "Alive", "Sent"]
+    assert "6.00 kB" in browser.texts(".row .cost.sent")  # twice 3 / 4 of 250 rows
+    assert opened(xpr.jaxpr.show(loss)(WS, X)).texts(".row .cost.sent") == []
 
 
 def test_measured_times_are_there(opened):

@@ -7,6 +7,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.ops.table import floats
 from xpr import lax
+from xpr.inspect.tables import Tables
 from xpr.jaxpr import cost
 from xpr.primitives.recurrences import linear_recurrence
 from xpr.sharding import AxisType, NamedSharding, reshard
@@ -165,3 +166,17 @@ def test_cotangents_of_products_with_an_out_sharding_stay_where_they_are():
         found, compiled = cost(xpr.value_and_grad(loss))(*args), of_xla(xpr.value_and_grad(loss), *args)
     assert sums(found.collectives) == {("all-reduce", ("y",), 2): 96, ("all-reduce", ("x",), 4): 4 + 384}
     assert sums(found.collectives) == sums(compiled.collectives())
+
+
+def test_the_page_has_what_is_held_and_sent():
+    f = mapped(lambda a: lax.scan(lambda c, _: (lax.psum(c @ c, "x"), None), a, None, 5)[0], P("x", "y"), P(None, "y"))
+    tables = Tables(xpr.make_jaxpr(f)(X))
+    sent = {tables.primitives.items[eqn[0]]: eqn[8] for eqn in tables.eqns}
+    assert sent == {"shard_map": 5 * 384, "scan": 5 * 384, "psum": 384, "dot_general": 0}
+    alive = {tables.primitives.items[eqn[0]]: eqn[7] for eqn in tables.eqns}
+    assert alive["shard_map"] == 256 + 256
+    assert "const COSTS" in xpr.jaxpr.show(f)(X).html
+    with xpr.set_mesh(EXPLICIT):
+        tables = Tables(xpr.make_jaxpr(lambda a: reshard(a * 2, P()))(put((8, 4), "x", "y")))
+    assert dict(zip(tables.types.items, tables.type_bytes)) == {"f32[8@x,4@y]": 16, "f32[8,4]": 128}
+    assert [eqn[8] for eqn in tables.eqns] == [0, 112]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from xpr.backend.communication import Collective
 from xpr.core.jaxpr import Jaxpr, JaxprEqn
+from xpr.core.regions import regions_of
 from xpr.inspect.weights import only_runs_jaxprs, regions_run
 from xpr.passes.decided_shardings import Shardings, decided_shardings, decided_type
 from xpr.primitives.communication import of_replicated
@@ -63,3 +64,30 @@ def collectives_of(eqn: JaxprEqn, sizes: Sizes, decided: Shardings) -> list[Coll
     if primitive.sharding is None and not primitive.decides_sharding:
         return of_replicated(operands)
     return []
+
+
+def sent_by_equation(jaxpr: Jaxpr) -> dict[int, float]:
+    """The bytes that each device sends in one run of an equation at any depth, by its `id`, where it sends any."""
+    found: dict[int, float] = {}
+    totals: dict[int, float] = {}
+
+    def total(inner: Jaxpr, sizes: Sizes) -> float:
+        if id(inner) not in totals:
+            decided = decided_shardings(inner)
+            totals[id(inner)] = sum([of_equation(eqn, sizes, decided) for eqn in inner.eqns])
+        return totals[id(inner)]
+
+    def of_equation(eqn: JaxprEqn, sizes: Sizes, decided: Shardings) -> float:
+        if only_runs_jaxprs(eqn):
+            every = {
+                id(region.jaxpr): total(region.jaxpr, {**sizes, **dict(region.devices)}) for region in regions_of(eqn)
+            }
+            sent = sum([often * every[id(region.jaxpr)] for region, often in regions_run(eqn)])
+        else:
+            sent = sum([each.sent for each in collectives_of(eqn, sizes, decided)])
+        if sent:
+            found[id(eqn)] = sent
+        return sent
+
+    total(jaxpr, {})
+    return found

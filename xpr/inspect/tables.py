@@ -14,7 +14,9 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
 from xpr.core.lines import with_lines
 from xpr.core.primitive import cache_key
 from xpr.core.source import Source, line_number, text_of
+from xpr.inspect.communication import sent_by_equation
 from xpr.inspect.weights import live_bytes, weigh
+from xpr.primitives.communication import shard_bytes
 from xpr.text.literals import literal_text
 from xpr.text.parameters import parameter_text
 from xpr.text.printer import _Names
@@ -68,6 +70,7 @@ class Tables:
         self.seconds = seconds
         self.root = with_lines(jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr)
         self.nested = all_jaxprs(self.root)
+        self.sent = sent_by_equation(self.root)
         self.name = _Names(set().union(*map(used_vars, self.nested)))
         self.types, self.primitives, self.literals = _Index(), _Index(), _Index()
         self.plain_sets: dict[Any, int] = {}  # parameters that hold no jaxpr
@@ -136,6 +139,7 @@ class Tables:
             flops,
             moved,
             alive,
+            round(self.sent.get(id(eqn), 0)),
             *([] if self.seconds is None else [self.seconds.get(id(eqn), 0.0)]),
         ]
 
@@ -151,7 +155,7 @@ class Tables:
             self.names.append(self.name(var) if named else "_")
             kind = self.types(var.aval.str_short())
             if kind == len(self.type_bytes):
-                self.type_bytes.append(var.aval.size * var.aval.dtype.itemsize)
+                self.type_bytes.append(shard_bytes(var.aval))
             self.var_types.append(kind)
         return number
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from xpr.control.remat.memory import bytes_held
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.regions import Region, regions_of
@@ -65,7 +66,11 @@ def _total(jaxpr: Jaxpr) -> int:
 
 
 def live_bytes(jaxpr: Jaxpr) -> list[int]:
-    """For each equation, the bytes alive while it runs: the jaxpr's inputs, and results that are still to be read."""
+    """For each equation, the bytes alive while it runs: the jaxpr's inputs, and results that are still to be read.
+
+    On several devices those that each one holds, see `bytes_held`.
+    """
+    size = bytes_held(jaxpr)
     last: dict[Var, int] = {}
     for position, eqn in enumerate(jaxpr.eqns):
         for v in (*eqn.invars, *eqn.outvars):
@@ -76,11 +81,11 @@ def live_bytes(jaxpr: Jaxpr) -> list[int]:
     ending = [0] * len(jaxpr.eqns)
     for v, position in last.items():
         if v not in live_throughout:
-            ending[position] += size_of(v.aval)
-    alive = sum(size_of(v.aval) for v in [*jaxpr.constvars, *jaxpr.invars])
+            ending[position] += size(v)
+    alive = sum(size(v) for v in [*jaxpr.constvars, *jaxpr.invars])
     profile = []
     for eqn, freed in zip(jaxpr.eqns, ending):
-        alive += sum([size_of(v.aval) for v in eqn.outvars])
+        alive += sum([size(v) for v in eqn.outvars])
         profile.append(alive)
         alive -= freed
     return profile

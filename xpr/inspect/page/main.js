@@ -51,7 +51,7 @@ function showDetails(side, e) {
     `${source[4] ? escape(`, cotangent of ${source[4]}`) : ""}</small>${escape(source[3]) || "…"}</div>` : "";
   const params = program.paramsText(eqn).map(([key, text]) => `<tr><td>${escape(key)}</td><td class="wrap">${escape(text)}</td></tr>`);
   const costs = [`${amount(eqn[FLOPS], "").trim()} operations`, `${amount(eqn[BYTES], "B")} read and written`,
-    `${amount(eqn[ALIVE], "B")} alive`, ...(program.isTimed ? [duration(eqn[SECONDS])] : [])].join(" · ");
+    `${amount(eqn[ALIVE], "B")} alive`, ...(eqn[SENT] ? [`${amount(eqn[SENT], "B")} sent by each device`] : []), ...(program.isTimed ? [duration(eqn[SECONDS])] : [])].join(" · ");
   details.innerHTML = `<h2>${program.indexOf(e)} ${escape(program.primitives[eqn[PRIMITIVE]])}<small>${costs}</small></h2>${line}` +
     `<table>${eqn[OPERANDS].map((v) => value(v, "takes")).join("")}${eqn[RESULTS].map((v) => value(v, "gives")).join("")}</table>` +
     (params.length ? `<table style="margin-top:6px">${params.join("")}</table>` : "");

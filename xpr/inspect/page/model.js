@@ -3,7 +3,7 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SAME = 0, CHANGED = 1, REMOVED = 2, ADDED = 3, MOVED = 4;
 const STATUS = ["", "changed", "removed", "added", "moved"];
-const [PRIMITIVE, OPERANDS, RESULTS, PARAMS, SOURCE, FLOPS, BYTES, ALIVE, SECONDS] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+const [PRIMITIVE, OPERANDS, RESULTS, PARAMS, SOURCE, FLOPS, BYTES, ALIVE, SENT, SECONDS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escape = (text) => String(text).replace(/[&<>"]/g, (c) => escapes[c]);
@@ -43,7 +43,8 @@ class Program {
         this.readers.get(v).push(e);
       });
     });
-    this.most = [FLOPS, BYTES, ALIVE].map((c) => this.eqns.reduce((most, eqn) => Math.max(most, eqn[c]), 1));
+    this.most = [FLOPS, BYTES, ALIVE, SENT].map((c) => this.eqns.reduce((most, eqn) => Math.max(most, eqn[c]), 1));
+    this.sends = this.eqns.some((eqn) => eqn[SENT] > 0);
     this.isTimed = this.eqns.some((eqn) => eqn.length > SECONDS);
     if (this.isTimed) this.most.push(this.eqns.reduce((most, eqn) => Math.max(most, eqn[SECONDS]), 1e-12));
   }

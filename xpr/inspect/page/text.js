@@ -171,6 +171,7 @@ function sourceMarkup(row, before) {
 const COSTS = [
   programs[0].isTimed ? [SECONDS, "flops", "Time", duration] : [FLOPS, "flops", "Operations", (n) => amount(n, "")],
   [BYTES, "moved", "Moved", (n) => amount(n, "B")], [ALIVE, "alive", "Alive", (n) => amount(n, "B")],
+  ...(programs[0].sends ? [[SENT, "sent", "Sent", (n) => n ? amount(n, "B") : ""]] : []),
 ];
 
 function costMarkup(row) {
