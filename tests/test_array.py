@@ -394,9 +394,22 @@ def test_buffers_of_arrays_are_their_values():
     assert view.readonly and view.shape == (2, 3) and view.tobytes() == np.asarray(x).tobytes()
     x.delete()
     assert view.tolist() == [[0, 1, 2], [3, 4, 5]]  # it holds the values
+    with pytest.raises(TypeError, match="An array of random keys, key<fry>.., has no value in NumPy"):
+        memoryview(xpr.random.key(0))
+    assert memoryview(jnp.ones((), bool)).tolist() and not np.asarray(jnp.ones(2)).flags.writeable
     with pytest.raises(BufferError, match="Buffers of type BF16 are not supported"):
         memoryview(jnp.ones(2, jnp.bfloat16))
-    assert np.asarray(jnp.ones(2, jnp.bfloat16)).dtype == jnp.bfloat16
+    for dtype in (jnp.bfloat16, jnp.int4, jnp.float8_e4m3fn):
+        x = jnp.asarray([1, 2], dtype)
+        assert np.asarray(x).dtype == dtype and np.asarray(x).astype(int).tolist() == [1, 2]
+
+
+def test_dtypes_without_buffers_are_not_fetched_twice(monkeypatch):
+    """NumPy asks for a buffer before it calls `__array__`."""
+    x, fetched = jnp.ones(2, jnp.bfloat16), []
+    monkeypatch.setattr(type(x), "numbers", lambda x: fetched.append(x) or x.host)
+    np.asarray(x)
+    assert len(fetched) == 1
 
 
 def test_an_array_in_place_of_a_dtype_warns():

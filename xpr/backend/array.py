@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -255,21 +256,18 @@ class Array(metaclass=_OfArrays):
             return value.astype(dtype)
         if copy:
             return value.copy()
-        if value.flags.writeable:
-            value = value.view()
-            value.flags.writeable = False
-        return value
+        return _read_only(value)
 
     def __buffer__(self, flags: int = 0) -> memoryview:  # called by Python from 3.12 on; see `native`
-        value = self.__array__()
-        try:
-            return memoryview(value)  # type: ignore[arg-type]
-        except ValueError:  # a dtype that is not NumPy's own
-            kind = dtypes.short_name(value.dtype).upper()
-            raise BufferError(
-                f"Buffers of type {kind} are not supported by the Python buffer protocol, which has no format for it. "
-                "Take np.asarray(x), or a view of it with another dtype."
-            ) from None
+        return memoryview(self._with_buffer())  # type: ignore[arg-type]
+
+    def _with_buffer(self) -> np.ndarray:  # np.asarray asks for a buffer before it calls __array__
+        value, dtype = self._host, self.aval.dtype
+        if dtype in _WITH_BUFFERS:
+            return _read_only(value) if type(value) is np.ndarray else self.__array__()
+        if dtype in _WITHOUT_BUFFERS:
+            raise BufferError(_no_buffer(dtype))
+        return self.__array__()
 
     @property
     def __numpy_dtype__(self) -> np.dtype:  # NumPy asks for it where an array is given for a dtype
@@ -330,6 +328,26 @@ class Array(metaclass=_OfArrays):
 
 
 native.give_buffers_of(Array)
+
+
+def _read_only(value: np.ndarray) -> np.ndarray:
+    if value.flags.writeable:
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
+# The dtypes that are NumPy's own: the protocol for buffers has a format for these alone.
+_WITH_BUFFERS = frozenset(dtype for dtype in dtypes.NUMBERS | dtypes.BOOL if dtype.isbuiltin == 1)
+_WITHOUT_BUFFERS = dtypes.NUMBERS - _WITH_BUFFERS
+
+
+@cache
+def _no_buffer(dtype: np.dtype) -> str:
+    return (
+        f"Buffers of type {dtypes.short_name(dtype).upper()} are not supported by the Python buffer protocol, which "
+        "has no format for it. Take np.asarray(x), or a view of it with another dtype."
+    )
 
 
 def from_host(value: np.ndarray, weak_type: bool = False) -> Array:
