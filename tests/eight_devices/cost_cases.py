@@ -38,6 +38,21 @@ def of_xla(fun, *args):
     return xpr.jit(fun).lower(*args).compile()
 
 
+def images(kernel, x):
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return jnp.sum(lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=numbers) ** 2)
+
+
+def embedded(table, tokens):
+    return jnp.sum(table.at[tokens].get(out_sharding=P("x")) ** 2)
+
+
+def cross_entropy(w, x, right):
+    scores = x @ w
+    return jnp.mean(xpr.nn.logsumexp(scores, axis=-1) - jnp.sum(scores * right, -1))
+
+
+TOKENS = xpr.device_put(np.arange(32, dtype=np.int32).reshape(8, 4) % 16, NamedSharding(EXPLICIT, P("x")))
 X = floats(32, 16)  # 8 x 8 on each device, 256 bytes
 PERMUTED = [(0, 1), (1, 2), (2, 0)]
 
@@ -102,6 +117,13 @@ def test_pmap():
          {("all-gather", ("x",), 4): 768}),
         (xpr.value_and_grad(lambda w, x: jnp.sum((x @ w) ** 2)), [put((16, 12)), put((8, 16), "x")],
          {("all-reduce", ("x",), 4): 772}),
+        (xpr.value_and_grad(images), [put((3, 3, 4, 8)), put((8, 8, 8, 4), "x")],
+         {("all-reduce", ("x",), 4): 4 + 1152}),
+        (xpr.value_and_grad(embedded), [put((16, 8)), TOKENS], {("all-reduce", ("x",), 4): 4 + 512}),
+        (lambda table, tokens: table.at[tokens].get(out_sharding=P("x")), [put((16, 8), "y"), TOKENS],
+         {("all-reduce", ("y",), 2): 256}),
+        (xpr.value_and_grad(cross_entropy), [put((16, 32), None, "y"), put((8, 16), "x"), put((8, 32), "x", "y")],
+         {("all-reduce", ("y",), 2): 24, ("all-reduce", ("x",), 4): 4 + 1024}),
     ],
 )  # fmt: skip
 def test_what_types_imply(fun, args, expected):
@@ -113,6 +135,15 @@ def test_what_types_imply(fun, args, expected):
     assert found.sent == sum(each.sent * each.times for each in compiled.collectives())
     sizes = compiled.memory_analysis()
     assert found.held.arguments == sizes.argument_size_in_bytes
+
+
+def test_the_index_of_the_largest():
+    """XLA gathers the candidates of two devices, which takes as much as a reduction."""
+    with xpr.set_mesh(EXPLICIT):
+        args = [put((8, 32), "x", "y")]
+        found, compiled = cost(lambda a: jnp.argmax(a, 1))(*args), of_xla(lambda a: jnp.argmax(a, 1), *args)
+    assert found.collectives == [("all-reduce", 8, ("y",), 2, 1)] * 2
+    assert found.sent == sum(each.sent for each in compiled.collectives())
 
 
 def test_sums_that_are_scattered():

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.communication import Collective
 from xpr.backend.mlir_text import int_array
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dimensions.expressions import surely_at_least
 from xpr.dtypes import BOOL, FLOATS, INTEGERS, REAL, greatest, least, short_name
+from xpr.primitives.communication import of_reduced_axes
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
@@ -130,6 +132,12 @@ def _faster_in_numpy(avals: Sequence[ShapedArray], *, axes: tuple[int, ...], ind
     return contiguous and aval.dtype.kind in "biuf" and aval.dtype != dtypes.float16
 
 
+def _collectives(operands: Any, results: Any, sizes: Any, *, axes: tuple[int, ...], **_: Any) -> list[Collective]:
+    """The extremes of the devices' parts, and their indices."""
+    of_values = [results[0].update(dtype=operands[0].dtype)]
+    return [each for outs in (of_values, results) for each in of_reduced_axes(operands, outs, sizes, axes=axes)]
+
+
 def arg_reduction(
     name: str, *, direction: str, lowers_to: str, start: Callable[[np.dtype], Any], reference: Callable[..., Any]
 ) -> Primitive:
@@ -159,6 +167,7 @@ def arg_reduction(
             faster_in_numpy=_faster_in_numpy,
             sharding=lambda avals, outs, *, axes, **params: [without(parts_of(avals[0]), axes)],
             flops=per_operand,
+            collectives=_collectives,
         )
     )
     return primitive

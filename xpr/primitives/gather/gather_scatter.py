@@ -24,7 +24,12 @@ from xpr.primitives.gather import windows
 from xpr.primitives.gather.bounds_checks import INDEX, outside
 from xpr.primitives.gather.dimension_checks import check_gather, check_numbers, check_scatter
 from xpr.primitives.gather.lowering import combiner, lower_gather, scatter_lowering
-from xpr.primitives.gather.sharding import gather_sharding, scatter_sharding
+from xpr.primitives.gather.sharding import (
+    gather_collectives,
+    gather_sharding,
+    scatter_collectives,
+    scatter_sharding,
+)
 from xpr.primitives.gather.windows import (
     CLIP,
     FILL_OR_DROP,
@@ -203,6 +208,7 @@ gather_p = register(
         physical="moved",
         hazard=(INDEX, _gather_hazard),
         sharding=gather_sharding,
+        collectives=gather_collectives,
     )
 )
 
@@ -368,6 +374,7 @@ def scattering(
             flops=per_update if operation else None,
             physical=physical,
             sharding=scatter_sharding,
+            collectives=scatter_collectives,
         )
     )
     return primitive

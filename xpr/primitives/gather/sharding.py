@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xpr.backend.communication import Collective
 from xpr.core.avals import ShapedArray
 from xpr.errors import ShardingTypeError
+from xpr.primitives.communication import of_contraction
 from xpr.primitives.gather import windows
 from xpr.primitives.gather.windows import GatherDimensionNumbers, ScatterDimensionNumbers
 from xpr.primitives.sharding_rules import common, parts_of
@@ -61,6 +63,26 @@ def scatter_sharding(
     for axis, i in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims):
         parts[axis] = common([parts[axis], index_parts[i]], f"the batch, axis {axis} of the operand,", _PUT)
     return [tuple(parts)]
+
+
+def gather_collectives(
+    operands: Sequence[ShapedArray], results: Sequence[ShapedArray], sizes: Any, *,
+    dimension_numbers: GatherDimensionNumbers, slice_sizes: tuple[int, ...], **_: Any,
+) -> list[Collective]:  # fmt: skip
+    """Of an operand that is partitioned along indexed axes each device has some windows, and zeros for the others."""
+    operand, indices = operands
+    indexed = [axis for axis in dimension_numbers.start_index_map if slice_sizes[axis] != operand.shape[axis]]
+    return of_contraction([(operand, indexed), (indices, [])], results[0])
+
+
+def scatter_collectives(
+    operands: Sequence[ShapedArray], results: Sequence[ShapedArray], sizes: Any, *,
+    dimension_numbers: ScatterDimensionNumbers, **_: Any,
+) -> list[Collective]:  # fmt: skip
+    """Updates that are partitioned along the axes of their indices are combined by each device, and then by all."""
+    updates, batching = operands[2], dimension_numbers.scatter_indices_batching_dims
+    summed = [i for i in range(updates.ndim) if i not in dimension_numbers.update_window_dims]
+    return of_contraction([(updates, [axis for i, axis in enumerate(summed) if i not in batching])], results[0])
 
 
 def _join_batch(

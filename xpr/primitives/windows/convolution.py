@@ -29,6 +29,7 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.errors import ShardingTypeError
+from xpr.primitives.communication import of_contraction
 from xpr.primitives.dot import bilinear_jvp
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.precision import result_dtype
@@ -382,6 +383,9 @@ conv_general_dilated_p = register(
         transpose=_conv_transpose,
         batch=_conv_batch,
         flops=_conv_flops,
+        collectives=lambda operands, results, sizes, *, dimension_numbers, **params: of_contraction(
+            [(operands[0], [dimension_numbers.lhs_spec[1]]), (operands[1], [dimension_numbers.rhs_spec[1]])], results[0]
+        ),
     )
 )
 conv_general_dilated_p.jvp = bilinear_jvp(conv_general_dilated_p)
