@@ -8,6 +8,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr.ad_checkpoint import Offloadable, checkpoint_name
+from xpr.backend import array
 from xpr.jaxpr import dumps, equal, loads, parse
 from xpr.memory import Space
 from xpr.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
@@ -80,6 +81,22 @@ def test_shardings_with_memory_kinds(pinned):
     assert SingleDeviceSharding(device, memory_kind="pinned_host") == pinned
     assert [memory.kind for memory in device.addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
     assert device.default_memory().kind == "device" and device.memory("pinned_host").kind == "pinned_host"
+
+
+def test_unpinned_memory_on_one_device():
+    """As in JAX: the type says nothing of it, and results are in the memory of the device."""
+    device = xpr.devices()[0]
+    unpinned = SingleDeviceSharding(device, memory_kind="unpinned_host")
+    for x in (xpr.device_put(X, unpinned), xpr.device_put(jnp.asarray(X), unpinned), jnp.ones(4, device=unpinned)):
+        assert x.sharding == unpinned and str(x.aval) == "f32[4]" and xpr.device_put(x, unpinned) is x
+        for y in (x + 1, xpr.jit(lambda x: x * 2)(x), xpr.device_put(x, device), x.reshape(2, 2)):
+            assert y.sharding == SingleDeviceSharding(device)
+        assert xpr.device_put(x, unpinned.with_memory_kind("pinned_host")).sharding.memory_kind == "pinned_host"
+    del x
+    assert not array.unpinned
+    x = jnp.asarray(X)
+    assert xpr.device_put(x, unpinned) is not x and x.sharding.memory_kind == "device"
+    np.testing.assert_array_equal(xpr.device_put(x, unpinned), X)
 
 
 def test_results_of_jit_in_host_memory(pinned):

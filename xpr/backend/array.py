@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -142,7 +143,8 @@ class Array(metaclass=_OfArrays):
         device = self.device
         if isinstance(device, NamedSharding):
             return device
-        return SingleDeviceSharding(device, memory_kind=kind_of_space(self.aval.memory_space))
+        kind = "unpinned_host" if unpinned and id(self) in unpinned else kind_of_space(self.aval.memory_space)
+        return SingleDeviceSharding(device, memory_kind=kind)
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -328,6 +330,17 @@ class Array(metaclass=_OfArrays):
 
 
 native.give_buffers_of(Array)
+
+# The arrays on one device that were put in unpinned memory of the host, of which types say nothing, by their `id`.
+unpinned: dict[int, weakref.ref[Array]] = {}
+
+
+def in_unpinned_memory(x: Array) -> Array:
+    """The same array, which says that it is in unpinned memory of the host."""
+    x = Array(x.aval, x._host, x._buffer, x._device)
+    key = id(x)
+    unpinned[key] = weakref.ref(x, lambda _: unpinned.pop(key, None))
+    return x
 
 
 def _read_only(value: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.backend import compiler
-from xpr.backend.array import Array
+from xpr.backend.array import Array, in_unpinned_memory, unpinned
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding
 from xpr.compile.partition import moved
 from xpr.core.memory import MemorySpace, kind_of_space
@@ -26,10 +26,13 @@ def to_device(x: Any, device: Any) -> Any:
         return x if x._device == device else moved(x, device)
     space = space_of(device)
     if isinstance(device, SingleDeviceSharding):
+        if device.memory_kind == "unpinned_host":
+            return x if x.sharding == device else in_unpinned_memory(to_device(x, device.device))
         device = device.device
     aval = x.aval.in_memory(space)
     if x._device == device:
-        return x if aval is x.aval else Array(aval, x._host, x._buffer, device)
+        same = aval is x.aval and not (unpinned and id(x) in unpinned)
+        return x if same else Array(aval, x._host, x._buffer, device)
     if x._buffer is None or type(x._device) is NamedSharding:
         return Array(aval.plain.in_memory(space), x.host, None, device)
     return Array(aval, None, compiler.to_device(x.buffer, x.aval, device), device)

@@ -64,7 +64,9 @@ def on_device(aval: ShapedArray, host: np.ndarray, device: Any) -> Array:
     """A host array as an `Array` on a device, or with a sharding, that the user chose."""
     if isinstance(device, NamedSharding):
         device.check(aval.shape, "device", "an array")
-    return Array(typed(aval, device), host, None, device.device if isinstance(device, SingleDeviceSharding) else device)
+    if isinstance(device, SingleDeviceSharding):
+        return to_device(Array(aval, host), device)
+    return Array(typed(aval, device), host, None, device)
 
 
 # -- From values
