@@ -92,8 +92,11 @@ def test_unpinned_memory_on_one_device():
         for y in (x + 1, xpr.jit(lambda x: x * 2)(x), xpr.device_put(x, device), x.reshape(2, 2)):
             assert y.sharding == SingleDeviceSharding(device)
         assert xpr.device_put(x, unpinned.with_memory_kind("pinned_host")).sharding.memory_kind == "pinned_host"
+    x = xpr.device_put(X, unpinned)
+    assert id(x) in array.unpinned
+    key = id(x)
     del x
-    assert not array.unpinned
+    assert key not in array.unpinned
     x = jnp.asarray(X)
     assert xpr.device_put(x, unpinned) is not x and x.sharding.memory_kind == "device"
     np.testing.assert_array_equal(xpr.device_put(x, unpinned), X)
