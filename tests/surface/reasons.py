@@ -224,9 +224,8 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.experimental.cur_qdd",
         "jax.experimental.primal_tangent_dtype",
     ),
-    "Choices between two ways of doing a thing, of which xpr has one: sums of half-precision floats are accumulated in \
-float32, softmax has a rule of its own, values are made varying where they have to be.": (
-        "jax.allow_f16_reductions",
+    "Choices between two ways of doing a thing, of which xpr has one: softmax has a rule of its own, values are made \
+varying where they have to be.": (
         "jax.auto_pcast",
         "jax.jax2tf_associative_scan_reductions",
         "jax.remove_size_one_mesh_axis_from_type",
