@@ -49,7 +49,11 @@ class Sharding:
 
     __slots__ = ()
     devices: tuple[Device, ...]
-    memory_kind: str
+
+    @property
+    def memory_kind(self) -> str:
+        """The kind of memory that arrays are in: "device", "pinned_host" or "unpinned_host"."""
+        raise NotImplementedError(type(self))
 
     @property
     def local(self) -> Sequence[int]:

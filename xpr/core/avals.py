@@ -26,16 +26,39 @@ Shape = tuple[int, ...]
 _NOWHERE: frozenset[Any] = frozenset()
 
 
-class ManualAxes(NamedTuple):
-    """The manual mesh axes in a type: those over which the value varies, is unreduced, or is reduced."""
+class ManualAxisType(NamedTuple):
+    """The manual mesh axes in a type: those over which the value varies, is unreduced, or is reduced.
 
-    varying: frozenset[Any]
-    unreduced: frozenset[Any]
-    reduced: frozenset[Any]
+    >>> from xpr.sharding import ManualAxisType
+    >>> ManualAxisType(varying=frozenset("x"))
+    ManualAxisType(varying=frozenset({'x'}), unreduced=frozenset(), reduced=frozenset())
+    """
+
+    varying: frozenset[Any] = _NOWHERE
+    unreduced: frozenset[Any] = _NOWHERE
+    reduced: frozenset[Any] = _NOWHERE
 
     def invarying(self, mesh: Any) -> frozenset[Any]:
         """The manual axes of a mesh over which the value is replicated: none of those three."""
         return frozenset(mesh.manual_axes).difference(*self)
+
+    @property
+    def vur(self) -> frozenset[Any]:
+        """The axes of all three."""
+        return self.varying | self.unreduced | self.reduced
+
+    @property
+    def empty(self) -> bool:
+        """Whether it names no axis."""
+        return not self.vur
+
+    def update(self, **changes: Any) -> ManualAxisType:
+        """The same with some of its sets replaced, which are given by name."""
+        return self._replace(**changes)
+
+    def to_ct_mat(self) -> ManualAxisType:
+        """That of cotangents: unreduced where values are reduced, and the other way round."""
+        return ManualAxisType(self.varying, self.reduced, self.unreduced)
 
 
 class ShapedArray:
@@ -219,10 +242,10 @@ class ShapedArray:
         return self.varying
 
     @property
-    def mat(self) -> ManualAxes:
+    def mat(self) -> ManualAxisType:
         """`varying` and `sums` as JAX has them: the manual axes, those of the enclosing `shard_map`s."""
         unreduced, reduced = self.sums or (_NOWHERE, _NOWHERE)
-        return ManualAxes(self.varying - unreduced, unreduced, reduced)
+        return ManualAxisType(self.varying - unreduced, unreduced, reduced)
 
     def with_axis(self, axis: int, size: Any, part: Any = None) -> ShapedArray:
         """The type with one more axis, at `axis`, which the mesh axes `part` partition if the type has a sharding."""
