@@ -152,6 +152,13 @@ class StageTrace(Trace):
         origin = next((eqn.source for eqn in self.eqns if variable in eqn.outvars), None)
         return f"  It was created on line {summarize(origin)}: {text_of(origin)}\n" if origin else ""
 
+    def passed_in(self, ref: Ref) -> str:
+        """The line of a message that says as which argument a ref was passed in; empty where it was not."""
+        position = next((i for i, tracer in enumerate(self.arguments) if tracer.variable is ref.variable), None)
+        if position is None or self.signature is None:
+            return ""
+        return f"\n\nThe ref was passed in as the argument {self.signature.arguments()[position]}."
+
     def depends_on(self, var: Var) -> list[int]:
         """The positions of the arguments that a variable is computed from."""
         needed: set[Any] = {var}
