@@ -893,7 +893,7 @@ def test_integers_that_do_not_fit(number):
     for f in (xpr.jit(lambda x: x), xpr.jit(lambda x: x + 0), jnp.asarray, xpr.device_put):
         with pytest.raises(OverflowError, match=f"The Python integer {number} does not fit in int32. Switch 64-bit"):
             f(number)
-    for f in (xpr.jit(lambda a, x: x), xpr.jit(lambda a, x: x + 0)):
+    for f in (xpr.jit(lambda a, x: x), xpr.jit(lambda a, x: a + x["n"])):
         with pytest.raises(OverflowError, match=rf"An overflow .*, whose argument path is x\['n'\]. .* {number}"):
             f(1, {"m": 2, "n": number})
 

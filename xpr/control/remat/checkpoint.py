@@ -250,7 +250,7 @@ remat = checkpoint
 def _flags_of_leaves(prevent_cse: Any, call: Call) -> list[bool]:
     """The flag of each leaf, from those for positional arguments; True for leaves of other arguments."""
     args, kwargs = call.dynamic
-    positional = prevent_cse[: len(call.args)] if call.kwargs else prevent_cse
+    positional = split_list(prevent_cse, len(call.args))[0] if call.kwargs else prevent_cse
     prefix = tuple([flag for i, flag in enumerate(positional) if i not in call.static])
     flags = tree.flatten_prefix(prefix, args, "prevent_cse", verb="checkpoint")
     return [*map(bool, flags), *[True] * len(tree.leaves(kwargs))]
