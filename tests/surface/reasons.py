@@ -283,7 +283,4 @@ parts of a network.": (
     ),
 }
 
-NOT_BUILT_YET: tuple[str, ...] = (
-    # several devices
-    "jax.experimental.custom_partitioning",
-)
+NOT_BUILT_YET: tuple[str, ...] = ()
