@@ -202,8 +202,9 @@ def test_what_def_partition_refuses():
     with pytest.raises(AttributeError, match="No partitioning is defined for .*Give it one with .*def_partition"):
         f(1.0)
     partition = lambda *args: args
-    with pytest.raises(NotImplementedError, match="Need to provide sharding_rule"):
-        f.def_partition(partition, infer_sharding_from_operands=partition)
+    f.def_partition(partition, infer_sharding_from_operands=partition)
+    with pytest.raises(NotImplementedError, match="provide sharding_rule to migrate to Shardy"):
+        xpr.jit(f)(1.0)
     with pytest.raises(NotImplementedError, match="decode_shardings=False"):
         f.def_partition(partition, decode_shardings=False, sharding_rule="i -> i")
     with pytest.raises(ValueError, match="reduction_factors, k go with a rule that is a text"):

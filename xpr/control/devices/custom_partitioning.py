@@ -283,6 +283,7 @@ class custom_partitioning(CustomFunction):
         super().__init__(fun, static_argnums)
         self.partition: Callable[..., Any] | None = None
         self.sharding_rule: Any = None
+        self.lacks_rule = False  # although shardings are to be propagated, in another way
 
     def def_partition(
         self,
@@ -320,17 +321,12 @@ class custom_partitioning(CustomFunction):
           `partition`.
 
         Raises:
-          NotImplementedError: there is no `sharding_rule` but another way to propagate shardings, or
-            `decode_shardings` is False.
+          NotImplementedError: `decode_shardings` is False; or, where the function is called, there is no `sharding_rule`
+            but another way to propagate shardings.
           ValueError: the rule is none, or factors are named for a rule that is no text.
         """
         if not decode_shardings:
             raise NotImplementedError("custom_partitioning: decode_shardings=False is not there; leave it out.")
-        if sharding_rule is None and (infer_sharding_from_operands or propagate_user_sharding):
-            raise NotImplementedError(
-                "custom_partitioning: shardings are propagated by Shardy, which calls no functions for it. Need to "
-                "provide sharding_rule, such as sharding_rule='i j -> i j'."
-            )
         kinds = {
             "reduction_factors": reduction_factors,
             "need_replication_factors": need_replication_factors,
@@ -344,6 +340,7 @@ class custom_partitioning(CustomFunction):
                 f"custom_partitioning: {given} go with a rule that is a text. Say them in the rule itself."
             )
         self.partition, self.sharding_rule = partition, sharding_rule
+        self.lacks_rule = sharding_rule is None and bool(infer_sharding_from_operands or propagate_user_sharding)
         return partition
 
     @boundary
@@ -356,6 +353,11 @@ class custom_partitioning(CustomFunction):
             )
         if rules.is_plain():
             return self.fun(*args)
+        if self.lacks_rule:
+            raise NotImplementedError(
+                f"custom_partitioning: shardings are propagated by Shardy, and the functions of {self.name} for it are "
+                "not called. In def_partition, provide sharding_rule to migrate to Shardy, such as 'i j -> i j'."
+            )
         call, leaves = FlatCall.of(self, None, args)
         static = tuple([args[i] for i in self.static_positions(len(args))])
         if any(isinstance(x, Tracer) for x in tree.leaves(static)):
