@@ -158,7 +158,7 @@ class SingleDeviceSharding(Sharding):
     __slots__ = ("device", "devices", "memory_kind")
 
     def __init__(self, device: Device, *, memory_kind: str | None = None):
-        self.memory_kind = "device" if memory_kind is None else checked_kind(memory_kind, str(device))
+        self.memory_kind = "device" if memory_kind is None else checked_kind(memory_kind, str(device))  # type: ignore[misc]  # a slot here
         self.device = device
         self.devices = (device,)
 

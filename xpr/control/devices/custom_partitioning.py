@@ -321,8 +321,8 @@ class custom_partitioning(CustomFunction):
           `partition`.
 
         Raises:
-          NotImplementedError: `decode_shardings` is False; or, where the function is called, there is no `sharding_rule`
-            but another way to propagate shardings.
+          NotImplementedError: `decode_shardings` is False; or, where the function is called, there is no
+            `sharding_rule` but another way to propagate shardings.
           ValueError: the rule is none, or factors are named for a rule that is no text.
         """
         if not decode_shardings:

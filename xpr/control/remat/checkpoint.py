@@ -100,7 +100,7 @@ def _lower(
     Common subexpression elimination would otherwise replace it by the first results. A barrier prevents that; but
     XLA:CPU removes barriers before that pass, and does not look into a call that must not be inlined.
     """
-    flags = prevent_cse if type(prevent_cse) is tuple else (prevent_cse,) * len(operands)
+    flags = prevent_cse if isinstance(prevent_cse, tuple) else (prevent_cse,) * len(operands)
     not_merged = differentiated and any(flags)
     if not_merged:
         apart, others = partition(operands, flags)
