@@ -224,7 +224,7 @@ K, A = random.split(random.key(0), 4), random.key(1)
         (lambda: jnp.ones(3).astype(K.dtype), TypeError, "dtype key<fry> was asked for"),
         (lambda: lax.select(True, A, random.key(0, impl="rbg")), TypeError, r"key<rbg>\[\]"),
         (lambda: xpr.grad(lambda k: 1.0)(A), TypeError, r"key<fry>\[\]"),
-        (lambda: np.asarray(A), TypeError, "no value in NumPy or Python.*key_data"),
+        (lambda: np.asarray(A), TypeError, "cannot be converted to a NumPy array.*key_data"),
         (lambda: (bool(A), int(A)), TypeError, "key_data"),
         (lambda: float(A), TypeError, "key_data"),
         (lambda: A.item(), TypeError, "key_data"),

@@ -109,10 +109,10 @@ class TestDtypes:
 def test_legacy_keys():
     key = xpr.random.PRNGKey(0)
     with xpr.legacy_prng_key("error"):
-        with pytest.raises(ValueError, match="A random key was given as an array of uint32"):
+        with pytest.raises(ValueError, match="Legacy uint32 key array passed as key"):
             xpr.random.normal(key)
         xpr.random.normal(xpr.random.key(0))
-    with xpr.legacy_prng_key("warn"), pytest.warns(UserWarning, match="A random key was given as an array of uint32"):
+    with xpr.legacy_prng_key("warn"), pytest.warns(UserWarning, match="Legacy uint32 key array passed as key"):
         xpr.random.split(key)
 
 
