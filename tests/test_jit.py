@@ -209,6 +209,16 @@ def test_a_type_in_place_of_an_array(call):
         call(xpr.ShapeDtypeStruct((), "float32"))
 
 
+def test_types_that_traced_functions_close_over():
+    struct = xpr.ShapeDtypeStruct((3,), "float32")
+    double = xpr.jit(lambda x: 2 * x)
+    assert xpr.eval_shape(lambda: jnp.sin(double(struct))).shape == (3,)
+    assert xpr.eval_shape(xpr.vmap(lambda y: double(struct) * y), jnp.ones(2)).shape == (2, 3)
+    assert xpr.make_jaxpr(lambda: double(struct))().out_avals == [struct.aval]
+    with pytest.raises(TypeError, match="only the type of one"):
+        xpr.jit(lambda: double(struct)).lower().compile()()
+
+
 def test_jvp_of_jit_traces_the_function_once():
     fun = Counted(lambda x: jnp.sin(x) * x)
     jitted = xpr.jit(fun)

@@ -428,6 +428,11 @@ def array_in(x: Any) -> Any:
     return x.__jax_array__() if hasattr(type(x), "__jax_array__") else x
 
 
+def is_type_alone(x: Any) -> bool:
+    """Whether an operand stands for an array of its type, and has no value, as a ShapeDtypeStruct."""
+    return hasattr(x, "aval") and not hasattr(x, "__array__") and not hasattr(type(x), "__jax_array__")
+
+
 def refuse_without_value(x: Any) -> None:
     """Raises an error where an operand is no array, although `aval_of` knows its type.
 
@@ -440,7 +445,7 @@ def refuse_without_value(x: Any) -> None:
         raise ConvertibleArrayError(
             f"A {kind} is no array, but can be made one: give jnp.asarray(x), which calls its __jax_array__."
         )
-    if hasattr(x, "aval") and not hasattr(x, "__array__"):
+    if is_type_alone(x):
         raise TypeError(
             f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
             "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."

@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr.backend.array import Array, from_host
 from xpr.config import settings
-from xpr.core.avals import ShapedArray, aval_of, refuse_without_value
+from xpr.core.avals import ShapedArray, aval_of, is_type_alone, refuse_without_value
 from xpr.core.check import check_jaxpr
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
@@ -104,6 +104,8 @@ class StageTrace(Trace):
         if type(x) is Ref:
             return self.ref(x)
         if type(x) not in _HELD_ITSELF:
+            if is_type_alone(x):
+                return self.constant(x, x)  # which is refused where its value is needed, and not in eval_shape
             refuse_without_value(x)
         aval = aval_of(x)
         if aval.ndim == 0 and aval.dtype.kind in "biufcV" and aval.dtype.names is None:
