@@ -112,6 +112,8 @@ def test_legacy_keys():
         with pytest.raises(ValueError, match="Legacy uint32 key array passed as key"):
             xpr.random.normal(key)
         xpr.random.normal(xpr.random.key(0))
+        with pytest.raises(TypeError, match="invalid PRNG key data: expected a random key"):
+            xpr.random.normal(jnp.zeros(1))
     with xpr.legacy_prng_key("warn"), pytest.warns(UserWarning, match="Legacy uint32 key array passed as key"):
         xpr.random.split(key)
 

@@ -343,10 +343,11 @@ class Primitive:
         if AbstractRef in map(type, avals) and not self.takes_refs:
             raise TypeError(f"{self.name}: {not_an_array(next(a for a in avals if type(a) is AbstractRef))}")
         if self.physical is None and any(map(is_key, avals)):
+            (dtype, *_) = [a.dtype for a in avals if is_key(a)]
             raise TypeError(
-                f"{self.name}: takes no random keys, and its operands are {types_of(avals)}. Keys can be moved, by "
-                "indexing, where, concatenate and the like, and be compared by == and !=; random.key_data(keys) gives "
-                "their words, as uint32."
+                f"{self.name} does not accept dtype {dtype}: it takes no random keys, and its operands are "
+                f"{types_of(avals)}. Keys can be moved, by indexing, where, concatenate and the like, and be "
+                "compared by == and !=; random.key_data(keys) gives their words, as uint32."
             )
         if any(a.plain is not a for a in avals) and not self.takes_refs:
             outs, is_ambiguous = explicit_types(self, avals, params)

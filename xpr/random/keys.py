@@ -103,17 +103,17 @@ def typed_keys(key: Any) -> Any:
     aval = getattr(key, "aval", None)
     if aval is not None and is_key(aval):
         return key
-    if settings.legacy_prng_key != "allow":
-        _warn_legacy_key()
     impl = implementations[settings.default_prng_impl]
     aval = aval_of(key) if hasattr(key, "dtype") else None
     ndim = len(impl.key_shape)
     if aval is None or aval.dtype != uint32 or aval.ndim < ndim or aval.shape[aval.ndim - ndim :] != impl.key_shape:
         described = describe(key) if aval is None else aval.str_short()
         raise TypeError(
-            f"Expected a random key, and got {described}. Keys are made with xpr.random.key(seed), or as "
-            f"u32[{','.join(map(str, impl.key_shape))}] with xpr.random.PRNGKey(seed)."
+            f"JAX encountered invalid PRNG key data: expected a random key, and got {described}. Keys are made with "
+            f"xpr.random.key(seed), or as u32[{','.join(map(str, impl.key_shape))}] with xpr.random.PRNGKey(seed)."
         )
+    if settings.legacy_prng_key != "allow":
+        _warn_legacy_key()
     return random_wrap(key, impl)
 
 
