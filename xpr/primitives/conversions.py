@@ -116,6 +116,9 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     Returns:
       An array of the same shape.
 
+    Raises:
+      ValueError: one of the dtypes alone is that of random keys.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.convert_element_type(jnp.array([1.5, -2.5]), jnp.int32)
     Array([ 1, -2], dtype=int32)
