@@ -65,6 +65,19 @@ from xpr.core.specs import PartitionSpec, axes_of
 from xpr.errors import ShardingTypeError, UnsupportedRule
 
 
+def no_rule(name: str, slot: str) -> str:
+    """The beginning of the message for a primitive that has no rule in a slot."""
+    if slot == "lower":
+        return f"Lowering rule for primitive {name!r} not found"
+    return f"{_RULES.get(slot, f'The rule {slot}')} for {name!r} not implemented"
+
+
+_RULES = {
+    "abstract": "Abstract evaluation", "reference": "Evaluation rule", "jvp": "Differentiation rule",
+    "transpose": "Transpose rule (for reverse-mode differentiation)", "batch": "Batching rule",
+}  # fmt: skip
+
+
 class Unsupported:
     """A slot that holds no rule, and says why and what to do instead."""
 
@@ -75,7 +88,7 @@ class Unsupported:
         self.name = self.slot = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self.error(f"{self.name}: no {self.slot} rule. {self.why}")
+        raise self.error(f"{no_rule(self.name, self.slot)}. {self.why}")
 
     def __bool__(self) -> bool:
         return False
