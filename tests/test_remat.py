@@ -577,6 +577,34 @@ def test_the_first_pass_runs_functions_and_no_forward_halves_of_their_rules(opti
     np.testing.assert_allclose([value, slope], [np.tan(3.2) ** 2, 2 * np.tan(3.2) * np.cos(3.2)], rtol=1e-4)
 
 
+def test_what_is_saved_is_logged(caplog):
+    def f(x):
+        return jnp.cos(jnp.sin(x).sum())
+
+    only_cos = lambda primitive, *_, **__: primitive is lax.cos_p
+    everything = lambda *_, **__: True
+    for policy, inputs, intermediates in ((None, True, False), (everything, False, True), (only_cos, True, True)):
+        xpr.config.update("log_checkpoint_residuals", True)
+        try:
+            caplog.clear()
+            xpr.grad(xpr.checkpoint(f, policy=policy))(jnp.arange(3.0))
+        finally:
+            xpr.config.update("log_checkpoint_residuals", False)
+        (record,) = caplog.records
+        text = record.getMessage()
+        assert record.levelname == "WARNING" and text.startswith("remat-decorated function saving ")
+        assert ("saving inputs with shapes:\n  f32[3]" in text) is inputs
+        assert ("saving these intermediates:\n  f32[3] output of cos from test_remat.py:" in text) is intermediates
+        assert ("\nand saving" in text) is (inputs and intermediates)
+    caplog.clear()
+    with caplog.at_level("DEBUG", "xpr"):
+        xpr.grad(xpr.checkpoint(f))(jnp.arange(3.0))
+    assert [each.levelname for each in caplog.records if "saving inputs" in each.getMessage()] == ["DEBUG"]
+    caplog.clear()
+    xpr.grad(xpr.checkpoint(f))(jnp.arange(3.0))
+    assert not caplog.records
+
+
 def test_operands_that_need_no_barrier():
     @partial(xpr.checkpoint, prevent_cse=({"w": False, "x": True}, True), static_argnums=2)
     def layer(tree, b, n):

@@ -531,7 +531,7 @@ SETTINGS = {
 }  # fmt: skip
 TRACED_WITH = {
     "check_tracer_leaks": True, "debug_infs": True, "debug_nans": True, "enable_checks": True,
-    "explain_cache_misses": True, "log_compiles": True,
+    "explain_cache_misses": True, "log_checkpoint_residuals": True, "log_compiles": True,
 }  # fmt: skip
 
 

@@ -74,6 +74,7 @@ class Settings(threading.local):
     random_seed_offset: int = int(os.environ.get("XPR_RANDOM_SEED_OFFSET", "0"))
     threefry_partitionable: bool = _flag("XPR_THREEFRY_PARTITIONABLE", True)
     log_compiles: bool = _flag("XPR_LOG_COMPILES")
+    log_checkpoint_residuals: bool = _flag("XPR_LOG_CHECKPOINT_RESIDUALS")
     explain_cache_misses: bool = _flag("XPR_EXPLAIN_CACHE_MISSES")
     check_tracer_leaks: bool = _flag("XPR_CHECK_TRACER_LEAKS")
     enable_checks: bool = _flag("XPR_ENABLE_CHECKS")
@@ -194,7 +195,6 @@ _TAKEN: dict[str, Any] = {
     "enable_pgle": False,
     "exec_time_optimization_effort": 0.0,
     "include_full_tracebacks_in_locations": True,
-    "log_checkpoint_residuals": False,
     "logging_level": None,
     "memory_fitting_effort": 0.0,
     "memory_fitting_level": "O2",

@@ -28,6 +28,7 @@ from xpr.control.groups import mask, merge, partition, split_list
 from xpr.control.refs import call_on_values, check_aliases
 from xpr.control.remat.partial_eval import split_jaxpr
 from xpr.control.remat.policies import Policy
+from xpr.control.remat.residual_log import log_saved
 from xpr.control.split_results import split_results
 from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -123,6 +124,7 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
     outs, saved = split_list(results, n)
     if not any(split.active_outs):
         return outs, with_zeros([], split.active_outs, jaxpr.out_avals)
+    log_saved(split.saved_inputs, split.forward, n)
     recomputing = {**params, "jaxpr": split.linear, "differentiated": True}
     arguments = [operands[i] for i in split.needed]
     if type(params["prevent_cse"]) is tuple:
