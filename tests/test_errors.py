@@ -271,7 +271,9 @@ def test_dtypes_that_arrays_do_not_have(call):
 
 
 def test_the_derivative_of_a_callback_is_of_both_types():
-    with pytest.raises(errors.CallbackDerivativeError, match="pure_callback: no jvp rule.* with defjvp") as caught:
+    with pytest.raises(
+        errors.CallbackDerivativeError, match="Differentiation rule for 'pure_callback' not.* with defjvp"
+    ) as caught:
         xpr.grad(sine(xpr))(1.0)
     assert isinstance(caught.value, errors.UnsupportedRule) and isinstance(caught.value, ValueError)
 
@@ -302,7 +304,7 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
 @pytest.mark.parametrize(
     "call, phrase",
     [
-        (lambda: xpr.jit(lambda x: 1 if x else 2)(1.0), "Attempted boolean conversion"),
+        (lambda: xpr.jit(lambda x: 1 if x else 2)(1.0), "Attempted boolean conversion, of a traced array with"),
         (lambda: xpr.jit(float)(1.0), "Abstract tracer value encountered where concrete value is expected"),
         (lambda: xpr.jit(int)(1.0), "try using `x.astype(int)`"),
         (lambda: xpr.jit(range)(3), "The __index__() method was called on traced array"),
@@ -329,7 +331,7 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
         (lambda: xpr.jacrev(lambda x: x, holomorphic=True)(X), "jacrev with holomorphic=True requires inputs"),
         (lambda: xpr.vmap(lambda x: x, in_axes=([1.5],))([X]), "vmap in_axes must be an int, None, or"),
         (lambda: xpr.vmap(lambda x: x, out_axes=(X,))(X), "vmap out_axes must be an int, None, or"),
-        (lambda: xpr.vjp(jnp.sin, X)[1](X[:2]), "vjp: cotangent type does not match. The cotangent of"),
+        (lambda: xpr.vjp(jnp.sin, X)[1](X[:2]), "vjp: cotangent type does not match: unexpected JAX type f32[2]."),
         (
             lambda: lax.reduce_window(X, 0.0, lambda x, y: [x + y], (2,), (1,), "VALID"),
             "reduce_window output must have the same tree structure as the operands",

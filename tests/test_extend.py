@@ -115,10 +115,22 @@ def test_types_are_a_list_where_there_are_several_results(multiple_results):
 @pytest.mark.parametrize(
     "use, part",
     [
-        (lambda p: xpr.grad(p.bind)(1.0), "bare: no jvp rule. Give bare one with bare_p.def_jvp(...)"),
-        (lambda p: xpr.vmap(p.bind)(A), "no batch rule. Give bare one with bare_p.def_batching(...)"),
-        (lambda p: xpr.jit(p.bind)(1.0), "def_lowering or def_lowering_as"),
-        (lambda p: xpr.linear_transpose(p.bind, 1.0)(1.0), "bare_p.def_transpose(...)"),
+        (
+            lambda p: xpr.grad(p.bind)(1.0),
+            "Differentiation rule for 'bare' not implemented. Give bare one with bare_p.def",
+        ),
+        (
+            lambda p: xpr.vmap(p.bind)(A),
+            "Batching rule for 'bare' not implemented. Give bare one with bare_p.def_batching",
+        ),
+        (
+            lambda p: xpr.jit(p.bind)(1.0),
+            "Lowering rule for primitive 'bare' not found. Give bare one with bare_p.def_low",
+        ),
+        (
+            lambda p: xpr.linear_transpose(p.bind, 1.0)(1.0),
+            "Transpose rule (for reverse-mode differentiation) for 'bare'",
+        ),
     ],
 )
 def test_missing_rules_are_named(use, part):
@@ -129,8 +141,10 @@ def test_missing_rules_are_named(use, part):
         use(bare_p)
     assert part in str(caught.value)
     nothing_p = Primitive("nothing")
-    with pytest.raises(UnsupportedRule, match="def_abstract_eval"):
+    with pytest.raises(UnsupportedRule, match="^Evaluation rule for 'nothing' not implemented.*def_abstract_eval"):
         nothing_p.bind(1.0)
+    with pytest.raises(UnsupportedRule, match="^Abstract evaluation for 'nothing' not implemented.*def_abstract_eval"):
+        xpr.jit(nothing_p.bind)(1.0)
 
 
 def test_parameters_of_equal_value_and_other_type_or_sign_differ():

@@ -268,7 +268,10 @@ def test_nested_perturbations_stay_apart():
         (lambda: xpr.jvp(f, 1.0, 1.0), "given as tuples"),
         (lambda: xpr.jvp(f, (1.0,), (jnp.ones(2),)), "has type f32[], and f32[2] was given"),
         (lambda: xpr.jvp(f, (1,), (1,)), "Tangents of integers have dtype float0"),
-        (lambda: xpr.vjp(f, 1.0)[1](jnp.ones(2)), "must have that type, and f32[2] was given"),
+        (
+            lambda: xpr.vjp(f, 1.0)[1](jnp.ones(2)),
+            "unexpected JAX type f32[2]. The cotangent of a result of type f32[]",
+        ),
         (lambda: xpr.value_and_grad(f, has_aux=True)(1.0), "must return a two-element tuple (scalar, auxiliary data)"),
     ],
 )
@@ -292,7 +295,10 @@ def test_a_missing_rule_names_the_users_line():
 
     odd_p = Primitive("odd")
     odd_p.def_lowering_as(lambda x: x + 1)
-    with pytest.raises(xpr.errors.UnsupportedRule, match="odd: no jvp rule. Give odd one with odd_p.def_jvp"):
+    with pytest.raises(
+        xpr.errors.UnsupportedRule,
+        match="Differentiation rule for 'odd' not implemented. Give odd one with odd_p.def_jvp",
+    ):
         xpr.grad(lambda x: odd_p.bind(x))(1.0)
 
 

@@ -209,6 +209,16 @@ def test_a_type_in_place_of_an_array(call):
         call(xpr.ShapeDtypeStruct((), "float32"))
 
 
+def test_types_that_traced_functions_close_over():
+    struct = xpr.ShapeDtypeStruct((3,), "float32")
+    double = xpr.jit(lambda x: 2 * x)
+    assert xpr.eval_shape(lambda: jnp.sin(double(struct))).shape == (3,)
+    assert xpr.eval_shape(xpr.vmap(lambda y: double(struct) * y), jnp.ones(2)).shape == (2, 3)
+    assert xpr.make_jaxpr(lambda: double(struct))().out_avals == [struct.aval]
+    with pytest.raises(TypeError, match="only the type of one"):
+        xpr.jit(lambda: double(struct)).lower().compile()()
+
+
 def test_jvp_of_jit_traces_the_function_once():
     fun = Counted(lambda x: jnp.sin(x) * x)
     jitted = xpr.jit(fun)
@@ -893,6 +903,9 @@ def test_integers_that_do_not_fit(number):
     for f in (xpr.jit(lambda x: x), xpr.jit(lambda x: x + 0), jnp.asarray, xpr.device_put):
         with pytest.raises(OverflowError, match=f"The Python integer {number} does not fit in int32. Switch 64-bit"):
             f(number)
+    for f in (xpr.jit(lambda a, x: x), xpr.jit(lambda a, x: a + x["n"])):
+        with pytest.raises(OverflowError, match=rf"An overflow .*, whose argument path is x\['n'\]. .* {number}"):
+            f(1, {"m": 2, "n": number})
 
 
 def test_cache_size():

@@ -495,3 +495,16 @@ def test_arguments_of_other_kinds():
         xpr.jaxpr.loads({})
     with pytest.raises(IndexError, match="substitute: there is no argument 5; the program takes 1."):
         xpr.jaxpr.substitute(closed, {5: 1.0})
+
+
+def test_what_the_compiler_does_not_remove():
+    def f(x, prevent):
+        lax.dce_sink({"a": x + 1}, prevent_mlir_dce=prevent)
+        return x
+
+    for prevent in (True, False):
+        program = xpr.jit(f, static_argnums=1).lower(jnp.arange(3), prevent).compile()
+        assert ("add" in program.as_text()) is prevent is ("dce_sink" in program.as_text())
+        np.testing.assert_array_equal(program(jnp.arange(3)), np.arange(3))
+    prevented = lambda x: f(x, True)
+    assert xpr.grad(prevented)(2.0) == 1 and xpr.vmap(prevented)(jnp.ones(3)).shape == (3,)

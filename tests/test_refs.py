@@ -613,6 +613,13 @@ def test_closed_over_and_passed():
     refused(message, lax.scan, lambda x, _: (reads(x), None), ref, None, 1)
 
 
+def test_messages_say_as_which_argument_a_ref_was_passed_in():
+    with pytest.raises(ValueError, match=r"\n\nThe ref was passed in as the argument y\['r'\]\.$"):
+        xpr.jit(lambda x, y: y["r"])(1.0, {"r": xpr.new_ref(0.0)})
+    with pytest.raises(ValueError, match=r"make the ref outside, and close over it\.$"):
+        xpr.jit(xpr.new_ref)(1.0)
+
+
 def test_refs_are_not_returned():
     ref = xpr.new_ref(0.0)
     returned = r"returned a mutable array reference of type Ref\{f32\[\]\}, at result"

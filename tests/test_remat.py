@@ -1,6 +1,7 @@
 """checkpoint (remat): gradients as without it, what is kept under each policy, what the compiler says of memory."""
 
 import importlib
+import re
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.peer import JAX, needs_jax
 from xpr import ad_checkpoint, lax
 from xpr import checkpoint_policies as policies
 from xpr.compile.lower import lower_jaxpr
+from xpr.core.check import check_jaxpr
 from xpr.core.jaxpr import subjaxprs
 from xpr.extend import Primitive
 
@@ -573,3 +575,60 @@ def test_the_first_pass_runs_functions_and_no_forward_halves_of_their_rules(opti
     fun.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (jnp.cos(x) * ct,), optimize_remat=optimize)
     value, slope = xpr.value_and_grad(lambda x: xpr.checkpoint(fun)(x) ** 2)(3.2)
     np.testing.assert_allclose([value, slope], [np.tan(3.2) ** 2, 2 * np.tan(3.2) * np.cos(3.2)], rtol=1e-4)
+
+
+def test_what_is_saved_is_logged(caplog):
+    def f(x):
+        return jnp.cos(jnp.sin(x).sum())
+
+    only_cos = lambda primitive, *_, **__: primitive is lax.cos_p
+    everything = lambda *_, **__: True
+    for policy, inputs, intermediates in ((None, True, False), (everything, False, True), (only_cos, True, True)):
+        xpr.config.update("log_checkpoint_residuals", True)
+        try:
+            caplog.clear()
+            xpr.grad(xpr.checkpoint(f, policy=policy))(jnp.arange(3.0))
+        finally:
+            xpr.config.update("log_checkpoint_residuals", False)
+        (record,) = caplog.records
+        text = record.getMessage()
+        assert record.levelname == "WARNING" and text.startswith("remat-decorated function saving ")
+        assert ("saving inputs with shapes:\n  f32[3]" in text) is inputs
+        assert ("saving these intermediates:\n  f32[3] output of cos from test_remat.py:" in text) is intermediates
+        assert ("\nand saving" in text) is (inputs and intermediates)
+    caplog.clear()
+    with caplog.at_level("DEBUG", "xpr"):
+        xpr.grad(xpr.checkpoint(f))(jnp.arange(3.0))
+    assert [each.levelname for each in caplog.records if "saving inputs" in each.getMessage()] == ["DEBUG"]
+    caplog.clear()
+    xpr.grad(xpr.checkpoint(f))(jnp.arange(3.0))
+    assert not caplog.records
+
+
+def test_operands_that_need_no_barrier():
+    @partial(xpr.checkpoint, prevent_cse=({"w": False, "x": True}, True), static_argnums=2)
+    def layer(tree, b, n):
+        return jnp.sin(tree["x"] @ tree["w"]) * n + b + jnp.arange(3.0)
+
+    def loss(w, x, b):
+        return layer({"w": w, "x": layer({"w": w, "x": x}, b, 2)}, b=b, n=2).sum()
+
+    args = jnp.ones((3, 3)) / 3, jnp.arange(3.0), jnp.ones(3)
+    plain = lambda w, x, b: (jnp.sin((jnp.sin(x @ w) * 2 + b + jnp.arange(3.0)) @ w) * 2 + b + jnp.arange(3.0)).sum()
+
+    for f in (xpr.grad(loss, (0, 1, 2)), xpr.jit(xpr.grad(loss, (0, 1, 2))), xpr.jacfwd(loss, (0, 1, 2))):
+        for found, expected in zip(f(*args), xpr.grad(plain, (0, 1, 2))(*args)):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+    rows = jnp.stack([args[1], args[1] + 1])
+    per_row = xpr.vmap(xpr.grad(loss), in_axes=(None, 0, None))(args[0], rows, args[2])
+    np.testing.assert_allclose(per_row[0], xpr.grad(plain)(*args), rtol=1e-5)
+    second = xpr.grad(lambda w: xpr.grad(loss)(w, *args[1:]).sum())(args[0])
+    np.testing.assert_allclose(second, xpr.grad(lambda w: xpr.grad(plain)(w, *args[1:]).sum())(args[0]), rtol=1e-4)
+    jaxpr = xpr.make_jaxpr(xpr.grad(loss))(*args)
+    check_jaxpr(jaxpr.jaxpr)
+    barriers = re.findall(r'optimization_barrier"\(([^)]*)\)', lower_jaxpr(jaxpr.jaxpr, platform="cpu").text())
+    flags = [eqn.params["prevent_cse"] for eqn in jaxpr.eqns if eqn.primitive.name == "checkpoint"]
+    assert all(len(eqn.invars) == len(eqn.params["prevent_cse"]) for eqn in jaxpr.eqns if "prevent_cse" in eqn.params)
+    assert [len(each.split(",")) for each in barriers] == [sum(each) for each in flags] and not all(map(all, flags))
+    with pytest.raises(ValueError, match="prevent_cse"):
+        xpr.checkpoint(lambda x, y: x * y, prevent_cse=(False, True, True))(1.0, 2.0)

@@ -527,11 +527,11 @@ SETTINGS = {
     "threefry_partitionable": False, "numpy_rank_promotion": "raise", "numpy_dtype_promotion": "strict",
     "explicit_x64_dtypes": "allow", "check_static_indices": False, "disable_bwd_checks": True, "random_seed_offset": 1,
     "enable_custom_prng": True, "legacy_prng_key": "warn", "auto_pcast": False,
-    "remove_size_one_mesh_axis_from_type": True,
+    "allow_f16_reductions": False, "remove_size_one_mesh_axis_from_type": True,
 }  # fmt: skip
 TRACED_WITH = {
     "check_tracer_leaks": True, "debug_infs": True, "debug_nans": True, "enable_checks": True,
-    "explain_cache_misses": True, "log_compiles": True,
+    "explain_cache_misses": True, "log_checkpoint_residuals": True, "log_compiles": True,
 }  # fmt: skip
 
 

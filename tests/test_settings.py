@@ -51,6 +51,38 @@ class TestRanks:
                 f()
 
 
+@pytest.mark.parametrize("setting, value", [(xpr.numpy_rank_promotion, "raise"), (xpr.debug_nans, True)])
+def test_the_value_of_the_process(setting, value):
+    before = setting.get_global()
+    with setting(value):
+        assert setting.get_global() == before != value
+
+
+def test_sums_of_short_floats():
+    x = jnp.ones((1, 3), "bfloat16")
+    lax.reduce_sum(x, (1,))
+    with xpr.allow_f16_reductions(False):
+        for f in (lax.reduce_sum, xpr.jit(lax.reduce_sum, static_argnums=1)):
+            with pytest.raises(ValueError, match=r"sums of bf16\[1,3\] are not allowed"):
+                f(x, (1,))
+            f(x, (0,)), f(x.astype(float), (1,))
+        jnp.sum(x)
+
+
+@pytest.mark.parametrize("operation", [jnp.add, jnp.arctan2, jnp.logical_or, jnp.bitwise_or])
+def test_shapes_that_do_not_broadcast_name_the_operation(operation):
+    x = jnp.ones(3, int if operation is jnp.bitwise_or else float)
+    name = {"logical_or": "or", "arctan2": "atan2", "bitwise_or": "or"}.get(operation.__name__, operation.__name__)
+    for f in (operation, xpr.jit(operation)):
+        with pytest.raises(TypeError, match=rf"{name} got incompatible shapes for broadcasting: \(3,\), \(4,\)\."):
+            f(x, jnp.ones(4, x.dtype))
+
+
+def test_keys_and_numbers():
+    with pytest.raises(TypeError, match="add does not accept dtypes key<fry>, int32. Random keys are no numbers"):
+        xpr.random.key(0) + 1
+
+
 ALLOWED = [(jnp.ones(3), 1), (jnp.ones(3), 1.0), (jnp.arange(3), 1), (jnp.ones(3), jnp.asarray(1)), (1, 2.0),
            (jnp.ones(3, complex), 1.0), (jnp.ones(3), jnp.ones(3))]  # fmt: skip
 REFUSED = [(jnp.ones(3), 1j), (jnp.arange(3), 1.0), (jnp.arange(3), True), (jnp.ones(3), True), (True, 1),
@@ -77,10 +109,12 @@ class TestDtypes:
 def test_legacy_keys():
     key = xpr.random.PRNGKey(0)
     with xpr.legacy_prng_key("error"):
-        with pytest.raises(ValueError, match="A random key was given as an array of uint32"):
+        with pytest.raises(ValueError, match="Legacy uint32 key array passed as key"):
             xpr.random.normal(key)
         xpr.random.normal(xpr.random.key(0))
-    with xpr.legacy_prng_key("warn"), pytest.warns(UserWarning, match="A random key was given as an array of uint32"):
+        with pytest.raises(TypeError, match="invalid PRNG key data: expected a random key"):
+            xpr.random.normal(jnp.zeros(1))
+    with xpr.legacy_prng_key("warn"), pytest.warns(UserWarning, match="Legacy uint32 key array passed as key"):
         xpr.random.split(key)
 
 

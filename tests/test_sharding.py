@@ -24,6 +24,7 @@ def line():
     [
         "sharding_cases.py",
         "shard_map_cases.py",
+        "partitioning_cases.py",
         "nesting_cases.py",
         "default_device_cases.py",
         "explicit_cases.py",

@@ -259,7 +259,7 @@ FACES = [
     "xpr.custom_derivatives", "xpr.custom_batching", "xpr.debug", "xpr.sharding", "xpr.distributed",
     "xpr.multihost_utils", "xpr.storage", "xpr.checkify", "xpr.testing", "xpr.errors", "xpr.dtypes",
     "xpr.doctor", "xpr.monitoring", "xpr.profiler", "xpr.dlpack", "xpr.experimental", "xpr.export", "xpr.ffi",
-    "xpr.ref", "xpr.ad", *COMMANDS,
+    "xpr.ref", "xpr.ad", "xpr.experimental.custom_partitioning", *COMMANDS,
 ]  # fmt: skip
 
 

@@ -15,11 +15,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 __all__ = [
-    "config", "check_tracer_leaks", "checking_leaks", "default_device", "default_matmul_precision", "default_prng_impl",
+    "allow_f16_reductions", "config", "check_tracer_leaks", "checking_leaks", "default_device",
+    "default_matmul_precision", "default_prng_impl",
     "disable_jit", "enable_checks", "enable_custom_prng", "enable_x64", "explain_cache_misses", "legacy_prng_key",
     "log_compiles", "make_user_context", "no_tracing", "numpy_dtype_promotion", "numpy_rank_promotion",
     "threefry_partitionable", "traceback_filtering", "while_checkpoints",
@@ -60,6 +62,7 @@ class Settings(threading.local):
     compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR", DEFAULT_CACHE)  # "", None: none
     numpy_rank_promotion: str = os.environ.get("XPR_NUMPY_RANK_PROMOTION", "allow")
     numpy_dtype_promotion: str = os.environ.get("XPR_NUMPY_DTYPE_PROMOTION", "standard")
+    allow_f16_reductions: bool = _flag("XPR_ALLOW_F16_REDUCTIONS", True)
     explicit_x64_dtypes: str = os.environ.get("XPR_EXPLICIT_X64_DTYPES", "warn")
     auto_pcast: bool = _flag("XPR_AUTO_PCAST", True)
     remove_size_one_mesh_axis_from_type: bool = _flag("XPR_REMOVE_SIZE_ONE_MESH_AXIS_FROM_TYPE")
@@ -71,6 +74,7 @@ class Settings(threading.local):
     random_seed_offset: int = int(os.environ.get("XPR_RANDOM_SEED_OFFSET", "0"))
     threefry_partitionable: bool = _flag("XPR_THREEFRY_PARTITIONABLE", True)
     log_compiles: bool = _flag("XPR_LOG_COMPILES")
+    log_checkpoint_residuals: bool = _flag("XPR_LOG_CHECKPOINT_RESIDUALS")
     explain_cache_misses: bool = _flag("XPR_EXPLAIN_CACHE_MISSES")
     check_tracer_leaks: bool = _flag("XPR_CHECK_TRACER_LEAKS")
     enable_checks: bool = _flag("XPR_ENABLE_CHECKS")
@@ -122,7 +126,7 @@ _FOR_TRACING = (
     "enable_x64", "default_device", "disable_jit", "mesh", "while_checkpoints", "default_matmul_precision",
     "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl", "threefry_partitionable",
     "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices", "random_seed_offset",
-    "xla_metadata", "auto_pcast", "remove_size_one_mesh_axis_from_type", "disable_bwd_checks",
+    "xla_metadata", "auto_pcast", "remove_size_one_mesh_axis_from_type", "disable_bwd_checks", "allow_f16_reductions",
 )  # fmt: skip
 _values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)
 
@@ -191,7 +195,6 @@ _TAKEN: dict[str, Any] = {
     "enable_pgle": False,
     "exec_time_optimization_effort": 0.0,
     "include_full_tracebacks_in_locations": True,
-    "log_checkpoint_residuals": False,
     "logging_level": None,
     "memory_fitting_effort": 0.0,
     "memory_fitting_level": "O2",
@@ -439,6 +442,24 @@ they are not converted implicitly while numpy_dtype_promotion is "strict". Conve
     return override("numpy_dtype_promotion", new_val)
 
 
+def allow_f16_reductions(new_val: bool = True) -> Any:
+    """A context manager that sets whether `lax.reduce_sum` may sum floats of 16 bits.
+
+    Off, it is an error, which finds sums that would be rounded to their few digits. `jnp.sum` and its relatives sum
+    in float32, and round the result alone.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> with xpr.allow_f16_reductions(False):
+    ...     lax.reduce_sum(jnp.ones(3, "bfloat16"), (0,))
+    Traceback (most recent call last):
+        ...
+    ValueError: reduce_sum: sums of bf16[3] are not allowed while the setting allow_f16_reductions is off. Convert it \
+to float32 first, or call jnp.sum, which does.
+    """
+    return override("allow_f16_reductions", new_val)
+
+
 def legacy_prng_key(new_val: str) -> Any:
     """A context manager that sets what happens when random keys are arrays of uint32: "allow", "warn", "error".
 
@@ -550,6 +571,24 @@ def no_tracing(new_val: bool = True) -> Any:
     Array(3, dtype=int32, weak_type=True)
     """
     return override("no_tracing", new_val)
+
+
+def _of_process(name: str) -> Any:
+    """The value of a setting in threads that have none of their own: `numpy_rank_promotion.get_global()`."""
+    return getattr(Settings, name)
+
+
+def readable(*context_managers: Callable[..., Any]) -> None:
+    """Gives functions that set what they are named for a method `get_global`, as those of JAX have."""
+    for function in context_managers:
+        function.get_global = partial(_of_process, function.__name__)  # type: ignore[attr-defined]
+
+
+readable(
+    allow_f16_reductions, check_tracer_leaks, default_device, default_matmul_precision, default_prng_impl, disable_jit,
+    enable_checks, enable_custom_prng, enable_x64, explain_cache_misses, legacy_prng_key, log_compiles, no_tracing,
+    numpy_dtype_promotion, numpy_rank_promotion, threefry_partitionable,
+)  # fmt: skip
 
 
 class UserContext:

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ import xpr.numpy as jnp
 from tests.eight_devices import close
 from tests.ops.table import floats
 from xpr import lax
-from xpr.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding
+from xpr.experimental.mesh_utils import create_hybrid_device_mesh
+from xpr.sharding import AbstractMesh, AxisType, ManualAxisType, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
 
 X, W = floats(8, 8), floats(8, 6, salt=1)
@@ -300,6 +303,10 @@ def test_attributes_of_meshes_and_shardings(mesh):
     assert mesh.shape_tuple == (("x", 4), ("y", 2)) and mesh.axis_types == (AxisType.Auto,) * 2
     assert mesh.device_ids.tolist() == np.arange(8).reshape(4, 2).tolist() and mesh.local_devices == xpr.devices()
     assert mesh.update(axis_names=("a", "b")).shape == {"a": 4, "b": 2} and not mesh.is_multi_process
+    assert not mesh.is_scalar and Mesh(np.array(xpr.devices()[0]), ()).is_scalar
+    assert P("x", ("y",)).count(value="y") == 1 and P("x", ("y",)).index(value=("y",)) == 1
+    with pytest.raises(NotImplementedError):
+        _ = xpr.sharding.Sharding().memory_kind
     assert P("x", None).partitions == ("x", None) and P().update(("y",)) == P("y")
     with pytest.raises(ValueError, match="3, the size of its axis 0, is not divisible by 2 \\(y\\)"):
         sharding.with_spec(P("y")).check_compatible_aval((3,))
@@ -394,8 +401,64 @@ def test_pictures(mesh, capsys):
     assert capsys.readouterr().out.splitlines() == [line, "| CPU 0,2,4,6 |", line, "| CPU 1,3,5,7 |", line]
     xpr.debug.visualize_array_sharding(xpr.device_put(X[0], NamedSharding(mesh, P("y"))))
     assert capsys.readouterr().out.splitlines()[1] == "| CPU 0,2,4,6 | CPU 1,3,5,7 |"
+    xpr.debug.visualize_sharding((4,), NamedSharding(mesh, P("y")), min_width=16, scale=3)
+    rule, above, text, *_ = capsys.readouterr().out.splitlines()
+    assert rule == "+" + ("-" * 39 + "+") * 2 and text == f"|{'CPU 0,2,4,6':^39}|{'CPU 1,3,5,7':^39}|"
+    assert above.strip("| ") == ""
     with pytest.raises(ValueError, match="one or two axes"):
         xpr.debug.visualize_array_sharding(jnp.ones(()))
+
+
+def test_pictures_are_colored_in_a_terminal(mesh, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    sharding = NamedSharding(mesh, P("y"))
+    xpr.debug.visualize_sharding((4, 2), sharding, color_map=lambda fraction: (fraction, fraction, fraction, 1.0))
+    _, dark, _, light, _ = capsys.readouterr().out.splitlines()
+    assert dark == "|\x1b[97;48;2;0;0;0m CPU 0,2,4,6 \x1b[0m|"
+    assert light == "|\x1b[30;48;2;255;255;255m CPU 1,3,5,7 \x1b[0m|"
+    xpr.debug.visualize_sharding((4, 2), sharding)
+    assert "48;2;64;64;64m" in capsys.readouterr().out
+    xpr.debug.visualize_sharding((4, 2), sharding, use_color=False)
+    assert "\x1b" not in capsys.readouterr().out
+
+
+class OfGroups(NamedTuple):
+    """What is read of a device."""
+
+    process_index: int
+    slice_index: int | None
+    id: int
+
+
+def test_hybrid_meshes():
+    devices = np.empty(8, object)
+    devices[:] = [OfGroups(i // 4, i // 2, i) for i in (4, 5, 6, 7, 0, 1, 2, 3)]
+    found = create_hybrid_device_mesh((2, 1), (1, 4), devices)
+    assert [[device.id for device in row] for row in found] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    for is_sorted, first in ((True, 0), (False, 4)):
+        found = create_hybrid_device_mesh(
+            (2, 2), (2, 1), devices, process_is_granule=True, should_sort_granules_by_key=is_sorted
+        )
+        assert found.shape == (4, 2) and found[0, 0].id == first
+    with pytest.raises(ValueError, match="is a mesh of 3 groups, and by process_index there are 2"):
+        create_hybrid_device_mesh((2, 2), (3, 1), devices, process_is_granule=True)
+    with pytest.raises(ValueError, match="has no slice_index, which says its group. With process_is_granule=True"):
+        create_hybrid_device_mesh((2, 2), (2, 1), [OfGroups(0, None, 0)])
+
+
+def test_structs_have_manual_axes(mesh):
+    def f(x):
+        struct = xpr.ShapeDtypeStruct(x.shape, x.dtype, manual_axis_type=x.mat)
+        assert struct.aval.varying == x.aval.varying == struct.manual_axis_type.varying == {"x"}
+        assert struct.update(dtype="int32").manual_axis_type == x.mat
+        return xpr.pure_callback(np.sin, struct, x)
+
+    y = xpr.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(X)
+    np.testing.assert_allclose(y, np.sin(X), rtol=1e-6)
+    assert xpr.ShapeDtypeStruct((2,), float).manual_axis_type is None
+    mat = ManualAxisType(varying=frozenset("x"), reduced=frozenset("y"))
+    assert mat.vur == {"x", "y"} and not mat.empty and mat.to_ct_mat().unreduced == {"y"}
+    assert mat.update(reduced=frozenset()).vur == {"x"} and ManualAxisType().empty
 
 
 def test_what_the_compiler_chose(mesh, capsys):

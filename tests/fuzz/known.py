@@ -66,7 +66,7 @@ KNOWN: Sequence[Known] = (
         "A while loop that is transposed as it stands, not linearized, has no transpose rule, nor has it in the peer.",
         ("derivatives", "gradients", "peer_gradients", "refused"),
         r"(?s)^(?=.*linear_transpose).*(while_loop|fori_loop)",
-        "^UnsupportedRule: while: no transpose rule",
+        "^UnsupportedRule: Transpose rule .* for 'while' not implemented",
     ),
     Known(
         "A computed index out of bounds reads the last element, whose cotangent is dropped; the peer does the same.",

@@ -6,6 +6,7 @@ from xpr.api.meshes import make_mesh
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.sharding import PartitionSpec as P
 from xpr.control.custom.replicated_cotangents import of_copies_p
+from xpr.control.devices.custom_partitioning import custom_partitioning_p
 from xpr.control.devices.inspect_sharding import inspect_sharding_p
 from xpr.control.devices.shard_map import ManualMesh, shard_map_p
 from xpr.control.devices.xla_pmap import pmap_params, xla_pmap_p
@@ -84,5 +85,9 @@ ROWS = [
     Row(reshard_p, [cut(floats(3, 2)), cut(integers(3))]),
     Row(sharding_constraint_p, [cut(floats(3, 2)), cut(complexes(2)), cut(integers(3))]),
     Row(of_copies_p, [Sample(floats(3), floats(2), what=what, over=()) for what in ("share", "sum")]),
+    Row(custom_partitioning_p,
+        [Sample(floats(2, 3), floats(2, 3, salt=1), call_jaxpr=jaxpr_of(two_results), num_consts=0,
+                partitioning=nothing, name="two_results")],
+        skip={"transpose": "it is of a function that is not linear"}),
     Row(inspect_sharding_p, [Sample(floats(3, 2), callback=nothing)], differentiable=False),
 ]  # fmt: skip

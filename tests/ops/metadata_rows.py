@@ -17,6 +17,7 @@ ROWS = [
     Row(layout_constraint_p,
         [Sample(floats(2, 3), layout=Layout((1, 0))), Sample(complexes(2), layout=Layout((0,))),
          Sample(integers(2, 3, 2), layout=Layout((1, 2, 0)))]),
-    Row(dce_sink_p, [Sample(floats(2, 3)), Sample(integers(3))], differentiable=False),
+    Row(dce_sink_p, [Sample(floats(2, 3)), Sample(integers(3)), Sample(floats(2, 3), prevent_mlir_dce=True)],
+        differentiable=False),
     Row(shard_alike_p, [Sample(floats(2, 3), floats(2, 3, salt=1)), Sample(complexes(2), integers(2))]),
 ]  # fmt: skip

@@ -401,6 +401,17 @@ def utilities():
     x = xpr.make_array_from_process_local_data(line(), np.ones((1, 2)))
     with raises(ProgramMismatch, "process 0  double, called", "process 1  double, called", "dense<0.0>", "dense<1.0>"):
         xpr.jit(named(lambda x: x * float(i), "double"))(x)
+    whole = multihost_utils.host_local_array_to_global_array(
+        {"a": np.full((1, 2), i), "b": np.ones(3)}, line().mesh, {"a": line().spec, "b": P()}
+    )
+    assert whole["a"].shape == (n, 2) and whole["a"].sharding == line() and whole["b"].is_fully_replicated
+    np.testing.assert_array_equal(multihost_utils.process_allgather(whole["a"], tiled=True)[:, 0], np.arange(n))
+    part = multihost_utils.global_array_to_host_local_array(whole, line().mesh, {"a": line().spec, "b": P()})
+    assert part["a"].is_fully_addressable and part["a"].shape == (1, 2) and int(part["a"][0, 0]) == i
+    np.testing.assert_array_equal(part["b"], np.ones(3))
+    assert multihost_utils.host_local_array_to_global_array(whole["a"], line().mesh, P()) is whole["a"]
+    with raises(ValueError, "host_local_array_to_global_array: pspecs has None for an array"):
+        multihost_utils.host_local_array_to_global_array(np.ones(2), line().mesh, None)
     with raises(ValueError, "process_allgather: an array of type f32[4,2]", "tiled=True"):
         multihost_utils.process_allgather(x)
 

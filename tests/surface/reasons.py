@@ -96,6 +96,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.stages.Compiled(*",
         "jax.stages.Lowered(*",
         "jax.stages.Traced(*",
+        "jax.Shard(*",
         "jax.Ref.format",
         "jax.Ref(refs)",
         "jax.core.AbstractValue",
@@ -209,6 +210,10 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.Array.flat",
         "jax.Array.view(type)",
         "jax.scipy.stats.gaussian_kde.integrate_box",
+        *(
+            f"jax.sharding.AbstractMesh.{name}"
+            for name in ("device_ids", "devices", "is_multi_process", "local_devices", "local_mesh")
+        ),
         "jax.scipy.stats.gaussian_kde.set_bandwidth",
         "jax.vjp(reduce_axes)",
         "jax.default_device(new_val)",
@@ -219,27 +224,36 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.transfer_guard_*(new_val)",
     ),
     "Types of one's own beside arrays (hijax), jax's unfinished frame for them: values here are arrays, or pytrees.": (
+        "jax.P.to_lo",
         "jax.experimental.hijax",
         "jax.experimental.EArray",
         "jax.experimental.cur_qdd",
         "jax.experimental.primal_tangent_dtype",
     ),
-    "Choices between two ways of doing a thing, of which xpr has one: sums of half-precision floats are accumulated in \
-float32, softmax has a rule of its own, values are made varying where they have to be.": (
-        "jax.allow_f16_reductions",
+    "Choices between two ways of doing a thing, of which xpr has one: softmax has a rule of its own, values are made \
+varying where they have to be.": (
         "jax.auto_pcast",
         "jax.jax2tf_associative_scan_reductions",
         "jax.remove_size_one_mesh_axis_from_type",
         "jax.softmax_custom_jvp",
     ),
-    "Guards of jaxlib's own arrays and threads: here processes compare the programs that they run (ProgramMismatch).": (
+    "Guards of jaxlib's own arrays and threads, and of what goes on without a process that is lost: here processes \
+compare the programs that they run, and all end with one of them (ProgramMismatch, ProcessLost).": (
         "jax.array_garbage_collection_guard",
+        "jax.experimental.multihost_utils.ProcessFailureError",
+        "jax.experimental.multihost_utils.live_devices",
+        "jax.experimental.multihost_utils.reached_preemption_sync_point",
         "jax.thread_guard",
     ),
-    "For TPUs, or for what only their compiler knows: estimates, calls that it replaces, transfers between hosts.": (
+    "For TPUs, or for what only their compiler knows: estimates, calls that it replaces, transfers between hosts, \
+parts of a network.": (
         "jax.experimental.control_deps",
         "jax.experimental.fused",
         "jax.experimental.transfer",
+        "jax.distributed.initialize(slice_index)",
+        "jax.distributed.initialize(partition_index)",
+        "jax.experimental.mesh_utils.device_kind_handler_dict",
+        "jax.sharding.AbstractDevice",
         "jax.extend.backend.register_backend_factory",
         "jax.lax.precv",
         "jax.lax.psend",
@@ -253,7 +267,11 @@ float32, softmax has a rule of its own, values are made varying where they have 
     "Of jaxlib, for libraries: there where `import jax` gives xpr.": ("jax.extend.ifrt_programs", "jax.lib"),
     "In `xpr` itself, since `xpr.core` is below what it is made of.": ("jax.core.ensure_compile_time_eval",),
     "XLA has no arrays of one bit: in jax they are of booleans.": ("jax.numpy.int1", "jax.numpy.uint1"),
-    "None stands for jax's default, which is a function.": ("jax.numpy.einsum(_dot_general)",),
+    "The default says the same by another object.": (
+        "jax.numpy.einsum(_dot_general)",
+        "jax.shard_map(in_specs)",
+        "jax.smap(in_axes)",
+    ),
     "Private to jax, though some functions show it.": (
         "jax.extend.core.find_top_trace(_)",
         "jax.export.Exported(_*",
@@ -265,18 +283,4 @@ float32, softmax has a rule of its own, values are made varying where they have 
     ),
 }
 
-NOT_BUILT_YET: tuple[str, ...] = (
-    # several devices and processes, memories
-    "jax.P",
-    "jax.Shard",
-    "jax.ShapeDtypeStruct",
-    "jax.debug.visualize_*",
-    "jax.distributed.initialize",
-    "jax.experimental.custom_partitioning",
-    "jax.experimental.mesh_utils",
-    "jax.experimental.multihost_utils",
-    "jax.reshard",
-    "jax.shard_map",
-    "jax.sharding",
-    "jax.smap(in_axes)",
-)
+NOT_BUILT_YET: tuple[str, ...] = ()

@@ -241,8 +241,8 @@ def _check_cotangents(expected_avals: Sequence[ShapedArray], cts: Sequence[Any],
         )  # as results of integers are
         if expected.shape != actual.shape or (expected.dtype != actual.dtype and not is_known_zero):
             raise ArgumentError(
-                f"{what}: cotangent type does not match. The cotangent of a result of type {expected.str_short()} must "
-                f"have that type, and {actual.str_short()} was given."
+                f"{what}: cotangent type does not match: unexpected JAX type {actual.str_short()}. The cotangent of a "
+                f"result of type {expected.str_short()} must have that type."
             )
 
 

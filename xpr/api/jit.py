@@ -45,7 +45,7 @@ from xpr.control.devices.sharding_constraint import flatten_shardings
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
-from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, describe
+from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, describe, integer
 from xpr.core.interpreter import Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.memory import space_of_kind
@@ -247,6 +247,9 @@ class JitFunction:
             outs = compiled.run(call.leaves)
         except ConvertibleArrayError:
             outs = compiled.run(list(map(array_in, call.leaves)))
+        except OverflowError:
+            self.check_integers(call)
+            raise
         if not (self.has_static or compiled.interface.donated or compiled.refs):
             # Only now is it known whether the program takes long.
             self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree)
@@ -279,6 +282,16 @@ class JitFunction:
                     "Mark it static (static_argnums or static_argnames) if it is hashable and the same in many "
                     "calls."
                 ) from error
+
+    def check_integers(self, call: Call) -> None:
+        """Raises OverflowError if an argument is a Python integer that its dtype can't represent, naming it."""
+        for name, x in zip(call.names(self.fun), call.leaves):
+            if type(x) is int:
+                try:
+                    integer(x, aval_of(x).dtype)
+                except OverflowError as error:
+                    what = f"An overflow in a call of {describe_function(self.fun)}, whose argument path is {name}."
+                    raise OverflowError(f"{what} {error}") from None
 
     def check_refs(self, stage: Traced | Compiled, call: Call) -> None:
         """Raises RefError if the function gets a ref twice."""

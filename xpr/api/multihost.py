@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from xpr import tree
 from xpr.api.jit import jit
-from xpr.api.meshes import make_array_from_process_local_data
+from xpr.api.meshes import make_array_from_process_local_data, make_array_from_single_device_arrays
+from xpr.api.transfer import device_put
 from xpr.backend import devices, processes
 from xpr.backend.array import Array
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
@@ -136,6 +138,73 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
         results.append(np.frombuffer(received[start:end], leaf.dtype).reshape(leaf.shape))
         start = end
     return tree.unflatten(structure, results)
+
+
+def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+    """Arrays on the devices of all processes, from the part of each that this process has.
+
+    Args:
+      local_inputs: a pytree of arrays; those that are on devices of several processes are returned as they are.
+      global_mesh: the mesh; the devices of a process fill a grid in it.
+      pspecs: a `PartitionSpec` for each, over the mesh, or a prefix of the pytree of these.
+
+    Returns:
+      A pytree of arrays, along the axes of the mesh so many times as large as it has more devices than the process.
+
+    Raises:
+      ValueError: a spec is None, or the parts of the process fill no grid.
+
+    >>> import numpy as np, xpr
+    >>> from xpr.sharding import PartitionSpec as P
+    >>> mesh = xpr.make_mesh((1,), ("x",))
+    >>> xpr.multihost_utils.host_local_array_to_global_array(np.arange(3), mesh, P("x")).sharding
+    NamedSharding(mesh=Mesh('x': 1), spec=P('x',))
+    """
+    return _by_specs("host_local_array_to_global_array", local_inputs, global_mesh, pspecs, _to_global)
+
+
+def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+    """The part of arrays on the devices of all processes that this process has, as arrays on its devices.
+
+    Args:
+      global_inputs: a pytree of arrays; those that are on devices of this process alone are returned as they are.
+      global_mesh: the mesh; the devices of a process fill a grid in it.
+      pspecs: a `PartitionSpec` for each, over the mesh, or a prefix of the pytree of these.
+
+    Returns:
+      A pytree of arrays over the process's part of the mesh, `global_mesh.local_mesh`.
+
+    Raises:
+      ValueError: a spec is None, or the parts of the process fill no grid.
+
+    >>> import numpy as np, xpr
+    >>> from xpr.sharding import PartitionSpec as P
+    >>> mesh = xpr.make_mesh((1,), ("x",))
+    >>> xpr.multihost_utils.global_array_to_host_local_array(np.arange(3), mesh, P("x"))
+    Array([0, 1, 2], dtype=int32)
+    """
+    return _by_specs("global_array_to_host_local_array", global_inputs, global_mesh, pspecs, _to_local)
+
+
+def _by_specs(function: str, inputs: Any, mesh: Mesh, pspecs: Any, convert: Callable[[Any, NamedSharding], Any]) -> Any:
+    leaves, structure = tree.flatten(inputs)
+    specs = tree.flatten_prefix(pspecs, structure, "pspecs", lambda x: isinstance(x, PartitionSpec), function)
+    if None in specs:
+        raise ValueError(f"{function}: pspecs has None for an array; one that is replicated has PartitionSpec().")
+    return tree.unflatten(structure, [convert(asarray(x), NamedSharding(mesh, spec)) for x, spec in zip(leaves, specs)])
+
+
+def _to_global(x: Any, sharding: NamedSharding) -> Any:
+    return make_array_from_process_local_data(sharding, x) if x.is_fully_addressable else x
+
+
+def _to_local(x: Any, sharding: NamedSharding) -> Any:
+    if x.is_fully_addressable:
+        return x
+    parts = {shard.device: shard.data for shard in device_put(x, sharding).addressable_shards}
+    local = NamedSharding(sharding.mesh.local_mesh, sharding.spec)
+    sizes = [n * count for n, count in zip(next(iter(parts.values())).shape, local.cuts(x.ndim))]
+    return make_array_from_single_device_arrays(sizes, local, [parts[device] for device in local.devices])
 
 
 def sync_global_devices(name: str) -> None:

@@ -11,7 +11,7 @@ from xpr import dtypes, tree
 from xpr.backend.layout import Format
 from xpr.backend.sharding import NamedSharding
 from xpr.compile.argument_shardings import ArgumentShardings
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ManualAxisType, ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.refs import AbstractRef
@@ -27,6 +27,16 @@ __all__ = ["eval_shape", "make_jaxpr", "ShapeDtypeStruct"]
 class ShapeDtypeStruct:
     """A shape and a dtype that stand for an array, or with `is_ref` for a ref, where only its type matters.
 
+    Args:
+      shape: a size for each axis.
+      dtype: the dtype.
+      sharding: how the array is distributed; None for nothing said.
+      weak_type: whether the dtype is that of a Python number.
+      is_ref: whether it stands for a ref.
+      manual_axis_type: in a `shard_map`, the axes over which the value varies, is unreduced or reduced; None for none.
+    Raises:
+      ValueError: `shape` or `dtype` is None.
+
     >>> import xpr
     >>> xpr.ShapeDtypeStruct((2, 3), "float32")
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
@@ -37,12 +47,22 @@ class ShapeDtypeStruct:
     aval: Any
 
     def __init__(
-        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False
+        self,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        sharding: Any = None,
+        weak_type: bool = False,
+        manual_axis_type: ManualAxisType | None = None,
+        is_ref: bool = False,
     ):
         if dtype is None or shape is None:
             raise ValueError("ShapeDtypeStruct: shape and dtype must be specified, and one is None.")
         explicit = sharding if isinstance(sharding, NamedSharding) else None
         array = ShapedArray(tuple(shape), dtypes.requested(dtype), weak_type, sharding=explicit)
+        if manual_axis_type is not None:
+            varying, unreduced, reduced = map(frozenset, manual_axis_type)
+            array = array.with_varying(varying | unreduced).with_sums(unreduced, reduced)
         self.aval = AbstractRef(array) if is_ref else array
         self.sharding = sharding
 
@@ -75,13 +95,14 @@ class ShapeDtypeStruct:
         return struct
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
-        """The struct with some of its parts replaced: `shape`, `dtype`, `sharding`, `weak_type`, `is_ref`.
+        """The struct with some of its parts replaced, which are named as in the constructor.
 
         >>> import xpr
         >>> xpr.ShapeDtypeStruct((2, 3), "float32").update(dtype="int32")
         ShapeDtypeStruct(shape=(2, 3), dtype=int32)
         """
-        parts = {name: getattr(self, name) for name in ("shape", "dtype", "sharding", "weak_type", "is_ref")}
+        names = ("shape", "dtype", "sharding", "weak_type", "manual_axis_type", "is_ref")
+        parts = {name: getattr(self, name) for name in names}
         return type(self)(**{**parts, **changes})
 
     @property
@@ -95,6 +116,12 @@ class ShapeDtypeStruct:
     size = property(lambda self: self.aval.size)
     weak_type = property(lambda self: self.aval.weak_type)
     is_ref = property(lambda self: type(self.aval) is AbstractRef)
+
+    @property
+    def manual_axis_type(self) -> ManualAxisType | None:
+        """The manual axes in the type, None where it names none."""
+        array = self.aval.inner_aval if self.is_ref else self.aval
+        return None if array.mat.empty else array.mat
 
     def __len__(self) -> int:
         if not self.shape:

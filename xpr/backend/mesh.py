@@ -79,6 +79,11 @@ class Mesh(AbstractMesh):
         return self._flat
 
     @property
+    def is_scalar(self) -> bool:
+        """Whether it is one device, and no axes."""
+        return self.devices.shape == () and self.devices[()] is not None
+
+    @property
     def device_ids(self) -> np.ndarray:
         """The numbers of the devices, on the grid."""
         return np.array([device.id for device in self._flat], int).reshape(self.axis_sizes)

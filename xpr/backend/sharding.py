@@ -49,7 +49,11 @@ class Sharding:
 
     __slots__ = ()
     devices: tuple[Device, ...]
-    memory_kind: str
+
+    @property
+    def memory_kind(self) -> str:
+        """The kind of memory that arrays are in: "device", "pinned_host" or "unpinned_host"."""
+        raise NotImplementedError(type(self))
 
     @property
     def local(self) -> Sequence[int]:
@@ -154,7 +158,7 @@ class SingleDeviceSharding(Sharding):
     __slots__ = ("device", "devices", "memory_kind")
 
     def __init__(self, device: Device, *, memory_kind: str | None = None):
-        self.memory_kind = "device" if memory_kind is None else checked_kind(memory_kind, str(device))
+        self.memory_kind = "device" if memory_kind is None else checked_kind(memory_kind, str(device))  # type: ignore[misc]  # a slot here
         self.device = device
         self.devices = (device,)
 

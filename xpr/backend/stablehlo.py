@@ -130,6 +130,7 @@ class Module:
         self.located = False  # whether operations are written with the user's lines
         self.exported = False  # whether other installations are to read it
         self.inspections: list[Inspection] = []  # callbacks that receive shardings of values
+        self.kept: list[Any] = []  # what the compiler calls while it partitions the program
         self.constants: dict[str, Any] = {}  # their values, by their names
         self._meshes: dict[Mesh, str] = {}
         self.meshes: list[str] = []  # definitions of the meshes that inlined functions name

@@ -12,7 +12,7 @@ from xpr.compile import transfer_guard as guard
 from xpr.compile.check_values import CheckingTrace
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.key_reuse import KeyReuseTrace
-from xpr.config import after_update, config, override, settings
+from xpr.config import after_update, config, override, readable, settings
 from xpr.core.interpreter import context, current, install_base
 from xpr.core.primitive import Primitive
 
@@ -193,6 +193,12 @@ def transfer_guard_device_to_host(new_val: str) -> Any:
     Array(1., dtype=float32, weak_type=True)
     """
     return _with_settings(transfer_guard_device_to_host=new_val)
+
+
+readable(
+    debug_nans, debug_infs, debug_key_reuse, no_execution, transfer_guard, transfer_guard_host_to_device,
+    transfer_guard_device_to_device, transfer_guard_device_to_host,
+)  # fmt: skip
 
 
 def _install() -> None:

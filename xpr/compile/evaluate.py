@@ -27,9 +27,10 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
-from xpr.core.primitive import Primitive, key_of, with_unreduced
+from xpr.core.primitive import Primitive, Unsupported, key_of, no_rule, with_unreduced
 from xpr.core.regions import called_jaxpr
 from xpr.core.source import here
+from xpr.errors import UnsupportedRule
 from xpr.passes.physical import physical
 
 HOST_LIMIT = 1 << 14  # elements; beyond it XLA's threads and asynchronous dispatch win
@@ -152,6 +153,8 @@ class EvalTrace(Trace):
 
 def new_plan(primitive: Primitive, key: tuple[Any, ...], n_operands: int, params: dict[str, Any]) -> OperationPlan:
     """A plan, memoized with the primitive unless a parameter can't be hashed."""
+    if isinstance(primitive.abstract, Unsupported) and isinstance(primitive.reference, Unsupported):
+        raise UnsupportedRule(f"{no_rule(primitive.name, 'reference')}. {primitive.abstract.why}")
     plan = make_plan(primitive, key[0], key[1 : n_operands + 1], params)
     try:
         primitive.plans[key] = plan

@@ -26,16 +26,39 @@ Shape = tuple[int, ...]
 _NOWHERE: frozenset[Any] = frozenset()
 
 
-class ManualAxes(NamedTuple):
-    """The manual mesh axes in a type: those over which the value varies, is unreduced, or is reduced."""
+class ManualAxisType(NamedTuple):
+    """The manual mesh axes in a type: those over which the value varies, is unreduced, or is reduced.
 
-    varying: frozenset[Any]
-    unreduced: frozenset[Any]
-    reduced: frozenset[Any]
+    >>> from xpr.sharding import ManualAxisType
+    >>> ManualAxisType(varying=frozenset("x"))
+    ManualAxisType(varying=frozenset({'x'}), unreduced=frozenset(), reduced=frozenset())
+    """
+
+    varying: frozenset[Any] = _NOWHERE
+    unreduced: frozenset[Any] = _NOWHERE
+    reduced: frozenset[Any] = _NOWHERE
 
     def invarying(self, mesh: Any) -> frozenset[Any]:
         """The manual axes of a mesh over which the value is replicated: none of those three."""
         return frozenset(mesh.manual_axes).difference(*self)
+
+    @property
+    def vur(self) -> frozenset[Any]:
+        """The axes of all three."""
+        return self.varying | self.unreduced | self.reduced
+
+    @property
+    def empty(self) -> bool:
+        """Whether it names no axis."""
+        return not self.vur
+
+    def update(self, **changes: Any) -> ManualAxisType:
+        """The same with some of its sets replaced, which are given by name."""
+        return self._replace(**changes)
+
+    def to_ct_mat(self) -> ManualAxisType:
+        """That of cotangents: unreduced where values are reduced, and the other way round."""
+        return ManualAxisType(self.varying, self.reduced, self.unreduced)
 
 
 class ShapedArray:
@@ -219,10 +242,10 @@ class ShapedArray:
         return self.varying
 
     @property
-    def mat(self) -> ManualAxes:
+    def mat(self) -> ManualAxisType:
         """`varying` and `sums` as JAX has them: the manual axes, those of the enclosing `shard_map`s."""
         unreduced, reduced = self.sums or (_NOWHERE, _NOWHERE)
-        return ManualAxes(self.varying - unreduced, unreduced, reduced)
+        return ManualAxisType(self.varying - unreduced, unreduced, reduced)
 
     def with_axis(self, axis: int, size: Any, part: Any = None) -> ShapedArray:
         """The type with one more axis, at `axis`, which the mesh axes `part` partition if the type has a sharding."""
@@ -405,6 +428,11 @@ def array_in(x: Any) -> Any:
     return x.__jax_array__() if hasattr(type(x), "__jax_array__") else x
 
 
+def is_type_alone(x: Any) -> bool:
+    """Whether an operand stands for an array of its type, and has no value, as a ShapeDtypeStruct."""
+    return hasattr(x, "aval") and not hasattr(x, "__array__") and not hasattr(type(x), "__jax_array__")
+
+
 def refuse_without_value(x: Any) -> None:
     """Raises an error where an operand is no array, although `aval_of` knows its type.
 
@@ -417,7 +445,7 @@ def refuse_without_value(x: Any) -> None:
         raise ConvertibleArrayError(
             f"A {kind} is no array, but can be made one: give jnp.asarray(x), which calls its __jax_array__."
         )
-    if hasattr(x, "aval") and not hasattr(x, "__array__"):
+    if is_type_alone(x):
         raise TypeError(
             f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
             "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."

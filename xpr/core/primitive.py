@@ -67,6 +67,19 @@ from xpr.core.specs import PartitionSpec, axes_of
 from xpr.errors import ShardingTypeError, UnsupportedRule
 
 
+def no_rule(name: str, slot: str) -> str:
+    """The beginning of the message for a primitive that has no rule in a slot."""
+    if slot == "lower":
+        return f"Lowering rule for primitive {name!r} not found"
+    return f"{_RULES.get(slot, f'The rule {slot}')} for {name!r} not implemented"
+
+
+_RULES = {
+    "abstract": "Abstract evaluation", "reference": "Evaluation rule", "jvp": "Differentiation rule",
+    "transpose": "Transpose rule (for reverse-mode differentiation)", "batch": "Batching rule",
+}  # fmt: skip
+
+
 class Unsupported:
     """A slot that holds no rule, and says why and what to do instead."""
 
@@ -77,7 +90,7 @@ class Unsupported:
         self.name = self.slot = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self.error(f"{self.name}: no {self.slot} rule. {self.why}")
+        raise self.error(f"{no_rule(self.name, self.slot)}. {self.why}")
 
     def __bool__(self) -> bool:
         return False
@@ -347,10 +360,11 @@ class Primitive:
         if AbstractRef in map(type, avals) and not self.takes_refs:
             raise TypeError(f"{self.name}: {not_an_array(next(a for a in avals if type(a) is AbstractRef))}")
         if self.physical is None and any(map(is_key, avals)):
+            (dtype, *_) = [a.dtype for a in avals if is_key(a)]
             raise TypeError(
-                f"{self.name}: takes no random keys, and its operands are {types_of(avals)}. Keys can be moved, by "
-                "indexing, where, concatenate and the like, and be compared by == and !=; random.key_data(keys) gives "
-                "their words, as uint32."
+                f"{self.name} does not accept dtype {dtype}: it takes no random keys, and its operands are "
+                f"{types_of(avals)}. Keys can be moved, by indexing, where, concatenate and the like, and be "
+                "compared by == and !=; random.key_data(keys) gives their words, as uint32."
             )
         if any(a.plain is not a for a in avals) and not self.takes_refs:
             outs, is_ambiguous = explicit_types(self, avals, params)

@@ -77,6 +77,18 @@ class PartitionSpec(tuple):
             reduced=self.reduced if reduced is None else reduced,
         )
 
+    def count(self, value: Any) -> int:  # type: ignore[override]  # which may be given by name, as in JAX
+        """How many elements are `value`: a name, a tuple of names, or None."""
+        return super().count(normalized(value))
+
+    def index(self, value: Any, *bounds: Any) -> int:  # type: ignore[override]  # likewise
+        """The position of the first element that is `value`.
+
+        Raises:
+          ValueError: there is none.
+        """
+        return super().index(normalized(value), *bounds)
+
     @property
     def dual(self) -> PartitionSpec:
         """The spec of cotangents: unreduced where values are reduced, and the other way round."""

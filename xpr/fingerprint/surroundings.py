@@ -22,7 +22,8 @@ OF_NO_EFFECT = frozenset({"compilation_cache_dir", "enable_compilation_cache", "
 # Settings with which each call is to be traced, or runs otherwise; and those whose values have no text of their own.
 TRACED = (
     "check_tracer_leaks", "debug_infs", "debug_key_reuse", "debug_nans", "default_device", "enable_checks",
-    "explain_cache_misses", "log_compiles", "mesh", "no_execution", "no_tracing", "user_contexts", "xla_metadata",
+    "explain_cache_misses", "log_checkpoint_residuals", "log_compiles", "mesh", "no_execution", "no_tracing",
+    "user_contexts", "xla_metadata",
 )  # fmt: skip
 
 

@@ -205,7 +205,7 @@ def ldexp(x: Any, y: Any, /) -> Any:
             f"ldexp: takes real numbers and integer exponents, and got {aval_of(x).str_short()} and "
             f"{aval_of(y).str_short()}. Multiply by jnp.exp2 of an exponent that is no integer."
         )
-    return _scaled(*promote_ranks(_as_float("ldexp", x), _as_exponent(y)))
+    return _scaled(*promote_ranks(_as_float("ldexp", x), _as_exponent(y), name="ldexp"))
 
 
 def _as_exponent(y: Any) -> Any:

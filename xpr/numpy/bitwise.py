@@ -83,7 +83,7 @@ def left_shift(x: Any, y: Any, /) -> Any:
     >>> jnp.left_shift(jnp.array([1, 3]), 2)
     Array([ 4, 12], dtype=int32)
     """
-    return e.shift_left_p.bind(*arithmetic_operands(x, y))
+    return e.shift_left_p.bind(*arithmetic_operands(x, y, "left_shift"))
 
 
 def right_shift(x: Any, y: Any, /) -> Any:
@@ -100,7 +100,7 @@ def right_shift(x: Any, y: Any, /) -> Any:
     >>> jnp.right_shift(jnp.array([8, -8]), 2)
     Array([ 2, -2], dtype=int32)
     """
-    x, y = arithmetic_operands(x, y)
+    x, y = arithmetic_operands(x, y, "right_shift")
     primitive = e.shift_right_logical_p if aval_of(x).dtype in dtypes.UNSIGNED else e.shift_right_arithmetic_p
     return primitive.bind(x, y)
 

@@ -36,7 +36,7 @@ def floor_divide(x: Any, y: Any, /) -> Any:
     >>> jnp.floor_divide(jnp.array([7, -7]), 2)
     Array([ 3, -4], dtype=int32)
     """
-    x, y = arithmetic_operands(x, y)
+    x, y = arithmetic_operands(x, y, "floor_divide")
     dtype = aval_of(x).dtype
     if dtype in dtypes.UNSIGNED:
         return e.div_p.bind(x, y)
@@ -81,7 +81,7 @@ def remainder(x: Any, y: Any, /) -> Any:
     >>> jnp.remainder(jnp.array([7, -7]), 3)
     Array([1, 2], dtype=int32)
     """
-    x, y = arithmetic_operands(x, y)
+    x, y = arithmetic_operands(x, y, "remainder")
     if aval_of(x).dtype in dtypes.UNSIGNED:
         return e.rem(x, _no_zero(y))
     return _remainder(x, y)
@@ -119,7 +119,7 @@ def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
     >>> jnp.divmod(jnp.array([7]), 2)
     (Array([3], dtype=int32), Array([1], dtype=int32))
     """
-    x, y = arithmetic_operands(x, y)
+    x, y = arithmetic_operands(x, y, "divmod")
     if aval_of(x).dtype in dtypes.INTEGERS:
         return floor_divide(x, y), remainder(x, y)
     quotient, rem = _divmod(x, y)
@@ -140,7 +140,7 @@ def fmod(x: Any, y: Any, /) -> Any:
     >>> jnp.fmod(jnp.array([7, -7]), 3)
     Array([ 1, -1], dtype=int32)
     """
-    x, y = arithmetic_operands(x, y)
+    x, y = arithmetic_operands(x, y, "fmod")
     return e.rem_p.bind(x, _no_zero(y))
 
 

@@ -57,7 +57,7 @@ def power(x: Any, y: Any, /) -> Any:
             x = convert(x, dtypes.int32, False)
         return e.integer_pow(x, int(y)) if int(y) != 1 else asarray_like(x)
     exponent = aval_of(as_operand(y))
-    x, y = arithmetic_operands(x, y)
+    x, y = arithmetic_operands(x, y, "power")
     if aval_of(x).dtype in dtypes.INEXACT:
         result = e.pow_p.bind(x, y)
         of_integers = exponent.dtype in dtypes.INTEGERS and not exponent.weak_type
@@ -101,7 +101,7 @@ def float_power(x: Any, y: Any, /) -> Any:
     >>> jnp.float_power(2, 3)
     Array(8., dtype=float32, weak_type=True)
     """
-    return e.pow_p.bind(*promote_ranks(*promote_inexact(x, y)))
+    return e.pow_p.bind(*promote_ranks(*promote_inexact(x, y), name="float_power"))
 
 
 sqrt = float_unary(
@@ -140,7 +140,7 @@ def hypot(x: Any, y: Any, /) -> Any:
     >>> jnp.hypot(3.0, 4.0)
     Array(5., dtype=float32, weak_type=True)
     """
-    x, y = promote_ranks(*promote_inexact(x, y))
+    x, y = promote_ranks(*promote_inexact(x, y), name="hypot")
     if aval_of(x).dtype in dtypes.COMPLEX:
         x, y = e.abs(x), e.abs(y)
     return hypot_p.bind(x, y)

@@ -21,8 +21,9 @@ from xpr.core.avals import ShapedArray, aval_of, integer
 from xpr.core.interpreter import Tracer
 from xpr.core.source import depth_of_user, is_internal
 from xpr.errors import NarrowingWarning
+from xpr.key_types import KeyType
 from xpr.notices import warn
-from xpr.primitives.composites import broadcast_shapes
+from xpr.primitives.composites import broadcast_operands, broadcast_shapes
 from xpr.primitives.elementwise import convert_element_type_p
 from xpr.primitives.shapes import broadcast_to
 from xpr.primitives.slicing import select
@@ -32,8 +33,8 @@ SCALARS = frozenset({bool, int, float, complex})
 
 def _converter(aval: ShapedArray, kind: type) -> Callable[[Any], Any] | None:
     """The conversion of Python scalars to the dtype of `aval`; None if the array is converted instead."""
-    if kind is bool and aval.dtype != dtypes.bool_:
-        return None  # which the setting numpy_dtype_promotion may refuse
+    if type(aval.dtype) is KeyType or (kind is bool and aval.dtype != dtypes.bool_):
+        return None  # which is refused, or may be by the setting numpy_dtype_promotion
     dtype, weak = dtypes.promote_pair(aval.dtype, aval.weak_type, dtypes.of_python(kind), kind is not bool)
     if dtype != aval.dtype or weak != aval.weak_type or dtypes.is_narrowed(dtype):  # which no scalar has
         return None
@@ -54,8 +55,8 @@ def converter(aval: ShapedArray, kind: type) -> Callable[[Any], Any] | None:
         return _converters.setdefault(key, _converter(aval, kind))
 
 
-def promoted_pair(x: Any, y: Any) -> tuple[Any, Any]:
-    """Two operands in one dtype and in shapes that elementwise primitives take."""
+def promoted_pair(x: Any, y: Any, name: str = "") -> tuple[Any, Any]:
+    """Two operands in one dtype and in shapes that elementwise primitives take; messages say `name`."""
     a, b = getattr(x, "aval", None), getattr(y, "aval", None)
     if b is None and type(y) in SCALARS and a is not None:
         convert = converter(a, type(y))
@@ -65,17 +66,20 @@ def promoted_pair(x: Any, y: Any) -> tuple[Any, Any]:
         convert = converter(b, type(x))
         if convert is not None:
             return convert(x), y
-    x, y = promote_dtypes(x, y)
-    return promote_ranks(x, y)
+    x, y = promote_dtypes(x, y, name=name)
+    return promote_ranks(x, y, name=name)
 
 
-def promote_dtypes(*xs: Any) -> list[Any]:
-    """The operands converted to the dtype to which they promote."""
+def promote_dtypes(*xs: Any, name: str = "") -> list[Any]:
+    """The operands converted to the dtype to which they promote; messages say `name`, that of the operation."""
     xs = tuple(as_operand(x) for x in xs)
     avals = [aval_of(x) for x in xs]
     first = avals[0]
     if all(a.dtype == first.dtype and a.weak_type == first.weak_type for a in avals):
         return list(xs)
+    if name and any(type(a.dtype) is KeyType for a in avals):
+        listed = ", ".join(str(a.dtype) for a in avals)
+        raise TypeError(f"{name} does not accept dtypes {listed}. {dtypes.NO_NUMBERS}")
     dtype, weak = common_dtype([(a.dtype, a.weak_type) for a in avals])
     return [convert(x, dtype, weak) for x in xs]
 
@@ -103,7 +107,7 @@ def promote_inexact(*xs: Any) -> list[Any]:
     return [convert(x, dtypes.to_inexact(dtype), weak) for x in xs]
 
 
-def promote_ranks(*xs: Any) -> Any:
+def promote_ranks(*xs: Any, name: str = "") -> Any:
     """The operands in shapes that elementwise primitives take: of as many axes, of one size or 1, or scalars."""
     shapes = [aval_of(x).shape for x in xs]
     first = next((s for s in shapes if s), ())
@@ -111,7 +115,7 @@ def promote_ranks(*xs: Any) -> Any:
         return xs
     if settings.numpy_rank_promotion != "allow":
         check_ranks(shapes)
-    shape = broadcast_shapes(*shapes)
+    shape = broadcast_operands(shapes, name)
     return tuple(broadcast_to(x, shape) if s and len(s) < len(shape) else x for x, s in zip(xs, shapes))
 
 
@@ -123,7 +127,7 @@ def promote_shapes(*xs: Any) -> Any:
         return xs
     if settings.numpy_rank_promotion != "allow":
         check_ranks(shapes)
-    shape = broadcast_shapes(*shapes)
+    shape = broadcast_operands(shapes)
     return tuple(broadcast_to(x, shape) if s else x for x, s in zip(xs, shapes))
 
 
@@ -233,9 +237,9 @@ def arithmetic_operand(x: Any) -> Any:
     return convert(x, dtypes.int32) if aval_of(x).dtype == dtypes.bool_ else x
 
 
-def arithmetic_operands(x: Any, y: Any) -> tuple[Any, Any]:
-    """Two operands of arithmetic in one dtype and in shapes that elementwise primitives take."""
-    x, y = promoted_pair(x, y)
+def arithmetic_operands(x: Any, y: Any, name: str) -> tuple[Any, Any]:
+    """Two operands of arithmetic in one dtype and in shapes that elementwise primitives take; messages say `name`."""
+    x, y = promoted_pair(x, y, name)
     return arithmetic_operand(x), arithmetic_operand(y)
 
 

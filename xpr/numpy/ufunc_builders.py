@@ -65,13 +65,13 @@ def fast_pair(bind: Callable[..., Any], slow: Callable[[Any, Any], Any]) -> Call
 def binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
     """A function of two arrays in the dtype to which they promote and the shape to which they broadcast."""
     bind = primitive.bind
-    return _named(fast_pair(bind, lambda x, y: bind(*promoted_pair(x, y))), name, doc)
+    return _named(fast_pair(bind, lambda x, y: bind(*promoted_pair(x, y, primitive.name))), name, doc)
 
 
 def float_binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
     """A function of two arrays of floats."""
     bind = primitive.bind
-    slow = lambda x, y: bind(*promote_ranks(*promote_inexact(x, y)))  # noqa: E731  # one expression, used once
+    slow = lambda x, y: bind(*promote_ranks(*promote_inexact(x, y), name=primitive.name))  # noqa: E731  # one expression, used once
     ready = fast_pair(bind, slow)
 
     def function(x: Any, y: Any, /) -> Any:
@@ -86,7 +86,7 @@ def or_logical(name: str, primitive: Any, logical: Any, doc: str) -> Callable[[A
     bind, bind_logical = primitive.bind, logical.bind
 
     def slow(x: Any, y: Any) -> Any:
-        x, y = promoted_pair(x, y)
+        x, y = promoted_pair(x, y, primitive.name)
         return (bind_logical if aval_of(x).dtype == bool_ else bind)(x, y)
 
     ready = fast_pair(bind, slow)
@@ -100,4 +100,4 @@ def or_logical(name: str, primitive: Any, logical: Any, doc: str) -> Callable[[A
 
 def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
     """A logical function: operands are converted to booleans first."""
-    return _named(lambda x, y, /: primitive.bind(*promote_ranks(truth(x), truth(y))), name, doc)
+    return _named(lambda x, y, /: primitive.bind(*promote_ranks(truth(x), truth(y), name=primitive.name)), name, doc)

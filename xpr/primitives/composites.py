@@ -297,12 +297,18 @@ def broadcast_shapes(*args: Sequence[int]) -> tuple[int, ...]:
     >>> lax.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
+    return broadcast_operands(args)
+
+
+def broadcast_operands(shapes: Sequence[Sequence[int]], name: str = "") -> tuple[int, ...]:
+    """The shape that the operands of an operation of this name broadcast to, as `broadcast_shapes` gives it."""
     try:
-        return broadcast_sizes(args)
+        return broadcast_sizes(shapes)
     except ValueError:
-        listed = ", ".join(str(tuple(s)) for s in args)
+        listed = ", ".join(str(tuple(s)) for s in shapes)
+        what = f"{name} got incompatible shapes for broadcasting: {listed}" if name else ""
         raise ArgumentError(
-            f"Incompatible shapes for broadcasting: shapes=[{listed}]. "
+            f"{what or f'Incompatible shapes for broadcasting: shapes=[{listed}]'}. "
             "Aligned at their last axes, sizes must be equal or 1. Insert axes with x[:, None], or reshape."
         ) from None
 

@@ -10,9 +10,11 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, aval_of, is_key
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
+from xpr.errors import ArgumentError
+from xpr.key_types import KeyType
 from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import to_front
@@ -114,12 +116,20 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     Returns:
       An array of the same shape.
 
+    Raises:
+      ValueError: one of the dtypes alone is that of random keys.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.convert_element_type(jnp.array([1.5, -2.5]), jnp.int32)
     Array([ 1, -2], dtype=int32)
     """
     new_dtype = dtypes.requested(new_dtype)
     aval = aval_of(operand)
+    if (type(new_dtype) is KeyType or is_key(aval)) and aval.dtype != new_dtype:
+        raise ArgumentError(
+            f"Cannot convert_element_type from {aval.dtype} to {new_dtype}: {dtypes.NO_NUMBERS} "
+            "random.wrap_key_data(words) makes keys of words."
+        )
     if aval.dtype == new_dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
         return operand
     if type(operand) in PYTHON_SCALARS and not weak_type:

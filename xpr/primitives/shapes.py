@@ -15,6 +15,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.mlir_text import int_array
+from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import Tracer, context
@@ -579,10 +580,23 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     Returns:
       An array of the same dtype without the axes.
 
+    Raises:
+      ValueError: floats of 16 bits are summed while the setting `allow_f16_reductions` is off.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.reduce_sum(jnp.ones((2, 3)), (1,))
     Array([3., 3.], dtype=float32)
     """
     if out_sharding is not None:
         return decided(out_sharding, "reduce_sum", lambda: reduce_sum(operand, axes))
+    if not settings.allow_f16_reductions:
+        _refuse_f16_sum(aval_of(operand), axes)
     return reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else operand
+
+
+def _refuse_f16_sum(aval: ShapedArray, axes: Sequence[int]) -> None:
+    if aval.dtype in (dtypes.float16, dtypes.bfloat16) and any(aval.shape[axis] != 1 for axis in axes):
+        raise ValueError(
+            f"reduce_sum: sums of {aval.str_short()} are not allowed while the setting allow_f16_reductions is off. "
+            "Convert it to float32 first, or call jnp.sum, which does."
+        )

@@ -103,24 +103,25 @@ def typed_keys(key: Any) -> Any:
     aval = getattr(key, "aval", None)
     if aval is not None and is_key(aval):
         return key
-    if settings.legacy_prng_key != "allow":
-        _warn_legacy_key()
     impl = implementations[settings.default_prng_impl]
     aval = aval_of(key) if hasattr(key, "dtype") else None
     ndim = len(impl.key_shape)
     if aval is None or aval.dtype != uint32 or aval.ndim < ndim or aval.shape[aval.ndim - ndim :] != impl.key_shape:
         described = describe(key) if aval is None else aval.str_short()
         raise TypeError(
-            f"Expected a random key, and got {described}. Keys are made with xpr.random.key(seed), or as "
-            f"u32[{','.join(map(str, impl.key_shape))}] with xpr.random.PRNGKey(seed)."
+            f"JAX encountered invalid PRNG key data: expected a random key, and got {described}. Keys are made with "
+            f"xpr.random.key(seed), or as u32[{','.join(map(str, impl.key_shape))}] with xpr.random.PRNGKey(seed)."
         )
+    if settings.legacy_prng_key != "allow":
+        _warn_legacy_key()
     return random_wrap(key, impl)
 
 
 def _warn_legacy_key() -> None:
     text = (
-        f'A random key was given as an array of uint32, and legacy_prng_key is "{settings.legacy_prng_key}". Make keys '
-        "with xpr.random.key(seed), or turn this one into such a key with xpr.random.wrap_key_data."
+        f"Legacy uint32 key array passed as key to jax.random function, and legacy_prng_key is "
+        f'"{settings.legacy_prng_key}". Make keys with xpr.random.key(seed), or turn this one into such a key with '
+        "xpr.random.wrap_key_data."
     )
     if settings.legacy_prng_key == "error":
         raise ValueError(text)

@@ -17,7 +17,7 @@ from xpr.core.refs import Ref
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
 from xpr.errors import ArgumentError, RefError
-from xpr.transforms.stage import Signature
+from xpr.transforms.stage import Signature, StageTrace
 
 
 def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
@@ -137,6 +137,7 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any,
                 f"{role}{describe_function(fun)}{f', traced for {verb}' * bool(space)} returned a mutable array "
                 f"reference of type {leaf.aval.str_short()}, at result{tree.keystr(path)}, and refs can't be returned "
                 "from traced functions. Return what it holds: ref[...]; or make the ref outside, and close over it."
+                f"{leaf.owner.passed_in(leaf) if type(leaf.owner) is StageTrace else ''}"
             )
         if getattr(leaf, "aval", None) is None:
             try:

@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr.backend.array import Array, from_host
 from xpr.config import settings
-from xpr.core.avals import ShapedArray, aval_of, refuse_without_value
+from xpr.core.avals import ShapedArray, aval_of, is_type_alone, refuse_without_value
 from xpr.core.check import check_jaxpr
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
@@ -104,6 +104,8 @@ class StageTrace(Trace):
         if type(x) is Ref:
             return self.ref(x)
         if type(x) not in _HELD_ITSELF:
+            if is_type_alone(x):
+                return self.constant(x, x)  # which is refused where its value is needed, and not in eval_shape
             refuse_without_value(x)
         aval = aval_of(x)
         if aval.ndim == 0 and aval.dtype.kind in "biufcV" and aval.dtype.names is None:
@@ -151,6 +153,13 @@ class StageTrace(Trace):
         variable = getattr(tracer, "variable", None)
         origin = next((eqn.source for eqn in self.eqns if variable in eqn.outvars), None)
         return f"  It was created on line {summarize(origin)}: {text_of(origin)}\n" if origin else ""
+
+    def passed_in(self, ref: Ref) -> str:
+        """The line of a message that says as which argument a ref was passed in; empty where it was not."""
+        position = next((i for i, tracer in enumerate(self.arguments) if tracer.variable is ref.variable), None)
+        if position is None or self.signature is None:
+            return ""
+        return f"\n\nThe ref was passed in as the argument {self.signature.arguments()[position]}."
 
     def depends_on(self, var: Var) -> list[int]:
         """The positions of the arguments that a variable is computed from."""

@@ -23,16 +23,17 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import EvalTrace, run_jaxpr
 from xpr.compile.lower import lower_call
 from xpr.config import settings
-from xpr.control.call_family import call_family
-from xpr.control.groups import mask, split_list
+from xpr.control.call_family import NO_SPECS, InOutSpecs, JaxprCall, Specs, call_family
+from xpr.control.groups import mask, merge, partition, split_list
 from xpr.control.refs import call_on_values, check_aliases
 from xpr.control.remat.partial_eval import split_jaxpr
 from xpr.control.remat.policies import Policy
+from xpr.control.remat.residual_log import log_saved
 from xpr.control.split_results import split_results
 from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import current
-from xpr.core.jaxpr import Jaxpr, constvars_to_invars, eval_jaxpr, subjaxprs
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr, subjaxprs
 from xpr.core.primitive import with_impl
 from xpr.core.regions import Region, whole_call
 from xpr.core.source import check_function, describe_function
@@ -47,6 +48,43 @@ __all__ = ["checkpoint_p"]
 
 # -- The primitive
 
+Barriers = bool | tuple[bool, ...]  # whether operands are kept apart from the first computation, all alike or each
+
+
+class _CheckpointCall(JaxprCall):
+    """A checkpointed call. Where `prevent_cse` is a tuple, it has a flag for each operand, which specs stand for."""
+
+    def operation(
+        self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs = (), out_specs: Specs = ()
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        every, params = super().operation(closed, operands)
+        if type(params["prevent_cse"]) is tuple:
+            params["prevent_cse"] = (*[True] * len(closed.consts), *(in_specs or params["prevent_cse"]))
+        return every, params
+
+    def jvp_specs(self, is_active: Sequence[bool], out_active: Sequence[bool]) -> InOutSpecs:
+        flags = self.params["prevent_cse"]
+        return ((*flags, *mask(flags, is_active)), ()) if type(flags) is tuple else NO_SPECS
+
+    def transposed(
+        self, closed: ClosedJaxpr, known: Sequence[Any], cts: Sequence[Any], is_linear: Sequence[bool],
+        has_ct: Sequence[bool], affected: Sequence[bool],
+    ) -> Sequence[Any]:  # fmt: skip
+        flags = self.params["prevent_cse"]
+        if type(flags) is tuple:
+            flags = (*partition(flags, is_linear)[1], *[True] * len(cts))
+            return self.bind(closed, [*known, *cts], flags)
+        return self.bind(closed, [*known, *cts])
+
+    def smaller(self, jaxpr: Jaxpr, inputs: Sequence[bool], used: Sequence[bool]) -> dict[str, Any]:
+        params, flags = super().smaller(jaxpr, inputs, used), self.params["prevent_cse"]
+        return {**params, "prevent_cse": tuple(mask(flags, inputs))} if type(flags) is tuple else params
+
+    def threaded(self, state: Sequence[Any], thread: Any, values: Sequence[Any]) -> Any:
+        flags = self.params["prevent_cse"]
+        specs = (*[True] * len(state), *flags) if type(flags) is tuple else ()
+        return split_list(self.bind(ClosedJaxpr(thread(self.jaxpr)), [*state, *values], specs), len(state))
+
 
 def _lower(
     b: Builder,
@@ -55,7 +93,7 @@ def _lower(
     *,
     jaxpr: Jaxpr,
     policy: Policy | None,
-    prevent_cse: bool,
+    prevent_cse: Barriers,
     differentiated: bool,
 ) -> list[Value]:
     """A call; one that recomputes values of the forward pass must not be merged with it.
@@ -63,9 +101,11 @@ def _lower(
     Common subexpression elimination would otherwise replace it by the first results. A barrier prevents that; but
     XLA:CPU removes barriers before that pass, and does not look into a call that must not be inlined.
     """
-    not_merged = differentiated and prevent_cse
+    flags = prevent_cse if isinstance(prevent_cse, tuple) else (prevent_cse,) * len(operands)
+    not_merged = differentiated and any(flags)
     if not_merged:
-        operands = b.ops("stablehlo.optimization_barrier", operands, [v.aval for v in operands])
+        apart, others = partition(operands, flags)
+        operands = merge(b.ops("stablehlo.optimization_barrier", apart, [v.aval for v in apart]), others, flags)
     return lower_call(b, jaxpr, operands, "checkpoint", inline=not not_merged or b.platform != "cpu")
 
 
@@ -84,8 +124,13 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
     outs, saved = split_list(results, n)
     if not any(split.active_outs):
         return outs, with_zeros([], split.active_outs, jaxpr.out_avals)
+    log_saved(split.saved_inputs, split.forward, n)
     recomputing = {**params, "jaxpr": split.linear, "differentiated": True}
     arguments = [operands[i] for i in split.needed]
+    if type(params["prevent_cse"]) is tuple:
+        flags = [True] * len(split.constants) + [*params["prevent_cse"]]
+        computed = (True,) * (len(saved) + sum(is_active))
+        recomputing["prevent_cse"] = (*[flags[i] for i in split.needed], *computed)
     out_tangents = checkpoint_p.bind(*arguments, *saved, *mask(tangents, is_active), **recomputing)
     return outs, with_zeros(out_tangents, split.active_outs, jaxpr.out_avals)
 
@@ -101,13 +146,14 @@ def _any_has_impl(jaxpr: Jaxpr) -> bool:
     return any(eqn.primitive in with_impl or any(map(_any_has_impl, subjaxprs(eqn))) for eqn in jaxpr.eqns)
 
 
-def _regions(*, jaxpr: Jaxpr, prevent_cse: bool, differentiated: bool, **params: Any) -> list[Region]:
+def _regions(*, jaxpr: Jaxpr, prevent_cse: Barriers, differentiated: bool, **params: Any) -> list[Region]:
     """The jaxpr of the call; passes must not merge a recomputation with the first computation."""
     return whole_call(jaxpr, inlined="never" if differentiated and prevent_cse else "compiled")
 
 
 checkpoint_p = call_family(
     "checkpoint",
+    _CheckpointCall,
     params=("jaxpr", "policy", "prevent_cse", "differentiated"),
     lower=_lower,
     linearize=_linearize,
@@ -137,7 +183,9 @@ def checkpoint(
     Args:
       fun: a function of pytrees of arrays to a pytree of arrays; it is traced, as `jit` traces.
       prevent_cse: keep the compiler from merging the second computation with the first. It may be False only in a
-        loop's body, as the two are in different loops anyway. In a sequence, one per argument, one True is enough.
+        loop's body, as the two are in different loops anyway. A sequence has a bool, or a prefix of the argument's
+        pytree of those, for each positional argument: those with False, as weights, may be read earlier. One True is
+        enough.
       policy: `policy(primitive, *avals, **params) -> bool` says of an operation whether its results may be saved, see
         `checkpoint_policies`. None: nothing may.
       static_argnums: positional arguments to pass on to `fun` as they are.
@@ -166,7 +214,8 @@ def checkpoint(
             "checkpoint: concrete=True is gone, as in JAX. Mark the arguments that Python control flow needs to know "
             "static (static_argnums), or compute what it asks for outside and close over it."
         )
-    prevents_merging = any(tree.leaves(prevent_cse))
+    each = tree.leaves(prevent_cse)
+    differ = any(each) and not all(each)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
     if numbers and not names:
@@ -184,7 +233,8 @@ def checkpoint(
             owner=fun, static=call.static_key(), refs=True,
         )  # fmt: skip
         jaxpr, operands = constvars_to_invars(body.closed), [*body.consts, *call.leaves]
-        params = {"jaxpr": jaxpr, "policy": policy, "prevent_cse": prevents_merging, "differentiated": False}
+        flags = (*[True] * len(body.consts), *_flags_of_leaves(prevent_cse, call)) if differ else all(each)
+        params = {"jaxpr": jaxpr, "policy": policy, "prevent_cse": flags, "differentiated": False}
         if uses_of_refs(jaxpr).any:
             check_aliases("checkpoint", fun, lambda: call.names(fun), call.leaves, body.consts)
         if uses_of_refs(jaxpr).used:
@@ -197,6 +247,15 @@ def checkpoint(
 
 
 remat = checkpoint
+
+
+def _flags_of_leaves(prevent_cse: Any, call: Call) -> list[bool]:
+    """The flag of each leaf, from those for positional arguments; True for leaves of other arguments."""
+    args, kwargs = call.dynamic
+    positional = split_list(prevent_cse, len(call.args))[0] if call.kwargs else prevent_cse
+    prefix = tuple([flag for i, flag in enumerate(positional) if i not in call.static])
+    flags = tree.flatten_prefix(prefix, args, "prevent_cse", verb="checkpoint")
+    return [*map(bool, flags), *[True] * len(tree.leaves(kwargs))]
 
 
 def _static_positions(fun: Callable[..., Any], numbers: Sequence[int], n_args: int) -> list[int]:

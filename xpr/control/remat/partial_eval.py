@@ -28,10 +28,11 @@ class Split:
     """A linearized jaxpr that saves the values a policy allows.
 
     `forward` takes the arguments and returns the results and the saved values. `linear` takes some of the arguments
-    (their positions are `needed`), the saved values and the active tangents. `constants` lead the arguments.
+    (their positions are `needed`), the saved values and the active tangents. `constants` lead the arguments, and
+    `saved_inputs` are the types of the other ones among those that it takes.
     """
 
-    __slots__ = ("active_outs", "constants", "forward", "linear", "needed")
+    __slots__ = ("active_outs", "constants", "forward", "linear", "needed", "saved_inputs")
 
     def __init__(self, jaxpr: Jaxpr, split: Linearized, policy: Policy):
         self.constants, self.active_outs = split.primal.consts, split.active_outs
@@ -54,6 +55,7 @@ class Split:
 
         read = {v for v in residuals if type(v) is not Literal}.union(*(eqn.invars for eqn in recomputed))
         self.needed = [i for i, v in enumerate(primal.invars) if v in read]
+        self.saved_inputs = [v.aval for v in arguments if v in read]
         operands = [*(primal.invars[i] for i in self.needed), *frontier.saved]
         self.linear = _joined(Jaxpr([], operands, residuals, recomputed), split.linear)
 

@@ -23,7 +23,7 @@ from xpr.control.while_.masked_step import select_rows, step_rows
 from xpr.control.while_.row_by_row import while_row_by_row
 from xpr.core.avals import ShapedArray, Zero, aval_of, same_types, types_of
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, constvars_to_invars, effects, eval_jaxpr
-from xpr.core.primitive import Primitive, register
+from xpr.core.primitive import Primitive, no_rule, register
 from xpr.core.regions import Region
 from xpr.errors import RefError, UnsupportedRule
 from xpr.passes.dce import dce_jaxpr
@@ -448,9 +448,9 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> li
     unchanged = unchanged_carries(loop.body)
     if any(is_active([ct for ct, same in zip(cts, unchanged) if not same])):
         raise UnsupportedRule(
-            "while: no transpose rule. Nothing says that its predicate doesn't depend on what is linear. Loops are "
-            "transposed once they are linearized, as xpr.vjp and xpr.grad do; for a number of steps that is known, use "
-            "lax.scan."
+            f"{no_rule('while', 'transpose')}. Nothing says that its predicate doesn't depend on what is linear. Loops "
+            "are transposed once they are linearized, as xpr.vjp and xpr.grad do; for a number of steps that is known, "
+            "use lax.scan."
         )
     return [*consts, *cts]
 

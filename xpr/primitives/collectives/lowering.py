@@ -14,6 +14,7 @@ from xpr import dtypes
 from xpr.backend.mlir_text import int_array, int_matrix
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
+from xpr.core.primitive import no_rule
 from xpr.errors import UnsupportedRule
 from xpr.primitives.reduction_lowering import is_nan, nan_where
 
@@ -34,7 +35,7 @@ def groups_along(b: Builder, what: str, names: Sequence[Any], index_groups: Grou
     meshes = [b.module.manual.get(name) for name in names]
     mesh = meshes[0]
     if mesh is None or any(other is None or other.shape_tuple != mesh.shape_tuple for other in meshes):
-        raise UnsupportedRule(f"{what}: no lower rule. {NEEDS_AN_AXIS}")
+        raise UnsupportedRule(f"{no_rule(what, 'lower')}. {NEEDS_AN_AXIS}")
     axes = [mesh.axis_names.index(name) for name in names]
     last = range(len(mesh.axis_names) - len(axes), len(mesh.axis_names))
     lines = np.moveaxis(b.module.numbers(mesh), axes, last)
