@@ -22,6 +22,7 @@ from xpr import dtypes
 from xpr.backend.mlir_text import int_array
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.errors import ArgumentError
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, structural, to_front
 from xpr.primitives.sharding_rules import batched_sharding
@@ -43,16 +44,16 @@ def _abstract(aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...])
     k = len(fft_lengths)
     batch, last = aval.shape[: aval.ndim - k], aval.shape[aval.ndim - k :]
     if not 1 <= k <= 3 or k > aval.ndim or min(fft_lengths) < 1:
-        raise TypeError(
+        raise ArgumentError(
             f"fft: fft_lengths are the positive sizes of one to three last axes of the array, which is "
             f"{aval.str_short()}, and are {fft_lengths}."
         )
     wanted = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1) if fft_type == "IRFFT" else fft_lengths
     if last != wanted:
-        raise TypeError(f"fft: {fft_type} of lengths {fft_lengths} takes last axes {wanted}, not {aval.str_short()}.")
+        raise ArgumentError(f"fft: {fft_type} of lengths {fft_lengths} takes last axes {wanted}, not {aval.str_short()}.")
     if aval.dtype not in ({dtypes.float32, dtypes.float64} if fft_type == "RFFT" else dtypes.COMPLEX):
         kind = "real numbers, f32 or f64" if fft_type == "RFFT" else "complex numbers"
-        raise TypeError(f"fft: {fft_type} takes {kind}, not {aval.str_short()}. Convert them.")
+        raise ArgumentError(f"fft: {fft_type} takes {kind}, not {aval.str_short()}. Convert them.")
     if fft_type == "RFFT":
         shape, dtype = (*batch, *fft_lengths[:-1], fft_lengths[-1] // 2 + 1), dtypes.complex_of(aval.dtype)
     elif fft_type == "IRFFT":
@@ -125,7 +126,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
       Complex numbers; real ones for IRFFT.
 
     Raises:
-      TypeError: shape or dtype don't fit.
+      ArgumentError: shape or dtype don't fit.
       ValueError: there is no such transform.
 
     >>> from xpr import lax, numpy as jnp
