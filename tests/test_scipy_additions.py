@@ -40,7 +40,7 @@ class TestCosineTransforms:
             fft.idct(self.X, norm="forwards")
         with pytest.raises(ValueError, match=r"idctn: s must have at most x.ndim \(2\) elements, and has 3"):
             fft.idctn(jnp.ones((1, 3)), s=(2, 3, 4))
-        with pytest.raises(ValueError, match=r"dctn: a size for each axis is needed; s is \(2,\), and axes are \(0, 1\)"):
+        with pytest.raises(ValueError, match=r"dctn: a size for each axis is needed; s is \(2,\)"):
             fft.dctn(jnp.ones((1, 3)), s=2, axes=(0, 1))
 
     def test_complex_arrays_are_transformed_by_parts(self):

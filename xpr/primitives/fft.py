@@ -50,7 +50,9 @@ def _abstract(aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...])
         )
     wanted = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1) if fft_type == "IRFFT" else fft_lengths
     if last != wanted:
-        raise ArgumentError(f"fft: {fft_type} of lengths {fft_lengths} takes last axes {wanted}, not {aval.str_short()}.")
+        raise ArgumentError(
+            f"fft: {fft_type} of lengths {fft_lengths} takes last axes {wanted}, not {aval.str_short()}."
+        )
     if aval.dtype not in ({dtypes.float32, dtypes.float64} if fft_type == "RFFT" else dtypes.COMPLEX):
         kind = "real numbers, f32 or f64" if fft_type == "RFFT" else "complex numbers"
         raise ArgumentError(f"fft: {fft_type} takes {kind}, not {aval.str_short()}. Convert them.")

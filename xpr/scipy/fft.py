@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xpr import lax
 from xpr import numpy as jnp
 from xpr.numpy.axes import reduced_axes
+from xpr.primitives.complex_numbers import complex_
 from xpr.primitives.shapes import shape_of
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
@@ -66,7 +66,7 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
     _check("dct", type, norm)
     x = jnp.asarray(x)
     if jnp.iscomplexobj(x):
-        return lax.complex(*(dct(part, type, n, axis, norm) for part in (x.real, x.imag)))
+        return complex_(*(dct(part, type, n, axis, norm) for part in (x.real, x.imag)))
     x = jnp.moveaxis(_resized(x, n, axis), axis, -1)
     x = x.astype(jnp.result_type(x, float))
     size = x.shape[-1]
@@ -107,7 +107,7 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
     _check("idct", type, norm)
     y = jnp.asarray(x)
     if jnp.iscomplexobj(y):
-        return lax.complex(*(idct(part, type, n, axis, norm) for part in (y.real, y.imag)))
+        return complex_(*(idct(part, type, n, axis, norm) for part in (y.real, y.imag)))
     y = jnp.moveaxis(_resized(y, n, axis), axis, -1)
     y = y.astype(jnp.result_type(y, float))
     size = y.shape[-1]
