@@ -11,15 +11,24 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import Shape, aval_of
 from xpr.numpy.where_select import where
-from xpr.primitives.bitwise import (
+from xpr.primitives.elementwise import (
+    abs,
+    bitcast_convert_type,
     bitwise_not,
     bitwise_or,
     clz,
+    convert_element_type,
+    exp,
+    floor,
+    log,
+    log1p,
+    pow,
     shift_left,
     shift_right_logical,
+    sign,
+    sqrt,
+    tan,
 )
-from xpr.primitives.conversions import bitcast_convert_type
-from xpr.primitives.elementwise import abs, convert_element_type, exp, floor, log, log1p, pow, sign, sqrt, tan
 from xpr.primitives.random_bits import just_above_minus_one, stretched
 from xpr.primitives.random_keys import random_bits, random_floats
 from xpr.primitives.shapes import shape_of

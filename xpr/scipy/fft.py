@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr import numpy as jnp
 from xpr.numpy.axes import reduced_axes
-from xpr.primitives.complex_numbers import complex_
+from xpr.primitives.elementwise import complex_
 from xpr.primitives.shapes import shape_of
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
