@@ -76,7 +76,8 @@ def _arrays(leaves: Any, axes: Any) -> tuple[list[Any], list[Any]]:
     def found(array: Any, axis: Any) -> Any:
         arrays.append(array)
         dims.append(axis)
-        return array
+        shape = aval_of(array).shape
+        return array if axis is None or not shape[axis] else index_in_dim(array, 0, axis, keepdims=False)
 
     for leaf, axis in zip(leaves, axes):
         if not is_vmappable(leaf):
