@@ -168,7 +168,7 @@ def test_the_default_generator():
         np.testing.assert_array_equal(random.bits(old, (3,)), random.bits(random.key(5, impl="rbg"), (3,)))
         with pytest.raises(TypeError, match=r"Expected a random key, and got u32\[2\].*u32\[4\] with"):
             random.bits(jnp.zeros(2, jnp.uint32))
-    with pytest.raises(ValueError, match="The setting default_prng_impl is 'threefry2x32', 'rbg', 'unsafe_rbg', .* or 'philox4x32'"):
+    with pytest.raises(ValueError, match="The setting default_prng_impl is 'threefry2x32', 'rbg', .* or 'philox4x32'"):
         xpr.config.update("jax_default_prng_impl", "pcg")
 
 
