@@ -136,7 +136,7 @@ def test_every_method_of_jax_arrays_is_there() -> None:
         pytest.skip("jax is not installed")
     of_jax = {name for name in dir(JAX.numpy.arange(3)) if not name.startswith("_")}
     layout = {
-        "addressable_data", "addressable_shards", "device_buffer", "device_buffers", "format", "global_shards",
+        "addressable_data", "addressable_shards", "device_buffer", "device_buffers", "global_shards",
         "is_fully_addressable", "is_fully_replicated", "sharding", "traceback", "unsafe_buffer_pointer", "platform",
     }  # fmt: skip
     unusual = {"byteswap", "clone", "flat", "on_device_size_in_bytes"}
