@@ -128,7 +128,11 @@ def test_half_precision_is_computed_in_single():
         (lambda: jnp.fft.rfftfreq([4]), ValueError, r"rfftfreq: n, the number of samples, .* is \[4\]"),
         (lambda: xpr.jit(jnp.fft.fftfreq)(4), TypeError, "static"),
         (lambda: lax.fft(X, "DCT", (6,)), ValueError, "fft_type is FFT, IFFT, RFFT or IRFFT, and is 'DCT'"),
-        (lambda: lax.fft(X, "FFT", (6,)), ValueError, r"FFT takes complex numbers, not f32\[4,5,6\]"),
+        (
+            lambda: lax.fft(X.astype("float16"), "RFFT", (6,)),
+            ValueError,
+            "takes real numbers, f32 or f64, not f16",
+        ),
         (lambda: lax.fft(X, lax.FftType.RFFT, (5,)), ValueError, r"takes last axes \(5,\), not f32\[4,5,6\]"),
         (lambda: lax.fft(X, "RFFT", (4, 4, 5, 6)), ArgumentError, "one to three last axes"),
     ],
@@ -136,3 +140,13 @@ def test_half_precision_is_computed_in_single():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_operands_are_converted():
+    for dtype in ("float32", "int8", "bool", "float16"):
+        for kind in ("fft", "IFFT", "irfft"):
+            lengths = (10,) if kind == "irfft" else (6,)
+            transformed = lax.fft(jnp.ones(6, dtype), kind, lengths)
+            np.testing.assert_allclose(transformed, lax.fft(jnp.ones(6, "complex64"), kind, lengths))
+    assert lax.fft(jnp.arange(4), "rfft", (4,)).dtype == jnp.complex64
+    assert lax.fft(X, "fft", ()).dtype == jnp.complex64 and lax.fft(X, "rfft", ()) is X

@@ -116,13 +116,22 @@ fft_p = structural(
 )
 
 
+def _in_dtype_of_transform(x: Any, fft_type: str) -> Any:
+    """Integers as floats, and real numbers as complex ones where those are transformed."""
+    dtype = dtypes.to_inexact(aval_of(x).dtype)
+    if fft_type != "RFFT" and dtype not in dtypes.COMPLEX:
+        dtype = dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
+    return x if dtype == aval_of(x).dtype else e.convert_element_type(x, dtype)
+
+
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     """The discrete Fourier transform along the last axes.
 
     Args:
-      x: complex numbers; float32 or float64 for RFFT.
+      x: numbers, which are converted to complex ones; float32 or float64 for RFFT.
       fft_type: "FFT", "IFFT", "RFFT" or "IRFFT", or an `FftType`.
-      fft_lengths: the sizes of the last one to three axes; of those of the result, for IRFFT.
+      fft_lengths: the sizes of the last one to three axes; of those of the result, for IRFFT. Of none, the operand is
+        the result.
 
     Returns:
       Complex numbers; real ones for IRFFT.
@@ -138,4 +147,5 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
     if name not in _IN_NUMPY:
         raise ValueError(f"fft: fft_type is FFT, IFFT, RFFT or IRFFT, and is {fft_type!r}.")
-    return fft_p.bind(x, fft_type=name, fft_lengths=tuple(map(int, fft_lengths)))
+    x = _in_dtype_of_transform(x, name)
+    return fft_p.bind(x, fft_type=name, fft_lengths=tuple(map(int, fft_lengths))) if len(fft_lengths) else x
