@@ -114,7 +114,8 @@ def _generator(name: str, tag: str, scramble: Any, key_size: int, size: int, see
     def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
         check_width(bit_width)
         drawn = scramble(_words(key, key_size), [*element_counts(shape), *zeros])
-        return joined(*combined(drawn, bit_width), bit_width)
+        high, low = combined(drawn, bit_width)
+        return joined(high, low, bit_width)
 
     return register_implementation(PRNGImpl((key_size,), seed, split, random_bits, fold_in, name, tag))
 

@@ -119,8 +119,7 @@ fft_p = structural(
 def _in_dtype_of_transform(x: Any, fft_type: str) -> Any:
     """Integers as floats, and real numbers as complex ones where those are transformed."""
     dtype = dtypes.to_inexact(aval_of(x).dtype)
-    if fft_type != "RFFT" and dtype not in dtypes.COMPLEX:
-        dtype = dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
+    dtype = dtype if fft_type == "RFFT" else dtypes.complex_of(dtype)
     return x if dtype == aval_of(x).dtype else e.convert_element_type(x, dtype)
 
 
