@@ -78,9 +78,9 @@ class StageTrace(Trace):
     def argument(self, aval: Any) -> Any:
         variable = Var(aval)
         self.arguments.append(variable)
-        return (
-            StageTracer(self, aval, variable) if type(aval) is not AbstractRef else Ref(aval, self, variable=variable)
-        )
+        if type(aval) is AbstractRef:
+            return Ref(aval, self, variable=variable)
+        return StageTracer(self, aval, variable)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         if primitive.prepare is not None:
