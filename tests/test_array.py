@@ -70,6 +70,16 @@ def test_in_place_operators_make_a_new_array() -> None:
     assert x.tolist() == [1, 2, 3] and y.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("other", [[1, 2], (1, 2), {1: 2}, {1, 2}])
+def test_operators_refuse_collections(other: Any) -> None:
+    x, kind = jnp.array([1, 2]), type(other).__name__
+    for operate, symbol in ((operator.add, r"\+"), (operator.eq, "=="), (operator.ne, "!="), (operator.mul, r"\*")):
+        with pytest.raises(TypeError, match=rf"unsupported operand .* {symbol}: 'Array' and '{kind}'. Convert lists"):
+            operate(x, other)
+        with pytest.raises(TypeError, match="unsupported operand"):
+            xpr.jit(lambda x, operate=operate: operate(other, x))(x)
+
+
 def test_operators_leave_others_to_themselves() -> None:
     class Other:
         def __radd__(self, other: Any) -> str:
@@ -126,7 +136,7 @@ def test_every_method_of_jax_arrays_is_there() -> None:
         pytest.skip("jax is not installed")
     of_jax = {name for name in dir(JAX.numpy.arange(3)) if not name.startswith("_")}
     layout = {
-        "addressable_data", "addressable_shards", "device_buffer", "device_buffers", "format", "global_shards",
+        "addressable_data", "addressable_shards", "device_buffer", "device_buffers", "global_shards",
         "is_fully_addressable", "is_fully_replicated", "sharding", "traceback", "unsafe_buffer_pointer", "platform",
     }  # fmt: skip
     unusual = {"byteswap", "clone", "flat", "on_device_size_in_bytes"}

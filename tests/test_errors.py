@@ -1,6 +1,7 @@
 """The types of errors: where JAX raises a TypeError or a ValueError for a mistake, xpr does, or a subclass of it."""
 
 import importlib.util
+import pickle
 import warnings
 
 import numpy as np
@@ -372,3 +373,11 @@ def test_a_tracer_without_a_type_has_a_repr() -> None:
 
     assert repr(Bare()) == "Traced<no type>with<NoneType>"
     assert "Traced<no type>" in str(errors.TracerArrayConversionError(Bare()))
+
+
+def test_pickling_needs_a_value():
+    with pytest.raises(errors.ConcretizationTypeError, match="pickling needs the value of a traced array of type i32"):
+        xpr.jit(pickle.dumps)(0)
+    restored = []
+    xpr.grad(lambda x: (restored.append(pickle.loads(pickle.dumps(x))), x)[1])(2.0)
+    assert restored == [2.0] and isinstance(restored[0], (float, xpr.Array))

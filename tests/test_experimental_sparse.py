@@ -357,8 +357,17 @@ class TestLinearAlgebra:
             assert 0 < steps < 100
         with pytest.raises(ValueError, match="0 < 5 k < n"):
             sparse.linalg.lobpcg_standard(a, jnp.ones((40, 8)))
-        with pytest.raises(ValueError, match=r"A must make float32\[40, 1\] of float32\[40, 1\]"):
+        with pytest.raises(ValueError, match="search dim > 0"):
+            sparse.linalg.lobpcg_standard(a, jnp.ones((40, 0)))
+        with pytest.raises(ValueError, match=r"A must be \(40, 40\).*: of float32\[40, 1\] A made float32\[1, 1\]"):
             sparse.linalg.lobpcg_standard(lambda x: x[:1], start)
+
+    def test_lobpcg_of_equal_eigenvalues_is_in_order(self):
+        for number_of_large in (0, 4, 6, 8):
+            matrix = np.diag(np.repeat(np.float32([1000, 1]), [number_of_large, 80 - number_of_large]))
+            theta, vectors, _ = sparse.linalg.lobpcg_standard(matrix, jnp.asarray(some(80, 8, density=1.0, seed=1)))
+            assert (np.diff(theta) <= 0).all()
+            np.testing.assert_allclose(matrix @ np.asarray(vectors), theta * vectors, atol=1e-2)
 
 
 @needs_jax

@@ -9,6 +9,7 @@ import xpr
 import xpr.numpy as jnp
 from tests import peer
 from xpr import lax
+from xpr.errors import ArgumentError
 from xpr.testing import check_grads
 
 RNG = np.random.default_rng(0)
@@ -113,14 +114,39 @@ def test_half_precision_is_computed_in_single():
         (lambda: jnp.fft.fftn(X, axes=(0, 0)), ValueError, "an axis can be transformed once"),
         (lambda: jnp.fft.fftn(X, s=(3,), axes=(0, 1)), ValueError, "a length for each axis is needed"),
         (lambda: jnp.fft.fft2(X, axes=(0,)), ValueError, "fft2: goes along two axes"),
+        (
+            lambda: jnp.fft.hfft(X, axis=[0, 1]),
+            ValueError,
+            r"hfft: does not support multiple axes, and .* \[0, 1\]",
+        ),
         (lambda: jnp.fft.fft([1.0]), TypeError, "Expected an array"),
-        (lambda: jnp.fft.fftfreq(2.5), TypeError, "integer"),
+        (
+            lambda: jnp.fft.fftfreq(2.5),
+            TypeError,
+            "fftfreq: n, the number of samples, .* is 2.5",
+        ),
+        (lambda: jnp.fft.rfftfreq([4]), ValueError, r"rfftfreq: n, the number of samples, .* is \[4\]"),
+        (lambda: xpr.jit(jnp.fft.fftfreq)(4), TypeError, "static"),
         (lambda: lax.fft(X, "DCT", (6,)), ValueError, "fft_type is FFT, IFFT, RFFT or IRFFT, and is 'DCT'"),
-        (lambda: lax.fft(X, "FFT", (6,)), TypeError, r"FFT takes complex numbers, not f32\[4,5,6\]"),
-        (lambda: lax.fft(X, lax.FftType.RFFT, (5,)), TypeError, r"takes last axes \(5,\), not f32\[4,5,6\]"),
-        (lambda: lax.fft(X, "RFFT", (4, 4, 5, 6)), TypeError, "one to three last axes"),
+        (
+            lambda: lax.fft(X.astype("float16"), "RFFT", (6,)),
+            ValueError,
+            "takes real numbers, f32 or f64, not f16",
+        ),
+        (lambda: lax.fft(X, lax.FftType.RFFT, (5,)), ValueError, r"takes last axes \(5,\), not f32\[4,5,6\]"),
+        (lambda: lax.fft(X, "RFFT", (4, 4, 5, 6)), ArgumentError, "one to three last axes"),
     ],
 )
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_operands_are_converted():
+    for dtype in ("float32", "int8", "bool", "float16"):
+        for kind in ("fft", "IFFT", "irfft"):
+            lengths = (10,) if kind == "irfft" else (6,)
+            transformed = lax.fft(jnp.ones(6, dtype), kind, lengths)
+            np.testing.assert_allclose(transformed, lax.fft(jnp.ones(6, "complex64"), kind, lengths))
+    assert lax.fft(jnp.arange(4), "rfft", (4,)).dtype == jnp.complex64
+    assert lax.fft(X, "fft", ()).dtype == jnp.complex64 and lax.fft(X, "rfft", ()) is X

@@ -19,13 +19,42 @@ from xpr.extend.random import (
     threefry_2x32,
     threefry_prng_impl,
 )
+from xpr.primitives.counter_generators import philox2x32, philox4x32, threefry4x32
 
 IMPLS = ["threefry2x32", "rbg", "unsafe_rbg"]
+OF_COUNTS = ["threefry4x32", "philox2x32", "philox4x32"]
 
 
 def same(ours, expected):
     assert ours.dtype == expected.dtype and ours.shape == expected.shape
     np.testing.assert_array_equal(random.key_data(ours), random.key_data(expected))
+
+
+# Known answers of Random123 (Salmon et al., 2011), version 1.14: key, counter, result.
+ZERO, ONES = 0, 0xFFFFFFFF
+KNOWN = [
+    (philox2x32, [ZERO], [ZERO] * 2, [0xFF1DAE59, 0x6CD10DF2]),
+    (philox2x32, [ONES], [ONES] * 2, [0x2C3F628B, 0xAB4FD7AD]),
+    (philox4x32, [ZERO] * 2, [ZERO] * 4, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+    (philox4x32, [ONES] * 2, [ONES] * 4, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+    (threefry4x32, [ZERO] * 4, [ZERO] * 4, [0x9C6CA96A, 0xE17EAE66, 0xFC10ECD4, 0x5256A7D8]),
+    (threefry4x32, [ONES] * 4, [ONES] * 4, [0x2A881696, 0x57012287, 0xF6C7446E, 0xA16A6732]),
+]
+
+
+@pytest.mark.parametrize("scramble, key, counter, expected", KNOWN)
+def test_known_answers(scramble, key, counter, expected):
+    found = scramble(*([np.uint32(x) for x in words] for words in (key, counter)))
+    assert [int(x) for x in found] == expected
+
+
+def test_keys_of_counts_are_not_those_of_others():
+    for impl in OF_COUNTS:
+        key = random.key(0, impl=impl)
+        assert str(random.key_impl(key)) == impl and xpr.jit(random.split)(key).dtype == key.dtype
+        with xpr.default_prng_impl(impl):
+            assert random.key(0).dtype == key.dtype
+            np.testing.assert_array_equal(random.bits(random.PRNGKey(0), (3,)), random.bits(key, (3,)))
 
 
 # -- Beside jax
@@ -61,7 +90,8 @@ random.key_data(lax.scan(lambda k, _: (random.split(k)[0], random.split(k)[1]), 
 
 @pytest.mark.parametrize(
     "impl, partitionable, calls",
-    [(impl, flag, OF_KEYS) for impl in IMPLS for flag in (True, False)] + [("rbg", True, OF_NUMBERS)],
+    [(impl, flag, OF_KEYS) for impl in IMPLS for flag in (True, False)]
+    + [("rbg", True, OF_NUMBERS), *[(impl, True, OF_KEYS) for impl in OF_COUNTS], ("philox4x32", True, OF_NUMBERS)],
 )
 def test_numbers_are_the_peers(impl, partitionable, calls):
     jax = pytest.importorskip("jax")
@@ -138,7 +168,7 @@ def test_the_default_generator():
         np.testing.assert_array_equal(random.bits(old, (3,)), random.bits(random.key(5, impl="rbg"), (3,)))
         with pytest.raises(TypeError, match=r"expected a random key, and got u32\[2\].*u32\[4\] with"):
             random.bits(jnp.zeros(2, jnp.uint32))
-    with pytest.raises(ValueError, match="The setting default_prng_impl is 'threefry2x32', 'rbg' or 'unsafe_rbg'"):
+    with pytest.raises(ValueError, match="The setting default_prng_impl is 'threefry2x32', 'rbg', .* or 'philox4x32'"):
         xpr.config.update("jax_default_prng_impl", "pcg")
 
 

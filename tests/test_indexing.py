@@ -277,6 +277,7 @@ jnp.take_along_axis(x, i[:, None], axis=1)
 jnp.take_along_axis(x[:1], i[:, None], axis=1)
 jnp.take_along_axis(x, out, axis=None)
 jnp.take_along_axis(x, i[:, None], axis=1, wrap_negative_indices=False)
+jnp.take_along_axis(x, out[None], axis=1, mode="one_hot")
 jnp.put_along_axis(x, i[:, None], 9.0, axis=1, inplace=False)
 jnp.put_along_axis(x, out[None], 9.0, axis=1, inplace=False)
 jnp.put_along_axis(x, out[None], 9.0, axis=1, inplace=False, mode="clip")
@@ -675,3 +676,13 @@ def test_a_traced_bound_of_a_slice_says_what_to_do(bounds):
             xpr.jit(access)(jnp.arange(5), 1)
         assert isinstance(raised.value, IndexError) and isinstance(raised.value, TracerIntegerConversionError)
     assert jnp.arange(5)[bounds(1)].size <= 3
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
+def test_flat_indices_of_traced_sizes(dtype):
+    flat = np.array([0, 1, 7, 11, 100]).astype(dtype) - np.array(0 if dtype == "uint8" else 3).astype(dtype)
+    for sizes in ((3, 4), (12,), (1, 3, 4), 12):
+        expected = jnp.unravel_index(flat, sizes)
+        for x, y in zip(xpr.jit(jnp.unravel_index)(flat, sizes), expected, strict=True):
+            assert x.dtype == y.dtype == dtype
+            np.testing.assert_array_equal(x, y)

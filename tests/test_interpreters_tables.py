@@ -296,6 +296,7 @@ class Ragged:
     """Rows of a matrix, of which so many elements count; the unit is the same for all."""
 
     def __init__(self, rows, counts, unit):
+        assert rows.ndim == 1 + counts.ndim
         self.rows, self.counts, self.unit = rows, counts, unit
 
 

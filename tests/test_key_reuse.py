@@ -83,6 +83,16 @@ def test_keys_that_are_used_twice(name, stage):
     stage(function)(random.key(0))  # it is off
 
 
+def test_no_keys_are_used_any_number_of_times():
+    def draw(key):
+        one, other = random.split(key)
+        return random.bits(one) + random.bits(other) + random.bits(key)
+
+    none = random.split(random.key(0), 0)
+    with xpr.debug_key_reuse():
+        assert xpr.vmap(draw)(none).shape == xpr.jit(xpr.vmap(draw))(none).shape == (0,)
+
+
 def test_keys_are_followed_through_calls():
     with xpr.debug_key_reuse():
         _, key = xpr.jit(lambda k: (random.normal(k), k))(random.key(0))

@@ -146,6 +146,7 @@ def test_leading_zeros_of_a_traced_polynomial() -> None:
     np.testing.assert_allclose(found[:2].real, [2, 1], rtol=1e-5)
     assert np.isnan(np.asarray(found[2:])).all()
     assert np.isnan(np.asarray(jnp.roots(jnp.zeros(3), strip_zeros=False))).all()
+    assert jnp.roots(jnp.zeros(0), strip_zeros=False).shape == jnp.roots(jnp.ones(1), strip_zeros=False).shape == (0,)
     with pytest.raises(xpr.errors.ConcretizationTypeError, match="strip_zeros=False"):
         xpr.jit(jnp.roots)(jnp.ones(3))
 

@@ -119,3 +119,17 @@ def test_a_product_with_a_bool_keeps_nan():
     x = np.array([np.nan, 1, np.inf, -np.inf], np.float32)
     for product in (lambda x: x * (x > 0), lambda x: (x > 0).astype("float32") * x):
         np.testing.assert_array_equal(xpr.jit(product)(x), [np.nan, 1, np.inf, np.nan])
+
+
+def test_logarithms_of_sums_of_complex_exponentials_are_principal():
+    rng = np.random.default_rng(0)
+    x, y = (3 * (rng.normal(size=50) + 1j * rng.normal(size=50)).astype(np.complex64) for _ in range(2))
+    np.testing.assert_allclose(jnp.logaddexp(x, y), np.log(np.exp(x) + np.exp(y)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(jnp.logaddexp2(x, y), np.log2(np.exp2(x) + np.exp2(y)), rtol=1e-5, atol=1e-5)
+    tangent = xpr.jvp(jnp.logaddexp, (x, y), (np.ones_like(x), np.zeros_like(y)))[1]
+    np.testing.assert_allclose(tangent, np.exp(x) / (np.exp(x) + np.exp(y)), rtol=1e-4, atol=1e-5)
+
+
+def test_hypot_refuses_complex_numbers():
+    with pytest.raises(ValueError, match="hypot: is not well defined for complex numbers"):
+        jnp.hypot(1j, 2.0)

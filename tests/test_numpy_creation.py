@@ -58,7 +58,7 @@ jnp.fromfunction(lambda a, b: a + b, (2, 3)) | jnp.fromfunction(lambda a, b: a =
 jnp.frombuffer(b"abcd", dtype="uint8") | jnp.frombuffer(b"abcd", "uint8", 2, 1)
 jnp.fromstring("1 2", dtype=int, sep=" ")
 jnp.mgrid[0:2, 0:3:2] | jnp.mgrid[0:3] | jnp.mgrid[0:1:3j] | jnp.mgrid[0:3, 0:1:3j] | jnp.ogrid[0:2, 0:3]
-jnp.ogrid[0:2]
+jnp.ogrid[0:2] | jnp.mgrid[()]
 jnp.r_[0:3, 5, i] | jnp.r_["-1,2", i, i] | jnp.r_["0,2,0", i, i] | jnp.r_[0:1:3j] | jnp.c_[i, f] | jnp.r_["0,3", i, i]
 """
 
@@ -284,6 +284,9 @@ ERRORS = [
     ("jnp.full((2, 2), i)", ValueError, "broadcast"),
     ("jnp.arange(3j)", ValueError, "complex"),
     ("jnp.arange(3, dtype=bool)", TypeError, "booleans"),
+    ("jnp.zeros(2, 3)", TypeError, r"3 .* data type. Sizes are given as one tuple, as in zeros\(\(2, 3\)\)"),
+    ("jnp.ones(2, dtype=f)", ValueError, "cannot be interpreted as a data type. Give its name or x.dtype"),
+    ("jnp.array(3, [('a', '<i4')])", TypeError, "cannot be interpreted as a data type"),
     ("jnp.arange(1, 3, 0)", ZeroDivisionError, "step"),
     ("jnp.arange(i)", ValueError, "numbers"),
     ("jnp.linspace(0, 1, -1)", ValueError, "negative"),
@@ -360,6 +363,7 @@ PROMOTIONS = [
     'jnp.promote_types("float6_e2m3fn", "int32")', 'jnp.promote_types("float4_e2m1fn", float)',
     "jnp.can_cast(int, jnp.float32)", "jnp.can_cast('float64', 'float32')", "jnp.can_cast(jnp.bfloat16, 'float32')",
     "jnp.isscalar(1.0), jnp.isscalar(i[0]), jnp.isscalar(i), jnp.isscalar('a'), jnp.isscalar(np.array(1))",
+    "jnp.iscomplexobj(None), jnp.iscomplexobj([1j])",
     "jnp.iscomplexobj(f * 1j), jnp.iscomplexobj(f), jnp.iscomplexobj(1j), jnp.isrealobj(f)",
 ]  # fmt: skip
 

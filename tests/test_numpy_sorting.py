@@ -176,6 +176,15 @@ jnp.histogramdd(m, bins=[2, 1], range=[None, (0, 4)], weights=jnp.arange(3))
 jnp.histogramdd(r.T, bins=4, density=True)
 """
 
+
+def test_histograms_of_integers_need_no_promotion():
+    x = np.array([[0, 3], [2, 5], [4, 0]], np.int8)
+    expected = np.histogramdd(x, bins=[np.array([1, 2, 4]), 2])[0]
+    with xpr.numpy_dtype_promotion("strict"):
+        np.testing.assert_array_equal(jnp.histogramdd(jnp.asarray(x), bins=[jnp.array([1, 2, 4]), 2])[0], expected)
+        assert jnp.histogram2d(jnp.arange(3), jnp.arange(3), bins=2)[0].tolist() == [[1, 0], [0, 2]]
+
+
 COUNTING_OUTSIDE_JIT = """
 jnp.bincount(x)
 jnp.bincount(x, weights=y)

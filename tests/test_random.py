@@ -126,6 +126,9 @@ random.exponential(key, (50,))
 random.exponential(key, (50,), "bfloat16")
 random.gumbel(key, (50,))
 random.gumbel(key, (50,), mode="high")
+random.gumbel(key, (50,), mode="highest")
+random.gumbel(key, (50,), "bfloat16", mode="highest")
+random.categorical(key, A([0.0, 1.0, 2.0]), shape=(50,), mode="highest")
 random.laplace(key, (50,))
 random.logistic(key, (50,))
 random.cauchy(key, (50,))
@@ -532,14 +535,18 @@ WRONG = [
     (lambda: random.dirichlet(KEY, 1.0), ValueError, "alpha must have an axis"),
     (lambda: random.multinomial(KEY, 3, 0.5), ValueError, "p must have an axis"),
     (lambda: random.bernoulli(KEY, 1, (3,)), TypeError, "float dtype"),
-    (lambda: random.bernoulli(KEY, 0.5, mode="x"), ValueError, '"low" or "high"'),
+    (lambda: random.bernoulli(KEY, 0.5, mode="x"), ValueError, "one of low, high, and 'x' was given"),
     (lambda: random.permutation(KEY, 3.5), TypeError, "an integer or an array with an axis"),
     (lambda: random.permutation(KEY, jnp.ones(3), axis=1), ValueError, "no axis 1"),
     (lambda: random.choice(KEY, 0), ValueError, "nothing to draw from"),
     (lambda: random.choice(KEY, 5, (6,), replace=False), ValueError, "6 elements.*there are 5"),
     (lambda: random.choice(KEY, 5, (2,), p=jnp.ones(4)), ValueError, "the 5 elements"),
     (lambda: random.categorical(KEY, jnp.zeros((3, 4)), shape=()), ValueError, r"must end with.*\(3,\)"),
-    (lambda: random.categorical(KEY, jnp.zeros(4), shape=(5,), replace=False), ValueError, "5 categories"),
+    (lambda: random.categorical(KEY, jnp.zeros(4), shape=(5,), replace=False), ValueError, "exceed .*: 5 were"),
+    (lambda: random.permutation(KEY, 10, axis=3), ValueError, "there is no axis 3 in an array of 1 axes"),
+    (lambda: random.gumbel(KEY, (3,), mode="higher"), ValueError, "one of low, high, highest, and 'higher' was given"),
+    (lambda: random.randint(KEY, (3,), 0, 2**31 + 1), OverflowError, "maxval is 2147483649, and int32 has"),
+    (lambda: random.randint(KEY, (3,), -1, 5, "uint32"), OverflowError, "minval is -1, and uint32 has numbers from 0"),
     (lambda: random.key(1.5), TypeError, "the PRNG key seed must be an integer"),
     (lambda: random.key(jnp.arange(3)), TypeError, "accepts a scalar seed.*vmap"),
     (lambda: random.key(2**70), OverflowError, "64 bits"),
@@ -561,8 +568,17 @@ def test_errors(wrong, error, message):
 
 
 def test_bounds_beyond_the_dtype():
-    """One past the greatest number makes that one possible; anything further is taken as that."""
+    """One past the greatest number makes that one possible; anything further is taken as that in narrow dtypes."""
     drawn = np.asarray(random.randint(random.key(0), (2000,), 2**31 - 4, 2**31))
     assert set(drawn.tolist()) == {2**31 - 4, 2**31 - 3, 2**31 - 2, 2**31 - 1}
-    same_bits(drawn, random.randint(random.key(0), (2000,), 2**31 - 4, 2**40))
+    narrow = random.randint(random.key(0), (50,), -12345, 12345, "int8")
+    same_bits(narrow, random.randint(random.key(0), (50,), -128, 128, "int8"))
     assert math.isclose(np.asarray(random.randint(random.key(0), (5000,), 0, 300, "uint8")).max(), 255)
+
+
+def test_an_axis_may_be_an_array():
+    logits = jnp.array([[0.0, 1.0, 2.0], [2.0, 0.0, 0.0]])
+    for replace in (True, False):
+        drawn = [random.categorical(KEY, logits, axis, replace=replace) for axis in (0, jnp.array(0), np.int8(-2))]
+        same_bits(drawn[1], drawn[0])
+        same_bits(drawn[2], drawn[0])

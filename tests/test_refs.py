@@ -13,7 +13,7 @@ import xpr.numpy as jnp
 from tests import eight_devices
 from tests.helpers import close, primitive_names, same
 from tests.peer import JAX, needs_jax
-from xpr import core, lax
+from xpr import core, lax, tree, tree_util
 from xpr.errors import RefError
 from xpr.experimental import random
 from xpr.passes.discharge import discharge, uses_of_refs
@@ -79,6 +79,73 @@ def test_views_are_refs_to_a_part():
     view.addupdate(1)
     same(view[...], jnp.array([51, 7]))
     holds(ref, [[0, 1, 2, 3], [4, 51, 7, 7], [8, 9, 10, 11]])
+
+
+VIEWS = {
+    "slice": lambda ref: ref.at[2:7],
+    "integer": lambda ref: ref.at[3],
+    "array": lambda ref: ref.at[jnp.array([4, 1])],
+    "of a view": lambda ref: ref.at[::2].at[jnp.array(1)],
+    "whole": lambda ref: ref.at[...],
+}
+MESH = xpr.make_mesh((1,), ("x",))
+OPERATIONS = {
+    "jit": xpr.jit,
+    "jit of a tree": lambda f: lambda view: xpr.jit(lambda views, _: f(views["x"]))({"x": view}, 3),
+    "checkpoint": xpr.checkpoint,
+    "cond": lambda f: lambda view: xpr.jit(lambda p: lax.cond(p, f, lambda x: -x[...].sum(), view))(True),
+    "shard_map": lambda f: xpr.shard_map(f, mesh=MESH, in_specs=xpr.P(), out_specs=xpr.P()),
+    "vmap": lambda f: lambda view: xpr.vmap(lambda x, _: f(x), (None, 0))(view, jnp.zeros(2))[0],
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("outer", [lambda f: f, xpr.jit])
+def test_views_are_arguments(view, operation, outer):
+    def double(x):
+        x[...] *= 2.0
+        return x[...].sum()
+
+    def run(ref, doubled=double):
+        return doubled(VIEWS[view](ref))
+
+    ref, expected = xpr.new_ref(jnp.arange(10.0)), xpr.new_ref(jnp.arange(10.0))
+    same(outer(lambda ref: run(ref, OPERATIONS[operation](double)))(ref), run(expected))
+    holds(ref, expected[...])
+
+
+def test_equal_views_are_one_signature():
+    traced = []
+
+    @xpr.jit
+    def read(view):
+        traced.append(view)
+        return view[...].sum()
+
+    ref = xpr.new_ref(jnp.arange(10.0))
+    assert [read(ref.at[2:7]), read(ref.at[2:7]), read(ref.at[jnp.array(3)]), read(ref.at[jnp.array(4)])] == [
+        20,
+        20,
+        3,
+        4,
+    ]
+    assert len(traced) == 2
+    assert read(ref.at[True]) == 45 and read(ref.at[1]) == 1  # True is a mask, and 1 an index
+    assert tree.leaves_with_path({"a": ref.at[1]}) == [((tree_util.DictKey("a"), tree_util.GetAttrKey("ref")), ref)]
+
+
+def test_views_are_not_cut():
+    view = xpr.new_ref(jnp.arange(6.0).reshape(3, 2)).at[:, 0]
+    for what, cut in {
+        "vmap": lambda: xpr.vmap(lambda x: x[...])(view),
+        "scan": lambda: lax.scan(lambda c, x: (c, x[...]), 0.0, view),
+        "shard_map": lambda: xpr.shard_map(
+            lambda x: x[...], mesh=MESH, in_specs=xpr.P("x"), out_specs=xpr.P("x")
+        )(view),
+    }.items():  # fmt: skip
+        with pytest.raises(TypeError, match=rf"{what}: a view of a Ref, at.*, is an argument, and views can't be cut"):
+            cut()
 
 
 def test_values_broadcast_and_take_the_dtype_of_the_ref():

@@ -38,8 +38,19 @@ class TestCosineTransforms:
             fft.dct(self.X, type=1)
         with pytest.raises(ValueError, match="idct: norm must be None, 'backward' or 'ortho'"):
             fft.idct(self.X, norm="forwards")
-        with pytest.raises(TypeError, match="dct: takes real arrays"):
-            fft.dct(self.X * 1j)
+        with pytest.raises(ValueError, match=r"idctn: s must have at most x.ndim \(2\) elements, and has 3"):
+            fft.idctn(jnp.ones((1, 3)), s=(2, 3, 4))
+        with pytest.raises(ValueError, match=r"dctn: a size for each axis is needed; s is \(2,\)"):
+            fft.dctn(jnp.ones((1, 3)), s=2, axes=(0, 1))
+
+    def test_complex_arrays_are_transformed_by_parts(self):
+        z = self.X * (1 + 2j) + 3j
+        for name in ("dct", "idct", "dctn", "idctn"):
+            for given in ({}, {"norm": "ortho"}):
+                expected = getattr(scipy.fft, name)(z, **given)
+                actual = getattr(fft, name)(z, **given)
+                assert actual.dtype == jnp.complex64
+                np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 5e-6), (np.float64, 1e-13)])

@@ -1,6 +1,8 @@
 """Interpreters with JAX's methods: one that also computes an error bound runs alike on xpr and on jax."""
 
+import gc
 import importlib
+import weakref
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX
+from xpr import core
 from xpr.extend.core import traces
 from xpr.extend.core.primitives import jit_p
 
@@ -132,3 +135,38 @@ def test_a_call_takes_the_parameters_of_jax():
     f = lambda x: jit_p.bind(x, jaxpr=jaxpr, name="f", inline=False)[0]
     assert xpr.jit(f)(3.0) == f(3.0) == 6
     assert xpr.grad(xpr.jit(f))(3.0) == 2
+
+
+TRACES = {
+    "grad": lambda f, x: xpr.grad(f)(x),
+    "vjp": lambda f, x: xpr.vjp(f, x)[1](1.0),
+    "linearize": lambda f, x: xpr.linearize(f, x)[1](x),
+    "hessian": lambda f, x: xpr.hessian(f)(x),
+    "grad of vmap": lambda f, x: xpr.grad(lambda x: xpr.vmap(f)(x[None]).sum())(x),
+    "make_jaxpr": lambda f, x: xpr.make_jaxpr(lambda y: f(x) * y)(1.0),
+    "grad of jit": lambda f, x: xpr.grad(lambda x: xpr.jit(lambda y: y * f(x))(2.0))(x),
+}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_traces_that_have_ended_keep_no_arrays(name):
+    """Without the garbage collector, which may not run for long while few and large arrays are made."""
+    made = []
+
+    def f(x):
+        y = jnp.sin(x)
+        value = y
+        while isinstance(value, core.Tracer) and value.concrete() is not None:
+            value = value.concrete()
+        if isinstance(value, xpr.Array):
+            made.append(weakref.ref(value))
+        return (y * y).sum()
+
+    x = jnp.arange(3.0)
+    gc.disable()
+    try:
+        TRACES[name](f, x)
+        assert [each() for each in made] == [None] * len(made)
+    finally:
+        gc.enable()
+    assert made or name == "hessian" or "vmap" in name

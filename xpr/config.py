@@ -169,7 +169,7 @@ CHOICES = {
     "transfer_guard_host_to_device": _GUARD,
     "transfer_guard_device_to_device": _GUARD,
     "transfer_guard_device_to_host": _GUARD,
-    "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
+    "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32"),
 }
 
 
@@ -483,9 +483,10 @@ def enable_custom_prng(new_val: bool = True) -> Any:
 
 
 def default_prng_impl(new_val: str) -> Any:
-    """A context manager that sets the generator of keys that are made without one: "threefry2x32", "rbg", "unsafe_rbg".
+    """A context manager that sets the generator of keys that are made without one.
 
-    It is also that of keys that are arrays of uint32.
+    It is "threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg" or "unsafe_rbg", and also that of keys that
+    are arrays of uint32.
 
     >>> import xpr
     >>> with xpr.default_prng_impl("rbg"):

@@ -186,7 +186,7 @@ class UnsupportedRule(XprError, NotImplementedError):
 
 
 class CallbackDerivativeError(UnsupportedRule, ValueError):
-    """A program was differentiated that calls a Python function, which has no derivative."""
+    """A program was differentiated that calls a function of Python or of another library, which has no derivative."""
 
 
 class ClosureDerivativeError(UnsupportedRule, UnexpectedTracerError):

@@ -41,7 +41,7 @@ from xpr.compile.partition import (
 )
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
-from xpr.control.devices.sharding_constraint import flatten_shardings
+from xpr.control.devices.sharding_constraint import flatten_shardings, without_layouts
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
@@ -606,7 +606,7 @@ def jit(
         takes several times as long to compile and runs a few percent faster or slower on CPU.
       in_shardings: the shardings of the positional arguments: a `NamedSharding`, or a pytree prefix of the tuple of
         arguments of those and None. Arguments with other shardings are moved; None takes them as they are. A
-        `SingleDeviceSharding` is the device of the whole program.
+        `SingleDeviceSharding` is the device of the whole program, and a `Format` stands for its sharding.
       out_shardings: the shardings of the results, in the same form; None lets the compiler choose.
 
     Returns:
@@ -633,6 +633,7 @@ def jit(
         return lambda fun: jit(fun, **options)  # type: ignore[arg-type]  # the options are those of this very function
     check_function(fun, "jit")
     check_options("jit", compiler_options)
+    in_shardings, out_shardings = map(without_layouts, (in_shardings, out_shardings))
     out_memory = out_shardings if _names_memory(out_shardings) else None
     named = _single_device(in_shardings, out_shardings)
     if named is not None:

@@ -14,6 +14,7 @@ from xpr.backend import devices as platforms
 from xpr.backend.array import Array
 from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding, typed
 from xpr.backend.shards import assemble, check_has_local_devices
+from xpr.control.devices.sharding_constraint import without_layouts
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError, UnexpectedTracerError
@@ -94,7 +95,7 @@ def make_array_from_callback(
     >>> xpr.make_array_from_callback((3,), rows, lambda index: np.arange(3.0)[index])
     Array([0., 1., 2.], dtype=float32)
     """
-    whole = tuple(shape)
+    whole, sharding = tuple(shape), without_layouts(sharding)
     if isinstance(sharding, NamedSharding):
         sharding.check(whole, "make_array_from_callback", "an array")
         check_has_local_devices(sharding)

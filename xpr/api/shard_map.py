@@ -23,6 +23,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer, context, current
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import cache_key
+from xpr.core.ref_views import refuse_cut_views
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function, summarize, text_of
 from xpr.core.specs import check_spec
@@ -207,6 +208,7 @@ def shard_map(
         if Ref not in map(type, leaves):
             return tree.unflatten(out_tree, manual.bind(closed, leaves, specs, outs))
         check_aliases("shard_map", fun, lambda: argument_names(fun, args, {}), leaves, ())
+        refuse_cut_views("shard_map", args, [any(part is not None for part in spec) for spec in specs])
         found = manual.bind(closed, [read(x) if type(x) is Ref else x for x in leaves], specs, outs)
         results, last = split_list(found, out_tree.num_leaves)
         for ref, value in zip(mask(leaves, written), last):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from xpr import tree
 from xpr.core.avals import aval_of
-from xpr.primitives.shapes import move_axis
+from xpr.primitives.shapes import expand_dims, move_axis
 from xpr.primitives.slicing_in_dim import index_in_dim
 
 
@@ -52,10 +52,15 @@ def vmap_with_handlers(
         nonlocal out_tree
         args, kwargs = tree.unflatten(structure, _with_rows(leaves, axes, iter(rows)))
         outs[:], out_tree = tree.flatten(fun(*args, **kwargs), is_leaf=is_vmappable)
-        found: list[Any] = []
+        results: list[Any] = []
+
+        def found(row: Any, axis: Any) -> Any:
+            results.append(row)
+            return row if axis is None else expand_dims(row, [axis % (aval_of(row).ndim + 1)])
+
         specs = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
-        _put_together(outs, specs, None, lambda row, _: found.append(row))
-        return found
+        _put_together(outs, specs, None, found)
+        return results
 
     mapped = iter(vmap(on_rows, tuple(dims), 0, **options)(*arrays))
 
@@ -76,7 +81,8 @@ def _arrays(leaves: Any, axes: Any) -> tuple[list[Any], list[Any]]:
     def found(array: Any, axis: Any) -> Any:
         arrays.append(array)
         dims.append(axis)
-        return array
+        shape = aval_of(array).shape
+        return array if axis is None or not shape[axis] else index_in_dim(array, 0, axis, keepdims=False)
 
     for leaf, axis in zip(leaves, axes):
         if not is_vmappable(leaf):

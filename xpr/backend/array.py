@@ -19,6 +19,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import compiler, devices, native
 from xpr.backend.buffers import putter
+from xpr.backend.layout import Format, row_major
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
 from xpr.core.avals import (
@@ -145,6 +146,11 @@ class Array(metaclass=_OfArrays):
             return device
         kind = "unpinned_host" if unpinned and id(self) in unpinned else kind_of_space(self.aval.memory_space)
         return SingleDeviceSharding(device, memory_kind=kind)
+
+    @property
+    def format(self) -> Format:
+        """The layout in memory, which is row-major, and the sharding."""
+        return Format(row_major(self.aval.ndim), self.sharding)
 
     @property
     def is_fully_replicated(self) -> bool:

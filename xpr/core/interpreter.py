@@ -325,6 +325,9 @@ class Tracer:
         """The bytes of all elements."""
         return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}.tobytes()", _FOR_VALUE).tobytes(order)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}pickling", _FOR_VALUE).__reduce_ex__(protocol)
+
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._trace.alive:
             raise UnexpectedTracerError(escaped(self))

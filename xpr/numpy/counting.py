@@ -147,7 +147,7 @@ def histogram(
 def _bin_of(x: Any, edges: Any) -> Any:
     """The index of each element's bin, out of bounds for elements in no bin."""
     count = aval_of(edges).size - 1
-    x, edges = promote_dtypes(x, edges)
+    x = convert(x, aval_of(edges).dtype)
     position = searchsorted(edges, x, "right")
     last = broadcast_in_dim(slice_in_dim(edges, count, count + 1), aval_of(x).shape, (0,)) if aval_of(x).size else x
     dtype = aval_of(position).dtype

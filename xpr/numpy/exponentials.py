@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import promote_inexact, promote_shapes, select_scalar
 from xpr.numpy.ufunc_builders import float_unary
@@ -115,7 +116,15 @@ def _logaddexp(x: Any, y: Any) -> Any:
     gap = select_scalar(x_is_ahead, e.sub(y, x), e.sub(x, y))
     same_infinity = e.bitwise_and(e.eq(x, y), e.ne(gap, gap))
     gap = select_scalar(same_infinity, e.scalar(0, gap), gap)
-    return e.add(select_scalar(x_is_ahead, x, y), e.log1p(e.exp(gap)))
+    total = e.add(select_scalar(x_is_ahead, x, y), e.log1p(e.exp(gap)))
+    return _principal(total) if aval_of(total).dtype in dtypes.COMPLEX else total
+
+
+def _principal(x: Any) -> Any:
+    """Complex logarithms with imaginary parts between -pi and pi."""
+    angle = e.imag(x)
+    turns = e.round(e.div(angle, e.scalar(2 * np.pi, angle)), 1)
+    return e.complex_(e.real(x), e.sub(angle, e.mul(turns, e.scalar(2 * np.pi, angle))))
 
 
 def logaddexp2(x: Any, y: Any, /) -> Any:

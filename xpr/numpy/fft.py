@@ -15,6 +15,8 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
+from xpr.errors import ArgumentError
 from xpr.numpy.arithmetic import divide, multiply
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.complex_numbers import conj
@@ -132,7 +134,7 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
     >>> jnp.fft.fft(jnp.array([1.0, 0, 0, 0]))
     Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
-    return _transformed("fft", "FFT", a, _length(n), (axis,), norm)
+    return _transformed("fft", "FFT", a, _length(n), _one("fft", axis), norm)
 
 
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -155,7 +157,7 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     >>> jnp.fft.ifft(jnp.ones(4)).real
     Array([1., 0., 0., 0.], dtype=float32)
     """
-    return _transformed("ifft", "IFFT", a, _length(n), (axis,), norm)
+    return _transformed("ifft", "IFFT", a, _length(n), _one("ifft", axis), norm)
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -178,7 +180,7 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     >>> jnp.fft.rfft(jnp.ones(4))
     Array([4.+0.j, 0.+0.j, 0.+0.j], dtype=complex64)
     """
-    return _transformed("rfft", "RFFT", a, _length(n), (axis,), norm)
+    return _transformed("rfft", "RFFT", a, _length(n), _one("rfft", axis), norm)
 
 
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -201,7 +203,7 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     >>> jnp.fft.irfft(jnp.array([4.0, 0.0, 0.0]))
     Array([1., 1., 1., 1.], dtype=float32)
     """
-    return _transformed("irfft", "IRFFT", a, _length(n), (axis,), norm)
+    return _transformed("irfft", "IRFFT", a, _length(n), _one("irfft", axis), norm)
 
 
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -225,7 +227,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     Array([4., 0., 0., 0.], dtype=float32)
     """
     _check_norm("hfft", norm)
-    return _transformed("hfft", "IRFFT", conj(asarray_like(a)), _length(n), (axis,), _OTHER_NORM[norm])
+    return _transformed("hfft", "IRFFT", conj(asarray_like(a)), _length(n), _one("hfft", axis), _OTHER_NORM[norm])
 
 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
@@ -249,7 +251,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     Array([1., 0., 0.], dtype=float32)
     """
     _check_norm("ihfft", norm)
-    return conj(_transformed("ihfft", "RFFT", a, _length(n), (axis,), _OTHER_NORM[norm]))
+    return conj(_transformed("ihfft", "RFFT", a, _length(n), _one("ihfft", axis), _OTHER_NORM[norm]))
 
 
 def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
@@ -437,6 +439,12 @@ def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1
     return _transformed("irfft2", "IRFFT", a, s, _two("irfft2", axes), norm)
 
 
+def _one(name: str, axis: int) -> Sequence[int]:
+    if isinstance(axis, (list, tuple)):
+        raise ArgumentError(f"{name}: does not support multiple axes, and axis is {axis}. See fftn and its relatives.")
+    return (axis,)
+
+
 def _two(name: str, axes: Sequence[int]) -> Sequence[int]:
     if len(axes) != 2:
         raise ValueError(f"{name}: goes along two axes, and axes are {tuple(axes)}.")
@@ -459,7 +467,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     >>> jnp.fft.fftfreq(4, 0.5)
     Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
     """
-    n = operator.index(n)
+    n = _samples("fftfreq", n)
     return _frequencies(np.roll(np.arange(-(n // 2), n - n // 2), -(n // 2)), n, d, dtype, device)
 
 
@@ -479,8 +487,17 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     >>> jnp.fft.rfftfreq(4)
     Array([0.  , 0.25, 0.5 ], dtype=float32)
     """
-    n = operator.index(n)
+    n = _samples("rfftfreq", n)
     return _frequencies(np.arange(n // 2 + 1), n, d, dtype, device)
+
+
+def _samples(name: str, n: Any) -> int:
+    try:
+        return operator.index(n)
+    except TypeError:
+        if isinstance(n, Tracer):
+            raise
+        raise ArgumentError(f"{name}: n, the number of samples, should be an integer, and is {n!r}.") from None
 
 
 def _frequencies(cycles: np.ndarray, n: int, d: Any, dtype: Any, device: Any) -> Any:

@@ -138,10 +138,12 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
         known = np.asarray(concrete_value(is_zero, "roots", "Pass strip_zeros=False."))
         leading = n if known.all() else int(np.argmin(known))
         return _roots(p[leading:])
+    if n < 2:
+        return _roots(p)
     leading = where(is_zero.all(), n, argmax(e.bitwise_not(is_zero)))
     result = _roots(roll(p, -leading))
     result = result[argsort(-absolute(result))]
-    return where(arange(n - 1) < n - 1 - leading, result, complex(np.nan, np.nan)) if n > 1 else result
+    return where(arange(n - 1) < n - 1 - leading, result, complex(np.nan, np.nan))
 
 
 def _roots(p: Any) -> Any:

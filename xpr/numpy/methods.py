@@ -47,21 +47,40 @@ from xpr.primitives.slicing import slice_in_dim
 # -- Operators
 
 _NUMBERS = frozenset({bool, int, float, complex, Array})
+_COLLECTIONS = (list, tuple, dict, set, frozenset)
 
 
-def _operator(fun: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A binary operator; it returns NotImplemented for operands that are not arrays."""
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod()",
+    "pow": "** or pow()", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "matmul": "@",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+
+def _operator(name: str, fun: Callable[[Any, Any], Any], is_reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """A binary operator; it returns NotImplemented for operands that are not arrays.
+
+    Those that Python would compare with anything, or repeat as often as an array says, are refused.
+    """
 
     def method(self: Any, other: Any) -> Any:
         if type(other) in _NUMBERS or isinstance(other, (Tracer, np.ndarray, np.generic)):
             return fun(self, other)
-        return fun(self, other) if hasattr(other, "__jax_array__") else NotImplemented
+        if hasattr(other, "__jax_array__"):
+            return fun(self, other)
+        if isinstance(other, _COLLECTIONS):
+            types = ("Array", type(other).__name__)[:: -1 if is_reflected else 1]
+            raise TypeError(
+                f"unsupported operand type(s) for {_SYMBOLS[name]}: {types[0]!r} and {types[1]!r}. Convert lists and "
+                "tuples with jnp.array."
+            )
+        return NotImplemented
 
     return method
 
 
-def _reflected(fun: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return _operator(lambda self, other: fun(other, self))
+def _reflected(name: str, fun: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return _operator(name, lambda self, other: fun(other, self), is_reflected=True)
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -227,10 +246,10 @@ def install(name: str, function: Any) -> None:
 _name: str
 _fun: Any
 for _name, _fun in _OPERATORS.items():
-    install(f"__{_name}__", _operator(_fun))
-    install(f"__r{_name}__", _reflected(_fun))
+    install(f"__{_name}__", _operator(_name, _fun))
+    install(f"__r{_name}__", _reflected(_name, _fun))
 for _name, _fun in _COMPARISONS.items():
-    install(f"__{_name}__", _operator(_fun))
+    install(f"__{_name}__", _operator(_name, _fun))
 
 for _name, _fun in {
     "__neg__": arithmetic.negative, "__pos__": arithmetic.positive, "__abs__": arithmetic.absolute,

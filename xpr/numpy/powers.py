@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.errors import ArgumentError
 from xpr.numpy.promotion import (
     arithmetic_operand,
     arithmetic_operands,
@@ -136,11 +137,14 @@ def hypot(x: Any, y: Any, /) -> Any:
     Returns:
       Floats of the broadcast shape.
 
+    Raises:
+      ArgumentError: the numbers are complex.
+
     >>> import xpr.numpy as jnp
     >>> jnp.hypot(3.0, 4.0)
     Array(5., dtype=float32, weak_type=True)
     """
     x, y = promote_ranks(*promote_inexact(x, y), name="hypot")
     if aval_of(x).dtype in dtypes.COMPLEX:
-        x, y = e.abs(x), e.abs(y)
+        raise ArgumentError("hypot: is not well defined for complex numbers. Take hypot(abs(x), abs(y)).")
     return hypot_p.bind(x, y)

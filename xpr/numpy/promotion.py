@@ -17,10 +17,10 @@ from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.compile import transfer_guard
 from xpr.config import settings
-from xpr.core.avals import ShapedArray, aval_of, integer
+from xpr.core.avals import ShapedArray, aval_of, describe, integer
 from xpr.core.interpreter import Tracer
 from xpr.core.source import depth_of_user, is_internal
-from xpr.errors import NarrowingWarning
+from xpr.errors import ArgumentError, NarrowingWarning
 from xpr.key_types import KeyType
 from xpr.notices import warn
 from xpr.primitives.composites import broadcast_operands, broadcast_shapes
@@ -290,11 +290,18 @@ def requested_dtype(dtype: Any) -> np.dtype:
 
     Raises:
       TypeError: arrays have no such dtype.
+      ArgumentError: it is no dtype.
       ValueError: it is a 64-bit type, those are off, and the setting `explicit_x64_dtypes` is "error".
     Warns:
       NarrowingWarning: it is a 64-bit type and those are off.
     """
-    canonical = dtypes.requested(dtype)
+    try:
+        canonical = dtypes.requested(dtype)
+    except TypeError:
+        way_out = (
+            "Sizes are given as one tuple, as in zeros((2, 3))." if type(dtype) is int else "Give its name or x.dtype."
+        )
+        raise ArgumentError(f"{describe(dtype)} cannot be interpreted as a data type. {way_out}") from None
     if canonical not in _HELD:
         if type(canonical) is dtypes.KeyType:  # type: ignore[comparison-overlap]  # the one dtype that is not NumPy's
             return canonical

@@ -6,6 +6,7 @@ from typing import Any
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.ref_views import RefView
 from xpr.core.refs import AbstractRef, Ref
 from xpr.errors import RefError
 from xpr.numpy.creation import array, empty
@@ -19,21 +20,6 @@ from xpr.transforms.flat import as_array
 from xpr.transforms.refs import current_owner, read, write
 
 __all__ = ["AbstractRef", "Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
-
-
-class RefView:
-    """`ref.at[index]`: the elements of a ref at an index, read and written like a ref of their own."""
-
-    __slots__ = ("index", "ref")
-
-    def __init__(self, ref: Ref | RefView, index: Any):
-        self.ref, self.index = ref, index
-
-    shape = property(lambda self: aval_of(_value(self)).shape)
-    dtype = property(lambda self: self.ref.dtype)
-
-    def __repr__(self) -> str:
-        return f"{self.ref!r}.at[{self.index!r}]"
 
 
 class _Views:
@@ -322,3 +308,4 @@ _METHODS: dict[str, Any] = {
 for _name, _method in _METHODS.items():
     setattr(Ref, _name, _method)
     setattr(RefView, _name, _method)
+RefView.shape = property(lambda self: aval_of(_value(self)).shape)  # type: ignore[attr-defined]

@@ -247,7 +247,7 @@ def iscomplexobj(x: Any) -> bool:
     >>> jnp.iscomplexobj(jnp.array([1 + 0j]))
     True
     """
-    return (x.dtype if hasattr(x, "dtype") else asarray(x).dtype) in dtypes.COMPLEX
+    return x is not None and (x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype) in dtypes.COMPLEX
 
 
 def isrealobj(x: Any) -> bool:

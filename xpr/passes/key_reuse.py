@@ -63,7 +63,7 @@ def uses_of(eqn: JaxprEqn) -> Uses:
         return Uses({}, {}, {})
     if eqn.primitive.regions is not None:
         return _of_regions(eqn)
-    keys = [i for i, v in enumerate(eqn.invars) if is_key(v.aval)]
+    keys = [i for i, v in enumerate(eqn.invars) if is_key(v.aval) and 0 not in v.aval.shape]
     if eqn.primitive in _ONLY_READ or not keys or eqn.primitive.effect is not None:
         return Uses({}, {}, {})
     if eqn.primitive in _MOVES:
@@ -78,7 +78,7 @@ def _sliced(eqn: JaxprEqn) -> Mask:
     starts, limits = eqn.params["start_indices"], eqn.params["limit_indices"]
     strides = eqn.params["strides"] or (1,) * len(starts)
     mask[tuple(map(slice, starts, limits, strides))] = True
-    return True if mask.all() else mask
+    return True if mask.size and mask.all() else mask
 
 
 def key_uses(jaxpr: Jaxpr) -> Uses:

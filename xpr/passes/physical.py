@@ -28,9 +28,11 @@ from xpr.transforms.stage import StageTracer, stage
 
 def physical(jaxpr: Jaxpr) -> Jaxpr:
     """The program on the words of its keys, remembered with it; the jaxpr itself where it has no keys."""
+    if not has_keys(jaxpr):
+        return jaxpr
     known = jaxpr.memo.get("physical")
     if known is None:
-        known = jaxpr.memo["physical"] = _rewritten(jaxpr) if has_keys(jaxpr) else jaxpr
+        known = jaxpr.memo["physical"] = _rewritten(jaxpr)
     return known
 
 

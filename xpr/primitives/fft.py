@@ -22,6 +22,7 @@ from xpr import dtypes
 from xpr.backend.mlir_text import int_array
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.errors import ArgumentError
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, structural, to_front
 from xpr.primitives.sharding_rules import batched_sharding
@@ -43,16 +44,18 @@ def _abstract(aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...])
     k = len(fft_lengths)
     batch, last = aval.shape[: aval.ndim - k], aval.shape[aval.ndim - k :]
     if not 1 <= k <= 3 or k > aval.ndim or min(fft_lengths) < 1:
-        raise TypeError(
+        raise ArgumentError(
             f"fft: fft_lengths are the positive sizes of one to three last axes of the array, which is "
             f"{aval.str_short()}, and are {fft_lengths}."
         )
     wanted = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1) if fft_type == "IRFFT" else fft_lengths
     if last != wanted:
-        raise TypeError(f"fft: {fft_type} of lengths {fft_lengths} takes last axes {wanted}, not {aval.str_short()}.")
+        raise ArgumentError(
+            f"fft: {fft_type} of lengths {fft_lengths} takes last axes {wanted}, not {aval.str_short()}."
+        )
     if aval.dtype not in ({dtypes.float32, dtypes.float64} if fft_type == "RFFT" else dtypes.COMPLEX):
         kind = "real numbers, f32 or f64" if fft_type == "RFFT" else "complex numbers"
-        raise TypeError(f"fft: {fft_type} takes {kind}, not {aval.str_short()}. Convert them.")
+        raise ArgumentError(f"fft: {fft_type} takes {kind}, not {aval.str_short()}. Convert them.")
     if fft_type == "RFFT":
         shape, dtype = (*batch, *fft_lengths[:-1], fft_lengths[-1] // 2 + 1), dtypes.complex_of(aval.dtype)
     elif fft_type == "IRFFT":
@@ -113,19 +116,27 @@ fft_p = structural(
 )
 
 
+def _in_dtype_of_transform(x: Any, fft_type: str) -> Any:
+    """Integers as floats, and real numbers as complex ones where those are transformed."""
+    dtype = dtypes.to_inexact(aval_of(x).dtype)
+    dtype = dtype if fft_type == "RFFT" else dtypes.complex_of(dtype)
+    return x if dtype == aval_of(x).dtype else e.convert_element_type(x, dtype)
+
+
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     """The discrete Fourier transform along the last axes.
 
     Args:
-      x: complex numbers; float32 or float64 for RFFT.
+      x: numbers, which are converted to complex ones; float32 or float64 for RFFT.
       fft_type: "FFT", "IFFT", "RFFT" or "IRFFT", or an `FftType`.
-      fft_lengths: the sizes of the last one to three axes; of those of the result, for IRFFT.
+      fft_lengths: the sizes of the last one to three axes; of those of the result, for IRFFT. Of none, the operand is
+        the result.
 
     Returns:
       Complex numbers; real ones for IRFFT.
 
     Raises:
-      TypeError: shape or dtype don't fit.
+      ArgumentError: shape or dtype don't fit.
       ValueError: there is no such transform.
 
     >>> from xpr import lax, numpy as jnp
@@ -135,4 +146,5 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
     if name not in _IN_NUMPY:
         raise ValueError(f"fft: fft_type is FFT, IFFT, RFFT or IRFFT, and is {fft_type!r}.")
-    return fft_p.bind(x, fft_type=name, fft_lengths=tuple(map(int, fft_lengths)))
+    x = _in_dtype_of_transform(x, name)
+    return fft_p.bind(x, fft_type=name, fft_lengths=tuple(map(int, fft_lengths))) if len(fft_lengths) else x

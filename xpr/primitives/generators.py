@@ -38,7 +38,7 @@ __all__: list[str] = []
 _DTYPES = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
 
-def _check_width(bit_width: int) -> None:
+def check_width(bit_width: int) -> None:
     if bit_width not in _DTYPES:
         raise ArgumentError(f"Random bits are drawn in words of 8, 16, 32 or 64, and {bit_width} were asked for.")
 
@@ -52,7 +52,7 @@ def stacked(arrays: Sequence[Any]) -> Any:
 # -- Threefry
 
 
-def _threefry_seed(seed: Any) -> Any:
+def halves_of_seed(seed: Any) -> Any:
     """The integer's higher half, which is 0 for 32-bit integers, and its lower half."""
     dtype = aval_of(seed).dtype
     high = shift_right_logical(seed, dtype.type(32)) if dtype.itemsize == 8 else ZERO_WORD
@@ -70,7 +70,7 @@ def _threefry_fold_in(words: Any, data: Any) -> Any:
 
 
 def _threefry_random_bits(words: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
-    _check_width(bit_width)
+    check_width(bit_width)
     if settings.threefry_partitionable:
         return threefry_bits(*key_words(words), bit_width, shape)
     size = math.prod(shape)
@@ -113,7 +113,7 @@ def _cut(words: Any, bit_width: int, size: int) -> Any:
 
 
 THREEFRY = register_implementation(
-    PRNGImpl((2,), _threefry_seed, _threefry_split, _threefry_random_bits, _threefry_fold_in, "threefry2x32", "fry")
+    PRNGImpl((2,), halves_of_seed, _threefry_split, _threefry_random_bits, _threefry_fold_in, "threefry2x32", "fry")
 )
 
 
@@ -125,7 +125,7 @@ def _halves(words: Any) -> list[Any]:
 
 
 def _rbg_seed(seed: Any) -> Any:
-    half = _threefry_seed(seed)
+    half = halves_of_seed(seed)
     return concatenate([half, half], 0)
 
 
@@ -141,7 +141,7 @@ def _rbg_fold_in(words: Any, data: Any) -> Any:
 
 
 def _rbg_random_bits(words: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
-    _check_width(bit_width)
+    check_width(bit_width)
     return rng_bit_generator(words, shape, _DTYPES[bit_width])[1]
 
 

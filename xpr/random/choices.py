@@ -25,7 +25,7 @@ from xpr.primitives.slicing import broadcasted_iota, slice_in_dim
 from xpr.primitives.sorting import sort, top_k
 from xpr.random.inverse_transform import gumbels
 from xpr.random.keys import one_key
-from xpr.random.uniforms import _check_mode, randint
+from xpr.random.uniforms import GUMBEL_MODES, _check_mode, randint
 
 __all__ = ["categorical", "choice", "permutation"]
 
@@ -86,6 +86,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     """
     key = one_key(key, "permutation")
     if hasattr(x, "__index__") and not np.ndim(x):
+        _axis("permutation", axis, 1)
         return sharded(_random_order(key, n=operator.index(x)), out_sharding, "permutation")
     x = asarray(x)
     if not aval_of(x).ndim:
@@ -98,7 +99,8 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     )
 
 
-def _axis(name: str, axis: int, ndim: int) -> int:
+def _axis(name: str, axis: Any, ndim: int) -> int:
+    axis = operator.index(axis)
     if not -ndim <= axis < ndim:
         raise ValueError(f"random.{name}: there is no axis {axis} in an array of {ndim} axes.")
     return axis % ndim
@@ -148,7 +150,7 @@ def choice(
     Array([20, 10, 30, 20], dtype=int32)
     """
     one_key(key, "choice")
-    _check_mode("choice", mode or "low")
+    _check_mode("choice", mode or "low", GUMBEL_MODES)
     shape = shape_of(shape)
     if hasattr(a, "__index__") and not np.ndim(a):
         n, a = operator.index(a), None
@@ -252,7 +254,7 @@ def categorical(
     Array([1, 1, 2, 1, 2], dtype=int32)
     """
     key, mode = one_key(key, "categorical"), mode or "low"
-    _check_mode("categorical", mode)
+    _check_mode("categorical", mode, GUMBEL_MODES)
     logits = asarray(logits)
     if aval_of(logits).dtype not in dtypes.FLOATS:
         logits = convert_element_type(logits, dtypes.canonical(float))
@@ -274,7 +276,8 @@ def categorical(
     count = math.prod(prefix)
     if count > categories:
         raise ValueError(
-            f"random.categorical: {count} categories were asked for without replacement, and there are {categories}."
+            "random.categorical: Number of samples without replacement cannot exceed number of categories: "
+            f"{count} were asked for, and there are {categories}."
         )
     return sharded(
         reshape(_distinct_categories(key, logits, axis=axis, count=count, mode=mode), shape),

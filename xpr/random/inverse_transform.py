@@ -11,14 +11,31 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import Shape, aval_of
 from xpr.numpy.where_select import where
-from xpr.primitives.elementwise import abs, convert_element_type, exp, floor, log, log1p, pow, sign, sqrt, tan
+from xpr.primitives.elementwise import (
+    abs,
+    bitcast_convert_type,
+    bitwise_not,
+    bitwise_or,
+    clz,
+    convert_element_type,
+    exp,
+    floor,
+    log,
+    log1p,
+    pow,
+    shift_left,
+    shift_right_logical,
+    sign,
+    sqrt,
+    tan,
+)
 from xpr.primitives.random_bits import just_above_minus_one, stretched
-from xpr.primitives.random_keys import random_floats
+from xpr.primitives.random_keys import random_bits, random_floats
 from xpr.primitives.shapes import shape_of
 from xpr.primitives.sharding_constraint import sharded
 from xpr.random.keys import one_key
 from xpr.random.parameters import broadcast, float_dtype, integer_dtype, parameter, shape_for
-from xpr.random.uniforms import _check_mode
+from xpr.random.uniforms import GUMBEL_MODES, _check_mode
 
 __all__ = [
     "cauchy", "exponential", "geometric", "gumbel", "laplace", "logistic", "pareto", "rayleigh", "triangular",
@@ -179,6 +196,8 @@ def gumbels(key: Any, shape: Shape, dtype: np.dtype, mode: str) -> Any:
     In the mode "high" a second number gives u below 1/2 more digits, and the first logarithm is that of 1 - u, so that
     large values are as finely spread as small ones.
     """
+    if mode == "highest" and dtype == dtypes.float32:
+        return _gumbels_of_two_words(key, shape)
     info = dtypes.finfo(dtype)
     tiny = dtype.type(info.tiny)
     if mode == "low":
@@ -189,6 +208,30 @@ def gumbels(key: Any, shape: Shape, dtype: np.dtype, mode: str) -> Any:
     return -log(-log1p(-u))
 
 
+def _gumbels_of_two_words(key: Any, shape: Shape) -> Any:
+    """-log(-log(1 - u)) of a u of 64 bits: the smaller one of u and 1 - u becomes a float of 24 significant bits."""
+    words = random_bits(key, 32, (2, *shape))
+    high, low = words[0], words[1]
+    is_small = high < np.uint32(2**31)
+    negative_high = bitwise_not(high) + convert_element_type(low == np.uint32(0), dtypes.uint32)
+    negative_low = bitwise_not(low) + np.uint32(1)
+    x = _leading_bits(where(is_small, high, negative_high), where(is_small, low, negative_low))
+    return -log(-where(is_small, log1p(-x), log(x)))
+
+
+def _leading_bits(high: Any, low: Any) -> Any:
+    """(2^32 high + low) / 2^64, rounded towards zero to a float32, of two words; 2^-65 where both are zero."""
+    zeros = where(high == np.uint32(0), np.uint32(32) + clz(low), clz(high))
+    shifted = where(
+        high == np.uint32(0),
+        shift_left(low, clz(low)),
+        bitwise_or(shift_left(high, clz(high)), shift_right_logical(low, np.uint32(32) - clz(high))),
+    )
+    significant = convert_element_type(shift_right_logical(shifted, np.uint32(8)), dtypes.float32)
+    unit = bitcast_convert_type(shift_left(np.uint32(127 - 24) - zeros, np.uint32(23)), dtypes.float32)
+    return where(zeros == np.uint32(64), np.float32(2.0**-65), significant * unit)
+
+
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None, *, out_sharding: Any = None) -> Any:
     """Random numbers from the Gumbel distribution, whose distribution function is exp(-exp(-x)).
 
@@ -196,7 +239,8 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
       key: a key.
       shape: of the result.
       dtype: a float dtype.
-      mode: "low" or "high"; "high" resolves large values more finely and draws twice as many bits. None for "low".
+      mode: "low", "high" or "highest"; "high" resolves large values more finely and draws twice as many bits, of which
+        "highest" uses all for float32. None for "low".
       out_sharding: a sharding for the result; None for the compiler's choice.
 
     Returns:
@@ -211,7 +255,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     """
     key, dtype = one_key(key, "gumbel"), float_dtype(dtype, "gumbel")
     mode = mode or "low"
-    _check_mode("gumbel", mode)
+    _check_mode("gumbel", mode, GUMBEL_MODES)
     return sharded(_gumbel(key, shape=shape_of(shape), dtype=dtype, mode=mode), out_sharding, "gumbel")
 
 

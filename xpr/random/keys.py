@@ -23,6 +23,7 @@ from xpr.dtypes import BOOL, INTEGERS, short_name, uint32
 from xpr.key_types import KeyType, PRNGImpl, implementations
 from xpr.notices import warn
 from xpr.numpy.creation import is_eager
+from xpr.primitives import counter_generators as counter_generators  # which makes generators known by their names
 from xpr.primitives.elementwise import add, convert_element_type
 from xpr.primitives.generators import THREEFRY
 from xpr.primitives.random_bits import scrambled
@@ -193,8 +194,8 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
         names.
 
     Returns:
-      The words of a key: uint32[2] for "threefry2x32", uint32[4] for "rbg" and "unsafe_rbg". A typed key where the
-      setting enable_custom_prng is on.
+      The words of a key, as many as the generator has: uint32[2] for "threefry2x32", uint32[4] for "rbg". A typed key
+      where the setting enable_custom_prng is on.
 
     Raises:
       TypeError: the seed is not an integer scalar.

@@ -130,7 +130,8 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *
     Args:
       key: a key.
       shape: the shape of the result, to which the bounds broadcast.
-      minval: integers; those out of the dtype's range are clipped. It is the result where `maxval` is not greater.
+      minval: integers; arrays, and all bounds of dtypes narrower than the default one, are clipped to the dtype's
+        range. It is the result where `maxval` is not greater.
       maxval: integers; one more than the dtype's greatest number includes that number.
       dtype: an integer dtype; None for the default one.
       out_sharding: a sharding for the result; None for the compiler's choice.
@@ -140,6 +141,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *
 
     Raises:
       ValueError: `dtype` is not an integer dtype, or the bounds don't broadcast to the shape.
+      OverflowError: a bound is a Python integer that does not fit in the dtype.
 
     >>> from xpr import random
     >>> random.randint(random.key(0), (3,), 0, 10)
@@ -149,12 +151,23 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None, *
     shape, dtype = shape_of(shape), integer_dtype(dtype, "randint")
     info = iinfo(dtype)
     working = dtype if dtype.itemsize >= 4 else dtypes.int32
+    if dtype.itemsize >= dtypes.canonical(int).itemsize:
+        _check_bounds(minval, maxval, dtype)
     low = _bound(minval, working, info.min, info.max)[0]
     # The bound just above a narrow dtype's numbers is one of the wider dtype's.
     high, *beyond = _bound(maxval, working, info.min, info.max + (working != dtype))
     shape_for("randint", shape, minval=low, maxval=high)
     drawn = _randint(key, low, high, *(beyond if working == dtype else ()), shape=shape, dtype=working)
     return sharded(drawn if working == dtype else convert_element_type(drawn, dtype), out_sharding, "randint")
+
+
+def _check_bounds(minval: Any, maxval: Any, dtype: np.dtype) -> None:
+    info = iinfo(dtype)
+    for name, bound, greatest in (("minval", minval, info.max), ("maxval", maxval, info.max + 1)):
+        if type(bound) is int and not info.min <= bound <= greatest:
+            raise OverflowError(
+                f"random.randint: {name} is {bound}, and {dtype.name} has numbers from {info.min} to {info.max}."
+            )
 
 
 def _bound(x: Any, dtype: np.dtype, least: int, greatest: int) -> list[Any]:
@@ -215,9 +228,12 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, o
     return sharded(_bernoulli(key, p, shape=shape_for("bernoulli", shape, p=p), mode=mode), out_sharding, "bernoulli")
 
 
-def _check_mode(name: str, mode: str) -> None:
-    if mode not in ("low", "high"):
-        raise ValueError(f'random.{name}: the mode is "low" or "high", and {mode!r} was given.')
+GUMBEL_MODES = "low", "high", "highest"
+
+
+def _check_mode(name: str, mode: str, modes: tuple[str, ...] = ("low", "high")) -> None:
+    if mode not in modes:
+        raise ValueError(f"random.{name}: the mode is one of {', '.join(modes)}, and {mode!r} was given.")
 
 
 @compiled

@@ -10,6 +10,8 @@ import numpy as np
 
 from xpr import numpy as jnp
 from xpr.numpy.axes import reduced_axes
+from xpr.primitives.elementwise import complex_
+from xpr.primitives.shapes import shape_of
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
@@ -43,7 +45,7 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
     Computed by one complex Fourier transform of the same size (J. Makhoul, 1980).
 
     Args:
-      x: real array.
+      x: array of real or complex numbers, whose parts are transformed alike.
       type: 2.
       n: the size along the axis; the array is cut, or filled with zeros.
       axis: the axis.
@@ -55,7 +57,6 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
     Raises:
       NotImplementedError: another type.
       ValueError: no such norm.
-      TypeError: the array is complex.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import fft
@@ -65,7 +66,7 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
     _check("dct", type, norm)
     x = jnp.asarray(x)
     if jnp.iscomplexobj(x):
-        raise TypeError("dct: takes real arrays. Transform the real and the imaginary part.")
+        return complex_(*(dct(part, type, n, axis, norm) for part in (x.real, x.imag)))
     x = jnp.moveaxis(_resized(x, n, axis), axis, -1)
     x = x.astype(jnp.result_type(x, float))
     size = x.shape[-1]
@@ -85,7 +86,7 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
     """The inverse of `dct`, of the same arguments.
 
     Args:
-      x: real array.
+      x: array of real or complex numbers, whose parts are transformed alike.
       type: 2.
       n: the size along the axis; the array is cut, or filled with zeros.
       axis: the axis.
@@ -97,7 +98,6 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
     Raises:
       NotImplementedError: another type.
       ValueError: no such norm.
-      TypeError: the array is complex.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import fft
@@ -107,7 +107,7 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
     _check("idct", type, norm)
     y = jnp.asarray(x)
     if jnp.iscomplexobj(y):
-        raise TypeError("idct: takes real arrays. Transform the real and the imaginary part.")
+        return complex_(*(idct(part, type, n, axis, norm) for part in (y.real, y.imag)))
     y = jnp.moveaxis(_resized(y, n, axis), axis, -1)
     y = y.astype(jnp.result_type(y, float))
     size = y.shape[-1]
@@ -122,11 +122,18 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
     return jnp.moveaxis(ordered[..., order], -1, axis)
 
 
-def _along(transform: Any, x: Any, s: Sequence[int] | None, axes: Any, kind: int, norm: str | None) -> Any:
+def _along(transform: Any, name: str, x: Any, s: Any, axes: Any, kind: int, norm: str | None) -> Any:
     x = jnp.asarray(x)
-    along = reduced_axes(axes, x.ndim) if axes is not None or s is None else tuple(range(x.ndim - len(s), x.ndim))
-    for i, axis in enumerate(along):
-        x = transform(x, kind, None if s is None else s[i], axis, norm)
+    sizes = None if s is None else shape_of(s)
+    if sizes is not None and axes is None:
+        if len(sizes) > x.ndim:
+            raise ValueError(f"{name}: s must have at most x.ndim ({x.ndim}) elements, and has {len(sizes)}: {sizes}.")
+        axes = range(x.ndim - len(sizes), x.ndim)
+    axes = reduced_axes(axes, x.ndim)
+    if sizes is not None and len(sizes) != len(axes):
+        raise ValueError(f"{name}: a size for each axis is needed; s is {sizes}, and axes are {axes}.")
+    for i, axis in enumerate(axes):
+        x = transform(x, kind, None if sizes is None else sizes[i], axis, norm)
     return x
 
 
@@ -136,7 +143,7 @@ def dctn(
     """`dct` along several axes.
 
     Args:
-      x: real array.
+      x: array of real or complex numbers, whose parts are transformed alike.
       type: 2.
       s: the size along each axis.
       axes: the axes; all, or the last ones of `s`, where not given.
@@ -145,13 +152,17 @@ def dctn(
     Returns:
       An array of the same shape, but for `s`.
 
+    Raises:
+      NotImplementedError: another type.
+      ValueError: no such norm, or `s` and the axes don't fit each other.
+
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import fft
     >>> fft.dctn(jnp.ones((2, 2)))
     Array([[16.,  0.],
            [ 0.,  0.]], dtype=float32)
     """
-    return _along(dct, x, s, axes, type, norm)
+    return _along(dct, "dctn", x, s, axes, type, norm)
 
 
 def idctn(
@@ -160,7 +171,7 @@ def idctn(
     """`idct` along several axes, of the arguments of `dctn`.
 
     Args:
-      x: real array.
+      x: array of real or complex numbers, whose parts are transformed alike.
       type: 2.
       s: the size along each axis.
       axes: the axes; all, or the last ones of `s`, where not given.
@@ -169,10 +180,14 @@ def idctn(
     Returns:
       An array of the same shape, but for `s`.
 
+    Raises:
+      NotImplementedError: another type.
+      ValueError: no such norm, or `s` and the axes don't fit each other.
+
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import fft
     >>> fft.idctn(fft.dctn(jnp.ones((2, 2))))
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    return _along(idct, x, s, axes, type, norm)
+    return _along(idct, "idctn", x, s, axes, type, norm)

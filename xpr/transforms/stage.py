@@ -64,7 +64,7 @@ class StageTrace(Trace):
 
     def __init__(self, parent: Trace | None, signature: Signature | None = None, shardings: Any = None):
         super().__init__(parent)
-        self.arguments: list[StageTracer] = []
+        self.arguments: list[Var] = []  # not their tracers: no cycle keeps the constants once the trace has ended
         self.eqns: list[JaxprEqn] = []
         self.constants: dict[int, tuple[Var, Any, Any]] = {}  # by id: its variable, its value, and the object itself
         self.signature = signature
@@ -76,9 +76,11 @@ class StageTrace(Trace):
         return self.signature.verb if self.signature else "staged"
 
     def argument(self, aval: Any) -> Any:
-        tracer = StageTracer(self, aval, Var(aval))
-        self.arguments.append(tracer)
-        return tracer if type(aval) is not AbstractRef else Ref(aval, self, variable=tracer.variable)
+        variable = Var(aval)
+        self.arguments.append(variable)
+        if type(aval) is AbstractRef:
+            return Ref(aval, self, variable=variable)
+        return StageTracer(self, aval, variable)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         if primitive.prepare is not None:
@@ -135,7 +137,8 @@ class StageTrace(Trace):
         outvars = [x.variable if type(x) is StageTracer and x._trace is self else self.result(x) for x in outs]
         self.alive = False
         constants = list(self.constants.values())
-        jaxpr = Jaxpr([var for var, _, _ in constants], [t.variable for t in self.arguments], outvars, self.eqns)
+        self.calls.clear()
+        jaxpr = Jaxpr([var for var, _, _ in constants], self.arguments, outvars, self.eqns)
         return ClosedJaxpr(jaxpr, [value for _, value, _ in constants])
 
     def result(self, x: Any) -> Atom:
@@ -167,7 +170,7 @@ class StageTrace(Trace):
         for eqn in reversed(self.eqns):
             if not needed.isdisjoint(eqn.outvars):
                 needed.update(v for v in eqn.invars if not isinstance(v, Literal))
-        return [i for i, tracer in enumerate(self.arguments) if tracer.variable in needed]
+        return [i for i, variable in enumerate(self.arguments) if variable in needed]
 
 
 def stage(
@@ -194,5 +197,5 @@ def stage(
     if settings.enable_checks:
         check_jaxpr(closed)
     if settings.check_tracer_leaks:
-        refuse_leaks(trace, [arguments, trace.arguments])
+        refuse_leaks(trace, [arguments])
     return closed

@@ -19,7 +19,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.control.callback.host_call import EachRow, anything, call_now, flat_callback, flatten_call, is_array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.errors import CallbackDerivativeError, UnsupportedRule
+from xpr.errors import ArgumentError, CallbackDerivativeError, UnsupportedRule
 from xpr.primitives.collectives.lowering import lower_axis_index, lower_sum_of_one
 from xpr.primitives.composites import broadcast
 from xpr.primitives.shapes import mapped_to
@@ -228,7 +228,7 @@ def declared_aval(verb: str, x: Any) -> ShapedArray:
     try:
         return aval_of(x).update(weak_type=False)
     except TypeError:
-        raise TypeError(
+        raise ArgumentError(
             f"{verb}: result_shape_dtypes must be a pytree of ShapeDtypeStructs or arrays, and holds {x!r}."
         ) from None
 

@@ -18,6 +18,7 @@ from xpr.control.callback.callback import VMAP_METHODS, as_rows, declared_aval, 
 from xpr.control.scan.mapping import map as map_rows
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.errors import CallbackDerivativeError
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.boundary import boundary
 
@@ -103,8 +104,8 @@ ffi_call_p = register(
         ),
         reference=Unsupported("It is a function of another library."),
         lower=_lower,
-        jvp=Unsupported(_NO_DERIVATIVE),
-        transpose=Unsupported("A function of another library is not known to be linear."),
+        jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
+        transpose=Unsupported("A function of another library is not known to be linear.", CallbackDerivativeError),
         batch=_batch,
         effect=lambda *, has_side_effect, **_: "unordered" if has_side_effect else None,
         multiple_results=True,

@@ -10,6 +10,7 @@ import numpy as np
 
 from xpr import tree
 from xpr.backend.array import Array
+from xpr.backend.layout import Format
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
 from xpr.core.interpreter import Tracer
 from xpr.core.specs import axes_of
@@ -75,6 +76,7 @@ def flatten_shardings(
     Raises:
       TypeError: something else is among them.
     """
+    shardings = without_layouts(shardings)
     if shardings is None:
         return [None] * structure.num_leaves
     if isinstance(shardings, (Sharding, PartitionSpec)):
@@ -104,6 +106,17 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     ShapedArray(int32[4@x])
     """
     return with_sharding_constraint(xs, out_shardings)
+
+
+def without_layouts(shardings: Any) -> Any:
+    """A pytree of shardings, with that of each `Format` in its place: the layout of all arrays is row-major."""
+    if isinstance(shardings, (Sharding, PartitionSpec)) or shardings is None:
+        return shardings
+    return tree.map(
+        lambda x: x.sharding if isinstance(x, Format) else x,
+        shardings,
+        is_leaf=lambda x: isinstance(x, Format) or _is_leaf(x),
+    )
 
 
 def _is_leaf(x: Any) -> bool:

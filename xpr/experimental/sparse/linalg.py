@@ -64,7 +64,7 @@ def lobpcg_standard(A: Any | Callable[[Any], Any], X: Any, m: int = 100, tol: An
         the dtype. It ends where all are.
 
     Returns:
-      `(theta [k], vectors [n, k], number of steps)`.
+      `(theta [k], vectors [n, k], number of steps)`, the largest eigenvalue first.
 
     Raises:
       ValueError: the shapes or dtypes don't fit.
@@ -79,12 +79,13 @@ def lobpcg_standard(A: Any | Callable[[Any], Any], X: Any, m: int = 100, tol: An
     product: Callable[[Any], Any] = A if callable(A) else lambda x: jnp.matmul(A, x, precision="highest")
     n, k = X.shape
     if not 0 < 5 * k < n:
-        raise ValueError(f"lobpcg_standard: X must have shape [n, k], where 0 < 5 k < n, and has {X.shape}.")
+        asked = "search dim > 0" if k == 0 else "search dim * 5 < matrix dim"
+        raise ValueError(f"lobpcg_standard: X must have shape [n, k], where 0 < 5 k < n ({asked}), and has {X.shape}.")
     example = product(jnp.zeros((n, 1), X.dtype))
     if example.shape != (n, 1) or example.dtype != X.dtype:
         raise ValueError(
-            f"lobpcg_standard: A must make {X.dtype}[{n}, 1] of {X.dtype}[{n}, 1], and made {example.dtype}"
-            f"{list(example.shape)}."
+            f"lobpcg_standard: A must be ({n}, {n}), and A, X must have same dtypes: of {X.dtype}[{n}, 1] A made "
+            f"{example.dtype}{list(example.shape)}."
         )
     limit = 10 * n * (float(dtypes.finfo(X.dtype).eps) if tol is None else tol)
 
@@ -111,4 +112,5 @@ def lobpcg_standard(A: Any | Callable[[Any], Any], X: Any, m: int = 100, tol: An
     i, X, _, theta, _, _ = while_loop(
         lambda state: (state[0] < m) & ~state[5], step, (0, X, jnp.zeros_like(X), *examined(X))
     )
-    return theta, X, i
+    order = jnp.argsort(theta, descending=True)  # rounding may exchange eigenvalues that are almost equal
+    return theta[order], X[:, order], i

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.concatenation import concatenate, stack
 from xpr.numpy.creation import asarray
@@ -38,7 +39,7 @@ class _Grid:
             return _samples(key)
         vectors = promote_dtypes(*map(_samples, key)) if key else []
         grids = grid_arrays(vectors, range(len(vectors)), self.sparse)
-        return grids if self.sparse else stack(grids)
+        return grids if self.sparse else stack(grids) if grids else asarray(np.zeros(0, dtypes.of_python(int)))
 
 
 mgrid = _Grid(sparse=False)

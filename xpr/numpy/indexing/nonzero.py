@@ -12,6 +12,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
 from xpr.numpy.concatenation import stack
 from xpr.numpy.concrete import concrete_value, is_known
 from xpr.numpy.division import remainder
@@ -28,7 +29,7 @@ from xpr.numpy.promotion import (
 from xpr.numpy.reshaping import broadcast_to, ravel, shape
 from xpr.numpy.rounding import clip
 from xpr.primitives.dynamic_slices import wrapped
-from xpr.primitives.elementwise import add, convert_element_type, div, ge, mul, rem
+from xpr.primitives.elementwise import add, convert_element_type, div, ge, lt, mul, rem
 from xpr.primitives.shapes import full, reshape
 from xpr.primitives.slicing import select
 
@@ -119,14 +120,20 @@ def _computed(a: Any, sizes: Shape, count: int, fills: Sequence[Any]) -> tuple[A
     return tuple([select(missing, _repeated(fill, count), x) for x, fill in zip(indices, fills)])
 
 
-def _unraveled(flat: Any, sizes: Shape) -> list[Any]:
-    """Flat indices, in bounds of an array of these sizes, converted to one index for each axis."""
-    of = aval_of(flat).dtype.type
+def _unraveled(flat: Any, sizes: Sequence[Any]) -> list[Any]:
+    """Flat indices, in bounds of an array of these sizes, converted to one index for each axis.
+
+    Sizes are integers, or traced scalars of the dtype of the indices.
+    """
+
+    def number(n: Any) -> Any:
+        return n if isinstance(n, Tracer) else aval_of(flat).dtype.type(n)
+
     result = []
     for axis, n in enumerate(sizes):
         stride = math.prod(sizes[axis + 1 :])
-        rows = flat if stride == 1 else div(flat, of(stride))
-        result.append(rows if axis == 0 else rem(rows, of(n)))
+        rows = flat if type(stride) is int and stride == 1 else div(flat, number(stride))
+        result.append(rows if axis == 0 else rem(rows, number(n)))
     return result
 
 
@@ -185,7 +192,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 
     Args:
       indices: integers of any shape; negative ones count from the end, those out of bounds are clipped.
-      shape: the shape of the array.
+      shape: the shape of the array; its sizes may be traced.
 
     Returns:
       A tuple of arrays of the shape and dtype of `indices`.
@@ -202,13 +209,19 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     dtype = flat.aval.dtype
     if flat.aval.dtype not in dtypes.INTEGERS:
         raise TypeError(f"unravel_index: indices must be integers, and are {flat.aval.str_short()}.")
-    sizes = tuple(map(as_integer, shape)) if isinstance(shape, (tuple, list)) else (as_integer(shape),)
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if flat.aval.dtype.itemsize < 4:
         flat = convert_element_type(flat, np.int32)
+    sizes = tuple(convert(n, aval_of(flat).dtype) if isinstance(n, Tracer) else as_integer(n) for n in sizes)
     total = math.prod(sizes)
-    if not total:
+    if isinstance(total, Tracer):
+        is_negative = lt(flat, aval_of(flat).dtype.type(0))
+        counted = flat if flat.aval.dtype in dtypes.UNSIGNED else select(is_negative, add(flat, total), flat)
+    elif not total:
         raise ValueError(f"unravel_index: an array of shape {sizes} has no elements.")
-    axes = _unraveled(clip(wrapped(flat, total), 0, total - 1), sizes)
+    else:
+        counted = wrapped(flat, total)
+    axes = _unraveled(clip(counted, 0, total - 1), sizes)
     return tuple([asarray_like(convert_element_type(x, dtype)) for x in axes])
 
 
@@ -263,7 +276,9 @@ def _inside(column: Any, n: int, mode: str) -> Any:
         raise ValueError(f'ravel_multi_index: mode must be "raise", "wrap" or "clip", and is {mode!r}.')
     value = concrete_value(column, 'ravel_multi_index(mode="raise")', 'Pass mode="wrap" or mode="clip".')
     if ((value < 0) | (value >= n)).any():
-        raise ValueError(f"ravel_multi_index: indices lie outside of an axis of size {n}.")
+        raise ValueError(
+            f"invalid entry in coordinates array: ravel_multi_index: indices lie outside of an axis of size {n}."
+        )
     return column
 
 

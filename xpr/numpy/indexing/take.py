@@ -26,6 +26,7 @@ from xpr.primitives.elementwise import convert_element_type, sub
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.scatter import scatter_p
 from xpr.primitives.gather.windows import (
+    PROMISE_IN_BOUNDS,
     GatherDimensionNumbers,
     GatherScatterMode,
     scatter_of,
@@ -195,9 +196,10 @@ def take_along_axis(
       arr: an array.
       indices: integers, with as many axes as `arr`; the axes other than `axis` broadcast.
       axis: the axis; None for both flattened.
-      mode: for indices out of bounds, see `jnp.take`; there is no "wrap".
+      mode: for indices out of bounds, see `jnp.take`; there is no "wrap". "one_hot" gives 0 for them.
       fill_value: for mode "fill"; None as in `jnp.take`.
-      wrap_negative_indices: whether negative indices count from the end; None for yes.
+      wrap_negative_indices: whether negative indices count from the end; None for yes, but with the mode
+        "promise_in_bounds".
 
     Returns:
       An array of the dtype of `arr`, and the shape of `indices` broadcast.
@@ -219,7 +221,11 @@ def take_along_axis(
             raise ValueError("take_along_axis: with axis=None the indices must be a vector.")
     aval = aval_of(arr)
     axis = one_axis(axis, aval.ndim)
-    rows = _rows("take_along_axis", arr, indices, axis, wrap_negative_indices is not False)
+    if mode == "one_hot":
+        mode, fill_value = "fill", 0
+    mode = GatherScatterMode.from_any(mode)
+    wraps = mode is not PROMISE_IN_BOUNDS if wrap_negative_indices is None else wrap_negative_indices
+    rows = _rows("take_along_axis", arr, indices, axis, wraps)
     if 0 in rows.shape:
         return full(rows.shape, 0, aval.dtype)
     if not aval.shape[axis]:
@@ -231,7 +237,7 @@ def take_along_axis(
         slice_sizes=rows.sizes,
         indices_are_sorted=False,
         unique_indices=False,
-        mode=GatherScatterMode.from_any(mode),
+        mode=mode,
         fill_value=fill_value,
     )
 
