@@ -159,7 +159,7 @@ class StageTrace(Trace):
 
     def passed_in(self, ref: Ref) -> str:
         """The line of a message that says as which argument a ref was passed in; empty where it was not."""
-        position = next((i for i, tracer in enumerate(self.arguments) if tracer.variable is ref.variable), None)
+        position = next((i for i, variable in enumerate(self.arguments) if variable is ref.variable), None)
         if position is None or self.signature is None:
             return ""
         return f"\n\nThe ref was passed in as the argument {self.signature.arguments()[position]}."

@@ -110,10 +110,9 @@ class DeviceTrace(StageTrace):
     def computed(self, variable: Var) -> np.ndarray | None:
         constants = list(self.constants.values())
         held = [value_outside(value) for _, value, _ in constants]
-        arguments = [tracer.variable for tracer in self.arguments]
         eqns = self.equations_of(variable)
-        program = Jaxpr([], [*[var for var, _, _ in constants], *arguments], [variable], eqns)
-        if any(x is None for x in held) or effects(program) or len(arguments) != len(self.operands):
+        program = Jaxpr([], [*[var for var, _, _ in constants], *self.arguments], [variable], eqns)
+        if any(x is None for x in held) or effects(program) or len(self.arguments) != len(self.operands):
             return None
         manual, specs = self.manual, [*[PartitionSpec()] * len(held), *self.specs]
         if manual.check:
