@@ -48,7 +48,7 @@ def known_sharding(x: Any) -> tuple[bool, NamedSharding | None]:
     if isinstance(x, StageTracer):
         trace: Any = x._trace
         for value, argument in zip(trace.shardings.values if trace.shardings else (), trace.arguments):
-            if argument.variable is x.variable:
+            if argument is x.variable:
                 trace.shardings.was_read = True
                 return known_sharding(value)
     if isinstance(x, Tracer):
