@@ -180,7 +180,7 @@ def computed_in(precision: DotPrecision, lhs: np.dtype, rhs: np.dtype) -> tuple[
 
 
 def algorithm_text(precision: DotPrecision) -> str:
-    """The attribute of StableHLO's contractions for an algorithm that multiplies and sums in one dtype, all that XLA has
+    """The attribute of StableHLO's contractions for an algorithm that multiplies and sums in one dtype, which XLA has
     on every platform; empty for others, which conversions say.
     """
     if precision not in (DotAlgorithmPreset.F32_F32_F32, DotAlgorithmPreset.F64_F64_F64):

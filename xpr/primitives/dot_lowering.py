@@ -67,7 +67,8 @@ def lower_dot_general(
         f"lhs_contracting_dimensions = {int_list(lc)}, rhs_contracting_dimensions = {int_list(rc)}>"
     )
     summed = summed_in(lhs.aval.dtype, out)
-    properties = f"dot_dimension_numbers = {numbers}, {precision_text(precision)}{algorithm}"
+    # One of both: StableHLO wants no precision beside an algorithm.
+    properties = f"dot_dimension_numbers = {numbers}, {precision_text(None if algorithm else precision)}{algorithm}"
     product = b.op("stablehlo.dot_general", [lhs, rhs], summed, properties)
     if b.platform == "cpu" and out.ndim - len(lb) > 1 and operands[1] not in b.inputs:
         product = b.fusion_barrier(product)
