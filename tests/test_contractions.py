@@ -415,6 +415,16 @@ def test_algorithms_round_operands_and_sums(preset):
             assert own == _dtypes(other)
 
 
+def test_programs_name_algorithms_of_one_dtype():
+    lhs, rhs = floats(32, 64), floats(64, 32)
+    for precision, found in (("F32_F32_F32", True), ("BF16_BF16_F32", False), ("highest", False)):
+        with xpr.default_matmul_precision(precision):
+            program = xpr.jit(lambda x, y: lax.dot(x, y)).lower(lhs, rhs)
+            text = "algorithm = <lhs_precision_type = f32, rhs_precision_type = f32, accumulation_type = f32"
+            assert (text in program.as_text()) is found
+            np.testing.assert_allclose(program.compile()(lhs, rhs), lhs @ rhs, rtol=3e-2, atol=0.2)
+
+
 def _dtypes(listed):
     return None if listed is None else tuple(map(np.dtype, listed))
 

@@ -683,7 +683,9 @@ def test_closed_over_and_passed():
 def test_messages_say_as_which_argument_a_ref_was_passed_in():
     with pytest.raises(ValueError, match=r"\n\nThe ref was passed in as the argument y\['r'\]\.$"):
         xpr.jit(lambda x, y: y["r"])(1.0, {"r": xpr.new_ref(0.0)})
-    with pytest.raises(ValueError, match=r"make the ref outside, and close over it\.$"):
+    with pytest.raises(ValueError, match=r"\n\nThe ref was created on line test_refs.py:\d+ \(<lambda>\): .*empty_ref"):
+        xpr.jit(lambda x: {"r": xpr.empty_ref(x)})(1.0)
+    with pytest.raises(ValueError, match=r"close over it\.\n\nThe ref was created on line test_refs.py:"):
         xpr.jit(xpr.new_ref)(1.0)
 
 

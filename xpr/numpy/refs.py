@@ -8,6 +8,7 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.ref_views import RefView
 from xpr.core.refs import AbstractRef, Ref
+from xpr.core.source import here
 from xpr.errors import RefError
 from xpr.numpy.creation import array, empty
 from xpr.numpy.indexing.read import getitem
@@ -127,7 +128,12 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     if type(init_val) in (Ref, RefView):
         raise RefError("new_ref: a Ref can't hold a Ref. Give its value: ref[...].")
     value = array(init_val)
-    return Ref(AbstractRef(aval_of(value), memory_space, kind), current_owner(), value)
+    return _made(AbstractRef(aval_of(value), memory_space, kind), value)
+
+
+def _made(aval: AbstractRef, value: Any) -> Ref:
+    owner = current_owner()
+    return Ref(aval, owner, value, source=None if owner is None else here())
 
 
 @boundary
@@ -146,7 +152,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     (2,)
     """
     aval = ShapedArray(ty.shape, dtypes.canonical(ty.dtype))
-    return Ref(AbstractRef(aval, memory_space), current_owner(), empty(aval.shape, aval.dtype))
+    return _made(AbstractRef(aval, memory_space), empty(aval.shape, aval.dtype))
 
 
 def _taken(what: str, ref: Ref) -> Any:

@@ -179,6 +179,20 @@ def computed_in(precision: DotPrecision, lhs: np.dtype, rhs: np.dtype) -> tuple[
     return lhs, rhs, precision.accumulation_type
 
 
+def algorithm_text(precision: DotPrecision) -> str:
+    """The attribute of StableHLO's contractions for an algorithm that multiplies and sums in one dtype, which XLA has
+    on every platform; empty for others, which conversions say.
+    """
+    if precision not in (DotAlgorithmPreset.F32_F32_F32, DotAlgorithmPreset.F64_F64_F64):
+        return ""
+    kind = str(precision)[:3].lower()
+    return (
+        f", algorithm = #stablehlo.dot_algorithm<lhs_precision_type = {kind}, rhs_precision_type = {kind}, "
+        f"accumulation_type = {kind}, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, "
+        "allow_imprecise_accumulation = false>"
+    )
+
+
 def pair_of(precision: DotPrecision) -> Pair | None:
     """The precision that XLA is asked for."""
     if isinstance(precision, DotAlgorithmPreset):

@@ -20,7 +20,7 @@ import numpy as np
 from xpr.backend.mlir_text import int_list
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
-from xpr.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, computed_in, pair_of
+from xpr.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, algorithm_text, computed_in, pair_of
 from xpr.primitives.precision import in_one_dtype, precision_text, summed_in
 
 Axes = tuple[int, ...]
@@ -43,6 +43,7 @@ def lower_dot_general(
 ) -> list[Value]:
     """The lowering rule of dot_general."""
     (out,) = avals
+    algorithm = ""
     if isinstance(precision, (DotAlgorithm, DotAlgorithmPreset)):
         left, right, total = computed_in(precision, *(x.aval.dtype for x in operands))
         operands = [b.convert(x, dtype) for x, dtype in zip(operands, (left, right))]
@@ -53,7 +54,7 @@ def lower_dot_general(
                 preferred_element_type=total,
             )  # fmt: skip
             return [b.convert(product, out.dtype)]
-        precision = pair_of(precision)
+        precision, algorithm = pair_of(precision), algorithm_text(precision)
     b.module.products += 1
     lhs, rhs = in_one_dtype(b, operands, out.dtype)
     (lc, rc), (lb, rb) = dimension_numbers
@@ -66,7 +67,8 @@ def lower_dot_general(
         f"lhs_contracting_dimensions = {int_list(lc)}, rhs_contracting_dimensions = {int_list(rc)}>"
     )
     summed = summed_in(lhs.aval.dtype, out)
-    properties = f"dot_dimension_numbers = {numbers}, {precision_text(precision)}"
+    # One of both: StableHLO wants no precision beside an algorithm.
+    properties = f"dot_dimension_numbers = {numbers}, {precision_text(None if algorithm else precision)}{algorithm}"
     product = b.op("stablehlo.dot_general", [lhs, rhs], summed, properties)
     if b.platform == "cpu" and out.ndim - len(lb) > 1 and operands[1] not in b.inputs:
         product = b.fusion_barrier(product)

@@ -14,7 +14,7 @@ from xpr.backend.array import Array, from_host
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.refs import Ref
-from xpr.core.source import describe_function, function_name
+from xpr.core.source import describe_function, function_name, summarize, text_of
 from xpr.dtypes import float0
 from xpr.errors import ArgumentError, RefError
 from xpr.transforms.stage import Signature, StageTrace
@@ -137,7 +137,7 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any,
                 f"{role}{describe_function(fun)}{f', traced for {verb}' * bool(space)} returned a mutable array "
                 f"reference of type {leaf.aval.str_short()}, at result{tree.keystr(path)}, and refs can't be returned "
                 "from traced functions. Return what it holds: ref[...]; or make the ref outside, and close over it."
-                f"{leaf.owner.passed_in(leaf) if type(leaf.owner) is StageTrace else ''}"
+                + _origin(leaf)
             )
         if getattr(leaf, "aval", None) is None:
             try:
@@ -148,6 +148,13 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any,
                     f"{describe_function(fun)} returned a value of type {type(leaf).__name__}, at result"
                     f"{tree.keystr(path)}, which is no array. {error}"
                 ) from None
+
+
+def _origin(ref: Ref) -> str:
+    """The line of a message that says where a ref comes from; empty where that is not known."""
+    if ref.source is not None:
+        return f"\n\nThe ref was created on line {summarize(ref.source)}: {text_of(ref.source)}"
+    return ref.owner.passed_in(ref) if type(ref.owner) is StageTrace else ""
 
 
 def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int, ...]:
