@@ -30,7 +30,7 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     """
     if mat.indices_sorted:
         return mat
-    about = {"shape": mat.shape, "indices_sorted": True, "unique_indices": mat.unique_indices}
+    about: dict[str, Any] = {"shape": mat.shape, "indices_sorted": True, "unique_indices": mat.unique_indices}
     if not mat.n_sparse:
         return BCOO((mat.data, mat.indices), **about)
 
@@ -76,8 +76,8 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
         padded = jnp.zeros((*data.shape[: mat.n_batch], count, *data.shape[mat.n_batch + 1 :]), data.dtype)
         padded = padded.at[(*[slice(None)] * mat.n_batch, slice(1))].set(total) if count else padded
         shape = (*indices.shape[: mat.n_batch], count, 0)
-        about = {"indices_sorted": True, "unique_indices": True}
-        return BCOO((padded, jnp.zeros(shape, indices.dtype)), shape=mat.shape, **about)
+        empty = jnp.zeros(shape, indices.dtype)
+        return BCOO((padded, empty), shape=mat.shape, indices_sorted=True, unique_indices=True)
     indices = moved_out(indices, within(indices, sparse_shape), sparse_shape)
 
     def numbered(indices: Any) -> Any:
