@@ -181,7 +181,7 @@ class TestErrors:
             way(lambda x: xpr.pure_callback(lambda y: (y, y), F32, x))(1.0)
 
     def test_arguments(self):
-        with pytest.raises(TypeError, match="calls a function"):
+        with pytest.raises(TypeError, match="takes a callable"):
             xpr.pure_callback(3, F32)
         with pytest.raises(TypeError, match="result_shape_dtypes must be"):
             xpr.pure_callback(host_sin, "f32", 1.0)
@@ -468,8 +468,12 @@ class TestPrint:
         [
             (IndexError, lambda: xpr.debug.print("{} {}", 1), "does not fit 1 arguments"),
             (KeyError, lambda: xpr.debug.print("{x}", y=1), "argument 'x' is missing"),
-            (ValueError, lambda: xpr.debug.print("{}", 1, 2, z=3), "arguments 1, z are not used"),
-            (ValueError, lambda: xpr.jit(lambda x: xpr.debug.print(f"{x}"))(1.0), "it was an f-string"),
+            (
+                ValueError,
+                lambda: xpr.debug.print("{}", 1, 2, z=3),
+                "positional arguments: 1; Unused keyword.*: z",
+            ),
+            (ValueError, lambda: xpr.jit(lambda x: xpr.debug.print(f"{x}"))(1.0), "You may be passing an f-string"),
             (TypeError, lambda: xpr.debug.print(3), "takes a format string first"),
         ],
     )

@@ -145,6 +145,22 @@ class TestLayouts:
                 close(xpr.vmap(lambda row: row @ y)(m), x @ y)
 
 
+class TestFlags:
+    @pytest.mark.parametrize("n_batch, n_dense", [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)])
+    def test_what_is_sorted_and_summed_says_so(self, n_batch, n_dense):
+        m = sparse.BCOO.fromdense(jnp.asarray(some(4, 3)), n_batch=n_batch, n_dense=n_dense)
+        m.indices_sorted = m.unique_indices = False
+        assert m.sort_indices().indices_sorted and not m.sort_indices().unique_indices
+        summed = m.sum_duplicates(nse=m.nse)
+        assert summed.unique_indices and summed.indices_sorted
+        np.testing.assert_array_equal(summed.todense(), m.todense())
+
+    def test_arrays_that_do_not_fit_have_a_text(self):
+        m = sparse.BCOO.fromdense(jnp.ones((2, 3)))
+        m.indices = jnp.zeros(0, int)
+        assert repr(m) == "BCOO(<invalid>)"
+
+
 class TestOfTwoArrays:
     @pytest.mark.parametrize("n_batch", [0, 1, 2])
     def test_elementwise_products(self, n_batch):

@@ -405,7 +405,7 @@ class TestFillingCallbacks:
         with pytest.raises(xpr.errors.TreeMismatch, match="must give as many arrays as were declared"):
             fun(2.0)
         fun = self.program(read, lambda x: xpr.pure_callback(np.sin, x, x), 2.0, sin=3)
-        with pytest.raises(TypeError, match="callback calls a function, and got 3"):
+        with pytest.raises(TypeError, match="callback takes a callable, and got 3"):
             fun(2.0)
         fun = self.program(read, lambda x: xpr.pure_callback(np.sin, x, x), 2.0)
         with pytest.raises(HoleError, match="<function sin> is a hole"):

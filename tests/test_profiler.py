@@ -32,7 +32,7 @@ def test_events_are_recorded(tmp_path):
 
 
 def test_one_at_a_time(tmp_path):
-    with pytest.raises(RuntimeError, match="no trace is being recorded"):
+    with pytest.raises(RuntimeError, match="No profile started"):
         profiler.stop_trace()
     with profiler.trace(tmp_path), pytest.raises(RuntimeError, match="a trace to .* is being recorded"):
         profiler.start_trace(tmp_path / "other")
@@ -79,7 +79,7 @@ def test_servers():
     with pytest.raises(ValueError, match="a server runs already"):
         profiler.start_server(9419)
     profiler.stop_server()
-    with pytest.raises(ValueError, match="no server runs"):
+    with pytest.raises(ValueError, match="No active profiler server"):
         profiler.stop_server()
 
 

@@ -135,10 +135,10 @@ def stop_trace() -> None:
     >>> profiler.stop_trace()
     Traceback (most recent call last):
         ...
-    RuntimeError: profiler.stop_trace: no trace is being recorded; start_trace(folder) begins one.
+    RuntimeError: profiler.stop_trace: No profile started; start_trace(folder) begins to record.
     """
     if not _running:
-        raise RuntimeError("profiler.stop_trace: no trace is being recorded; start_trace(folder) begins one.")
+        raise RuntimeError("profiler.stop_trace: No profile started; start_trace(folder) begins to record.")
     recording = _running.pop()
     recording.session.stop_and_export(recording.folder)
     if recording.perfetto_file:
@@ -257,10 +257,10 @@ def stop_server() -> None:
     >>> profiler.stop_server()
     Traceback (most recent call last):
         ...
-    ValueError: profiler.stop_server: no server runs; start_server(port) starts one.
+    ValueError: profiler.stop_server: No active profiler server. start_server(port) starts one.
     """
     if not _servers:
-        raise ValueError("profiler.stop_server: no server runs; start_server(port) starts one.")
+        raise ValueError("profiler.stop_server: No active profiler server. start_server(port) starts one.")
     _servers.clear()
 
 

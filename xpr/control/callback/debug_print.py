@@ -130,17 +130,19 @@ class _Checker(string.Formatter):
         return value
 
     def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
-        unused = [str(i) for i in range(len(args)) if i not in used_args]
-        unused += [name for name in kwargs if name not in used_args]
-        if unused:
-            raise ValueError(f"the arguments {', '.join(unused)} are not used")
+        positions = [str(i) for i in range(len(args)) if i not in used_args]
+        names = [name for name in kwargs if name not in used_args]
+        unused = [("positional", positions), ("keyword", names)]
+        if positions or names:
+            texts = [f"Unused {kind} arguments: {', '.join(each)}" for kind, each in unused if each]
+            raise ValueError("; ".join(texts))
 
 
 def _check_format(fmt: str, args: Any, kwargs: Any) -> None:
     if "Traced<" in fmt:
         raise ValueError(
-            f"debug.print: the format {fmt!r} holds the text of a traced value: it was an f-string, which is formatted "
-            'before there are values. Write debug.print("x is {x}", x=x).'
+            f"debug.print: the format {fmt!r} holds the text of a traced value. You may be passing an f-string, which "
+            'is formatted before there are values. Write debug.print("x is {x}", x=x).'
         )
     try:
         _Checker().vformat(fmt, args, kwargs)

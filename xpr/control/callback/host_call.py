@@ -37,7 +37,7 @@ class HostCall:
 
     def __init__(self, verb: str, function: Callable[..., Any], in_tree: Any, leaves: Sequence[Any], out_tree: Any):
         if not callable(function):
-            raise TypeError(f"{verb} calls a function, and got {describe(function)}.")
+            raise TypeError(f"{verb} takes a callable, and got {describe(function)}.")
         self.verb, self.function, self.in_tree, self.out_tree = verb, function, in_tree, out_tree
         self.leaves = leaves
         self.__name__ = function_name(function)

@@ -88,7 +88,7 @@ class JAXSparse:
     def __repr__(self) -> str:
         try:
             text = f"{type(self).__name__}({self.dtype}{list(self.shape)}, nse={self.nse}{self._details()})"
-        except AttributeError:  # in a pytree of something other than arrays
+        except (AttributeError, IndexError):  # in a pytree of something other than arrays, or of arrays that don't fit
             return f"{type(self).__name__}(<invalid>)"
         return f"{type(self.data).__name__}[{text}]" if isinstance(self.data, Tracer) else text
 

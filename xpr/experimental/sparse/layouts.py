@@ -28,15 +28,18 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     >>> sparse.bcoo_sort_indices(m).data
     Array([2., 1.], dtype=float32)
     """
-    if mat.indices_sorted or not mat.n_sparse:
+    if mat.indices_sorted:
         return mat
+    about: dict[str, Any] = {"shape": mat.shape, "indices_sorted": True, "unique_indices": mat.unique_indices}
+    if not mat.n_sparse:
+        return BCOO((mat.data, mat.indices), **about)
 
     def in_order(data: Any, indices: Any) -> Any:
         order = jnp.lexsort(columns(indices)[::-1])
         return data[order], indices[order]
 
     arrays = over_batch(in_order, mat.n_batch)(*parts(mat))
-    return BCOO(arrays, shape=mat.shape, indices_sorted=True, unique_indices=mat.unique_indices)
+    return BCOO(arrays, **about)
 
 
 def within(indices: Any, sparse_shape: Sequence[int]) -> Any:
@@ -73,7 +76,8 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
         padded = jnp.zeros((*data.shape[: mat.n_batch], count, *data.shape[mat.n_batch + 1 :]), data.dtype)
         padded = padded.at[(*[slice(None)] * mat.n_batch, slice(1))].set(total) if count else padded
         shape = (*indices.shape[: mat.n_batch], count, 0)
-        return BCOO((padded, jnp.zeros(shape, indices.dtype)), shape=mat.shape)
+        empty = jnp.zeros(shape, indices.dtype)
+        return BCOO((padded, empty), shape=mat.shape, indices_sorted=True, unique_indices=True)
     indices = moved_out(indices, within(indices, sparse_shape), sparse_shape)
 
     def numbered(indices: Any) -> Any:
