@@ -695,3 +695,26 @@ def test_gradients_with_nothing_checked_are_exact():
     np.testing.assert_array_equal(of_q, np.broadcast_to(k, (4, 8)))
     np.testing.assert_array_equal(of_k, q.sum(0))
     np.testing.assert_array_equal(of_v, np.full(8, 4.0))
+
+
+def test_collectives_and_zeros_vary_as_in_jax():
+    mesh = xpr.make_mesh((2, 2), ("x", "y"))
+
+    def axes(*values):
+        return ["".join(sorted(value.vma)) for value in values]
+
+    def f(w, x, y):
+        assert axes(*xpr.grad(lambda w, x, y: (w * w).sum(), (0, 1, 2))(w, x, y)) == ["", "x", "y"]
+        assert axes(*xpr.vjp(lambda w, x, y: w, w, x, y)[1](w)) == ["", "x", "y"]
+        assert axes(*xpr.jvp(lambda x: (lax.stop_gradient(x),), (x,), (x,))[1]) == ["x"]
+        assert axes(lax.all_gather(w, "x"), lax.all_gather(w, ("x", "y")), lax.all_gather(x, "x")) == ["x", "xy", "x"]
+        assert axes(lax.ppermute(w, "x", [(0, 1)]), lax.psum_scatter(w, "x", tiled=True)) == ["x", "x"]
+        assert axes(lax.all_to_all(w, "y", 0, 0, tiled=True), lax.pshuffle(x, "y", [1, 0])) == ["y", "xy"]
+        assert axes(lax.psum(w, "x"), lax.pmax(w, "x"), lax.pmin(x, "y"), lax.pmean(x, "x")) == ["", "", "x", ""]
+        assert axes(lax.all_gather(w, "x", to="invarying")) == [""]
+        gathered, back = xpr.vjp(lambda w: lax.all_gather(w, "x").sum(), w)
+        return lax.pmax(gathered, "x"), back(gathered)[0]
+
+    specs = {"in_specs": (P(), P("x"), P("y")), "out_specs": P()}
+    gathered, ct = xpr.shard_map(f, mesh=mesh, **specs)(jnp.arange(4.0), jnp.arange(8.0), jnp.arange(8.0))
+    assert gathered == 12 and ct.tolist() == [48.0] * 4

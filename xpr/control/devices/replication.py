@@ -18,7 +18,8 @@ from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxpr
 from xpr.core.regions import propagate, regions_of
 from xpr.core.source import summarize, text_of
 from xpr.primitives.collectives.exchange import all_gather_p, all_to_all_p, ppermute_p, reduce_scatter_p
-from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p, pvary_p
+from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p
+from xpr.primitives.collectives.varying import pvary_p
 from xpr.primitives.elementwise import div_p, mul_p
 from xpr.transforms.batch import named_axes
 

@@ -21,9 +21,11 @@ from xpr.control.devices.replication import Axes, Replication, number
 from xpr.control.groups import split_list
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Primitive
+from xpr.core.source import Source
 from xpr.dtypes import INEXACT
 from xpr.primitives.collectives.exchange import all_gather_p
-from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p, pvary_p
+from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p
+from xpr.primitives.collectives.varying import pvary_p
 from xpr.primitives.elementwise import div_p
 
 _NONE: Axes = frozenset()
@@ -89,11 +91,11 @@ class _WholeCotangents:
         """An equation, linear in the values that cotangents flow into, which it takes with the same pending axes."""
         if eqn.primitive is psum_p and eqn.params["axis_index_groups"] is None:
             for x, out in zip(eqn.invars, eqn.outvars):
-                self.renamed[out] = self.sum(x, eqn.params["axes"], eqn)
+                self.renamed[out] = self.sum(x, eqn.params["axes"], eqn.source)
             return
         flowing = [v for v in eqn.invars if _FLOWS in self.axes(v)]
         common = frozenset.intersection(*map(self.pending_of, flowing)) if flowing else _NONE
-        invars = [self.divided(v, self.pending_of(v) - common, eqn) for v in eqn.invars]
+        invars = [self.divided(v, self.pending_of(v) - common, eqn.source) for v in eqn.invars]
         replacement, varying = self.replication.equation(eqn.replace(invars=invars), list(map(self.axes, invars)))
         self.eqns += replacement
         for v, axes in zip(eqn.outvars, varying):
@@ -101,33 +103,39 @@ class _WholeCotangents:
             if _FLOWS in axes and v.aval.dtype in INEXACT:
                 self.pending[v] = common
 
-    def sum(self, x: Any, axes: Sequence[Any], eqn: JaxprEqn | None) -> Any:
+    def sum(self, x: Any, axes: Sequence[Any], source: Source | None) -> Any:
         """The sum over axes, of what is the same along pending ones the value itself."""
         varying, pending = self.axes(x), self.pending_of(x)
         whole = tuple([name for name in axes if name in pending and name not in varying])
         rest = tuple([name for name in axes if name not in whole])
         if whole:
-            x = self.step(pvary_p, x, [], {"axes": whole}, pending.difference(whole), eqn)
+            x = self.step(pvary_p, x, [], {"axes": whole}, pending.difference(whole), source)
         if rest:
             out = Var(x.aval)
-            summed = JaxprEqn([x], [out], psum_p, {"axes": rest, "axis_index_groups": None}, eqn and eqn.source)
+            summed = JaxprEqn([x], [out], psum_p, {"axes": rest, "axis_index_groups": None}, source)
             replacement, (self.varying[out],) = self.replication.sums(summed, [varying])
             self.eqns += replacement
             self.pending[out] = self.pending_of(x)
             x = out
         return x
 
-    def divided(self, x: Any, axes: Axes, eqn: JaxprEqn | None) -> Any:
+    def divided(self, x: Any, axes: Axes, source: Source | None) -> Any:
         count = math.prod([self.sizes[name] for name in axes])
         if count == 1:
             return x
-        return self.step(div_p, x, [number(count, x.aval)], {}, self.pending_of(x) - axes, eqn)
+        return self.step(div_p, x, [number(count, x.aval)], {}, self.pending_of(x) - axes, source)
 
     def step(
-        self, primitive: Primitive, x: Any, more: list[Any], params: dict[str, Any], pending: Axes, eqn: JaxprEqn | None
+        self,
+        primitive: Primitive,
+        x: Any,
+        more: list[Any],
+        params: dict[str, Any],
+        pending: Axes,
+        source: Source | None,
     ) -> Any:
         out = Var(x.aval)
-        self.eqns.append(JaxprEqn([x, *more], [out], primitive, params, eqn and eqn.source))
+        self.eqns.append(JaxprEqn([x, *more], [out], primitive, params, source))
         self.varying[out], self.pending[out] = self.axes(x), pending
         return out
 
