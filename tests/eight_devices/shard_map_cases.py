@@ -108,6 +108,8 @@ def test_messages(mesh):
         (lambda: lax.with_sharding_constraint([X[0]], rows), "with_sharding_constraint: x[0] of shape (8,)"),
         (lambda: by_rows(jnp.sum, mesh, P())(X),
          "shard_map: result of sum may differ between the devices along 'x', and by P() of out_specs"),
+        (lambda: xpr.shard_map(jnp.sin, mesh=mesh, in_specs=P("x", "y"), out_specs=P())(X),
+         "result of sin may differ between the devices along 'x' and 'y', and by P() of out_specs"),
         (lambda: by_rows(lambda a: a["k"], mesh, P("x"))({"k": X[:6]}),
          "shard_map: argument a['k'] of <lambda> at "),
         (lambda: by_rows(jnp.sum, mesh, P("x"))(X), "of 0 axes, and its spec is P('x',), which has length 1"),
@@ -718,3 +720,26 @@ def test_collectives_and_zeros_vary_as_in_jax():
     specs = {"in_specs": (P(), P("x"), P("y")), "out_specs": P()}
     gathered, ct = xpr.shard_map(f, mesh=mesh, **specs)(jnp.arange(4.0), jnp.arange(8.0), jnp.arange(8.0))
     assert gathered == 12 and ct.tolist() == [48.0] * 4
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_rules_that_are_not_linear_get_whole_cotangents(inside):
+    """A custom_vjp that clips gradients, of weights that all devices have: the sum is clipped, and not each addend."""
+    mesh = xpr.make_mesh((8,), "x")
+
+    @xpr.custom_vjp
+    def clipped(w):
+        return w
+
+    clipped.defvjp(lambda w: (w, None), lambda _, ct: (jnp.clip(ct, -1.0, 1.0),))
+
+    def loss(w, x):
+        return jnp.sum(jnp.tanh(x @ clipped(w)))
+
+    specs = {"mesh": mesh, "in_specs": (P(), P("x")), "out_specs": P()}
+    mapped = xpr.shard_map(lambda w, x: lax.psum(loss(w, x), "x"), **specs)
+    gradient = xpr.shard_map(xpr.grad(lambda w, x: lax.psum(loss(w, x), "x")), **specs) if inside else xpr.grad(mapped)
+    expected = xpr.grad(loss)(W, X)
+    assert np.abs(expected).max() == 1
+    close(gradient(W, X), expected)
+    close(xpr.jit(gradient)(W, X), expected)
