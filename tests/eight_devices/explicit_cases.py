@@ -472,3 +472,18 @@ def test_spmd_axis_name_may_name_axes_of_size_one():
         x = xpr.device_put(np.arange(8.0, dtype=np.float32).reshape(4, 2), P(("x", "one")))
         y = xpr.vmap(lambda row: row * 2, spmd_axis_name=("x", "one"))(x)
         assert xpr.typeof(y).str_short() == "f32[4@x,2]" and xpr.typeof(xpr.reshard(y, P(None, "x"))).shape == (4, 2)
+
+
+def test_types_and_shardings_agree_beside_auto_axes():
+    mesh = xpr.make_mesh((1, 2, 4), ("one", "x", "y"), (AxisType.Explicit, AxisType.Explicit, AxisType.Auto))
+    with xpr.set_mesh(mesh):
+        x = xpr.device_put(np.arange(16.0).reshape(8, 2), P("x", "one"))
+        made = xpr.jit(lambda: jnp.ones((8, 2), out_sharding=P("x", "one")))()
+        for result in (made, x + 1, xpr.jit(lambda x: x * 2)(x)):
+            assert xpr.typeof(result).str_short() == "f32[8@x,2@one]"
+            assert result.sharding.shard_shape((8, 2))[0] in (1, 4) and "one" in result.sharding.spec
+        constrained = xpr.jit(lambda x: lax.with_sharding_constraint(x, P("y")))(x)
+        assert constrained.sharding == NamedSharding(mesh, P(("x", "y"), "one"))
+        assert xpr.typeof(constrained).str_short() == "f32[8@x,2@one]"
+        gathered = xpr.jit(lambda x: xpr.reshard(x, P("one")))(x)
+        assert xpr.typeof(gathered).str_short() == "f32[8@one,2]"

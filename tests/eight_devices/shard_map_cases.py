@@ -108,6 +108,8 @@ def test_messages(mesh):
         (lambda: lax.with_sharding_constraint([X[0]], rows), "with_sharding_constraint: x[0] of shape (8,)"),
         (lambda: by_rows(jnp.sum, mesh, P())(X),
          "shard_map: result of sum may differ between the devices along 'x', and by P() of out_specs"),
+        (lambda: xpr.shard_map(jnp.sin, mesh=mesh, in_specs=P("x", "y"), out_specs=P())(X),
+         "result of sin may differ between the devices along 'x' and 'y', and by P() of out_specs"),
         (lambda: by_rows(lambda a: a["k"], mesh, P("x"))({"k": X[:6]}),
          "shard_map: argument a['k'] of <lambda> at "),
         (lambda: by_rows(jnp.sum, mesh, P("x"))(X), "of 0 axes, and its spec is P('x',), which has length 1"),
@@ -637,3 +639,107 @@ def test_gradients_inside_vary_as_their_arguments_do():
     specs = {"in_specs": (P(), P("x"), P("y")), "out_specs": (P(), P("x"))}
     of_w, of_x = xpr.shard_map(f, mesh=mesh, **specs)(jnp.float32(3), jnp.arange(4.0), jnp.arange(4.0))
     assert of_w == 6 and of_x.tolist() == [3] * 4
+
+
+def operations_of_transpose(f, x, ct):
+    (eqn,) = xpr.make_jaxpr(xpr.vjp(f, x)[1])(ct).eqns
+    return [str(each.primitive) for each in eqn.params["jaxpr"].eqns]
+
+
+def test_transposes_sum_only_what_differs_between_devices():
+    mesh, x, one = xpr.make_mesh((4,), "x"), jnp.arange(4.0), jnp.arange(1.0)
+
+    def mapped(f, cut, cut_of_result):
+        return xpr.shard_map(f, mesh=mesh, in_specs=P(*cut), out_specs=P(*cut_of_result))
+
+    def psum(x):
+        return lax.psum(x, "x")
+
+    def looped(x):
+        return lax.scan(lambda c, _: (lax.pcast(psum(c), "x", to="varying"), psum(c)), x, None, length=2)[1].sum(0)
+
+    assert operations_of_transpose(mapped(lambda x: x, (), ()), one, one) == []
+    assert operations_of_transpose(mapped(psum, "x", ()), x, one) == ["pvary"]
+    assert operations_of_transpose(mapped(lambda x: x, (), "x"), one, x) == ["psum"]
+    assert operations_of_transpose(mapped(psum, "x", "x"), x, x) == ["psum"]
+    assert operations_of_transpose(mapped(psum, (), ()), one, one) == ["pvary", "mul"]
+    assert operations_of_transpose(mapped(xpr.jit(psum), "x", ()), x, one) == ["xla_call", "div"]
+    assert operations_of_transpose(mapped(lambda x: psum(x) + psum(2 * x), "x", ()), x, one).count("psum") == 0
+    for f in (mapped(psum, "x", ()), mapped(psum, (), ()), mapped(xpr.jit(psum), "x", ()), mapped(looped, "x", ())):
+        of_f = loss(f)
+        rows = [xpr.jvp(of_f, (x,), (row,))[1] for row in np.eye(4, dtype=np.float32)]
+        close(xpr.grad(of_f)(x), jnp.stack(rows))
+
+
+def test_a_step_of_training_sums_the_loss_and_the_gradients_once():
+    mesh = xpr.make_mesh((8,), "data")
+
+    def loss(w, x):
+        return lax.pmean(jnp.sum(jnp.tanh(x @ w) ** 2), "data")
+
+    mapped = xpr.shard_map(loss, mesh=mesh, in_specs=(P(), P("data")), out_specs=P())
+    step = xpr.jit(xpr.grad(mapped))
+    close(step(W, X), xpr.grad(lambda w: jnp.sum(jnp.tanh(X @ w) ** 2) / 8)(W))
+    assert step.lower(W, X).compile().collectives() == [("all-reduce", 4 * W.size, ("data",), 8, 1)]
+
+
+def test_gradients_with_nothing_checked_are_exact():
+    mesh = xpr.make_mesh((4,), "x")
+    q, k = jnp.arange(32.0).reshape(4, 8), jnp.arange(8.0)
+
+    def f(q, k, v):
+        mapped = xpr.shard_map(
+            lambda q, k, v: q * k + v, mesh=mesh, in_specs=(P("x"), P(), P()), out_specs=P("x"), check_vma=False
+        )
+        return mapped(q, k, v).sum()
+
+    of_q, of_k, of_v = xpr.grad(f, (0, 1, 2))(q, k, k)
+    np.testing.assert_array_equal(of_q, np.broadcast_to(k, (4, 8)))
+    np.testing.assert_array_equal(of_k, q.sum(0))
+    np.testing.assert_array_equal(of_v, np.full(8, 4.0))
+
+
+def test_collectives_and_zeros_vary_as_in_jax():
+    mesh = xpr.make_mesh((2, 2), ("x", "y"))
+
+    def axes(*values):
+        return ["".join(sorted(value.vma)) for value in values]
+
+    def f(w, x, y):
+        assert axes(*xpr.grad(lambda w, x, y: (w * w).sum(), (0, 1, 2))(w, x, y)) == ["", "x", "y"]
+        assert axes(*xpr.vjp(lambda w, x, y: w, w, x, y)[1](w)) == ["", "x", "y"]
+        assert axes(*xpr.jvp(lambda x: (lax.stop_gradient(x),), (x,), (x,))[1]) == ["x"]
+        assert axes(lax.all_gather(w, "x"), lax.all_gather(w, ("x", "y")), lax.all_gather(x, "x")) == ["x", "xy", "x"]
+        assert axes(lax.ppermute(w, "x", [(0, 1)]), lax.psum_scatter(w, "x", tiled=True)) == ["x", "x"]
+        assert axes(lax.all_to_all(w, "y", 0, 0, tiled=True), lax.pshuffle(x, "y", [1, 0])) == ["y", "xy"]
+        assert axes(lax.psum(w, "x"), lax.pmax(w, "x"), lax.pmin(x, "y"), lax.pmean(x, "x")) == ["", "", "x", ""]
+        assert axes(lax.all_gather(w, "x", to="invarying")) == [""]
+        gathered, back = xpr.vjp(lambda w: lax.all_gather(w, "x").sum(), w)
+        return lax.pmax(gathered, "x"), back(gathered)[0]
+
+    specs = {"in_specs": (P(), P("x"), P("y")), "out_specs": P()}
+    gathered, ct = xpr.shard_map(f, mesh=mesh, **specs)(jnp.arange(4.0), jnp.arange(8.0), jnp.arange(8.0))
+    assert gathered == 12 and ct.tolist() == [48.0] * 4
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_rules_that_are_not_linear_get_whole_cotangents(inside):
+    """A custom_vjp that clips gradients, of weights that all devices have: the sum is clipped, and not each addend."""
+    mesh = xpr.make_mesh((8,), "x")
+
+    @xpr.custom_vjp
+    def clipped(w):
+        return w
+
+    clipped.defvjp(lambda w: (w, None), lambda _, ct: (jnp.clip(ct, -1.0, 1.0),))
+
+    def loss(w, x):
+        return jnp.sum(jnp.tanh(x @ clipped(w)))
+
+    specs = {"mesh": mesh, "in_specs": (P(), P("x")), "out_specs": P()}
+    mapped = xpr.shard_map(lambda w, x: lax.psum(loss(w, x), "x"), **specs)
+    gradient = xpr.shard_map(xpr.grad(lambda w, x: lax.psum(loss(w, x), "x")), **specs) if inside else xpr.grad(mapped)
+    expected = xpr.grad(loss)(W, X)
+    assert np.abs(expected).max() == 1
+    close(gradient(W, X), expected)
+    close(xpr.jit(gradient)(W, X), expected)

@@ -681,3 +681,23 @@ def test_the_parts_of_an_array_by_jax_s_private_name(mesh):
     assert [part.shape for part in x._arrays] == [(2, 8)] * 8
     x.delete()
     assert x._arrays is None
+
+
+def test_what_is_read_of_an_array_stays_on_its_devices():
+    """Whether or not the array has been fetched before."""
+    mesh, values = xpr.make_mesh((4, 2), ("x", "y")), np.arange(64.0, dtype=np.float32).reshape(8, 2, 4)
+    x = xpr.device_put(values, NamedSharding(mesh, P("x", None, "y")))
+    for fetched in (False, True):
+        assert not fetched or np.asarray(x).size == 64
+        for part, expected, spec in [
+            (x[:, -1, :], values[:, -1], P("x", "y")),
+            (x[:, ::-1], values[:, ::-1], P("x", None, "y")),
+            (x[0], values[0], P(None, "y")),
+            (jnp.take(x, 1, axis=1), values[:, 1], P("x", "y")),
+        ]:
+            assert part.sharding == NamedSharding(mesh, spec)
+            np.testing.assert_array_equal(part, expected)
+    whole = xpr.device_put(values, NamedSharding(mesh, P()))
+    for row, expected in zip(whole, values):
+        assert row.sharding == NamedSharding(mesh, P()) and len(row.addressable_shards) == 8
+        np.testing.assert_array_equal(row.addressable_shards[7].data, expected)

@@ -330,3 +330,58 @@ def test_an_array_of_addends_prints_as_such():
     assert str(total) == repr(total)
     assert repr(total).startswith("Array(shape=(), dtype=float32, sharding=NamedSharding(")
     close(reshard(total, P()), X.sum())
+
+
+def addends(b, w):
+    return jnp.dot(b, w, out_sharding=P(unreduced={"x"}))
+
+
+UNREDUCED_IN_LOOPS = {
+    "carry": lambda b, w: lax.fori_loop(0, 3, lambda i, c: c + c, addends(b, w)) * 0.125,
+    "stacked": lambda b, w: lax.scan(lambda c, _: (c, addends(b, w)), 0.0, None, length=3)[1][1],
+    "rows": lambda b, w: lax.scan(lambda c, row: (c, row + row), 0.0, addends(b, w))[1] * 0.5,
+    "nested": lambda b, w: lax.scan(
+        lambda c, row: (c, lax.scan(lambda d, x: (d, x + x), 0.0, row)[1]), 0.0, addends(b, w)
+    )[1] * 0.5,
+    "sum of rows": lambda b, w: lax.scan(
+        lambda c, x: (c + x, None), reshard(jnp.zeros((4, 4)), P(unreduced={"x"})), jnp.stack([addends(b, w)] * 2)
+    )[0] * 0.5,
+    "branch": lambda b, w: lax.cond(b.sum() > 0, lambda u: u + u, lambda u: u, addends(b, w)) * 0.5,
+    "inside a branch": lambda b, w: lax.cond(b.sum() > 0, addends, lambda b, w: addends(b, w) * 2.0, b, w),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNREDUCED_IN_LOOPS)
+def test_addends_in_loops_and_branches_are_summed_once(name):
+    values = np.arange(16.0, dtype=np.float32).reshape(4, 4)
+    with xpr.set_mesh(xpr.make_mesh((2,), "x", (AxisType.Explicit,))):
+        b, w = xpr.device_put(values, P(None, "x")), xpr.device_put(values / 8, P("x", None))
+        fun = UNREDUCED_IN_LOOPS[name]
+        summed = xpr.jit(lambda b, w: reshard(fun(b, w), P()))
+        np.testing.assert_allclose(summed(b, w), values @ values / 8, rtol=1e-6)
+        np.testing.assert_allclose(reshard(xpr.jit(fun)(b, w), P()), values @ values / 8, rtol=1e-6)
+        if "row" not in name and name != "nested":  # rows are summed before the loop, and divided again
+            assert [each.times for each in summed.lower(b, w).compile().collectives() if each.bytes > 4] == [1]
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("shared", [False, True])
+def test_gradients_to_weights_of_layers_in_a_loop_are_accumulated_and_summed_once(dtype, shared):
+    with xpr.set_mesh(xpr.make_mesh((2,), "x", (AxisType.Explicit,))):
+        weights = xpr.device_put(jnp.ones((4, 4) if shared else (4, 4, 4)), P(reduced={"x"}))
+        batches = xpr.device_put(jnp.ones((2, 4, 4), dtype), P(None, "x", None))
+
+        def model(weights, x):
+            def layer(x, w):
+                return jnp.dot(x, (weights if shared else w).astype(dtype)), None
+
+            return jnp.sum(lax.scan(layer, x, None if shared else weights, length=4)[0])
+
+        @xpr.jit
+        def gradient(weights, batches):
+            total = reshard(jnp.zeros_like(weights), P(unreduced={"x"}))
+            total, _ = lax.scan(lambda g, x: (g + xpr.grad(model)(weights, x), None), total, batches)
+            return reshard(total, P())
+
+        assert set(np.ravel(gradient(weights, batches))) == {2 * 4.0**4 * (4 if shared else 1)}
+        assert [each.times for each in gradient.lower(weights, batches).compile().collectives()] == [1]

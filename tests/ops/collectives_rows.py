@@ -4,7 +4,8 @@ import numpy as np
 
 from tests.ops.table import Row, Sample, complexes, distinct, floats, integers
 from xpr.primitives.collectives.exchange import all_gather_p, all_to_all_p, ppermute_p, reduce_scatter_p
-from xpr.primitives.collectives.reduce import axis_index_p, pmax_p, pmin_p, psum_p, pvary_p
+from xpr.primitives.collectives.reduce import axis_index_p, pmax_p, pmin_p, psum_p
+from xpr.primitives.collectives.varying import pvary_p
 
 GROUPS = ((0, 3), (2, 1))
 

@@ -502,9 +502,10 @@ def _check_results(
             )
         wrong = [axis for axis in manual.axes if axis in varying and axis not in same]
         if wrong:
+            along, them = " and ".join(map(repr, wrong)), "it" if len(wrong) == 1 else "them"
             raise ValueError(
-                f"shard_map: {name} may differ between the devices along {wrong[0]!r}, and by {spec!r} of out_specs it "
+                f"shard_map: {name} may differ between the devices along {along}, and by {spec!r} of out_specs it "
                 f"is the same on all of them: these require replication, which can't be statically inferred. "
-                f"Name {wrong[0]!r} in the spec, or reduce over it (lax.psum, lax.pmean, "
+                f"Name {along} in the spec, or reduce over {them} (lax.psum, lax.pmean, "
                 "lax.all_gather); or say check_vma=False, if it is the same for reasons that can't be seen."
             )

@@ -195,11 +195,13 @@ class Array(metaclass=_OfArrays):
 
     @property
     def device_of_parts(self) -> Any:
-        """The device that the parts of an array are put on, made on the host: none by name where it is on several."""
+        """The device, or the sharding, that parts of an array are put by, made on the host; None of one that is cut."""
         device = self._device
-        if type(device) is NamedSharding:
-            return device.devices[0] if len(device.devices) == 1 else None
-        return device
+        if type(device) is not NamedSharding:
+            return device
+        if len(device.devices) == 1:
+            return device.devices[0]
+        return NamedSharding(device.mesh) if device.is_fully_replicated else None
 
     @property
     def committed(self) -> bool:

@@ -36,7 +36,7 @@ from xpr.backend.calling_executable import CallingExecutable
 from xpr.backend.executable import Executable, StoredProgram, runnable
 from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
-from xpr.backend.sharding import Mesh, NamedSharding, sharding_from_proto
+from xpr.backend.sharding import Mesh, NamedSharding, naming_size_one, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import POLYMORPHIC, Codegen
 from xpr.backend.waiting import watched
@@ -242,7 +242,9 @@ def compile_partitioned(
     chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
     chosen_out = _chosen(out_shardings, [aval.ndim for aval in out_avals], mesh, raw.get_output_shardings)
     chosen_out = [
-        sharding.with_memory_kind(kind_of_space(aval.memory_space)) if asked is None else sharding
+        naming_size_one(sharding, aval).with_memory_kind(kind_of_space(aval.memory_space))
+        if asked is None
+        else sharding
         for sharding, asked, aval in zip(chosen_out, out_shardings, out_avals)
     ]
     about = out_avals, mesh.flat, name, chosen_in, chosen_out

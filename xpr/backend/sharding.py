@@ -22,7 +22,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.memory import checked_kind, kind_of_space, space_of_kind
-from xpr.core.specs import NOT_CUT, PartitionSpec, SpecWithSums, Unconstrained, axes_of, check_spec
+from xpr.core.specs import NOT_CUT, PartitionSpec, SpecWithSums, Unconstrained, axes_of, check_spec, normalized
 from xpr.text.parameters import register_parameter
 
 Index = tuple[slice, ...]
@@ -493,6 +493,20 @@ def _of_type(aval: ShapedArray) -> NamedSharding:
 
 _NO_MESH = AbstractMesh((), ())
 ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
+
+
+def naming_size_one(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+    """The sharding that a compiled program reports of a result, with those axes of size 1 that its type names."""
+    mesh, explicit = sharding.mesh, aval.explicit
+    if explicit is None or explicit.parts is None or explicit.mesh.shape_tuple != mesh.shape_tuple:
+        return sharding
+    parts = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
+    used = [name for part in parts for name in axes_of(part)]
+    named = [
+        (*[name for name in axes_of(own) if mesh.shape[name] == 1 and name not in used], *axes_of(part))
+        for own, part in zip(explicit.parts, parts)
+    ]
+    return sharding if list(map(axes_of, parts)) == named else sharding.with_spec(list(map(normalized, named)))
 
 
 def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -229,7 +229,7 @@ class Module:
         return next((each for each in known if each.shape_tuple == mesh.shape_tuple), mesh)
 
     def sharding(self, mesh: Any, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
-        """`<@mesh, [{"x"}, {}]>`; what is open may be cut further."""
+        """`<@mesh, [{"x"}, {}]>`; what is open may be cut further, along axes that are not Explicit."""
         if not isinstance(mesh, Mesh):
             mesh = self._with_devices(mesh)
         if mesh not in self._meshes:
@@ -239,9 +239,12 @@ class Module:
         for part in (*spec, *[None] * (ndim - len(spec))):
             names = [*map(axis_text, axes_of(part)), *["?"] * (is_open or part is PartitionSpec.UNCONSTRAINED)]
             axes.append(f"{{{', '.join(names)}}}")
-        sums = [axis_text(name) for name in mesh.axis_names if name in getattr(spec, "unreduced", ())]
-        unreduced = f", unreduced={{{', '.join(sums)}}}" if sums else ""
-        return f"<@{self._meshes[mesh]}, [{', '.join(axes)}]{unreduced}>"
+        sums: Collection[Any] = getattr(spec, "unreduced", ())
+        used = {*sums, *self.manual, *[name for part in spec for name in axes_of(part)]}
+        copies = [name for name in mesh.explicit_axes if name not in used] if is_open else []
+        sets = {"replicated": copies, "unreduced": [name for name in mesh.axis_names if name in sums]}
+        texts = [f", {kind}={{{', '.join(map(axis_text, names))}}}" for kind, names in sets.items() if names]
+        return f"<@{self._meshes[mesh]}, [{', '.join(axes)}]{''.join(texts)}>"
 
     def sharding_group(self) -> int:
         """The number of a new group of values that are sharded in the same way."""

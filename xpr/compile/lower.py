@@ -111,7 +111,7 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
     """Appends a jaxpr's equations to the builder; returns the results."""
     variables = [*jaxpr.constvars, *jaxpr.invars]
     if builder.module.mesh is not None:
-        arguments = [_unreduced_value(builder, v.aval, x) for v, x in zip(variables, arguments)]
+        arguments = [as_unreduced(builder, v.aval, x) for v, x in zip(variables, arguments)]
     env: dict[Any, Value] = dict(zip(variables, arguments))
     barriers = fusion_barriers(jaxpr) if builder.platform == "cpu" else ()
     draws, builder.draws = builder.draws, builder.draws or draws_numbers(jaxpr)
@@ -153,7 +153,10 @@ def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Va
             return lower_operation(builder, eqn.primitive, operands, avals, eqn.params)
         mesh = _explicit_mesh(eqn)
         if mesh is None:
-            return lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
+            results = lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
+            if not eqn.primitive.call:
+                return results
+            return [as_unreduced(builder, aval, x) for aval, x in zip(avals, results)]
         if eqn.primitive.sharding is None:  # it is done on replicated operands
             operands = [partitioned_value(builder, mesh, x.aval.plain, x) for x in operands]
         plain = [aval.plain for aval in avals]
@@ -200,8 +203,8 @@ def _explicit_mesh(eqn: JaxprEqn) -> Any:
     return None
 
 
-def _unreduced_value(builder: Builder, aval: Any, x: Value) -> Value:
-    """An argument of an inner jaxpr, marked as unreduced if its type is: Shardy does not propagate that inwards."""
+def as_unreduced(builder: Builder, aval: ShapedArray, x: Value) -> Value:
+    """A value marked as unreduced if its type is: Shardy does not propagate that into inner jaxprs, nor out of them."""
     explicit = aval.explicit
     return x if explicit is None or not explicit.unreduced else partitioned_value(builder, explicit.mesh, aval, x)
 

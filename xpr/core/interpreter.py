@@ -206,7 +206,7 @@ def axis_size(name: Any) -> int:
     known = ", ".join(repr(axis.name) for axis in context.axes) or "none"
     raise AxisNameError(
         f"Found an unbound axis name: {name}. The axes in scope here are: {known}. "
-        f"Map the function that uses it with vmap(..., axis_name={name!r})."
+        f"Map the function that uses it with vmap(..., axis_name={name!r}), or with shard_map over a mesh that has it."
     )
 
 

@@ -22,7 +22,7 @@ from xpr.compile.placement import to_device
 from xpr.core.avals import ShapedArray, aval_of, describe, integer, is_key, overflow, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
 from xpr.numpy.promotion import SCALARS, as_operand, common_dtype, convert, narrowed, requested_dtype
-from xpr.primitives.collectives.reduce import varying_as
+from xpr.primitives.collectives.varying import varying_as
 from xpr.primitives.elementwise import copy_p
 from xpr.primitives.random_keys import random_wrap
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, reshape, shape_of

@@ -16,7 +16,7 @@ from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dimensions.slices import broadcast_sizes
 from xpr.errors import ArgumentError
 from xpr.primitives import shapes
-from xpr.primitives.collectives.reduce import varying_as
+from xpr.primitives.collectives.varying import varying_as
 from xpr.primitives.elementwise import (
     add,
     bitwise_and,

@@ -22,6 +22,7 @@ from xpr.core.interpreter import Tracer, context
 from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
+from xpr.primitives.collectives.varying import varying_as
 from xpr.primitives.communication import of_reduced_axes
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
@@ -313,7 +314,10 @@ def zeros_like_aval(aval: ShapedArray) -> Any:
     """Zeros of a type, weak where it is weak."""
     scalar = np.zeros((), aval.dtype)[()]
     zeros = broadcast_in_dim(scalar.item() if aval.weak_type else scalar, aval.shape, ())
-    return zeros if aval.plain is aval else constrain_to(zeros, aval)
+    if aval.plain is aval:
+        return zeros
+    zeros = constrain_to(zeros, aval)
+    return varying_as(zeros, aval) if aval.varying else zeros
 
 
 def instantiate(tangent: Any) -> Any:

@@ -62,10 +62,11 @@ class CountedRule:
 
         def pulled(residuals_and_values: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             transposed, primal_cts = _staged(pull, residuals_and_values, cts)
-            if self.sizes.keys().isdisjoint(names_in(transposed.jaxpr) | names_in(self.call_jaxpr)):
+            present, nonzero = list(map(_is_present, cts)), list(map(_is_present, primal_cts))
+            local = self.sizes.keys().isdisjoint(names_in(transposed.jaxpr) | names_in(self.call_jaxpr))
+            if local and all(self.sizes.keys() <= axes for axes in mask(self.outs, present)):
                 return pull(residuals_and_values, cts)
             forward = stage(lambda *xs: self.fwd(*split_list(xs, n), active)[1], avals)
-            present, nonzero = list(map(_is_present, cts)), list(map(_is_present, primal_cts))
             axes_in = [*self.varying_axes(forward.jaxpr, self.ins), *mask(self.outs, present)]
             summed_cts = list(map(self.summed, mask(cts, present), mask(self.outs, present)))
             _, primal_axes = split_list(self.ins, n)

@@ -46,12 +46,13 @@ class MultiDeviceCall(JaxprCall):
         """The spec of cotangents of values that have one."""
         return spec
 
-    def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
-        """Each device's share of the cotangents of results."""
-        raise NotImplementedError
+    def called_transposed(
+        self, closed: ClosedJaxpr, known: Sequence[Any], cts: Sequence[Any], in_specs: Specs, out_specs: Specs
+    ) -> Sequence[Any]:
+        """Calls the transposed jaxpr: each device gets its share of the cotangent of a replicated result.
 
-    def summed(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs, out_specs: Specs) -> Sequence[Any]:
-        """Calls the transposed jaxpr; a replicated operand has the sum of the devices' cotangents."""
+        The cotangent of a replicated operand is the sum of what the devices compute.
+        """
         raise NotImplementedError
 
     def derived(self, transformation: Callable[..., T], *args: Any) -> T:
@@ -92,7 +93,7 @@ class MultiDeviceCall(JaxprCall):
         ct_specs = list(map(self.dual, mask(self.out_specs, has_ct)))
         in_specs = [*mask(self.in_specs, map(not_, is_linear)), *ct_specs]
         out_specs = list(map(self.dual, mask(mask(self.in_specs, is_linear), affected)))
-        return self.summed(closed, [*known, *self.shares(cts, ct_specs)], in_specs, out_specs)
+        return self.called_transposed(closed, known, cts, in_specs, out_specs)
 
     def smaller(self, jaxpr: Jaxpr, inputs: Sequence[bool], used: Sequence[bool]) -> dict[str, Any]:
         return self.replaced(jaxpr, mask(self.in_specs, inputs), mask(self.out_specs, used))

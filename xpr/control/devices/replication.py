@@ -18,7 +18,8 @@ from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxpr
 from xpr.core.regions import propagate, regions_of
 from xpr.core.source import summarize, text_of
 from xpr.primitives.collectives.exchange import all_gather_p, all_to_all_p, ppermute_p, reduce_scatter_p
-from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p, pvary_p
+from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p
+from xpr.primitives.collectives.varying import pvary_p
 from xpr.primitives.elementwise import div_p, mul_p
 from xpr.transforms.batch import named_axes
 
@@ -28,7 +29,7 @@ _NONE: Axes = frozenset()
 
 def varying_axes(jaxpr: Jaxpr, arguments: Sequence[Axes]) -> list[Axes]:
     """For each result the axes over which it may vary, from those of the arguments."""
-    return _Replication({}, (psum_p, pmax_p, pmin_p, all_gather_p)).infer(jaxpr, arguments)[1]
+    return Replication({}, (psum_p, pmax_p, pmin_p, all_gather_p)).infer(jaxpr, arguments)[1]
 
 
 def resolve_of_copies(jaxpr: Jaxpr, arguments: Sequence[Axes], sizes: Mapping[Any, int]) -> Jaxpr:
@@ -39,7 +40,7 @@ def resolve_of_copies(jaxpr: Jaxpr, arguments: Sequence[Axes], sizes: Mapping[An
     """
     if not _holds_copies(jaxpr):
         return jaxpr
-    return _Replication(sizes, (psum_p, pmax_p, pmin_p)).infer(jaxpr, arguments)[0]
+    return Replication(sizes, (psum_p, pmax_p, pmin_p)).infer(jaxpr, arguments)[0]
 
 
 def _holds_copies(jaxpr: Jaxpr) -> bool:
@@ -51,7 +52,7 @@ def _holds_copies(jaxpr: Jaxpr) -> bool:
     return jaxpr.memo["copies"]
 
 
-class _Replication:
+class Replication:
     """Infers the axes over which values vary, through jaxprs, and rebuilds these with `of_copies` replaced."""
 
     def __init__(self, sizes: Mapping[Any, int], replicating: Sequence[Any]):
@@ -101,7 +102,7 @@ class _Replication:
             steps.append((psum_p, [], {"axes": summed, "axis_index_groups": None}))
         for name in equal:
             if what == "share" or name not in varying:
-                steps.append((div_p if what == "share" else mul_p, [_number(self.sizes[name], x.aval)], {}))
+                steps.append((div_p if what == "share" else mul_p, [number(self.sizes[name], x.aval)], {}))
         if outer_axes:
             steps.append((of_copies_p, likes, {"what": what, "over": outer_axes}))
         eqns = []
@@ -115,6 +116,8 @@ class _Replication:
         """Another operation, with `of_copies` replaced in its jaxprs."""
         union = _NONE.union(*operands)
         if not eqn.primitive.call:
+            if eqn.primitive is psum_p and self.sizes:
+                return self.sums(eqn, operands)
             if eqn.primitive.batch_named is not None:
                 named = frozenset(named_axes(eqn.params))
                 if eqn.primitive in self.replicating and eqn.params.get("axis_index_groups") is None:
@@ -137,16 +140,36 @@ class _Replication:
             eqn = eqn.replace(params={**eqn.params, "fwd": self.counted_rule(operands, results, **eqn.params)})
         return [eqn], results
 
+    def sums(self, eqn: JaxprEqn, operands: Sequence[Axes]) -> tuple[list[JaxprEqn], list[Axes]]:
+        """A psum, which is a multiple of what is the same on all devices along some of its axes."""
+        axes: tuple[Any, ...] = eqn.params["axes"]
+        if eqn.params["axis_index_groups"] is not None:
+            return [eqn], [_NONE.union(axes, *operands)] * len(operands)
+        varying = [each.difference(axes) for each in operands]
+        if all(name in each or name not in self.sizes for each in operands for name in axes):
+            return [eqn], varying
+        eqns = []
+        for x, out, each in zip(eqn.invars, eqn.outvars, operands):
+            copies = math.prod([self.sizes[name] for name in axes if name in self.sizes and name not in each])
+            added = tuple([name for name in axes if name not in self.sizes or name in each])
+            if added:
+                total = out if copies == 1 else Var(out.aval)
+                eqns.append(eqn.replace(invars=[x], outvars=[total], params={**eqn.params, "axes": added}))
+                x = total
+            if x is not out:
+                eqns.append(JaxprEqn([x, number(copies, out.aval)], [out], mul_p, {}, eqn.source))
+        return eqns, varying
+
     def counted_rule(
         self, operands: Sequence[Axes], results: Sequence[Axes], *, fwd: Any, call_jaxpr: Jaxpr, **_: Any
     ) -> CountedRule:
         def varying_axes(jaxpr: Jaxpr, axes: Sequence[Axes]) -> list[Axes]:
-            return _Replication({}, self.replicating).infer(jaxpr, axes)[1]
+            return Replication({}, self.replicating).infer(jaxpr, axes)[1]
 
         return CountedRule(fwd, call_jaxpr, operands, results, self.sizes, varying_axes)
 
 
-class _Divergence(_Replication):
+class _Divergence(Replication):
     """Looks for branches and loops whose predicates vary over an axis and whose jaxprs communicate over it."""
 
     def __init__(self) -> None:
@@ -198,7 +221,7 @@ def _replaced(atoms: Sequence[Any], aliases: Mapping[Any, Any]) -> list[Any]:
     return [atom if type(atom) is Literal else aliases.get(atom, atom) for atom in atoms]
 
 
-def _number(n: int, aval: ShapedArray) -> Literal:
+def number(n: int, aval: ShapedArray) -> Literal:
     scalar = aval.update(shape=())
     return make_literal(scalar.dtype.type(n), scalar)
 
@@ -237,5 +260,5 @@ def _of_each_row(eqn: JaxprEqn, along: tuple[Any, ...], sizes: dict[Any, int]) -
         sums = [Var(v.aval) for v in eqn.outvars]
         eqns.append(eqn.replace(outvars=sums, params={**eqn.params, "axes": others}))
     for x, out in zip(sums, eqn.outvars):
-        eqns.append(JaxprEqn([x, _number(count, x.aval)], [out], mul_p, {}, eqn.source))
+        eqns.append(JaxprEqn([x, number(count, x.aval)], [out], mul_p, {}, eqn.source))
     return eqns

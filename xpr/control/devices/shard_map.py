@@ -24,6 +24,7 @@ from xpr.control.call_family import InOutSpecs, Specs, call_family
 from xpr.control.checkify.errors import first_failed
 from xpr.control.devices.multi_device_call import MultiDeviceCall
 from xpr.control.devices.replication import of_each_row, varying_axes
+from xpr.control.devices.whole_cotangents import of_whole_cotangents
 from xpr.control.groups import split_list
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, aval_of
@@ -187,14 +188,22 @@ class ShardedCall(MultiDeviceCall):
     def dual(self, spec: Spec) -> Spec:
         return spec.dual if isinstance(spec, PartitionSpec) else spec
 
-    def shares(self, cts: Sequence[Any], specs: Specs) -> list[Any]:
-        replicas = map(self.manual.replicas, specs)
-        return [ct if n == 1 else div(ct, scalar(n, ct)) for ct, n in zip(cts, replicas)]
-
-    def summed(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs, out_specs: Specs) -> list[Any]:
+    def called_transposed(
+        self, closed: ClosedJaxpr, known: Sequence[Any], cts: Sequence[Any], in_specs: Specs, out_specs: Specs
+    ) -> list[Any]:
+        manual, (_, ct_specs) = self.manual, split_list(in_specs, len(known))
+        replicated = list(map(manual.replicated_axes, out_specs))
         with self.in_scope():
-            closed = _with_sums(closed, list(map(self.manual.replicated_axes, out_specs)))
-        return self.bind(closed, operands, in_specs, out_specs)
+            if manual.check:
+                varying = list(map(manual.varying_axes, in_specs))
+                copied = list(map(manual.replicated_axes, ct_specs))
+                jaxpr = of_whole_cotangents(closed.jaxpr, varying, copied, replicated, manual.sizes)
+                closed = closed.replace(jaxpr=jaxpr)
+            else:
+                counts = map(manual.replicas, ct_specs)
+                cts = [ct if n == 1 else div(ct, scalar(n, ct)) for ct, n in zip(cts, counts)]
+                closed = _with_sums(closed, replicated)
+        return self.bind(closed, [*known, *cts], in_specs, out_specs)
 
     def batched(self, axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
         """Every device has all rows of its shard, or a shard of the rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from xpr import tree
 from xpr.backend.array import Array
 from xpr.backend.layout import Format
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
+from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.specs import axes_of
+from xpr.core.specs import axes_of, normalized
 from xpr.primitives.sharding_constraint import constrain, refuse_manual, sharding_of
+from xpr.primitives.sharding_rules import parts_of
 
 __all__ = ["with_sharding_constraint"]
 
@@ -25,7 +27,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     Args:
       x: a pytree of arrays.
       shardings: a `NamedSharding`, or a pytree prefix of `x` of those and None, which leaves an array as it is. Inside
-        `set_mesh(mesh)` a `PartitionSpec` will do.
+        `set_mesh(mesh)` a `PartitionSpec` will do. One that names Auto axes alone leaves arrays partitioned over
+        Explicit axes, as their types say.
 
     Returns:
       A pytree like `x`.
@@ -41,11 +44,16 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     >>> xpr.jit(lambda x: xpr.lax.with_sharding_constraint(2 * x, rows))(jnp.arange(4))
     Array([0, 2, 4, 6], dtype=int32)
     """
+    return _constrained(x, shardings, _beside_types)
+
+
+def _constrained(x: Any, shardings: Any, of_aval: Callable[[NamedSharding, ShapedArray], NamedSharding]) -> Any:
     paths, structure = tree.flatten_with_path(x)
     requested = flatten_shardings("with_sharding_constraint", shardings, structure)
     outs = []
     for (path, leaf), sharding in zip(paths, requested):
         if sharding is not None:
+            sharding = of_aval(sharding, aval_of(leaf))
             if isinstance(leaf, Tracer) and sharding.mesh.are_all_axes_auto:
                 refuse_manual(sharding)
                 sharding = _even(sharding, leaf.aval.shape)
@@ -53,6 +61,17 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
             leaf = constrain(leaf, sharding)
         outs.append(leaf)
     return tree.unflatten(structure, outs)
+
+
+def _beside_types(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+    """The sharding; where it names Auto axes alone, of what is partitioned over Explicit ones, over both."""
+    mesh, own = sharding.mesh, parts_of(aval)
+    named = {name for part in sharding.spec for name in axes_of(part)}
+    if not mesh.has_explicit or not named or not named.isdisjoint(mesh.explicit_axes) or not any(own):
+        return sharding
+    parts = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
+    both = [part if not of_type else (*axes_of(of_type), *axes_of(part)) for of_type, part in zip(own, parts)]
+    return sharding.with_spec(sharding.spec.update(list(map(normalized, both))))
 
 
 def _even(sharding: NamedSharding, shape: Sequence[Any]) -> NamedSharding:
@@ -105,7 +124,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     ...     xpr.typeof(xpr.reshard(jnp.arange(4), P("x")))
     ShapedArray(int32[4@x])
     """
-    return with_sharding_constraint(xs, out_shardings)
+    return _constrained(xs, out_shardings, lambda sharding, aval: sharding)
 
 
 def without_layouts(shardings: Any) -> Any:

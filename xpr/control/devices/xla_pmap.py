@@ -106,13 +106,13 @@ class MappedCall(MultiDeviceCall):
             f"{self.params['axis_size']} rows are along the axes {tuple(self.in_specs)}."
         )
 
-    def shares(self, cts: Sequence[Any], specs: Axes) -> list[Any]:
-        size = self.params["axis_size"]
-        return [div(ct, scalar(size, ct)) if axis is None else ct for ct, axis in zip(cts, specs)]
-
-    def summed(self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Axes, out_specs: Axes) -> list[Any]:
-        cts = self.bind(closed, operands, in_specs, [0 if axis is None else axis for axis in out_specs])
-        return [reduce_sum(ct, (0,)) if axis is None else ct for ct, axis in zip(cts, out_specs)]
+    def called_transposed(
+        self, closed: ClosedJaxpr, known: Sequence[Any], cts: Sequence[Any], in_specs: Axes, out_specs: Axes
+    ) -> list[Any]:
+        size, (_, ct_axes) = self.params["axis_size"], split_list(in_specs, len(known))
+        shares = [div(ct, scalar(size, ct)) if axis is None else ct for ct, axis in zip(cts, ct_axes)]
+        stacked = self.bind(closed, [*known, *shares], in_specs, [0 if axis is None else axis for axis in out_specs])
+        return [reduce_sum(ct, (0,)) if axis is None else ct for ct, axis in zip(stacked, out_specs)]
 
     def batched(self, axis_name: Any, size: int, values: Sequence[Any], dims: Axes) -> Any:
         """Each device has one of its rows of every row."""

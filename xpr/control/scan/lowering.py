@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import reference_eval
-from xpr.compile.lower import lower_eqns
-from xpr.control.groups import Groups
+from xpr.compile.lower import as_unreduced, lower_eqns
+from xpr.control.groups import Groups, split_list
 from xpr.control.scan.layout import loop_groups
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, effects
@@ -54,7 +55,7 @@ def scan_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **pa
     groups, results = loop_groups(params)
     consts, carry, xs = groups.split(operands)
     loop = Loop(jaxpr, consts, xs, results)
-    state = [*carry, *zeros(b, results.part("ys", avals))]
+    state = [*carry, *loop.unreduced_stacks(b, zeros(b, results.part("ys", avals)))]
     if is_symbolic_dim(length):
         return _lower_symbolic(b, loop, state, params)
     steps = min(unroll, length) or 1
@@ -134,22 +135,38 @@ class Loop:
     def step(self, b: Builder, row: Value, state: list[Value]) -> list[Value]:
         """One step: runs the body on that row of the xs and writes its ys into that row of the results."""
         carry, ys = self.results.split(state)
-        rows = [take_row(b, x, row) for x in self.xs]
+        _, avals = split_list(self.jaxpr.in_avals, len(self.jaxpr.invars) - len(self.xs))
+        rows = list(map(partial(take_row, b, row), avals, self.xs))
         carry, outs = self.results.split(lower_eqns(b, self.jaxpr, [*self.consts, *carry, *rows]))
-        return [*carry, *(put_row(b, y, out, row) for y, out in zip(ys, outs))]
+        avals = self.results.part("ys", self.jaxpr.out_avals)
+        return [*carry, *map(partial(put_row, b, row), avals, self.unreduced_stacks(b, ys), outs)]
+
+    def unreduced_stacks(self, b: Builder, ys: list[Value]) -> list[Value]:
+        """The stacked ys, marked as unreduced where their rows are."""
+        if b.module.mesh is None:
+            return ys
+        avals = self.results.part("ys", self.jaxpr.out_avals)
+        return [as_unreduced(b, aval.with_axis(0, y.aval.shape[0]), y) for aval, y in zip(avals, ys)]
 
 
-def take_row(b: Builder, x: Value, index: Value) -> Value:
-    """`x[index]`."""
+def take_row(b: Builder, index: Value, aval: ShapedArray, x: Value) -> Value:
+    """`x[index]`, of the type `aval`; unreduced, at each step, where that is."""
     shape = x.aval.shape
     zero = b.constant(0, COUNT)
     starts = [index, *[zero] * (len(shape) - 1)]
-    return b.reshape(b.window(x, starts, [1, *shape[1:]]), shape[1:])
+    if aval.explicit is None:
+        return b.reshape(b.window(x, starts, [1, *shape[1:]]), shape[1:])
+    x = as_unreduced(b, aval.with_axis(0, shape[0]), x)
+    return b.reshape(as_unreduced(b, aval.with_axis(0, 1), b.window(x, starts, [1, *shape[1:]])), shape[1:])
 
 
-def put_row(b: Builder, x: Value, row: Value, index: Value) -> Value:
-    """`x` with `row` at `index`."""
+def put_row(b: Builder, index: Value, aval: ShapedArray, x: Value, row: Value) -> Value:
+    """`x` with `row` at `index`; unreduced, at each step, where the type of the row is."""
     shape = x.aval.shape
     zero = b.constant(0, COUNT)
+    starts = [index, *[zero] * (len(shape) - 1)]
     wide = b.reshape(row, (1, *shape[1:]))
-    return b.op("stablehlo.dynamic_update_slice", [x, wide, index, *[zero] * (len(shape) - 1)], x.aval)
+    if aval.explicit is not None:
+        wide = as_unreduced(b, aval.with_axis(0, 1), wide)
+    written = b.op("stablehlo.dynamic_update_slice", [x, wide, *starts], x.aval)
+    return written if aval.explicit is None else as_unreduced(b, aval.with_axis(0, shape[0]), written)

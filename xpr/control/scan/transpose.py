@@ -119,7 +119,7 @@ def loop_transpose(
     outs = bind(
         transposed.body,
         [*known_consts, *transposed.constants],
-        [*(instantiate(Zero(x.aval)) for x, product in terms if product is None),
+        [*(instantiate(Zero(x.aval.dual)) for x, product in terms if product is None),
          *map(instantiate, mask(ct_carry, transposed.carry))],
         [*(ct for ct in ct_ys if type(ct) is not Zero), *known_xs],
         params,

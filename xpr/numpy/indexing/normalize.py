@@ -16,6 +16,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import devices
 from xpr.backend.array import Array
+from xpr.backend.sharding import NamedSharding
 from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, describe
@@ -62,6 +63,12 @@ def host_of(x: Array) -> Any:
     if x._device is not None or x.aval.size > HOST_LIMIT or devices.default_backend() != "cpu":
         return None
     return x.host if x.is_ready() else None
+
+
+def host_to_index(x: Array) -> Any:
+    """The host value of an array that is indexed: on several devices it is read there, and so are the elements."""
+    device = x._device
+    return None if type(device) is NamedSharding and len(device.devices) > 1 else host_of(x)
 
 
 _SIMPLE = frozenset({int, NoneType, EllipsisType, bool, slice})

@@ -22,7 +22,17 @@ from xpr.core.interpreter import context
 from xpr.dimensions.expressions import surely_below
 from xpr.numpy.indexing.gather_plan import GatherPlan, gather_plan
 from xpr.numpy.indexing.masked import select_by, unknown_mask
-from xpr.numpy.indexing.normalize import APART, Flag, axis_slices, expanded, host_index, host_of, is_plain, normal_form
+from xpr.numpy.indexing.normalize import (
+    APART,
+    Flag,
+    axis_slices,
+    expanded,
+    host_index,
+    host_of,
+    host_to_index,
+    is_plain,
+    normal_form,
+)  # fmt: skip
 from xpr.numpy.promotion import as_operand
 from xpr.primitives.dynamic_slices import dynamic_slice_p, one_dtype, wrapped
 from xpr.primitives.gather.gather_scatter import gather_p
@@ -55,7 +65,7 @@ def getitem(x: Any, index: Any) -> Any:
     """
     plain = is_plain(index) and settings.check_static_indices
     if type(x) is Array:
-        host = host_of(x)
+        host = host_of(x) if x._device is None else host_to_index(x)
         if host is not None:
             on_host = index if plain else host_index(index)
             if on_host is not None:

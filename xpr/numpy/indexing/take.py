@@ -14,7 +14,7 @@ from xpr.numpy.axes import no_out
 from xpr.numpy.cumulative import cumsum
 from xpr.numpy.division import remainder
 from xpr.numpy.indexing.nonzero import nonzero
-from xpr.numpy.indexing.normalize import host_index, host_of
+from xpr.numpy.indexing.normalize import host_index, host_to_index
 from xpr.numpy.indexing.read import getitem, read
 from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import SET
@@ -125,7 +125,7 @@ def _as_array(indices: Any) -> Any:
 
 def _taken_on_host(a: Any, indices: Any, axis: int) -> Any:
     """The elements as NumPy takes them; None where indices are out of bounds, or values are not on the host."""
-    host = host_of(a) if type(a) is Array and a.aval.physical is a.aval else None
+    host = host_to_index(a) if type(a) is Array and a.aval.physical is a.aval else None
     positions = host_index(indices) if host is not None else None
     if host is None or positions is None:
         return None

@@ -33,6 +33,7 @@ from xpr.primitives.collectives.reduce import (
     refuse_part_of,
     rows_at,
 )  # fmt: skip
+from xpr.primitives.collectives.varying import varying_along
 from xpr.primitives.communication import of_exchange, of_permutation
 from xpr.primitives.elementwise import convert_element_type, eq
 from xpr.primitives.reductions import reduce_prod
@@ -266,6 +267,7 @@ def all_gather(
     groups = groups_of(axis_index_groups, names)
 
     def gathered(leaf: Any) -> Any:
+        leaf = varying_along(leaf, names)
         at = axis % (aval_of(leaf).ndim + (not tiled)) if axis < 0 else axis
         for number, step in enumerate(reversed(_steps(names, groups))):
             leaf = all_gather_p.bind(
@@ -310,6 +312,7 @@ def psum_scatter(
     groups = groups_of(axis_index_groups, names)
 
     def scattered(leaf: Any) -> Any:
+        leaf = varying_along(leaf, names)
         at = scatter_dimension % aval_of(leaf).ndim if scatter_dimension < 0 else scatter_dimension
         steps = _steps(names, groups)
         for number, step in enumerate(steps):
@@ -379,7 +382,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
                 f"ppermute: perm must name indices along {axis_name!r}, from 0 to {size - 1}, none twice as source or "
                 f"as target; it is {pairs}."
             )
-    return tree.map(lambda leaf: ppermute_p.bind(leaf, axis_name=names, perm=pairs), x)
+    return tree.map(lambda leaf: ppermute_p.bind(varying_along(leaf, names), axis_name=names, perm=pairs), x)
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -529,6 +532,7 @@ def all_to_all(
     count = _same_size(groups, math.prod(map(size_of_axis, names)))
 
     def exchanged(leaf: Any) -> Any:
+        leaf = varying_along(leaf, names)
         aval = aval_of(leaf)
         split, concat = (axis % aval.ndim if axis < 0 else axis for axis in (split_axis, concat_axis))
         _check_axis("all_to_all", aval, split)

@@ -22,6 +22,7 @@ from xpr.core.jaxpr import split_each
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dtypes import BOOL, NUMBERS, REAL, short_name
 from xpr.primitives.collectives.lowering import NEEDS_AN_AXIS, Groups, lower_axis_index, lower_extreme, lower_reduction
+from xpr.primitives.collectives.varying import pvary_p, varying_along
 from xpr.primitives.communication import of_reduction
 from xpr.primitives.elementwise import add, convert_element_type, div, eq, mul
 from xpr.primitives.elementwise_rules import NOT_LINEAR, scalar
@@ -276,6 +277,8 @@ def _over_axes(
         leaves = [reduce(x, sorted(axis % aval_of(x).ndim for axis in numbers)) for x in leaves]
     if not names or not leaves:
         return list(leaves)
+    if primitive is not psum_p:  # a sum of what is the same on all devices is a multiple
+        leaves = [varying_along(x, names) for x in leaves]
     return primitive.bind(*leaves, axes=names, axis_index_groups=groups_of(groups, names))
 
 
@@ -408,41 +411,6 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 for _function in (pmean, pmax, pmin):
     _function.__doc__ = f"{_function.__doc__}\n{_ARGUMENTS}\n    "
-
-# -- pcast
-
-
-def _mark_batch_named(
-    name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, *, axes: tuple[Any, ...]
-) -> Any:
-    other_axes = without(axes, name)
-    return [pvary_p.bind(*values, axes=other_axes) if other_axes else values[0]], list(dims)
-
-
-pvary_p = register(
-    Primitive(
-        "pvary",
-        abstract=lambda avals, *, axes: [aval.with_varying(aval.varying | set(axes)) for aval in avals],
-        reference=lambda values, **params: list(values),
-        lower=lambda b, operands, avals, **params: list(operands),
-        jvp=lambda primals, tangents, **params: (
-            [pvary_p.bind(*primals, **params)],
-            [t if type(t) is Zero else pvary_p.bind(t, **params) for t in tangents],
-        ),
-        transpose=lambda cts, operands, **params: list(cts),
-        batch=lambda size, values, dims, **params: ([pvary_p.bind(*values, **params)], list(dims)),
-        batch_named=_mark_batch_named,
-        physical="moved",
-        sharding=unchanged,
-        varying=lambda every, *, axes: [each | set(axes) for each in every],
-    )
-)
-
-
-def varying_as(x: Any, aval: ShapedArray) -> Any:
-    """A value that is marked as varying over the axes of a `shard_map` over which values of a type do."""
-    return pvary_p.bind(x, axes=tuple(sorted(aval.varying, key=str)))
-
 
 # -- pcast: the value, unreduced over axes over which it varies, or reduced over axes over which it is the same
 
