@@ -283,8 +283,7 @@ class Tracer:
 
     def __bool__(self) -> bool:
         check_truth(self.aval)
-        what = f"Attempted boolean conversion, of a traced array with shape {self.aval.str_short()}."
-        what += "\nbool() or a Python `if` or `while`"
+        what = "Attempted boolean conversion:\nbool() or a Python `if` or `while`"
         return bool(self._value_for(TracerBoolConversionError, what, _FOR_BOOL))
 
     def __int__(self) -> int:
