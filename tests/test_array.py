@@ -6,7 +6,7 @@ import copy
 import operator
 import pickle
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -91,7 +91,14 @@ def test_operators_leave_others_to_themselves() -> None:
         def __eq__(self, other: object) -> Any:
             return "eq"
 
+    class Pair(NamedTuple):
+        name: str
+
+        def __rmul__(self, other: Any) -> str:
+            return self.name
+
     x = jnp.arange(3)
+    assert x * Pair("rmul") == "rmul"
     assert x + Other() == "radd" and Other() + x == "add" and (x == Other()) == "eq"
     for bad in ([1, 2, 3], "a", None):
         with pytest.raises(TypeError, match="unsupported operand"):
