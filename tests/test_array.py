@@ -411,7 +411,7 @@ def test_buffers_of_arrays_are_their_values():
     assert view.readonly and view.shape == (2, 3) and view.tobytes() == np.asarray(x).tobytes()
     x.delete()
     assert view.tolist() == [[0, 1, 2], [3, 4, 5]]  # it holds the values
-    with pytest.raises(TypeError, match="An array of random keys, key<fry>.., has no value in NumPy"):
+    with pytest.raises(TypeError, match="cannot be converted to a NumPy array.*key<fry>"):
         memoryview(xpr.random.key(0))
     assert memoryview(jnp.ones((), bool)).tolist() and not np.asarray(jnp.ones(2)).flags.writeable
     with pytest.raises(BufferError, match="Buffers of type BF16 are not supported"):
